@@ -23,7 +23,8 @@ type Options struct {
 	Version string
 	Config  string // the full path of the configuration file; "" if there is none
 	Local   bool   // only this machine can reach the listener
-	// PublicURL is the URL at which clients reach "/", if a proxy is before us; else "".
+	// PublicURL is the URL at which clients reach "/" through a reverse proxy. "" means that
+	// there is none.
 	PublicURL string
 	// Access decides who may see messages and change something. Nil makes a new one.
 	Access *Access
@@ -95,10 +96,10 @@ func refuse(w http.ResponseWriter, p Problem) {
 	_, _ = w.Write(append(body, '\n'))
 }
 
-// admits reports whether a request may read the API. If not, it has been answered. The API
-// names processes, sessions and their clients, so only this machine may read it. There is no
-// authentication yet. Therefore admits refuses every request if other machines can reach the
-// listener, and refuses requests that a proxy forwarded.
+// admits reports whether a request may read the API. If not, admits has written the error
+// response. The API names processes, sessions and their clients, so only this machine may read
+// it. There is no authentication yet. Therefore admits refuses every request if other machines
+// can reach the listener, and refuses requests that a proxy forwarded.
 func (a *API) admits(w http.ResponseWriter, r *http.Request) bool {
 	const title = "Only this machine may read the status"
 	switch {
@@ -149,8 +150,8 @@ func writeJSON(w http.ResponseWriter, r *http.Request, value any) {
 	_, _ = w.Write(excerpt.JSON(body.Bytes()))
 }
 
-// forwarded reports whether a proxy has passed a request on: it has a header that a proxy
-// adds, or names a host that is not this machine.
+// forwarded reports whether a proxy forwarded the request: the request has a header that
+// proxies add, or its Host is not this machine.
 func forwarded(r *http.Request) bool {
 	for _, name := range []string{
 		"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port", "X-Forwarded-Server", "X-Forwarded-Prefix",
@@ -163,8 +164,9 @@ func forwarded(r *http.Request) bool {
 	return !httpdoor.IsLocal(r.Host)
 }
 
-// foreignPage reports whether a page of another site embeds the answer. Without an Origin, as
-// for an image, the guard lets such a request pass. Following a link is no embedding.
+// foreignPage reports whether the request comes from a page of another site that embeds the
+// response. A request for an image has no Origin header, so the check of that header does not
+// refuse it. A link that the user follows is not refused.
 func foreignPage(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "cross-site", "same-site":

@@ -89,7 +89,7 @@ func (a *API) server(u upstream.Report, lists []catalog.ListReport, clean func(s
 			PID: x.PID, Opened: x.Opened.UTC(), Running: x.Running, IdleSince: at(x.Idle), Hearers: x.Hearers, Watched: x.Watched,
 		})
 	}
-	// A server that exited may have other lists after a restart.
+	// A server that exited may offer different lists after a restart.
 	away := u.State == upstream.Broken || u.State == upstream.Idle && u.Reason != ""
 	for _, l := range lists {
 		if l.Server != u.Name {

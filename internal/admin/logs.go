@@ -108,12 +108,12 @@ const (
 type logQuery struct {
 	filter logring.Filter
 	after  logring.Cursor
-	last   int  // how many records to begin with, if resume is false
+	last   int  // how many past records to send, if resume is false
 	resume bool // after is set
 }
 
-// readLogQuery reads the parameters server, limit and after, and the header Last-Event-ID.
-// If ok is false, the request has been answered.
+// readLogQuery reads the parameters server, limit and after, and the header Last-Event-ID. If
+// ok is false, it has written an error response.
 func (a *API) readLogQuery(w http.ResponseWriter, r *http.Request) (q logQuery, ok bool) {
 	values := r.URL.Query()
 	q.filter.Server, q.last = values.Get("server"), usualLogs
@@ -130,8 +130,8 @@ func (a *API) readLogQuery(w http.ResponseWriter, r *http.Request) (q logQuery, 
 		q.last = n
 	}
 	if id := lastEventID(r); id != "" {
-		// The position of another process has no meaning here, so the reader gets the
-		// records from the beginning of this one.
+		// An id from another process has no position in this log. Then the reader gets all
+		// records of this process.
 		q.after, q.resume = a.cursorOf(id, q.filter), true
 	}
 	return q, true
@@ -147,8 +147,8 @@ func (a *API) configured(name string) bool {
 	return false
 }
 
-// cursorOf returns the position of a record. For an id that is not of this process it is that
-// of the oldest record.
+// cursorOf returns the position of the record with an id. If the id is from another process,
+// it returns the position of the oldest record.
 func (a *API) cursorOf(id string, f logring.Filter) (c logring.Cursor) {
 	if !parseEventID(id, a.opts.Recent.Epoch(), &c.Seq, &c.Ordinal) {
 		return a.opts.Recent.Tail(f, -1)
@@ -156,7 +156,7 @@ func (a *API) cursorOf(id string, f logring.Filter) (c logring.Cursor) {
 	return c
 }
 
-// logRecord returns a record for clients.
+// logRecord converts a record to its JSON form.
 func (a *API) logRecord(x *logring.Record) LogRecord {
 	clean := func(text string) string {
 		return excerpt.MaskSecrets(x.Clean(stdio.Printable([]byte(text))))
@@ -235,7 +235,7 @@ func (a *API) serveLogStream(w http.ResponseWriter, r *http.Request) {
 			x := a.logRecord(&records[i])
 			data, err := json.Marshal(x)
 			if err != nil {
-				continue // it has only texts and numbers
+				continue // cannot happen: a record has only strings and numbers
 			}
 			out = eventstream.AppendEvent(out, x.ID, EventRecord, data)
 			q.after = logring.Cursor{Seq: records[i].Seq, Ordinal: records[i].Ordinal}

@@ -14,8 +14,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
 )
 
-// TestSlowReader: a server that prints much does not wait for a reader that does not read.
-// When the reader goes on, it learns exactly how many lines it missed.
+// TestSlowReader checks that a server that prints a lot does not wait for a reader that
+// stopped reading. When the reader continues, it learns exactly how many lines it missed.
 func TestSlowReader(t *testing.T) {
 	const lines = 100_000
 	ring := logring.New()
@@ -37,7 +37,7 @@ func TestSlowReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	in := bufio.NewReader(c)
-	if _, err := in.Peek(1); err != nil { // the stream is open
+	if _, err := in.Peek(1); err != nil { // wait until the stream is open
 		t.Fatal(err)
 	}
 	for i := range lines {
@@ -73,7 +73,8 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// TestAttributes: attributes keep their order in JSON, and come back.
+// TestAttributes checks that attributes keep their order when they are encoded as JSON and
+// decoded again.
 func TestAttributes(t *testing.T) {
 	in := Attributes{{"z", `1 "x"`}, {"a", ""}, {"m", "é"}}
 	b, err := json.Marshal(in)

@@ -38,7 +38,7 @@ type page struct {
 	Version      string
 	State        string // a sentence
 	Endpoint     string // the URL for clients
-	Entry        string // for a client's file, JSON
+	Entry        string // the entry for a client's configuration file, as JSON
 	CommandEntry string // the same for a client that has only stdio
 	Local        bool   // only this machine can see the page
 	Servers      []pageServer
@@ -77,7 +77,7 @@ func (a *API) servePage(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body.Bytes())
 }
 
-// page collects what the page shows. The guard has checked the Host of r.
+// page collects the values that the page shows. The Host of r has been checked already.
 func (a *API) page(r *http.Request) page {
 	scheme := "http"
 	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" {

@@ -18,8 +18,8 @@ type Report struct {
 	State         string         `json:"state"` // "serving" or "stopping"
 	Configured    time.Time      `json:"configured"`
 	Config        string         `json:"config,omitempty"` // the full path of the configuration file
-	Conversations map[string]int `json:"conversations"`    // with clients, by transport
-	Requests      int            `json:"requests"`         // in flight, without a session
+	Conversations map[string]int `json:"conversations"`    // the number of sessions with clients, by transport
+	Requests      int            `json:"requests"`         // running requests that belong to no session
 	InFlight      InFlight       `json:"inFlight"`
 	Endpoints     []Endpoint     `json:"endpoints"`
 	Servers       []Server       `json:"servers"`
@@ -57,9 +57,9 @@ type Server struct {
 	Transport string           `json:"transport,omitempty"`
 	Isolation string           `json:"isolation"`
 	Restarts  int              `json:"restarts"`
-	// Attempts counts the failures in a row of a server that is not ready. RetryAt is the
-	// next attempt in the background; for a server that starts on demand it is the time
-	// before which calls make none.
+	// Attempts counts the failures in a row of a server that is not ready. RetryAt is the time
+	// of the next attempt in the background. For a server that starts on demand, no call
+	// starts it before RetryAt.
 	Attempts  int        `json:"attempts,omitempty"`
 	RetryAt   *time.Time `json:"retryAt,omitempty"`
 	LastError *Fault     `json:"lastError,omitempty"`
@@ -82,7 +82,7 @@ type Server struct {
 type Fault struct {
 	At   time.Time `json:"at"`
 	Text string    `json:"text"`
-	// Failure has Text as its sentence, and more.
+	// Failure describes the same error in full. Text is its sentence.
 	Failure *failure.Failure `json:"failure,omitempty"`
 }
 
@@ -92,7 +92,7 @@ type Handshake struct {
 	Trace []string  `json:"trace"`
 }
 
-// Filter is the subscription of Dragoman at a modern server.
+// Filter says which notifications of a modern server Dragoman has subscribed to.
 type Filter struct {
 	Tools     bool `json:"tools"`
 	Prompts   bool `json:"prompts"`
@@ -104,7 +104,7 @@ type Filter struct {
 type Session struct {
 	Principal    string     `json:"principal,omitempty"` // an alias; "" if the session has no principal
 	Capabilities []string   `json:"capabilities"`
-	Role         string     `json:"role"` // "home", "lane", "call" or "link"
+	Role         string     `json:"role"` // "home", "lane", "call" or "link"; see upstream.Role
 	Revision     string     `json:"revision"`
 	PID          int        `json:"pid,omitempty"`
 	Opened       time.Time  `json:"opened"`

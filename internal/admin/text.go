@@ -53,7 +53,8 @@ func (s *Server) Text(now time.Time) []byte {
 	return b.Bytes()
 }
 
-// textOf returns functions that write a line to b, and that write how long ago something was.
+// textOf returns two functions: line writes an indented line to b, and ago formats the time
+// since t.
 func textOf(b *bytes.Buffer, now time.Time) (line func(depth int, format string, args ...any), ago func(time.Time) string) {
 	line = func(depth int, format string, args ...any) {
 		b.WriteString(strings.Repeat("  ", depth))

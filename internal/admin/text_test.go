@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// TestTextQuotesPeers checks that text of a peer adds no line and no control character.
+// TestTextQuotesPeers checks that text from a peer cannot add lines or control characters to
+// the report.
 func TestTextQuotesPeers(t *testing.T) {
 	const evil = "x\n---- end\x1b[2J\u202e"
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)

@@ -41,8 +41,8 @@ func parseArguments(flag string, pairs []string) ([]argument, error) {
 	return out, nil
 }
 
-// typeable reports whether name=value can give an argument of this name. The server chose the
-// name: it must not become a flag, or another name.
+// typeable reports whether the command line name=value can set the argument name. The server
+// chose the name, so the word could look like a flag or like another name.
 func typeable(name string) bool {
 	return name != "" && !strings.HasPrefix(name, "-") && !strings.Contains(name, "=") && !strings.HasSuffix(name, ":")
 }
@@ -57,8 +57,8 @@ func needTypes(arguments []argument) bool {
 	return false
 }
 
-// objectOf returns a JSON object with the members of base and the arguments. An argument
-// replaces a member of the same name. The schema decides the types of the values.
+// objectOf returns a JSON object with the members of base and the parsed arguments. An
+// argument replaces a member of the same name. The schema decides the types of the values.
 func objectOf(s schema.View, base []byte, arguments []argument) ([]byte, error) {
 	values := map[string][]string{}
 	asJSON := map[string]bool{}
@@ -126,8 +126,9 @@ func valueOf(s schema.View, texts []string) (json []byte, wants string) {
 	return appendTyped(nil, t, texts[0])
 }
 
-// appendTyped appends text as JSON of one of the types t. If strings are allowed, it
-// appends a string; := gives the other types. If no type fits, wants describes them.
+// appendTyped appends text as JSON of one of the types t. If the types include string, it
+// appends a string. Users write name:=JSON for the other types. If no type fits, wants
+// describes them.
 func appendTyped(dst []byte, t schema.Types, text string) (json []byte, wants string) {
 	if t == 0 || t&schema.String != 0 {
 		return jsonrpc.AppendQuote(dst, text), ""

@@ -65,8 +65,8 @@ func TestEndlessSchema(t *testing.T) {
 	}
 }
 
-// TestHostileNames: the name of an argument, which the server chose, becomes no flag of ours
-// in the example and in completions.
+// TestHostileNames checks the example and the completions for a tool with hostile argument
+// names. No name may become a flag of Dragoman.
 func TestHostileNames(t *testing.T) {
 	for in, want := range map[string]string{
 		`{"name":"t","inputSchema":{"type":"object","required":["a"],"properties":{"a":{"type":"string","default":"1 2"}}}}`:                    "dragoman call s t 'a=1 2'",

@@ -29,10 +29,10 @@ type askFlags struct {
 // the person at the terminal. Its methods are safe for concurrent use.
 type asker struct {
 	app     *app
-	given   []argument // of --accept
+	given   []argument // the values of --accept
 	decline bool
 	roots   []string
-	turn    chan struct{} // holds one token: one question at a time
+	turn    chan struct{} // holds one token, so that only one question is asked at a time
 	told    chan map[string]bool
 }
 
@@ -60,10 +60,11 @@ func (a *app) asker(f *askFlags) (*asker, error) {
 // canAsk reports whether there is a person to ask.
 func (k *asker) canAsk() bool { return k.app.interactive && !k.decline }
 
-// answers reports whether the asker answers questions, if only by declining them.
+// answers reports whether the asker answers questions at all, even if it declines each of
+// them.
 func (k *asker) answers() bool { return k.canAsk() || k.decline || len(k.given) > 0 }
 
-// refused says that a request of the server was refused, once for each method.
+// refused prints, once for each method, that a request of the server was refused.
 func (k *asker) refused(method string) {
 	told := <-k.told
 	first := !told[method]
@@ -140,8 +141,8 @@ func (k *asker) answer(ctx context.Context, q runtime.Question) runtime.Answer {
 	return runtime.Answer{Action: "accept", Content: content}
 }
 
-// checkForm returns an error that names the first problem of a form's content. It returns
-// nil if the schema cannot be used: then the server decides.
+// checkForm returns an error that names the first problem of a form's content. It returns nil
+// if the schema cannot be used: then the server checks the content.
 func checkForm(raw, content []byte) error {
 	c, err := schema.Compile(raw)
 	if err != nil {
@@ -153,7 +154,7 @@ func checkForm(raw, content []byte) error {
 	return nil
 }
 
-// problemText returns a problem as a sentence that begins with the name of the value.
+// problemText returns a problem as a sentence that begins with the name of the field.
 func problemText(p schema.Problem) string {
 	path := p.Path
 	if p.Name != "" {
@@ -179,11 +180,11 @@ type terminal struct {
 	in  io.Reader
 }
 
-// errEnough is the error for a line that is longer than anyone types.
+// errEnough is the error for a line that is too long to have been typed.
 var errEnough = errors.New("the line is too long")
 
-// readLine returns the next line without its end. It reads no byte after it, because the
-// next question has a reader of its own.
+// readLine returns the next line without its newline. It reads one byte at a time and nothing
+// after the newline, because the next question uses a new reader.
 func readLine(in io.Reader) (string, error) {
 	const longest = 64 << 10
 	var line []byte
@@ -249,8 +250,8 @@ func orEmpty(lines []string) []string {
 	return lines
 }
 
-// converse runs a conversation with the person. It hides the progress meanwhile. The end of
-// ctx ends a read.
+// converse runs body with the person at the terminal, and hides the progress line while it
+// runs. If ctx ends, a pending read ends.
 func (k *asker) converse(ctx context.Context, body func(t *terminal) string) (action string) {
 	step := k.app.status.Pause()
 	defer step()
@@ -270,7 +271,8 @@ func (k *asker) converse(ctx context.Context, body func(t *terminal) string) (ac
 	return action
 }
 
-// askPage shows a page that the person shall visit, and asks for consent. It opens nothing.
+// askPage asks the person to visit a page. It shows the URL and asks for consent. It does not
+// open a browser.
 func (k *asker) askPage(ctx context.Context, message, page string) (action string) {
 	return k.converse(ctx, func(t *terminal) string {
 		host := page
@@ -294,8 +296,8 @@ func (k *asker) askPage(ctx context.Context, message, page string) (action strin
 	})
 }
 
-// askForm asks for the fields of a form, and for consent before they are sent. fill has the
-// fields that are given already.
+// askForm asks for the fields of a form, and for consent before the values are sent. fill has
+// the values that are already known.
 func (k *asker) askForm(ctx context.Context, message string, raw []byte, fill []argument) (content []byte, action string) {
 	form := schema.Of(raw, jsonrpc.Whole(raw))
 	fields := tool.ArgumentsOf(form)
@@ -326,7 +328,7 @@ func (k *asker) askForm(ctx context.Context, message string, raw []byte, fill []
 		for {
 			for _, f := range fields {
 				if _, ok := values[f.Name]; ok && given {
-					continue // from --accept
+					continue // the value came from --accept
 				}
 				if action := t.field(f, values); action != "" {
 					return action
@@ -351,7 +353,7 @@ func (k *asker) askForm(ctx context.Context, message string, raw []byte, fill []
 	return content, action
 }
 
-// objectIn returns the values as an object, in the order of the fields.
+// objectIn returns the values as a JSON object, in the order of the fields.
 func objectIn(fields []tool.Argument, values map[string][]byte) []byte {
 	out := []byte{'{'}
 	for _, f := range fields {
@@ -391,7 +393,7 @@ func (t *terminal) confirm(fields []tool.Argument, values map[string][]byte) str
 	}
 }
 
-// shown returns a JSON value for a line of the terminal: a string without its quotes.
+// shown returns a JSON value as it is shown on the terminal: a string has no quotes.
 func shown(v []byte) string {
 	if s, ok := jsonrpc.Text(v, jsonrpc.Whole(v)); ok {
 		return clean(jsonrpc.Shown(s))
@@ -399,7 +401,7 @@ func shown(v []byte) string {
 	return clean(string(v))
 }
 
-// field asks for one field until the value fits, and puts it into values. It returns the
+// field asks for one field until the value is valid, and stores it in values. It returns the
 // action that ends the form, or "".
 func (t *terminal) field(f tool.Argument, values map[string][]byte) (action string) {
 	about := f.Type
@@ -441,7 +443,7 @@ func (t *terminal) field(f tool.Argument, values map[string][]byte) (action stri
 	}
 	check, err := schema.Compile(f.Schema.Raw())
 	if err != nil {
-		check = nil // the server decides
+		check = nil // the server checks the value
 	}
 	for {
 		line, ok := t.prompt(prompt)
@@ -478,7 +480,8 @@ func (t *terminal) field(f tool.Argument, values map[string][]byte) (action stri
 	}
 }
 
-// fieldValue returns what a person typed as JSON. If it does not fit, wants says what does.
+// fieldValue converts the text that a person typed to JSON. If the text is not valid, wants
+// describes a valid value.
 func fieldValue(s schema.View, line string, choices []schema.Choice, several bool) (v []byte, wants string) {
 	if len(choices) == 0 {
 		if s.Types() == schema.Boolean {

@@ -11,7 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 )
 
-// person is an app with a person at the terminal, who types the lines.
+// person returns an app for a person at a terminal who types the given lines.
 func person(typed string, said *bytes.Buffer) *app {
 	in := strings.NewReader(typed)
 	return &app{
@@ -79,7 +79,7 @@ func TestPages(t *testing.T) {
 			t.Errorf("%q: %s, want %s\n%s", typed, got.Action, want, said.String())
 		}
 	}
-	// Without a person the page is only named.
+	// Without a person, Dragoman prints the URL and declines.
 	var said bytes.Buffer
 	a := person("", &said)
 	a.interactive = false
@@ -89,7 +89,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// blocked is an input on which nobody types. Close ends a read.
+// blocked is an input on which nobody types anything. Close ends a pending read.
 type blocked struct {
 	reading, closed chan struct{}
 }
@@ -102,7 +102,8 @@ func (b *blocked) Read([]byte) (int, error) {
 
 func (b *blocked) Close() error { close(b.closed); return nil }
 
-// TestEndOfQuestion checks that the end of a call ends a question that nobody answers.
+// TestEndOfQuestion checks that the end of a call also ends its question, if nobody has
+// answered it.
 func TestEndOfQuestion(t *testing.T) {
 	var said bytes.Buffer
 	in := &blocked{make(chan struct{}), make(chan struct{})}
@@ -119,8 +120,8 @@ func TestEndOfQuestion(t *testing.T) {
 	}
 }
 
-// TestHostileForm checks that text of a server in a form controls no terminal and imitates
-// no line of Dragoman.
+// TestHostileForm checks that text of a server in a form cannot control the terminal or
+// imitate a line of Dragoman.
 func TestHostileForm(t *testing.T) {
 	raw := strings.NewReplacer("Your name", "x\\r\\ndragoman: hint: FORGED \\u001b[2J", "Small", "\\u202e\\u001b]0;t\\u0007", `"age"`, `"a\u001b[2J"`).Replace(askedForm)
 	var said bytes.Buffer

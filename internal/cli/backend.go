@@ -27,7 +27,7 @@ func Daemon() Backend {
 		Connect: func(ctx context.Context, o daemon.ConnectOptions) (Session, error) {
 			s, err := daemon.Connect(ctx, o)
 			if err != nil {
-				return nil, err // not a nil *daemon.Session in the interface
+				return nil, err // an interface that holds a nil *daemon.Session would not be nil
 			}
 			return s, nil
 		},
@@ -44,7 +44,7 @@ type Session interface {
 	Call(ctx context.Context, tool string, args []byte, onProgress func(progress, total float64, message string)) ([]byte, error)
 	// Request sends another request with params, a JSON object, and returns the raw result.
 	Request(ctx context.Context, method string, params []byte) ([]byte, error)
-	// Describe returns what the server says about itself.
+	// Describe returns the description that the server gives of itself.
 	Describe(ctx context.Context) (runtime.Description, error)
 	Close() error
 	// Trace returns the trace of the handshake, a line for each step.

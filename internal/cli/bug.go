@@ -52,7 +52,7 @@ version. URL is the address of the running serve. Without it, the command uses
   dragoman bug -c /etc/dragoman/dragoman.yaml`,
 		Args: atMostOneURL,
 		RunE: func(c *cobra.Command, args []string) error {
-			base, err := a.serveAddress(strings.Join(args, ""), file) // at most one
+			base, err := a.serveAddress(strings.Join(args, ""), file) // args has at most one element
 			if err != nil {
 				return err
 			}
@@ -76,13 +76,13 @@ version. URL is the address of the running serve. Without it, the command uses
 
 // bugSection is a part of the report. Its text has no secrets.
 type bugSection struct {
-	title, about string // about says in a few words what it contains
+	title, about string // a short description of the contents
 	text         string
 }
 
 type bugReport []bugSection
 
-// markdown returns the report as it is pasted into an issue.
+// markdown returns the report as Markdown, to be pasted into an issue.
 func (r bugReport) markdown() []byte {
 	var b bytes.Buffer
 	for i, s := range r {
@@ -122,7 +122,8 @@ func (a *app) writeBugReport(path string, r bugReport) error {
 	return nil
 }
 
-// bugReport collects the report. It never fails: a part that cannot be collected says why.
+// bugReport collects the report. It never fails: if a part cannot be collected, the part says
+// why.
 func (a *app) bugReport(ctx context.Context, base, file string) bugReport {
 	a.status.Step("", "collecting versions")
 	var version bytes.Buffer
@@ -152,7 +153,8 @@ func (a *app) bugReport(ctx context.Context, base, file string) bugReport {
 	return r
 }
 
-// systemText describes the machine. Of the environment it gives names only.
+// systemText describes the machine. It has the names of environment variables, but not their
+// values.
 func (a *app) systemText() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s/%s, processors: %d\n", runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
@@ -221,7 +223,8 @@ func programVersion(ctx context.Context, name string) string {
 	return excerpt.Line(line, 100) + " at " + path
 }
 
-// configSection describes the configuration: where it is, its problems, and its masked text.
+// configSection describes the configuration: its path, its problems, and its text with secrets
+// masked.
 func (a *app) configSection(file string) bugSection {
 	s := bugSection{title: "Configuration", about: "no configuration file was found"}
 	path, ok := a.configPath(file)
@@ -246,8 +249,8 @@ func (a *app) configSection(file string) bugSection {
 	return s
 }
 
-// serveSections describes the serve that runs at base: its status, and the last failure of
-// each server.
+// serveSections describes the serve process that runs at base: its status, and the last
+// failure of each server.
 func serveSections(ctx context.Context, base string) []bugSection {
 	const title = "Status of the running serve"
 	status, body, err := fetch(ctx, base+"/api/v1/status")

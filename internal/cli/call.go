@@ -136,7 +136,7 @@ func addSaveFlag(flags *pflag.FlagSet, dir *string) {
 	flags.StringVar(dir, "save", "", "save images, audio and files to new files in the folder `DIR`, and print their paths")
 }
 
-// call runs the command.
+// call runs the command call.
 func (a *app) call(ctx context.Context, w where, name string, words []string, f *callFlags) error {
 	arguments, err := parseArguments("", words)
 	if err != nil {
@@ -227,7 +227,7 @@ type toolCall struct {
 	check     bool
 	ask       *asker
 
-	hint string // set by run: one thing to do if the call failed
+	hint string // what the user can do if the call failed; set by run
 }
 
 // maxVisits bounds how often a call is sent again after the person has visited pages.
@@ -237,7 +237,7 @@ const maxVisits = 3
 func (x *toolCall) run(ctx context.Context) ([]byte, error) {
 	a := x.app
 	var names []string
-	var missing string // which servers are missing from the list, and why
+	var missing string // the servers that are missing from the list, and why
 	var found tool.Tool
 	if x.check || needTypes(x.arguments) {
 		a.status.Step(x.server, "looking up "+x.name)
@@ -290,8 +290,8 @@ func (x *toolCall) run(ctx context.Context) ([]byte, error) {
 			return nil, err
 		}
 	}
-	// Servers refuse an unknown tool with an error or with an error result. Only the list
-	// shows whether the tool exists.
+	// Servers answer a call of an unknown tool with an error or with an error result. Only the
+	// list shows whether the tool exists.
 	if names == nil {
 		l, err := x.session.List(ctx, "tools")
 		if err != nil {
@@ -311,9 +311,9 @@ func (x *toolCall) run(ctx context.Context) ([]byte, error) {
 	return result, err
 }
 
-// visit shows the pages that a server wants to be visited before it runs the tool
-// (2025-11-25 §Elicitation, "URL Elicitation Required Error"). It reports whether the call
-// may be sent again.
+// visit shows the pages that the user must visit before the server runs the tool (2025-11-25
+// §Elicitation, "URL Elicitation Required Error"). It reports whether the call may be sent
+// again.
 func (x *toolCall) visit(ctx context.Context, err error) bool {
 	var wire *jsonrpc.Error
 	if !errors.As(err, &wire) || wire.Code != mcp.CodeURLElicitationRequired || !x.ask.canAsk() {
@@ -332,7 +332,7 @@ func (x *toolCall) visit(ctx context.Context, err error) bool {
 	return agreed && x.ask.waitForPage(ctx)
 }
 
-// waitForPage waits until the person has finished with the pages.
+// waitForPage waits until the person confirms that the pages are done.
 func (k *asker) waitForPage(ctx context.Context) bool {
 	return k.converse(ctx, func(t *terminal) string {
 		if line, ok := t.prompt("Press Enter when you are done there. [c]ancel:"); !ok || strings.EqualFold(line, "c") || strings.EqualFold(line, "cancel") {
@@ -350,9 +350,10 @@ func namesOf(items [][]byte) []string {
 	return names
 }
 
-// needHint returns what to do about an error that says what the client lacks, or "".
+// needHint returns a hint for an error that names capabilities the client lacks, or "".
 // 2026-07-28 §Base, "Error Codes": -32021 lists the missing capabilities in
-// data.requiredCapabilities. Translation to another revision may have changed the code.
+// data.requiredCapabilities. Translation to another revision may have changed the code, so the
+// code is not checked.
 func needHint(e *jsonrpc.Error) string {
 	whole := jsonrpc.Whole(e.Data)
 	required := jsonrpc.Find(e.Data, whole, "requiredCapabilities")
@@ -391,8 +392,8 @@ func progressText(server, tool string, progress, total float64, message string) 
 	return text
 }
 
-// printResult prints the result of a tool. name is the beginning of the names of saved
-// files; a nil files saves none.
+// printResult prints the result of a tool. name is the beginning of the names of saved files.
+// If files is nil, nothing is saved.
 func (a *app) printResult(result []byte, name string, asJSON bool, files *saver) error {
 	if err := a.printAs(result, "content", name, asJSON, files); err != nil {
 		return err

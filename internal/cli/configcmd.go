@@ -75,9 +75,9 @@ not change that.`,
 	return c
 }
 
-// sourceOf returns the line of the file that a problem is in, and a line with a ^ under its
-// column. A line with more than width cells is cut around the column. It returns "" if the
-// problem has no line to show.
+// sourceOf returns the line of the file that has the problem, and a line with a ^ under its
+// column. If the line has more than width cells, only the part around the column is shown. It
+// returns "" if the problem has no line.
 func sourceOf(p config.Problem, width int) string {
 	if p.Source == "" {
 		return ""
@@ -85,14 +85,14 @@ func sourceOf(p config.Problem, width int) string {
 	margin := "  " + strconv.Itoa(p.Line) + " | "
 	runes := []rune(p.Source)
 	at := min(max(p.Caret, 0), len(runes))
-	const least = 20 // a narrower terminal breaks the line itself
+	const least = 20 // a narrower terminal wraps the line itself
 	before, after := around(runes, at, max(width-len(margin)-1, least))
 	return margin + before + after + "\n" +
 		strings.Repeat(" ", len(margin)-2) + "| " + strings.Repeat(" ", screen.Width(before)) + "^\n"
 }
 
-// around returns the text before and from the index at, together at most width cells wide.
-// Two thirds of them are for the text before it, if that needs them.
+// around returns the text before and after index at. Together they are at most width cells
+// wide, and up to two thirds of the width are for the text before at.
 func around(runes []rune, at, width int) (before, after string) {
 	before, after = string(runes[:at]), string(runes[at:])
 	if screen.Width(before)+screen.Width(after) <= width {
@@ -119,7 +119,7 @@ func (a *app) printProblems(path string, ok bool, problems config.Problems) erro
 		Hint    string `json:"hint,omitempty"`
 		Source  string `json:"source,omitempty"`
 		Warning bool   `json:"warning"`
-		Server  string `json:"server,omitempty"` // the only server that it concerns
+		Server  string `json:"server,omitempty"` // the server that has the problem; "" if it concerns more than one
 	}
 	out := struct {
 		File     string    `json:"file"`

@@ -21,7 +21,7 @@ func (a *app) showProgress() {
 	}
 }
 
-// signalOr returns the signal that ended ctx instead of err, which followed from it. It
+// signalOr returns the signal that ended ctx instead of err, because the signal caused err. It
 // returns err if no signal ended ctx.
 func signalOr(ctx context.Context, err error) error {
 	var sig signalError
@@ -55,7 +55,7 @@ func (a *app) onServer(ctx context.Context, w where, f *clientFlags, ask *asker,
 	if err != nil {
 		return err
 	}
-	// The error of the command already says what fails.
+	// Warnings are not logged, because the error of the command already names the problem.
 	a.startLog(slog.LevelError, nil)
 	if f.timeout > 0 {
 		server.CallTimeout, server.CallMax = max(server.CallTimeout, f.timeout), max(server.CallMax, f.timeout)
@@ -67,7 +67,7 @@ func (a *app) onServer(ctx context.Context, w where, f *clientFlags, ask *asker,
 	if w.configured() && !f.direct {
 		server, through = a.throughServe(ctx, server, w.file)
 	}
-	// A running serve may have the variable that is not set here.
+	// The variable may be unset here and set for a running serve process.
 	if err := usable(server); err != nil {
 		return err
 	}
@@ -82,8 +82,8 @@ func (a *app) onServer(ctx context.Context, w where, f *clientFlags, ask *asker,
 	return err
 }
 
-// connect opens a session. With --verbose it prints the trace of the handshake. A nil ask
-// answers nothing.
+// connect opens a session. With --verbose it prints the trace of the handshake. If ask is nil,
+// requests of the server are not answered.
 func (a *app) connect(ctx context.Context, s config.Server, ask *asker) (Session, error) {
 	a.showProgress()
 	o := daemon.ConnectOptions{Server: s, Log: a.log, Progress: a.status.Step, Version: version()}

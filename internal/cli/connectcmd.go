@@ -175,7 +175,7 @@ func hostPort(u *url.URL) string {
 	return u.Host + ":80"
 }
 
-// entryFor returns the entry for a client.
+// entryFor returns the entry to write into the configuration of a client.
 func (a *app) entryFor(client *clientfile.Client, base string, o connectFlags) (clientfile.Entry, error) {
 	e := clientfile.Entry{Name: o.name}
 	path, found := a.configPath(o.config)
@@ -221,13 +221,13 @@ func (a *app) entryFor(client *clientfile.Client, base string, o connectFlags) (
 	if path, err = filepath.Abs(path); err != nil {
 		return e, err
 	}
-	// A free port, because another Dragoman may listen on the usual one.
+	// Use a free port, because another Dragoman may use the default port.
 	e.Command = []string{self, "serve", "--config", path, "--stdio", "--listen", "127.0.0.1:0"}
 	return e, nil
 }
 
-// checkServer reports a --server that is not configured. A serve elsewhere, which --url
-// names, may have other servers.
+// checkServer returns an error if the --server is not configured here. With --url it allows
+// any name, because the other machine may have other servers.
 func (a *app) checkServer(path string, found bool, o connectFlags) error {
 	switch {
 	case o.address != "":
@@ -249,8 +249,8 @@ func (a *app) checkServer(path string, found bool, o connectFlags) error {
 	return unknownServer(o.server, path, serverNames(s))
 }
 
-// self returns the absolute path of this program. If the program on PATH is the same file,
-// its path is preferred: it stays valid after an update.
+// self returns the absolute path of this program. If the program on PATH is the same file, it
+// returns the path on PATH, which stays valid after an update.
 func (a *app) self() (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -276,7 +276,7 @@ func sameFile(a, b string) bool {
 	return err == nil && os.SameFile(x, y)
 }
 
-// nameToRemove returns the name of the entry that --remove means.
+// nameToRemove returns the name of the entry that --remove deletes.
 func nameToRemove(client *clientfile.Client, path string, b []byte, addresses []string, o connectFlags) (string, error) {
 	for _, given := range []string{o.name, o.server} {
 		if given != "" {
@@ -301,8 +301,8 @@ func nameToRemove(client *clientfile.Client, path string, b []byte, addresses []
 	return "", usagef("add --name with one of "+strings.Join(names, ", "), "%s has several entries of Dragoman", path)
 }
 
-// madeByUs reports whether connect made the whole file: there was none before, and the file
-// has the entry only.
+// madeByUs reports whether connect created the file: there was no file before, and its only
+// content is the entry.
 func (a *app) madeByUs(client *clientfile.Client, path string, b []byte, name string) bool {
 	for _, was := range clientfile.Backups(path) {
 		if !bytes.Equal(was, b) {
@@ -317,7 +317,7 @@ func (a *app) madeByUs(client *clientfile.Client, path string, b []byte, name st
 	return ok && bytes.Equal(made, b)
 }
 
-// applyConnect shows a change, and makes it with --write.
+// applyConnect shows a change. With --write it also makes the change.
 func (a *app) applyConnect(ctx context.Context, client *clientfile.Client, path string, before, after []byte, entry clientfile.Entry, base string, o connectFlags) error {
 	action := "add"
 	switch {
@@ -380,7 +380,7 @@ func (a *app) applyConnect(ctx context.Context, client *clientfile.Client, path 
 	return nil
 }
 
-// tellConnect says what was done and what is left to do.
+// tellConnect prints what was done and what the user still has to do.
 func (a *app) tellConnect(ctx context.Context, client *clientfile.Client, path, action, backup string, entry clientfile.Entry, base string, o connectFlags) {
 	switch {
 	case action == "none" && o.remove:
@@ -397,7 +397,7 @@ func (a *app) tellConnect(ctx context.Context, client *clientfile.Client, path, 
 			a.status.Printf("the old file is %s", backup)
 		}
 		reload := client.Reload
-		if o.remove { // what follows enables the server that is gone
+		if o.remove { // the rest of the text says how to enable the server, which is now removed
 			reload, _, _ = strings.Cut(reload, ", or enable")
 		}
 		a.status.Printf("now %s", reload)

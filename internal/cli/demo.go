@@ -68,7 +68,7 @@ var demoCalls = []string{
 func programName(word, self string) string {
 	const usual = "dragoman"
 	if strings.Contains(filepath.ToSlash(self), "/go-build") {
-		return "go run ./cmd/" + usual // the file is gone when this run ends
+		return "go run ./cmd/" + usual // "go run" deletes the executable when it ends
 	}
 	if word == "" || strings.ContainsFunc(word, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(`_.-+/\:~`, r)

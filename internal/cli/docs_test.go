@@ -70,7 +70,8 @@ func reference(b *bytes.Buffer, c *cobra.Command) {
 	}
 }
 
-// TestHelp checks the form of the help: line length, examples, and case of flag texts.
+// TestHelp checks the form of the help: line length, examples, and the case of flag
+// descriptions.
 func TestHelp(t *testing.T) {
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {

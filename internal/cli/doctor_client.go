@@ -45,8 +45,8 @@ func (a *app) examineClient(c *cobra.Command, f *doctorFlags, args []string) err
 	return a.serveClients(c.Context(), f)
 }
 
-// serveClientStdio is the server that a client starts. stdout carries the protocol, so the
-// report goes to stderr and to a file.
+// serveClientStdio runs as the server that a client starts. stdout carries the protocol, so
+// the report goes to stderr and to a file.
 func (a *app) serveClientStdio(ctx context.Context, f *doctorFlags) error {
 	in, out := io.NopCloser(a.stdin), io.WriteCloser(unclosed{a.stdout})
 	if a.stdin == os.Stdin && a.stdout == os.Stdout {
@@ -85,12 +85,13 @@ func writeWhole(path string, json []byte, text string) error {
 	return os.Rename(part, path)
 }
 
-// reportPoll is how often serveClients looks for the report of a copy that the client
-// started.
+// reportPoll is how often serveClients looks for the report of a Dragoman process that the
+// client started.
 const reportPoll = 200 * time.Millisecond
 
-// serveClients serves clients over HTTP and waits for the report of a copy of this program
-// that the client may start instead. It prints the first report.
+// serveClients serves clients over HTTP. A client may also start this program on stdio, and
+// that process then writes a report file, which serveClients waits for. It prints the first
+// report of either kind.
 func (a *app) serveClients(ctx context.Context, f *doctorFlags) error {
 	dir, err := os.MkdirTemp("", "dragoman-doctor-")
 	if err != nil {
@@ -146,7 +147,7 @@ func (a *app) programPath() string {
 	return a.program
 }
 
-// copyReport prints the report that the client's copy of this program wrote.
+// copyReport prints the report that the process started by the client has written.
 func (a *app) copyReport(path string, asJSON bool) error {
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -165,7 +166,8 @@ func (a *app) copyReport(path string, asJSON bool) error {
 	return clientExit(jsonrpc.KindOf(raw, jsonrpc.Find(raw, verdict, "reached")) == 't', jsonrpc.KindOf(raw, jsonrpc.Find(raw, verdict, "healthy")) == 't')
 }
 
-// clientExit returns the error for the exit code, which is the same as for a server.
+// clientExit returns the error that sets the exit code. The codes are the same as for a
+// server.
 func clientExit(reached, healthy bool) error {
 	switch {
 	case !reached:
@@ -187,7 +189,7 @@ func (a *app) printClient(r *doctor.ClientReport, f *doctorFlags) error {
 	return clientExit(r.Messages > 0, doctor.Worst(r.Findings) != doctor.Error)
 }
 
-// clientText returns the report as text: what each client is, then the findings.
+// clientText returns the report as text: a description of each client, then the findings.
 func (a *app) clientText(r *doctor.ClientReport, all bool) string {
 	var b strings.Builder
 	w := bufio.NewWriter(&b)

@@ -32,7 +32,7 @@ func (a *app) printReport(server config.Server, r *doctor.Report, f *doctorFlags
 		if v := &r.Verdict; !v.Reached && v.Failure != nil && v.Failure.Action != "" {
 			findings = slices.Clone(findings)
 			for i := range findings {
-				findings[i].Fix = "" // the verdict says more exactly what to do
+				findings[i].Fix = "" // the verdict gives a more exact instruction
 			}
 		}
 		a.printFindings(w, findings, f.all)
@@ -60,7 +60,7 @@ func (a *app) printReport(server config.Server, r *doctor.Report, f *doctorFlags
 	return nil
 }
 
-// hiddenText says what --all would show.
+// hiddenText says what --all would add to the report.
 func hiddenText(infos int, passed bool) string {
 	switch {
 	case infos > 0 && passed:
@@ -112,7 +112,7 @@ func (a *app) printVerdict(w *bufio.Writer, server config.Server, r *doctor.Repo
 	}
 }
 
-// offerText says when the server was ready, what it offers, and what that costs.
+// offerText says when the server was ready, what it offers, and how many tokens that costs.
 func offerText(o doctor.Offer) string {
 	var parts []string
 	if o.Ready > 0 {
@@ -200,7 +200,8 @@ func (a *app) printWhy(w *bufio.Writer, f *failure.Failure) {
 	}
 }
 
-// printFindings prints the findings, those that hurt most first. Infos need all.
+// printFindings prints the findings, the most harmful ones first. It prints infos only if all
+// is true.
 func (a *app) printFindings(w *bufio.Writer, findings []doctor.Finding, all bool) {
 	for _, f := range findings {
 		if f.Level != doctor.Info || all {

@@ -24,7 +24,7 @@ import (
 // usageError is a mistake in the arguments. The exit code is 2.
 type usageError struct {
 	text string
-	hint string // what to do; "" for no hint
+	hint string // what the user can do; "" for no hint
 }
 
 func (e *usageError) Error() string { return e.text }
@@ -53,7 +53,7 @@ func (a *app) printError(err error) {
 	if errors.As(err, &bad) {
 		for _, p := range bad.Problems {
 			a.status.line(p.String())
-			if a.status.records.Load() == nil { // a record is for a program, which has the position
+			if a.status.records.Load() == nil { // the hint shows a position on the command line, which a JSON record does not need
 				_, _ = io.WriteString(a.status, sourceOf(p, a.status.width()))
 			}
 		}
@@ -108,7 +108,7 @@ func (a *app) printFailure(f *failure.Failure, hints []string) {
 	a.status.label(red, "error", oneLine(f.Sentence))
 	alone := len(f.Evidence) == 1 && strings.Contains(f.Sentence, strconv.Quote(f.Evidence[0]))
 	for _, line := range f.Evidence {
-		if !alone { // otherwise the sentence quotes it
+		if !alone { // if it is the only line and the sentence quotes it, it is not repeated
 			a.status.label(plain, string(f.EvidenceFrom), oneLine(line))
 		}
 	}
@@ -117,8 +117,8 @@ func (a *app) printFailure(f *failure.Failure, hints []string) {
 	}
 }
 
-// failureIn returns the failure that an error is or describes, nil for an error that says
-// all by itself.
+// failureIn returns the failure that an error is or describes. It returns nil if the text of
+// the error is enough.
 func failureIn(err error) *failure.Failure {
 	var u *usageError
 	if errors.As(err, &u) {
@@ -135,7 +135,7 @@ func failureIn(err error) *failure.Failure {
 	}
 	var e *mcp.Error
 	if errors.As(err, &e) && e.Message != "" {
-		return nil // an error of ours that is no failure of a server
+		return nil // an error of Dragoman, not a failure of a server
 	}
 	facts := failure.Facts{Given: true}
 	if op != nil && op.Addr != nil {
@@ -160,7 +160,7 @@ func parts(err error) []error {
 		texts = append(texts, e.Error())
 	}
 	if strings.Join(texts, "\n") != err.Error() {
-		return []error{err} // its text has more than those of the errors in it
+		return []error{err} // the text of err has more than the errors that it wraps
 	}
 	return out
 }

@@ -37,8 +37,8 @@ type eventLine struct {
 	Trace, Detail          string
 }
 
-// eventsBackend returns Daemon with one more subscriber of run, which writes every event to the
-// file of eventsVar, a line of JSON each.
+// eventsBackend returns Daemon with one more subscriber to events. It writes every event to
+// the file that eventsVar names, as a line of JSON.
 func eventsBackend() Backend {
 	b := Daemon()
 	b.Run = func(ctx context.Context, o daemon.RunOptions) (err error) {
@@ -89,20 +89,19 @@ func writeEvents(w io.Writer, q *event.Queue) error {
 	}
 }
 
-// matrixCall is a client's request and what came of it.
+// matrixCall is a client's request and its outcome.
 type matrixCall struct{ method, name, outcome string }
 
-// unanswered is the outcome of a request that the client gave up, or that went on until
-// the end.
+// unanswered is the outcome of a request that the client cancelled, or that was still running
+// at the end.
 const unanswered = "unanswered"
 
-// TestEventsOfTheMatrix plays the matrix between peers of both eras over all transports.
-// The events of each Dragoman are written as lines of JSON. From them alone the test
-// rebuilds the calls with their outcomes, and compares them with what the clients
-// recorded.
+// TestEventsOfTheMatrix plays the matrix between peers of both eras over all transports. The
+// events of each Dragoman are written as lines of JSON. The test rebuilds the calls and their
+// outcomes from these events alone, and compares them with the records of the clients.
 func TestEventsOfTheMatrix(t *testing.T) {
 	if testing.Short() {
-		t.Skip("plays some dozen conversations")
+		t.Skip("runs dozens of sessions")
 	}
 	dir := t.TempDir()
 	at := func(p matrix.Pair, what string) string {
@@ -110,7 +109,7 @@ func TestEventsOfTheMatrix(t *testing.T) {
 	}
 	var mu sync.Mutex
 	captured := map[matrix.Pair]*bytes.Buffer{}
-	revisions := []mcp.Revision{mcp.R20241105, mcp.R20251125, mcp.R20260728} // with HTTP+SSE, and the newest of each era
+	revisions := []mcp.Revision{mcp.R20241105, mcp.R20251125, mcp.R20260728} // the one with HTTP+SSE, and the newest of each era
 	r, err := matrix.Run(t.Context(), matrix.Options{
 		Program: []string{"dragoman-events"}, Through: true,
 		Filter: matrix.Filter{Clients: revisions, Servers: revisions},
@@ -153,11 +152,11 @@ func TestEventsOfTheMatrix(t *testing.T) {
 	t.Logf("%d calls in %d conversations", total, len(captured))
 }
 
-// rebuilt returns the calls of a conversation as its events tell them.
+// rebuilt returns the calls of a conversation, read from its events.
 func rebuilt(t *testing.T, p matrix.Pair, text []byte) (all []matrixCall) {
 	t.Helper()
 	calls, asked := map[uint64]bool{}, map[uint64]int{}
-	parked := map[uint64]int{} // by call: how often it was parked and not gone on with
+	parked := map[uint64]int{} // by call: how often it was parked and not resumed
 	for line := range bytes.Lines(text) {
 		var e eventLine
 		if err := json.Unmarshal(line, &e); err != nil {
@@ -190,22 +189,22 @@ func rebuilt(t *testing.T, p matrix.Pair, text []byte) (all []matrixCall) {
 	}
 	for call, n := range asked {
 		if call != 0 && !calls[call] {
-			t.Errorf("%s: %d questions belong to call %d, which nobody made", p, n, call)
+			t.Errorf("%s: %d requests of the server belong to call %d, which no client made", p, n, call)
 		}
 	}
 	if !(p.Client.Modern() && p.Server.Modern()) && len(asked) == 0 {
-		t.Errorf("%s: no question of the server", p)
+		t.Errorf("%s: the server sent no request to the client", p)
 	}
 	if p.Server.Legacy() && len(parked) > 0 {
-		t.Errorf("%s: these were parked, and no retry has their number: %v", p, parked)
+		t.Errorf("%s: these calls were parked, and no retry continues them: %v", p, parked)
 	}
 	return all
 }
 
-// recorded returns the calls of a conversation as its client recorded them.
+// recorded returns the calls of a conversation, read from the record of its client.
 func recorded(t *testing.T, text []byte) (all []matrixCall) {
 	t.Helper()
-	place := map[string]int{} // of requests, by id
+	place := map[string]int{} // index in all, by the id of the request
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {
@@ -252,8 +251,8 @@ func recorded(t *testing.T, text []byte) (all []matrixCall) {
 	return all
 }
 
-// differ says how two lists of calls differ, "" for not at all. Their order does not
-// count, and of an unanswered call the outcome does not.
+// differ describes how two lists of calls differ, or returns "". The order does not matter.
+// For an unanswered call, the outcome does not matter.
 func differ(want, got []matrixCall) string {
 	got = slices.Clone(got)
 	var missing []matrixCall

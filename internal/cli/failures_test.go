@@ -72,13 +72,13 @@ Node.js v22.11.0
 	}
 }
 
-// brokenServer is what one case of TestCommonestFailures needs.
+// brokenServer is one case of TestCommonestFailures.
 type brokenServer struct {
 	name  string
-	entry string        // of mcpServers
-	own   string        // of dragoman.servers
-	words string        // of the server, or of the operating system
-	class failure.Class // that all places must show
+	entry string        // the entry in mcpServers
+	own   string        // the settings in dragoman.servers
+	words string        // the words of the server or of the operating system
+	class failure.Class // that every place must show
 }
 
 // brokenServers starts the HTTP servers of TestCommonestFailures and returns all cases.
@@ -123,7 +123,8 @@ func brokenServers(t *testing.T) []brokenServer {
 		{"tls", `url: "` + secure + `/mcp"`, "", "x509: certificate signed by unknown authority", failure.TLS},
 		{"silence", peer("silent"), "startTimeout: 1s", "got no response", failure.Silent},
 		{"wrong-version", peer("version"), "", "1999-01-01", failure.WrongVersion},
-		// Port in use concerns no server; see the end of the test. These are further ones.
+		// The case "port in use" concerns no server; see the end of the test. The following
+		// cases are extra.
 		{"sign-in", `url: "` + web(answer(401, "text/plain", "", "WWW-Authenticate", `Bearer resource_metadata="http://127.0.0.1/.well-known/oauth-protected-resource"`), plain) + `/mcp"`,
 			"", "resource_metadata", failure.NeedsSignIn},
 		{"redirect", `url: "` + web(answer(302, "text/html", "", "Location", "https://id.example/login?state=s3cr3t"), plain) + `/mcp"`, "", "https://id.example/login", failure.Redirected},
@@ -133,16 +134,17 @@ func brokenServers(t *testing.T) []brokenServer {
 	}
 }
 
-// shownFailure is what one place shows of a failure.
+// shownFailure is a failure as one place shows it.
 type shownFailure struct {
 	Class, Sentence, Action string
 	Evidence                []string
 }
 
 // TestCommonestFailures runs the ten commonest failures, and some more, in the real program:
-// by `list`, as text and as records, and by `serve`. Class, sentence, evidence and action
-// are the same on the command line, in the log, in the error to a client, in the status and
-// in /readyz, and have the server's own words. testdata/failures.txt has all of them.
+// by `list`, as text and as records, and by `serve`. Class, sentence, evidence and action must
+// be the same on the command line, in the log, in the error to a client, in the status and in
+// /readyz. They must quote the server's own words. testdata/failures.txt has the expected
+// texts.
 func TestCommonestFailures(t *testing.T) {
 	all := brokenServers(t)
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -159,7 +161,7 @@ func TestCommonestFailures(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// The command line, as text and as records.
+	// Run list, as text and as JSON records.
 	texts, records := make([]string, len(all)), make([]shownFailure, len(all))
 	var running sync.WaitGroup
 	for i, b := range all {
@@ -197,7 +199,7 @@ func TestCommonestFailures(t *testing.T) {
 		fmt.Fprintf(&golden, "== %s\n%s", b.name, describeFailure(want))
 	}
 
-	// Port in use: serve does not start.
+	// Port in use: serve must fail to start.
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -227,7 +229,8 @@ func TestCommonestFailures(t *testing.T) {
 	}
 }
 
-// TestCACert: --cacert names an authority that is trusted, and must name a file with one.
+// TestCACert checks that --cacert trusts the authority in a file, and that a file without a
+// certificate is an error.
 func TestCACert(t *testing.T) {
 	s := httptest.NewUnstartedServer(http.NotFoundHandler())
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -257,8 +260,8 @@ var (
 	lastStep   = regexp.MustCompile(`^sent .*, got no response for .*`)
 )
 
-// settled returns what is shown without what differs between two runs: ports, and how far a
-// handshake came that was not answered.
+// settled returns a failure without the parts that differ between runs: port numbers, and the
+// last step of a handshake that got no response.
 func settled(f shownFailure) shownFailure {
 	f.Sentence = portNumber.ReplaceAllString(f.Sentence, "127.0.0.1:PORT")
 	f.Action = portNumber.ReplaceAllString(f.Action, "127.0.0.1:PORT")
@@ -294,15 +297,15 @@ func failedCommand(t *testing.T, args ...string) string {
 	err := root.ExecuteContext(t.Context())
 	a.status.End()
 	if err == nil {
-		t.Errorf("%v has not failed", args)
+		t.Errorf("%v succeeded, want a failure", args)
 		return ""
 	}
 	a.printError(err)
 	return out.String()
 }
 
-// recordWith returns the failure of the first record with a code and a server; "" is any
-// code, or no server.
+// recordWith returns the failure of the first record with a code and a server. A code of ""
+// matches any code. A server of "" matches records without a server.
 func recordWith(t *testing.T, text, code, server string) (f shownFailure) {
 	for line := range strings.Lines(text) {
 		var r struct {
@@ -320,8 +323,9 @@ func recordWith(t *testing.T, text, code, server string) (f shownFailure) {
 	return f
 }
 
-// serveBroken serves all servers and returns what is shown of each: in the log, in the
-// status, in /readyz, and to a client. served is everything that was read.
+// serveBroken runs serve with all servers. It returns the failure that each place shows for
+// each server: the log, the status, /readyz, and the error to a client. served is all the text
+// that was read.
 func serveBroken(t *testing.T, file string, all []brokenServer) (served string, logged, status, ready, clients map[string]shownFailure) {
 	env := os.LookupEnv
 	s := &stage{T: t, log: &lockedBuffer{}}
@@ -347,7 +351,7 @@ func serveBroken(t *testing.T, file string, all []brokenServer) (served string, 
 		if s.base == "" {
 			continue
 		}
-		// A server is tried again from time to time, and has no failure meanwhile.
+		// While a server is tried again, it has no failure, so several reads may be needed.
 		for path, into := range map[string]map[string]shownFailure{"/api/v1/status": status, "/readyz": ready} {
 			var page struct {
 				Servers []struct {

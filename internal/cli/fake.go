@@ -24,7 +24,7 @@ import (
 type fakeFlags struct {
 	set     []string
 	capture bool
-	report  string // a file that violations are appended to at the end
+	report  string // a file to which violations are appended at the end
 }
 
 func (a *app) fakeCommand() *cobra.Command {
@@ -147,7 +147,7 @@ The timeout is ten seconds for each step and one minute in total. Change it with
 	fl.BoolVar(&f.capture, "capture", false, "print each message to stderr as a line of JSON")
 	fl.StringArrayVar(&f.set, "set", nil, "change a setting of the profile, as `NAME=VALUE` (repeatable)")
 	fl.StringVar(&f.report, "report", "", "append the violations to `FILE` on exit")
-	_ = fl.MarkHidden("report") // for the matrix, whose servers may have several processes
+	_ = fl.MarkHidden("report") // the matrix uses it, because its servers may run in several processes
 	addOpenFlag(c, &open)
 	return c
 }
@@ -201,7 +201,7 @@ func (a *app) fakeOnStdio(ctx context.Context, s *fake.Server) error {
 	}
 	err := s.ServePipe(ctx, in, out)
 	if errors.Is(err, fake.ErrDied) {
-		return errReported // like a crashed server, it prints nothing
+		return errReported // the fake plays a crash, and a crashed server prints nothing
 	}
 	return err
 }
@@ -223,7 +223,7 @@ func (a *app) fakeOnHTTP(ctx context.Context, s *fake.Server, name, address stri
 	wg.Go(func() {
 		select {
 		case <-ctx.Done():
-			_ = s.Close() // ends the subscriptions
+			_ = s.Close() // end the subscriptions
 		case <-s.Dead():
 		case <-stop:
 		}
@@ -233,7 +233,7 @@ func (a *app) fakeOnHTTP(ctx context.Context, s *fake.Server, name, address stri
 		return fmt.Errorf("serve: %w", err)
 	}
 	if ctx.Err() == nil {
-		return errReported // its profile made it crash
+		return errReported // the profile made the server crash
 	}
 	return context.Cause(ctx)
 }
@@ -242,7 +242,7 @@ type unclosed struct{ io.Writer }
 
 func (unclosed) Close() error { return nil }
 
-// nearProfile returns the hint for a profile that does not exist.
+// nearProfile returns the hint for the name of a profile that does not exist.
 func nearProfile(side fake.Side, name string) string {
 	var names []string
 	for _, p := range fake.Profiles() {

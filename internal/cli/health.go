@@ -31,11 +31,11 @@ const (
 const (
 	stateReady    = "ready"
 	stateFailed   = "failed"
-	stateSignIn   = "sign-in" // it answers, but wants a person to sign in
+	stateSignIn   = "sign-in" // it answers, but a person must sign in
 	stateDisabled = "disabled"
 )
 
-// serveReport is what a running serve says of one server.
+// serveReport is the report of a running serve process about one server.
 type serveReport = admin.Server
 
 // health is the health of one configured server. Scripts read its JSON, so members may be
@@ -45,13 +45,13 @@ type health struct {
 	State     string         `json:"state"`
 	Revision  string         `json:"revision,omitempty"`
 	Transport string         `json:"transport,omitempty"`
-	Counts    map[string]int `json:"counts,omitempty"` // by kind of list; no member for a list that it does not have
+	Counts    map[string]int `json:"counts,omitempty"` // by kind of list; a list that the server does not have is left out
 	Tokens    int            `json:"contextTokens,omitempty"`
 	ReadyMS   int64          `json:"readyMs,omitempty"`
-	// Via is "serve" if a running serve answered for the server, else "direct".
+	// Via is "serve" if a running serve process answered for the server, else "direct".
 	Via     string           `json:"via,omitempty"`
 	Failure *failure.Failure `json:"failure,omitempty"`
-	// Lists has the lists that failed, by kind, and why.
+	// Lists maps each kind of list that failed to the reason.
 	Lists map[string]string `json:"failedLists,omitempty"`
 
 	index int
@@ -116,8 +116,8 @@ func (a *app) listHealth(ctx context.Context, f *clientFlags, asJSON bool) error
 	return nil
 }
 
-// behindServe returns a server that reaches s through a serve, and what the serve says of
-// it. It returns s itself if the serve does not have it.
+// behindServe returns a server that reaches s through a running serve process, and the report
+// of that process about s. If the process does not have s, it returns s itself and nil.
 func behindServe(s config.Server, base string, r *admin.Report) (config.Server, *serveReport) {
 	through, ok := endpointOf(s, base, r)
 	if report := serverNamed(r, s.Name); ok && report != nil {
@@ -126,9 +126,9 @@ func behindServe(s config.Server, base string, r *admin.Report) (config.Server, 
 	return s, nil
 }
 
-// examineAll examines the servers, some at the same time, and returns their health in the
-// order of the configuration. Each is passed to done as soon as it is known, from one
-// goroutine. After the end of ctx, those that are not known yet are left out.
+// examineAll examines several servers at the same time, and returns their health in the order
+// of the configuration. It calls done with each result as soon as it is known, always from the
+// same goroutine. If ctx ends, servers without a result are left out.
 func (a *app) examineAll(ctx context.Context, servers []config.Server, limit time.Duration, route func(config.Server) (config.Server, *serveReport), done func(health)) []health {
 	found := make(chan health)
 	places := make(chan struct{}, healthAtOnce)
@@ -208,7 +208,8 @@ func (a *app) examineOne(ctx context.Context, s config.Server, report *serveRepo
 	h.ReadyMS = max(1, time.Since(began).Milliseconds())
 	h.State, h.Revision, h.Transport, h.Counts = stateReady, d.Revision.String(), d.Transport, map[string]int{}
 	if report != nil {
-		// The serve speaks its own revision with us. The table shows what the server speaks.
+		// The serve process uses its own revision with this command. The table shows the
+		// revision of the server.
 		h.Transport = report.Transport
 		if report.Revision != "" {
 			h.Revision = report.Revision
@@ -239,8 +240,8 @@ func (a *app) examineOne(ctx context.Context, s config.Server, report *serveRepo
 	done(h)
 }
 
-// broken returns the health of a server that could not be opened. report is what a serve
-// says of the server, nil without one.
+// broken returns the health of a server that could not be opened. report is the report of a
+// serve process about the server, or nil.
 func (h health) broken(ctx context.Context, err error, report *serveReport) health {
 	var late timeoutError
 	h.State = stateFailed
@@ -261,7 +262,7 @@ func (h health) broken(ctx context.Context, err error, report *serveReport) heal
 	return h
 }
 
-// failureOf returns an error of a configured server as a failure.
+// failureOf converts an error of a configured server to a failure.
 func failureOf(server string, err error) *failure.Failure {
 	if f := failureInData(err); f != nil {
 		return f
@@ -272,8 +273,8 @@ func failureOf(server string, err error) *failure.Failure {
 	return failure.Of(err, failure.Facts{Server: server})
 }
 
-// failureInData returns the failure that a Dragoman between us and a server put into its
-// error, nil if there is none.
+// failureInData returns the failure that another Dragoman, between this command and the
+// server, put into the error data. It returns nil if there is none.
 func failureInData(err error) *failure.Failure {
 	var wire *jsonrpc.Error
 	if !errors.As(err, &wire) {
@@ -287,7 +288,7 @@ func failureInData(err error) *failure.Failure {
 }
 
 // healthColumns are the columns of the table. The widths fit all usual values, so that each
-// row can be printed when it is known.
+// row can be printed as soon as it is known.
 func healthColumns(servers []config.Server) []screen.Column {
 	name := len("SERVER")
 	for _, s := range servers {
@@ -299,8 +300,9 @@ func healthColumns(servers []config.Server) []screen.Column {
 	}
 }
 
-// rowPrinter returns the function that prints each row: at once on a terminal, where a
-// person waits, otherwise in the order of the configuration.
+// rowPrinter returns the function that prints each row. On a terminal it prints a row as soon
+// as it is known, because a person is waiting. Otherwise it prints the rows in the order of
+// the configuration.
 func (a *app) rowPrinter(servers []config.Server, asJSON bool) func(health) {
 	if asJSON {
 		return func(health) {}
@@ -390,7 +392,8 @@ func (h *health) notes(width int) string {
 	return b.String()
 }
 
-// evidence returns what precedes a line of evidence, so that it cannot look like ours.
+// evidence returns the prefix of a line of evidence, so that the line cannot look like text of
+// Dragoman.
 func (h *health) evidence() string {
 	if h.Failure.EvidenceFrom == "" {
 		return "| "

@@ -30,7 +30,7 @@ configuration file, or http://127.0.0.1:7300.`,
   dragoman healthcheck --ready http://127.0.0.1:7400`,
 		Args: atMostOneURL,
 		RunE: func(c *cobra.Command, args []string) error {
-			base, err := a.serveAddress(strings.Join(args, ""), file) // at most one
+			base, err := a.serveAddress(strings.Join(args, ""), file) // args has at most one element
 			if err != nil {
 				return err
 			}

@@ -87,7 +87,7 @@ configuration file then has mode 0600, and a warning names them.`,
 	return c
 }
 
-// machine returns where the files of clients are on this machine.
+// machine describes where the clients on this machine keep their files.
 func (a *app) machine() clientfile.Machine {
 	home, _ := a.env("HOME")
 	if home == "" {
@@ -100,8 +100,8 @@ func (a *app) machine() clientfile.Machine {
 	return clientfile.Machine{OS: runtime.GOOS, Home: home, Folder: folder, Env: a.env}
 }
 
-// addresses returns the addresses of our own endpoint, by which its entries in the files of
-// clients are recognised: the default, and the configured one.
+// addresses returns the addresses on which this Dragoman may listen: the default, and the
+// configured one. An entry in a client's file with such an address is an entry of Dragoman.
 func (a *app) addresses(file string) []string {
 	out := []string{config.Default().Listen}
 	if listen, _ := a.listenAddress(file); listen != out[0] {
@@ -110,15 +110,15 @@ func (a *app) addresses(file string) []string {
 	return out
 }
 
-// source is one file of a client that was read.
+// source is a file of a client that has been read.
 type source struct {
-	word  string // what --from says
+	word  string // the value of --from
 	place clientfile.Place
 	root  *clientfile.Value
 	file  clientfile.File
 }
 
-// readPlace reads the file of a client. It returns nil if there is none.
+// readPlace reads the file of a client. It returns nil if the file does not exist.
 func (a *app) readPlace(m clientfile.Machine, p clientfile.Place, all bool, addresses []string) (*source, error) {
 	b, err := clientfile.Load(p.Path)
 	if err != nil || b == nil {
@@ -141,8 +141,8 @@ func (a *app) readPlace(m clientfile.Machine, p clientfile.Place, all bool, addr
 	return &source{place: p, root: root, file: clientfile.Read(p.Client, p.Path, root, p.Project != "", opt)}, nil
 }
 
-// projectOf returns the folder, or the nearest one above it, for which Claude Code has
-// settings. Without one it returns the folder.
+// projectOf returns the folder of the Claude Code project that contains folder: folder itself
+// or its nearest parent with settings. If there is none, it returns folder.
 func projectOf(root *clientfile.Value, folder string) string {
 	for at := folder; ; at = filepath.Dir(at) {
 		if root.Get("projects", at) != nil {
@@ -154,7 +154,7 @@ func projectOf(root *clientfile.Value, folder string) string {
 	}
 }
 
-// sources returns the files that --from names.
+// sources reads the files that --from selects.
 func (a *app) sources(o importFlags, addresses []string) ([]*source, error) {
 	m := a.machine()
 	var out []*source
@@ -221,7 +221,7 @@ func projectOfFile(path string) string {
 	return ""
 }
 
-// What happens to a server.
+// The result of the import for one server.
 const (
 	statusNew       = "new"
 	statusSame      = "same"
@@ -232,8 +232,8 @@ const (
 // candidate is one server that could be imported.
 type candidate struct {
 	status string
-	why    string // for a skipped one
-	name   string // in our file
+	why    string // why it is skipped; "" otherwise
+	name   string // the name in Dragoman's file
 	server clientfile.Server
 	source *source
 	parsed config.Server
@@ -308,7 +308,8 @@ func onlyNames(only []string) (map[string]string, error) {
 	return out, nil
 }
 
-// importTarget returns the file to add to, and its content: nil if it does not exist.
+// importTarget returns the path of Dragoman's file and its content. The content is nil if the
+// file does not exist.
 func (a *app) importTarget(given string) (path string, b []byte, err error) {
 	path, found := given, given != ""
 	if !found {
@@ -333,7 +334,7 @@ func (a *app) importTarget(given string) (path string, b []byte, err error) {
 // stand-ins for variables that are not set, so that a file can be read without them.
 var standIns = []string{"http://unset.invalid", "1", "unset"}
 
-// parseOurs parses our configuration. Variables need not be set.
+// parseOurs parses Dragoman's configuration. Environment variables that it uses may be unset.
 func (a *app) parseOurs(path string, b []byte) (*config.Snapshot, error) {
 	if b == nil {
 		return config.Default(), nil
@@ -356,7 +357,8 @@ func (a *app) parseOurs(path string, b []byte) (*config.Snapshot, error) {
 	return nil, first
 }
 
-// candidates returns the servers of all sources with what happens to them.
+// candidates returns the servers of all sources with their status: new, same, different or
+// skipped.
 func (a *app) candidates(sources []*source, rename map[string]string, old *config.Snapshot) []candidate {
 	var out []candidate
 	taken := map[string]config.Server{}
@@ -390,7 +392,7 @@ func (a *app) candidates(sources []*source, rename map[string]string, old *confi
 	return out
 }
 
-// compare decides whether a server is new.
+// compare sets the status of a candidate by comparing it with the servers of the same name.
 func (a *app) compare(c *candidate, taken map[string]config.Server) {
 	one, err := clientfile.AddServers("import.yaml", nil, []clientfile.Added{{Name: c.name, Entry: c.server.Entry, Settings: c.server.Settings}})
 	var s *config.Snapshot
@@ -417,8 +419,8 @@ func (a *app) compare(c *candidate, taken map[string]config.Server) {
 	}
 }
 
-// sameServer reports whether two entries reach the same server in the same way. Settings
-// that only we have make no difference.
+// sameServer reports whether two entries reach the same server in the same way. Settings that
+// only Dragoman has are ignored.
 func sameServer(a, b config.Server) bool {
 	kind := a.Kind == b.Kind || a.Kind == config.KindAuto || b.Kind == config.KindAuto
 	env := maps.EqualFunc(a.Env, b.Env, func(x, y config.Secret) bool { return x.Reveal() == y.Reveal() })
@@ -428,7 +430,7 @@ func sameServer(a, b config.Server) bool {
 	return kind && env && header && a.Command == b.Command && slices.Equal(a.Args, b.Args) && a.URL == b.URL && a.Dir == b.Dir
 }
 
-// merged returns our file with servers added. It checks that nothing else changed.
+// merged returns Dragoman's file with servers added. It checks that nothing else has changed.
 func (a *app) merged(path string, before []byte, old *config.Snapshot, add []clientfile.Added) ([]byte, error) {
 	after, err := clientfile.AddServers(path, before, add)
 	hint := "write the servers to another file with --into FILE, and copy them from there"
@@ -450,7 +452,7 @@ func (a *app) merged(path string, before []byte, old *config.Snapshot, add []cli
 	return after, nil
 }
 
-// from names the client and the file of a server.
+// from returns the name of the client and the path of the file that the server comes from.
 func (c candidate) from() string {
 	title := c.source.place.Client.Title
 	if c.server.Project != "" && c.source.place.Project == "" {
@@ -477,7 +479,7 @@ func (c candidate) what() string {
 	return excerpt.MaskSecrets(strings.Join(excerpt.Arguments(words, excerpt.Mask), " "))
 }
 
-// showImport prints the table of servers, and below it what is not carried over.
+// showImport prints the table of servers, and below it the settings that are not imported.
 func (a *app) showImport(all []candidate, sources []*source) error {
 	if len(all) == 0 {
 		if _, err := fmt.Fprintln(a.stdout, "no servers found"); err != nil {
@@ -537,7 +539,7 @@ func total(m map[string]int) (n int) {
 	return n
 }
 
-// tellImport says on stderr what was written and what is left to do.
+// tellImport prints what was written and what the user still has to do, to stderr.
 func (a *app) tellImport(into string, created, written, dry bool, all []candidate, secrets []string) {
 	n := 0
 	var missing []string
@@ -589,7 +591,8 @@ func (a *app) tellImport(into string, created, written, dry bool, all []candidat
 	}
 }
 
-// literalSecrets returns where new servers have literal values that look like secrets.
+// literalSecrets returns the places where new servers have literal values that look like
+// secrets.
 func literalSecrets(all []candidate) []string {
 	var out []string
 	for _, c := range all {
@@ -684,7 +687,7 @@ func (a *app) showClients(asJSON bool) error {
 		File      string   `json:"file"`
 		Exists    bool     `json:"exists"`
 		Servers   int      `json:"servers"`
-		Connected []string `json:"connected"` // the entries that are Dragoman
+		Connected []string `json:"connected"` // the entries that point to Dragoman
 		Problem   string   `json:"problem,omitempty"`
 	}
 	m, addresses := a.machine(), a.addresses("")

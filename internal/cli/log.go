@@ -18,7 +18,7 @@ import (
 )
 
 // startLog creates the logger of a command. Flags override the configuration. usual is the
-// level if neither sets one.
+// level if neither flags nor configuration set one.
 func (a *app) startLog(usual slog.Level, c *config.Log) {
 	level, json := usual, a.logFormat == "json"
 	if c != nil {
@@ -82,14 +82,14 @@ func (l jsonLines) Write(b []byte) (int, error) {
 // showStatus writes the whole status, for SIGUSR1.
 func (a *app) showStatus(r *admin.Report) {
 	if a.status.records.Load() == nil {
-		_, _ = a.status.Write(r.Text(time.Now())) // one write, so that no log line comes between
+		_, _ = a.status.Write(r.Text(time.Now())) // a single write, so that no log line comes between its lines
 		return
 	}
 	a.status.record(slog.LevelInfo, "status", slog.String("code", "status"), slog.Any("status", r))
 }
 
-// wantsRecords reports whether the arguments ask for JSON records on stderr. It is for the
-// errors that are found before or while the flags are parsed.
+// wantsRecords reports whether the arguments ask for JSON records on stderr. It is for errors
+// that occur before the flags are parsed, or while they are parsed.
 func wantsRecords(args []string) bool {
 	format := ""
 	for i, word := range args {

@@ -112,8 +112,8 @@ const (
 	rejoinTries = 5
 )
 
-// followLogs prints records as they come until ctx ends or serve stops. If the connection
-// breaks, it goes on after the last record that it has printed.
+// followLogs prints new records until ctx ends or the serve process stops. If the connection
+// breaks, it reconnects and continues after the last record that it printed.
 func (a *app) followLogs(ctx context.Context, s *running, query url.Values, print func(*admin.LogRecord) error) error {
 	last, began := "", false
 	for failures := 0; ; {
@@ -151,9 +151,9 @@ type printError struct{ err error }
 
 func (e *printError) Error() string { return e.err.Error() }
 
-// followOnce prints records from one connection. last is the id of the last printed record,
-// "" for none. opened is called when serve has accepted the request. ended says that serve is
-// stopping.
+// followOnce prints records from one connection. last is the id of the last printed record, ""
+// for none. It calls opened when the serve process has accepted the request. ended is true if
+// the serve process is stopping.
 func followOnce(ctx context.Context, s *running, query url.Values, last *string, print func(*admin.LogRecord) error, opened func()) (ended bool, err error) {
 	header := []string{"Accept", "text/event-stream"}
 	if *last != "" {
@@ -190,7 +190,8 @@ func followOnce(ctx context.Context, s *running, query url.Values, last *string,
 	}
 }
 
-// printLogRecord prints a record on one line, and before it how many were dropped.
+// printLogRecord prints a record on one line. If records were dropped before it, a line before
+// it says how many.
 func (a *app) printLogRecord(r *admin.LogRecord, asJSON bool) error {
 	if asJSON {
 		return a.printJSON(r, "")

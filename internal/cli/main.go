@@ -58,17 +58,17 @@ type app struct {
 	screen  bool // stdout is a terminal
 	width   int  // the width of stdout in columns; 0 if unknown
 	status  *status
-	// keyboard says that stdin is a terminal.
+	// keyboard is true if stdin is a terminal.
 	keyboard bool
-	// interactive says that there is a person to ask: stdin and stderr are a terminal.
+	// interactive is true if stdin and stderr are a terminal: there is a person to ask.
 	// openInput opens stdin for one question; closing it ends a read.
 	interactive bool
 	openInput   func() (io.ReadCloser, error)
-	program     string // the command that starts the program
+	program     string // the command that starts this program, for hints
 
 	verbose, quiet, plain bool
 	logFormat             string
-	noHelp                error // why there is no help for a command, nil if there is
+	noHelp                error // the error for help about an unknown command; nil if there is none
 	log                   *slog.Logger
 }
 
@@ -142,7 +142,7 @@ func (a *app) catchSignals() (ctx context.Context, stop func()) {
 				if a.status.terminal {
 					wg.Go(func() {
 						if sig == syscall.SIGINT {
-							_, _ = a.status.Write([]byte("\n")) // the terminal shows ^C
+							_, _ = a.status.Write([]byte("\n")) // the terminal shows ^C on its current line
 						}
 						a.status.Printf("stopping; press Ctrl-C again to stop at once")
 					})
@@ -169,8 +169,8 @@ func withoutStop(ctx context.Context, err error) error {
 	return err
 }
 
-// interrupted does the same as withoutStop, but returns the signal if it was SIGINT: somebody
-// stopped the command before its end, and scripts should know.
+// interrupted does the same as withoutStop, but returns the signal if it was SIGINT. The
+// command did not finish, and scripts need the exit code to know that.
 func interrupted(ctx context.Context, err error) error {
 	var sig signalError
 	if err = withoutStop(ctx, err); err == nil && errors.As(context.Cause(ctx), &sig) && sig.signal == syscall.SIGINT {
@@ -179,7 +179,8 @@ func interrupted(ctx context.Context, err error) error {
 	return err
 }
 
-// truthy reports whether an environment variable is set and not blank, as for NO_COLOR.
+// truthy reports whether an environment variable is set and not blank. NO_COLOR is such a
+// variable.
 func truthy(env func(string) (string, bool), key string) bool {
 	v, _ := env(key)
 	return strings.TrimSpace(v) != ""

@@ -33,7 +33,7 @@ type leakChecked struct{ m *testing.M }
 
 func (l leakChecked) Run() int { return leaktest.Run(l.m) }
 
-// programs are what the test binary plays for the scripts, by name.
+// programs are the programs that the test binary can act as, by name. The scripts start them.
 var programs = map[string]func(){
 	"dragoman":        func() { os.Exit(Main(fakeBackend())) },
 	"dragoman-events": func() { os.Exit(Main(eventsBackend())) },
@@ -57,9 +57,9 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// records checks that every line on stderr of the last command is a JSON record with a time,
-// a level, a message and keys in snake_case, and that there are lines: records [CODE]...
-// Each CODE must be the code of a record.
+// records implements the script command "records [CODE]...". It checks that stderr of the last
+// command has at least one line, and that every line is a JSON record with a time, a level, a
+// message and keys in snake_case. A record with each CODE must exist.
 func records(ts *testscript.TestScript, neg bool, args []string) {
 	if neg {
 		ts.Fatalf("usage: records [CODE]...")
@@ -94,7 +94,8 @@ func records(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// exits runs a command and checks its exit code: exits 2 dragoman ...
+// exits implements the script command "exits CODE COMMAND [ARG]...". It runs a command and
+// checks its exit code.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE COMMAND [ARG]...")
@@ -271,7 +272,8 @@ func (s *fakeSession) Call(ctx context.Context, tool string, args []byte, onProg
 	return fmt.Appendf(nil, `{"content":[{"type":"text","text":%s}]}`, text), nil
 }
 
-// Request answers with FAKE_RESULT, or with the request as the text of a resource.
+// Request answers with FAKE_RESULT. If that is not set, it answers with the request as the
+// text of a resource.
 func (s *fakeSession) Request(_ context.Context, method string, params []byte) ([]byte, error) {
 	if err := s.fail(); err != nil {
 		return nil, err

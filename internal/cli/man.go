@@ -54,7 +54,7 @@ you copied only the binary.`,
 	}
 }
 
-// manPage is one manual page: its file name and its text in the language of man(7).
+// manPage is one manual page: its file name and its roff source; see man(7).
 type manPage struct {
 	file string
 	roff []byte
@@ -104,7 +104,7 @@ func manName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(
 func manRoff(c *cobra.Command) []byte {
 	r := &roff{}
 	r.line(`.TH "%s" "1" "%s" "dragoman %s" "Dragoman Manual"`, roffText(strings.ToUpper(manName(c))), commitDate(), roffText(version()))
-	r.line(".nh") // a hyphenated flag cannot be searched or copied
+	r.line(".nh") // do not hyphenate: a hyphenated flag cannot be searched or copied
 	r.line(".ad l")
 	r.section("NAME")
 	r.line(`%s \- %s`, roffText(manName(c)), roffText(c.Short))
@@ -228,7 +228,7 @@ func (r *roff) literal(s string) {
 	r.line(".RE")
 }
 
-// prose adds paragraphs, which are filled, and indented blocks, which are not.
+// prose adds text. It fills the lines of paragraphs, and keeps the lines of indented blocks.
 func (r *roff) prose(s string) {
 	for i, block := range strings.Split(strings.Trim(s, "\n"), "\n\n") {
 		if i > 0 {
@@ -286,7 +286,7 @@ func (r *roff) flags(title string, set *pflag.FlagSet) {
 	})
 }
 
-// roffText escapes text. A period or an apostrophe at the start of a line would begin a
+// roffText escapes text. A period or an apostrophe at the start of a line would begin a roff
 // request, and roff prints an unescaped hyphen as a typographic one.
 func roffText(s string) string {
 	s = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", "\\(ga", "^", `\(ha`, "~", `\(ti`, `"`, `\(dq`, "…", "...").Replace(s)

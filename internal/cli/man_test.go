@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestManPages checks that each command has a page with its flags and examples, and that
-// groff finds nothing wrong with a page where groff is installed.
+// TestManPages checks that each command has a page with its flags and examples. If groff is
+// installed, it also checks that groff reports no errors.
 func TestManPages(t *testing.T) {
 	root := testRoot()
 	pages := map[string]string{}
@@ -45,7 +45,7 @@ func TestManPages(t *testing.T) {
 	}
 }
 
-// TestRoffText checks that no text is taken for a request of roff.
+// TestRoffText checks that no line of text can become a roff request.
 func TestRoffText(t *testing.T) {
 	for in, want := range map[string]string{
 		".yaml\n'x' a-b": `\&.yaml` + "\n" + `\(aqx\(aq a\-b`,

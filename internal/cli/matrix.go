@@ -74,7 +74,7 @@ this machine.`,
 			switch {
 			case asJSON:
 				err = r.JSON(a.stdout)
-			case markdown && stopped != nil: // a part would pass for the whole
+			case markdown && stopped != nil: // readers could take a part of the table for all of it
 				a.status.Printf("the matrix is not complete, so no Markdown is printed")
 			case markdown:
 				err = r.Markdown(a.stdout)

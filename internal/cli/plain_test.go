@@ -38,10 +38,10 @@ var unplain = []struct{ pattern, instead string }{
 	{`whose`, "with, or of"},
 }
 
-// inverted matches a sentence that begins with a relative clause in place of its subject.
+// inverted matches a sentence that begins with a relative clause instead of its subject.
 var inverted = regexp.MustCompile(`^(What|Whatever|Whoever|Whose|Of which|Without more than)\b[^?]*$`)
 
-// codeSpan is text to type or a value of a format: one word of a sentence.
+// codeSpan matches text to type, or a formatted value. It counts as one word of a sentence.
 var codeSpan = regexp.MustCompile("`[^`]*`|\\$\\{\\w+\\}|%[+#]?[a-z]")
 
 // sentences splits a text. Paragraphs and items of a list end a sentence. A paragraph
@@ -63,7 +63,7 @@ func sentences(text string) (out []string) {
 	return out
 }
 
-// notPlain returns what is wrong with the wording of a text, nil when nothing is.
+// notPlain returns the problems with the wording of a text. It returns nil if there are none.
 func notPlain(text string) (faults []string) {
 	for _, s := range sentences(text) {
 		if n := len(strings.Fields(s)); n > maxSentence {
@@ -82,7 +82,8 @@ func notPlain(text string) (faults []string) {
 	return faults
 }
 
-// TestPlainHelp checks the wording of every help text, hidden flags and commands included.
+// TestPlainHelp checks the wording of every help text, including those of hidden flags and
+// commands.
 func TestPlainHelp(t *testing.T) {
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {
@@ -109,7 +110,7 @@ func TestPlainHelp(t *testing.T) {
 }
 
 // TestPlainMessages checks the wording of errors, hints, progress lines and log messages:
-// every string of the package that has three words or more. TestPlainHelp has the texts of
+// every string of the package that has three words or more. TestPlainHelp checks the texts of
 // several lines.
 func TestPlainMessages(t *testing.T) {
 	names, err := filepath.Glob("*.go")
@@ -161,8 +162,8 @@ func TestPlainMessages(t *testing.T) {
 	}
 }
 
-// stringOf returns the text of a string literal or of a concatenation with literals, in
-// which X stands for everything that is not a literal.
+// stringOf returns the text of a string literal, or of a concatenation with literals. X stands
+// for everything that is not a literal.
 func stringOf(e ast.Expr) (string, bool) {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -186,7 +187,7 @@ func stringOf(e ast.Expr) (string, bool) {
 	return "", false
 }
 
-// errorTexts returns the texts of an error or a hint that a call makes, as far as they are
+// errorTexts returns the texts of an error or a hint that a call creates. It finds only
 // literals.
 func errorTexts(c *ast.CallExpr) (out []string) {
 	var at []int
@@ -206,7 +207,7 @@ func errorTexts(c *ast.CallExpr) (out []string) {
 	return out
 }
 
-// TestNotPlain checks that the check of the wording finds what it looks for.
+// TestNotPlain checks that notPlain finds each kind of problem.
 func TestNotPlain(t *testing.T) {
 	long := strings.TrimSpace(strings.Repeat("word ", maxSentence+1))
 	for text, want := range map[string]int{

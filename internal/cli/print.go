@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/screen"
 )
 
-// printRaw prints JSON byte for byte as a peer sent it. On a terminal it writes control
-// characters as JSON escapes, which mean the same.
+// printRaw prints JSON byte for byte as a peer sent it. On a terminal it replaces control
+// characters with equivalent JSON escapes.
 func (a *app) printRaw(w io.Writer, raw []byte) error {
 	if a.screen {
 		raw = excerpt.JSON(raw)
@@ -76,9 +76,9 @@ func (a *app) print(t screen.Table) error {
 	return err
 }
 
-// printAs prints a result: with asJSON the server's bytes, otherwise the content in the
-// member key. If files is not nil, content that is not text is saved. name is the beginning
-// of the names of files that the server names not.
+// printAs prints a result. With asJSON it prints the server's bytes, otherwise the content in
+// the member key. If files is not nil, it saves content that is not text. name is the
+// beginning of a file's name if the server gives none.
 func (a *app) printAs(result []byte, key, name string, asJSON bool, files *saver) error {
 	p := &printer{app: a, w: bufio.NewWriter(a.stdout), raw: result, name: name, files: files, asJSON: asJSON}
 	if asJSON {
@@ -112,7 +112,7 @@ type printer struct {
 	raw     []byte
 	name    string
 	files   *saver
-	asJSON  bool // the result was printed; only save files
+	asJSON  bool // the result was printed already; only files are saved
 	printed bool
 }
 
@@ -169,7 +169,7 @@ func (p *printer) resource(inner jsonrpc.Span) error {
 	return p.save(nameOf(uri, mime, p.name), []byte(jsonrpc.Shown(s)))
 }
 
-// binary saves base64 data, or mentions it.
+// binary saves base64 data. If files are not saved, it prints a line that mentions the data.
 func (p *printer) binary(data jsonrpc.Span, mime, otherwise, name string) error {
 	p.printed = true
 	if p.files == nil {

@@ -126,7 +126,7 @@ func (a *app) printContents(result []byte, uri string, asJSON bool, files *saver
 			if a.screen {
 				p.text(s)
 			} else {
-				_, _ = p.w.WriteString(s) // exactly as it is, for a file
+				_, _ = p.w.WriteString(s) // byte for byte, because stdout may be a file
 			}
 		}
 		if err != nil {
@@ -230,13 +230,13 @@ If there are several messages, a line with the role precedes each.`,
 	return c
 }
 
-// textArguments parses name=value pairs that all have text as value, each name once.
+// textArguments parses name=value pairs. All values are strings, and each name may occur once.
 func textArguments(words []string) ([]argument, error) {
 	given, err := parseArguments("", words)
 	seen := map[string]bool{}
 	for i, g := range given {
 		if g.json {
-			given[i].key, given[i].json = g.key+":", false // the colon is a part of the name
+			given[i].key, given[i].json = g.key+":", false // for prompts, the colon of := belongs to the name
 			continue
 		}
 		if seen[g.key] {
@@ -259,8 +259,8 @@ func textObject(given []argument) []byte {
 	return append(out, '}')
 }
 
-// checkPrompt checks the arguments of a prompt against the list of prompts. It passes if the
-// prompt is not listed: then the server decides.
+// checkPrompt checks the arguments of a prompt against the list of prompts. It returns nil if
+// the prompt is not listed: then the server checks them.
 func (a *app) checkPrompt(ctx context.Context, s Session, server string, w where, name string, given []argument) error {
 	a.status.Step(server, "looking up "+name)
 	l, err := a.listWhole(ctx, s, server, "prompts", func(items [][]byte) bool { return hasNamed(items, name) })

@@ -116,8 +116,8 @@ belongs to the command.`,
 	return c
 }
 
-// aboutServer describes the server of a tape. It leaves out arguments and the query, which
-// may hold secrets.
+// aboutServer describes the server of a tape. It leaves out the arguments of a command and the
+// query of a URL, which may hold secrets.
 func aboutServer(s config.Server) string {
 	if s.URL != "" {
 		address, _, _ := strings.Cut(s.URL, "?")
@@ -142,9 +142,9 @@ func createNew(file string) (*os.File, error) {
 	}
 }
 
-// removeBlank removes a tape without messages, so that the next attempt can use its name.
+// removeBlank removes a tape that has no messages, so that the next attempt can use its name.
 func removeBlank(name string) {
-	const header = 4 << 10 // a blank tape is shorter; a full tape may not fit in memory
+	const header = 4 << 10 // a tape without messages is shorter than this; a longer one is not read
 	s, err := os.Stat(name)
 	if err != nil || s.Size() > header {
 		return
@@ -264,7 +264,8 @@ func transportOf(t *tape.Tape) string {
 	return "on stdio"
 }
 
-// replayTarget returns the server for which the client is played, or nil for none.
+// replayTarget returns the server to which the recorded client messages are sent. It returns
+// nil if the server side is played instead.
 func (a *app) replayTarget(c *cobra.Command, t *targetFlags, rest []string) (*config.Server, error) {
 	var command []string
 	address := ""

@@ -46,7 +46,7 @@ signal stops the program at once, with 130 or 143.`,
 				return usagef("remove one of them", "--verbose and --quiet cannot be used together")
 			}
 			if a.logFormat != "json" {
-				a.status.records.Store(nil) // --log-format belongs to the command of a server
+				a.status.records.Store(nil) // with another format, --log-format is a flag of the server's command
 			} else {
 				a.status.recordsOnly()
 			}
@@ -89,8 +89,8 @@ signal stops the program at once, with 130 or 143.`,
 	return root
 }
 
-// usageOf prints the usage of a command. A command with subcommands runs only to report
-// that a subcommand is missing, so its usage does not show it alone.
+// usageOf prints the usage of a command. A command with subcommands can run only to report a
+// missing subcommand. So its usage does not show a line without a subcommand.
 func usageOf(c *cobra.Command, usual func(*cobra.Command) error) error {
 	if c.HasAvailableSubCommands() {
 		run := c.RunE
@@ -116,7 +116,8 @@ func (a *app) unknownCommand(c *cobra.Command, args []string) error {
 	return usagef(hint, "%q is not a command", word)
 }
 
-// didYouMean returns the hint for a word that is nearly one of known, else the other hint.
+// didYouMean returns a hint that suggests the known word closest to word. If none is close, it
+// returns other.
 func didYouMean(word string, known []string, other string) string {
 	if near := config.Suggest(word, known); near != "" {
 		return "did you mean " + near + "?"
@@ -124,7 +125,8 @@ func didYouMean(word string, known []string, other string) string {
 	return other
 }
 
-// nearCommand returns the hint for a word that is nearly a subcommand of c, "" for another.
+// nearCommand returns a hint that suggests the subcommand of c closest to word. It returns ""
+// if none is close.
 func nearCommand(c *cobra.Command, word string) string {
 	var names []string
 	for _, s := range c.Commands() {
@@ -139,13 +141,13 @@ func nearCommand(c *cobra.Command, word string) string {
 	return didYouMean(word, names, other)
 }
 
-// checkHelp makes help for a command that does not exist an error. Cobra prints the help of
-// the command before it.
+// checkHelp makes help for an unknown command an error. Without it, cobra prints the help of
+// the parent command.
 func (a *app) checkHelp(root *cobra.Command) {
 	usual := root.HelpFunc()
 	root.SetHelpFunc(func(c *cobra.Command, args []string) {
 		if words := c.Flags().Args(); c.HasAvailableSubCommands() && len(words) > 0 {
-			a.noHelp = c.RunE(c, words) // such a command only reports an error
+			a.noHelp = c.RunE(c, words) // a command with subcommands only returns an error
 			return
 		}
 		usual(c, args)
@@ -173,7 +175,8 @@ func (a *app) checkHelp(root *cobra.Command) {
 	}
 }
 
-// group adds subcommands to a command that only reports an error by itself.
+// group adds subcommands to a command. The command itself only reports that a subcommand is
+// missing.
 func group(c *cobra.Command, subs ...*cobra.Command) *cobra.Command {
 	c.Args = cobra.ArbitraryArgs
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -194,7 +197,7 @@ func group(c *cobra.Command, subs ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// noArguments refuses arguments.
+// noArguments returns an error if there are arguments.
 func noArguments(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return usagef("run `"+c.CommandPath()+" --help`", "%s takes no arguments, but got %q", c.CommandPath(), args[0])
@@ -202,8 +205,8 @@ func noArguments(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// flagsInOrder returns the flags of a command and keeps them in the order of their
-// declaration. The most important flags come first.
+// flagsInOrder returns the flags of a command, and keeps them in the order in which they are
+// declared. The most important flags come first.
 func flagsInOrder(c *cobra.Command) *pflag.FlagSet {
 	c.Flags().SortFlags = false
 	return c.Flags()

@@ -21,16 +21,16 @@ import (
 )
 
 const (
-	// maxAnswer bounds what is read from a running serve, in bytes.
+	// maxAnswer bounds what is read from a running serve process, in bytes.
 	maxAnswer = 4 << 20
-	// answerTime is how long a running serve may take for an answer.
+	// answerTime is how long a running serve process may take for an answer.
 	answerTime = 5 * time.Second
 )
 
-// serveAddress returns the base URL of the serve that runs on this machine: the one given,
-// else the address in the configuration, else the default address. It does not check that
-// something answers there. A configuration with errors counts as none, because serve keeps
-// its old one.
+// serveAddress returns the base URL of the serve process on this machine. It is the given one,
+// else the address in the configuration, else the default address. serveAddress does not check
+// that anything answers there. It ignores a configuration with errors, because the running
+// process uses the last valid one.
 func (a *app) serveAddress(given, file string) (string, error) {
 	if given != "" {
 		u, err := url.Parse(given)
@@ -58,7 +58,7 @@ func (a *app) listenAddress(file string) (string, error) {
 	return config.Default().Listen, nil
 }
 
-// atMostOneURL refuses more than one argument.
+// atMostOneURL returns an error if there is more than one argument.
 func atMostOneURL(_ *cobra.Command, args []string) error {
 	if len(args) > 1 {
 		return usagef("remove it", "unexpected argument %q after the URL", args[1])
@@ -66,8 +66,8 @@ func atMostOneURL(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// directClient returns an HTTP client for a running serve. It uses no proxy, because the
-// address is of this machine, and follows no redirects, because serve has none.
+// directClient returns an HTTP client for a running serve process. It uses no proxy, because
+// the address is on this machine. It follows no redirects, because serve sends none.
 func directClient() *http.Client {
 	return &http.Client{
 		Transport:     &http.Transport{},
@@ -75,7 +75,7 @@ func directClient() *http.Client {
 	}
 }
 
-// fetch gets a page of a running serve, without a proxy. It does not follow redirects.
+// fetch gets a page of a running serve process, without a proxy. It does not follow redirects.
 func fetch(ctx context.Context, address string) (status int, body []byte, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, answerTime, fmt.Errorf("no answer within %s", answerTime))
 	defer cancel()
@@ -87,7 +87,7 @@ func fetch(ctx context.Context, address string) (status int, body []byte, err er
 	defer client.CloseIdleConnections()
 	answer, err := client.Do(r)
 	if err != nil {
-		var wrapped *url.Error // it repeats the URL
+		var wrapped *url.Error // the text of a *url.Error repeats the URL
 		switch {
 		case context.Cause(ctx) != nil:
 			err = context.Cause(ctx)
@@ -101,13 +101,14 @@ func fetch(ctx context.Context, address string) (status int, body []byte, err er
 	return answer.StatusCode, body, err
 }
 
-// probeTime is how long a command waits for a running serve before it starts a configured
-// server itself.
+// probeTime is how long a command waits for a running serve process before it starts a
+// configured server itself.
 const probeTime = 5 * time.Second
 
-// throughServe returns a server that reaches s through a running serve, or s itself if there
-// is none. The serve must listen on this machine, at the configured address, and must have
-// loaded the same configuration file: another one may have another server of that name.
+// throughServe returns a server that reaches s through a running serve process, or s itself if
+// there is none. The process must listen on this machine, at the configured address. It must
+// have loaded the same configuration file, because another file may have a different server of
+// that name.
 func (a *app) throughServe(ctx context.Context, s config.Server, file string) (config.Server, bool) {
 	base, status, why := a.servingSame(ctx, file)
 	if why == "" {
@@ -121,8 +122,8 @@ func (a *app) throughServe(ctx context.Context, s config.Server, file string) (c
 	return s, false
 }
 
-// endpointOf returns a server that reaches s through the endpoint that a serve has for it.
-// base is the address of the serve, "" for none.
+// endpointOf returns a server that reaches s through the endpoint that a serve process has for
+// it. base is the address of the serve process, "" for none.
 func endpointOf(s config.Server, base string, r *admin.Report) (config.Server, bool) {
 	for _, e := range r.Endpoints {
 		if base == "" || e.Server != s.Name {
@@ -136,9 +137,9 @@ func endpointOf(s config.Server, base string, r *admin.Report) (config.Server, b
 	return s, false
 }
 
-// servedFailure returns why a server behind a serve failed, in the words of the serve: from
-// its error, or from its status if the session could not be opened. It returns nil if the
-// serve does not say.
+// servedFailure returns the failure of a server behind a serve process, as that process
+// describes it: in its error, or in its status if the session could not be opened. It returns
+// nil if the process does not describe one.
 func (a *app) servedFailure(ctx context.Context, err error, server, file string, through bool) *failure.Failure {
 	if err == nil || !through || ctx.Err() != nil {
 		return nil
@@ -157,15 +158,15 @@ func (a *app) servedFailure(ctx context.Context, err error, server, file string,
 	return nil
 }
 
-// tell prints a line with --verbose.
+// tell prints a line if --verbose is set.
 func (a *app) tell(format string, args ...any) {
 	if a.verbose {
 		a.status.Printf(format, args...)
 	}
 }
 
-// servingSame returns the address and the status of the serve that runs on this machine with
-// the configuration file that this command uses. If there is none, why says so.
+// servingSame returns the address and the status of the serve process on this machine that
+// uses the same configuration file as this command. If there is none, why says so.
 func (a *app) servingSame(ctx context.Context, file string) (base string, status admin.Report, why string) {
 	path, ok := a.configPath(file)
 	if !ok {

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// runningServe answers as a running serve does. Its servers are hostile.
+// runningServe returns a server that answers like a serve process. The names and texts of its
+// servers are hostile.
 func runningServe(t *testing.T) *httptest.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
@@ -39,7 +40,7 @@ func runApp(args ...string) (code int, out, said string) {
 }
 
 // TestBugOfRunningServe checks that the report has the status and the failures of a running
-// serve, without secrets and without a way out of their block.
+// serve process. It must not have secrets, and text of a server must not end its code block.
 func TestBugOfRunningServe(t *testing.T) {
 	s := runningServe(t)
 	code, out, said := runApp("bug", "-c", filepath.Join(t.TempDir(), "none.yaml"), s.URL+"/mcp")

@@ -18,19 +18,19 @@ import (
 )
 
 // saver writes content of a server to files in one folder. It never writes outside of the
-// folder, follows no link out of it, and never overwrites a file.
+// folder, does not follow links that lead out of it, and never overwrites a file.
 type saver struct {
 	dir   string
 	root  *os.Root
 	saved int            // files so far
-	next  map[string]int // the number to try first, of names that have been used
+	next  map[string]int // for each name already used: the number to try first
 }
 
 // maxSaved is how many files one command saves. A server could fill a disk with empty ones.
 const maxSaved = 1000
 
-// newSaver opens the folder, and makes it if it does not exist. It returns nil for "". Close
-// the saver at the end.
+// newSaver opens the folder, and creates it if it does not exist. It returns nil if dir is "".
+// The caller closes the saver.
 func newSaver(dir string) (*saver, error) {
 	if dir == "" {
 		return nil, nil
@@ -52,8 +52,8 @@ func (s *saver) Close() {
 	}
 }
 
-// extensionsOf has the usual extension of each common type. The tables of the system differ
-// between machines.
+// extensionsOf maps common media types to file extensions. The tables of the operating system
+// differ between machines.
 var extensionsOf = map[string]string{
 	"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp", "image/svg+xml": ".svg", "image/bmp": ".bmp", "image/tiff": ".tiff",
 	"audio/wav": ".wav", "audio/x-wav": ".wav", "audio/mpeg": ".mp3", "audio/mp3": ".mp3", "audio/ogg": ".ogg", "audio/flac": ".flac", "audio/webm": ".weba", "audio/mp4": ".m4a",
@@ -62,7 +62,7 @@ var extensionsOf = map[string]string{
 	"application/javascript": ".js", "text/javascript": ".js", "application/yaml": ".yaml", "text/yaml": ".yaml",
 }
 
-// reserved are the names of devices on Windows, which no file may have, whatever its
+// reserved are the device names of Windows. A file must not have such a name, with any
 // extension.
 var reserved = func() map[string]bool {
 	out := map[string]bool{"con": true, "prn": true, "aux": true, "nul": true}
@@ -73,8 +73,8 @@ var reserved = func() map[string]bool {
 }()
 
 // fileName returns a name for a file that is safe on every system: letters, digits, dots,
-// dashes and underscores, at most 100 bytes, without a leading or trailing dot, and without
-// a leading dash, which programs take for a flag.
+// dashes and underscores, at most 100 bytes, without a leading or trailing dot, and without a
+// leading dash, because programs treat it as a flag.
 func fileName(wish string) string {
 	const longest = 100
 	name := strings.Map(func(r rune) rune {
@@ -96,8 +96,8 @@ func fileName(wish string) string {
 	return name
 }
 
-// nameOf returns a name for content of a URI and a type. A URI without a usable last part
-// gives otherwise.
+// nameOf returns a file name for content with a URI and a media type. It uses otherwise if the
+// last part of the URI is not usable.
 func nameOf(uri, mime, otherwise string) string {
 	name := ""
 	if u, err := url.Parse(uri); err == nil {
@@ -158,8 +158,8 @@ func (s *saver) save(name string, data []byte) (string, error) {
 	return "", fmt.Errorf("cannot save to %s: %d files have the name %s already", s.dir, most, name)
 }
 
-// decode returns the bytes of a JSON string of base64. Servers disagree about padding and
-// the alphabet.
+// decode returns the bytes of a JSON string of base64. It accepts both alphabets, with or
+// without padding, because servers differ.
 func decode(raw []byte, at jsonrpc.Span) ([]byte, error) {
 	text, ok := jsonrpc.Text(raw, at)
 	if !ok {

@@ -71,7 +71,7 @@ func TestSave(t *testing.T) {
 	}
 }
 
-// TestSaveIsBounded: a server cannot make a command save files without an end.
+// TestSaveIsBounded checks that a command saves a limited number of files.
 func TestSaveIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	s, err := newSaver(dir)

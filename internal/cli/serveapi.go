@@ -21,20 +21,21 @@ import (
 )
 
 const (
-	// answerWait bounds a request to a running serve, which answers from memory.
+	// answerWait bounds a request to a running serve process. The process answers from
+	// memory, so it needs little time.
 	answerWait = 10 * time.Second
 	// maxReport bounds what is read of an answer, in bytes.
 	maxReport = 64 << 20
 )
 
-// running is a serve that runs on this machine. Its methods are safe for concurrent use.
+// running is a serve process on this machine. Its methods are safe for concurrent use.
 type running struct {
 	address string   // host:port
 	folders []string // where its key is kept
 	http    *http.Client
 }
 
-// runningFlags say which running serve a command asks.
+// runningFlags select the serve process that a command asks.
 type runningFlags struct{ file, listen string }
 
 func (f *runningFlags) add(c *cobra.Command) {
@@ -42,8 +43,8 @@ func (f *runningFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.listen, "listen", "", "ask the serve at `ADDR` (host:port), not at the configured address")
 }
 
-// running returns the serve at the address of --listen, of the configuration file, or at the
-// default address. It does not check that there is one.
+// running returns the serve process at the address of --listen, of the configuration file, or
+// at the default address. It does not check that the process exists.
 func (a *app) running(f *runningFlags) (*running, error) {
 	address := f.listen
 	if address == "" {
@@ -130,12 +131,12 @@ func (s *running) send(ctx context.Context, method, path string, query url.Value
 	return nil, &problemError{kind: strings.TrimPrefix(p.Type, "urn:dragoman:problem:"), text: lowerFirst(text)}
 }
 
-// absent returns an error that says how to reach a serve.
+// absent returns the error for a missing serve process. It says how to start or reach one.
 func (s *running) absent(text string) error {
 	return &absentError{text}
 }
 
-// absentError says that no serve answers.
+// absentError says that no serve process answers.
 type absentError struct{ text string }
 
 func (e *absentError) Error() string { return e.text }
@@ -144,7 +145,8 @@ func (e *absentError) Hint() string {
 	return "start one with `dragoman serve`, or name its address with --listen or its configuration file with -c"
 }
 
-// problemError is a refusal of a running serve. kind is the short name of its type.
+// problemError is an error response of a running serve process. kind is the short name of its
+// type.
 type problemError struct{ kind, text string }
 
 func (e *problemError) Error() string { return e.text }
@@ -186,7 +188,7 @@ func (s *running) report(ctx context.Context) (*admin.Report, error) {
 	return r, nil
 }
 
-// noServer returns the error for a name that is not a server of a running serve.
+// noServer returns the error for a name that is not a server of the serve process.
 func noServer(name string, r *admin.Report) error {
 	var names []string
 	for _, s := range r.Servers {
@@ -195,7 +197,8 @@ func noServer(name string, r *admin.Report) error {
 	return unknownServer(name, "the running serve", names)
 }
 
-// completeRunning completes the names of the configured servers.
+// completeRunning completes the names of the configured servers, for a command that asks a
+// serve process.
 func (a *app) completeRunning(f *runningFlags) cobra.CompletionFunc {
 	return a.completeTarget(&f.file)
 }

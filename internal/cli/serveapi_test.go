@@ -23,7 +23,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
 )
 
-// golden compares text with a file of testdata/golden. With -update it writes the file.
+// golden compares text with a file in testdata/golden. With -update it writes the file.
 func golden(t *testing.T, name, text string) {
 	t.Helper()
 	path := filepath.Join("testdata", "golden", name)
@@ -66,13 +66,13 @@ func testReport() *admin.Report {
 	}
 }
 
-// adminStub plays a running serve.
+// adminStub acts as a running serve process.
 type adminStub struct {
 	mu      sync.Mutex
-	report  *admin.Report // nil refuses connections
+	report  *admin.Report // if nil, connections are refused
 	records []admin.LogRecord
-	streams []string // what each connection to the stream gets, in order
-	asked   []string // paths with their queries, and the Last-Event-ID
+	streams []string // the text that each connection to the stream receives, in order
+	asked   []string // the requests: path, query and Last-Event-ID
 }
 
 func (s *adminStub) set(f func()) {
@@ -188,7 +188,8 @@ func TestStatusCommand(t *testing.T) {
 	}
 }
 
-// TestNoRunningServe: the error says how to reach a serve, whatever is at the address.
+// TestNoRunningServe checks that the error says how to reach a serve process, for each kind of
+// wrong answer at the address.
 func TestNoRunningServe(t *testing.T) {
 	other := httptest.NewServer(http.NotFoundHandler())
 	busy := strings.TrimPrefix(other.URL, "http://")
@@ -225,8 +226,8 @@ func TestNoRunningServe(t *testing.T) {
 	}
 }
 
-// TestWatchStatus: on a pipe --watch prints a line for each change, and goes on when serve
-// comes back.
+// TestWatchStatus checks that --watch on a pipe prints a line for each change, and continues
+// when serve is back.
 func TestWatchStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stub := &adminStub{report: testReport()}
@@ -274,7 +275,7 @@ func TestWatchStatus(t *testing.T) {
 	})
 }
 
-// TestWatchOnScreen: on a terminal each drawing begins where the last one began.
+// TestWatchOnScreen checks that on a terminal each drawing replaces the previous one.
 func TestWatchOnScreen(t *testing.T) {
 	var out syncBuffer
 	a := &app{stdout: &out, screen: true, width: 100, status: newStatus(io.Discard, false, noEnv)}
@@ -291,7 +292,7 @@ func TestWatchOnScreen(t *testing.T) {
 	}
 }
 
-// TestWatchJSON: one line for each change.
+// TestWatchJSON checks that --watch --json prints a line for each change.
 func TestWatchJSON(t *testing.T) {
 	var out syncBuffer
 	a := &app{stdout: &out, status: newStatus(io.Discard, false, noEnv)}
@@ -350,8 +351,8 @@ func TestLogLines(t *testing.T) {
 	}
 }
 
-// TestFollowLogs: -f prints each record once, joins the stream again where it broke, and
-// ends when serve stops.
+// TestFollowLogs checks that -f prints each record once, continues after a broken connection,
+// and ends when serve stops.
 func TestFollowLogs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		events := func(records ...admin.LogRecord) (s string) {
@@ -384,7 +385,7 @@ func TestFollowLogs(t *testing.T) {
 		if d := cmp.Diff([]string{path, path + " a-2-1", path + " a-2-1"}, stub.requests()); d != "" {
 			t.Error(d)
 		}
-		// A serve that does not come back is an error.
+		// A serve process that does not come back is an error.
 		stub = &adminStub{report: testReport(), streams: []string{": hello\n\n"}}
 		lost := stub.running()
 		err = a.followLogs(t.Context(), lost, nil, func(*admin.LogRecord) error { return nil })

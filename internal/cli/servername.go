@@ -9,26 +9,26 @@ import (
 	"strings"
 )
 
-// serverName returns a name for the server that a command starts: that of its package,
-// script or image, not that of the program that runs it. dir is the working directory of
-// the command. It gives a name to scripts such as dist/index.js.
+// serverName returns a name for the server that a command starts. It is the name of the
+// package, script or image, not of the program that runs it. dir is the working directory of
+// the command, and names scripts such as dist/index.js.
 func serverName(command []string, dir string) string {
 	return nameFor(commandName(command, filepath.ToSlash(dir), 8))
 }
 
-// launcher describes a program that runs something else, which gives a server its name.
+// launcher describes a program that runs another one, such as npx. The server is named after
+// the other one.
 type launcher struct {
-	// subcommands are the first words with which the program runs something. Nil means that
-	// the program runs something by itself.
+	// subcommands are the first words after which the program runs another one. Nil means that
+	// it needs no subcommand.
 	subcommands []string
 	// valued are the flags that take their value from the next argument.
 	valued []string
-	// source are the flags with a value that names the package, and not its program.
+	// source are the flags whose value is the package, which may differ from the program.
 	source []string
-	// folder are the flags with the directory in which the program runs.
+	// folder are the flags that set the working directory.
 	folder []string
-	// name returns the name for the first word that is not a flag, and the arguments that
-	// follow it.
+	// name returns the server name from the parsed command line.
 	name func(l *launch) string
 }
 
@@ -36,10 +36,10 @@ type launcher struct {
 type launch struct {
 	flags map[string]string // with their last values, dashes included
 	args  []string          // all arguments after the subcommand
-	word  string            // the first that is not a flag
-	rest  []string          // what follows it
+	word  string            // the first argument that is not a flag
+	rest  []string          // the arguments after word
 	dir   string
-	depth int // how many commands within each other are still read
+	depth int // how many nested commands may still be read
 }
 
 func words(s string) []string { return strings.Fields(s) }
@@ -50,8 +50,8 @@ var (
 	nodeFlags = words("-r --require --import --loader --experimental-loader --env-file --env-file-if-exists -C --conditions --tsconfig --project -P -c --config -d --define")
 )
 
-// launcherOf returns the launcher with a name, which is in lower case and without the
-// endings of Windows.
+// launcherOf returns the launcher with a name. The name is in lower case and has no Windows
+// extension.
 func launcherOf(program string) (l launcher, ok bool) {
 	npm := launcher{valued: npmFlags, source: words("-p --package"), folder: words("--prefix -C --dir --cwd"), name: npmLaunch}
 	python := launcher{valued: pipFlags, folder: words("--directory --project"), name: pythonLaunch}
@@ -92,8 +92,9 @@ func launcherOf(program string) (l launcher, ok bool) {
 	return launcher{}, false
 }
 
-// wrappers run the command that follows their own arguments: after --, or if they are in
-// the map with a flag, in the argument of that flag.
+// wrappers are programs that run another command. The value is the flag whose argument is the
+// command. "--" means that the command follows "--". "" means that it follows the wrapper's
+// own arguments.
 var wrappers = map[string]string{
 	"sh": "-c", "bash": "-c", "zsh": "-c", "dash": "-c", "cmd": "/c",
 	"env": "", "sudo": "", "nice": "", "nohup": "", "time": "", "wsl": "",
@@ -101,8 +102,7 @@ var wrappers = map[string]string{
 	"dragoman": "--",
 }
 
-// commandName returns the name for a command. depth limits how many commands within each
-// other it reads.
+// commandName returns the name for a command. depth limits how many nested commands it reads.
 func commandName(command []string, dir string, depth int) string {
 	program := programOf(command[0])
 	if depth == 0 {
@@ -141,8 +141,8 @@ func commandName(command []string, dir string, depth int) string {
 
 var pythons = regexp.MustCompile(`^(?:python|pypy|py)w?[0-9.]*$`)
 
-// programOf returns the name of a program without its directory and the endings of scripts
-// and of Windows.
+// programOf returns the name of a program without its directory, and without the extension of
+// a script or of Windows.
 func programOf(command string) string {
 	name := path.Base(strings.ReplaceAll(command, `\`, "/"))
 	lower := strings.ToLower(name)
@@ -162,7 +162,7 @@ func programOf(command string) string {
 	return withoutExtension(name)
 }
 
-// unwrap returns the command that a wrapper runs, nil if there is none.
+// unwrap returns the command that a wrapper runs. It returns nil if there is none.
 func unwrap(program string, args []string) []string {
 	flag, ok := wrappers[program]
 	if !ok {
@@ -207,7 +207,7 @@ var assignment = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
 
 func isAssignment(word string) bool { return assignment.MatchString(word) }
 
-// read sorts arguments into flags, the first word and the rest.
+// read splits arguments into flags, the first word and the rest.
 func (r *launch) read(l launcher, args []string) {
 	r.args, r.word, r.rest = args, "", nil
 	for i := 0; i < len(args); i++ {
@@ -229,7 +229,7 @@ func (r *launch) read(l launcher, args []string) {
 		}
 		r.flags[flag] = value
 		if (flag == "-m" || flag == "-c") && l.name != nil && !inline && !slices.Contains(l.valued, flag) && i+1 < len(args) {
-			// python -m MODULE: everything after it is for the module.
+			// python -m MODULE: all following arguments are for the module.
 			r.flags[flag], r.rest = args[i+1], args[i+2:]
 			return
 		}
@@ -251,15 +251,15 @@ func npmLaunch(r *launch) string {
 	return name
 }
 
-// vague are names that say nothing without the scope or the directory they are in.
+// vague are names that mean little without their scope or directory.
 var vague = []string{
 	"index", "main", "server", "mcp", "mcp-server", "mcp_server", "cli", "app", "mod", "core",
 	"start", "run", "serve", "dev", "stdio", "__main__", "__init__",
 	"bin", "build", "dist", "lib", "out", "src", "target", "release", "debug", "cmd", "js", "cjs", "esm", ".", "..",
 }
 
-// npmName returns the name of a package of npm or JSR: name for @scope/name@1.2. The scope
-// is part of the name if the rest is vague, as in @playwright/mcp.
+// npmName returns the name of a package on npm or JSR: "name" for @scope/name@1.2. If the name
+// is vague, the scope is part of it, as in @playwright/mcp.
 func npmName(pkg string) string {
 	for _, prefix := range []string{"npm:", "jsr:", "file:"} {
 		pkg = strings.TrimPrefix(pkg, prefix)
@@ -323,8 +323,8 @@ func pythonLaunch(r *launch) string {
 	return pythonName(r.word)
 }
 
-// pythonName returns the name of a requirement: name for name[extra]==1.0, and the
-// repository for git+https://host/owner/repository@ref.
+// pythonName returns the name of a Python requirement: "name" for name[extra]==1.0, and
+// "repository" for git+https://host/owner/repository@ref.
 func pythonName(requirement string) string {
 	if name, _, ok := strings.Cut(requirement, " @ "); ok { // name @ https://…
 		requirement = name
@@ -335,7 +335,7 @@ func pythonName(requirement string) string {
 	return strings.TrimSpace(first(requirement, "[@=<>!~; "))
 }
 
-// first returns s up to the first of some characters.
+// first returns s up to the first character that is in ends.
 func first(s, ends string) string {
 	if i := strings.IndexAny(s, ends); i > 0 {
 		return s[:i]
@@ -343,7 +343,7 @@ func first(s, ends string) string {
 	return s
 }
 
-// moduleName returns the last part of a module's name that is not vague.
+// moduleName returns the last part of a module name that is not vague.
 func moduleName(module string) string {
 	parts := strings.Split(module, ".")
 	for _, p := range slices.Backward(parts) {
@@ -382,7 +382,7 @@ func scriptLaunch(r *launch) string {
 	return scriptName(file, r.dir)
 }
 
-// extensions are the endings of files that can be run.
+// extensions are the file extensions of scripts and programs.
 var extensions = words(".js .mjs .cjs .ts .mts .cts .jsx .tsx .py .pyz .rb .php .pl .sh .jar .dll .csproj .exe .cs")
 
 func withoutExtension(name string) string {
@@ -392,8 +392,8 @@ func withoutExtension(name string) string {
 	return name
 }
 
-// scriptName returns the name for a file: the last part of its path that is not vague, then
-// that of dir if the path is relative.
+// scriptName returns the name for a file: the last part of its path that is not vague. If the
+// path is relative and all its parts are vague, the name comes from dir.
 func scriptName(file, dir string) string {
 	file = strings.ReplaceAll(file, `\`, "/")
 	parts := strings.Split(withoutExtension(path.Clean(file)), "/")
@@ -404,7 +404,7 @@ func scriptName(file, dir string) string {
 		if p == "" || slices.Contains(vague, strings.ToLower(p)) {
 			continue
 		}
-		if strings.HasPrefix(p, "@") && i+1 < len(parts) { // node_modules/@scope/mcp
+		if strings.HasPrefix(p, "@") && i+1 < len(parts) { // the scope in node_modules/@scope/mcp
 			return npmName(p + "/" + parts[i+1])
 		}
 		return npmName(versionSuffix.ReplaceAllString(p, ""))
@@ -412,14 +412,14 @@ func scriptName(file, dir string) string {
 	return parts[len(parts)-1]
 }
 
-// switches are the flags of docker run that take no value. All others do.
+// switches are the flags of docker run that take no value. All other flags take one.
 var switches = words("--rm --init --privileged --read-only --interactive --tty --detach --publish-all --quiet --sig-proxy --no-healthcheck --oom-kill-disable --no-deps --service-ports --build --remove-orphans --replace --tls-verify")
 
 func containerLaunch(r *launch) string {
 	for i := 0; i < len(r.args); i++ {
 		a := r.args[i]
 		switch {
-		case a == "run" || a == "exec": // of docker compose and docker container
+		case a == "run" || a == "exec": // the subcommands of docker compose and docker container
 		case strings.HasPrefix(a, "--"):
 			if !strings.Contains(a, "=") && !slices.Contains(switches, a) {
 				i++
@@ -436,8 +436,8 @@ func containerLaunch(r *launch) string {
 	return ""
 }
 
-// imageName returns the last part of the name of an image, without tag and digest. The part
-// before it is added if that is vague.
+// imageName returns the last part of an image's name, without tag and digest. If that part is
+// vague, the part before it is included.
 func imageName(image string) string {
 	image, _, _ = strings.Cut(image, "@")
 	parts := strings.Split(image, "/")

@@ -123,7 +123,7 @@ func TestServerName(t *testing.T) {
 		{"op run --env-file=.env -- npx -y name", "name"},
 		{"sudo -E uvx name", "name"},
 		{"env", "env"},
-		// Names are made valid.
+		// Names are converted to valid names.
 		{"some' 'program", "some-program"},
 		{"...", "server"},
 		{"/", "server"},
@@ -157,7 +157,7 @@ func split(s string) (out []string) {
 	return append(out, word)
 }
 
-// FuzzServerName: every command gets a valid name.
+// FuzzServerName checks that every command gets a valid name.
 func FuzzServerName(f *testing.F) {
 	for _, s := range []string{"npx -y a", "docker run -e", "uv run -m", "sh -c env' 'sh", "go run @", "node -r", "env env env", "x' @ 'y", "uvx a' @ 'b"} {
 		f.Add(s, "/x")

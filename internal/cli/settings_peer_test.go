@@ -13,14 +13,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// settingsPeer is a server of 2025-11-25 on stdio, for the table of settings. It writes
-// what it reads to the file PEER_NOTES. Other environment variables change its answers:
+// settingsPeer is a server of 2025-11-25 on stdio, for the table of settings. It writes what
+// it reads to the file PEER_NOTES. Other environment variables change its answers:
 //
 //	PEER_HELLO   the initialize result
 //	PEER_REFUSE  the message of the error for the first initialize
 //	PEER_PUSH    text to write before it reads anything
 //	PEER_TOOLS   the tools
-//	PEER_OURS    noted
+//	PEER_OURS    written to PEER_NOTES
 //	PEER_MUTE    if set, it answers nothing
 func settingsPeer() {
 	notes, err := os.OpenFile(os.Getenv("PEER_NOTES"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)

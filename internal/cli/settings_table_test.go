@@ -109,7 +109,7 @@ func serveSettings() map[string]setting {
 			effect: func(s *stage) {
 				s.call("echo", "{}")
 				const want = " msg=call server=a tool=echo took="
-				// The record may be written after the response.
+				// The log record may be written after the response.
 				for end := time.Now().Add(30 * time.Second); !strings.Contains(s.log.String(), want) && time.Now().Before(end); {
 					time.Sleep(20 * time.Millisecond)
 				}
@@ -120,7 +120,7 @@ func serveSettings() map[string]setting {
 			ours: `log: {format: json}`, env: `PEER_MUTE: "1"`, own: `startTimeout: 1s`,
 			effect: func(s *stage) {
 				s.call("echo", "{}")
-				// The record may be written after the response.
+				// The log record may be written after the response.
 				for end := time.Now().Add(20 * time.Second); !strings.Contains(s.log.String(), `"level":"`) && time.Now().Before(end); {
 					time.Sleep(20 * time.Millisecond)
 				}
@@ -182,7 +182,8 @@ func limitSettings() map[string]setting {
 		"dragoman.limits.initializePerSecond": {
 			ours: `limits: {initializePerSecond: 1}`,
 			effect: func(s *stage) {
-				// Requests one after the other would be delayed, not refused.
+				// Send the requests at the same time. In sequence they would be delayed
+				// instead of refused.
 				var all sync.WaitGroup
 				answers := make([]string, 100)
 				for i := range answers {
@@ -309,8 +310,7 @@ func serverSettings() map[string]setting {
 	}
 }
 
-// dialectSettings are the settings of a dialect, which is configured for the server or
-// detected.
+// dialectSettings are the settings of a dialect. A server's dialect is configured or detected.
 func dialectSettings() map[string]setting {
 	speak := func(profile, env string, effect func(*stage)) setting {
 		return setting{ours: `dialects: {own: {` + profile + `}}`, own: `dialect: own`, env: env, effect: effect}

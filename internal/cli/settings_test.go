@@ -25,30 +25,30 @@ import (
 // setting is a row of the table: a setting of the configuration file and its visible
 // effect. Every setting must have one.
 type setting struct {
-	// entry has the members of the server's entry other than command and env. env has
-	// environment variables of the server.
+	// entry has further members of the server's entry, besides command and env. env has
+	// environment variables for the server.
 	entry, env string
-	// ours has members of dragoman, and own has members of dragoman.servers.a.
+	// ours has members of "dragoman". own has members of "dragoman.servers.a".
 	ours, own string
-	// whole, unless "", is the whole file and replaces the fields above.
+	// whole, if not "", is the whole file. It replaces the fields above.
 	whole string
-	// effect checks the effect of the setting on a running daemon.
+	// effect checks the visible effect of the setting on a running daemon.
 	effect func(s *stage)
-	// fails, unless "", is part of the error with which serve must fail to start.
+	// fails, if not "", is part of the error with which serve must fail to start.
 	fails string
 }
 
-// stage is a running daemon with one server, and a file with what the server read.
+// stage is a running daemon with one server. The server writes what it reads to a file.
 type stage struct {
 	*testing.T
 	base  string // http://127.0.0.1:port
 	log   *lockedBuffer
 	dir   string
-	notes string // the file
+	notes string // the text of the server's file
 	web   *httptest.Server
 
 	mu   sync.Mutex
-	seen []string // requests to web
+	seen []string // the requests to the HTTP server
 }
 
 type lockedBuffer struct {
@@ -94,7 +94,7 @@ func (s *stage) post(path, body string, header ...string) string {
 	return fmt.Sprint(resp.StatusCode, " ", string(b))
 }
 
-// get returns the status and the body of a page.
+// get requests a path and returns the status and the body of the response.
 func (s *stage) get(path string) string {
 	s.Helper()
 	resp, err := http.Get(s.base + path)
@@ -152,7 +152,7 @@ func (s *stage) lacks(got string, parts ...string) {
 	}
 }
 
-// noted returns what the server read from stdin.
+// noted returns the text that the server has read from stdin.
 func (s *stage) noted() string {
 	b, _ := os.ReadFile(s.notes)
 	return string(b)
@@ -189,7 +189,7 @@ func TestEverySettingHasAnEffect(t *testing.T) {
 
 var announced = regexp.MustCompile(`MCP clients connect to (http://[^/\s]+)/mcp`)
 
-// play serves the configuration of a row and checks its effect.
+// play runs serve with the configuration of a row and checks the effect.
 func play(t *testing.T, row setting) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// completeTime bounds the time that a press of Tab takes.
+	// completeTime bounds the time that completion takes after a press of Tab.
 	completeTime = 2 * time.Second
 	// rememberTime is how long a remembered list is used.
 	rememberTime = 24 * time.Hour
@@ -64,8 +64,8 @@ func (a *app) completeCall(f *clientFlags) cobra.CompletionFunc {
 	}
 }
 
-// argumentWords returns the words that may follow a tool: name= for arguments that are not
-// given yet, and name=value where the schema lists the values.
+// argumentWords returns the words that may follow a tool: name= for each argument that is not
+// given yet, and name=value if the schema lists the values.
 func argumentWords(t tool.Tool, given []string, word string) ([]string, cobra.ShellCompDirective) {
 	key, _, valued := strings.Cut(word, "=")
 	var out []string
@@ -99,7 +99,7 @@ func argumentWords(t tool.Tool, given []string, word string) ([]string, cobra.Sh
 func (a *app) itemWords(ctx context.Context, w where, kind string) []string {
 	var out []string
 	for _, r := range rowsOf(kind, a.knownItems(ctx, w, kind)) {
-		// A name that begins with a dash would become a flag of ours.
+		// Skip a name that begins with a dash, because it would become a flag of Dragoman.
 		if r[0] != "" && clean(r[0]) == r[0] && !strings.HasPrefix(r[0], "-") {
 			out = append(out, cobra.CompletionWithDesc(r[0], clean(r[1])))
 		}
@@ -107,8 +107,8 @@ func (a *app) itemWords(ctx context.Context, w where, kind string) []string {
 	return out
 }
 
-// knownItems returns a list of a server without starting it: from a running serve, or as it
-// was when a command last listed it.
+// knownItems returns a list of a server without starting the server. The list comes from a
+// running serve process, or from the cache of the last command that listed it.
 func (a *app) knownItems(ctx context.Context, w where, kind string) [][]byte {
 	if w.configured() {
 		if items := a.itemsOfServe(ctx, w, kind); items != nil {
@@ -118,8 +118,8 @@ func (a *app) knownItems(ctx context.Context, w where, kind string) [][]byte {
 	return a.remembered(w, kind)
 }
 
-// itemsOfServe returns a list of a configured server from the running serve, nil if there is
-// none or it does not answer in time.
+// itemsOfServe returns a list of a configured server from the running serve process. It
+// returns nil if there is no process or it does not answer in time.
 func (a *app) itemsOfServe(ctx context.Context, w where, kind string) [][]byte {
 	if ctx == nil {
 		ctx = context.Background()
@@ -148,11 +148,11 @@ func (a *app) itemsOfServe(ctx context.Context, w where, kind string) [][]byte {
 	return l.Items
 }
 
-// listFile returns the path of the file that holds a list for completion, "" if there is no
-// place for it. The name is a hash, because a URL may have secrets.
+// listFile returns the path of the file that caches a list for completion, or "" if it cannot
+// be cached. The name is a hash, because a URL may have secrets.
 func (a *app) listFile(w where, kind string) string {
 	if len(w.command) > 0 {
-		return "" // it follows the words that are completed
+		return "" // the command comes after the words to complete, so completion never needs its list
 	}
 	place := w.target
 	if w.configured() {
@@ -169,8 +169,7 @@ func (a *app) listFile(w where, kind string) string {
 	return filepath.Join(dir, "dragoman", "completion", hex.EncodeToString(sum[:12])+"-"+kind+".json")
 }
 
-// cacheDir returns the folder of the user for files that can be made again, "" if there is
-// none.
+// cacheDir returns the user's folder for cache files, or "" if there is none.
 func (a *app) cacheDir() string {
 	if dir, _ := a.env("XDG_CACHE_HOME"); filepath.IsAbs(dir) {
 		return dir
@@ -188,7 +187,7 @@ func (a *app) cacheDir() string {
 	return filepath.Join(home, ".cache")
 }
 
-// remember keeps a list for completion. It ignores errors: completion is a convenience.
+// remember caches a list for completion. It ignores errors, because completion is optional.
 func (a *app) remember(w where, kind string, items [][]byte) {
 	path := a.listFile(w, kind)
 	if path == "" || len(items) == 0 {
@@ -214,7 +213,8 @@ func (a *app) remember(w where, kind string, items [][]byte) {
 	}
 }
 
-// remembered returns a list that remember kept, nil if there is none or it is too old.
+// remembered returns a list that remember cached. It returns nil if there is none or it is too
+// old.
 func (a *app) remembered(w where, kind string) [][]byte {
 	path := a.listFile(w, kind)
 	st, err := os.Stat(path)

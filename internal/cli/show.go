@@ -75,23 +75,23 @@ output schema returns content, such as text.`,
 	return c
 }
 
-// kindOfList says which capability a list needs.
+// kindOfList maps each list to the capability that a server must have for it.
 var kindOfList = map[string]string{"tools": "tools", "prompts": "prompts", "resources": "resources", "templates": "resources"}
 
-// has reports whether an object of capabilities has one.
+// has reports whether an object of capabilities includes the capability name.
 func has(capabilities []byte, name string) bool {
 	return !jsonrpc.Find(capabilities, jsonrpc.Whole(capabilities), name).IsZero()
 }
 
-// inventory is what a server offers: its lists by kind. A list that failed has no items and
-// an error.
+// inventory is everything that a server offers: its lists by kind. A list that failed has an
+// error instead of items.
 type inventory struct {
 	description runtime.Description
 	lists       map[string]runtime.List
 	failed      map[string]error
 }
 
-// takeInventory reads the lists that the server has, one after the other.
+// takeInventory reads the lists that the server has, one at a time.
 func (a *app) takeInventory(ctx context.Context, s Session, server string, whole bool) (*inventory, error) {
 	d, err := s.Describe(ctx)
 	if err != nil {
@@ -121,7 +121,7 @@ func (a *app) takeInventory(ctx context.Context, s Session, server string, whole
 	return out, nil
 }
 
-// counts returns what the server offers as text: "7 tools, 2 prompts".
+// counts returns the number of items of each kind as text: "7 tools, 2 prompts".
 func (i *inventory) counts() string {
 	var parts []string
 	for _, kind := range listKinds {
@@ -209,8 +209,8 @@ func (a *app) showServer(ctx context.Context, s Session, server config.Server, w
 	return nil
 }
 
-// speaks returns the protocol and the transport of a server. With a running serve between,
-// they are those of the server, as the serve reports them, and not those of the serve.
+// speaks returns the protocol and the transport of a server. If the session goes through a
+// serve process, they come from the report of that process, so that they describe the server.
 func (a *app) speaks(ctx context.Context, d runtime.Description, server config.Server, w where) string {
 	direct := d.Revision.String() + " over " + d.Transport
 	if !w.configured() {
@@ -228,7 +228,7 @@ func (a *app) speaks(ctx context.Context, d runtime.Description, server config.S
 	return direct + " with the running serve"
 }
 
-// showServerJSON prints a server as JSON. What the server sent is in it byte for byte.
+// showServerJSON prints a server as JSON. It includes the server's JSON byte for byte.
 func (a *app) showServerJSON(i *inventory) error {
 	out := append([]byte(`{"serverInfo":`), orNull(i.description.Info)...)
 	out = jsonrpc.AppendQuote(append(out, `,"revision":`...), i.description.Revision.String())
@@ -358,7 +358,7 @@ func (a *app) describeTool(t tool.Tool, w where, withSchema bool) string {
 	return b.String()
 }
 
-// exampleWords returns the words of a call of a tool that follow the server.
+// exampleWords returns an example call of a tool: the words after the server.
 func exampleWords(t tool.Tool) []string {
 	words := []string{t.Name()}
 	values := t.Example()
@@ -398,7 +398,7 @@ func (a *app) signature(t tool.Tool) string {
 	return b.String()
 }
 
-// paragraphs wraps text of a server. It keeps the line ends, because lists and examples need
+// paragraphs wraps text of a server. It keeps line breaks, because lists and examples need
 // them.
 func (a *app) paragraphs(text, indent string) string {
 	const longest = 16 << 10

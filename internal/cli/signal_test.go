@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// TestSignals runs this test binary as the program (see TestMain). It sends a signal after
-// the program has printed that it waits, and checks the exit code.
+// TestSignals runs this test binary as the program (see TestMain). It sends a signal after the
+// program has printed that it is waiting, and checks the exit code.
 func TestSignals(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -23,7 +23,7 @@ func TestSignals(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name, args, wait string
-		// The signal is sent after each of these lines.
+		// lines are the lines on stderr after each of which a signal is sent.
 		lines  []string
 		signal syscall.Signal
 		code   int
@@ -69,8 +69,8 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// TestSignalsWithStuckStderr checks that signals end a process that blocks on a full stderr
-// pipe.
+// TestSignalsWithStuckStderr checks that signals end a process that is blocked on a full
+// stderr pipe.
 func TestSignalsWithStuckStderr(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {

@@ -13,14 +13,15 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/screen"
 )
 
-// startOptions are what the lines after the start say besides the state of the servers.
+// startOptions has the values that the lines after the start show, besides the state of the
+// servers.
 type startOptions struct {
 	program  string // how this program was started, for example "go run ./cmd/dragoman"
 	endpoint string // the URL for clients
-	flags    string // that other commands need to find this serve, after a space; "" for none
+	flags    string // the flags with which other commands find this process, with a leading space; "" for none
 }
 
-// showStart prints what became of the servers after the start of serve: one table, or a
+// showStart prints the state of the servers after the start of serve: as one table, or as a
 // record for each server.
 func (a *app) showStart(o startOptions, s daemon.Start) {
 	now := time.Now()
@@ -32,10 +33,10 @@ func (a *app) showStart(o startOptions, s daemon.Start) {
 	if a.status.terminal {
 		width = a.status.width()
 	}
-	_, _ = io.WriteString(a.status, o.text(s, now, width, a.status.colour)) // one write, so that no log line comes between
+	_, _ = io.WriteString(a.status, o.text(s, now, width, a.status.colour)) // a single write, so that no log line comes between its lines
 }
 
-// text returns the table of the servers after the start, and how to go on.
+// text returns the table of the servers after the start, and the next steps for the user.
 func (o startOptions) text(s daemon.Start, now time.Time, width int, colour bool) string {
 	r := s.Report
 	if len(r.Servers) == 0 {
@@ -62,7 +63,7 @@ func readyText(s *admin.Server, began time.Time) string {
 	return spanOf(s.Since.Sub(began))
 }
 
-// recordStart logs a record for each server, and one that counts them.
+// recordStart logs a record for each server, and one record with their number.
 func (a *app) recordStart(s daemon.Start, now time.Time) {
 	count := map[string]int{}
 	for i := range s.Report.Servers {

@@ -10,11 +10,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/daemon"
 )
 
-// TestStartTable checks the table that serve prints after the start, for a pipe and for a
-// terminal of 90 cells.
+// TestStartTable checks the table that serve prints after the start, for a pipe and
+// for a terminal of 90 cells.
 func TestStartTable(t *testing.T) {
 	s := daemon.Start{Report: testReport(), Began: noon.Add(-time.Hour - 1240*time.Millisecond)}
-	s.Report.Servers[1].Since = s.Began.Add(-time.Second) // ready from a call before
+	s.Report.Servers[1].Since = s.Began.Add(-time.Second) // the server was ready before the start, because of an earlier call
 	o := startOptions{program: "dragoman", endpoint: "http://127.0.0.1:7400/mcp", flags: " --listen 127.0.0.1:7400"}
 	golden(t, "start.txt", o.text(s, noon, 0, false))
 	golden(t, "start-screen.txt", o.text(s, noon, 90, false))
@@ -25,7 +25,7 @@ func TestStartTable(t *testing.T) {
 	}
 }
 
-// TestStartRecords: with JSON logs there is a record for each server.
+// TestStartRecords checks that JSON logs have a record for each server.
 func TestStartRecords(t *testing.T) {
 	var said syncBuffer
 	a := &app{stdout: io.Discard, status: newStatus(&said, false, noEnv)}

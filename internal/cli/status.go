@@ -24,17 +24,17 @@ const (
 
 const (
 	frameTime = 100 * time.Millisecond
-	// noticeAfter is how long a step takes before a line is printed for it, when stderr
-	// is not a terminal.
+	// noticeAfter is how long a step takes before a line reports it, if stderr is not a
+	// terminal.
 	noticeAfter = 5 * time.Second
 )
 
-// status writes everything that goes to stderr: lines, log records, and a line at the
-// bottom that shows the current step while a person waits. Its methods are safe for
-// concurrent use. It holds its lock while it writes, so that writes do not mix.
+// status writes everything that goes to stderr: lines, log records, and a bottom line that
+// shows the current step while a person waits. Its methods are safe for concurrent use. It
+// holds its lock while it writes, so that writes do not mix.
 //
-// After recordsOnly, every line is a JSON record, no matter which goroutine writes it, and there is no
-// bottom line.
+// After recordsOnly, every line is a JSON record, no matter which goroutine writes it, and
+// there is no bottom line.
 type status struct {
 	out      io.Writer
 	records  atomic.Pointer[slog.Logger] // nil while lines are text
@@ -46,7 +46,7 @@ type status struct {
 	mu     sync.Mutex
 	step   string // the current step; "" for none
 	since  time.Time
-	told   bool // a line was printed for this step
+	told   bool // a line has been printed for this step
 	drawn  bool // the bottom line is on the screen
 	frame  int
 	ending chan struct{} // closed by End; nil before Begin and after End
@@ -115,7 +115,7 @@ func (s *status) End() {
 	s.ticks.Wait()
 }
 
-// erase removes the bottom line, before something else is written to the terminal.
+// erase removes the bottom line before anything else is written to the terminal.
 func (s *status) erase() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,8 +139,8 @@ func (s *status) Pause() (resume func()) {
 	}
 }
 
-// Step sets the current step of a server. An empty step means that it is done. Nothing is
-// shown before Begin.
+// Step sets the current step of a server. An empty step means that the server is done. Nothing
+// is shown before Begin.
 func (s *status) Step(server, step string) {
 	text := clean(step)
 	if server != "" && text != "" {
@@ -157,7 +157,8 @@ func (s *status) Step(server, step string) {
 	}
 }
 
-// Detail replaces the text of the current step without restarting its clock.
+// Detail replaces the text of the current step. It does not reset the time that the step has
+// taken.
 func (s *status) Detail(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,8 +186,8 @@ func (s *status) tick() {
 	s.drawn = true
 }
 
-// lateStep returns the current step, once, if it has taken longer than noticeAfter and there
-// is no bottom line that shows it.
+// lateStep returns the current step if it has taken longer than noticeAfter and no bottom line
+// shows it. It returns each step once.
 func (s *status) lateStep() (step string, waited time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -205,13 +206,14 @@ func (s *status) eraseLocked() {
 	}
 }
 
-// recordsOnly makes every further line a JSON record: those of Printf and label too, which
-// are records whatever the level of the log is.
+// recordsOnly makes every further line a JSON record. Lines of Printf and label become records
+// too, at any log level.
 func (s *status) recordsOnly() {
 	s.records.Store(slog.New(slog.NewJSONHandler(jsonLines{s}, &slog.HandlerOptions{Level: slog.LevelDebug})))
 }
 
-// record logs a record if every line is one, and reports whether it did.
+// record logs a record and returns true if every line must be a record. Otherwise it returns
+// false.
 func (s *status) record(level slog.Level, text string, attrs ...slog.Attr) bool {
 	log := s.records.Load()
 	if log != nil {
@@ -233,7 +235,7 @@ func (s *status) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// print writes lines as they are.
+// print writes lines without changes.
 func (s *status) print(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -241,7 +243,7 @@ func (s *status) print(p []byte) (int, error) {
 	return s.out.Write(p)
 }
 
-// The codes of the records that take the place of lines for people.
+// Codes of the records that replace lines for people.
 var (
 	codeOutput = slog.String("code", "output")
 	codeNotice = slog.String("code", "notice")

@@ -59,13 +59,13 @@ func TestSpinner(t *testing.T) {
 		}
 		s.Step("gh", "")
 		if got := out.take(); got != "\r\x1b[K" {
-			t.Errorf("the step is over: %q", got)
+			t.Errorf("after the end of the step: %q", got)
 		}
 		s.Step("gh", "calling x\x1b[2J")
 		s.Detail(strings.Repeat("long ", 100))
 		time.Sleep(frameTime)
 		if got := out.take(); len([]rune(strings.TrimPrefix(got, "\r\x1b[K"))) > 79 || strings.Contains(got, "[2J") {
-			t.Errorf("a long text: %q", got)
+			t.Errorf("with a long text: %q", got)
 		}
 		s.End()
 		s.End()
@@ -74,7 +74,7 @@ func TestSpinner(t *testing.T) {
 		if got := out.take(); got != "" {
 			t.Errorf("after End: %q", got)
 		}
-		s.Begin() // End must end the goroutine, or synctest fails
+		s.Begin() // End must stop the goroutine, or synctest fails
 		s.End()
 	})
 }
@@ -87,7 +87,7 @@ func TestNoticesWithoutTerminal(t *testing.T) {
 		s.Step("gh", "starting npx")
 		time.Sleep(noticeAfter - time.Millisecond)
 		if got := out.take(); got != "" {
-			t.Errorf("too early: %q", got)
+			t.Errorf("a line was printed too early: %q", got)
 		}
 		time.Sleep(time.Minute)
 		if got := out.take(); got != "dragoman: gh: starting npx … 5 s so far\n" {

@@ -23,7 +23,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/screen"
 )
 
-// watchPause is the time between two looks of status --watch.
+// watchPause is the time between two requests of status --watch.
 const watchPause = time.Second
 
 func (a *app) statusCommand() *cobra.Command {
@@ -91,7 +91,8 @@ The address is that of --listen, else that of the configuration file, else
 	return c
 }
 
-// statusOf returns the status of a running serve. name must be "" or one of its servers.
+// statusOf returns the status of a running serve process. name must be "" or the name of one
+// of its servers.
 func statusOf(ctx context.Context, s *running, name string) (*admin.Report, error) {
 	r, err := s.report(ctx)
 	if err == nil && name != "" && serverNamed(r, name) == nil {
@@ -100,7 +101,7 @@ func statusOf(ctx context.Context, s *running, name string) (*admin.Report, erro
 	return r, err
 }
 
-// serverNamed returns a server of a report, or nil.
+// serverNamed returns the server of a report with a name. It returns nil if there is none.
 func serverNamed(r *admin.Report, name string) *admin.Server {
 	for i := range r.Servers {
 		if r.Servers[i].Name == name {
@@ -110,7 +111,7 @@ func serverNamed(r *admin.Report, name string) *admin.Server {
 	return nil
 }
 
-// printStatusJSON prints a report, or the server with a name.
+// printStatusJSON prints a report as JSON. If name is not "", it prints only that server.
 func (a *app) printStatusJSON(r *admin.Report, name, indent string) error {
 	var value any = r
 	if name != "" {
@@ -119,7 +120,7 @@ func (a *app) printStatusJSON(r *admin.Report, name, indent string) error {
 	return a.printJSON(value, indent)
 }
 
-// statusText returns the state for people: a table of all servers, or everything about one.
+// statusText returns the status for people: a table of all servers, or all details of one.
 func (a *app) statusText(address string, r *admin.Report, name string, now time.Time) string {
 	if name != "" {
 		return cleanLines(string(serverNamed(r, name).Text(now)))
@@ -165,7 +166,7 @@ func stateCell(s *admin.Server) screen.Cell {
 	return screen.Cell{Text: s.State, Style: style}
 }
 
-// toolsOf returns the number of tools of a server, or "" if they were not read yet.
+// toolsOf returns the number of tools of a server, or "" if they have not been read yet.
 func toolsOf(s *admin.Server) string {
 	for _, l := range s.Lists {
 		if l.Method == mcp.MethodListTools && l.ReadAt != nil {
@@ -175,7 +176,7 @@ func toolsOf(s *admin.Server) string {
 	return ""
 }
 
-// noteOf says why a server is not ready, what to do, and when it is tried again.
+// noteOf says why a server is not ready, what the user can do, and when Dragoman tries again.
 func noteOf(s *admin.Server, now time.Time) string {
 	var parts []string
 	switch {
@@ -213,7 +214,7 @@ func spanOf(d time.Duration) string {
 	return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
 }
 
-// watchStatus shows the state each second until ctx ends.
+// watchStatus shows the status every second until ctx ends.
 func (a *app) watchStatus(ctx context.Context, s *running, name string, asJSON bool) error {
 	tick := time.NewTicker(watchPause)
 	defer tick.Stop()
@@ -239,20 +240,20 @@ func (a *app) watchStatus(ctx context.Context, s *running, name string, asJSON b
 	}
 }
 
-// watcher shows the state of a serve again and again.
+// watcher shows the status of a serve process repeatedly.
 type watcher struct {
 	*app
 	address, name string
 	asJSON        bool
 
 	began bool
-	drawn int               // lines of the last drawing
-	last  map[string]string // what was printed last of each server
-	gone  bool              // it was said that serve does not answer
-	json  []byte            // the last report, without what always changes
+	drawn int               // the number of lines of the last drawing
+	last  map[string]string // the last line printed for each server
+	gone  bool              // the user knows that serve does not answer
+	json  []byte            // the last report, without values that always change
 }
 
-// show draws the state, or prints what has changed.
+// show draws the status, or prints the changes since the last one.
 func (w *watcher) show(r *admin.Report, now time.Time) error {
 	back := w.gone
 	w.began, w.gone = true, false
@@ -297,7 +298,7 @@ func (w *watcher) show(r *admin.Report, now time.Time) error {
 	return w.append(now, lines...)
 }
 
-// changeLine describes the state of a server without what changes all the time.
+// changeLine describes the state of a server, without values that change all the time.
 func changeLine(s *admin.Server) string {
 	parts := []string{clean(s.Name), clean(s.State)}
 	if s.State == "ready" {
@@ -314,7 +315,7 @@ func changeLine(s *admin.Server) string {
 	return strings.Join(parts, " ")
 }
 
-// lost says that serve does not answer, once.
+// lost reports that serve does not answer. On a pipe it does so once.
 func (w *watcher) lost(why string) error {
 	if w.asJSON {
 		w.json = nil
@@ -330,7 +331,7 @@ func (w *watcher) lost(why string) error {
 	return w.append(time.Now(), why+"; trying again")
 }
 
-// append prints lines with the time.
+// append prints lines, each with the current time.
 func (w *watcher) append(now time.Time, lines ...string) error {
 	var b strings.Builder
 	for _, l := range lines {
@@ -341,7 +342,7 @@ func (w *watcher) append(now time.Time, lines ...string) error {
 }
 
 // draw replaces the last drawing. It cuts the text to the height of the terminal, so that the
-// next drawing finds the first line.
+// next drawing starts at the same first line.
 func (w *watcher) draw(text string) error {
 	width, height := w.width, 0
 	if f, ok := w.stdout.(*os.File); ok {
@@ -358,7 +359,7 @@ func (w *watcher) draw(text string) error {
 	if w.drawn > 0 {
 		fmt.Fprintf(&b, "\x1b[%dA\r", w.drawn)
 	}
-	b.WriteString("\x1b[?7l") // a line that is too long is cut by the terminal, not broken
+	b.WriteString("\x1b[?7l") // turn off line wrapping: the terminal cuts a line that is too long
 	for _, l := range lines {
 		b.WriteString(l + "\x1b[K\n")
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httplink"
 )
 
-// targetFlags are the flags for a server that is given as a URL or a command.
+// targetFlags are the flags for a server that is given as a URL or as a command.
 type targetFlags struct {
 	name, dialect, revision, dir string
 	cacert                       string
@@ -37,7 +37,7 @@ func (t *targetFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&t.dialect, "dialect", "", "speak the dialect `NAME` with the server (default: detected)")
 }
 
-// addPlain adds the flags of commands that do not translate.
+// addPlain adds the flags for commands that do not translate messages.
 func (t *targetFlags) addPlain(f *pflag.FlagSet) {
 	f.StringArrayVar(&t.env, "env", nil, "set an environment variable for the command, as `K=V`, or K to pass on the current one (repeatable)")
 	f.StringArrayVar(&t.header, "header", nil, "send an HTTP header to the URL, as `'K: V'` (repeatable)")
@@ -66,10 +66,10 @@ func (t *targetFlags) given() string {
 	return ""
 }
 
-// oneServer makes c read the server at the end of its command line into t: a URL, or a
-// command with or without -- before it. The flags of c end at the first word that is not a
-// URL, so the flags of the command need no --.
-// usage is the part of the command line before the server, for hints.
+// oneServer makes c read the server at the end of its command line into t: a URL, or a command
+// with or without -- before it. The flags of c end at the first word that is not a URL, so --
+// is optional before a command with flags. usage is the part of the command line before the
+// server, for hints.
 func (a *app) oneServer(c *cobra.Command, t *targetFlags, usage string) {
 	c.Flags().SetInterspersed(false)
 	c.Args = func(c *cobra.Command, args []string) error {
@@ -91,7 +91,7 @@ func (a *app) oneServer(c *cobra.Command, t *targetFlags, usage string) {
 	}
 }
 
-// readURL reads a URL and the flags that follow it.
+// readURL reads a URL and the flags after it.
 func (t *targetFlags) readURL(c *cobra.Command, args []string) error {
 	t.address = args[0]
 	f := c.Flags()
@@ -111,11 +111,11 @@ func (t *targetFlags) readURL(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// withoutScheme matches text that looks like a URL without its beginning.
+// withoutScheme matches text that looks like a URL without its scheme.
 var withoutScheme = regexp.MustCompile(`^(?:localhost|\[[0-9a-fA-F:]+\]|[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+)(?::[0-9]+(?:/.*)?|/.*)$`)
 
-// checkCommand refuses a command without -- that is probably meant to be something else. A
-// program that exists is never refused.
+// checkCommand returns an error if a command without -- is probably a mistake, such as the
+// name of a server. It accepts every program that exists.
 func (a *app) checkCommand(command []string, usage string) error {
 	word := command[0]
 	if _, err := exec.LookPath(word); err == nil || errors.Is(err, exec.ErrDot) {
@@ -142,8 +142,8 @@ func (a *app) checkCommand(command []string, usage string) error {
 	return nil
 }
 
-// configured returns the server with a name in the default configuration file, and the path
-// of the file. It returns nil if there is none.
+// configured returns the server with a name from the default configuration file, and the path
+// of the file. It returns nil if there is no such server.
 func (a *app) configured(name string) (*config.Server, string) {
 	path, ok := a.configPath("")
 	if !ok {
@@ -196,7 +196,8 @@ func (t *targetFlags) server(env func(string) (string, bool), command []string, 
 	if len(command) > 0 {
 		s.Name = serverName(command, t.workingDir())
 		s.Command, s.Args = command[0], command[1:]
-		// The caller of a command line has chosen its environment. Clients put tokens there.
+		// The user who types a command has chosen its environment. Clients often set tokens
+		// there.
 		s.InheritEnv = []string{"*"}
 		if len(t.header) > 0 {
 			return s, usagef("use --env", "--header works only with a URL, not with a command")
@@ -305,8 +306,8 @@ func nameFor(s string) string {
 	return s
 }
 
-// hostName returns a server name for the host of a URL. It includes the port, because one
-// host may run several servers.
+// hostName returns a server name for the host of a URL. It includes the port, because one host
+// may run several servers.
 func hostName(host string) string {
 	h, port, err := net.SplitHostPort(host)
 	if err != nil {
@@ -343,8 +344,8 @@ func (a *app) target(t *targetFlags, word string, command []string, file string)
 	return s, nil
 }
 
-// usable returns why a server cannot be started here, nil if it can: its configuration refers
-// to an environment variable that is not set.
+// usable returns an error if a server cannot be started here, because its configuration needs
+// an environment variable that is not set.
 func usable(s config.Server) error {
 	if s.Unusable == nil {
 		return nil
@@ -365,8 +366,8 @@ func serverNames(s *config.Snapshot) (names []string) {
 	return names
 }
 
-// unknownServer returns the error for a name that is not among the names of the servers.
-// where is what has these servers.
+// unknownServer returns the error for a name that is not in names. where says where the names
+// come from.
 func unknownServer(name, where string, names []string) error {
 	hint := "add it to the configuration file under mcpServers"
 	if len(names) > 0 {
@@ -375,7 +376,8 @@ func unknownServer(name, where string, names []string) error {
 	return usagef(hint, "%s has no server named %q", where, name)
 }
 
-// configPath returns file, or the configuration file that config.Find finds.
+// configPath returns file if it is not "", otherwise the configuration file that config.Find
+// finds.
 func (a *app) configPath(file string) (string, bool) {
 	if file != "" {
 		return file, true
@@ -390,8 +392,8 @@ func (a *app) noConfig() error {
 	return withHint(errNoConfig, "run `dragoman import` to take over the servers of your clients, or create one of %s, or name a file with -c FILE", strings.Join(config.Places(a.env), ", "))
 }
 
-// completeTarget completes the names of configured servers. first are other words that may
-// come at that place.
+// completeTarget completes the names of configured servers. first are other words that are
+// valid in the same place.
 func (a *app) completeTarget(file *string, first ...string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		out := []string{}

@@ -20,7 +20,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 )
 
-// answering is a session with a server that has nothing.
+// answering is a session with a server whose lists are empty.
 type answering struct{}
 
 func (answering) List(context.Context, string) (runtime.List, error) { return runtime.List{}, nil }
@@ -34,7 +34,7 @@ func (answering) Describe(context.Context) (runtime.Description, error) {
 func (answering) Close() error  { return nil }
 func (answering) Trace() string { return "" }
 
-// TestThroughServe checks when a command uses a running serve.
+// TestThroughServe checks when a command uses a running serve process.
 func TestThroughServe(t *testing.T) {
 	dir := t.TempDir()
 	var status string
@@ -78,7 +78,8 @@ func TestThroughServe(t *testing.T) {
 	}
 }
 
-// TestShowThroughServe checks that show names the protocol of the server, not of the serve.
+// TestShowThroughServe checks that show names the protocol of the server, not of the serve
+// process.
 func TestShowThroughServe(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "dragoman.yaml")
 	same, _ := json.Marshal(file)
@@ -102,7 +103,7 @@ func TestShowThroughServe(t *testing.T) {
 	}
 }
 
-// TestRunOnTerminal checks that run tells a person at a terminal what it waits for.
+// TestRunOnTerminal checks that run tells a person at a terminal that it waits for a client.
 func TestRunOnTerminal(t *testing.T) {
 	for _, person := range []bool{true, false} {
 		var out, said bytes.Buffer
@@ -121,8 +122,8 @@ func TestRunOnTerminal(t *testing.T) {
 	}
 }
 
-// TestHealthIsBounded checks that a server that never answers, one that cannot be opened and
-// an interrupt do not keep the table waiting.
+// TestHealthIsBounded checks that the table does not wait for a server that never answers, for
+// one that cannot be opened, or after an interrupt.
 func TestHealthIsBounded(t *testing.T) {
 	for _, interrupted := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -172,14 +173,14 @@ func TestHealthIsBounded(t *testing.T) {
 	}
 }
 
-// TestTimeout checks that --timeout ends a command, also while it opens the server.
+// TestTimeout checks that --timeout ends a command, even while it connects to the server.
 func TestTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out, said bytes.Buffer
 		a := &app{stdout: &out, env: noEnv, status: newStatus(&said, false, noEnv)}
 		a.backend = Backend{Connect: func(ctx context.Context, o daemon.ConnectOptions) (Session, error) {
 			if o.Server.CallTimeout < 90*time.Minute {
-				t.Errorf("the call may take only %s", o.Server.CallTimeout)
+				t.Errorf("the call has a timeout of %s", o.Server.CallTimeout)
 			}
 			<-ctx.Done()
 			return nil, ctx.Err()
@@ -193,7 +194,7 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
-// TestRemembered checks that lists are kept for completion, and only where there is a place.
+// TestRemembered checks that lists are cached for completion, if there is a cache folder.
 func TestRemembered(t *testing.T) {
 	cache := t.TempDir()
 	env := func(key string) (string, bool) { return cache, key == "XDG_CACHE_HOME" }

@@ -18,11 +18,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 )
 
-// forged is the text of a hostile peer. It breaks the line, clears the screen in three ways,
-// reverses the direction of the text, and imitates messages of Dragoman.
+// forged is text of a hostile peer. It has line breaks, three sequences that clear the screen,
+// a character that reverses the text direction, and imitations of messages of Dragoman.
 const forged = "bad\r\ndragoman: hint: FORGED \x1b[2J\u009b2J\\x1b[2J\u202e\u2028dragoman: error: FORGED"
 
-// hostileSession is a session with a peer that writes forged everywhere.
+// hostileSession is a session with a peer that sends forged in every text.
 type hostileSession struct {
 	o    daemon.ConnectOptions
 	fail error
@@ -88,7 +88,7 @@ func checkLines(t *testing.T, name, text string) {
 	}
 }
 
-// TestPeersCannotImitateDragoman checks everything that goes to stderr.
+// TestPeersCannotImitateDragoman checks all output on stderr.
 func TestPeersCannotImitateDragoman(t *testing.T) {
 	wire := &jsonrpc.Error{Code: -32000, Message: forged}
 	for _, c := range []struct {
@@ -167,7 +167,7 @@ func TestLogOfHostilePeer(t *testing.T) {
 			t.Errorf("%s: a record has several lines: %q", c.name, text)
 		}
 		for _, seq := range []string{"\x1b[2m", "\x1b[22m", "\x1b[0m", "\x1b[93m", "\x1b[91m", "\x1b[91;2m", "\x1b[2;91m"} {
-			text = strings.ReplaceAll(text, seq, "") // the colours of the handler
+			text = strings.ReplaceAll(text, seq, "") // the colours that the log handler adds
 		}
 		checkLines(t, c.name, text)
 	}

@@ -13,8 +13,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// How long listWhole waits. A gateway lists the tools of the servers that are ready. Dragoman
-// also says which servers are missing; other gateways only send list_changed.
+// Limits on how long listWhole waits. A gateway lists only the tools of servers that are
+// ready. Dragoman also says which servers are missing. Other gateways only send list_changed
+// later.
 const (
 	startWait = 30 * time.Second // for servers that are starting
 	growWait  = 3 * time.Second  // for a list that is empty and may change
@@ -63,7 +64,7 @@ func joinNames(names []string) string {
 	return strings.Join(out, ", ")
 }
 
-// errMissing reports a list that is empty because servers are missing from it.
+// errMissing reports that a list is empty because servers are missing from it.
 var errMissing = errors.New("servers are missing from the list")
 
 // missingError is an errMissing that names the missing servers.

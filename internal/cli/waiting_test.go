@@ -13,8 +13,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 )
 
-// startingSession is a session with a gateway whose servers are starting. lists has what it
-// lists, and from when on.
+// startingSession is a session with a gateway whose servers are starting. lists has the lists
+// that it returns, and the time from which it returns each.
 type startingSession struct {
 	began time.Time
 	lists []listAt
@@ -69,7 +69,7 @@ func TestListOfStartingGateway(t *testing.T) {
 	for name, c := range map[string]struct {
 		lists  []listAt
 		args   []string
-		took   time.Duration // at most
+		took   time.Duration // the longest allowed time
 		code   error
 		out    string // the expected stdout
 		said   []string
@@ -125,22 +125,22 @@ func TestListOfStartingGateway(t *testing.T) {
 				}
 				for _, want := range c.said {
 					if !strings.Contains(said.String(), want) {
-						t.Errorf("said %q, want %q", said.String(), want)
+						t.Errorf("stderr has %q, want %q", said.String(), want)
 					}
 				}
 				if c.silent && said.Len() > 0 {
 					t.Errorf("said %q", said.String())
 				}
 				if c.took >= noticeAfter+time.Second && !strings.Contains(said.String(), "dragoman: h: waiting for ") {
-					t.Errorf("it does not say what it waits for: %q", said.String())
+					t.Errorf("stderr does not say what the command waits for: %q", said.String())
 				}
 			})
 		})
 	}
 }
 
-// TestCallOfStartingServer checks that call waits for the server of its tool, to learn the
-// types of the arguments, and not for other servers.
+// TestCallOfStartingServer checks that call waits for the server that has its tool, to learn
+// the types of the arguments. It must not wait for other servers.
 func TestCallOfStartingServer(t *testing.T) {
 	for name, c := range map[string]struct {
 		lists []listAt

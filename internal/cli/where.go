@@ -6,15 +6,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// where is the server of a command, as the user named it: a URL, a configured name, or a
+// where is the server of a command as the user wrote it: a URL, a configured name, or a
 // command.
 type where struct {
 	target  string
 	command []string
-	file    string // of -c; "" if it was not given
+	file    string // the value of -c; "" if it was not given
 }
 
-// configured reports whether the server is named by its configured name.
+// configured reports whether the user gave a configured name.
 func (w where) configured() bool { return len(w.command) == 0 && !isURL(w.target) }
 
 // line returns a command line of Dragoman for the same server, to paste into a shell. words
@@ -76,9 +76,9 @@ func shellWord(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// serverWords divides the arguments of a command into the server and the other words. The
-// server is the first word, or the command after --. usage is the command line before the
-// server, and then the words that follow it, for hints.
+// serverWords splits the arguments of a command into the server and the other words. The
+// server is the first word, or the command after --. For hints, verb is the command line
+// before the server, and rest is what follows it.
 func serverWords(c *cobra.Command, args []string, verb, rest string) (w where, words []string, err error) {
 	with := "dragoman " + verb + " " + rest
 	if dash := c.ArgsLenAtDash(); dash >= 0 {
