@@ -9,14 +9,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/clientfile"
 )
 
-// readFile parses the file's only document. A file of another client, in JSON with or
-// without comments or in TOML, is converted to our shape. It returns nil if the file is
-// empty, or if it reported a problem that makes the rest meaningless.
+// readFile parses the file's only document. A file of another client, in JSON with or without
+// comments or in TOML, is converted to the shape of dragoman.yaml. It returns nil if the file
+// is empty, or if it reported a problem that makes the rest meaningless.
 func (c *compiler) readFile(b []byte) *node {
 	var root *node
 	switch {
 	case len(b) > MaxFile:
-		return c.readTree(b) // reports it
+		return c.readTree(b) // readTree reports the syntax error
 	case clientfile.IsTOML(c.file):
 		c.source.lines = strings.Split(string(b), "\n")
 		v, err := clientfile.Parse(c.file, b)
@@ -32,7 +32,7 @@ func (c *compiler) readFile(b []byte) *node {
 		switch {
 		case err == nil:
 			root = c.readTree(plain)
-		case looksCommented(string(b)): // not YAML in braces
+		case looksCommented(string(b)): // YAML with braces, not JSON
 			c.source.lines = strings.Split(string(b), "\n")
 			c.syntaxError(err)
 			return nil
@@ -57,8 +57,9 @@ func (c *compiler) syntaxError(err error) {
 	c.problem(at, "", text, "")
 }
 
-// adapt converts a file of another client. What it cannot carry over becomes a warning at
-// its place. A file with the key dragoman is ours and stays as it is.
+// adapt converts a file of another client. Each setting that it cannot convert becomes a
+// warning at its position. A file with the key "dragoman" is Dragoman's own and is not
+// converted.
 func (c *compiler) adapt(root *node) *node {
 	for _, m := range root.members {
 		if m.key == "dragoman" {
@@ -106,11 +107,12 @@ func (c *compiler) adapt(root *node) *node {
 	}}
 }
 
-// plain reports whether the servers of a client already have our shape.
+// plain reports whether the servers in a client's files already have the shape of
+// dragoman.yaml.
 func plain(c *clientfile.Client) bool { return slices.Contains([]string{"", "claude"}, c.ID) }
 
-// withoutOurselves removes the entries of mcpServers that are Dragoman. Otherwise it would
-// be its own client.
+// withoutOurselves removes the entries of mcpServers that start or reach Dragoman. With them
+// Dragoman would be its own client.
 func (c *compiler) withoutOurselves(root *node, file clientfile.File) *node {
 	ours := map[string]bool{}
 	for _, s := range file.Servers {

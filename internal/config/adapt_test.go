@@ -13,13 +13,13 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/clientfile"
 )
 
-// TestClientFiles parses the real files of all clients as our configuration.
+// TestClientFiles parses a real file of every client as a configuration of Dragoman.
 func TestClientFiles(t *testing.T) {
 	env := func(name string) (string, bool) {
 		return map[bool]string{true: "https://h.example", false: "x"}[name == "DOCS_URL"], true
 	}
 	want := map[string]string{
-		"claude":              "filesystem shell", // and one with a name that is not valid here
+		"claude":              "filesystem shell", // and one server with a name that is not valid here
 		"claude-code":         "files docs intranet",
 		"claude-code-project": "here",
 		"cursor":              "github notes wrapped",
@@ -63,7 +63,7 @@ func TestClientFiles(t *testing.T) {
 	}
 }
 
-// TestClientFileProblems checks that problems of converted files have their places.
+// TestClientFileProblems checks that problems in converted files have a position.
 func TestClientFileProblems(t *testing.T) {
 	for _, c := range []struct{ file, text, want string }{
 		{"config.toml", "[mcp_servers.a]\nurl = 'ftp://x'\n", "config.toml:2:7: mcpServers.a.url: must begin with http:// or https://; use http://host:port/path or https://host/path"},
@@ -87,15 +87,15 @@ func TestClientFileProblems(t *testing.T) {
 			t.Errorf("%s: %v", c.text, problems)
 		}
 	}
-	// A file with the key dragoman is ours, whatever it is called.
+	// A file with the key dragoman is Dragoman's own file, whatever its name is.
 	s, problems := Parse(".cursor/mcp.json", []byte(`{"mcpServers": {"x": {"url": "http://localhost:7300/mcp"}}, "dragoman": {"listen": "127.0.0.1:1"}, /* ours */}`), os.LookupEnv)
 	if s == nil || len(s.Servers) != 1 || s.Listen != "127.0.0.1:1" {
 		t.Errorf("%v", problems)
 	}
 }
 
-// FuzzAddServers adds a server to any configuration. It is there afterwards, and the others
-// are as before, or AddServers fails.
+// FuzzAddServers adds a server to any configuration. Either AddServers fails, or the new file
+// has the added server and the others are unchanged.
 func FuzzAddServers(f *testing.F) {
 	for _, seed := range []string{"", "mcpServers:\n  a:\n    command: x\n", "x-a: &a {}\nmcpServers: {}\n", "dragoman:\n  servers:\n    # none\nmcpServers:\n- a\n",
 		"{\"mcpServers\": {\"a\": {\"command\": \"x\"}}}", "mcpServers:\n  a:\n    command: |\n     x\n # y\n", "? mcpServers\n: a: {command: b}\n"} {

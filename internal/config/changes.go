@@ -2,8 +2,8 @@ package config
 
 import "reflect"
 
-// serverSettings has the name of the setting of each field of Server, as it is in the file.
-// Fields that only follow from others have no name.
+// serverSettings maps each field of Server to the name of its setting in the file. Fields that
+// are derived from others map to "".
 var serverSettings = map[string]string{
 	"Command": "command", "Args": "args", "Env": "env", "Dir": "cwd", "InheritEnv": "inheritEnv", "URL": "url",
 	"Header": "headers", "Kind": "type", "CAFile": "caFile", "Prefix": "prefix", "Isolation": "isolation",
@@ -13,7 +13,7 @@ var serverSettings = map[string]string{
 	"Name": "", "Given": "", "Fingerprint": "",
 }
 
-// snapshotSettings has the same for Snapshot. Servers are compared one by one.
+// snapshotSettings is the same map for Snapshot. Servers are compared one by one.
 var snapshotSettings = map[string]string{
 	"Listen": "listen", "Identity": "server", "Revisions": "revisions", "InheritEnv": "inheritEnv",
 	"Separator": "names.separator", "Limits": "limits", "PublicURL": "publicURL", "Hosts": "allowedHosts",
@@ -22,22 +22,22 @@ var snapshotSettings = map[string]string{
 	"File":                              "", "Empty": "", "Servers": "",
 }
 
-// Changes says how a configuration differs from an older one. Servers are in the order of
-// the file in which they are. A server that is disabled counts as removed.
+// Changes is the difference between a configuration and an older one. Names are in the order
+// of their file. A disabled server counts as removed.
 type Changes struct {
 	Added, Removed, Kept []string // names of servers
 	Changed              []ServerChange
 	Settings             []string // other settings, in the order of Snapshot
 }
 
-// ServerChange says which settings of a server have changed.
+// ServerChange lists the settings of a server that have changed.
 type ServerChange struct {
 	Name     string
-	Settings []string // as they are named in the file
-	Restart  bool     // the server must be started again
+	Settings []string // the names that the file uses
+	Restart  bool     // the server must be restarted
 }
 
-// Since returns how s differs from an older configuration.
+// Since returns the difference between s and an older configuration.
 func (s *Snapshot) Since(old *Snapshot) (c Changes) {
 	before, after := old.enabled(), s.enabled()
 	for _, x := range s.Servers {

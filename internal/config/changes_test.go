@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestChanges: a comparison names each server and setting that differs.
+// TestChanges checks that a comparison names each server and setting that differs.
 func TestChanges(t *testing.T) {
 	parse := func(text string) *Snapshot {
 		s, problems := Parse("x.yaml", []byte(text), func(string) (string, bool) { return "", false })
@@ -49,7 +49,8 @@ dragoman: {listen: "127.0.0.1:1", log: {level: debug}, servers: {slower: {callTi
 	}
 }
 
-// TestChangesKnowsEveryField: each exported field has a name, or is known to need none.
+// TestChangesKnowsEveryField checks that each exported field has an entry in the maps of
+// names.
 func TestChangesKnowsEveryField(t *testing.T) {
 	for of, names := range map[reflect.Type]map[string]string{
 		reflect.TypeFor[Server](): serverSettings, reflect.TypeFor[Snapshot](): snapshotSettings,
@@ -58,7 +59,7 @@ func TestChangesKnowsEveryField(t *testing.T) {
 		for i := range of.NumField() {
 			f := of.Field(i)
 			if _, ok := names[f.Name]; f.IsExported() && !ok {
-				t.Errorf("%s.%s has no name", of, f.Name)
+				t.Errorf("%s.%s has no entry", of, f.Name)
 			}
 			known[f.Name] = true
 		}

@@ -8,7 +8,7 @@ import (
 )
 
 // TestDepthIsNotWidth checks that depth is counted in brackets and indentation, not in
-// columns: other programs write their JSON on one line.
+// columns. Other programs write their JSON on one line.
 func TestDepthIsNotWidth(t *testing.T) {
 	type server struct {
 		Command string            `json:"command"`

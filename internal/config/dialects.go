@@ -18,9 +18,9 @@ const (
 	mostParams   = 16 << 10 // bytes of the initialize params
 )
 
-// Look returns the profiles to match a server against if no dialect is configured: the
-// file's own profiles that have a detect section, then the built-in ones. It returns
-// nil if the file has none of its own.
+// Look returns the profiles that a server may match if no dialect is configured for it: the
+// file's own profiles that have a detect section, then the built-in ones. It returns nil if
+// the file defines no such profiles.
 func (s *Snapshot) Look() []*dialect.Profile {
 	var own []*dialect.Profile
 	for _, p := range s.Dialects {
@@ -170,7 +170,8 @@ func (c *compiler) readOpening(o *object, op *dialect.Opening) {
 	o.done()
 }
 
-// negated reads a boolean and stores its opposite, so that the zero value is the default.
+// negated reads a boolean and stores its opposite, so that the zero value of not is the
+// default.
 func negated(o *object, key string, not *bool) {
 	is := !*not
 	o.boolean(key, &is)
@@ -213,7 +214,7 @@ func (c *compiler) readToolErrors(o *object, e *dialect.Errors) {
 	}
 }
 
-// word reads a short human-readable text.
+// word reads a short text for people.
 func (c *compiler) word(o *object, key string, dst *string) {
 	var s string
 	n := o.text(key, &s)
@@ -281,7 +282,7 @@ func (c *compiler) bounded(o *object, key string, n int) {
 	}
 }
 
-// signs reads the codes and texts by which an error is recognised.
+// signs reads the codes and texts that identify an error.
 func (c *compiler) signs(o *object, key string, usual []dialect.Sign) []dialect.Sign {
 	if o.get(key) == nil {
 		return usual
@@ -302,7 +303,7 @@ func (c *compiler) signs(o *object, key string, usual []dialect.Sign) []dialect.
 	return out
 }
 
-// methods reads a list of methods that are never sent.
+// methods reads a list of methods. Requests with these methods are never sent.
 func (c *compiler) methods(o *object, key string) []string {
 	var out []string
 	o.list(key, true, func(n *node, path string, e expansion) {
@@ -320,7 +321,7 @@ func (c *compiler) methods(o *object, key string) []string {
 	return out
 }
 
-// params reads the params of initialize that a dialect adds or replaces.
+// params reads the initialize params that a dialect adds or replaces.
 func (c *compiler) params(n *node, path string) []jsonrpc.Field {
 	var out []jsonrpc.Field
 	size := 0
@@ -343,8 +344,8 @@ func (c *compiler) params(n *node, path string) []jsonrpc.Field {
 	return out
 }
 
-// json appends a value of the file as JSON. An unquoted scalar that looks like a number
-// or a boolean becomes one.
+// json appends a value of the file as JSON. An unquoted scalar that looks like a number or a
+// boolean becomes a JSON number or boolean.
 func (c *compiler) json(dst []byte, n *node, path string) []byte {
 	switch n.kind {
 	case mappingKind:

@@ -64,7 +64,7 @@ func TestDialects(t *testing.T) {
 	if Default().Look() != nil {
 		t.Error("Look returned profiles of an empty file")
 	}
-	// The printed configuration parses to the same.
+	// The printed configuration parses to the same snapshot.
 	again := good(t, string(s.AppendYAML(nil)))
 	if d := cmp.Diff(s.Dialects, again.Dialects, cmpopts.EquateEmpty()); d != "" {
 		t.Errorf("dialects changed by printing:\n%s\n%s", d, s.AppendYAML(nil))
@@ -76,9 +76,9 @@ func TestDialects(t *testing.T) {
 	}
 	// A server is restarted only if its dialect changes.
 	other := good(t, strings.Replace(dialectFile, "E_WARMING", "E_COLD", 1))
-	for i, changes := range map[int]bool{0: true, 2: true} { // c might be detected as acme
+	for i, changes := range map[int]bool{0: true, 2: true} { // c has no configured dialect, so it might be detected as acme
 		if (s.Servers[i].Fingerprint != other.Servers[i].Fingerprint) != changes {
-			t.Errorf("%s: fingerprint", s.Servers[i].Name)
+			t.Errorf("%s: wrong fingerprint after a change of the dialect", s.Servers[i].Name)
 		}
 	}
 	other = good(t, strings.Replace(dialectFile, "params: none", "params: standard", 1))

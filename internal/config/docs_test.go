@@ -38,8 +38,8 @@ func TestTheDocumentsExamplesAreAccepted(t *testing.T) {
 	}
 }
 
-// TestTheDocumentTellsTheDefaults compares the example in the documentation, which claims
-// to show the defaults, with Default.
+// TestTheDocumentTellsTheDefaults compares Default with the example in the documentation that
+// shows the defaults.
 func TestTheDocumentTellsTheDefaults(t *testing.T) {
 	_, blocks := examples(t)
 	s, _ := Parse("f", []byte(blocks[0]), env("HOME=/home/me", "GITHUB_TOKEN=x"))
@@ -47,14 +47,15 @@ func TestTheDocumentTellsTheDefaults(t *testing.T) {
 		t.Fatal("the example is not accepted")
 	}
 	want := Default()
-	// The settings whose comments say that they are not the default.
+	// Reset the settings that the example marks as different from the default.
 	s.File, s.Servers, s.Hosts, s.Origins, s.Identity.Instructions.Text, s.PublicURL = "", nil, nil, nil, "", ""
 	if d := cmp.Diff(want, s); d != "" {
 		t.Error(d)
 	}
 }
 
-// TestTheDocumentNamesEveryKey takes the keys from the error message that lists them.
+// TestTheDocumentNamesEveryKey checks that the documentation describes every key. It takes the
+// keys from the error message that lists them.
 func TestTheDocumentNamesEveryKey(t *testing.T) {
 	doc, _ := examples(t)
 	for _, path := range []string{"", "server", "server.instructions", "revisions", "names", "limits", "log", "servers.a", "servers.a.expose"} {

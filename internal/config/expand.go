@@ -2,9 +2,9 @@ package config
 
 import "strings"
 
-// Expand replaces the references in a command-line value by the same rules as in a
-// file: ${NAME}, ${NAME:-default}, and $${ for a literal ${. Credentials then need not be
-// on the command line, where every user of the machine can read them.
+// Expand replaces the references in a command-line value by the same rules as in a file:
+// ${NAME}, ${NAME:-default}, and $${ for a literal ${. So credentials can stay off the command
+// line, which every user of the machine can read.
 func Expand(s string, env func(string) (string, bool)) (string, *Problem) {
 	e, bad, hint := expand(s, env)
 	if bad != "" {
@@ -20,12 +20,12 @@ type expansion struct {
 	from  bool   // whether any part is from outside the file
 
 	outside []Secret // the parts from outside the file, in order
-	unset   string   // the variable that is not set and therefore wrong, "" for none
+	unset   string   // the variable that is not set and has no default; "" for none
 }
 
-// expand replaces the references in a value: ${NAME}, ${NAME:-default} and ${env:NAME},
-// which other clients write. $${ is a literal ${. A $ without a brace is literal. bad
-// says what is wrong with the first invalid reference, and hint what to do about it.
+// expand replaces the references in a value: ${NAME}, ${NAME:-default} and ${env:NAME}, the
+// form of other clients. $${ is a literal ${. A $ without a brace is literal. bad describes
+// the first invalid reference, and hint says how to fix it.
 func expand(s string, env func(string) (string, bool)) (e expansion, bad, hint string) {
 	var text, shown strings.Builder
 	both := func(s string) { text.WriteString(s); shown.WriteString(s) }
@@ -60,8 +60,9 @@ func expand(s string, env func(string) (string, bool)) (e expansion, bad, hint s
 	return e, "", ""
 }
 
-// resolve returns the value of a reference. bad says what is wrong with it, and hint what
-// to do. unset is the variable, if that is what is wrong.
+// resolve returns the value of a reference. If the reference is invalid, bad describes the
+// problem and hint says how to fix it. If the problem is a variable that is not set, unset is
+// its name.
 func resolve(ref string, env func(string) (string, bool)) (value, unset, bad, hint string) {
 	name, fallback, hasFallback := strings.Cut(ref, ":-")
 	if !hasFallback {

@@ -11,8 +11,8 @@ func matchesAny(patterns []string, name string) bool {
 	return false
 }
 
-// matches reports whether name matches a pattern in which * stands for any text. It
-// takes at most O(len(pattern)*len(name)) time.
+// matches reports whether name matches a pattern. * in the pattern matches any text. It takes
+// at most O(len(pattern)*len(name)) time.
 func matches(pattern, name string) bool {
 	parts := strings.Split(pattern, "*")
 	if len(parts) == 1 {

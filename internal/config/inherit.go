@@ -23,8 +23,8 @@ func inherits(patterns []string, name string, windows bool) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return matches(strings.ToUpper(p), name) })
 }
 
-// inheritedSecrets returns the secret values that a command gets from env, our environment:
-// those of variables that it inherits and whose names say that they are secret, and the
+// inheritedSecrets returns the secret values that a command gets from env, the environment of
+// Dragoman. They are the values of inherited variables with names of secrets, and the
 // passwords of proxies, which every command gets.
 func (s Server) inheritedSecrets(env []string) []string {
 	if s.Command == "" {
@@ -47,7 +47,7 @@ func (s Server) inheritedSecrets(env []string) []string {
 	return all
 }
 
-// readInheritEnv reads a list of patterns into dst. An empty list replaces one that dst has.
+// readInheritEnv reads a list of patterns into dst. An empty list in the file clears dst.
 func (c *compiler) readInheritEnv(o *object, dst *[]string) {
 	n := o.get("inheritEnv")
 	if n == nil {

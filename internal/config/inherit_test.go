@@ -70,9 +70,8 @@ dragoman: {inheritEnv: [A=b, "", "${X}"], servers: {a: {inheritEnv: [B]}}}
 	}
 }
 
-// TestInheritedSecrets: what a command inherits and repeats must be masked.
-// TestSecretArguments: a value that stands in the file itself is a secret if the name before
-// it says so.
+// TestSecretArguments checks that a literal value in the arguments is a secret if the name
+// before it is the name of a secret.
 func TestSecretArguments(t *testing.T) {
 	s := Server{Command: "x", Args: []string{
 		"--api-key", "first-value", "--token=second-value", "DB_PASSWORD=third-value", "-H", "Authorization: Bearer fourth-value",

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// CheckListen returns what is wrong with a listen address, or nil. It refuses an address
-// that other machines can reach unless allowed is true, because clients do not
-// authenticate. permit is the setting or flag to suggest for that. A host name other than
-// localhost counts as reachable, because it is not resolved here.
+// CheckListen returns the problem with a listen address, or nil. It refuses an address that
+// other machines can reach unless allowed is true, because clients do not authenticate. permit
+// is the setting or flag that the hint suggests. A host name other than localhost counts as
+// reachable, because it is not resolved here.
 func CheckListen(address string, allowed bool, permit string) *Problem {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -32,7 +32,8 @@ func CheckListen(address string, allowed bool, permit string) *Problem {
 	}
 }
 
-// IsLoopback reports whether a host is this machine, and only this machine reaches it.
+// IsLoopback reports whether a host is a loopback name or address, which only this machine can
+// reach.
 func IsLoopback(host string) bool {
 	if strings.EqualFold(host, "localhost") {
 		return true

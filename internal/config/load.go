@@ -12,9 +12,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
-// Find returns the default configuration file: dragoman.yaml, .yml or .json in the
-// working directory, else dragoman/config.yaml under $XDG_CONFIG_HOME (if that is unset,
-// ~/.config, and %AppData% on Windows). ok is false if none of them exists.
+// Find returns the default configuration file: dragoman.yaml, .yml or .json in the working
+// directory, else dragoman/config.yaml under $XDG_CONFIG_HOME. If that is unset, it looks
+// under ~/.config, or under %AppData% on Windows. ok is false if none of them exists.
 func Find(env func(string) (string, bool)) (path string, ok bool) {
 	for _, p := range Places(env) {
 		if st, err := os.Stat(p); err == nil && !st.IsDir() {
@@ -30,7 +30,7 @@ func Places(env func(string) (string, bool)) []string { return places(env, runti
 func places(env func(string) (string, bool), windows bool) []string {
 	places := []string{"dragoman.yaml", "dragoman.yml", "dragoman.json"}
 	base, _ := env("XDG_CONFIG_HOME")
-	if !filepath.IsAbs(base) { // XDG Base Directory Specification: relative paths are invalid
+	if !filepath.IsAbs(base) { // XDG Base Directory Specification: relative paths are invalid, so they are ignored
 		home, below := "HOME", ".config"
 		if windows {
 			home, below = "APPDATA", "" // the user's roaming settings

@@ -53,7 +53,7 @@ func TestFind(t *testing.T) {
 	t.Chdir(t.TempDir())
 	home := t.TempDir()
 	if p, ok := Find(env("HOME=" + home)); ok {
-		t.Errorf("found %s where nothing is", p)
+		t.Errorf("found %s, which does not exist", p)
 	}
 	inHome := write(t, filepath.Join(home, ".config", "dragoman", "config.yaml"), "", 0o600)
 	xdg := t.TempDir()
@@ -100,8 +100,8 @@ func watching(t *testing.T, path string, body func(changes <-chan string)) {
 	}
 }
 
-// until writes new contents until Watch reports one. It repeats because nothing tells when
-// Watch has started; usually the first write is enough.
+// until writes new contents until Watch reports one. Usually one write is enough. It repeats
+// the write because the test cannot know when Watch has started.
 func until(t *testing.T, changes <-chan string, appear func(text string)) {
 	t.Helper()
 	for i := range 100 {
@@ -148,7 +148,8 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestWatchThroughLinks replaces a file as Kubernetes does in a volume.
+// TestWatchThroughLinks replaces a file through symbolic links, as Kubernetes does in a
+// volume.
 func TestWatchThroughLinks(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "v0", "c.yaml"), "start", 0o600)

@@ -33,11 +33,11 @@ func Default() *Snapshot {
 	}
 }
 
-// Parse parses the content b of the file called name. It returns a Snapshot, and all
-// problems and warnings it found. The Snapshot is nil exactly when at least one problem
-// is an error that does not concern one server alone; see Problem.Server. env looks up an environment variable; nil means an empty environment.
-// Relative paths in the file are relative to the file's folder. Parse has no side
-// effects and does not retain b or env.
+// Parse parses the content b of the file called name. It returns a Snapshot, and all problems
+// and warnings it found. The Snapshot is nil exactly when at least one problem is an error
+// that affects more than one server; see Problem.Server. env looks up an environment variable;
+// nil means an empty environment. Relative paths in the file are relative to the file's
+// folder. Parse has no side effects and does not retain b or env.
 func Parse(name string, b []byte, env func(string) (string, bool)) (*Snapshot, Problems) {
 	if env == nil {
 		env = func(string) (string, bool) { return "", false }
@@ -84,8 +84,8 @@ func (c *compiler) compile(b []byte) *Snapshot {
 	return s
 }
 
-// foreignTop reports unknown top-level keys. Files of other clients have many, so they
-// are warnings. A key that looks like a typo of one of ours is an error.
+// foreignTop reports unknown top-level keys. They are warnings, because files of other clients
+// have many. A key that looks like a typo of a key of Dragoman is an error.
 func (c *compiler) foreignTop(top *object) {
 	for _, m := range top.unknown() {
 		switch {

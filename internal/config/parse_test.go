@@ -188,8 +188,8 @@ func TestOurOwnKeys(t *testing.T) {
 	}
 }
 
-// TestAllProblemsAtOnce checks promise P7: a bad file is refused, and all its mistakes
-// are reported in one run.
+// TestAllProblemsAtOnce checks that a bad file is refused, and that one run reports all its
+// problems.
 func TestAllProblemsAtOnce(t *testing.T) {
 	text, err := os.ReadFile("testdata/bad.yaml")
 	if err != nil {
@@ -298,7 +298,7 @@ func TestProblems(t *testing.T) {
 		{strings.Repeat("#", MaxFile+1), "the file is larger than 1 MiB"},
 	} {
 		s, problems := Parse("f", []byte(tt.text), env())
-		// A variable that is not set concerns its server alone, but is an error all the same.
+		// A variable that is not set makes one server unusable. It is an error too.
 		unset := len(problems.OfServers()) > 0
 		if (s != nil) != unset || problems.Err() == nil {
 			t.Errorf("%.80q: accepted", tt.text)

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// unpinned returns the name of the package runner if the command runs a package without
-// a version, else "". It does not complain about commands that it does not understand.
+// unpinned returns the name of the package runner if the command runs a package without a
+// version. Otherwise, or if it does not recognise the command, it returns "".
 func unpinned(command string, args []string) string {
 	runner := strings.TrimSuffix(filepath.Base(command), ".cmd")
 	var valued []string // flags that take a value

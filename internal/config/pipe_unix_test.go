@@ -39,7 +39,7 @@ func TestPipeIsRefused(t *testing.T) {
 			}
 		case <-time.After(20 * time.Second):
 			t.Errorf("%s: Load blocks", path)
-			if f, err := os.OpenFile(path, os.O_WRONLY, 0); err == nil { // unblocks Load
+			if f, err := os.OpenFile(path, os.O_WRONLY, 0); err == nil { // opening the other end makes Load return
 				_ = f.Close()
 			}
 		}

@@ -14,7 +14,7 @@ import (
 
 // AppendYAML appends the whole configuration, including defaults, as a file that Parse
 // accepts. Credentials and values from the environment are masked, so the output is for
-// reading, not for use.
+// reading and cannot replace the file.
 func (s *Snapshot) AppendYAML(dst []byte) []byte {
 	p := printer{b: dst}
 	p.mapping(0, "mcpServers", len(s.Servers), func() {
@@ -193,7 +193,7 @@ func (p *printer) mapping(indent int, key string, n int, body func()) {
 	body()
 }
 
-// word formats text as a YAML scalar: plain if that is unambiguous, else in double
+// word formats text as a YAML scalar: without quotes if that is unambiguous, else in double
 // quotes.
 func word(s string) string {
 	plain := s != ""
@@ -203,8 +203,8 @@ func word(s string) string {
 			plain = false
 		}
 	}
-	// A word that begins with a letter may still be null or a boolean. One that begins
-	// with anything else may be a number or YAML punctuation.
+	// A word that begins with a letter may be null or a boolean in YAML. Any other first
+	// character may begin a number or YAML punctuation.
 	first := byte(0)
 	if s != "" {
 		first = s[0]
@@ -217,13 +217,13 @@ func word(s string) string {
 	if plain && (letter || quantity(s)) {
 		return s
 	}
-	// YAML accepts JSON's quoting. It also accepts \a, \v, \x and \U, by which Go's
-	// quoting differs from JSON's.
+	// YAML accepts the escapes of JSON. It also accepts \a, \v, \x and \U, which Go uses and
+	// JSON does not.
 	return strconv.Quote(s)
 }
 
-// quantity reports whether s is a number followed by one of our units. No YAML parser
-// reads that as a plain number.
+// quantity reports whether s is a number followed by one of the units of this package. No YAML
+// parser reads such text as a number.
 func quantity(s string) bool {
 	switch strings.TrimLeft(s, "0123456789") {
 	case "s", "m", "h", "KiB", "MiB", "GiB":

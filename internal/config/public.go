@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// CheckHost returns what is wrong with a value for allowedHosts, or nil.
+// CheckHost returns the problem with a value for allowedHosts, or nil.
 func CheckHost(host string) *Problem {
 	if bad := badHost(host); bad != "" {
 		return &Problem{Text: "\"" + printable(host) + "\" " + bad, Hint: "write a host name, with :port only if it is not to be any port"}
@@ -13,7 +13,7 @@ func CheckHost(host string) *Problem {
 	return nil
 }
 
-// badPublicURL returns what is wrong with a value for publicURL, or "".
+// badPublicURL returns the problem with a value for publicURL, or "".
 func badPublicURL(text string) (bad, hint string) {
 	const form = "write https://host or https://host/path, as clients see it"
 	u, err := url.Parse(text)
@@ -53,8 +53,8 @@ func (s *Snapshot) PublicPath() string {
 	return u.Path
 }
 
-// PublicHost returns the host of PublicURL without the port, in lower case, and its origin
-// as browsers send it; both are "" without a PublicURL.
+// PublicHost returns the host of PublicURL without the port, in lower case. It also returns
+// the origin as browsers send it. Both are "" without a PublicURL.
 func (s *Snapshot) PublicHost() (host, origin string) {
 	u, err := url.Parse(s.PublicURL)
 	if err != nil || u.Host == "" {

@@ -49,8 +49,8 @@ func TestCheckHost(t *testing.T) {
 	}
 }
 
-// TestUnsetVariableConcernsItsServer: the rest of the file can be used. Outside of a server
-// an unset variable makes the whole file unusable.
+// TestUnsetVariableConcernsItsServer checks that the rest of the file can be used. An unset
+// variable outside of a server makes the whole file unusable.
 func TestUnsetVariableConcernsItsServer(t *testing.T) {
 	const file = "mcpServers:\n  a: {command: x}\n  b: {command: y, env: {K: \"${NOPE}\"}}\n  c: {command: z}\ndragoman: {servers: {c: {callTimeout: \"${NOPE_TOO}\"}}}\n"
 	s, problems := Parse("f", []byte(file), nil)
@@ -83,7 +83,7 @@ func TestUnsetVariableConcernsItsServer(t *testing.T) {
 			t.Errorf("%s is accepted", text)
 		}
 	}
-	// A file with very many problems is judged by all of them.
+	// All problems count, even those after the last one that is reported.
 	many := "mcpServers:\n"
 	for i := range 300 {
 		many += "  s" + string(rune('a'+i%26)) + string(rune('a'+i/26)) + ": {command: \"${NOPE}\"}\n"
@@ -92,6 +92,6 @@ func TestUnsetVariableConcernsItsServer(t *testing.T) {
 		t.Errorf("%v", problems)
 	}
 	if s, _ := Parse("f", []byte(many+"  last: {}\n"), nil); s != nil {
-		t.Error("the last of very many problems is not seen")
+		t.Error("the last of many problems is ignored")
 	}
 }

@@ -15,16 +15,16 @@ type compiler struct {
 	file     string
 	env      func(string) (string, bool)
 	problems Problems
-	dialects []*dialect.Profile // of the file
+	dialects []*dialect.Profile // dialects that the file defines
 	source   source
-	// quiet turns problems with references into warnings: the variables of a disabled
-	// server need not be set.
+	// quiet turns problems with references into warnings. It is set for a disabled server,
+	// because its variables may be unset.
 	quiet bool
-	// server is the one that is being read. A reference in it to a variable that is not set
-	// concerns it alone.
+	// server is the server that is being read. A reference in it to a variable that is not set
+	// makes only this server unusable.
 	server *Server
 	fatal  bool            // a problem makes the whole file unusable
-	asked  map[string]bool // paths of all members that were asked for; not recorded if nil
+	asked  map[string]bool // the paths of all members that were read; nil means not recorded
 }
 
 func (c *compiler) problem(at *node, path, text, hint string) {
@@ -39,22 +39,22 @@ func (c *compiler) report(at *node, path, text, hint string, warning bool) {
 	c.add(at, Problem{Path: path, Text: text, Hint: hint, Warning: warning})
 }
 
-// add adds the place to a problem and reports it, unless there are too many.
+// add sets the position of a problem and reports it, unless there are too many problems.
 func (c *compiler) add(at *node, p Problem) Problem {
 	p.File = c.file
 	if at != nil {
 		p.Line, p.Col = at.line, at.col
 	}
 	c.fatal = c.fatal || !p.Warning && p.Server == ""
-	const most = 200 // the rest would not help
+	const most = 200 // a longer list would not help the user
 	if len(c.problems) < most {
 		c.problems = append(c.problems, p)
 	}
 	return p
 }
 
-// object reads the members of one mapping. It records which keys were asked for, so
-// that the others can be reported as unknown.
+// object reads the members of one mapping. It records the keys that were read, so that the
+// others can be reported as unknown.
 type object struct {
 	c     *compiler
 	path  string
@@ -105,7 +105,7 @@ func (o *object) object(key string) *object {
 	return nil
 }
 
-// unknown returns the members that were never asked for.
+// unknown returns the members that were never read.
 func (o *object) unknown() []*member {
 	var out []*member
 	for i := range o.n.members {
@@ -116,7 +116,7 @@ func (o *object) unknown() []*member {
 	return out
 }
 
-// done reports each member that was never asked for.
+// done reports each member that was never read as unknown.
 func (o *object) done() {
 	for _, m := range o.unknown() {
 		hint := "valid keys: " + oneOf(o.known)
@@ -127,8 +127,8 @@ func (o *object) done() {
 	}
 }
 
-// whole returns the value with its key's position. Editors should jump to the key if
-// something is wrong with the value as a whole.
+// whole returns the value with the position of its key. If the value as a whole is wrong,
+// editors should jump to the key.
 func (m *member) whole() *node {
 	n := *m.value
 	n.line, n.col = m.line, m.col
@@ -162,7 +162,8 @@ func (c *compiler) scalar(n *node, path string) (expansion, bool) {
 	return e, true
 }
 
-// text reads a scalar into dst and returns its node. It returns nil if dst is unchanged.
+// text reads a scalar into dst and returns its node. If it does not change dst, it returns
+// nil.
 func (o *object) text(key string, dst *string) *node {
 	n := o.get(key)
 	if n == nil {
@@ -192,7 +193,8 @@ func (o *object) boolean(key string, dst *bool) {
 	}
 }
 
-// choice reads one of names and returns its index, or def if the key is absent or invalid.
+// choice reads one of names and returns its index. It returns def if the key is absent or the
+// value is invalid.
 func (o *object) choice(key string, names []string, def int) int {
 	var s string
 	n := o.text(key, &s)
@@ -210,7 +212,7 @@ func (o *object) choice(key string, names []string, def int) int {
 	return def
 }
 
-// shown returns the text of a scalar as the file has it, with references not replaced.
+// shown returns the text of a scalar as it is in the file. References are not replaced.
 func (n *node) shown() string { return strconv.Quote(printable(n.text)) }
 
 func (o *object) duration(key string, dst *time.Duration, least, most time.Duration) {
@@ -300,7 +302,8 @@ func (o *object) count(key string, dst *int, least, most int) {
 	*dst = v
 }
 
-// list reads a list of scalars. If alone is true, a single scalar is a list of one.
+// list reads a list of scalars. If alone is true, it also accepts a single scalar as a list of
+// one.
 func (o *object) list(key string, alone bool, each func(n *node, path string, e expansion)) {
 	n := o.get(key)
 	if n == nil {

@@ -18,8 +18,8 @@ const mask = excerpt.Mask
 // Secret is text that must not be shown. Printing, logging or marshalling it gives ***.
 // The zero Secret is the empty text. A Secret is immutable.
 type Secret struct {
-	// A pointer: fmt calls no methods on unexported struct fields, so printing a struct
-	// that contains a Secret shows an address and not the text.
+	// text is a pointer because fmt calls no methods on unexported struct fields. When a
+	// struct that contains a Secret is printed, fmt prints the address instead of the text.
 	text *string
 }
 
@@ -34,7 +34,8 @@ func (s Secret) Reveal() string {
 	return *s.text
 }
 
-// Equal reports whether two Secrets hold the same text. == does not.
+// Equal reports whether two Secrets hold the same text. The operator == compares pointers
+// instead.
 func (s Secret) Equal(o Secret) bool { return s.Reveal() == o.Reveal() }
 
 func (s Secret) String() string { return mask }
@@ -55,12 +56,12 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(mask), nil }
 // flags or levels, which occur in ordinary text.
 const shortestSecret = 6
 
-// Secrets returns the secret texts of the server's configuration, longest first. They
-// must be masked in anything the server says. They are the values of its environment
-// and headers and the words in them, values from outside the file in its arguments and
-// URL, arguments whose name says that they are secret, and the credentials in its URL. Of the variables that a command inherits from the
-// environment of this process, they are the values whose names say that they are secret.
-// Texts shorter than six bytes are left out.
+// Secrets returns the secret texts of the server's configuration, longest first. They must be
+// masked in all text from the server. They are the values of its environment and headers and
+// the words in them, values from outside the file in its arguments and URL, arguments with
+// names of secrets, and the credentials in its URL. Of the variables that a command inherits
+// from this process, those with names of secrets are included. Texts shorter than six bytes
+// are left out.
 func (s Server) Secrets() []string {
 	var all []string
 	add := func(text string) {
@@ -70,7 +71,7 @@ func (s Server) Secrets() []string {
 		}
 	}
 	for name, v := range s.Env {
-		if !strings.EqualFold(name, "PATH") { // errors name it, and it is no secret
+		if !strings.EqualFold(name, "PATH") { // PATH is not a secret, and errors show it
 			add(v.Reveal())
 		}
 	}

@@ -13,15 +13,15 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// foreign lists the keys that other clients write for a server and that mean nothing
-// here. They are listed so that they are not mistaken for typos.
+// foreign lists the server keys that other clients use and Dragoman ignores. They are listed
+// so that they are not reported as typos.
 var foreign = []string{
 	"alwaysAllow", "autoApprove", "autoStart", "capabilities", "category", "debug",
 	"description", "displayName", "envFile", "gallery", "icon", "id", "instructions", "metadata", "name",
 	"oauth", "priority", "roots", "scope", "tags", "title", "transportOptions", "trust", "version",
 }
 
-// foreignFilters are the keys by which other clients hide tools.
+// foreignFilters are the keys with which other clients hide tools.
 var foreignFilters = []string{"disabledTools", "enabledTools", "excludeTools", "includeTools", "tools"}
 
 func (c *compiler) readServers(entries *node, settings *object, s *Snapshot) {
@@ -89,7 +89,7 @@ func CheckName(name string) *Problem {
 
 const nameRules = "use letters, digits, _, - and ., at most 64 of them"
 
-// badName returns what is wrong with a server's name, or "". Names are part of URLs and
+// badName returns the problem with a server's name, or "". The name becomes part of URLs and
 // of tool names.
 func badName(name string) string {
 	switch {
@@ -154,8 +154,8 @@ func (c *compiler) readEntry(o *object, srv *Server) {
 	}
 }
 
-// foreignMembers reports unknown and unused keys. misspelt is true if one of them looks
-// like a typo of a key that we use.
+// foreignMembers reports unknown and unused keys. misspelt is true if one of them looks like a
+// typo of a known key.
 func (c *compiler) foreignMembers(o *object, srv *Server) (misspelt bool) {
 	ours := []string{"command", "args", "env", "cwd", "url", "headers", "type", "disabled"}
 	for _, m := range o.unknown() {
@@ -209,7 +209,7 @@ func (c *compiler) readKind(o *object) (k Kind, typed bool) {
 func (c *compiler) readCommand(o *object, command *node, srv *Server) {
 	if command != nil {
 		switch e, ok := c.scalar(command, o.at("command")); {
-		case command.kind == sequenceKind: // reported by scalar
+		case command.kind == sequenceKind: // scalar has reported it
 		case !ok:
 		case e.text == "":
 			c.problem(command, o.at("command"), "must not be empty", "")
@@ -247,7 +247,7 @@ func (c *compiler) readCommand(o *object, command *node, srv *Server) {
 			if ok {
 				srv.Env[m.key] = NewSecret(e.text)
 			} else if c.server != nil && c.server.Unusable != nil {
-				srv.Env[m.key] = NewSecret("") // the server is not started; the file can be printed
+				srv.Env[m.key] = NewSecret("") // the server is not started, but the configuration can be printed
 			}
 		}
 	}
@@ -282,8 +282,8 @@ func (c *compiler) readAddress(o *object, srv *Server) (at *node, as Kind) {
 	return at, as
 }
 
-// badURL returns what is wrong with a server's URL, or "". The message does not repeat
-// the URL, which may contain credentials.
+// badURL returns the problem with a server's URL, or "". The message does not repeat the URL,
+// which may contain credentials.
 func badURL(text string) (bad, hint string) {
 	const form = "use http://host:port/path or https://host/path"
 	u, err := url.Parse(text)
@@ -307,7 +307,7 @@ func badURL(text string) (bad, hint string) {
 	return "", ""
 }
 
-// ownHeaders are set by the transport.
+// ownHeaders are set by the transport and cannot be configured.
 var ownHeaders = []string{
 	"Accept", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Host", "Keep-Alive",
 	"Last-Event-Id", "Mcp-Method", "Mcp-Name", "Mcp-Protocol-Version", "Mcp-Session-Id", "Te", "Trailer",
@@ -365,7 +365,8 @@ func badHeader(name string) (bad, hint string) {
 }
 
 func badHeaderValue(v string) string {
-	// RFC 9110 §5.5. net/http would refuse such a value too late to name its position.
+	// RFC 9110 §5.5. net/http would refuse such a value later, without its position in the
+	// file.
 	if strings.ContainsFunc(v, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
 		return "a header's value must be one line without control characters"
 	}

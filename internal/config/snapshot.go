@@ -23,8 +23,8 @@ type Snapshot struct {
 	InheritEnv []string
 	Separator  string // between a server's prefix and the name of a tool or prompt
 	Limits     Limits
-	// PublicURL is the URL at which clients reach "/", if that is not Listen, as behind a
-	// proxy. It has no slash at the end; "" for none.
+	// PublicURL is the URL at which clients reach "/" through a reverse proxy. It has no slash
+	// at the end. "" means that there is none.
 	PublicURL string
 	Hosts     []string // Host headers to accept in addition to the loopback names
 	Origins   []string // additional Origin headers to accept
@@ -37,7 +37,7 @@ type Snapshot struct {
 	AllowUnauthenticatedNetworkAccess bool
 }
 
-// Equal reports whether s and t configure the same. Comments and the order of keys in the
+// Equal reports whether s and t have the same settings. Comments and the order of keys in the
 // file make no difference.
 func (s *Snapshot) Equal(t *Snapshot) bool { return reflect.DeepEqual(s, t) }
 
@@ -59,9 +59,8 @@ type Identity struct {
 	Instructions Instructions
 }
 
-// Instructions are the instructions that serve sends to clients for the model. At most
-// one of Text, File and Command is set. The user of the Snapshot reads the file or runs
-// the command.
+// Instructions are the instructions for the model that serve sends to clients. At most one of
+// Text, File and Command is set. The user of the Snapshot reads the file or runs the command.
 type Instructions struct {
 	Text    string
 	File    string   // absolute, or relative to the working directory
@@ -69,7 +68,7 @@ type Instructions struct {
 	Join    Join
 }
 
-// Join says how our own instructions and those of the servers are combined.
+// Join says how Dragoman's own instructions and those of the servers are combined.
 type Join uint8
 
 // The ways to combine instructions.
@@ -87,8 +86,8 @@ func (j Join) String() string { return nameOf(joins, int(j)) }
 // Revisions says which protocol revisions clients may use.
 type Revisions struct {
 	Accept []mcp.Revision // newest first
-	// Refuse answers a client that asks for another revision with an error. Otherwise
-	// the client is offered one of Accept.
+	// Refuse makes Dragoman answer a client that asks for another revision with an error.
+	// Otherwise Dragoman offers the client one of Accept.
 	Refuse bool
 }
 
@@ -154,22 +153,22 @@ type Server struct {
 	Args    []string // may contain text from ${VAR}; do not log, see Describe
 	Env     map[string]Secret
 	Dir     string // working directory; "" for a temporary one made for the server
-	// InheritEnv are patterns in which * stands for any text. The command gets the
-	// variables of our environment whose names match one, besides the basic ones that
-	// every command gets. See Inherits.
+	// InheritEnv are patterns in which * stands for any text. The command gets the environment
+	// variables of Dragoman with matching names. Every command also gets a few basic
+	// variables. See Inherits.
 	InheritEnv []string
 	URL        string // may contain credentials; do not log, see Describe
 	Header     []Field
 	Kind       Kind
-	// CAFile is a PEM file of certificate authorities that are trusted for URL, besides those
-	// of the system; "" for none.
+	// CAFile is a PEM file of certificate authorities that are trusted for URL in addition to
+	// those of the system. "" means none.
 	CAFile string
 
-	// Given says that the server is from the command line and not from a file, so that
-	// advice names flags.
+	// Given means that the server comes from the command line and not from a file. Then hints
+	// name flags instead of settings.
 	Given bool
-	// Unusable says why the server cannot be started or dialled: a problem of the file that
-	// concerns this server alone. Nil means that it can.
+	// Unusable is the problem because of which the server cannot be started or dialled. The
+	// problem affects only this server. Nil means that the server can be used.
 	Unusable *Problem
 
 	Disabled  bool
@@ -177,18 +176,18 @@ type Server struct {
 	Isolation Isolation
 	Revision  mcp.Revision     // the only revision to use; Unknown detects it
 	Dialect   string           // the only dialect to use; "" detects it
-	Profile   *dialect.Profile // the profile of Dialect; nil if Dialect is "" or is more than a profile
+	Profile   *dialect.Profile // the profile of Dialect; nil if Dialect is "" or needs more than a profile
 	Lazy      bool             // start on first use
 	Expose    Expose
 
 	CallTimeout time.Duration // like Limits.Call
 	CallMax     time.Duration // like Limits.CallMax
-	// StartTimeout is like Limits.Start, Message like Limits.Message.
+	// StartTimeout is like Limits.Start. Message is like Limits.Message.
 	StartTimeout time.Duration
 	Message      int
 
-	// Fingerprint changes when a setting changes that requires a restart of the server.
-	// It is derived from secrets: compare it, do not log it.
+	// Fingerprint changes when a setting changes that requires a restart of the server. It is
+	// derived from secrets, so it may be compared but must not be logged.
 	Fingerprint string
 
 	shownArgs []string // Args with *** for values from outside the file
@@ -213,7 +212,7 @@ func (s Server) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("name", s.Name), slog.String("kind", s.Kind.String()))
 }
 
-// Expose says which of a server's features clients see. The zero value exposes all.
+// Expose selects the features of a server that clients see. The zero value exposes all.
 type Expose struct {
 	Tools, Prompts, Resources Filter // resources by URI, tools and prompts by the server's own name
 }
@@ -223,7 +222,7 @@ func (e Expose) Equal(f Expose) bool {
 	return e.Tools.equal(f.Tools) && e.Prompts.equal(f.Prompts) && e.Resources.equal(f.Resources)
 }
 
-// IsZero reports whether everything is exposed.
+// IsZero reports whether all features are exposed.
 func (e Expose) IsZero() bool {
 	for _, f := range []Filter{e.Tools, e.Prompts, e.Resources} {
 		if len(f.Allow) > 0 || len(f.Deny) > 0 {

@@ -14,20 +14,20 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
-// source finds the lines that problems are shown with, and masks the secrets in them. The
-// file is the user's own, but its problems end up in logs, screenshots and bug reports.
+// source returns the lines that are shown with problems, with secrets masked. The file is the
+// user's own, but its problems end up in logs, screenshots and bug reports.
 type source struct {
 	lines    []string
 	comments map[int]int // where a comment begins, by line; comments are not shown
 	marks    []mark      // sorted; nil if the file could not be parsed
-	// secrets are texts that are masked wherever they are.
+	// secrets are texts that are masked everywhere.
 	secrets []string
 
-	line  int // the line that runes holds, 0 for none
+	line  int // the number of the line in runes; 0 for none
 	runes []rune
 }
 
-// mark is where a key or a scalar begins. What follows, up to the next mark, belongs to it.
+// mark is the beginning of a key or a scalar. The text up to the next mark belongs to it.
 type mark struct {
 	line, col int
 	secret    bool
@@ -40,7 +40,7 @@ func (m mark) compare(line, col int) int {
 const (
 	// sourceReach is how many characters of a line are read on each side of a problem.
 	sourceReach = 600
-	// sourceShown is how many of them are kept.
+	// sourceShown is how many of these characters are shown.
 	sourceShown = 150
 	tabWidth    = 4
 )
@@ -73,7 +73,7 @@ func (s *source) excerpt(line, col int) (text string, caret int) {
 		out, caret = s.guarded(line, from, to, at)
 	}
 	text = s.hide(string(out))
-	if text != string(out) { // the caret moves to the first difference, if that is before it
+	if text != string(out) { // if masking changed text before the caret, the caret moves to the first change
 		before := []rune(text)
 		same := 0
 		for same < len(before) && same < len(out) && before[same] == out[same] {
@@ -97,7 +97,7 @@ func (s *source) excerpt(line, col int) (text string, caret int) {
 	return text, min(caret, utf8.RuneCountInString(text))
 }
 
-// hide masks known secrets, text that looks like a secret, and the query of a URL.
+// hide masks known secrets, text that looks like a secret, and the query of URLs.
 func (s *source) hide(text string) string {
 	for _, secret := range s.secrets {
 		text = strings.ReplaceAll(text, secret, mask)
@@ -112,7 +112,7 @@ var query = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://[^\s"'?#]*\?)[^\s"'}\
 func (s *source) masked(line, from, to, at int) (out []rune, caret int) {
 	caret = -1
 	i, _ := slices.BinarySearchFunc(s.marks, mark{line: line, col: from + 1}, func(m, t mark) int { return m.compare(t.line, t.col) })
-	secret := i > 0 && s.marks[i-1].secret // a value that began earlier
+	secret := i > 0 && s.marks[i-1].secret // a value that began on an earlier line
 	for begin := from; begin < to || begin == from; {
 		end := to
 		if i < len(s.marks) && s.marks[i].line == line && s.marks[i].col-1 < to {
@@ -149,22 +149,22 @@ func (s *source) masked(line, from, to, at int) (out []rune, caret int) {
 }
 
 var (
-	// keyed matches a line that begins with a key. The groups are what precedes the value,
+	// keyed matches a line that begins with a key. The groups are the text before the value,
 	// the key, and the value.
 	keyed = regexp.MustCompile(`^(\s*(?:- +)*["']?([A-Za-z_$][\w.$@/-]*)["']?\s*(?::(?:\s+|$)|=\s*))(.*)$`)
 	// structure matches a line without words.
 	structure = regexp.MustCompile(`^[\s\[\]{},:'"|>&*?-]*$`)
 )
 
-// harmless are keys with values that are shown even if the file could not be parsed.
+// harmless are keys whose values are shown even if the file could not be parsed.
 var harmless = []string{
 	"mcpServers", "dragoman", "command", "cwd", "type", "transport", "disabled", "enabled", "listen", "server", "servers",
 	"name", "title", "version", "join", "revisions", "accept", "otherwise", "names", "separator", "limits", "log", "level",
 	"format", "prefix", "isolation", "lazy", "revision", "dialect", "dialects", "expose", "allow", "deny", "inheritEnv",
 }
 
-// guarded is masked for a file that could not be parsed. It shows a value only if its key is
-// known to be harmless.
+// guarded is the version of masked for a file that could not be parsed. It shows a value only
+// if its key is in harmless.
 func (s *source) guarded(line, from, to, at int) (out []rune, caret int) {
 	text := string(s.runes[from:to])
 	if structure.MatchString(text) {
@@ -181,11 +181,11 @@ func (s *source) guarded(line, from, to, at int) (out []rune, caret int) {
 	return append(key, []rune(mask)...), min(at, len(key))
 }
 
-// underSecret reports whether a line is below a key whose values are secret: it is indented
-// more, or in a bracket that is open.
+// underSecret reports whether a line is below a key whose values are secret. Such a line has
+// more indentation, or is in an open bracket.
 func (s *source) underSecret(line int) bool {
 	depth, open := indent(s.lines[line-1]), 0
-	var above []string // the keys above the line, the nearest first
+	var above []string // the keys above the line, nearest first
 	for i := line - 2; i >= 0; i-- {
 		l := s.lines[i]
 		open += strings.Count(l, "{") + strings.Count(l, "[") - strings.Count(l, "}") - strings.Count(l, "]")
@@ -215,19 +215,19 @@ func secretKey(key string) bool {
 	switch {
 	case lower == "env", lower == "environment", strings.HasSuffix(lower, "headers"):
 		return true
-	case strings.HasPrefix(lower, "x-"): // what other parts of the file refer to
+	case strings.HasPrefix(lower, "x-"): // anchors for other parts of the file
 		return true
 	}
 	return excerpt.SecretName(key)
 }
 
-// place says what the keys of a mapping are.
+// place says what kind of keys a mapping has.
 type place uint8
 
 const (
 	elsewhere place = iota
-	inHolder        // names of servers
-	inServer        // keys of a server
+	inHolder        // the keys are names of servers
+	inServer        // the keys are settings of a server
 )
 
 // holders are the keys whose members are servers.
@@ -238,8 +238,8 @@ var serverKeys = slices.Concat(foreign, foreignFilters, clientfile.ServerKeys(),
 	"callMax", "callTimeout", "caFile", "dialect", "expose", "inheritEnv", "isolation", "lazy", "prefix", "revision", "startTimeout",
 })
 
-// below returns what the keys below a key are, and whether all values below it are secret.
-// A key that no server has may be misspelt, so its values may be those of env or headers.
+// below returns the kind of the keys below a key, and whether all values below it are secret.
+// If no server has such a key, it may be a typo of env or headers, so its values are secret.
 func (p place) below(key string) (next place, secret bool) {
 	switch {
 	case slices.Contains(holders, key) && p != inServer && (p != inHolder || key == "servers"):
@@ -254,7 +254,7 @@ func (p place) below(key string) (next place, secret bool) {
 	return next, secret || secretKey(key)
 }
 
-// item returns what the keys in an item of a list are. Servers may be listed by mistake,
+// item returns the kind of the keys in an item of a list. A user may list servers by mistake,
 // and a server may merge a list of mappings.
 func (p place) item() place {
 	if p == inHolder {
@@ -263,7 +263,7 @@ func (p place) item() place {
 	return p
 }
 
-// display replaces what a terminal would not show as one character in its place.
+// display replaces each character that a terminal would not show as one visible character.
 func display(runes []rune, at int) (text string, caret int) {
 	var b strings.Builder
 	for i, r := range runes {
@@ -287,15 +287,15 @@ func display(runes []rune, at int) (text string, caret int) {
 	return b.String(), caret
 }
 
-// marker collects the marks of a file. It reads the parsed file itself, because the tree of
-// nodes lacks what is wrong, such as a key that is listed twice.
+// marker collects the marks of a file. It reads the parsed YAML itself, because the tree of
+// nodes omits invalid parts, such as a key that is listed twice.
 type marker struct {
 	at    func(ast.Node) *node
 	marks []mark
-	// shared are the anchors that are used where values are secret.
+	// shared are the anchors with an alias in a place where values are secret.
 	shared map[string]bool
-	all    bool // every anchor is
-	// places are where the anchors of servers are used.
+	all    bool // all anchors count as shared
+	// places maps anchors of servers to the places in which they are used.
 	places map[string]place
 }
 
@@ -303,8 +303,8 @@ type marker struct {
 func marksOf(docs []*ast.DocumentNode, at func(ast.Node) *node) []mark {
 	m := &marker{at: at, shared: map[string]bool{}, places: map[string]place{}}
 	// An alias follows its anchor, so the first pass does not know all shared anchors. An
-	// anchor may itself contain aliases, so one pass more may be needed for each of them.
-	// After eight passes all anchors count as shared.
+	// anchor may contain aliases, so each of these may need one more pass. After eight passes
+	// all anchors count as shared.
 	for pass, known := 1, -1; known < len(m.shared)+len(m.places) && pass <= 8; pass++ {
 		known, m.all, m.marks = len(m.shared)+len(m.places), pass == 8, []mark{}
 		for _, d := range docs {
@@ -322,7 +322,7 @@ func (m *marker) add(n ast.Node, secret bool) {
 
 func (m *marker) read(n ast.Node, at place, secret bool) {
 	switch n := n.(type) {
-	case nil, *ast.NullNode: // nothing to show, and sometimes without a place of its own
+	case nil, *ast.NullNode: // there is no value to show, and the node may have no position
 	case *ast.MappingNode:
 		for _, v := range n.Values {
 			m.pair(v, at, secret)
@@ -376,7 +376,7 @@ func (m *marker) pair(v *ast.MappingValueNode, at place, secret bool) {
 	m.read(v.Value, next, secret || hidden)
 }
 
-// plainText returns the text of a string, "" for anything else.
+// plainText returns the text of a string node, and "" for any other node.
 func plainText(n ast.Node) string {
 	if s, ok := n.(*ast.StringNode); ok {
 		return s.Value
@@ -384,14 +384,14 @@ func plainText(n ast.Node) string {
 	return ""
 }
 
-// flagged reports whether an argument contains a secret after its name, as --token=VALUE or
-// "Authorization: VALUE".
+// flagged reports whether an argument contains both a name and a secret, as in --token=VALUE
+// or "Authorization: VALUE".
 func flagged(text string) bool {
 	at := strings.IndexAny(text, "=:")
 	return at > 0 && excerpt.SecretName(text[:at])
 }
 
-// marksOfTree is marksOf for a file that is not YAML.
+// marksOfTree does the same as marksOf, for a file that is not YAML.
 func marksOfTree(root *node) []mark {
 	marks := []mark{}
 	var read func(n *node, at place, secret bool)

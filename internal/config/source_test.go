@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// pictured returns the source of the first problem and the line with the caret.
+// pictured returns the source line of the first problem, and the line with the caret below it.
 func pictured(t *testing.T, text string, vars ...string) string {
 	t.Helper()
 	_, problems := Parse("f", []byte(text), env(vars...))
@@ -31,7 +31,7 @@ func TestSource(t *testing.T) {
 		{"mcpServers: {a: {command: x, disabled: maybe}}", "mcpServers: {a: {command: x, disabled: maybe}}\n                                       ^"},
 		{"dragoman: {listn: " + long + "}", "dragoman: {listn: " + long[:143] + "…\n           ^"},
 		{"{mcpServers: {a: {command: " + long + ", disabled: 5}}}", "…" + long[:138] + ", disabled: 5}}}\n" + strings.Repeat(" ", 151) + "^"},
-		// The problem is at the key, or in the value, of a variable.
+		// The position of the problem is in a variable's key or value.
 		{"mcpServers:\n  a:\n    command: x\n    env:\n      A=B: canary\n", "      A=B: ***\n      ^"},
 		{"mcpServers:\n  a:\n    command: x\n    env:\n      A: canary ${\n", "      A: ***\n         ^"},
 		{`{"mcpServers": {"a": {"command": "x", "env": {"A": "canary", "B": "${NO}"}, "args": 5}}}`, `{"mcpServers": {"a": {"command": "x", "env": {"A": ***, "B": ***}, "args": 5}}}` + "\n" + strings.Repeat(" ", 61) + "^"},
@@ -75,7 +75,7 @@ var hiding = []string{
 	"mcpServers:\n- env:\n    name: canary\n- {headers: {name: canary}}\n",
 }
 
-// chained returns n+1 anchors, each of which refers to the one before.
+// chained returns n+1 anchors. Each refers to the previous one.
 func chained(n int) string {
 	s := "y-0: &a0 {A: canary}\n"
 	for i := 1; i <= n; i++ {
@@ -84,12 +84,12 @@ func chained(n int) string {
 	return s
 }
 
-// hidingTOML is the same in TOML.
+// hidingTOML is the same test data in TOML.
 const hidingTOML = "[mcp_servers.a]\ncommand = \"x\"\nargs = [\"--token\", \"canary\", \"-y\"]\nenv = { A = \"canary\", name = \"canary\" }\n\n" +
 	"[mcp_servers.b]\nurl = \"http://u:canary@h/?k=canary\"\nbearer_token = \"canary\"\n[mcp_servers.b.http_headers]\nX-One = \"canary\"\ncommand = \"canary\"\nlong = \"\"\"\na canary\n\"\"\"\n"
 
-// TestSourceHidesSecrets cuts each file at every byte, so that most cannot be parsed, and
-// looks at every line.
+// TestSourceHidesSecrets cuts each file at every byte, so that most of the cut files cannot be
+// parsed. It checks that no line shows a secret.
 func TestSourceHidesSecrets(t *testing.T) {
 	for i, whole := range append(hiding, hidingTOML) {
 		file := "dragoman.yaml"
@@ -98,7 +98,7 @@ func TestSourceHidesSecrets(t *testing.T) {
 		}
 		for end := range len(whole) + 1 {
 			if end < len(whole) && strings.Contains(whole, "&a20") {
-				continue // an anchor that is not used in env yet is not secret
+				continue // an anchor is only secret once it is used in env
 			}
 			text := whole[:end]
 			c := &compiler{file: file, env: env()}
@@ -114,7 +114,7 @@ func TestSourceHidesSecrets(t *testing.T) {
 	}
 }
 
-// FuzzSource: the caret is within the source, and the source is one line.
+// FuzzSource checks that the caret is within the source, and that the source is one line.
 func FuzzSource(f *testing.F) {
 	for _, s := range hiding {
 		f.Add([]byte(s))
@@ -130,8 +130,8 @@ func FuzzSource(f *testing.F) {
 	})
 }
 
-// TestSourceUnknownKeys: what stands below a misspelt key may be what belongs to the right
-// one, so it is hidden.
+// TestSourceUnknownKeys checks that values below an unknown key of a server are hidden. The
+// key may be a typo of env or headers.
 func TestSourceUnknownKeys(t *testing.T) {
 	for _, tt := range []struct{ file, text, want string }{
 		{"f", "mcpServers: {a: {command: x, args: [--api-key, canary], evn: {T: canary}}}", "mcpServers: {a: {command: x, args: [--api-key, ***], evn: {T: ***}}}"},

@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// Suggest returns the candidate closest to a mistyped word, or "" if none is close.
+// Suggest returns the candidate closest to a word with a typo, or "" if none is close.
 func Suggest(word string, candidates []string) string {
 	best, bestAt := "", max(1, len(word)/3)+1
 	for _, c := range candidates {
@@ -50,7 +50,7 @@ func distance(a, b string, limit int) int {
 	return min(row[len(b)], limit)
 }
 
-// oneOf formats the choices for a message: "a, b or c".
+// oneOf joins choices for a message: "a, b or c".
 func oneOf(choices []string) string {
 	if len(choices) < 2 {
 		return strings.Join(choices, "")
@@ -59,8 +59,8 @@ func oneOf(choices []string) string {
 	return strings.Join(choices[:last], ", ") + " or " + choices[last]
 }
 
-// printable makes text of the file safe to print on a terminal: it is shortened, and
-// quoted if it has unprintable characters.
+// printable shortens text of the file, and quotes it if it has characters that are not
+// printable, so that a terminal can show it safely.
 func printable(s string) string {
 	const most = 60
 	if len(s) > most {

@@ -38,7 +38,7 @@ func (k kind) String() string {
 // and are not modified after readTree.
 type node struct {
 	kind      kind
-	text      string // of a scalar: as written, without quotes
+	text      string // of a scalar: the text without quotes
 	quoted    bool
 	members   []member
 	items     []*node
@@ -66,8 +66,8 @@ func (c *compiler) readTree(b []byte) (root *node) {
 	}
 	src := strings.TrimPrefix(string(b), "\ufeff")
 	defer func() {
-		// The YAML library has to read whatever a user's editor saved half-written. If it
-		// panics, we refuse the file instead of crashing the gateway.
+		// Users' editors save incomplete files, and the YAML library must read them. If it
+		// panics, the file is refused, so that the gateway does not crash.
 		if v := recover(); v != nil {
 			root = nil
 			c.problem(nil, "", "the file could not be read as YAML", "the YAML reader said: "+firstLine(fmt.Sprint(v)))
@@ -121,12 +121,12 @@ func (t *treeReader) comments(tokens token.Tokens) map[int]int {
 }
 
 // shallow reports whether the file nests at most maxDepth levels. If not, it reports a
-// problem, because parsing such a file would take long. A level is opened by a bracket,
-// or by a block's key or dash that is further to the right than the enclosing one. The
-// column alone says nothing: other programs often write JSON as one long line.
+// problem, because parsing such a file would take long. A bracket opens a level. So does a key
+// or a dash of a block that is further to the right than the enclosing one. The column alone
+// is not the depth, because other programs often write JSON as one long line.
 func (t *treeReader) shallow(tokens token.Tokens) bool {
 	brackets, stray := 0, 0
-	var blocks []int // columns where the enclosing blocks begin
+	var blocks []int // the columns in which the enclosing blocks begin
 	for _, tk := range tokens {
 		at := tk
 		switch tk.Type {
@@ -137,7 +137,8 @@ func (t *treeReader) shallow(tokens token.Tokens) bool {
 				brackets--
 				continue
 			}
-			// The parser refuses these too, but takes minutes if there are many.
+			// The parser also refuses stray closing brackets, but takes minutes if there are
+			// many.
 			if stray++; stray > maxDepth {
 				t.c.problem(t.place(tk), "", "syntax error: closing bracket without an opening one", "remove it")
 				return false
@@ -212,8 +213,8 @@ func (t *treeReader) read(n ast.Node) *node {
 			out.items = append(out.items, t.read(v))
 		}
 	case *ast.AnchorNode:
-		// Register the anchor after its value is read, so that no value can
-		// contain itself.
+		// Register the anchor after reading its value, so that the value cannot contain
+		// itself.
 		v := t.read(n.Value)
 		t.anchors[n.Name.GetToken().Value] = v
 		return v
@@ -284,7 +285,7 @@ func (t *treeReader) add(out *node, m member) {
 	}
 }
 
-// merges returns the mappings that a << key merges.
+// merges returns the mappings that the key << merges.
 func (t *treeReader) merges(v *node) []*node {
 	switch v.kind {
 	case mappingKind:
@@ -311,7 +312,7 @@ func keyNode(k ast.MapKeyNode) ast.Node {
 	return k
 }
 
-// at returns an empty node at the position where n begins.
+// at returns an empty node with the position of n.
 func (t *treeReader) at(n ast.Node) *node {
 	tk := n.GetToken()
 	switch n := n.(type) {
@@ -328,8 +329,8 @@ func (t *treeReader) at(n ast.Node) *node {
 	return t.place(tk)
 }
 
-// place returns an empty node at the position of a token. The lexer does not count the
-// tabs that indent a line of JSON as columns, but editors do.
+// place returns an empty node with the position of a token. The lexer does not count tabs that
+// indent a line of JSON as columns, but editors do.
 func (t *treeReader) place(tk *token.Token) *node {
 	if tk.Position == nil {
 		return &node{line: 1, col: 1}

@@ -10,22 +10,22 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// Editors write a file in several steps, so the file is read once its folder has been
-// quiet for settle. If the folder never becomes quiet, the file is read after patience.
+// Editors write a file in several steps. So the file is read when its folder has had no change
+// for the time settle. If changes continue, it is read after the time patience.
 const (
 	settle   = 100 * time.Millisecond
 	patience = time.Second
 )
 
-// Watch calls onChange with the file's content each time the content changes. It returns
-// nil when ctx ends, or an error if watching fails. The initial content is not reported.
-// If the file disappears, Watch reports nothing until it is back with other content. It
-// reads at most MaxFile+1 bytes, which Parse refuses. Calls to onChange do not overlap,
-// and Watch waits for the last one.
+// Watch calls onChange with the file's content each time the content changes. It returns nil
+// when ctx ends, or an error if watching fails. The initial content is not reported. If the
+// file disappears, Watch reports nothing until it is back with other content. It reads at most
+// MaxFile+1 bytes. Parse refuses a file of that length. Calls to onChange do not overlap, and
+// Watch waits for the last one.
 //
-// Watch watches the folder, because editors replace a file and a watch on the file would
-// stay with the old one. If the file is a symbolic link, Watch also watches the folder
-// of its target.
+// Watch watches the folder, because editors replace a file and a watch on the file would stay
+// with the old one. If the file is a symbolic link, Watch also watches the folder of its
+// target.
 func Watch(ctx context.Context, path string, onChange func([]byte)) error {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -37,7 +37,7 @@ func Watch(ctx context.Context, path string, onChange func([]byte)) error {
 	}
 	t := target{path: path}
 	t.follow(w)
-	t.changed() // the baseline, read after the watch began so that no change is missed
+	t.changed() // read the baseline after the watch began, so that no change is missed
 
 	timer := time.NewTimer(settle)
 	timer.Stop()
@@ -65,7 +65,7 @@ func Watch(ctx context.Context, path string, onChange func([]byte)) error {
 				return fmt.Errorf("watch %s: the file watcher stopped", path)
 			}
 			if err == fsnotify.ErrEventOverflow {
-				stir() // events were dropped; the hash tells whether our file changed
+				stir() // some events were dropped; the hash shows whether the file has changed
 				continue
 			}
 			return fmt.Errorf("watch %s: %w", path, err)
@@ -84,7 +84,7 @@ type target struct {
 	path string
 	real string // the folder of the link's target; "" until it is watched
 	hash [sha256.Size]byte
-	seen bool // hash is valid
+	seen bool // whether hash is valid
 }
 
 // follow watches the folder of a symbolic link's target. It tries a dangling link again
@@ -108,7 +108,7 @@ func (t *target) follow(w *fsnotify.Watcher) {
 	}
 }
 
-// changed returns the content if it differs from the last one.
+// changed returns the content of the file, and whether it differs from the last one.
 func (t *target) changed() ([]byte, bool) {
 	b, _, err := read(t.path)
 	if err != nil {
