@@ -13,7 +13,7 @@ import (
 )
 
 // within is the timeout of what a test waits for. Only a failure takes that long.
-const within = 30 * time.Second
+const within = time.Minute
 
 // converse connects a strict client to a strict server of the same revision, over an
 // in-memory pipe.

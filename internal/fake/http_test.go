@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 )
 
 // web is a server that receives a test's HTTP requests.
@@ -26,7 +27,9 @@ func onHTTP(t *testing.T, name string, set map[string]string) *web {
 		t.Fatal(err)
 	}
 	h := httptest.NewServer(s.Handler())
-	c := &http.Client{Transport: &http.Transport{}}
+	// The timeout covers streams too, so that a test that waits for a message that does not
+	// come fails, and does not hang.
+	c := &http.Client{Transport: &http.Transport{}, Timeout: within}
 	t.Cleanup(func() {
 		c.CloseIdleConnections()
 		_ = s.Close()
@@ -329,8 +332,10 @@ func TestHangUpCancels(t *testing.T) {
 		t.Fatal("no progress")
 	}
 	cancel()
-	for !strings.Contains(w.text(h), `"text":"1"`) {
-		// Repeat until the server has noticed; otherwise the test's timeout ends this.
+	for end := time.Now().Add(within); !strings.Contains(w.text(h), `"text":"1"`); { // until the server has noticed
+		if time.Now().After(end) {
+			t.Fatalf("the call was not cancelled within %s", within)
+		}
 	}
 	w.broken()
 }
@@ -399,18 +404,22 @@ func TestBroadcasts(t *testing.T) {
 	one, other := w.events(ctx, "GET", "/sse", ""), w.events(ctx, "GET", "/sse", "")
 	_, path, _ := one.next()
 	other.next()
+	// The tool runs on after the 202, so the answer has to wait for the question.
 	w.want(202, "", "POST", path, opening(date))
-	w.want(202, "", "POST", path, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-	w.want(202, "", "POST", path, call(date, "1", "roots", ""))
-	w.want(202, "", "POST", path, `{"jsonrpc":"2.0","id":1,"result":{"roots":[]}}`)
 	_, hello, _ := one.next()
 	if _, too, _ := other.next(); too != hello {
 		t.Errorf("the other session received %s", too)
 	}
-	for _, e := range []*events{one, other} {
-		e.want("", `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`)
-		e.want("", result(date, "1", words("")))
+	both := func(want string) {
+		t.Helper()
+		one.want("", want)
+		other.want("", want)
 	}
+	w.want(202, "", "POST", path, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	w.want(202, "", "POST", path, call(date, "1", "roots", ""))
+	both(`{"jsonrpc":"2.0","id":1,"method":"roots/list"}`)
+	w.want(202, "", "POST", path, `{"jsonrpc":"2.0","id":1,"result":{"roots":[]}}`)
+	both(result(date, "1", words("")))
 	w.broken()
 }
 
