@@ -40,8 +40,10 @@ lint: ## gofmt and staticcheck; exceptions stand in staticcheck.conf
 	$(TOOL) staticcheck ./...
 	@for m in $(NESTED); do echo "staticcheck ./... in $$m"; (cd $$m && $(TOOL) staticcheck ./...) || exit 1; done
 
+# The -timeout of a package is far below the limit in .ci/run, so that a test that hangs
+# ends with its stacks.
 race: ## every test of the main module under the race detector
-	go test -race -timeout 28m ./...
+	go test -race -timeout 15m ./...
 
 race-short:
 	go test -race -short ./...
@@ -72,7 +74,7 @@ conformance: ## the official conformance suite (npm); ARGS=-direct, -only REGEXP
 	cd test && go run ./conformance $(ARGS)
 
 peers: ## interop with clients and servers that nobody here wrote
-	cd test && DRAGOMAN_PEERS=1 go test -count=1 -timeout 10m ./peers/...
+	cd test && DRAGOMAN_PEERS=1 go test -count=1 -timeout 8m ./peers/...
 
 # What stands between the markers of a document is replaced by a file.
 splice = awk -v mark=$(1) -v part=$(2) '$$0 == "<!-- /" mark " -->" { skip = 0 } !skip { print } $$0 == "<!-- " mark " -->" { skip = 1; while ((getline line < part) > 0) print line }' $(3)
@@ -98,7 +100,7 @@ clients: ## clients from npm through the bridge; writes their part of docs/compa
 	cd test && DRAGOMAN_CLIENTS=update go test -count=1 -timeout 15m ./clients/...
 
 clients-check: ## the same, and fails where something else comes out than is written there
-	cd test && DRAGOMAN_CLIENTS=check go test -count=1 -timeout 15m ./clients/...
+	cd test && DRAGOMAN_CLIENTS=check go test -count=1 -timeout 8m ./clients/...
 
 peers-codex: ## the real Codex (npm, 650 MB) against a model endpoint of our own
 	cd test && DRAGOMAN_PEERS_CODEX=1 go test -count=1 -timeout 15m -v ./codex/...
@@ -124,7 +126,7 @@ release-try: ## the same for this platform, twice; compares the two, and uses th
 	cd packaging && ../bin/release -dist ../bin/try/one -platforms "$$(go env GOOS)/$$(go env GOARCH)"
 	cd packaging && umask 077 && TZ=Asia/Tokyo LC_ALL=C ../bin/release -dist ../bin/try/two -platforms "$$(go env GOOS)/$$(go env GOARCH)"
 	@diff bin/try/one/SHA256SUMS bin/try/two/SHA256SUMS || { echo "two releases of one commit differ"; exit 1; }
-	cd packaging && DRAGOMAN_TRY=$(CURDIR)/bin/try/one go test -count=1 -timeout 9m -v ./try
+	cd packaging && DRAGOMAN_TRY=$(CURDIR)/bin/try/one go test -count=1 -timeout 6m -v ./try
 
 release-check: ## what has to hold before a tag: clean, tidy, documented, reproducible
 	@test -z "$$(git status --porcelain)" || { echo "the work tree is not clean"; exit 1; }
