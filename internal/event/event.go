@@ -67,6 +67,9 @@ const (
 	OK      mcp.Outcome = "ok"
 	Parked  mcp.Outcome = "parked"  // it waits for its client's answers; a retry goes on with it
 	Refused mcp.Outcome = "refused" // we have answered with an error, and no server was asked
+	// Cancelled: the client cancelled the call or left. It gets no answer, so the code is 0.
+	// A server may have executed the call.
+	Cancelled mcp.Outcome = "cancelled"
 )
 
 // DefaultProject is the project of all events, as long as there is one project.

@@ -33,6 +33,9 @@ func (x runner) end(ctx context.Context, r *route, passed int, began time.Time, 
 	}
 	now := time.Now()
 	a := answerOf(r.Call, reply, err)
+	if cancelled(ctx, a) {
+		a.Outcome, a.Code = event.Cancelled, 0
+	}
 	if a.To == mcp.Unknown && (err != nil || reply.Asks) {
 		a.To = r.To // the error is ours, but a server was asked
 	}
@@ -50,6 +53,12 @@ func (x runner) end(ctx context.Context, r *route, passed int, began time.Time, 
 		From: r.Client.Revision, To: a.To, Outcome: a.Outcome, Code: a.Code,
 		In: len(r.Msg.Raw), Out: a.Size, Call: r.Number, Trace: r.TraceID(),
 	})
+}
+
+// cancelled reports whether a call failed because its client cancelled it or left. The
+// context of a call also ends when this process stops, with a cause of its own.
+func cancelled(ctx context.Context, a policy.Answer) bool {
+	return a.Err != nil && a.Outcome != event.Refused && ctx.Err() != nil && !errors.Is(context.Cause(ctx), mcp.ErrShutdown)
 }
 
 // answerOf returns the outcome, the code and the number of bytes of an answer.

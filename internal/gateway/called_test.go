@@ -63,3 +63,44 @@ func TestEachCallIsPublished(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
+
+// TestCancelledCalls checks the outcome of calls whose context ends: the client cancels, it
+// leaves a listen, or this process stops.
+func TestCancelledCalls(t *testing.T) {
+	end := func() {}
+	u := &fake{
+		name: "u", hello: mcp.ServerInfo{Capabilities: []byte(`{"tools":{}}`)},
+		lists: map[string][]string{mcp.MethodListTools: {`{"name":"hang"}`}},
+		call: func(ctx context.Context, _ *mcp.Attempt, _ mcp.Caller) (*mcp.Reply, error) {
+			end()
+			return nil, &mcp.Error{Outcome: mcp.OutcomeUnknown, Err: ctx.Err()}
+		},
+	}
+	for name, c := range map[string]struct {
+		method, params string
+		cause          error
+		want           string
+	}{
+		"a call is cancelled": {mcp.MethodCallTool, `"name":"u__hang"`, mcp.ErrCancelled, "cancelled 0"},
+		"the client leaves":   {mcp.MethodCallTool, `"name":"u__hang"`, nil, "cancelled 0"},
+		"a listen ends":       {mcp.MethodListen, `"notifications":{"toolsListChanged":true}`, nil, "cancelled 0"},
+		"the process stops":   {mcp.MethodCallTool, `"name":"u__hang"`, mcp.ErrShutdown, "unknown -32603"},
+		"it was refused":      {mcp.MethodCallTool, `"name":"u__none"`, mcp.ErrCancelled, "refused -32602"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := merged(t, u)
+			g.Bridge.Events = &event.Publisher{}
+			var got string
+			g.Bridge.Events.Tap(event.Of(event.Call), func(e event.Event) { got = fmt.Sprintf("%s %d", e.Outcome, e.Code) })
+			ctx, cancel := context.WithCancelCause(t.Context())
+			if end = func() { cancel(c.cause) }; c.params != `"name":"u__hang"` {
+				end()
+			}
+			m := message(t, `{"jsonrpc":"2.0","id":1,"method":"`+c.method+`","params":{`+c.params+`,"_meta":{}}}`)
+			_, _ = g.Call(ctx, mcp.NewCall(m, m.Param(mcp.KeyMeta), &mcp.ClientInfo{Revision: mcp.R20260728}), mcp.NoCaller{})
+			if got != c.want {
+				t.Errorf("%s, want %s", got, c.want)
+			}
+		})
+	}
+}

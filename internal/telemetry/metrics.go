@@ -54,7 +54,7 @@ func NewMetrics() *Metrics {
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}, []string{"revision"}),
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dragoman_calls_total", Help: "Calls answered, by server, eras of client and server, and outcome. The server is empty if no single server answers.",
+			Name: "dragoman_calls_total", Help: "Calls that ended, by server, eras of client and server, and outcome. The server is empty if no single server answers.",
 		}, []string{"server", "client_era", "server_era", "outcome"}),
 		losses: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dragoman_losses_total", Help: "Things that could not be expressed in the revision of the other side.",
@@ -165,7 +165,10 @@ func (m *Metrics) opened(e event.Event) {
 // called counts a call.
 func (m *Metrics) called(e event.Event) {
 	l := callLabels{e.Server, e.From.Era(), e.To.Era(), "ok"}
-	if e.Code != 0 {
+	switch {
+	case e.Outcome == event.Cancelled:
+		l.outcome = string(event.Cancelled)
+	case e.Code != 0:
 		l.outcome = "error"
 	}
 	c, ok := m.counters.Load(l)
