@@ -108,7 +108,7 @@ func (a *app) printVerdict(w *bufio.Writer, server config.Server, r *doctor.Repo
 	}
 	a.printWhy(w, v.Failure)
 	if v.SignIn {
-		_, _ = w.WriteString(wrap("Pass a token with --header 'Authorization: Bearer …' to test the rest. Signing in comes with a later release.", "  ", a.columns()))
+		_, _ = w.WriteString(wrap("Pass a token with --header 'Authorization: Bearer …' to test the rest. This version of Dragoman does not support sign-in with OAuth.", "  ", a.columns()))
 	}
 }
 

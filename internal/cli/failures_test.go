@@ -244,7 +244,7 @@ func TestCACert(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"list", "tools", s.URL + "/x"}, "hint: if you trust it, name the certificate of the authority with --cacert FILE"},
+		{[]string{"list", "tools", s.URL + "/x"}, "hint: if you trust this authority, add its certificate with --cacert FILE"},
 		{[]string{"list", "tools", "--cacert", file, s.URL + "/x"}, "has no MCP endpoint at /x (HTTP 404)"},
 		{[]string{"list", "tools", "--cacert", file + ".no", s.URL}, "error: --cacert: the certificate file"},
 		{[]string{"list", "tools", "--cacert", file, "--", "failing-peer", "silent"}, "--cacert works only with a URL"},

@@ -223,7 +223,7 @@ func (c *compiler) readCommand(o *object, command *node, srv *Server) {
 		srv.outside = append(srv.outside, e.outside...)
 	})
 	if command != nil && len(srv.Args) == 0 && strings.Contains(srv.Command, " ") && !filepath.IsAbs(srv.Command) {
-		c.warning(command, o.at("command"), "contains spaces, but is run as one program name, without a shell", "move everything after the first word to args")
+		c.warning(command, o.at("command"), "contains spaces, but is run as one program name, without a shell", "put the first word into command, and the other words into args")
 	}
 	if runner := unpinned(srv.Command, srv.Args); command != nil && runner != "" {
 		c.warning(command, o.at("command"), runner+" runs the newest version of the package, whatever it is", "pin it, for example package@1.2.3")

@@ -32,7 +32,7 @@ var ErrWriteFailed = errors.New("the pipe to the server accepts no messages")
 
 // ErrRemoved is wrapped by the cause of a Close that takes the server out of service. Calls
 // that end with it report it.
-var ErrRemoved = errors.New("the server was taken out of service")
+var ErrRemoved = errors.New("the server was removed from the configuration")
 
 // times returns the idle timeout and the total timeout of a call; a negative one is disabled.
 func (s *Conn) times() (idle, hard time.Duration) {
@@ -81,7 +81,7 @@ func (s *Conn) failure(ctx context.Context, c *mcp.Attempt, err error) *mcp.Erro
 	case errors.Is(err, transport.ErrTooLarge):
 		e.Cause, e.Message = "too_large", "the server's answer is too large"
 	case errors.Is(err, transport.ErrEndless):
-		e.Cause, e.Message = "too_large", "the server sent a message far over the size limit, and the connection was closed"
+		e.Cause, e.Message = "too_large", "the server sent a message that is much larger than limits.message, and Dragoman closed the connection"
 	case unusable(err) != "":
 		e.Cause, e.Message = "bad_response", "the server's answer is not valid: "+unusable(err)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, errClosed), errors.Is(err, io.ErrClosedPipe):

@@ -24,7 +24,7 @@ func (l *pipeConn) refused(err error, why *jsonrpc.Error) {
 	}
 	if errors.Is(err, transport.ErrTooLarge) {
 		// It may have been an answer that somebody waits for.
-		l.server.opts.Log.Warn("skipped a message over the size limit", "server", l.server.opts.Name, "cause", why.Message)
+		l.server.opts.Log.Warn("discarded a message that is larger than the size limit", "server", l.server.opts.Name, "cause", why.Message)
 	}
 	l.noteOdd("refused", why.Message)
 }

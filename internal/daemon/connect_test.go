@@ -50,7 +50,7 @@ func TestListNamesMissingServers(t *testing.T) {
 // TestWithheldVariable: if a server names a variable that it did not get and that we have,
 // the error says so.
 func TestWithheldVariable(t *testing.T) {
-	const hint = "THE_TOKEN is set here but was not passed to the server"
+	const hint = "the environment variable THE_TOKEN is set for Dragoman, but was not passed to the server"
 	fails := func(more ...func(*config.Server)) string {
 		t.Helper()
 		_, err := Connect(t.Context(), ConnectOptions{Server: child(t, "s", "exit", more...).Server})

@@ -62,7 +62,7 @@ func TestW10_NoDescriptors(t *testing.T) {
 		defer c.Close()
 		idle = append(idle, c)
 	}
-	await(t, "the warning", 5*time.Second, func() bool { return strings.Contains(log.String(), "file descriptors have run out") })
+	await(t, "the warning", 5*time.Second, func() bool { return strings.Contains(log.String(), "no free file descriptors") })
 	r.post("/mcp", toolCall("3", "echo", `{"v":2}`), session...).wantText(t, `{"v":2}`)
 	// A server that has to be started now fails to start, and its call says so.
 	pids := u.pids(t)
@@ -101,7 +101,7 @@ func TestW10_NoDescriptors(t *testing.T) {
 	stream.answerTo("9")
 	// Failures to accept connections and failures to start servers log one warning each per
 	// minute.
-	if n := strings.Count(log.String(), "file descriptors have run out"); n > 2 {
+	if n := strings.Count(log.String(), "no free file descriptors"); n > 2 {
 		t.Errorf("%d warnings:\n%s", n, log.String())
 	}
 	if n := strings.Count(log.String(), "level=WARN"); n > 5 {

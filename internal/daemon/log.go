@@ -34,7 +34,7 @@ func (l serverLog) Write(b []byte) (int, error) {
 	if cause, ok := strings.CutPrefix(line, "http: Accept error: "); ok {
 		cause, _, _ = strings.Cut(cause, "; retrying in ")
 		if strings.HasSuffix(cause, syscall.EMFILE.Error()) || strings.HasSuffix(cause, syscall.ENFILE.Error()) {
-			l.log.Warn("file descriptors have run out: new connections wait until some are closed; raise the limit (ulimit -n)", "cause", cause)
+			l.log.Warn("no free file descriptors: new connections wait; raise the limit of open files (ulimit -n)", "cause", cause)
 		} else {
 			l.log.Warn("cannot accept connections for now", "cause", cause)
 		}

@@ -72,7 +72,7 @@ func TestServerLog(t *testing.T) {
 	}
 	text := j.String()
 	for what, n := range map[string]int{
-		"file descriptors have run out: new connections wait": 3, "cannot accept connections for now": 3,
+		"no free file descriptors: new connections wait": 3, "cannot accept connections for now": 3,
 		"panic while serving a request": 3, "TLS": 0, "retrying": 0, "\x1b": 0,
 	} {
 		if got := strings.Count(text, what); got != n {

@@ -117,14 +117,14 @@ func (f *Facts) sentence(err error, best string) saying {
 	case CannotStart:
 		return f.cannotStart(err)
 	case NotAdmitted:
-		return saying{sentence: who + " is not started" + after(err)}
+		return saying{sentence: who + " was not started" + after(err)}
 	case Exited:
 		if file := f.noScript(); file != "" {
-			return saying{sentence: who + " " + f.exit() + ": the file " + file + " does not exist", plain: who + " " + f.exit(), action: "correct the path"}
+			return saying{sentence: who + " " + f.exit() + ": the file " + file + " does not exist", plain: who + " " + f.exit(), action: "correct the path of the file"}
 		}
 		head := who + " " + f.exit()
 		if f.killed() && weigh(best) <= neutral {
-			return saying{sentence: head, action: "if nobody stopped it, look for an out-of-memory message in the log of the system"}
+			return saying{sentence: head, action: "if you did not stop it, look for an out-of-memory message in the system log"}
 		}
 		if best == "" && len(f.Stderr) == 0 {
 			head += " and printed nothing to stderr"
@@ -134,13 +134,13 @@ func (f *Facts) sentence(err error, best string) saying {
 		return f.missing()
 	case NotJSON:
 		head := who + " prints text to stdout instead of MCP messages"
-		action := "start it in its stdio mode and make it log to stderr"
+		action := "start the server in its stdio mode, and make it log to stderr"
 		if servesHTTP(f.Stdout) {
-			action = "start it in its stdio mode, or give its URL instead of the command"
+			action = "start the server in its stdio mode, or use its URL instead of the command"
 		}
 		return saying{sentence: head + said(best), plain: head, action: action}
 	case OutOfFiles:
-		return saying{sentence: who + " cannot be opened: the file descriptors of Dragoman have run out", action: "raise the limit with `ulimit -n`"}
+		return saying{sentence: who + " cannot be opened: Dragoman has no free file descriptors", action: "raise the limit of open files with `ulimit -n`"}
 	case BadAddress:
 		return saying{sentence: "the URL of " + who + " cannot be used" + after(err), action: "write an absolute URL that begins with http:// or https://"}
 	case DNS:
@@ -159,8 +159,8 @@ func (f *Facts) sentence(err error, best string) saying {
 		return f.redirected()
 	case NeedsSignIn:
 		return saying{
-			sentence: coded(who+" wants you to sign in with OAuth") + "; signing in comes with a later release",
-			action:   "send a token with " + f.flag("--header 'Authorization: Bearer …'", "headers: {Authorization: 'Bearer …'}") + ", which works today",
+			sentence: coded(who+" requires sign-in with OAuth") + ", which this version of Dragoman does not support",
+			action:   "get a token from the provider of the server, and send it with " + f.flag("--header 'Authorization: Bearer …'", "headers: {Authorization: 'Bearer …'}"),
 		}
 	case Unauthorized:
 		return f.unauthorized(best)
@@ -179,23 +179,23 @@ func (f *Facts) sentence(err error, best string) saying {
 		s := saying{sentence: who + " did not answer" + f.within()}
 		switch {
 		case f.Given && f.Command != "":
-			s.action = "check that it speaks MCP on stdin and stdout, and what it waits for"
+			s.action = "check that the command speaks MCP on stdin and stdout, and is not waiting for something else"
 		case f.Given:
-			s.action = "check that the URL is an MCP server, and what it waits for"
+			s.action = "check that the URL is the address of an MCP server"
 		case f.Call:
 			s.action = "if the call needs more time, raise callTimeout or limits.call in the configuration"
 		case f.Command != "":
-			s.action = "check that it speaks MCP on stdin and stdout; if it only starts slowly, raise startTimeout or limits.start in the configuration"
+			s.action = "check that the command speaks MCP on stdin and stdout; if the server starts slowly, raise startTimeout or limits.start in the configuration"
 		default:
-			s.action = "check that the URL is an MCP server; if it is only slow, raise startTimeout or limits.start in the configuration"
+			s.action = "check that the URL is the address of an MCP server; if the server is slow, raise startTimeout or limits.start in the configuration"
 		}
 		return s
 	case Stalled:
-		return saying{sentence: who + " has stopped reading its input", action: "restart it"}
+		return saying{sentence: who + " has stopped reading its input", action: "restart the server"}
 	case WrongVersion:
 		return f.version()
 	case OtherProtocol:
-		return saying{sentence: who + " speaks " + f.Dialect + ", which is not MCP", action: "set dialect: " + f.Dialect + " for it"}
+		return saying{sentence: who + " speaks " + f.Dialect + ", which is not MCP", action: "set dialect: " + f.Dialect + " for the server in the configuration"}
 	case Rejected:
 		head := who + " refused the request"
 		if f.Sent != "" {
@@ -210,11 +210,11 @@ func (f *Facts) sentence(err error, best string) saying {
 	case ProtocolError:
 		return f.protocol(best)
 	case TooLarge:
-		return saying{sentence: who + " sent a message over the size limit", action: "raise limits.message"}
+		return saying{sentence: who + " sent a message that is larger than limits.message", action: "raise limits.message in the configuration"}
 	case CutOff:
 		return saying{sentence: "the connection to " + who + " broke before the answer was complete", action: "call again, and read the log of the server if it happens again"}
 	case SessionLost:
-		return saying{sentence: who + " no longer knows the session", action: "call again: a new session is opened"}
+		return saying{sentence: who + " has lost the session", action: "call again; Dragoman opens a new session"}
 	case CannotListen:
 		return saying{sentence: "cannot listen on " + f.listen() + after(err), action: "choose another address with --listen, for example 127.0.0.1:7300"}
 	case PortInUse:
@@ -229,7 +229,7 @@ func (f *Facts) sentence(err error, best string) saying {
 	case Cancelled:
 		return saying{sentence: "the request to " + who + " was cancelled"}
 	case Removed:
-		return saying{sentence: who + " was taken out of service, or Dragoman is stopping"}
+		return saying{sentence: who + " was removed from the configuration, or Dragoman is stopping"}
 	}
 	return saying{sentence: who + " cannot be used" + after(err)}
 }
@@ -256,7 +256,7 @@ func (f *Facts) exit() string {
 	case isStatus:
 		return "exited with status " + code + before
 	case isSignal:
-		return "was ended by the signal " + strconv.Quote(signal) + before
+		return "was killed by the signal " + strconv.Quote(signal) + before
 	case f.Exit != "":
 		return "exited (" + f.Exit + ")" + before
 	case f.Command != "" && !f.Call:
@@ -275,17 +275,17 @@ func (f *Facts) exitAction(best string) string {
 	case strings.Contains(low, "is not in this registry"), strings.Contains(low, "npm") && strings.Contains(low, "404"), strings.Contains(low, "not found in the package registry"):
 		return "check the name of the package"
 	case strings.Contains(low, "cannot find module"), strings.Contains(low, "cannot find package"), strings.Contains(low, "module_not_found"):
-		return "install its packages (npm install), or correct the path of the script"
+		return "install the packages of the server (npm install), or correct the path of the script"
 	case strings.Contains(low, "no module named"):
-		return "install the Python package that it names, or use the Python of its environment"
+		return "install the missing Python package, or use the Python of the server's virtual environment"
 	case strings.Contains(low, "eaddrinuse"):
-		return "stop the program that uses its port"
+		return "stop the program that uses the port of the server"
 	case strings.Contains(low, "eacces"), strings.Contains(low, "permission denied"):
-		return "give it the permission that it names"
+		return "give the server the permission that its stderr names"
 	case strings.Contains(low, "unknown option"), strings.Contains(low, "unrecognized argument"), strings.HasPrefix(low, "usage:"):
-		return "correct its arguments"
+		return "correct the arguments of the command"
 	}
-	return "run its command by hand to see all of its output"
+	return "run the command by hand to see its complete output"
 }
 
 var missingScript = regexp.MustCompile(`(?:Cannot find module|can't open file) '([^']+)'`)
@@ -321,7 +321,7 @@ func (f *Facts) missing() saying {
 			name = f.Withheld[0]
 		}
 		if slices.Contains(f.Withheld, name) {
-			s.sentence = who + " " + f.exit() + ": " + name + " is set here but was not passed to the server" + more(line, f)
+			s.sentence = who + " " + f.exit() + ": the environment variable " + name + " is set for Dragoman, but was not passed to the server" + more(line, f)
 			s.action = "add " + name + " to inheritEnv, or to the env of " + who
 			if f.Given {
 				s.action = "pass it on with --env " + name
@@ -337,7 +337,7 @@ func (f *Facts) missing() saying {
 // more returns the server's words after a sentence that already has a colon.
 func more(line string, f *Facts) string {
 	if line = f.say(line, maxQuoted); line != "" {
-		return "; it said " + strconv.Quote(line)
+		return "; its stderr says " + strconv.Quote(line)
 	}
 	return ""
 }
@@ -353,26 +353,26 @@ var installs = map[string]string{
 }
 
 func (f *Facts) notFound() saying {
-	s := saying{plain: f.who() + " cannot start: its command was not found", plainAction: "check the spelling of its command"}
+	s := saying{plain: f.who() + " cannot start: its command was not found", plainAction: "check the spelling of the command"}
 	word := excerpt.Word(f.Command, 200)
 	if strings.Contains(f.Command, " ") && len(f.Args) == 0 && !filepath.IsAbs(f.Command) {
-		s.sentence = f.who() + " cannot start: there is no program named " + word
-		s.action = "move everything after the first word to args"
+		s.sentence = f.who() + " cannot start: the program " + word + " was not found"
+		s.action = "put the first word into command, and the other words into args"
 		if f.Given {
-			s.action = "write the command without quotes, so that its arguments are words of their own"
+			s.action = "remove the quotes around the command, so that each argument is a separate word"
 		}
 		return s
 	}
 	base := strings.TrimSuffix(strings.ToLower(filepath.Base(f.Command)), ".exe")
 	if strings.ContainsAny(f.Command, `/\`) {
 		s.sentence = f.who() + " cannot start: the file " + word + " does not exist"
-		s.action = "correct the path of its command"
+		s.action = "correct the path of the command"
 		return s
 	}
-	s.sentence = f.who() + " cannot start: there is no command " + word + " in PATH"
+	s.sentence = f.who() + " cannot start: the command " + word + " was not found in PATH"
 	switch {
 	case len(f.Near) > 0:
-		s.action = "use " + strings.Join(f.Near, " or ") + ", which is in PATH, or correct the spelling"
+		s.action = "use " + strings.Join(f.Near, " or ") + " if you meant that, or correct the spelling"
 	case installs[base] != "":
 		s.action = installs[base] + ", or use the full path of " + base
 	default:
@@ -401,12 +401,12 @@ func (f *Facts) cannotStart(err error) saying {
 	case strings.Contains(why, "working directory"):
 		s.action = "correct " + f.flag("--cwd", "its cwd")
 	case strings.Contains(why, "interpreter or loader"):
-		s.action = "install what the first line of the file names, or start it with its interpreter"
+		s.action = "install the interpreter that the first line of the file names, or put the interpreter into the command"
 	case strings.Contains(why, "another machine"):
-		s.action = "use the build for this machine, or start the script with its interpreter"
+		s.action = "use a build for this machine; if the file is a script, put its interpreter into the command"
 	}
 	if s.action != "" {
-		s.plainAction = "check its command"
+		s.plainAction = "check the command of the server"
 	}
 	return s
 }
@@ -470,23 +470,23 @@ func quoteHost(address string) string {
 }
 
 func (f *Facts) tls(err error) saying {
-	s := saying{sentence: "the certificate of " + f.who() + " is not accepted"}
+	s := saying{sentence: "the TLS certificate of " + f.who() + " is not valid"}
 	text := innermost(err, "x509: ")
 	if text == "" {
 		text = innermost(err, "tls: ")
 	}
 	switch {
 	case strings.Contains(text, "unknown authority"), strings.Contains(text, "not trusted"), strings.Contains(text, "self-signed"):
-		s.sentence += ": an unknown authority signed it"
-		s.action = "if you trust it, name the certificate of the authority with " + f.flag("--cacert FILE", "caFile: FILE")
+		s.sentence += ": it is signed by an unknown authority"
+		s.action = "if you trust this authority, add its certificate with " + f.flag("--cacert FILE", "caFile: FILE")
 	case strings.Contains(text, "expired"), strings.Contains(text, "not yet valid"):
 		s.sentence += ": it has expired or is not yet valid"
 		s.action = "renew the certificate of the server, or correct the clock"
 	case strings.Contains(text, "valid for"), strings.Contains(text, "doesn't contain any IP SANs"), strings.Contains(text, "not valid for any names"):
-		s.sentence += ": it is for another host"
-		s.action = "use the host name that the certificate is for"
+		s.sentence += ": it was issued for another host"
+		s.action = "use a host name that the certificate contains"
 	default:
-		s.sentence = "no TLS connection to " + f.who() + " could be made"
+		s.sentence = "the TLS handshake with " + f.who() + " failed"
 		s.action = "check that the URL is right and that the server supports TLS 1.2 or later"
 	}
 	if at := strings.LastIndex(text, "x509: "); at >= 0 {
@@ -517,10 +517,10 @@ func innermost(err error, word string) (text string) {
 
 func (f *Facts) scheme() saying {
 	if rest, ok := strings.CutPrefix(f.Address, "https://"); ok {
-		return saying{sentence: f.who() + " speaks http at this port, and its URL says https", action: "use http://" + rest}
+		return saying{sentence: f.who() + " uses http at this port, but its URL begins with https", action: "use http://" + rest}
 	}
 	rest := strings.TrimPrefix(f.Address, "http://")
-	return saying{sentence: f.who() + " speaks https at this port, and its URL says http", action: "use https://" + rest}
+	return saying{sentence: f.who() + " uses https at this port, but its URL begins with http", action: "use https://" + rest}
 }
 
 func (f *Facts) path() saying {
@@ -532,9 +532,9 @@ func (f *Facts) path() saying {
 	}
 	s := saying{sentence: f.who() + " has no MCP endpoint at " + at + " (HTTP " + strconv.Itoa(f.Status) + ")"}
 	if len(f.Found) > 0 {
-		s.action = "found one at " + strings.Join(f.Found, " and at ") + "; use that URL"
+		s.action = "use " + strings.Join(f.Found, " or ") + ", where Dragoman found an MCP endpoint"
 	} else {
-		s.action = "look up the path of its MCP endpoint; it is often /mcp or /sse"
+		s.action = "look up the path of the MCP endpoint in the documentation of the server; it is often /mcp or /sse"
 	}
 	return s
 }
@@ -543,16 +543,16 @@ var signIn = regexp.MustCompile(`(?i)(log-?in|sign-?in|oauth|authorize|\bsso\b|\
 
 func (f *Facts) redirected() saying {
 	if f.Location == "" {
-		return saying{sentence: f.who() + " answers with a redirect (HTTP " + strconv.Itoa(f.Status) + ")", action: "use the URL of its MCP endpoint itself"}
+		return saying{sentence: f.who() + " answers with a redirect (HTTP " + strconv.Itoa(f.Status) + ")", action: "use the URL of the MCP endpoint itself"}
 	}
 	to := f.say(f.Location, maxQuoted)
 	if signIn.MatchString(f.Location) {
 		return saying{
-			sentence: f.who() + " redirects to a page to sign in: " + to,
+			sentence: f.who() + " redirects to a sign-in page: " + to,
 			action:   "send a token with " + f.flag("--header 'Authorization: Bearer …'", "headers: {Authorization: 'Bearer …'}"),
 		}
 	}
-	return saying{sentence: f.who() + " redirects to another address: " + to, action: "if you trust it, use " + to}
+	return saying{sentence: f.who() + " redirects to another address: " + to, action: "if you trust this address, use " + to}
 }
 
 func (f *Facts) unauthorized(best string) saying {
@@ -563,15 +563,15 @@ func (f *Facts) unauthorized(best string) saying {
 	header := f.flag("--header 'Authorization: Bearer …'", "headers: {Authorization: 'Bearer …'}")
 	switch {
 	case f.Status == http.StatusProxyAuthRequired:
-		return saying{sentence: "the proxy on the way to " + f.who() + " wants credentials" + status + said(best), action: "put the credentials into HTTPS_PROXY: http://USER:PASSWORD@HOST:PORT"}
+		return saying{sentence: "the proxy for " + f.who() + " requires credentials" + status + said(best), action: "put the credentials into HTTPS_PROXY: http://USER:PASSWORD@HOST:PORT"}
 	case f.Status == http.StatusForbidden && f.Credentials:
-		return saying{sentence: f.who() + " refuses access with the token that was sent" + status + said(best), action: "check what the token is allowed to do, or get another one"}
+		return saying{sentence: f.who() + " refuses access with the token in the request" + status + said(best), action: "check what the token permits, or get another token"}
 	case f.Status == http.StatusForbidden:
 		return saying{sentence: f.who() + " refuses access" + status + said(best), action: "send a token with " + header + ", and check which host name the server expects"}
 	case f.Credentials:
-		return saying{sentence: f.who() + " refused the token that was sent" + status + said(best), action: "check the token, or get a new one; it may have expired"}
+		return saying{sentence: f.who() + " refused the token in the request" + status + said(best), action: "check whether the token is correct and has not expired, or get a new token"}
 	}
-	return saying{sentence: f.who() + " wants credentials" + status + said(best), action: "send a token with " + header}
+	return saying{sentence: f.who() + " requires credentials" + status + said(best), action: "send a token with " + header}
 }
 
 func (f *Facts) version() saying {
@@ -585,7 +585,7 @@ func (f *Facts) version() saying {
 		if theirs != "" {
 			s.sentence += "; it supports " + theirs
 		}
-		s.action = "remove " + f.flag("--revision", "revision") + ", or choose another"
+		s.action = "remove " + f.flag("--revision", "revision") + ", or choose another revision"
 		return s
 	}
 	if theirs != "" {
@@ -601,18 +601,18 @@ func (f *Facts) version() saying {
 }
 
 func (f *Facts) protocol(best string) saying {
-	s := saying{sentence: f.who() + " sent an answer that is not valid MCP", action: "check that the command or URL is an MCP server; `dragoman doctor` shows the bytes"}
+	s := saying{sentence: f.who() + " sent an answer that is not valid MCP", action: "check that the command or URL is an MCP server; `dragoman doctor` shows the messages of the server"}
 	switch {
 	case f.Status != 0 && strings.Contains(f.ContentType, "html"):
 		s.sentence = f.who() + " answered with a web page instead of MCP (HTTP " + strconv.Itoa(f.Status) + ")" + said(best)
-		s.action = "use the URL of its MCP endpoint; it is often /mcp or /sse"
+		s.action = "use the URL of the MCP endpoint; its path is often /mcp or /sse"
 	case f.Status != 0:
 		s.sentence = f.who() + " answered HTTP " + strconv.Itoa(f.Status) + " without an MCP message" + said(best)
 	case f.Got != "":
 		s.sentence += ": " + f.Got
 	}
 	if len(f.Found) > 0 {
-		s.action = "found one at " + strings.Join(f.Found, " and at ") + "; use that URL"
+		s.action = "use " + strings.Join(f.Found, " or ") + ", where Dragoman found an MCP endpoint"
 	}
 	return s
 }

@@ -43,9 +43,9 @@ var table = []Entry{
 
 	// Messages of servers.
 	{"answer_unusable", "answer cannot be used", "An answer of a server breaks the protocol; its call fails."},
-	{"message_too_large", "skipped a message over the size limit", "A message of a server is over `limits.message`."},
-	{"message_too_large", "skipped an event over the size limit", ""},
-	{"message_too_large", "skipped an event over the size limit on the standalone SSE stream", ""},
+	{"message_too_large", "discarded a message that is larger than the size limit", "A message of a server is over `limits.message`."},
+	{"message_too_large", "discarded an SSE event that is larger than the size limit", ""},
+	{"message_too_large", "discarded an SSE event that is larger than the size limit on the standalone SSE stream", ""},
 	{"server_request_refused", "server request refused", "A request of a server reached no client."},
 	{"server_request_refused", "request from a modern server dropped", ""},
 	{"elicitation_refused", "elicitation refused", "A question of a server breaks the specification."},
@@ -82,8 +82,8 @@ var table = []Entry{
 
 	// The process.
 	{"open_to_network", "other machines can reach every tool without any credentials", "The listen address is not a loopback address."},
-	{"out_of_files", "file descriptors have run out: servers cannot be started or dialled until some are closed; raise the limit (ulimit -n)", "The process is out of file descriptors."},
-	{"out_of_files", "file descriptors have run out: new connections wait until some are closed; raise the limit (ulimit -n)", ""},
+	{"out_of_files", "no free file descriptors: servers cannot be started or connected to; raise the limit of open files (ulimit -n)", "The process is out of file descriptors."},
+	{"out_of_files", "no free file descriptors: new connections wait; raise the limit of open files (ulimit -n)", ""},
 	{"accept_failed", "cannot accept connections for now", "The listener failed; it tries again."},
 	{"panic", "panic while serving a request", "A bug; please report it with `dragoman bug`."},
 	{"stopping", "stopping: waiting for running calls", "The process was told to stop."},

@@ -13,7 +13,7 @@ var ErrTooLarge = errors.New("message exceeds the size limit")
 
 // ErrEndless is the final error of a connection on which a frame over the size limit
 // did not end within Endless bytes or, on stdio, stopped in the middle.
-var ErrEndless = errors.New("a message over the size limit does not end")
+var ErrEndless = errors.New("a message that is larger than the size limit has no end")
 
 // Endless returns how many bytes of one frame are skipped before a connection with the
 // given message limit is closed: 16 times the limit, and at least 256 MiB. Skipping

@@ -100,7 +100,7 @@ func TestLookAround(t *testing.T) {
 			f := failure.Of(err, failure.Facts{})
 			want := "look up the path"
 			if tt.want != "" {
-				want = "found one at " + web.URL + tt.want + "; use that URL"
+				want = "use " + web.URL + tt.want + ", where Dragoman found an MCP endpoint"
 			}
 			if f.Class != failure.WrongPath || !strings.HasPrefix(f.Action, want) {
 				t.Errorf("got %s: %s; %s", f.Class, f.Sentence, f.Action)

@@ -158,7 +158,7 @@ func (u *Upstream) failedLocked(err error, why *failure.Failure) {
 	}
 	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
 		// Not the fault of this server; one line covers all servers.
-		u.lines = append(u.lines, logLine{slog.LevelWarn, "file descriptors have run out: servers cannot be started or dialled until some are closed; raise the limit (ulimit -n)", nil})
+		u.lines = append(u.lines, logLine{slog.LevelWarn, "no free file descriptors: servers cannot be started or connected to; raise the limit of open files (ulimit -n)", nil})
 		return
 	}
 	if repeated {

@@ -198,7 +198,7 @@ func (s *stream) read() (answer *jsonrpc.Message, empty bool, err error) {
 // unreadable drops an event that is not a message.
 func (s *stream) unreadable(err error) {
 	if errors.Is(err, transport.ErrTooLarge) {
-		s.c.log.Warn("skipped an event over the size limit", slog.String("cause", err.Error()))
+		s.c.log.Warn("discarded an SSE event that is larger than the size limit", slog.String("cause", err.Error()))
 	}
 	s.c.drop("event is not a JSON-RPC message", nil)
 }

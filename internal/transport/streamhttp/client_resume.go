@@ -129,7 +129,7 @@ func (c *Client) Listen(ctx context.Context, rules *transport.Rules, in transpor
 			c.interrupted()
 			if errors.Is(err, eventstream.ErrTooLarge) {
 				s.last = "" // otherwise it would be sent again
-				c.log.Warn("skipped an event over the size limit on the standalone SSE stream")
+				c.log.Warn("discarded an SSE event that is larger than the size limit on the standalone SSE stream")
 			}
 			failures++
 			if !empty {
