@@ -12,8 +12,8 @@ import (
 
 func long(n int) string { return strings.Repeat("x", n) }
 
-// TestNoticesThatWaitAreBoundedInBytes: a server floods a client that does not read with
-// long notifications. The queue is bounded in bytes, and a list change is still queued.
+// TestNoticesThatWaitAreBoundedInBytes floods a client that does not read with long
+// notifications. The queue is bounded in bytes, and a list change is still queued.
 func TestNoticesThatWaitAreBoundedInBytes(t *testing.T) {
 	u := &fake{name: "u"}
 	other := func(n int) *jsonrpc.Message {
@@ -26,7 +26,7 @@ func TestNoticesThatWaitAreBoundedInBytes(t *testing.T) {
 		for n := range 100 {
 			put(u, other(n))
 			put(u, updated(n, 100<<10))
-			put(u, updated(n%3, 2<<20)) // replaces one in the queue
+			put(u, updated(n%3, 2<<20)) // replaces a notification in the queue
 		}
 		put(u, notice(t, mcp.NoteToolsChanged, `{}`))
 		put(u, updated(1000, 0))
@@ -39,7 +39,7 @@ func TestNoticesThatWaitAreBoundedInBytes(t *testing.T) {
 			last[q.m.Method+string(q.m.Param("uri").Of(q.m.Raw))] = true
 		}
 		if size > maxHeldBytes+2*alwaysFits || size < maxHeldBytes/2 {
-			t.Errorf("%d bytes wait", size)
+			t.Errorf("%d bytes are queued", size)
 		}
 		if !last[mcp.NoteToolsChanged] || !last[mcp.NoteResourceUpdated+`"x:1000"`] {
 			t.Error("a list change was dropped because of a flood")
@@ -63,8 +63,8 @@ func TestNoticesThatWaitAreBoundedInBytes(t *testing.T) {
 	})
 }
 
-// TestListensAreBoundedInBytes: a listen is bounded in bytes of URIs, not only in their
-// number.
+// TestListensAreBoundedInBytes checks that a subscriptions/listen is bounded in bytes of URIs,
+// not only in the number of URIs.
 func TestListensAreBoundedInBytes(t *testing.T) {
 	g := merged(t, &fake{name: "u"})
 	params := `{"notifications":{"resourceSubscriptions":["x:` + long(mcp.MaxWatchedBytes) + `"]}}`

@@ -37,11 +37,11 @@ func (x runner) end(ctx context.Context, r *route, passed int, began time.Time, 
 		a.Outcome, a.Code = event.Cancelled, 0
 	}
 	if a.To == mcp.Unknown && (err != nil || reply.Asks) {
-		a.To = r.To // the error is ours, but a server was asked
+		a.To = r.To // the error comes from Dragoman, but a server was asked
 	}
 	a.Took = now.Sub(began)
 	if passed > 0 {
-		r.asked.Server = r.Server // the bridge may have found the server since
+		r.asked.Server = r.Server // the bridge may have found the server after Admit
 		x.policy.Done(ctx, passed, r.asked, &a)
 	}
 	if !x.bridge.Events.Wants(event.Call) {
@@ -82,7 +82,7 @@ func answerOf(c *mcp.Call, reply *mcp.Reply, err error) policy.Answer {
 	return a
 }
 
-// subject returns the name of the item that a call is about, or "" for none.
+// subject returns the name of the item that a request names, or "" if it names none.
 func subject(c *mcp.Attempt) string {
 	switch c.Msg.Method {
 	case mcp.MethodSubscribe, mcp.MethodUnsubscribe:
@@ -103,13 +103,13 @@ func outcomeOf(err error) mcp.Outcome {
 	}
 	var own *jsonrpc.Error
 	if errors.As(err, &own) {
-		return event.Refused // a server's own error is a reply
+		return event.Refused // the error of a server is a reply, so it does not get here
 	}
 	return mcp.OutcomeUnknown
 }
 
-// short truncates a client's text for an event. Queues keep events, and a name may be as
-// long as a message.
+// short truncates a client's text for an event. Queues keep events, and a name may be as long
+// as a message.
 func short(text string) string {
 	if len(text) <= maxRepeated {
 		return text

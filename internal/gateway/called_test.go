@@ -12,8 +12,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestEachCallIsPublished: each call is published as one event with its own number, its
-// outcome and the names that the server knows, whoever answers it.
+// TestEachCallIsPublished checks that each call is published as one event, whether Dragoman or
+// a server answers it. The event has its own number, the outcome, and the names that the server
+// knows.
 func TestEachCallIsPublished(t *testing.T) {
 	answers := map[string]func() (*mcp.Reply, error){
 		"fine": func() (*mcp.Reply, error) { return resultReply(mcp.R20251125, `{"content":[]}`), nil },
@@ -42,7 +43,7 @@ func TestEachCallIsPublished(t *testing.T) {
 		}
 		numbers[e.Call] = true
 		if known := e.To != mcp.Unknown; known != (e.Server == "u") {
-			t.Errorf("the server's revision: %+v", e)
+			t.Errorf("the event has the wrong server or server revision: %+v", e)
 		}
 	})
 	const trace = `"_meta":{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}`

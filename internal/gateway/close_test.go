@@ -12,7 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// askOnce answers a call after it has sent the client a request.
+// askOnce is a server's tool that sends the client one request before it answers.
 func askOnce(ctx context.Context, _ *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {
 	if _, err := k.Ask(ctx, jsonrpc.NewRequest("1", mcp.MethodElicit, []byte(`{}`))); err != nil {
 		return nil, err
@@ -20,13 +20,13 @@ func askOnce(ctx context.Context, _ *mcp.Attempt, k mcp.Caller) (*mcp.Reply, err
 	return resultReply(mcp.R20251125, `{}`), nil
 }
 
-// TestCloseInMidWork (for the race detector): a gateway is closed while clients of both
-// eras list, call, answer requests, listen, connect and disconnect, and while servers
-// announce changed lists. Nothing of the gateway runs when Close has returned.
+// TestCloseInMidWork closes a gateway while it is busy. Clients of both eras list, call, answer
+// requests, listen, connect and disconnect, and servers announce changed lists. No goroutine of
+// the gateway runs when Close has returned. The race detector makes the test stricter.
 func TestCloseInMidWork(t *testing.T) {
 	for n := range 60 {
 		synctest.Test(t, func(t *testing.T) {
-			var reading sync.WaitGroup // lists that servers were asked for
+			var reading sync.WaitGroup // readings of lists that servers have received
 			counted := func(u *fake) *fake {
 				u.list = func(context.Context, string) ([][]byte, error) {
 					reading.Add(1)
@@ -51,7 +51,7 @@ func TestCloseInMidWork(t *testing.T) {
 							over = true
 						}
 					}
-					f() // after Close
+					f() // runs after Close
 				})
 			}
 			for i := range 3 {
@@ -91,7 +91,7 @@ func TestCloseInMidWork(t *testing.T) {
 	}
 }
 
-// stopping is a client that hangs up as soon as it gets a message.
+// stopping is a client side that disconnects as soon as it gets a message.
 type stopping struct{ stop func() }
 
 func (s stopping) Notify(*mcp.Note) { s.stop() }

@@ -16,25 +16,26 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
 )
 
-// fake is a server whose behaviour is its functions.
+// fake is a server whose methods are functions that a test sets.
 type fake struct {
 	name  string
 	hello mcp.ServerInfo
-	// call answers calls; nil answers {} in the words of from.
+	// call answers calls. Without it, the answer is {} in the revision from.
 	call func(context.Context, *mcp.Attempt, mcp.Caller) (*mcp.Reply, error)
-	// list answers lists; nil answers with lists, by method.
+	// list answers list requests. Without it, the answer comes from lists, by method.
 	list   func(ctx context.Context, method string) ([][]byte, error)
 	lists  map[string][]string
 	level  func(context.Context, *mcp.Call) (*mcp.Reply, error)
 	params map[string][]mirror.Param
 	honour mcp.SubscriptionFilter
-	// support is the taskSupport of its tools; the zero value means optional.
+	// support says whether the tools support tasks. The zero value means that tasks are
+	// optional.
 	support mcp.TaskSupport
 	stood   func(*fakeStanding)
 	seen    seen
 }
 
-// seen is what a fake was sent, as its own revision says it.
+// seen records a message that a fake got, in the fake's own revision.
 type seen struct {
 	mu    sync.Mutex
 	calls []string
@@ -71,7 +72,7 @@ func (u *fake) Acquire(_ context.Context, f *mcp.ClientInfo, _ mcp.Need) (bridge
 	return &fakeLease{u}, nil
 }
 
-// fakeLease is the only session of a fake, legacy unless its hello says otherwise.
+// fakeLease is the only session of a fake. It is legacy unless the field hello says otherwise.
 type fakeLease struct{ u *fake }
 
 func (l *fakeLease) Revision() mcp.Revision {
@@ -102,7 +103,7 @@ func (l *fakeLease) Call(ctx context.Context, c *mcp.Attempt, s mcp.Caller) (*mc
 
 func (l *fakeLease) Release() {}
 
-// setList changes what List answers while readers may run.
+// setList replaces the function list. It may run while others read the list.
 func (u *fake) setList(list func(ctx context.Context, method string) ([][]byte, error)) {
 	u.seen.mu.Lock()
 	defer u.seen.mu.Unlock()
@@ -200,7 +201,7 @@ func (w *fakeStanding) Close() {
 	w.closed = true
 }
 
-// recordingCaller is the client side: it records its messages and answers requests with
+// recordingCaller is the client side of a test. It records messages and answers requests with
 // ask.
 type recordingCaller struct {
 	mu    sync.Mutex
@@ -240,7 +241,7 @@ func items(all ...string) [][]byte {
 	return out
 }
 
-// resultReply returns a result of a revision.
+// resultReply returns a result in the form of a revision.
 func resultReply(from mcp.Revision, result string) *mcp.Reply {
 	r := mcp.Answer([]byte(result))
 	r.From = from
@@ -258,7 +259,8 @@ func message(t testing.TB, raw string) *jsonrpc.Message {
 
 const asksAll = `{"elicitation":{},"sampling":{},"roots":{}}`
 
-// modern and legacy return calls of clients of the two eras. These clients can be asked.
+// modern and legacy return calls of clients of the two eras. Both clients can answer server
+// requests.
 func modern(t testing.TB, method, params string) *mcp.Call {
 	return request26(t, "alice", method, params)
 }
@@ -278,7 +280,7 @@ func legacy(t testing.TB, method, params string) *mcp.Call {
 	return c
 }
 
-// merged returns a gateway over servers. The test closes it at its end.
+// merged returns a gateway for several servers. It is closed when the test ends.
 func merged(t testing.TB, all ...*fake) *Merged {
 	t.Helper()
 	g := &Merged{Bridge: &bridge.Bridge{}, Identity: catalog.Identity{Name: "dragoman", Version: "1"}}
@@ -319,7 +321,7 @@ func listNames(t testing.TB, g *Merged, method string) []string {
 	return listNamesFor(t, g, method, asksAll)
 }
 
-// listNamesFor is listNames for a client with other capabilities.
+// listNamesFor does the same as listNames, for a client with other capabilities.
 func listNamesFor(t testing.TB, g *Merged, method, capabilities string) []string {
 	t.Helper()
 	var names []string
@@ -350,7 +352,7 @@ func listNamesFor(t testing.TB, g *Merged, method, capabilities string) []string
 	}
 }
 
-// after returns a server's answer that takes some time.
+// after returns items as a server's answer, after some time.
 func after(ctx context.Context, d time.Duration, items [][]byte) ([][]byte, error) {
 	select {
 	case <-time.After(d):
@@ -367,7 +369,7 @@ func shows(t *testing.T, got []string, want string) {
 	}
 }
 
-// Constants of the bridge's documented behaviour.
+// These constants repeat documented values of package bridge.
 const (
 	stateTTL    = 10 * time.Minute
 	maxAttended = 256

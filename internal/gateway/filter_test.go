@@ -45,7 +45,7 @@ func (l *staticLease) Call(context.Context, *mcp.Attempt, mcp.Caller) (*mcp.Repl
 	return &mcp.Reply{Msg: m, From: mcp.R20260728}, nil
 }
 
-// showing is a filter for all servers that shows the names in it.
+// showing is a filter that shows an item, of any server, if the function returns true.
 type showing func(kind catalog.Kind, name string) bool
 
 func (f showing) Shows(kind catalog.Kind, _, name string) bool { return f(kind, name) }
@@ -72,13 +72,13 @@ func TestT25_FilteredListIsPrivateAndHiddenIsUnknown(t *testing.T) {
 	got := string(reply.Edits.Splice(nil, reply.Msg.Raw))
 	want := `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","ttlMs":5,"cacheScope":"private","tools":[{"name":"a", "inputSchema":{}},{"name":"b","n":1e400}]}}`
 	if got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
+		t.Errorf("the list is\n%s\nwant\n%s", got, want)
 	}
 	calls := p.called
 	_, hidden := u.Call(t.Context(), callOf(t, mcp.MethodCallTool, `{"name":"secret"}`), nil)
 	_, absent := (&Single{Bridge: &bridge.Bridge{}, Upstream: p, Expose: none}).Call(t.Context(), callOf(t, mcp.MethodCallTool, `{"name":"secret"}`), nil)
 	if hidden == nil || absent == nil || hidden.Error() != absent.Error() || !strings.Contains(hidden.Error(), "-32602") {
-		t.Errorf("hidden: %v, absent: %v", hidden, absent)
+		t.Errorf("the error for a hidden tool is %v, but for an unknown tool it is %v", hidden, absent)
 	}
 	if p.called != calls {
 		t.Error("the server was called for a hidden tool")
@@ -88,14 +88,14 @@ func TestT25_FilteredListIsPrivateAndHiddenIsUnknown(t *testing.T) {
 		{mcp.MethodComplete, `{"ref":{"type":"ref/prompt","name":"p"}}`}, {mcp.MethodComplete, `{"ref":{"type":"ref/resource","uri":"x:{y}"}}`},
 	} {
 		if _, err := u.Call(t.Context(), callOf(t, x[0], x[1]), nil); err == nil {
-			t.Errorf("%s %s reached the server", x[0], x[1])
+			t.Errorf("%s %s reached the server, although its item is hidden", x[0], x[1])
 		}
 	}
 }
 
-// TestT25_JoinedListsArePrivate: a list that is merged from several servers, or that shows
-// only a part of one, is private to its client, whatever cacheScope the servers give
-// theirs. A list that is passed on unchanged keeps the server's cacheScope.
+// TestT25_JoinedListsArePrivate checks the cacheScope of lists. A list that is merged from
+// several servers, or that a filter shortens, is private to its client, whatever cacheScope the
+// servers give. A list that passes unchanged keeps the server's cacheScope.
 func TestT25_JoinedListsArePrivate(t *testing.T) {
 	const public = `{"resultType":"complete","ttlMs":60000,"cacheScope":"public","tools":[{"name":"a","inputSchema":{}}]}`
 	u := &fake{name: "u", lists: map[string][]string{mcp.MethodListTools: {`{"name":"a","inputSchema":{}}`}}}
@@ -131,9 +131,9 @@ func TestT25_JoinedListsArePrivate(t *testing.T) {
 	}
 }
 
-// TestPagesOfAListHaveOneCacheScope: when tools of one page are left out, the pages before
-// and after it have the same cacheScope (2026-07-28 §Caching, "Interaction with
-// Pagination"). A list of one page keeps the server's value.
+// TestPagesOfAListHaveOneCacheScope checks that all pages of a list get the same cacheScope if
+// tools of one page are left out (2026-07-28 §Caching, "Interaction with Pagination"). A list
+// of one page keeps the server's value.
 func TestPagesOfAListHaveOneCacheScope(t *testing.T) {
 	const bad = `{"name":"bad","inputSchema":{"type":"object","properties":{"a":{"type":"object","x-mcp-header":"A"}}}}`
 	pages := map[string]string{

@@ -16,7 +16,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// listens is a running listen.
+// listens is a subscriptions/listen request that runs.
 type listens struct {
 	ear    *recordingCaller
 	cancel context.CancelFunc
@@ -50,8 +50,8 @@ type callee interface {
 	Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error)
 }
 
-// notifyingServer returns a server, a function that sends its notifications, and one that
-// returns its subscribers.
+// notifyingServer returns a server. Its second result sends notifications of this server, and
+// its third returns the registered subscribers.
 func notifyingServer(name string, honour mcp.SubscriptionFilter) (*fake, func(t *testing.T, raw string), func() []*fakeStanding) {
 	u := &fake{name: name, honour: honour}
 	var mu sync.Mutex
@@ -89,32 +89,32 @@ func TestN01_AcknowledgementComesFirstWithTheIDAsItWas(t *testing.T) {
 		for id, l := range map[string]*listens{`"1"`: text, `1`: number} {
 			got := l.ear.all()
 			if len(got) != 2 || got[0] != ackBegins+id+`},"notifications":{"toolsListChanged":true}}}` || !strings.Contains(got[1], `"io.modelcontextprotocol/subscriptionId":`+id+`}`) {
-				t.Errorf("%s heard %q", id, got)
+				t.Errorf("the listen with id %s got %q", id, got)
 			}
 		}
 		text.cancel()
 		<-text.done
 		if text.err == nil {
-			t.Errorf("a listen that was cancelled got %v", text.reply)
+			t.Errorf("the cancelled listen got %v", text.reply)
 		}
 		tell(t, toolsNote)
 		synctest.Wait()
 		if n := len(text.ear.all()); n != 2 {
-			t.Errorf("%d messages after the end", n)
+			t.Errorf("the cancelled listen has %d messages, want 2", n)
 		}
-		// N09: the other listen gets its result.
+		// N09: the listen that still runs gets its result.
 		g.Drain()
 		<-number.done
 		if number.err != nil || result(t, number.reply) != `{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":1}}` {
-			t.Errorf("got %v, %v", number.reply, number.err)
+			t.Errorf("the result is %v, %v", number.reply, number.err)
 		}
 		got := number.ear.all()
 		if last := got[len(got)-1]; !strings.Contains(last, mcp.NoteCancelled) || !strings.Contains(last, `"requestId":1,`) {
-			t.Errorf("last heard %s", last)
+			t.Errorf("the last message is %s, want a cancellation", last)
 		}
 		for _, w := range stood() {
 			if !w.closed {
-				t.Error("still registered with the server")
+				t.Error("the listen is still registered with the server")
 			}
 		}
 	})
@@ -128,7 +128,7 @@ func TestN03_EmptyFilterIsAcknowledgedAndHearsNothing(t *testing.T) {
 		g.announce(mcp.NoteToolsChanged, catalog.Audience{}) // N02
 		synctest.Wait()
 		if got := l.ear.all(); len(got) != 1 || got[0] != ackBegins+`1},"notifications":{}}}` {
-			t.Errorf("heard %q", got)
+			t.Errorf("the client got %q, want only the acknowledgement", got)
 		}
 		l.cancel()
 		<-l.done
@@ -156,7 +156,7 @@ func TestN04_FilterOfTheWrongTypeIsRefused(t *testing.T) {
 	}
 }
 
-// stalled is a client that takes one message and then blocks.
+// stalled is a client side that reads one message and then blocks.
 type stalled struct {
 	recordingCaller
 	gate chan struct{}
@@ -190,7 +190,7 @@ func TestNoticesThatWaitAreTakenTogether(t *testing.T) {
 		synctest.Wait()
 		got := s.all()
 		if len(got) != 4 || !strings.Contains(got[0], `"notifications":{"toolsListChanged":true,"resourceSubscriptions":["x:1","x:2"]}`) {
-			t.Errorf("heard %d: %q", len(got), got)
+			t.Errorf("the client got %d messages, want 4: %q", len(got), got)
 		}
 		cancel()
 		<-done
@@ -221,12 +221,12 @@ func TestListenWaitsForNoServerLongerThanTheGrace(t *testing.T) {
 		time.Sleep(listenGrace)
 		synctest.Wait()
 		if got := l.ear.all(); len(got) != 1 || !strings.HasPrefix(got[0], ackBegins) {
-			t.Errorf("after %v: %q", time.Since(start), got)
+			t.Errorf("after %v the client got %q, want the acknowledgement", time.Since(start), got)
 		}
 		tell(t, toolsNote)
 		synctest.Wait()
 		if n := len(l.ear.all()); n != 2 {
-			t.Errorf("heard %d", n)
+			t.Errorf("the client got %d messages, want 2", n)
 		}
 		l.cancel()
 		<-l.done

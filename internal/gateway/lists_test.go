@@ -40,7 +40,7 @@ func TestSlowAndDeadServersDelayTheFirstListAloneAndByTheGraceAtMost(t *testing.
 		if d := time.Since(start); d != 1500*time.Millisecond {
 			t.Errorf("the first list took %v", d)
 		}
-		// For ten minutes, over all retries of the failed one.
+		// This loop covers ten minutes, and with them all retries of the server that failed.
 		announced := false
 		for range 600 {
 			time.Sleep(time.Second)
@@ -54,12 +54,12 @@ func TestSlowAndDeadServersDelayTheFirstListAloneAndByTheGraceAtMost(t *testing.
 				synctest.Wait()
 				shows(t, got, "slow__s good__g")
 				if n := len(heard.all()); n != 1 || !strings.Contains(heard.all()[0], mcp.NoteToolsChanged) {
-					t.Errorf("announced %q", heard.all())
+					t.Errorf("the client got %q, want one tools/list_changed", heard.all())
 				}
 			}
 		}
 		if !announced {
-			t.Error("the slow server never came")
+			t.Error("the slow server was never listed")
 		}
 	})
 }
@@ -100,7 +100,7 @@ func TestLastGoodListIsKeptWhileAServerIsAway(t *testing.T) {
 		g.Changed("other", "")
 		shows(t, listNames(t, g, mcp.MethodListTools), "u__y")
 		if u.seen.lists() != reads {
-			t.Error("read again although nothing changed")
+			t.Error("lists were read again although nothing changed")
 		}
 		set(false, `{"name":"z"}`)
 		g.Changed("u", "tools")
@@ -135,7 +135,7 @@ func TestPagesOfAJoinedList(t *testing.T) {
 	g := merged(t, u)
 	names := listNames(t, g, mcp.MethodListTools)
 	if len(names) != len(all) || !slices.IsSorted(names) {
-		t.Fatalf("%d names", len(names))
+		t.Fatalf("the list has %d names", len(names))
 	}
 	page := func(cursor string) *mcp.Reply {
 		t.Helper()
@@ -169,7 +169,7 @@ func TestPagesOfAJoinedList(t *testing.T) {
 	u.lists = map[string][]string{"tools/list": slices.Delete(slices.Clone(all), pageSize-1, pageSize)}
 	g.Changed("u", "tools")
 	begins(page(cursor), `{"name":"u__t0501"}`)
-	// Everything but one item is gone.
+	// All items but one are removed.
 	u.lists = map[string][]string{"tools/list": {`{"name":"left"}`}}
 	g.Changed("u", "tools")
 	if got := result(t, page(cursor)); got != `{"tools":[]}` {

@@ -19,36 +19,36 @@ import (
 // maxRepeated bounds how many bytes of a client's text an answer repeats.
 const maxRepeated = 128
 
-// Merged presents many servers as one: names have the form server__tool, URIs are routed to
-// their owner, lists are merged. A server that is slow or has failed is left out of the
-// lists and delays nobody.
+// Merged presents many servers as one. Names have the form server__tool, each URI leads to the
+// server that has it, and lists are merged. A server that is slow or has failed is missing in
+// the lists but does not delay them.
 type Merged struct {
 	Bridge *bridge.Bridge
-	// Policy is asked about each call before it is sent. An empty policy allows every call.
+	// Policy decides about each call before it is sent. An empty policy allows every call.
 	Policy policy.Chain
-	// Project is the name of the endpoint's project, for policy and events; "" means
+	// Project is the name of the endpoint's project, for policy and events. The default is
 	// event.DefaultProject.
 	Project string
-	// Listens bounds the subscriptions/listen of all endpoints together. If it is nil, the
-	// bound is for this endpoint alone.
+	// Listens bounds the subscriptions/listen requests of all endpoints together. If it is nil,
+	// the bound applies to this endpoint alone.
 	Listens   *ListenQuota
 	Upstreams []Upstream // in the order of the configuration
 	Names     catalog.Names
-	// Prefixes has the prefixes of the servers whose prefix is not their name.
+	// Prefixes contains the prefix of each server whose prefix is not its name.
 	Prefixes map[string]string
-	// Expose hides items from all clients; nil shows all.
+	// Expose hides items from all clients. Nil shows all items.
 	Expose catalog.Filter
-	// Filter returns the filter for a principal, applied after Expose. If Filter or its result
-	// is nil, everything is shown. It is called for each request and must not block.
+	// Filter returns the filter for a principal, which applies after Expose. If Filter or its
+	// result is nil, everything is shown. Filter is called for each request and must not block.
 	Filter   func(who *identity.Principal) catalog.Filter
 	Identity catalog.Identity
-	// Grace is how long a merged answer waits for a server, counted from when the server was
+	// Grace is how long a merged answer waits for a server. The time starts when the server is
 	// first needed. Zero means 1.5 s.
 	Grace time.Duration
 
 	notices
 	made  sync.Once
-	lists *catalog.Catalog // made by catalog() from the fields above on first use
+	lists *catalog.Catalog // created by catalog from the fields above on first use
 }
 
 // catalog returns the merged lists of the servers.
@@ -65,13 +65,12 @@ func (g *Merged) catalog() *catalog.Catalog {
 	return g.lists
 }
 
-// renamed publishes that clients see an item under another name than the usual one, and
-// why.
+// renamed publishes that clients see an item under an unusual name, and why.
 func (g *Merged) renamed(server, list, name, why string) {
 	g.Bridge.Events.Publish(event.Event{Kind: event.Rename, Level: slog.LevelWarn, Server: server, Method: list, Name: name, Detail: why})
 }
 
-// view returns what a client may see.
+// view returns the view of the lists for a client.
 func (g *Merged) view(f *mcp.ClientInfo) catalog.View {
 	return g.catalog().View(f, filterFor(g.Filter, f))
 }
@@ -110,7 +109,7 @@ func (g *Merged) Call(ctx context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Repl
 	return runner{g.Bridge, g.Policy, g.Project, g.Listens, &g.notices}.answer(ctx, g, c, k)
 }
 
-// resolve implements resolver. Unknown names and hidden names get the same answer.
+// resolve implements resolver. An unknown name and a hidden name get the same answer.
 func (g *Merged) resolve(ctx context.Context, c *mcp.Call) (*route, error) {
 	r := newRoute(c)
 	r.view = g.view(c.Client)
@@ -155,7 +154,7 @@ func (g *Merged) resolve(ctx context.Context, c *mcp.Call) (*route, error) {
 	return r, err
 }
 
-// find finds the tool or prompt that the request names.
+// find finds the tool or prompt that the request names, and makes it the target of the route.
 func (r *route) find(ctx context.Context, kind catalog.Kind) error {
 	if r.Name == "" {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.name must be a string"}
@@ -169,7 +168,7 @@ func (r *route) find(ctx context.Context, kind catalog.Kind) error {
 	return nil
 }
 
-// findOwner finds the server of a URI.
+// findOwner finds the server of a URI and makes it the server of the route.
 func (r *route) findOwner(ctx context.Context, uri string) error {
 	t, err := r.view.Owner(ctx, uri)
 	if err == nil {
@@ -221,43 +220,44 @@ func (g *Merged) Subscribe(f *mcp.ClientInfo, s mcp.Subscriber) (detach func()) 
 	}
 }
 
-// Resume subscribes an attached client to what it watched at another gateway; see
-// TakeWatched. It does not wait for the servers.
+// Resume subscribes an attached client to the resources that it watched through another
+// gateway; see TakeWatched. It does not wait for the servers.
 func (g *Merged) Resume(f *mcp.ClientInfo, all Watched) {
 	v := g.view(f)
 	g.resume(f, g.Bridge, all, func(server, uri string) bool { return v.Shows(catalog.KindResource, server, uri) })
 }
 
-// Lists returns the cached lists, by server in the order of the configuration and by
-// method.
+// Lists describes the kept lists, sorted by server in the order of the configuration, and then
+// by method.
 func (g *Merged) Lists() []catalog.ListReport { return g.catalog().Report(nil) }
 
-// ListsFor returns the part of Lists that a principal may see.
+// ListsFor returns those entries of Lists that a principal may see.
 func (g *Merged) ListsFor(who *identity.Principal) []catalog.ListReport {
 	return g.catalog().Report(filterFor(g.Filter, &mcp.ClientInfo{Who: who}))
 }
 
-// Changed says that a server's lists may have changed. kind is "tools", "prompts",
-// "resources", or "" for everything, including its ServerInfo. For "" no client was
-// notified yet, so lists that were needed before are read again and announced if they
-// differ.
+// Changed records that a server's lists may have changed. kind is "tools", "prompts",
+// "resources", or "" for everything, including the server information. If kind is "", no client
+// has been notified yet. Lists that were needed before are then read again, and announced if
+// they differ.
 func (g *Merged) Changed(server, kind string) { g.catalog().Changed(server, kind) }
 
-// Warm begins to read the lists that clients will ask for first, from the servers for which
-// want returns true. It does not wait.
+// Warm starts to read the lists that clients request first, from the servers that want selects.
+// It does not wait.
 func (g *Merged) Warm(want func(server string) bool) { g.catalog().Warm(want) }
 
-// EndListens ends all listens with a result. Calls continue, and so do the reads of lists
-// that they may wait for. It does not wait.
+// EndListens ends all subscriptions/listen requests with a result. Calls and readings of lists
+// continue. It does not wait.
 func (g *Merged) EndListens() { g.notices.Drain() }
 
-// Drain ends all listens with a result, and stops reads of lists. It does not wait.
+// Drain ends all subscriptions/listen requests with a result, and stops readings of lists. It
+// does not wait.
 func (g *Merged) Drain() {
 	g.notices.Drain()
 	g.catalog().Drain()
 }
 
-// Close stops background work and waits for it.
+// Close stops the background work and waits for it.
 func (g *Merged) Close() {
 	g.Drain()
 	g.catalog().Close()

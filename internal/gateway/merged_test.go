@@ -46,7 +46,7 @@ func TestCallsReachTheirServerUnderItsOwnNames(t *testing.T) {
 		}
 		got := map[string][]string{"a": a.seen.all(), "b": b.seen.all()}
 		if len(got["a"])+len(got["b"]) != 1 || len(got[x.server]) != 1 {
-			t.Errorf("%s %s went to %v", x.method, x.params, got)
+			t.Errorf("%s %s was sent to %v", x.method, x.params, got)
 			continue
 		}
 		m := message(t, got[x.server][0])
@@ -80,20 +80,20 @@ func TestG07_UnknownAndHiddenLookAlike(t *testing.T) {
 	for _, method := range []string{mcp.MethodCallTool, mcp.MethodGetPrompt} {
 		hidden := map[string]string{mcp.MethodCallTool: "b__t", mcp.MethodGetPrompt: "b__p"}[method]
 		if x, y := answer(method, `{"name":"`+hidden+`"}`), answer(method, `{"name":"b__q"}`); strings.ReplaceAll(x, hidden, "b__q") != y {
-			t.Errorf("hidden %s, unknown %s", x, y)
+			t.Errorf("the answer for a hidden item is %s, but for an unknown item it is %s", x, y)
 		}
 	}
 	if x, y := answer(mcp.MethodReadResource, `{"uri":"b:1"}`), answer(mcp.MethodReadResource, `{"uri":"b:2"}`); strings.ReplaceAll(x, "b:1", "b:2") != y {
-		t.Errorf("hidden %s, unknown %s", x, y)
+		t.Errorf("the answer for a hidden URI is %s, but for an unknown URI it is %s", x, y)
 	}
 	if len(b.seen.all()) != 0 {
-		t.Errorf("the server got %q", b.seen.all())
+		t.Errorf("the server whose items are hidden got %q", b.seen.all())
 	}
 	for _, bad := range []string{`{}`, `{"name":7}`, `{"name":""}`} {
 		answer(mcp.MethodCallTool, bad)
 	}
 	if x := answer(mcp.MethodCallTool, `{"name":"`+strings.Repeat("x", 1<<20)+`"}`); len(x) > 1000 {
-		t.Errorf("an answer of %d bytes", len(x))
+		t.Errorf("the answer for a very long name has %d bytes", len(x))
 	}
 }
 
@@ -101,10 +101,10 @@ func TestUnknownURIIsSaidInTheWordsOfTheClient(t *testing.T) {
 	a, b := two()
 	g := merged(t, a, b)
 	if _, err := g.Call(t.Context(), legacy(t, mcp.MethodReadResource, `{"uri":"z:1"}`), &recordingCaller{}); code(err) != mcp.CodeResourceNotFound || string(mcp.Wire(err).Data) != `{"uri":"z:1"}` {
-		t.Errorf("legacy: %v", err)
+		t.Errorf("legacy client: %v", err)
 	}
 	if _, err := g.Call(t.Context(), modern(t, mcp.MethodReadResource, `{"uri":"z:1"}`), &recordingCaller{}); code(err) != jsonrpc.CodeInvalidParams {
-		t.Errorf("modern: %v", err)
+		t.Errorf("modern client: %v", err)
 	}
 }
 
@@ -162,10 +162,10 @@ func TestSetLevelReachesAllAndWaitsForNobodyLong(t *testing.T) {
 		start := time.Now()
 		r, err := g.Call(t.Context(), legacy(t, mcp.MethodSetLevel, `{"level":"info"}`), &recordingCaller{})
 		if err != nil || result(t, r) != "{}" || time.Since(start) > 2*time.Second {
-			t.Errorf("%v, %v after %v", r, err, time.Since(start))
+			t.Errorf("the answer is %v, %v after %v", r, err, time.Since(start))
 		}
 		if len(a.seen.all()) != 1 || len(b.seen.all()) != 1 {
-			t.Error("not all were told")
+			t.Error("not all servers got the level")
 		}
 		for _, bad := range []string{`{}`, `{"level":7}`, `{"level":"loud"}`} {
 			if _, err := g.Call(t.Context(), legacy(t, mcp.MethodSetLevel, bad), &recordingCaller{}); code(err) != jsonrpc.CodeInvalidParams {

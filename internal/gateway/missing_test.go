@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestListSaysWhoIsMissing: a list that lacks the items of some servers names these
-// servers, the starting ones apart from the failed ones, until they are there.
+// TestListSaysWhoIsMissing checks a list that lacks the items of some servers. It names the
+// servers that are starting and those that have failed, until they answer.
 func TestListSaysWhoIsMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &fake{name: "slow", list: func(ctx context.Context, _ string) ([][]byte, error) {
@@ -39,24 +39,24 @@ func TestListSaysWhoIsMissing(t *testing.T) {
 			return string(jsonrpc.Find(raw, r.Msg.ResultMember(mcp.KeyMeta), mcp.KeyMissing).Of(raw))
 		}
 		if got, want := missing(), `{"starting":["slow"],"failed":["broken"]}`; got != want {
-			t.Errorf("at first: %s, want %s", got, want)
+			t.Errorf("at first the list is %s, want %s", got, want)
 		}
 		time.Sleep(10 * time.Second)
 		if got, want := missing(), `{"failed":["broken"]}`; got != want {
-			t.Errorf("later: %s, want %s", got, want)
+			t.Errorf("later the list is %s, want %s", got, want)
 		}
 		broken.setList(nil)
 		time.Sleep(10 * time.Second)
 		missing()
 		time.Sleep(10 * time.Second)
 		if got := missing(); got != "" {
-			t.Errorf("when all servers are ready: %s", got)
+			t.Errorf("when all servers are ready the list is %s", got)
 		}
-		// A server that was ready and fails now is shown with its old list, and is not missing.
+		// A server that was ready and then fails keeps its old list, and is not missing.
 		slow.setList(failing)
 		g.Changed("slow", "tools")
 		if got := missing(); got != "" {
-			t.Errorf("when a ready server fails: %s", got)
+			t.Errorf("when a ready server fails the list is %s", got)
 		}
 	})
 }

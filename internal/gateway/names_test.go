@@ -12,7 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// accepted matches names that all clients accept; hashed matches those that end with a
+// accepted matches names that all clients accept, and hashed matches names that end with a
 // hash.
 var (
 	accepted = regexp.MustCompile(`^[A-Za-z0-9_./-]{1,64}$`)
@@ -31,14 +31,14 @@ func TestT19_OneServerOrTwoMakesNoDifference(t *testing.T) {
 		}
 	}
 	if got, want := fmt.Sprint(shown), fmt.Sprint(listNames(t, one, "tools/list")); got != want || got != "[a__x a__b__c]" {
-		t.Errorf("alone %s, beside another %s", want, got)
+		t.Errorf("the name is %s if the server is alone, but %s beside another server", want, got)
 	}
 }
 
-// TestT19_EveryNameLeadsHome: tools whose names contain the separator, begin or end with
-// it, are long, are not ASCII, or are listed twice, on servers with overlapping names. Each
-// is listed once, and a call of the listed name reaches its server under its own name. More
-// servers before and after change none of it.
+// TestT19_EveryNameLeadsHome calls tools with difficult names on servers whose names overlap.
+// The names contain the separator, begin or end with it, are long, are not ASCII, or are listed
+// twice. Each tool is listed once, and a call of the listed name reaches its server with the
+// server's own name. The names do not depend on how many other servers there are.
 func TestT19_EveryNameLeadsHome(t *testing.T) {
 	names := []string{
 		"x", "_", "__", "___", "_x", "x_", "__x", "x__", "a__b", "b__c", "x/y", "/", "x.y-z", "größe", "日本", "a b", "\u202eabc", "",
@@ -51,7 +51,7 @@ func TestT19_EveryNameLeadsHome(t *testing.T) {
 		}
 		return u
 	}
-	of := map[string]string{} // listed name to "server own"
+	of := map[string]string{} // from listed name to "server tool"
 	check := func(what string, servers ...string) {
 		t.Helper()
 		all := map[string]*fake{}
@@ -63,11 +63,11 @@ func TestT19_EveryNameLeadsHome(t *testing.T) {
 		g := merged(t, order...)
 		got := listNames(t, g, mcp.MethodListTools)
 		if want := len(servers) * (len(names) - 2); len(got) != want { // all but "" and the second x
-			t.Errorf("%s: %d tools are offered, want %d", what, len(got), want)
+			t.Errorf("%s: %d tools are listed, want %d", what, len(got), want)
 		}
 		for _, name := range got {
 			if !accepted.MatchString(name) {
-				t.Errorf("%s: %q is offered", what, name)
+				t.Errorf("%s: %q is listed, which some clients refuse", what, name)
 			}
 			if _, err := g.Call(t.Context(), modern(t, mcp.MethodCallTool, `{"name":`+string(jsonrpc.AppendQuote(nil, name))+`}`), &recordingCaller{}); err != nil {
 				t.Errorf("%s: %q: %v", what, name, err)
@@ -82,11 +82,11 @@ func TestT19_EveryNameLeadsHome(t *testing.T) {
 				}
 				name := catalog.Names{}.Join(server, own)
 				if old, known := of[name]; known && old != server+" "+own {
-					t.Errorf("%s: %q is %s, and was %s", what, name, server+" "+own, old)
+					t.Errorf("%s: %q stands for %s, and stood for %s before", what, name, server+" "+own, old)
 				}
 				of[name] = server + " " + own
 				if !slices.Contains(got, name) {
-					t.Errorf("%s: %q of %s is not offered as %q", what, own, server, name)
+					t.Errorf("%s: %q of %s is not listed as %q", what, own, server, name)
 				}
 			}
 			if n := len(u.seen.all()); n != len(names)-2 {

@@ -13,22 +13,23 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// notices keeps which client gets which notifications: legacy clients while they are
-// connected, modern clients while they listen. The zero value is ready to use.
+// notices records which client gets which notifications: legacy clients while they are
+// connected, and modern clients while a subscriptions/listen of theirs is open. The zero value
+// is ready to use.
 type notices struct {
 	mu             sync.Mutex
-	attached       map[uint64]*attachment // by conversation
+	attached       map[uint64]*attachment // the key is the conversation
 	localListeners map[*localListener]struct{}
-	own            ListenQuota     // for an endpoint that does not share a quota
-	ctx            context.Context // is cancelled by Drain; made on first use
+	own            ListenQuota     // used if the endpoint does not share a quota
+	ctx            context.Context // cancelled by Drain; created on first use
 	end            context.CancelFunc
 }
 
-// attachment is a legacy client that gets notifications, with one entry for each server.
+// attachment is a legacy client that gets notifications. It has one entry for each server.
 type attachment struct {
 	to   []attachedTo
-	uris map[string]string // the resources that it has subscribed to, at most maxURIs, with their servers
-	over bool              // another gateway serves the client; see TakeWatched
+	uris map[string]string // resources that the client has subscribed to, at most maxURIs, and their servers
+	over bool              // another gateway serves the client now; see TakeWatched
 }
 
 type attachedTo struct {
@@ -48,8 +49,8 @@ func (a *attachment) find(server string) Subscriber {
 	return nil
 }
 
-// localListener is a listening client that is told of changes that come from the catalog, not from
-// a server.
+// localListener is a listening client, registered for changes that the catalog announces
+// instead of a server.
 type localListener struct {
 	want     mcp.SubscriptionFilter
 	audience catalog.Audience
@@ -59,10 +60,10 @@ type localListener struct {
 // listenGrace is how long the answer to a listen waits for a server.
 const listenGrace = 1500 * time.Millisecond
 
-// rename replaces the names in a notification with those that clients know.
+// rename changes the names in a server's notification to those that clients know.
 type rename = func(server string, m *jsonrpc.Message, e *jsonrpc.Edits)
 
-// maxURIs bounds the resources that one listen or one legacy client watches.
+// maxURIs bounds the resources that one listen or one legacy client may watch.
 const maxURIs = mcp.MaxWatched
 
 // life returns the context that Drain cancels.
@@ -89,8 +90,9 @@ func (n *notices) Drain() {
 	end()
 }
 
-// announce tells an audience that a list has changed. A change of the default list goes to
-// all audiences, because an audience sees that list when there is no room for its own.
+// announce notifies the clients of an audience that a list has changed. A change of the default
+// list goes to all audiences, because an audience sees that list if the catalog has no room for
+// its own.
 func (n *notices) announce(method string, audience catalog.Audience) {
 	n.mu.Lock()
 	all := make([]*localListener, 0, len(n.localListeners))
@@ -124,8 +126,8 @@ func (n *notices) hear(h *localListener) (stop func()) {
 	}
 }
 
-// admit counts a new listen against the quota all, or against the endpoint's own if all is
-// nil. leave must be called when the listen ends.
+// admit counts a new subscriptions/listen in the quota all, or in the endpoint's own quota if
+// all is nil. leave must be called when the listen ends.
 func (n *notices) admit(all *ListenQuota, c *mcp.Call) (leave func(), err error) {
 	if all == nil {
 		all = &n.own
@@ -134,7 +136,7 @@ func (n *notices) admit(all *ListenQuota, c *mcp.Call) (leave func(), err error)
 }
 
 // listen serves subscriptions/listen until the client cancels or the gateway drains. owner
-// says which server a resource belongs to; nil means that all belong to the only server in
+// returns the server of a resource. If owner is nil, all resources belong to the only server in
 // from.
 func (n *notices) listen(ctx context.Context, r *bridge.Bridge, c *mcp.Call, s mcp.Caller, from []Upstream, sole bool, owner func(uri string) Upstream) (*mcp.Reply, error) {
 	want, err := mcp.ParseSubscriptionFilter(c.Msg.Raw, c.Msg.Param("notifications"))
@@ -158,9 +160,9 @@ func (n *notices) listen(ctx context.Context, r *bridge.Bridge, c *mcp.Call, s m
 	defer late.Stop()
 	patience := late.C
 	if sole {
-		patience = nil // there is nobody else to delay
+		patience = nil // with one server, its error is the answer
 	}
-	// If a server comes later, its lists change ours, and the client is notified of that.
+	// A server that connects later changes the merged lists, and then the client is notified.
 	absent := mcp.SubscriptionFilter{Tools: want.Tools, Prompts: want.Prompts, Resources: want.Resources}
 	for _, w := range all {
 		var got mcp.SubscriptionFilter
@@ -174,7 +176,7 @@ func (n *notices) listen(ctx context.Context, r *bridge.Bridge, c *mcp.Call, s m
 			}
 		case <-ctx.Done():
 		case <-patience:
-			late.Reset(0) // fire again for the next server
+			late.Reset(0) // so that the timer fires for the next server too
 			got = absent
 		}
 		honoured.Tools = honoured.Tools || got.Tools
@@ -192,7 +194,7 @@ func (n *notices) listen(ctx context.Context, r *bridge.Bridge, c *mcp.Call, s m
 	ack := append(append([]byte(`{"_meta":`), meta...), `,"notifications":`...)
 	ack = append(append(ack, tasks.filter(honoured.JSON())...), '}')
 	s.Notify(mcp.NewNote(mcp.NoteAcknowledged, ack))
-	rest := time.NewTimer(pace) // pause between two writes, so that a flood is not passed on
+	rest := time.NewTimer(pace) // the pause between two writes, which limits a flood
 	defer rest.Stop()
 	as := r.TaskNames(c.Client, sole)
 	for {
@@ -219,8 +221,8 @@ func (n *notices) listen(ctx context.Context, r *bridge.Bridge, c *mcp.Call, s m
 }
 
 // endResult returns the result of a listen that Dragoman ends (2026-07-28 §Subscriptions,
-// "Graceful Closure"). If there is no HTTP stream to close, it also sends a notification
-// (§Cancellation: a server that tears a subscription down must send one).
+// "Graceful Closure"). If there is no HTTP stream to close, it also sends a cancellation
+// (§Cancellation: a server that ends a subscription must send one).
 func (n *notices) endResult(c *mcp.Call, s mcp.Caller, meta []byte) *mcp.Reply {
 	if !c.HTTP {
 		params := append(append([]byte(`{"requestId":`), c.Msg.ID...), `,"reason":"the server stops","_meta":`...)
@@ -229,15 +231,15 @@ func (n *notices) endResult(c *mcp.Call, s mcp.Caller, meta []byte) *mcp.Reply {
 	return mcp.Answer(append(append([]byte(`{"resultType":"complete","_meta":`), meta...), '}'))
 }
 
-// watching is one server's part in a listen.
+// watching is the part of a listen that one server serves.
 type watching struct {
 	done chan struct{} // closed when got and err are set
 	got  mcp.SubscriptionFilter
 	err  error
 }
 
-// watchAll subscribes at all servers at the same time, so that a slow one does not delay
-// the others. leave ends the subscriptions and waits.
+// watchAll subscribes at all servers at the same time, so that a slow server does not delay the
+// others. leave ends the subscriptions and waits.
 func (n *notices) watchAll(ctx context.Context, c *mcp.Call, q *queue, from []Upstream, wants []mcp.SubscriptionFilter) (all []*watching, leave func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -260,8 +262,8 @@ func (n *notices) watchAll(ctx context.Context, c *mcp.Call, q *queue, from []Up
 	}
 }
 
-// splitByServer returns what to request from each server: list changes from all of them, a resource
-// from its owner.
+// splitByServer returns what to subscribe to at each server: list changes at all servers, and
+// each resource at its own server.
 func splitByServer(want mcp.SubscriptionFilter, from []Upstream, owner func(uri string) Upstream) []mcp.SubscriptionFilter {
 	out := make([]mcp.SubscriptionFilter, len(from))
 	for i := range from {
@@ -284,7 +286,7 @@ func splitByServer(want mcp.SubscriptionFilter, from []Upstream, owner func(uri 
 	return out
 }
 
-// nameOf returns the name of the server that sent a notification, or "" for Dragoman.
+// nameOf returns the name of the server that sent a notification, or "" if Dragoman created it.
 func nameOf(u Upstream) string {
 	if u == nil {
 		return ""
@@ -292,8 +294,8 @@ func nameOf(u Upstream) string {
 	return u.Name()
 }
 
-// forListener returns a notification as a listening client gets it: with its names and the id
-// of the listen.
+// forListener returns a notification in the form for a listening client: with the names that
+// the client knows and with the id of its listen.
 func forListener(u Upstream, m *jsonrpc.Message, id []byte, as rename) *mcp.Note {
 	n := &mcp.Note{Msg: m}
 	e := &n.Edits
@@ -312,8 +314,8 @@ func forListener(u Upstream, m *jsonrpc.Message, id []byte, as rename) *mcp.Note
 	return n
 }
 
-// forLegacyClient returns a notification as a legacy client gets it: with its names and without the
-// subscription id of another listen.
+// forLegacyClient returns a notification in the form for a legacy client: with the names that
+// the client knows and without the subscription id of another listen.
 func forLegacyClient(u Upstream, m *jsonrpc.Message, as rename) *mcp.Note {
 	n := &mcp.Note{Msg: m}
 	e := &n.Edits
@@ -325,8 +327,9 @@ func forLegacyClient(u Upstream, m *jsonrpc.Message, as rename) *mcp.Note {
 	return n
 }
 
-// withoutSenderMeta returns a client's notification as servers get it: without the _meta keys that
-// describe the sender, which belong to the client's hop (2026-07-28 §Base, "_meta").
+// withoutSenderMeta returns a client's notification in the form for servers. It has no _meta
+// keys that describe the sender, because those belong to the connection between client and
+// Dragoman (2026-07-28 §Base, "_meta").
 func withoutSenderMeta(m *jsonrpc.Message) []byte {
 	meta := m.Param(mcp.KeyMeta)
 	if jsonrpc.KindOf(m.Raw, meta) != '{' {
@@ -340,9 +343,9 @@ func withoutSenderMeta(m *jsonrpc.Message) []byte {
 	return jsonrpc.Splice(make([]byte, 0, len(m.Raw)), m.Raw, &e)
 }
 
-// attach registers a legacy client with its servers. merged says that they are behind one
-// endpoint. Then the catalog also announces changes of lists, and task ids contain the
-// server, even if the client sees one server only.
+// attach registers a legacy client with its servers. merged says that the servers are behind
+// one endpoint. Then the catalog also announces changes of lists, and task ids contain the
+// server, even if the client sees only one server.
 func (n *notices) attach(f *mcp.ClientInfo, r *bridge.Bridge, s mcp.Subscriber, from []Upstream, as rename, merged bool) (detach func()) {
 	out := &notifier{to: s, as: as}
 	for _, u := range from {
@@ -393,8 +396,8 @@ func (n *notices) register(f *mcp.ClientInfo, r *bridge.Bridge, out *notifier, u
 	return w
 }
 
-// subscribe answers resources/subscribe and resources/unsubscribe. A resource that show
-// hides does not exist. If show is nil, all are shown.
+// subscribe answers resources/subscribe and resources/unsubscribe. A resource that show hides
+// gets the answer for one that does not exist. If show is nil, all resources are shown.
 func (n *notices) subscribe(ctx context.Context, c *mcp.Call, u Upstream, show catalog.Filter) (*mcp.Reply, error) {
 	uri, ok := jsonrpc.Text(c.Msg.Raw, c.Msg.Param("uri"))
 	if !ok {
@@ -428,8 +431,8 @@ func (n *notices) subscribe(ctx context.Context, c *mcp.Call, u Upstream, show c
 	return w.Unsubscribe(ctx, uri)
 }
 
-// countLocked counts a resource of a server that the client subscribes to, and reports
-// whether the client may have another one.
+// countLocked records a resource of a server as watched by the client. It returns false if the
+// client already watches as many as it may.
 func (a *attachment) countLocked(uri, server string) bool {
 	if _, have := a.uris[uri]; len(a.uris) >= maxURIs && !have {
 		return false
@@ -441,12 +444,13 @@ func (a *attachment) countLocked(uri, server string) bool {
 	return true
 }
 
-// Watched are resources that a legacy client has subscribed to, by server.
+// Watched contains the resources that a legacy client has subscribed to, by server.
 type Watched map[string][]string
 
-// TakeWatched returns what an attached client has subscribed to here, so that another
-// gateway can take its place: from now on its subscriptions are refused here. The server
-// goes on telling of them until the client is detached.
+// TakeWatched returns the resources that an attached client has subscribed to through this
+// gateway, so that another gateway can serve the client. From now on, this gateway refuses new
+// subscriptions of the client. The server continues to send notifications about the old ones
+// until the client is detached.
 func (n *notices) TakeWatched(f *mcp.ClientInfo) Watched {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -462,9 +466,9 @@ func (n *notices) TakeWatched(f *mcp.ClientInfo) Watched {
 	return out
 }
 
-// resume subscribes an attached client to what it watched at another gateway. What is not
-// there any more, or not shown, is published as a loss. It does not wait for servers, and
-// changes the slices in all.
+// resume subscribes an attached client to the resources that it watched through another
+// gateway. A resource that is gone or hidden now is published as a loss. resume does not wait
+// for servers, and modifies the slices in all.
 func (n *notices) resume(f *mcp.ClientInfo, b *bridge.Bridge, all Watched, show func(server, uri string) bool) {
 	for server, uris := range all {
 		total := len(uris)
@@ -475,7 +479,7 @@ func (n *notices) resume(f *mcp.ClientInfo, b *bridge.Bridge, all Watched, show 
 		uris = slices.DeleteFunc(uris, func(uri string) bool { return w == nil || !a.countLocked(uri, server) })
 		n.mu.Unlock()
 		if a == nil {
-			return // the client has left
+			return // the client has disconnected
 		}
 		if len(uris) > 0 {
 			w.Resume(uris)
@@ -492,11 +496,11 @@ func (n *notices) uncount(a *attachment, uri string) {
 	delete(a.uris, uri)
 }
 
-// queue holds notifications for a listening client. A notification says only that something
-// has changed, so one in the queue covers later ones of its kind. That bounds the queue by
-// the number of things watched.
+// queue holds the notifications for a listening client. A notification only says that something
+// has changed, so one in the queue makes later ones of the same kind unnecessary. Therefore the
+// number of watched things bounds the queue.
 type queue struct {
-	wake chan struct{} // one slot
+	wake chan struct{} // capacity 1
 
 	mu   sync.Mutex
 	list []queued
@@ -514,7 +518,7 @@ func (q *queue) put(u Upstream, m *jsonrpc.Message) {
 	for i := range q.list {
 		if q.list[i].stands(u, m) {
 			if len(m.Raw) <= max(alwaysFits, len(q.list[i].m.Raw)) {
-				q.list[i].from, q.list[i].m = u, m // otherwise the queued one says the same
+				q.list[i].from, q.list[i].m = u, m // a notification that is too long adds nothing to the queued one
 			}
 			return
 		}
@@ -533,8 +537,8 @@ func (q *queue) signal() {
 	}
 }
 
-// take returns the notifications that may be sent now. If some must wait longer, the queue
-// wakes its reader again.
+// take returns the notifications that may be sent now. If others must wait, take wakes the
+// reader of the queue again.
 func (q *queue) take() []queued {
 	q.mu.Lock()
 	defer q.mu.Unlock()

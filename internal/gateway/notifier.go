@@ -8,11 +8,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// notifier sends notifications to one legacy client. A caller never waits for the client,
-// because a server's reader serves all other clients too. The queue is bounded by the
-// number of things that can change and by maxHeld other notifications. A flood is sent once
-// per pace, changes of one list once per changePace. The writing goroutine exists only
-// while something is queued, so an idle client has none.
+// notifier sends notifications to one legacy client. put never waits for the client, because
+// the goroutine that reads a server serves all other clients too. The queue is bounded by the
+// number of things that can change and by maxHeld other notifications. A flood of notifications
+// is sent once per pace, and changes of one list once per changePace. The goroutine that writes
+// exists only while something is queued, so an idle client needs none.
 type notifier struct {
 	to mcp.Subscriber
 	as rename
@@ -20,22 +20,22 @@ type notifier struct {
 	mu      sync.Mutex
 	waiting []queued
 	told    listPace
-	writing chan struct{} // closed when the writer has returned; nil while there is none
-	quit    chan struct{} // closed by close; made with writing
+	writing chan struct{} // closed when the writing goroutine has returned; nil if there is none
+	quit    chan struct{} // closed by close; created together with writing
 	closed  bool
 }
 
 const (
-	maxHeld = 256 // queued notifications that do not cover each other
+	maxHeld = 256 // notifications in the queue that carry their own information
 	pace    = 50 * time.Millisecond
 	// maxHeldBytes bounds the queue of one client in bytes. A notification that only says that
-	// something has changed is still accepted if it has at most alwaysFits bytes: without it
-	// the client would not read again.
+	// something has changed is accepted beyond this bound if it has at most alwaysFits bytes.
+	// Without it, the client would not read again.
 	maxHeldBytes = 1 << 20
 	alwaysFits   = 1 << 10
 )
 
-// fits reports whether m may be queued beside the notifications in waiting.
+// fits reports whether m may be added to the queue waiting.
 func fits(waiting []queued, m *jsonrpc.Message) bool {
 	if repeats(m.Method) && len(m.Raw) <= alwaysFits {
 		return true
@@ -47,8 +47,8 @@ func fits(waiting []queued, m *jsonrpc.Message) bool {
 	return size <= maxHeldBytes
 }
 
-// repeats reports whether notifications of this method only say that something has changed,
-// so that one in the queue covers all later ones.
+// repeats reports whether notifications of this method only say that something has changed.
+// Then one in the queue makes all later ones unnecessary.
 func repeats(method string) bool {
 	switch method {
 	case mcp.NoteToolsChanged, mcp.NotePromptsChanged, mcp.NoteResourcesChanged, mcp.NoteResourceUpdated:
@@ -57,17 +57,17 @@ func repeats(method string) bool {
 	return false
 }
 
-// changePace is the least time between two notifications to one client that the same list
-// has changed. The first is sent at once. Those that come sooner are merged into one, which
-// is sent when the time is over. Clients read the list after each.
+// changePace is the minimum time between two notifications to one client that the same list has
+// changed. The first is sent at once. Further ones within this time are merged into one, which
+// is sent when the time is over. Clients usually read the list after each notification.
 const changePace = time.Second
 
-// listPace has the time when a client was last told that a list has changed, for each list.
-// The zero value is ready to use.
+// listPace contains, for each list, the time when a client was last notified of a change. The
+// zero value is ready to use.
 type listPace [3]time.Time
 
-// listOf returns the index in a listPace of the list that a notification is about, or -1
-// for other notifications.
+// listOf returns the index in a listPace of the list that a notification is about. It returns
+// -1 for other notifications.
 func listOf(method string) int {
 	switch method {
 	case mcp.NoteToolsChanged:
@@ -80,8 +80,8 @@ func listOf(method string) int {
 	return -1
 }
 
-// split returns in due what may be sent now, and in later what has to wait. It records that
-// due is sent.
+// split divides the queue: due may be sent now, and later must wait. It records that due is
+// sent now.
 func (p *listPace) split(waiting []queued, now time.Time) (due, later []queued) {
 	for _, q := range waiting {
 		i := listOf(q.m.Method)
@@ -97,8 +97,8 @@ func (p *listPace) split(waiting []queued, now time.Time) (due, later []queued) 
 	return due, later
 }
 
-// put adds a notification of u, or of Dragoman if u is nil. If the queue is full it is
-// dropped.
+// put queues a notification of the server u. u is nil for a notification that Dragoman created.
+// If the queue is full, put drops the notification.
 func (o *notifier) put(u Upstream, m *jsonrpc.Message) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -112,7 +112,7 @@ func (o *notifier) put(u Upstream, m *jsonrpc.Message) {
 			others++
 		} else if q.stands(u, m) {
 			if len(m.Raw) <= max(alwaysFits, len(q.m.Raw)) {
-				q.from, q.m = u, m // otherwise the queued one says the same
+				q.from, q.m = u, m // a notification that is too long adds nothing to the queued one
 			}
 			return
 		}
@@ -128,8 +128,8 @@ func (o *notifier) put(u Upstream, m *jsonrpc.Message) {
 	}
 }
 
-// stands reports whether a queued notification covers a further one. A changed list is the
-// whole merged list, whichever server caused it.
+// stands reports whether a queued notification makes a further one unnecessary. For list
+// changes the server does not matter, because the client gets one merged list.
 func (q *queued) stands(u Upstream, m *jsonrpc.Message) bool {
 	if listOf(m.Method) >= 0 {
 		return q.m.Method == m.Method
@@ -177,7 +177,7 @@ func (o *notifier) write() {
 	}
 }
 
-// close drops the queue and returns when nothing is being written any more.
+// close drops the queue, and returns when the writing goroutine has ended.
 func (o *notifier) close() {
 	o.mu.Lock()
 	writing := o.writing

@@ -14,9 +14,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// reader is a client that takes a fixed time for each notification.
+// reader is a client that takes a fixed time to read each notification.
 type reader struct {
-	turn chan struct{} // nil means it reads at once
+	turn chan struct{} // nil means that it reads at once
 
 	mu   sync.Mutex
 	have []string
@@ -59,8 +59,9 @@ func notice(t *testing.T, method, params string) *jsonrpc.Message {
 	return m
 }
 
-// TestOutletFlood: repeated notifications are sent at their pace, the first at once, and
-// the last in the end. Others are sent in order, up to the bound.
+// TestOutletFlood floods a client. Repeated notifications are sent at their pace: the first at
+// once, and the last one too at some time. Other notifications are sent in order, up to the
+// bound.
 func TestOutletFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &reader{}
@@ -69,7 +70,7 @@ func TestOutletFlood(t *testing.T) {
 		o.put(nil, changed)
 		synctest.Wait()
 		if n := r.heard(); n != 1 {
-			t.Fatalf("%d at once, want 1", n)
+			t.Fatalf("%d notifications were sent at once, want 1", n)
 		}
 		updated := notice(t, mcp.NoteResourceUpdated, `{"uri":"x:1"}`)
 		for range 1000 {
@@ -89,21 +90,21 @@ func TestOutletFlood(t *testing.T) {
 			}
 		}
 		if lists < 10 || lists > 12 {
-			t.Errorf("a list has changed %d times in ten seconds", lists)
+			t.Errorf("%d changes of one list were sent in ten seconds", lists)
 		}
 		if most := int(10*time.Second/pace) + 2; updates < 100 || updates > most {
-			t.Errorf("%d of 100000 updates in ten seconds", updates)
+			t.Errorf("%d of 100000 updates were sent in ten seconds", updates)
 		}
 		time.Sleep(changePace)
 		o.put(nil, changed)
-		synctest.Wait() // the writer pauses now
+		synctest.Wait() // the writer pauses before its next write
 		before := r.heard()
 		for i := range 2 * maxHeld {
 			o.put(nil, notice(t, mcp.NoteMessage, fmt.Sprintf(`{"data":%d}`, i)))
 		}
 		time.Sleep(2 * pace)
 		if n := r.heard() - before; n != maxHeld {
-			t.Errorf("%d messages, want the first %d", n, maxHeld)
+			t.Errorf("%d messages were sent, want the first %d", n, maxHeld)
 		}
 		o.close()
 		o.put(nil, changed)
@@ -113,8 +114,8 @@ func TestOutletFlood(t *testing.T) {
 	})
 }
 
-// TestOutletBlocked: a client that does not read delays nobody. close waits for the current
-// write and drops the rest.
+// TestOutletBlocked checks that a client that does not read does not delay put. close waits for
+// the current write and drops the rest.
 func TestOutletBlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &reader{turn: make(chan struct{})}
@@ -124,9 +125,9 @@ func TestOutletBlocked(t *testing.T) {
 			o.put(nil, notice(t, mcp.NoteResourceUpdated, fmt.Sprintf(`{"uri":"x://%d"}`, i%10)))
 		}
 		if took := time.Since(start); took != 0 {
-			t.Errorf("put waited for %v", took)
+			t.Errorf("put blocked for %v", took)
 		}
-		synctest.Wait() // the writer writes now
+		synctest.Wait() // the writer is writing
 		closed := make(chan struct{})
 		var closing sync.WaitGroup
 		closing.Go(func() { o.close(); close(closed) })
@@ -139,10 +140,10 @@ func TestOutletBlocked(t *testing.T) {
 		close(r.turn)
 		closing.Wait()
 		if n := r.heard(); n > 10 {
-			t.Errorf("%d were sent", n)
+			t.Errorf("%d notifications were sent", n)
 		}
 	})
 }
 
-// unchanged leaves a notice as it is.
+// unchanged is a rename that changes nothing.
 func unchanged(_ string, _ *jsonrpc.Message, _ *jsonrpc.Edits) {}

@@ -10,24 +10,25 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// Bounds on open subscriptions/listen, each of which holds a connection for as long as its
-// client likes: for one client, and for all clients at one address that have not
-// authenticated. The second is needed because a client may choose any name.
+// maxListens and the constants below bound the open subscriptions/listen requests. Each of them
+// holds a connection as long as its client likes. There is a bound for one client, and a bound
+// for all unauthenticated clients of one address. The second is necessary because such a client
+// can choose any name.
 const (
 	maxListens          = 64
 	maxListensOfMachine = 256
 )
 
-// ListenQuota counts the open subscriptions/listen of all endpoints together. The zero
+// ListenQuota counts the open subscriptions/listen requests of all endpoints together. The zero
 // value is ready to use. It is safe for concurrent use.
 type ListenQuota struct {
 	mu       sync.Mutex
-	taken    map[string]int              // by party; no entry is 0
-	machines map[string]*transport.Quota // by address; no entry is empty
+	taken    map[string]int              // the key is the party; parties with none have no entry
+	machines map[string]*transport.Quota // the key is the address; addresses with none have no entry
 }
 
-// machineOf returns the address whose clients share a bound, or "" for a client that has
-// authenticated.
+// machineOf returns the address whose unauthenticated clients share a bound. It returns "" for
+// an authenticated client.
 func machineOf(f *mcp.ClientInfo) string {
 	if f.Who.SeatKey() != "" || f.Conversation != 0 {
 		return ""
@@ -35,7 +36,7 @@ func machineOf(f *mcp.ClientInfo) string {
 	return f.Remote
 }
 
-// take reports whether f may open another listen, and counts it if so.
+// take reports whether f may open another listen. If so, it counts the listen.
 func (s *ListenQuota) take(f *mcp.ClientInfo) bool {
 	who, machine := f.Party(), machineOf(f)
 	s.mu.Lock()
@@ -75,7 +76,7 @@ func (s *ListenQuota) giveBack(f *mcp.ClientInfo) {
 	}
 }
 
-// ByParty returns how many subscriptions/listen each client has open. The key is a
+// ByParty returns how many subscriptions/listen requests each client has open. The key is a
 // principal, a conversation, or an address and a name.
 func (s *ListenQuota) ByParty() map[string]int {
 	s.mu.Lock()
@@ -83,7 +84,7 @@ func (s *ListenQuota) ByParty() map[string]int {
 	return maps.Clone(s.taken)
 }
 
-// admit counts a listen of f; leave must be called when it ends.
+// admit counts a listen of a client. leave must be called when the listen ends.
 func (s *ListenQuota) admit(c *mcp.Call) (leave func(), err error) {
 	if !s.take(c.Client) {
 		return nil, &mcp.Error{

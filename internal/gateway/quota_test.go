@@ -22,17 +22,17 @@ func TestParty(t *testing.T) {
 		"remote 10.0.0.1 \\u{1b}": {Remote: "10.0.0.1", Info: []byte(`{"name":"\u001b"}`)},
 	} {
 		if got := f.Party(); got != want && !strings.Contains(want, "u{1b}") || strings.ContainsRune(got, 0x1b) {
-			t.Errorf("%+v is %q, want %q", f, got, want)
+			t.Errorf("the party of %+v is %q, want %q", f, got, want)
 		}
 	}
 	long := mcp.ClientInfo{Info: []byte(`{"name":"` + strings.Repeat("x", 10_000) + `"}`)}
 	if got := long.Party(); len(got) > 300 {
-		t.Errorf("a name of 10000 bytes makes %d", len(got))
+		t.Errorf("a name of 10000 bytes makes a party of %d bytes", len(got))
 	}
 }
 
-// TestAttendedTasksOfOneClientThrowOutNobodyElses: the attended tasks of one client do not
-// evict those of others, as with parked calls.
+// TestAttendedTasksOfOneClientThrowOutNobodyElses checks that the attended tasks of one client
+// do not displace those of other clients. The same is true for parked calls.
 func TestAttendedTasksOfOneClientThrowOutNobodyElses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTaskServer(t)
@@ -52,30 +52,30 @@ func TestAttendedTasksOfOneClientThrowOutNobodyElses(t *testing.T) {
 			if err := poll(1, n); err != nil {
 				var e *mcp.Error
 				if !errors.As(err, &e) || !e.Retryable || !strings.Contains(e.Message, "this client's tasks") {
-					t.Errorf("refused with %v", err)
+					t.Errorf("refused with the error %v", err)
 				}
 				break
 			}
 		}
 		if n < maxAttended/2-1 || n > maxAttended/2+1 {
-			t.Errorf("one client has %d tasks of %d", n, maxAttended)
+			t.Errorf("one client has %d attended tasks of %d in total", n, maxAttended)
 		}
 		for _, err := range []error{poll(2, 0), poll(2, n+1), poll(3, n+2), poll(1, 1)} {
 			if err != nil {
-				t.Errorf("the others, and what is there already: %v", err)
+				t.Errorf("a task of another client: %v", err)
 			}
 		}
 		time.Sleep(stateTTL + time.Second)
 		synctest.Wait()
 		if g.Bridge.Attended() != 0 {
-			t.Errorf("%d tasks are attended", g.Bridge.Attended())
+			t.Errorf("%d tasks are still attended", g.Bridge.Attended())
 		}
 	})
 }
 
-// TestListensOfOneMachine: each client of a machine that has not authenticated has its own
-// share of listens, and none can take the others'. All together they have a bound, whatever
-// names they choose.
+// TestListensOfOneMachine checks the listens of unauthenticated clients on one machine. Each
+// client has its own share, and one client cannot take the share of another. All together have
+// a bound, whatever names they choose.
 func TestListensOfOneMachine(t *testing.T) {
 	var s ListenQuota
 	of := func(machine, name string) *mcp.ClientInfo {
@@ -110,6 +110,6 @@ func TestListensOfOneMachine(t *testing.T) {
 		}
 	}
 	if len(s.taken) != 0 || len(s.machines) != 0 {
-		t.Errorf("left over: %v of %v", s.taken, s.machines)
+		t.Errorf("listens are left over: %v of %v", s.taken, s.machines)
 	}
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
-// relayed is a client of a whole Dragoman. Both ends are pipes within the process, with the
-// framing of stdio. Its server gives the same answer to every call.
+// relayed is a client of a complete Dragoman with one server. Both connections are pipes within
+// the process, with the framing of stdio. The server gives the same answer to every call.
 type relayed struct {
 	t    testing.TB
 	out  io.Writer
@@ -39,10 +39,10 @@ func osPipe(t testing.TB) (r, w *os.File) {
 	return r, w
 }
 
-// pairing is a client and a server that speak through Dragoman.
+// pairing describes a client and a server that communicate through Dragoman.
 type pairing struct {
-	client, server bool   // whether each is modern
-	caps           string // the client's capabilities
+	client, server bool   // true means modern
+	caps           string // the capabilities of the client
 }
 
 func newRelayed(t testing.TB, with pairing) *relayed {
@@ -85,7 +85,7 @@ func newRelayed(t testing.TB, with pairing) *relayed {
 
 const answerText = "The quick brown fox jumps over the lazy dog. "
 
-// answerAll is the server. It does little work itself, so that the benchmark measures
+// answerAll runs the server. The server does little work, so that the benchmark measures
 // Dragoman.
 func answerAll(t testing.TB, modern bool, from io.Reader, to io.Writer) {
 	in := bufio.NewReaderSize(from, 1<<16)
@@ -143,8 +143,9 @@ func (r *relayed) call() {
 	}
 }
 
-// pairings are the pairs whose calls have a budget, and the most allocations of one call.
-// These count both hops and the test's server, which reads a message too.
+// pairings are the client and server pairs whose calls have an allocation budget. budget is the
+// maximum number of allocations of one call. It includes both connections and the server of the
+// test, which reads the message too.
 var pairings = []struct {
 	name string
 	pairing
@@ -154,14 +155,14 @@ var pairings = []struct {
 	{"legacy client, modern server", pairing{server: true, caps: `{}`}, 49},
 	{"modern client, legacy server", pairing{client: true, caps: `{}`}, 51},
 	{"modern client, modern server", pairing{client: true, server: true, caps: `{}`}, 45},
-	// A call in which the client may be asked has its own goroutine.
+	// A call during which the client can be asked needs a goroutine of its own.
 	{"modern client that can be asked, legacy server", pairing{client: true, caps: `{"elicitation":{}}`}, 61},
 	// No modern server sends requests during a call.
 	{"modern client that can be asked, modern server", pairing{client: true, server: true, caps: `{"elicitation":{}}`}, 45},
 }
 
-// BenchmarkRelay runs one call after another and measures from the client's write to its
-// read. That includes both peers and four crossings of a pipe.
+// BenchmarkRelay runs one call after another. It measures from the client's write to its read.
+// That includes client and server and four transfers through a pipe.
 func BenchmarkRelay(b *testing.B) {
 	for _, p := range pairings {
 		b.Run(p.name, func(b *testing.B) {
@@ -175,16 +176,16 @@ func BenchmarkRelay(b *testing.B) {
 	}
 }
 
-// TestRelayAllocs holds a call over two pipes to its budget.
+// TestRelayAllocs checks that a call over two pipes stays within its allocation budget.
 func TestRelayAllocs(t *testing.T) {
 	if raceEnabled {
-		t.Skip("the race detector allocates")
+		t.Skip("the race detector adds allocations")
 	}
 	for _, p := range pairings {
 		t.Run(p.name, func(t *testing.T) {
 			r := newRelayed(t, p.pairing)
 			n := testing.AllocsPerRun(500, r.call)
-			t.Logf("%v allocations", n)
+			t.Logf("a call allocates %v times", n)
 			if n > p.most {
 				t.Errorf("a call allocates %v times, want at most %v", n, p.most)
 			}
@@ -192,5 +193,5 @@ func TestRelayAllocs(t *testing.T) {
 	}
 }
 
-// pipeOptions are the options that the daemon uses for its pipes.
+// pipeOptions contains the options that the daemon uses for its pipes.
 var pipeOptions = stdio.Options{Limits: jsonrpc.Limits{Names: mcp.MethodName}}

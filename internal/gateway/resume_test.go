@@ -13,14 +13,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// noSecrets hides resources whose URI says secret.
+// noSecrets is a filter that hides resources whose URI contains the word secret.
 type noSecrets struct{}
 
 func (noSecrets) Shows(_ catalog.Kind, _, name string) bool { return !strings.Contains(name, "secret") }
 
-// TestSubscriptionsMove: a gateway that takes another's place watches what an attached
-// client has subscribed to there, at the same servers. What is hidden now, or of a server
-// that is gone, is a loss. A second client's subscriptions stay its own.
+// TestSubscriptionsMove replaces a gateway with another one. The new gateway subscribes an
+// attached client at the same servers to the same resources. A resource that is hidden now, or
+// whose server is gone, is a loss. The subscriptions of a second client do not change.
 func TestSubscriptionsMove(t *testing.T) {
 	stood := map[string][]*fakeStanding{}
 	server := func(name string, uris ...string) *fake {
@@ -68,11 +68,11 @@ func TestSubscriptionsMove(t *testing.T) {
 		t.Errorf("lost %q", lost)
 	}
 	if err := subscribe(before, clients[0], "a:2"); err == nil {
-		t.Error("the old gateway takes a subscription that nobody would hear of")
+		t.Error("the old gateway accepts a subscription that has no effect")
 	}
 	if err := subscribe(after, clients[0], "a:2"); err != nil {
 		t.Error(err)
 	}
-	// A client that has left meanwhile is not subscribed.
+	// A client that has disconnected in the meantime is not subscribed.
 	after.Resume(&mcp.ClientInfo{Revision: mcp.R20251125, Conversation: 3}, Watched{"a": {"a:1"}})
 }

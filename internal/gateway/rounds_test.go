@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transcript"
 )
 
-// talk has both ends of a Dragoman, for tests that a transcript cannot express because a
-// message depends on an earlier one.
+// talk holds both ends of a Dragoman: the client side and the server side. It is for tests that
+// a transcript cannot express, because one message depends on an earlier one.
 type talk struct {
 	t                testing.TB
 	ends             transcript.Ends
@@ -47,19 +47,19 @@ func (k *talk) hear(from *bufio.Reader) *jsonrpc.Message {
 	return m
 }
 
-// server reads a request at the server and answers it.
+// server reads a request on the server side, checks it and answers it.
 func (k *talk) server(method, result string) *jsonrpc.Message {
 	k.t.Helper()
 	m := k.hear(k.upstream)
 	if m.Method != method {
-		k.t.Fatalf("the server hears %s, want %s", m.Raw, method)
+		k.t.Fatalf("the server gets %s, want %s", m.Raw, method)
 	}
 	k.say(k.ends.Upstream, string(jsonrpc.AppendResult(nil, m.ID, []byte(result))))
 	return m
 }
 
-// end closes both ends and waits. Whatever the server gets meanwhile, such as the end of a
-// listen, is read and dropped.
+// end closes both ends and waits. It reads and drops what the server gets in the meantime, such
+// as the end of a listen.
 func (k *talk) end() {
 	_ = k.ends.Client.Close()
 	_, _ = io.Copy(io.Discard, k.upstream)
@@ -79,8 +79,9 @@ func modernCall(id, more string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"t","arguments":{ "n":1e400 }` + more + `,"_meta":` + asker + `}}`
 }
 
-// TestStateCrossesModernHopsUnread: a modern server's input requests reach a modern client
-// byte for byte, with the state wrapped. The server gets its own state back byte for byte.
+// TestStateCrossesModernHopsUnread checks that the input requests of a modern server reach a
+// modern client byte for byte. The client gets the state sealed, and the server gets its own
+// state back byte for byte.
 func TestStateCrossesModernHopsUnread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newTalk(t)
@@ -114,10 +115,10 @@ func TestStateCrossesModernHopsUnread(t *testing.T) {
 	})
 }
 
-// TestLegacyServerAsksInItsAnswer: a server of both eras that has no live request left on
-// its older session puts its input requests into its answer, with a state or without. A
-// modern client can read that, and its responses reach the server. Responses that nobody
-// requested do not.
+// TestLegacyServerAsksInItsAnswer checks a server of both eras that may send no more live
+// requests on a legacy session. It puts its input requests into its answer, with a state or
+// without. A modern client understands them, and its responses reach the server. Responses to
+// questions that the server did not ask do not reach it.
 func TestLegacyServerAsksInItsAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newTalk(t)
@@ -127,12 +128,12 @@ func TestLegacyServerAsksInItsAnswer(t *testing.T) {
 		k.say(k.ends.Upstream, string(jsonrpc.AppendError(nil, probe.ID, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "?"})))
 		k.server("initialize", `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}`)
 		if m := k.hear(k.upstream); m.Method != "notifications/initialized" {
-			t.Fatalf("the server hears %s", m.Raw)
+			t.Fatalf("the server gets %s", m.Raw)
 		}
 		asks := `{"who" :{"method":"elicitation/create","params":` + fmt.Sprintf(form, "Who?") + `}}`
 		first := k.server("tools/call", `{"resultType":"input_required","inputRequests":`+asks+`,"requestState":"\u0061b"}`)
 		if !first.Param("inputResponses").IsZero() {
-			t.Errorf("the server gets answers to questions that it never asked: %s", first.Raw)
+			t.Errorf("the server gets answers to questions that it did not ask: %s", first.Raw)
 		}
 		retry := func(id string, asked *jsonrpc.Message) string {
 			if got := string(asked.ResultMember("inputRequests").Of(asked.Raw)); got != asks {
@@ -148,7 +149,7 @@ func TestLegacyServerAsksInItsAnswer(t *testing.T) {
 		k.say(k.ends.Client, retry("3", k.hear(k.client)))
 		third := k.server("tools/call", `{"content":[]}`)
 		if !third.Param("requestState").IsZero() {
-			t.Errorf("the server gets a state that it never had: %s", third.Raw)
+			t.Errorf("the server gets a state that it did not send: %s", third.Raw)
 		}
 		for _, m := range []*jsonrpc.Message{second, third} {
 			if got := string(m.Param("inputResponses").Of(m.Raw)); got != `{ "who":{"action":"accept"}}` {
@@ -161,8 +162,8 @@ func TestLegacyServerAsksInItsAnswer(t *testing.T) {
 	})
 }
 
-// TestLegacyQuestionWaitsForAModernClient: a legacy server sends a request during a call.
-// The client answers with a second request, and the server is called once.
+// TestLegacyQuestionWaitsForAModernClient sends a server request during a call on a legacy
+// server. The client answers it with a second request. The server gets only one call.
 func TestLegacyQuestionWaitsForAModernClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newTalk(t)
@@ -172,7 +173,7 @@ func TestLegacyQuestionWaitsForAModernClient(t *testing.T) {
 		k.say(k.ends.Upstream, string(jsonrpc.AppendError(nil, probe.ID, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "?"})))
 		k.server("initialize", `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}`)
 		if m := k.hear(k.upstream); m.Method != "notifications/initialized" {
-			t.Fatalf("the server hears %s", m.Raw)
+			t.Fatalf("the server gets %s", m.Raw)
 		}
 		call := k.hear(k.upstream)
 		params := fmt.Sprintf(form, "Who?")
@@ -192,7 +193,7 @@ func TestLegacyQuestionWaitsForAModernClient(t *testing.T) {
 		const answer = `{"action":"accept","content":{"n" : 1e400}}`
 		k.say(k.ends.Client, modernCall("2", `,"inputResponses":{`+key+`:`+answer+`},"requestState":`+string(asked.ResultMember("requestState").Of(asked.Raw))))
 		if m := k.hear(k.upstream); m.ID != `"q"` || string(m.Result.Of(m.Raw)) != answer {
-			t.Errorf("the server hears %s", m.Raw)
+			t.Errorf("the server gets %s", m.Raw)
 		}
 		k.say(k.ends.Upstream, string(jsonrpc.AppendResult(nil, call.ID, []byte(`{"content":[ ]}`))))
 		if m := k.hear(k.client); m.ID != "2" || string(m.ResultMember("content").Of(m.Raw)) != "[ ]" {
@@ -201,8 +202,8 @@ func TestLegacyQuestionWaitsForAModernClient(t *testing.T) {
 	})
 }
 
-// TestTwoQuestionsOfARoundAreLive: a legacy client gets both requests of a round, in any
-// order, and the server gets both results under its own keys.
+// TestTwoQuestionsOfARoundAreLive checks that a legacy client gets both requests of one round,
+// in any order, and that the server gets both results under its own keys.
 func TestTwoQuestionsOfARoundAreLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newTalk(t)

@@ -14,32 +14,32 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/policy"
 )
 
-// action is what is done with a request.
+// action is the way in which a request is handled.
 type action uint8
 
 const (
-	doExchange  action = iota // one server answers, through the bridge
-	doPage                    // a page of a list: from server if it is set, else from view
-	doTasks                   // the server in all that owns the task answers
-	doListen                  // Dragoman answers, and listens to all
-	doSubscribe               // server is asked, through the client's attachment
-	doSetLevel                // server answers if it is set, else all get the level
+	doExchange  action = iota // send the request to one server, through the bridge
+	doPage                    // answer with a page of a list: of server if it is set, else of view
+	doTasks                   // send the request to the server in all that owns the task
+	doListen                  // answer from Dragoman, and subscribe at all servers in all
+	doSubscribe               // subscribe at server, for the attached client
+	doSetLevel                // send the level to server if it is set, else to all servers in all
 )
 
-// route says what to do with one request and which servers it goes to. resolve makes it
-// before anything is sent. It belongs to the goroutine that serves the request.
+// route says how to handle one request and which servers get it. resolve creates it before
+// anything is sent. It belongs to the goroutine that serves the request.
 type route struct {
 	// Attempt is the request with the name that the server knows. Its Server is "" if no single
-	// server answers, and for doTasks, where the bridge finds the server.
+	// server answers. It is also "" for doTasks, where the bridge finds the server.
 	mcp.Attempt
 	do     action
 	server Upstream
 	all    []Upstream
-	view   catalog.View   // what the client sees, for Merged
-	show   catalog.Filter // what the client sees, for Single; nil means everything
+	view   catalog.View   // what the client may see; set by Merged
+	show   catalog.Filter // what the client may see; set by Single, where nil shows everything
 	owner  func(uri string) Upstream
-	resume bridge.Resume // what the client's requestState contains
-	asked  *policy.Call  // what the steps of the policy see; nil without a policy
+	resume bridge.Resume // the content of the client's requestState
+	asked  *policy.Call  // the call as the policy sees it; nil without a policy
 }
 
 func newRoute(c *mcp.Call) *route { return &route{Attempt: *mcp.NewAttempt(c)} }
@@ -47,25 +47,26 @@ func newRoute(c *mcp.Call) *route { return &route{Attempt: *mcp.NewAttempt(c)} }
 // setServer makes u the server of the route.
 func (r *route) setServer(u Upstream) { r.server, r.Server = u, u.Name() }
 
-// rename makes t the target of the route. It replaces the name at at in the request.
+// rename makes t the target of the route. It replaces the name in the request at the position
+// at.
 func (r *route) rename(at jsonrpc.Span, t catalog.Target) {
 	r.Edits.Replace(mcp.WhyName, at, t.Quoted)
 	r.setServer(upstreamOf(t))
 }
 
-// usesBridge reports whether the request goes to the server through the bridge, so that it
-// may carry a requestState.
+// usesBridge reports whether the request goes to the server through the bridge. Only such a
+// request can have a requestState.
 func (r *route) usesBridge() bool {
 	return r.do == doExchange || r.do == doPage && r.server != nil
 }
 
-// resolver finds out where a request goes. Single and Merged implement it. The route is
-// never nil. An error refuses the request.
+// resolver finds the route of a request. Single and Merged implement it. The route is never
+// nil. If there is an error, the request is refused with it.
 type resolver interface {
 	resolve(ctx context.Context, c *mcp.Call) (*route, error)
 }
 
-// runner has what is needed to run requests.
+// runner contains what is needed to run requests.
 type runner struct {
 	bridge  *bridge.Bridge
 	policy  policy.Chain
@@ -74,7 +75,7 @@ type runner struct {
 	notices *notices
 }
 
-// answer resolves a request, asks the policy, runs the request, and reports the outcome to
+// answer resolves a request, asks the policy, and runs the request. It reports the outcome to
 // the policy and the event subscribers.
 func (x runner) answer(ctx context.Context, by resolver, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
 	began := x.begin(c)
@@ -82,7 +83,8 @@ func (x runner) answer(ctx context.Context, by resolver, c *mcp.Call, k mcp.Call
 	passed := 0
 	r, err := by.resolve(ctx, c)
 	if err == nil && r.usesBridge() {
-		// A retry is authorised again, so its state is opened before the policy is asked.
+		// The policy decides again about a retry. It needs the content of the retry's state, so
+		// the state is opened first.
 		r.resume, err = x.bridge.Open(r.server, c)
 	}
 	if err == nil && len(x.policy) > 0 {
@@ -98,7 +100,8 @@ func (x runner) answer(ctx context.Context, by resolver, c *mcp.Call, k mcp.Call
 // admit asks the policy whether the request may be sent.
 func (x runner) admit(ctx context.Context, r *route) (passed int, err error) {
 	if r.do == doTasks && r.Server == "" {
-		// The bridge finds the task again later. Nothing is sent for it.
+		// The policy needs the server of the task. This look-up sends nothing; the bridge
+		// repeats it later.
 		if t, err := x.bridge.FindTask(ctx, servers(r.all), r.Client, false, r.Name); err == nil {
 			r.Server = t.Server.Name()
 		}
@@ -110,7 +113,7 @@ func (x runner) admit(ctx context.Context, r *route) (passed int, err error) {
 	return x.policy.Admit(ctx, r.asked)
 }
 
-// run does what a route says.
+// run executes the action of a route.
 func (x runner) run(ctx context.Context, r *route, k mcp.Caller) (*mcp.Reply, error) {
 	switch r.do {
 	case doPage:
@@ -146,7 +149,7 @@ func (x runner) listen(ctx context.Context, r *route, k mcp.Caller) (*mcp.Reply,
 	return x.notices.listen(ctx, x.bridge, r.Call, k, r.all, r.Sole, r.owner)
 }
 
-// ownPage answers a list request with the server's own page, filtered for the client.
+// ownPage answers a list request with a page from the server, filtered for the client.
 func (x runner) ownPage(ctx context.Context, r *route, k mcp.Caller) (*mcp.Reply, error) {
 	reply, err := x.bridge.Exchange(ctx, r.server, &r.Attempt, r.resume, k)
 	if err != nil {

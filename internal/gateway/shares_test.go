@@ -16,8 +16,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestN14_ListensOfOnePrincipalAreBounded: one listen too many is refused with a reason, at
-// any endpoint. Other principals are not affected, and a listen that ends makes room.
+// TestN14_ListensOfOnePrincipalAreBounded checks that a principal gets an error with a reason
+// for one listen too many, at any endpoint. Other principals are not affected. When a listen
+// ends, the principal may open another one.
 func TestN14_ListensOfOnePrincipalAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, _, _ := notifyingServer("u", mcp.SubscriptionFilter{Tools: true})
@@ -42,24 +43,24 @@ func TestN14_ListensOfOnePrincipalAreBounded(t *testing.T) {
 			<-l.done
 			var e *mcp.Error
 			if !errors.As(l.err, &e) || !e.TooMany || e.RetryAfter <= 0 || e.Outcome != mcp.NotSent || !e.Retryable {
-				t.Errorf("one more got %v, %v", l.reply, l.err)
+				t.Errorf("a listen beyond the bound got %v, %v", l.reply, l.err)
 			}
 		}
 		for name, who := range map[string]mcp.ClientInfo{"another": bert, "nobody": nobody} {
 			l := listen(0, who)
 			if got := l.ear.all(); len(got) != 1 || !strings.Contains(got[0], mcp.NoteAcknowledged) {
-				t.Errorf("%s heard %q", name, got)
+				t.Errorf("the listen of %s got %q", name, got)
 			}
 			all = append(all, l)
 		}
 		if got := quota.ByParty(); len(got) != 3 || got["principal anna"] != maxListens || got["remote 10.0.0.1"] != 1 {
-			t.Errorf("listens: %v", got)
+			t.Errorf("the open listens are %v", got)
 		}
 		all[5].cancel()
 		<-all[5].done
 		again := listen(500, anna)
 		if got := again.ear.all(); len(got) != 1 {
-			t.Errorf("after one ended: %q, %v", got, again.err)
+			t.Errorf("a listen after one has ended: %q, %v", got, again.err)
 		}
 		one.Drain()
 		other.Drain()
@@ -67,13 +68,13 @@ func TestN14_ListensOfOnePrincipalAreBounded(t *testing.T) {
 			<-l.done
 		}
 		if got := quota.ByParty(); len(got) != 0 {
-			t.Errorf("at the end: %v", got)
+			t.Errorf("the open listens at the end are %v", got)
 		}
 	})
 }
 
-// TestG02_OddNamesAreSaidAndSettled: of two items with one name the first is shown; a name
-// that clients would refuse is replaced; each is logged once.
+// TestG02_OddNamesAreSaidAndSettled checks three cases. If two items have one name, the first
+// is shown. A name that clients would refuse is replaced. Each case is logged once.
 func TestG02_OddNamesAreSaidAndSettled(t *testing.T) {
 	long := strings.Repeat("x", 300)
 	u := &fake{name: "u", hello: mcp.ServerInfo{Capabilities: []byte(`{"tools":{"listChanged":true},"resources":{"listChanged":true}}`)}, lists: map[string][]string{
@@ -97,34 +98,34 @@ func TestG02_OddNamesAreSaidAndSettled(t *testing.T) {
 	for range 3 {
 		g.Changed("u", "tools")
 		if again := tools(); again != first {
-			t.Errorf("another list:\n%s\n%s", first, again)
+			t.Errorf("the list has changed:\n%s\n%s", first, again)
 		}
 	}
 	if !strings.Contains(first, "first") || strings.Contains(first, "second") || strings.Contains(first, "\u202e") || strings.Contains(first, "\u200d") {
-		t.Errorf("listed: %s", first)
+		t.Errorf("the tools are %s", first)
 	}
 	resources := listing(t, g, mcp.MethodListResources)
 	if !strings.Contains(resources, "mine") || strings.Contains(resources, "theirs") {
-		t.Errorf("listed: %s", resources)
+		t.Errorf("the resources are %s", resources)
 	}
 	want := []string{`u tools/list "a" is left out: the server lists it twice`, `u tools/list "" is left out: it has no name`, `v resources/list "r:1" is left out: server "u" has one`}
 	if len(lost) != len(want) {
-		t.Errorf("lost: %q", lost)
+		t.Errorf("the losses are %q", lost)
 	}
 	for _, w := range want {
 		if !strings.Contains(strings.Join(lost, "\n"), w) {
-			t.Errorf("%s is not in %q", w, lost)
+			t.Errorf("the loss %s is missing in %q", w, lost)
 		}
 	}
 	if len(renamed) != 3 {
-		t.Errorf("renamed: %q", renamed)
+		t.Errorf("the renamed items are %q", renamed)
 	}
 	n := 0
 	for _, l := range g.Lists() {
 		n += len(l.Rejected)
 	}
-	if n != len(lost)+1+len(renamed) { // of the two without a name one is reported
-		t.Errorf("%d in the report: %+v", n, g.Lists())
+	if n != len(lost)+1+len(renamed) { // the report contains both items without a name, lost contains one
+		t.Errorf("%d items are in the report: %+v", n, g.Lists())
 	}
 }
 
@@ -137,8 +138,8 @@ func listing(t *testing.T, g *Merged, method string) string {
 	return string(reply.Msg.Raw)
 }
 
-// TestListsTellWhatIsStale: the last good list is shown while the server is unreachable,
-// and the report says that it is stale.
+// TestListsTellWhatIsStale checks that the last good list is shown while the server is
+// unreachable, and that the report marks it as stale.
 func TestListsTellWhatIsStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fails := false
@@ -154,7 +155,7 @@ func TestListsTellWhatIsStale(t *testing.T) {
 		report := func() catalog.ListReport {
 			all := g.Lists()
 			if len(all) != 1 {
-				t.Fatalf("report: %+v", all)
+				t.Fatalf("the report at first is %+v", all)
 			}
 			return all[0]
 		}
@@ -162,24 +163,24 @@ func TestListsTellWhatIsStale(t *testing.T) {
 			t.Fatal(l)
 		}
 		if r := report(); r.Stale || r.Items != 1 || r.Failed != "" || r.Read.IsZero() || r.CutOff {
-			t.Errorf("good: %+v", r)
+			t.Errorf("the report after reading is %+v", r)
 		}
 		fails = true
 		g.Changed("u", "tools")
 		if r := report(); !r.Stale {
-			t.Errorf("changed: %+v", r)
+			t.Errorf("the report after a change is %+v", r)
 		}
 		if l := listing(t, g, mcp.MethodListTools); !strings.Contains(l, "u__a") {
 			t.Errorf("the last good list is gone: %s", l)
 		}
 		if r := report(); !r.Stale || r.Failed == "" || r.Items != 1 {
-			t.Errorf("failed: %+v", r)
+			t.Errorf("the report after a failure is %+v", r)
 		}
 		fails = false
 		g.Changed("u", "tools")
 		listing(t, g, mcp.MethodListTools)
 		if r := report(); r.Stale || r.Failed != "" {
-			t.Errorf("good again: %+v", r)
+			t.Errorf("the report after another reading is %+v", r)
 		}
 	})
 }

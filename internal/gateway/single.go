@@ -12,28 +12,28 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/policy"
 )
 
-// Single presents one server with its own server info, names and URIs.
+// Single presents one server with its own server information, names and URIs.
 type Single struct {
 	Bridge *bridge.Bridge
-	// Policy is asked about each call before it is sent. An empty policy allows every call.
+	// Policy decides about each call before it is sent. An empty policy allows every call.
 	Policy policy.Chain
-	// Project is the name of the endpoint's project, for policy and events; "" means
+	// Project is the name of the endpoint's project, for policy and events. The default is
 	// event.DefaultProject.
 	Project string
-	// Listens bounds the subscriptions/listen of all endpoints together. If it is nil, the
-	// bound is for this endpoint alone.
+	// Listens bounds the subscriptions/listen requests of all endpoints together. If it is nil,
+	// the bound applies to this endpoint alone.
 	Listens  *ListenQuota
 	Upstream Upstream
-	// Expose hides items from all clients; nil shows all.
+	// Expose hides items from all clients. Nil shows all items.
 	Expose catalog.Filter
-	// Filter returns the filter for a principal, applied after Expose. If Filter or its result
-	// is nil, everything is shown. It is called for each request and must not block.
+	// Filter returns the filter for a principal, which applies after Expose. If Filter or its
+	// result is nil, everything is shown. Filter is called for each request and must not block.
 	Filter func(who *identity.Principal) catalog.Filter
 
 	notices
 }
 
-// Hello returns the server's own server info.
+// Hello returns the server information of the server.
 func (g *Single) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo, error) {
 	return g.Upstream.Hello(ctx, f)
 }
@@ -43,8 +43,8 @@ func (g *Single) Call(ctx context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Repl
 	return runner{g.Bridge, g.Policy, g.Project, g.Listens, &g.notices}.answer(ctx, g, c, k)
 }
 
-// resolve implements resolver. All requests go to the one server. Requests for hidden items
-// are refused.
+// resolve implements resolver. It sends all requests to the one server, and refuses requests
+// for hidden items.
 func (g *Single) resolve(_ context.Context, c *mcp.Call) (*route, error) {
 	r := newRoute(c)
 	r.Sole = true
@@ -72,8 +72,8 @@ func (g *Single) resolve(_ context.Context, c *mcp.Call) (*route, error) {
 	return r, nil
 }
 
-// owner returns the function that finds the server of a URI: ours, or nil if a filter hides
-// the URI. owner returns nil if all URIs are shown.
+// owner returns a function that finds the server of a URI. The function returns nil if a filter
+// hides the URI. owner itself returns nil if all URIs are shown.
 func (g *Single) owner(show catalog.Filter) func(uri string) Upstream {
 	if show == nil {
 		return nil
@@ -86,7 +86,7 @@ func (g *Single) owner(show catalog.Filter) func(uri string) Upstream {
 	}
 }
 
-// kindOfRef returns the kind of a URI that completion/complete refers to.
+// kindOfRef returns the kind of item that completion/complete refers to with a URI.
 func kindOfRef(uri string) catalog.Kind {
 	if strings.Contains(uri, "{") {
 		return catalog.KindTemplate
@@ -94,7 +94,8 @@ func kindOfRef(uri string) catalog.Kind {
 	return catalog.KindResource
 }
 
-// hidden returns the error for a request for an item that a filter hides, or nil.
+// hidden returns the error for a request for an item that a filter hides. It returns nil if the
+// item is shown.
 func hidden(c *mcp.Call, server string, show catalog.Filter) error {
 	switch c.Msg.Method {
 	case mcp.MethodCallTool:
@@ -131,8 +132,8 @@ func (g *Single) Subscribe(f *mcp.ClientInfo, s mcp.Subscriber) (detach func()) 
 	return g.attach(f, g.Bridge, s, []Upstream{g.Upstream}, g.Bridge.TaskNames(f, true), false)
 }
 
-// Resume subscribes an attached client to what it watched at another gateway; see
-// TakeWatched. It does not wait for the server.
+// Resume subscribes an attached client to the resources that it watched through another
+// gateway; see TakeWatched. It does not wait for the server.
 func (g *Single) Resume(f *mcp.ClientInfo, all Watched) {
 	show := catalog.Both(g.Expose, filterFor(g.Filter, f))
 	g.resume(f, g.Bridge, all, func(server, uri string) bool {

@@ -26,8 +26,8 @@ func taskCall(t testing.TB, principal, method, params string) *mcp.Call {
 	return c
 }
 
-// directedTaskServer returns a modern server with tasks, requestedTaskServer one of
-// 2025-11-25.
+// directedTaskServer returns a modern server with tasks, and requestedTaskServer a server with
+// the tasks of 2025-11-25.
 func directedTaskServer(name string) *fake {
 	return &fake{name: name, hello: mcp.ServerInfo{Revision: mcp.R20260728, Capabilities: []byte(`{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`)},
 		lists: map[string][]string{mcp.MethodListTools: {`{"name":"star"}`}}}
@@ -41,7 +41,7 @@ func requestedTaskServer(name string) *fake {
 
 const aTask = `"taskId":"t1","status":"working","createdAt":"2025-11-25T10:30:00Z","lastUpdatedAt":"2025-11-25T10:30:00Z"`
 
-// answers gives a server fixed results for methods.
+// answers gives a server a fixed result for each of some methods.
 func (u *fake) answers(results map[string]string) *fake {
 	u.call = func(_ context.Context, c *mcp.Attempt, _ mcp.Caller) (*mcp.Reply, error) {
 		r, ok := results[c.Msg.Method]
@@ -57,9 +57,9 @@ func (u *fake) answers(results map[string]string) *fake {
 	return u
 }
 
-// TestTasksBelongToTheirServerAndPrincipal: two servers may give one id to two tasks, and a
-// client that learns another client's id cannot use it, although all share one credential
-// upstream.
+// TestTasksBelongToTheirServerAndPrincipal checks that task ids of two servers do not collide.
+// A client that learns the task id of another client cannot use it, although all clients share
+// one credential at the server.
 func TestTasksBelongToTheirServerAndPrincipal(t *testing.T) {
 	for _, signed := range []bool{false, true} {
 		t.Run(fmt.Sprintf("signed in %t", signed), func(t *testing.T) {
@@ -78,11 +78,11 @@ func TestTasksBelongToTheirServerAndPrincipal(t *testing.T) {
 				}
 				ids[name] = text(t, reply, "taskId")
 				if text(t, reply, "resultType") != "task" || ids[name] == "" {
-					t.Fatalf("got %s", result(t, reply))
+					t.Fatalf("the task ids are %s", result(t, reply))
 				}
 			}
 			if ids["one"] == ids["two"] {
-				t.Fatalf("both are %s", ids["one"])
+				t.Fatalf("both tasks have the id %s", ids["one"])
 			}
 			for name, u := range map[string]*fake{"one": one, "two": two} {
 				before := len(u.seen.all())
@@ -93,7 +93,7 @@ func TestTasksBelongToTheirServerAndPrincipal(t *testing.T) {
 				}
 				got := u.seen.all()[before:]
 				if len(got) != 1 || !strings.Contains(got[0], `"taskId":"t1"`) {
-					t.Errorf("%s was told %q", name, got)
+					t.Errorf("%s got the id %q", name, got)
 				}
 			}
 			bad := []string{"t1", "", openTask, openTask + "one~", openTask + "one~zz!~t1", openTask + "three~0~t1", signedTask + "one~AAAA", signedTask + "one~AAAA~0~t1", signedTask + "one~~0~t1", keptTaskID + "x", signedTask}
@@ -108,7 +108,7 @@ func TestTasksBelongToTheirServerAndPrincipal(t *testing.T) {
 						t.Errorf("%s of %q: %v", method, id, err)
 					}
 					if after := len(one.seen.all()) + len(two.seen.all()); after != before {
-						t.Errorf("%s of %q has reached a server", method, id)
+						t.Errorf("%s of %q reached a server", method, id)
 					}
 				}
 			}
@@ -122,8 +122,8 @@ func TestTasksBelongToTheirServerAndPrincipal(t *testing.T) {
 	}
 }
 
-// TestTasksNeedTheExtension: a client that has not declared the extension gets an error
-// that names it, and no client gets the methods of the other era.
+// TestTasksNeedTheExtension checks that a client that has not declared the extension gets an
+// error that names it. A client never gets the methods of the other era.
 func TestTasksNeedTheExtension(t *testing.T) {
 	g := merged(t, directedTaskServer("one"), directedTaskServer("two"))
 	for _, method := range []string{"tasks/get", "tasks/update", "tasks/cancel"} {
@@ -142,8 +142,9 @@ func TestTasksNeedTheExtension(t *testing.T) {
 	}
 }
 
-// TestCallThatBecameNoTaskIsKept: a legacy client was promised a task and gets one,
-// although the server answered at once. It alone can read it, for as long as it asked for.
+// TestCallThatBecameNoTaskIsKept checks a legacy client that asked for a task and gets one,
+// although the server answered at once. Only this client can read the task, for as long as it
+// requested.
 func TestCallThatBecameNoTaskIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := directedTaskServer("one").answers(map[string]string{"tools/call": `{"resultType":"complete","content":[],"isError":true}`})
@@ -178,17 +179,17 @@ func TestCallThatBecameNoTaskIsKept(t *testing.T) {
 		other := legacy(t, "tasks/result", `{"taskId":"`+id+`"}`)
 		other.Client.Who = identity.Named("bob")
 		if _, err := g.Call(t.Context(), other, &recordingCaller{}); code(err) != jsonrpc.CodeInvalidParams {
-			t.Errorf("another principal: %v", err)
+			t.Errorf("the task as seen by another principal: %v", err)
 		}
 		time.Sleep(61 * time.Second)
 		if _, err := ask("tasks/get"); code(err) != jsonrpc.CodeInvalidParams {
-			t.Errorf("after its time: %v", err)
+			t.Errorf("the task after its time to live: %v", err)
 		}
 	})
 }
 
-// TestAttendedTaskEnds: a goroutine that waits for a task's requests on behalf of a client
-// ends when the client stays away, and when Dragoman stops.
+// TestAttendedTaskEnds checks the goroutine that waits for a task's requests on behalf of a
+// client. It ends when the client stops polling, and when Dragoman stops.
 func TestAttendedTaskEnds(t *testing.T) {
 	for name, end := range map[string]func(*bridge.Bridge){
 		"the client stays away": func(*bridge.Bridge) { time.Sleep(stateTTL + time.Second) },
@@ -223,20 +224,20 @@ func TestAttendedTaskEnds(t *testing.T) {
 					}
 				}
 				if waiting.Load() != 1 {
-					t.Fatalf("%d goroutines wait for its requests", waiting.Load())
+					t.Fatalf("%d goroutines wait for requests of the task", waiting.Load())
 				}
 				end(g.Bridge)
 				synctest.Wait()
 				if n := waiting.Load(); n != 0 || g.Bridge.Attended() != 0 {
-					t.Errorf("%d still wait, %d are in the table", n, g.Bridge.Attended())
+					t.Errorf("%d goroutines still wait, and %d tasks are in the table", n, g.Bridge.Attended())
 				}
 			})
 		})
 	}
 }
 
-// TestTaskNobodyWaitsForIsCancelled: if Dragoman made or accepted a task for a client
-// without task support, it cancels the task when that client gives up.
+// TestTaskNobodyWaitsForIsCancelled checks tasks that Dragoman made or accepted for a client
+// without task support. Dragoman cancels the task when that client gives up.
 func TestTaskNobodyWaitsForIsCancelled(t *testing.T) {
 	tests := map[string]struct {
 		u    *fake
@@ -276,18 +277,18 @@ func TestTaskNobodyWaitsForIsCancelled(t *testing.T) {
 				ctx, stop := context.WithCancel(t.Context())
 				time.AfterFunc(time.Minute, stop)
 				if _, err := g.Call(ctx, x.call(), &recordingCaller{}); err == nil {
-					t.Error("a call that nobody waits for has an answer")
+					t.Error("a call that was given up has an answer")
 				}
 				if !cancelled.Load() {
-					t.Error("the task goes on")
+					t.Error("the task continues to run")
 				}
 			})
 		})
 	}
 }
 
-// TestListensToItsOwnTasksOnly: a listen gets notifications about its client's tasks only,
-// under the client's ids. Servers are not asked about other tasks.
+// TestListensToItsOwnTasksOnly checks that a listen gets notifications only about tasks of its
+// client, with the ids that the client knows. Servers do not get other task ids.
 func TestListensToItsOwnTasksOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one := directedTaskServer("one")
@@ -327,23 +328,23 @@ func TestListensToItsOwnTasksOnly(t *testing.T) {
 			`{"jsonrpc":"2.0","method":"notifications/tasks","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":7},` + strings.Replace(aTask, "t1", mine, 1) + `}}`,
 		}
 		if fmt.Sprint(heard) != fmt.Sprint(want) {
-			t.Errorf("heard\n%s\nwant\n%s", strings.Join(heard, "\n"), strings.Join(want, "\n"))
+			t.Errorf("the client got\n%s\nwant\n%s", strings.Join(heard, "\n"), strings.Join(want, "\n"))
 		}
 		if all := one.seen.all(); !strings.Contains(all[len(all)-1], `"taskIds":["t1"]`) {
-			t.Errorf("the server was told %s", all[len(all)-1])
+			t.Errorf("the server got %s", all[len(all)-1])
 		}
 		before := len(one.seen.all())
 		if heard, _ := listen("carol", takesTasks); len(heard) != 1 || strings.Contains(heard[0], "taskIds") || len(one.seen.all()) != before {
-			t.Errorf("another principal heard %s", heard)
+			t.Errorf("another principal got %s", heard)
 		}
 		if _, err := listen("alice", asksAll); code(err) != mcp.CodeMissingCapability {
-			t.Errorf("without the extension: %v", err)
+			t.Errorf("a listen without the extension: %v", err)
 		}
 	})
 }
 
-// TestQuestionsOfATaskAreQuestions: the input requests of a modern server's task are
-// checked like those of a call.
+// TestQuestionsOfATaskAreQuestions checks that the input requests of a modern server's task
+// follow the same rules as those of a call.
 func TestQuestionsOfATaskAreQuestions(t *testing.T) {
 	const form = `{"method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}}`
 	task := strings.Replace(aTask, "working", "input_required", 1)

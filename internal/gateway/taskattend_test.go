@@ -13,8 +13,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// taskServer is a legacy server whose task needs input until over. It sends its request to
-// whoever waits for the result.
+// taskServer is a legacy server. Its task needs input until the field over is set. It sends its
+// request while a client waits for the task's result.
 type taskServer struct {
 	*fake
 	over   bool
@@ -48,7 +48,7 @@ func newTaskServer(t *testing.T) *taskServer {
 	return x
 }
 
-// begin makes a task and returns the parameters of a poll, without the closing brace.
+// begin creates a task and returns the parameters of a poll, without the closing brace.
 func (x *taskServer) begin(t *testing.T, g *Single) (get string) {
 	t.Helper()
 	reply, err := g.Call(t.Context(), taskCall(t, "", "tools/call", `{"name":"star"}`), &recordingCaller{})
@@ -58,11 +58,11 @@ func (x *taskServer) begin(t *testing.T, g *Single) (get string) {
 	return `{"taskId":"` + text(t, reply, "taskId") + `"`
 }
 
-// TestPollGivenUpAsTheTaskEnds: a client that cancels its poll at the moment when the
-// task's result arrives gets the result or an error, never neither.
+// TestPollGivenUpAsTheTaskEnds cancels a poll at the moment when the task's result arrives. The
+// client gets the result or an error, and always one of the two.
 func TestPollGivenUpAsTheTaskEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for range 30 { // which of the two is seen first is random
+		for range 30 { // the order of the two events is random
 			x := newTaskServer(t)
 			g := &Single{Bridge: &bridge.Bridge{}, Upstream: x}
 			get := x.begin(t, g) + `}`
@@ -82,8 +82,8 @@ func TestPollGivenUpAsTheTaskEnds(t *testing.T) {
 	})
 }
 
-// TestAttendedTasksAreCounted: the request that an attended task keeps is counted in the
-// message budget for as long as it is kept.
+// TestAttendedTasksAreCounted checks that the message budget counts the request that an
+// attended task keeps, for as long as the task keeps it.
 func TestAttendedTasksAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTaskServer(t)
@@ -97,7 +97,7 @@ func TestAttendedTasksAreCounted(t *testing.T) {
 			}
 		}
 		if held := b.State().Held; held < 100_000 || held > 150_000 {
-			t.Errorf("while it waits %d bytes are held", held)
+			t.Errorf("while the task waits, the budget counts %d bytes", held)
 		}
 		close(x.end)
 		synctest.Wait()
@@ -106,7 +106,7 @@ func TestAttendedTasksAreCounted(t *testing.T) {
 			t.Fatal(err)
 		}
 		if held := b.State().Held; held != 0 {
-			t.Errorf("after its end %d bytes are held", held)
+			t.Errorf("after the task has ended, the budget counts %d bytes", held)
 		}
 
 		x.over, x.end = false, make(chan struct{})
@@ -117,14 +117,14 @@ func TestAttendedTasksAreCounted(t *testing.T) {
 			end()
 			synctest.Wait()
 			if held := b.State().Held; held != 0 {
-				t.Errorf("when nobody waits any more %d bytes are held", held)
+				t.Errorf("after the client stopped polling, the budget counts %d bytes", held)
 			}
 		}
 	})
 }
 
-// TestErrorOfATaskHasACodeOfTheClients: the error of a legacy server's failed task has the
-// same code in a modern client's poll as it would have in a call.
+// TestErrorOfATaskHasACodeOfTheClients checks the error of a legacy server's failed task. A
+// modern client's poll gets the same code as a call would.
 func TestErrorOfATaskHasACodeOfTheClients(t *testing.T) {
 	x := newTaskServer(t)
 	x.over = true

@@ -13,20 +13,20 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// maxTaskIDs bounds the tasks that one listen watches.
+// maxTaskIDs bounds the tasks that one listen may watch.
 const maxTaskIDs = 1000
 
-// taskListen is the tasks part of a modern client's listen: one extra listen with each
-// server that has some of its tasks. These are separate from the listen that all clients
-// share, because a server may refuse a task and with it the whole listen.
+// taskListen is the part of a modern client's listen that is about tasks. It has one extra
+// listen with each server that owns some of the tasks. These do not share the listen that
+// serves all clients, because a server may refuse a task and with it the whole listen.
 type taskListen struct {
-	shown []string // the ids that servers have accepted, as the client knows them
-	leave func()   // ends the listens and waits
+	shown []string // ids that servers have accepted, in the form that the client knows
+	leave func()   // ends the listens and waits for them
 }
 
 // listenToTasks subscribes to the tasks that a listen names (SEP-2663, "Task Status
-// Notifications"). Tasks of legacy servers are left out: their notifications have neither
-// the task's result nor its input requests, and ours must have both.
+// Notifications"). It leaves out tasks of legacy servers. Their notifications lack the task's
+// result and its input requests, but notifications of the extension must have both.
 func listenToTasks(ctx context.Context, r *bridge.Bridge, c *mcp.Call, q *queue, from []Upstream, sole bool) (*taskListen, error) {
 	raw := c.Msg.Raw
 	list := jsonrpc.Find(raw, c.Msg.Param("notifications"), "taskIds")
@@ -39,7 +39,7 @@ func listenToTasks(ctx context.Context, r *bridge.Bridge, c *mcp.Call, q *queue,
 	if jsonrpc.KindOf(raw, list) != '[' {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "taskIds must be an array of strings"}
 	}
-	ids := map[string]map[string]string{} // by server: the client's ids by the server's
+	ids := map[string]map[string]string{} // for each server: a map from the server's task id to the client's
 	n := 0
 	for e := range jsonrpc.Elements(raw, list) {
 		id, ok := jsonrpc.Text(raw, e)
@@ -107,15 +107,15 @@ func (l *taskListen) filter(honoured []byte) []byte {
 	return append(out, ']', '}')
 }
 
-// taskListener is a listen with one server. It receives the listen's messages.
+// taskListener is a listen with one server. It gets the messages of that listen.
 type taskListener struct {
 	mcp.NoCaller
 	bridge *bridge.Bridge
 	client *mcp.ClientInfo
 	server Upstream
 	q      *queue
-	ids    map[string]string // the client's ids by the server's; not written to
-	acked  chan struct{}     // closed when agreed is set or the listen has ended
+	ids    map[string]string // from the server's task id to the client's; immutable
+	acked  chan struct{}     // closed when agreed is set, or when the listen has ended
 	agreed []string
 	once   sync.Once
 }
@@ -130,14 +130,14 @@ func (e *taskListener) listen(ctx context.Context, c *mcp.Call) {
 	}
 	m := jsonrpc.NewRequest("1", mcp.MethodListen, append(params, `]}}`...))
 	f := *c.Client
-	f.Revision, f.LogLevel = mcp.LatestLegacy, 0 // our own request; the codec adds the rest
+	f.Revision, f.LogLevel = mcp.LatestLegacy, 0 // Dragoman's own request; the codec adds the other members
 	call := mcp.NewCall(m, m.Param(mcp.KeyMeta), &f)
 	call.Ours = true
 	_, _ = bridge.Send(ctx, e.server, mcp.NewAttempt(call), e)
 }
 
-// Notify handles the acknowledgement and the notifications about the requested tasks, and
-// nothing else.
+// Notify handles the acknowledgement and the notifications about the requested tasks. It drops
+// other notifications.
 func (e *taskListener) Notify(n *mcp.Note) {
 	m := n.Msg
 	switch m.Method {
@@ -157,7 +157,7 @@ func (e *taskListener) Notify(n *mcp.Note) {
 			return
 		}
 		if err := e.bridge.CheckQuestions(e.server, e.client, m.Raw, m.Param("inputRequests")); err != nil {
-			// The task's poll says so.
+			// The answer to a poll of the task contains the same information.
 			e.bridge.ReportLoss(e.server.Name(), m.Method, "the task asks a question that this client does not support")
 			return
 		}

@@ -11,9 +11,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestTrail records a call with progress and a server request in each pair of eras. Each
-// stage replays to its output. Everything that was changed on the way is the output of a
-// stage, byte for byte, with a reason for each change. The last one is the answer.
+// TestTrail records a call with progress and a server request in each pair of eras. It replays
+// the changes of each stage and compares with the stage's output. Each message on the wire that
+// was changed is the output of a stage, byte for byte, and each change has a reason. The output
+// of the last stage is the answer.
 func TestTrail(t *testing.T) {
 	for _, client := range []string{"legacy", "modern"} {
 		for _, server := range []string{"legacy", "modern"} {
@@ -33,14 +34,14 @@ func TestTrail(t *testing.T) {
 	}
 }
 
-// scripted is the call of TestTrail.
+// scripted runs the call of TestTrail.
 type scripted struct {
 	*talk
-	client, server string // whether each is modern
+	client, server string // "legacy" or "modern"
 	wire           []*jsonrpc.Message
 }
 
-// open initializes the client, and the server if that has not happened yet.
+// open initializes the client. It also initializes the server, if that has not happened yet.
 func (s *scripted) open() {
 	if s.client == "legacy" {
 		s.say(s.ends.Client, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{"form":{}}},"clientInfo":{"name":"c","version":"1"}}}`)
@@ -59,7 +60,7 @@ func (s *scripted) open() {
 			s.say(s.ends.Upstream, string(jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "?"})))
 			continue
 		case m.Method != "notifications/initialized":
-			s.t.Fatalf("the server hears %s", m.Raw)
+			s.t.Fatalf("the server gets %s", m.Raw)
 		}
 		break
 	}
@@ -74,7 +75,7 @@ func trailCall(id, more string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"t","arguments":{ }` + more + `,"_meta":` + meta + `}}`
 }
 
-// seen records a message that a splice has made.
+// seen reads a message that was spliced, and records it.
 func (s *scripted) seen(from string) *jsonrpc.Message {
 	s.t.Helper()
 	end := s.talk.client
@@ -86,14 +87,14 @@ func (s *scripted) seen(from string) *jsonrpc.Message {
 	return m
 }
 
-// call plays the call from where the server gets it.
+// call runs the call from the moment when the server gets it.
 func (s *scripted) call() {
 	const yes = `{"action":"accept","content":{"n" : 1e400}}`
 	call := s.seen("server")
 	token := string(jsonrpc.Find(call.Raw, call.Param("_meta"), mcp.KeyProgressToken).Of(call.Raw))
 	s.say(s.ends.Upstream, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":`+token+`,"progress":1e0}}`)
 	if m := s.seen("client"); string(m.Param("progressToken").Of(m.Raw)) != `"p"` {
-		s.t.Fatalf("the client hears %s", m.Raw)
+		s.t.Fatalf("the client gets %s", m.Raw)
 	}
 
 	params := fmt.Sprintf(form, "Who?")
@@ -118,7 +119,7 @@ func (s *scripted) call() {
 	case s.client == "legacy":
 		s.seen("server")
 	default:
-		s.hear(s.upstream) // an answer that is built, not spliced
+		s.hear(s.upstream) // the answer is built from new, not spliced
 	}
 	s.say(s.ends.Upstream, string(jsonrpc.AppendResult(nil, call.ID, []byte(`{"content":[ ]}`))))
 	if m := s.seen("client"); m.Kind != jsonrpc.Result || string(m.ResultMember("content").Of(m.Raw)) != "[ ]" {
@@ -130,7 +131,7 @@ func checkTrail(t *testing.T, trail *jsonrpc.Trail, wire []*jsonrpc.Message) {
 	t.Helper()
 	stages, missed := trail.Stages()
 	if missed > 0 || len(stages) == 0 {
-		t.Fatalf("%d stages, %d missed", len(stages), missed)
+		t.Fatalf("%d stages were recorded and %d missed", len(stages), missed)
 	}
 	for _, stage := range stages {
 		var out []byte
@@ -139,11 +140,11 @@ func checkTrail(t *testing.T, trail *jsonrpc.Trail, wire []*jsonrpc.Message) {
 			out = append(append(out, stage.Input[from:c.At.Start]...), c.With...)
 			from = c.At.End
 			if mcp.ReasonText(c.Why) == "" {
-				t.Errorf("no reason for %q in %s", c.With, stage.Input)
+				t.Errorf("the change to %q has no reason, in %s", c.With, stage.Input)
 			}
 		}
 		if out = append(out, stage.Input[from:]...); string(out) != string(stage.Output) {
-			t.Errorf("%s replays to %s, want %s", stage.Input, out, stage.Output)
+			t.Errorf("the replay of %s gives %s, want %s", stage.Input, out, stage.Output)
 		}
 	}
 	for _, m := range wire {
@@ -152,6 +153,6 @@ func checkTrail(t *testing.T, trail *jsonrpc.Trail, wire []*jsonrpc.Message) {
 		}
 	}
 	if got, want := stages[len(stages)-1].Output, wire[len(wire)-1].Raw; string(got) != string(want) {
-		t.Errorf("the last stage's output is %s, but on the wire is %s", got, want)
+		t.Errorf("the last stage's output is %s, but the message on the wire is %s", got, want)
 	}
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
-// server adapts an upstream to the gateway's interface.
+// server adapts an upstream to the interface of the gateway.
 type server struct{ *upstream.Upstream }
 
 func (s server) Subscribe(f *mcp.ClientInfo, deliver func(*jsonrpc.Message), asker mcp.Subscriber) gateway.Subscriber {
@@ -39,14 +39,14 @@ func (s server) Acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need) (
 	return l, nil
 }
 
-// start runs a whole Dragoman before one server, over two pipes in memory. A transcript has
-// one connection, so the server can be reached only once.
+// start runs a complete Dragoman with one server, over two pipes in memory. A transcript has
+// one connection to the server, so a second one fails.
 func start(t testing.TB, config string) transcript.Ends {
 	t.Helper()
 	return startTrailed(t, config, nil)
 }
 
-// trailed is a host that records all calls in one trail.
+// trailed is a Handler that records all calls in one trail.
 type trailed struct {
 	downstream.Handler
 	trail *jsonrpc.Trail
@@ -57,7 +57,7 @@ func (h trailed) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Repl
 	return h.Handler.Call(ctx, c, s)
 }
 
-// startTrailed is start with a trail, which may be nil.
+// startTrailed does the same as start, and records calls in trail, which may be nil.
 func startTrailed(t testing.TB, config string, trail *jsonrpc.Trail) transcript.Ends {
 	t.Helper()
 	adapt, pin := func(p transport.Pipe) transport.Pipe { return p }, mcp.Unknown
@@ -86,7 +86,7 @@ func startTrailed(t testing.TB, config string, trail *jsonrpc.Trail) transcript.
 		if errors.Is(err, downstream.ErrShutdown) {
 			err = nil
 		}
-		synctest.Wait() // the server hears of the end of the client
+		synctest.Wait() // the server notices that the client has disconnected
 		relay.Close()
 		u.Close(context.Background())
 		ended <- errors.Join(err, client.Close(), behind.Close())
@@ -99,12 +99,12 @@ func startTrailed(t testing.TB, config string, trail *jsonrpc.Trail) transcript.
 
 const transcripts = "../../testdata/transcripts/*.txtar"
 
-// TestTranscripts plays the conversations of testdata/transcripts, which spell out the
-// bytes on both sides of Dragoman. Time is simulated, so no step really waits.
+// TestTranscripts runs the conversations of testdata/transcripts. They contain the bytes on
+// both sides of Dragoman. Time is simulated, so no step waits in real time.
 func TestTranscripts(t *testing.T) {
 	files, err := filepath.Glob(transcripts)
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no transcripts: %v", err)
+		t.Fatalf("no transcripts were found: %v", err)
 	}
 	for _, f := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(f), ".txtar"), func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Upstream is a server as the gateway uses it.
+// Upstream is a server, as the gateway uses it.
 type Upstream interface {
 	bridge.Server
 	catalog.Source
@@ -23,19 +23,19 @@ type Upstream interface {
 
 // Subscriber is a registered receiver of a server's notifications, until Close.
 type Subscriber interface {
-	// Lists says whether changes of each list are wanted from now on. It does not wait.
+	// Lists says for which lists changes are wanted from now on. It does not wait.
 	Lists(tools, prompts, resources bool)
 	Subscribe(ctx context.Context, uri string) (*mcp.Reply, error)
 	Unsubscribe(ctx context.Context, uri string) (*mcp.Reply, error)
-	// Resume watches resources that the client has subscribed to before. It does not wait.
+	// Resume watches resources that the client has subscribed to earlier. It does not wait.
 	Resume(uris []string)
-	// Watch replaces what is wanted, at once, and returns the part that the server has agreed
-	// to send.
+	// Watch replaces the subscription filter. It returns the part of it that the server has
+	// agreed to send.
 	Watch(ctx context.Context, want mcp.SubscriptionFilter) (mcp.SubscriptionFilter, error)
 	Close()
 }
 
-// servers returns the upstreams with the type that the bridge uses.
+// servers converts upstreams to the type that the bridge uses.
 func servers(all []Upstream) []bridge.Server {
 	out := make([]bridge.Server, len(all))
 	for i, u := range all {
@@ -44,6 +44,6 @@ func servers(all []Upstream) []bridge.Server {
 	return out
 }
 
-// upstreamOf returns the server that a name leads to. All sources of Merged's catalog are
-// upstreams, because Merged made it of those.
+// upstreamOf returns the server of a target. All sources of Merged's catalog are upstreams,
+// because Merged created the catalog from them.
 func upstreamOf(t catalog.Target) Upstream { return t.Server.(Upstream) }

@@ -13,8 +13,9 @@ import (
 
 const elicit = `"method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}`
 
-// TestListMeanwhileTakesNoQuestion: a server request during a call belongs to the call,
-// even while a modern client or Dragoman reads a list on the same session.
+// TestListMeanwhileTakesNoQuestion checks that a server request during a call belongs to the
+// call, even while a list is read on the same session for a modern client or for Dragoman
+// itself.
 func TestListMeanwhileTakesNoQuestion(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var held *jsonrpc.Message
@@ -42,13 +43,13 @@ func TestListMeanwhileTakesNoQuestion(t *testing.T) {
 		}
 		n.wants(m, `"resultType":"input_required"`)
 		if s.opened() != 1 {
-			t.Errorf("the server has %d sessions: the test shows nothing", s.opened())
+			t.Errorf("the server has %d sessions, so this test does not prove anything", s.opened())
 		}
 	})
 }
 
-// TestQuestionIsNeverDropped: if a client reads slowly or a server logs a lot, log messages
-// are lost, but not the server request that the call waits for.
+// TestQuestionIsNeverDropped checks a client that reads slowly and a server that logs a lot.
+// Log messages are lost then, but not the server request that the call waits for.
 func TestQuestionIsNeverDropped(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &testServer{}
@@ -73,13 +74,13 @@ func TestQuestionIsNeverDropped(t *testing.T) {
 		n.say(`{"jsonrpc":"2.0","id":` + string(q.ID) + `,"result":{"action":"cancel"}}`)
 		n.wants(n.answerTo("1"), "done")
 		if time.Since(start) > time.Second {
-			t.Errorf("took %v", time.Since(start))
+			t.Errorf("the call took %v", time.Since(start))
 		}
 	})
 }
 
-// TestLiveQuestionsThatAreNone: an input request that cannot be made a message is the
-// server's fault, and none of it reaches the client.
+// TestLiveQuestionsThatAreNone checks input requests that are not valid. The error blames the
+// server, and no request reaches the client.
 func TestLiveQuestionsThatAreNone(t *testing.T) {
 	for name, asks := range map[string]string{
 		"params null":  `{"k":{"method":"elicitation/create","params":null}}`,
@@ -113,8 +114,8 @@ func TestLiveQuestionsThatAreNone(t *testing.T) {
 	}
 }
 
-// TestLiveQuestionsOfAnyParams: the retry carries responses and state, whatever the call's
-// own params were.
+// TestLiveQuestionsOfAnyParams checks that the retry has the responses and the state, whatever
+// params the call had.
 func TestLiveQuestionsOfAnyParams(t *testing.T) {
 	for name, params := range map[string]string{"none": "", "empty": `,"params":{}`, "blank": `,"params":{ }`, "meta": `,"params":{"_meta":{}}`} {
 		t.Run(name, func(t *testing.T) {
@@ -144,19 +145,19 @@ func TestLiveQuestionsOfAnyParams(t *testing.T) {
 				m := calls[1]
 				for key, want := range map[string]string{"requestState": `"s\u0041"`, "inputResponses": `{"k":{"action":"decline"}}`} {
 					if got := string(m.Param(key).Of(m.Raw)); got != want {
-						t.Errorf("%s is %s: %s", key, got, m.Raw)
+						t.Errorf("the member %s is %s: %s", key, got, m.Raw)
 					}
 				}
 				if jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeyVersion).IsZero() {
-					t.Errorf("not described: %s", m.Raw)
+					t.Errorf("the list of cases has no entry for %s", m.Raw)
 				}
 			})
 		})
 	}
 }
 
-// TestM09_LegacyClientIsToldInItsOwnCodes: if a modern server needs a capability that a
-// legacy client lacks, the error is not -32021, which that client does not know.
+// TestM09_LegacyClientIsToldInItsOwnCodes checks a modern server that needs a capability that a
+// legacy client lacks. The client gets a code that it knows instead of -32021.
 func TestM09_LegacyClientIsToldInItsOwnCodes(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &testServer{modern: true}
@@ -178,8 +179,8 @@ func TestM09_LegacyClientIsToldInItsOwnCodes(t *testing.T) {
 	})
 }
 
-// TestStateOfOtherMethodsIsTheirs: Dragoman does not check a member named requestState of a
-// method without input rounds.
+// TestStateOfOtherMethodsIsTheirs checks that Dragoman passes requestState unchanged for
+// methods that do not have input rounds.
 func TestStateOfOtherMethodsIsTheirs(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &testServer{modern: true}
@@ -190,13 +191,13 @@ func TestStateOfOtherMethodsIsTheirs(t *testing.T) {
 		}
 		got := s.link(t, 0).got("foo/bar")
 		if len(got) != 1 || string(got[0].Param("requestState").Of(got[0].Raw)) != `"mine"` {
-			t.Errorf("the server got %d", len(got))
+			t.Errorf("the server got %d requests", len(got))
 		}
 	})
 }
 
-// TestQuestionsOfReadsAreNotCacheable: input_required for resources/read has
-// neither ttlMs nor cacheScope (2026-07-28 §MRTR).
+// TestQuestionsOfReadsAreNotCacheable checks that input_required for resources/read has neither
+// ttlMs nor cacheScope (2026-07-28 §MRTR).
 func TestQuestionsOfReadsAreNotCacheable(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &testServer{caps: `{"resources":{}}`}
@@ -218,12 +219,12 @@ func TestQuestionsOfReadsAreNotCacheable(t *testing.T) {
 	})
 }
 
-// TestProgressGoesOnThroughTheRounds: a server starts its progress anew with each round of
-// input. The client gets progress that increases (§Progress, all revisions), even if the
+// TestProgressGoesOnThroughTheRounds checks a server that restarts its progress with each round
+// of input. The client gets progress that increases (§Progress, all revisions), even if the
 // first round had none. A second client with the same token is not affected by the first.
 func TestProgressGoesOnThroughTheRounds(t *testing.T) {
 	for name, test := range map[string]struct {
-		rounds []string // the progress in each round
+		rounds []string // the progress values of each round
 		want   string
 	}{
 		"each begins anew":            {[]string{"1 2", "1 2 3"}, "1 2 3"},
@@ -272,7 +273,7 @@ func TestProgressGoesOnThroughTheRounds(t *testing.T) {
 						heard = append(heard, string(m.Param("progress").Of(m.Raw)))
 					}
 					if got := strings.Join(heard, " "); got != test.want {
-						t.Errorf("heard %s, want %s", got, test.want)
+						t.Errorf("the client got %s, want %s", got, test.want)
 					}
 				}
 			})

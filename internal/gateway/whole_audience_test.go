@@ -13,9 +13,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// capabilityServer returns a server whose tools depend on the client's capabilities:
-// "plain" for all, "form" for clients that show forms. more, if it is set, is another tool
-// of the second kind.
+// capabilityServer returns a server whose tools depend on the client's capabilities: "plain"
+// for all clients, and "form" for clients that can show forms. If more is set, it names a
+// further tool of the second kind.
 func capabilityServer(modern bool, more *atomic.Value) *testServer {
 	s := &testServer{modern: modern, caps: `{"tools":{"listChanged":true}}`}
 	s.on = func(l *testSession, m *jsonrpc.Message) {
@@ -83,10 +83,10 @@ func (c *caller) tools() string {
 
 const shownForms, hiddenForms = "a__plain a__form b__plain b__form", "a__plain b__plain"
 
-// TestListsOfAnAudience: behind the merged endpoint a client sees the tools that a server
-// lists for its capabilities, can call them, and is notified when they change. Another
-// client with other capabilities sees its own tools. It holds for both eras on both sides,
-// in any order, and for a client that calls before it lists.
+// TestListsOfAnAudience checks that, behind a merged endpoint, a client sees the tools that a
+// server lists for the client's capabilities. The client can call them, and is notified when
+// they change. A client with other capabilities sees its own tools. The test covers both eras
+// on both sides, any order, and a client that calls before it lists.
 func TestListsOfAnAudience(t *testing.T) {
 	for _, serverIsModern := range []bool{false, true} {
 		for _, clientIsModern := range []bool{false, true} {
@@ -107,7 +107,7 @@ func TestListsOfAnAudience(t *testing.T) {
 							}
 						case "call":
 							if m := call(forms, "a__form"); m.Kind != jsonrpc.Result {
-								t.Errorf("a call before any list: %s", m.Raw)
+								t.Errorf("a call before any list got %s", m.Raw)
 							}
 						}
 						for range 2 {
@@ -119,13 +119,13 @@ func TestListsOfAnAudience(t *testing.T) {
 							}
 						}
 						if m := call(forms, "b__form"); m.Kind != jsonrpc.Result {
-							t.Errorf("its call: %s", m.Raw)
+							t.Errorf("the call of the client that shows forms got %s", m.Raw)
 						}
 						if m := call(plain, "b__form"); m.Kind != jsonrpc.Failure || !strings.Contains(string(m.Raw), "Unknown tool") {
-							t.Errorf("the other's call of it: %s", m.Raw)
+							t.Errorf("the other client's call of the tool got %s", m.Raw)
 						}
 						if m := call(plain, "b__plain"); m.Kind != jsonrpc.Result {
-							t.Errorf("the other's own call: %s", m.Raw)
+							t.Errorf("the other client's call of its own tool got %s", m.Raw)
 						}
 						if clientIsModern {
 							forms.say(modernRequest(`"l"`, mcp.MethodListen, `"notifications":{"toolsListChanged":true}`, forms.caps))
@@ -134,13 +134,13 @@ func TestListsOfAnAudience(t *testing.T) {
 						more.Store("later")
 						a.tell(t, mcp.NoteToolsChanged)
 						if got := strings.Join(forms.rest(), "\n"); !strings.Contains(got, mcp.NoteToolsChanged) {
-							t.Errorf("of the change it heard %q", got)
+							t.Errorf("after the change the client got %q", got)
 						}
 						if got := forms.tools(); got != "a__plain a__form a__later b__plain b__form" {
-							t.Errorf("after the change it sees %s", got)
+							t.Errorf("after the change the client sees %s", got)
 						}
 						if got := plain.tools(); got != hiddenForms {
-							t.Errorf("after the change the other sees %s", got)
+							t.Errorf("after the change the other client sees %s", got)
 						}
 					})
 				})
@@ -149,16 +149,16 @@ func TestListsOfAnAudience(t *testing.T) {
 	}
 }
 
-// TestAudiencesAreBounded: many spellings of the same capabilities are one audience. A
-// client that goes through many sets of capabilities starts few processes; after that it
-// sees the default list. A client that was there before keeps its lists.
+// TestAudiencesAreBounded checks two things. Different spellings of the same capabilities are
+// one audience. A client that tries many sets of capabilities starts only a few processes, and
+// then sees the default list. A client that was there before keeps its own lists.
 func TestAudiencesAreBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		a := capabilityServer(false, nil)
 		w := build(t, a, capabilityServer(false, nil))
 		innocent := w.caller(true, `{"elicitation":{},"roots":{}}`)
 		if got := innocent.tools(); got != shownForms {
-			t.Errorf("sees %s", got)
+			t.Errorf("the client sees %s", got)
 		}
 		greedy := w.caller(true, "")
 		for i := range 40 {
@@ -185,9 +185,9 @@ func TestAudiencesAreBounded(t *testing.T) {
 			t.Errorf("the other client sees %s", got)
 		}
 		if n := a.opened(); n != before {
-			t.Errorf("the other client needed %d sessions more", n-before)
+			t.Errorf("the other client needed %d more sessions", n-before)
 		}
-		// An audience unused for a while makes room.
+		// An audience that was not used for a while gives its place to a new one.
 		time.Sleep(5 * time.Minute)
 		greedy.caps = `{"elicitation":{},"sampling":{},"roots":{"listChanged":true}}`
 		if got := greedy.tools(); got != shownForms {
@@ -196,36 +196,38 @@ func TestAudiencesAreBounded(t *testing.T) {
 	})
 }
 
-// TestListOfAServerThatStartsOnce: if a server cannot be opened for one more set of
-// capabilities, clients see its default list, and the other servers' own lists.
+// TestListOfAServerThatStartsOnce checks a server that cannot start for a further set of
+// capabilities. Clients then see its default list, and the other servers' lists for their own
+// capabilities.
 func TestListOfAServerThatStartsOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		a := capabilityServer(false, nil)
 		w := build(t, a, capabilityServer(false, nil))
 		plain := w.caller(true, `{}`)
 		if got := plain.tools(); got != hiddenForms {
-			t.Errorf("sees %s", got)
+			t.Errorf("the client sees %s", got)
 		}
 		a.refuseOpens(errors.New("its port is in use"))
 		forms := w.caller(true, `{"elicitation":{}}`)
 		if got := forms.tools(); got != "a__plain b__plain b__form" {
-			t.Errorf("sees %s", got)
+			t.Errorf("the client sees %s", got)
 		}
 		if got := plain.tools(); got != hiddenForms {
-			t.Errorf("the other sees %s", got)
+			t.Errorf("the other client sees %s", got)
 		}
 		a.refuseOpens(nil)
 		time.Sleep(2 * time.Minute)
-		forms.tools() // does not wait for the server that was unavailable, and tries it again
+		forms.tools() // does not wait for the server that is unavailable, and tries to open it again
 		time.Sleep(time.Second)
 		if got := forms.tools(); got != shownForms {
-			t.Errorf("when it starts again it sees %s", got)
+			t.Errorf("when the server starts again the client sees %s", got)
 		}
 	})
 }
 
-// TestHelloOfAnAudience: the result of initialize for a legacy client, and of
-// server/discover for a modern one, has what the servers can do for that client.
+// TestHelloOfAnAudience checks the result of initialize for a legacy client, and of
+// server/discover for a modern one. It contains the capabilities that the servers have for that
+// client.
 func TestHelloOfAnAudience(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		opened := func() *testServer {
@@ -249,7 +251,7 @@ func TestHelloOfAnAudience(t *testing.T) {
 			modern := m.answerTo("1")
 			for _, x := range []*jsonrpc.Message{legacy, modern} {
 				if got := strings.Contains(string(x.ResultMember("capabilities").Of(x.Raw)), "prompts"); got != want {
-					t.Errorf("with %s: %s", caps, x.Raw)
+					t.Errorf("with the capabilities %s: %s", caps, x.Raw)
 				}
 			}
 		}

@@ -30,7 +30,7 @@ func callOf(id int, who, more string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"t","arguments":{"who":"%s %d"}%s}}`, id, who, id, more)
 }
 
-// whoOf returns the client that callOf has written into a call.
+// whoOf returns the name of the client that callOf has written into a call.
 func whoOf(m *jsonrpc.Message) string {
 	who, _ := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, m.Param("arguments"), "who"))
 	return who
@@ -41,9 +41,9 @@ func progressOf(m *jsonrpc.Message, n int, text string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d,"message":%q}}`, token, n, text)
 }
 
-// TestAnswersOfAServerThatBroadcasts: a server sends each answer and each progress
-// notification to all sessions. Clients with different principals have a session each,
-// through two Dragomans. Every client gets its own messages and nothing else.
+// TestAnswersOfAServerThatBroadcasts runs a server that sends each answer and each progress
+// notification to all its sessions. Clients with different principals have a session each,
+// through two Dragomans. Every client gets its own messages and no others.
 func TestAnswersOfAServerThatBroadcasts(t *testing.T) {
 	for _, dragomans := range []int{1, 2} {
 		t.Run(strconv.Itoa(dragomans), func(t *testing.T) {
@@ -105,10 +105,10 @@ func manyAtOneThatBroadcasts(t *testing.T, dragomans int) {
 		}
 	}
 	if n := s.opened(); n != clients {
-		t.Errorf("%d sessions", n)
+		t.Errorf("the server has %d sessions", n)
 	}
-	// Each answer reached all other sessions. The handshake's answers reached all sessions that
-	// already existed.
+	// Each answer also reached all other sessions. The answers of the handshake reached all
+	// sessions that existed already.
 	var unasked int64
 	for _, w := range wholes {
 		r := w.upstreams[0].Report()
@@ -117,12 +117,12 @@ func manyAtOneThatBroadcasts(t *testing.T, dragomans int) {
 		}
 	}
 	if want := int64(clients*calls*(clients-1) + clients*(clients-1)/2); unasked != want {
-		t.Errorf("%d answers that nobody asked for, want %d", unasked, want)
+		t.Errorf("%d answers belong to no request, want %d", unasked, want)
 	}
 }
 
-// TestAnswersAfterARestart: answers to calls of old sessions come on the new sessions. They
-// go to no client.
+// TestAnswersAfterARestart checks answers to calls of old sessions that arrive on new sessions.
+// They do not reach any client.
 func TestAnswersAfterARestart(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &testServer{}
@@ -160,26 +160,26 @@ func TestAnswersAfterARestart(t *testing.T) {
 		}
 		other.say(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
 		if got := other.rest(); len(got) != 1 {
-			t.Errorf("the second client heard %q", got)
+			t.Errorf("the second client got %q", got)
 		}
 		if r := w.upstreams[0].Report(); r.Unasked != 15 {
-			t.Errorf("%d answers that nobody asked for, want 15", r.Unasked)
+			t.Errorf("%d answers belong to no request, want 15", r.Unasked)
 		}
 	})
 }
 
 const formAsked = `"method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{}}`
 
-// TestQuestionsOfAServerThatBroadcasts: a server request goes to the sessions of two
-// clients. The client that it concerns gets it if that client can be told apart; otherwise
-// none does.
+// TestQuestionsOfAServerThatBroadcasts sends a server request to the sessions of two clients.
+// If Dragoman can tell which client the request is for, that client gets it. Otherwise no
+// client gets it.
 func TestQuestionsOfAServerThatBroadcasts(t *testing.T) {
 	for name, test := range map[string]struct {
-		token    bool // the request names its call
+		token    bool // the request contains the progress token of its call
 		other    bool // the other client has a running call too
-		stranger bool // another client, not through Dragoman, uses the wrapper
-		asked    bool // whether the client of the call is asked
-		answers  int  // responses that the server gets
+		stranger bool // another client uses the wrapper without Dragoman
+		asked    bool // the client of the call gets the request
+		answers  int  // number of responses that the server gets
 	}{
 		"it names its call":                         {token: true, other: true, asked: true, answers: 1},
 		"it names its call, with strangers":         {token: true, other: true, stranger: true, asked: true, answers: 1},
@@ -208,7 +208,7 @@ func TestQuestionsOfAServerThatBroadcasts(t *testing.T) {
 				}
 				w := build(t, s)
 				a, b := w.legacyOf("a", `{"elicitation":{}}`), w.legacyOf("b", `{"elicitation":{}}`)
-				// Both clients have had a session before.
+				// Each client has had a session before the test starts.
 				for who, n := range map[string]*testClient{"a": a, "b": b} {
 					n.say(callOf(0, who, ""))
 					synctest.Wait()
@@ -233,14 +233,14 @@ func TestQuestionsOfAServerThatBroadcasts(t *testing.T) {
 				s.link(t, 0).say(question + "}}")
 				synctest.Wait()
 				for _, text := range b.rest() {
-					t.Errorf("the other client heard %s", text)
+					t.Errorf("the other client got %s", text)
 				}
 				if test.asked {
 					m := a.request()
 					a.say(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":{"action":"decline"}}`)
 				}
 				for _, text := range a.rest() {
-					t.Errorf("the client heard %s", text)
+					t.Errorf("the client got %s", text)
 				}
 				mu.Lock()
 				defer mu.Unlock()
@@ -257,8 +257,8 @@ func TestQuestionsOfAServerThatBroadcasts(t *testing.T) {
 	}
 }
 
-// TestLogsOfAServerThatBroadcasts: a log message reaches a client, once, if only that
-// client's call can be meant among all sessions. Otherwise no client gets it.
+// TestLogsOfAServerThatBroadcasts checks that a log message reaches a client once, if only one
+// running call of all sessions can have caused it. Otherwise no client gets it.
 func TestLogsOfAServerThatBroadcasts(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const log = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"x"}}`
@@ -281,10 +281,10 @@ func TestLogsOfAServerThatBroadcasts(t *testing.T) {
 			_ = w.lostSoFar()
 			s.link(t, 0).say(log)
 			if got := a.rest(); len(got) != ofA {
-				t.Errorf("%s: a heard %q", when, got)
+				t.Errorf("%s: a got %q", when, got)
 			}
 			if got := b.rest(); len(got) != ofB {
-				t.Errorf("%s: b heard %q", when, got)
+				t.Errorf("%s: b got %q", when, got)
 			}
 			if got := w.lostSoFar(); len(got) != lost {
 				t.Errorf("%s: lost %q", when, got)

@@ -14,8 +14,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// substringFilter is a filter that shows the items with one of its texts in their names,
-// and the servers that it names.
+// substringFilter shows the items whose names contain one of its texts, and the servers that it
+// lists.
 type substringFilter struct{ texts, servers []string }
 
 func (f substringFilter) Shows(kind catalog.Kind, server, name string) bool {
@@ -25,7 +25,8 @@ func (f substringFilter) Shows(kind catalog.Kind, server, name string) bool {
 	return kind == catalog.KindServer || slices.ContainsFunc(f.texts, func(s string) bool { return strings.Contains(name, s) })
 }
 
-// filterOf returns the filters of the principals of these tests. Others see everything.
+// filterOf returns the filter of each principal of these tests. Unknown principals see
+// everything.
 func filterOf(who *identity.Principal) catalog.Filter {
 	switch who.Key() {
 	case "ada":
@@ -52,10 +53,10 @@ func (c *caller) namesOf(method string) string {
 	return strings.Join(names, " ")
 }
 
-// TestTwoPrincipalsReadTwoLists: two principals with different filters read different lists
-// and different counts from one gateway, in all pairs of eras. Neither filter costs a
-// request to a server. A request for a hidden item gets the same answer as one for an
-// unknown item and never reaches a server.
+// TestTwoPrincipalsReadTwoLists checks that two principals with different filters read
+// different lists and different counts from one gateway, in all pairs of eras. A filter causes
+// no request to a server. A request for a hidden item gets the same answer as one for an
+// unknown item, and does not reach a server.
 func TestTwoPrincipalsReadTwoLists(t *testing.T) {
 	want := map[string]map[string]string{
 		"ada": {
@@ -83,10 +84,10 @@ func TestTwoPrincipalsReadTwoLists(t *testing.T) {
 					first := w.callerAs("cleo", clientIsModern, `{}`)
 					for method, names := range want["cleo"] {
 						if got := first.namesOf(method); got != names {
-							t.Errorf("cleo: %s: %s, want %s", method, got, names)
+							t.Errorf("the lists of cleo: %s: %s, want %s", method, got, names)
 						}
 					}
-					time.Sleep(time.Second) // so that the handshakes are complete
+					time.Sleep(time.Second) // until the handshakes are complete
 					a.asks()
 					b.asks()
 					for _, who := range []string{"ada", "bob"} {
@@ -105,7 +106,7 @@ func TestTwoPrincipalsReadTwoLists(t *testing.T) {
 						}
 						for method, names := range want[who] {
 							if got, want := counts[method], len(strings.Fields(names)); got != want {
-								t.Errorf("%s: %d of %s are counted, want %d", who, got, method, want)
+								t.Errorf("%s: the report counts %d of %s, want %d", who, got, method, want)
 							}
 						}
 						hidden := map[string]string{"ada": "hid-a", "bob": "one"}[who]
@@ -119,7 +120,7 @@ func TestTwoPrincipalsReadTwoLists(t *testing.T) {
 								return strings.ReplaceAll(string(m.Error.Of(m.Raw)), name, "NAME")
 							}
 							if x, y := refused(hidden), refused("unknown"); x != y || x == "" {
-								t.Errorf("%s: %s: hidden %s, unknown %s", who, method, x, y)
+								t.Errorf("%s: %s: the answer for a hidden item is %s, but for an unknown item it is %s", who, method, x, y)
 							}
 						}
 						if n := a.asks() + b.asks(); n != 0 {
@@ -127,7 +128,7 @@ func TestTwoPrincipalsReadTwoLists(t *testing.T) {
 						}
 						shown := map[string]string{"ada": "one", "bob": "hid-a"}[who]
 						if m := c.ask(mcp.MethodCallTool, `"name":"a__`+shown+`","arguments":{}`); m.Kind != jsonrpc.Result {
-							t.Errorf("%s: a call of what is shown: %s", who, m.Raw)
+							t.Errorf("%s: a call of a visible tool got %s", who, m.Raw)
 						}
 						a.asks()
 					}
@@ -137,8 +138,8 @@ func TestTwoPrincipalsReadTwoLists(t *testing.T) {
 	}
 }
 
-// TestTwoPrincipalsAtOneServer: the same at the endpoint of one server, which is asked for
-// its own page each time.
+// TestTwoPrincipalsAtOneServer checks the same as TestTwoPrincipalsReadTwoLists at the endpoint
+// of one server. This server gets a request for each page.
 func TestTwoPrincipalsAtOneServer(t *testing.T) {
 	for _, serverIsModern := range []bool{false, true} {
 		for _, clientIsModern := range []bool{false, true} {

@@ -8,10 +8,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestHalfOfACharacterPassesBothWays: an escaped half of a surrogate pair, which JavaScript
-// and Python write when they cut a text within an emoji, reaches the other side unchanged,
-// in arguments, results and errors, between all eras. Names that calls are routed by must
-// be complete.
+// TestHalfOfACharacterPassesBothWays checks an escaped half of a surrogate pair, which
+// JavaScript and Python write when they cut a text within an emoji. It reaches the other side
+// unchanged in arguments, results and errors, between all eras. Names that Dragoman routes by
+// must consist of complete characters.
 func TestHalfOfACharacterPassesBothWays(t *testing.T) {
 	const half = `{"\ud83d":"cut \ud83d","\uDE00":["\ude00x"]}`
 	for _, modern := range []bool{true, false} {
@@ -49,13 +49,13 @@ func TestHalfOfACharacterPassesBothWays(t *testing.T) {
 							t.Errorf("%s client: the error is %s", client, m.Raw)
 						}
 						if m := ask("7", "tools/call", `"name":"`+prefix+`echo\ud83d","arguments":{}`); errorNumber(m) != jsonrpc.CodeInvalidParams {
-							t.Errorf("%s client: a name that is not whole got %s", client, m.Raw)
+							t.Errorf("%s client: a name with half a character got %s", client, m.Raw)
 						}
 						if m := ask("8", "resources/read", `"uri":"x:\ude00"`); errorNumber(m) != jsonrpc.CodeInvalidParams {
-							t.Errorf("%s client: a URI that is not whole got %s", client, m.Raw)
+							t.Errorf("%s client: a URI with half a character got %s", client, m.Raw)
 						}
 						if m := ask("9", "tools/list", ""); servers > 1 && strings.Contains(string(m.Raw), `cut`) {
-							t.Errorf("%s client: a tool that nobody can call is listed: %s", client, m.Raw)
+							t.Errorf("%s client: a tool that cannot be called is listed: %s", client, m.Raw)
 						}
 					}
 					for _, m := range all[0].link(t, 0).got(mcp.MethodCallTool) {
@@ -69,7 +69,7 @@ func TestHalfOfACharacterPassesBothWays(t *testing.T) {
 	}
 }
 
-// echoArguments is a server whose tools answer with their arguments.
+// echoArguments answers the calls of a server's tools with their arguments.
 func echoArguments(l *testSession, m *jsonrpc.Message) {
 	rest := ""
 	if l.server.modern {

@@ -11,7 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// holding returns a server that holds the calls of its tool until the test answers.
+// holding returns a server that delays the calls of its tool until the test answers them.
 func holding(modern bool) (*testServer, <-chan *jsonrpc.Message) {
 	s := &testServer{modern: modern}
 	held := make(chan *jsonrpc.Message, 64)
@@ -28,9 +28,9 @@ func holding(modern bool) (*testServer, <-chan *jsonrpc.Message) {
 	return s, held
 }
 
-// TestT22_LevelOfOneRequest: a modern client asks for log messages with one request. It
-// gets them while that request runs. Its other requests, and those of other clients, get
-// none.
+// TestT22_LevelOfOneRequest checks a modern client that asks for log messages in one request.
+// The client gets them while that request runs. Its other requests, and those of other clients,
+// get none.
 func TestT22_LevelOfOneRequest(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s, held := holding(false)
@@ -45,7 +45,7 @@ func TestT22_LevelOfOneRequest(t *testing.T) {
 		quiet := func(who string, n *testClient) {
 			t.Helper()
 			if got := n.rest(); len(got) != 0 {
-				t.Errorf("%s heard %q", who, got)
+				t.Errorf("%s got %q", who, got)
 			}
 		}
 		const call = `"name":"t","arguments":{}`
@@ -53,15 +53,15 @@ func TestT22_LevelOfOneRequest(t *testing.T) {
 		a.say(leveled)
 		m := <-held
 		if got := s.link(t, 0).got(mcp.MethodSetLevel); len(got) == 0 || !strings.Contains(string(got[len(got)-1].Raw), `"warning"`) {
-			t.Errorf("the server's level: %v", got)
+			t.Errorf("the level that the server got is %v", got)
 		}
 		log("debug")
 		log("error")
 		if got := a.rest(); len(got) != 1 || !strings.Contains(got[0], `"error"`) {
-			t.Errorf("who asked for warnings heard %q", got)
+			t.Errorf("the client that asked for warnings got %q", got)
 		}
-		// Two calls of two clients are running. A message may belong to either, so neither
-		// client gets it.
+		// Calls of two clients are running. The message may belong to either, so neither client
+		// gets it.
 		b.say(modernRequest("1", "tools/call", call, `{}`))
 		other := <-held
 		log("error")
@@ -81,9 +81,9 @@ func TestT22_LevelOfOneRequest(t *testing.T) {
 	})
 }
 
-// TestT23_CollidingProgressTokens: clients of both eras use the same tokens, as number and
-// as string, on one session of the server. The server sees different tokens, and each
-// client gets the progress of its own call with its token as it wrote it.
+// TestT23_CollidingProgressTokens lets clients of both eras use the same tokens, as number and
+// as string, on one session of the server. The server sees different tokens. Each client gets
+// the progress of its own call, with its token exactly as it wrote it.
 func TestT23_CollidingProgressTokens(t *testing.T) {
 	for era, modern := range map[string]bool{"legacy": false, "modern": true} {
 		t.Run(era, func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestT23_CollidingProgressTokens(t *testing.T) {
 					calls = append(calls, m)
 				}
 				if len(seen) != len(tokens) || s.opened() != 1 {
-					t.Fatalf("%d tokens for %d calls on %d sessions", len(seen), len(tokens), s.opened())
+					t.Fatalf("the server got %d tokens for %d calls on %d sessions", len(seen), len(tokens), s.opened())
 				}
 				l := s.link(t, 0)
 				for _, m := range slices.Backward(calls) {
@@ -118,14 +118,14 @@ func TestT23_CollidingProgressTokens(t *testing.T) {
 					who := jsonrpc.Find(m.Raw, m.Param("arguments"), "who").Of(m.Raw)
 					l.say(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1,"message":"%s"}}`, token, who))
 				}
-				// A client's own token means nothing on this hop, unless Dragoman chose the
-				// same.
+				// Dragoman ignores a client's own token on this connection, unless it has
+				// chosen the same one itself.
 				l.say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"unknown","progress":1}}`)
 				for i, n := range clients {
 					got := n.rest()
 					want := fmt.Sprintf(`"progressToken":%s,"progress":1,"message":"%d"`, tokens[i], i)
 					if len(got) != 1 || !strings.Contains(got[0], want) {
-						t.Errorf("client %d heard %q, want %s", i, got, want)
+						t.Errorf("client %d got %q, want %s", i, got, want)
 					}
 				}
 				for _, m := range calls {
@@ -139,11 +139,11 @@ func TestT23_CollidingProgressTokens(t *testing.T) {
 	}
 }
 
-// TestT24_ReservedKeysStayOnTheirHop: the _meta keys that describe the sender belong to one
-// hop. A legacy server, which got all of it at initialize, gets none of them, whatever a
-// client of either era sends. A modern one gets exactly one of each, with what Dragoman
-// knows of the client. Trace context and unknown keys cross in all pairs of eras, byte for
-// byte.
+// TestT24_ReservedKeysStayOnTheirHop checks the _meta keys that describe the sender, which are
+// valid for one connection only. A legacy server got this information at initialize. It gets
+// none of the keys, whatever a client sends. A modern server gets each key once, with the facts
+// that Dragoman has about the client. Trace context and unknown keys pass unchanged in all
+// pairs of eras.
 func TestT24_ReservedKeysStayOnTheirHop(t *testing.T) {
 	const (
 		trace  = `"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "tracestate":"a=1", "baggage":"b=2"`
@@ -203,7 +203,7 @@ func TestT24_ReservedKeysStayOnTheirHop(t *testing.T) {
 					for _, m := range append(calls, notes...) {
 						text, have := metaOf(m)
 						if !strings.Contains(text, trace) || !strings.Contains(text, others) {
-							t.Errorf("%s came with %s", m.Method, text)
+							t.Errorf("%s arrived with the _meta %s", m.Method, text)
 						}
 						for _, key := range perRequest {
 							want := 0
@@ -211,11 +211,11 @@ func TestT24_ReservedKeysStayOnTheirHop(t *testing.T) {
 								want = 1
 							}
 							if have[key] != want {
-								t.Errorf("%s came with %d of %s, want %d: %s", m.Method, have[key], key, want, text)
+								t.Errorf("%s arrived with %d of %s, want %d: %s", m.Method, have[key], key, want, text)
 							}
 						}
 						if !modernClient && strings.Contains(text, "forged") {
-							t.Errorf("the server was told %s", text)
+							t.Errorf("the server got %s", text)
 						}
 					}
 				})

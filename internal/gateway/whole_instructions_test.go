@@ -8,9 +8,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// TestInstructionsHaveABound: clients of both eras get a server's instructions cut after 64
-// KiB, between characters. Instructions joined with them stay whole. There is one log line
-// and a loss.
+// TestInstructionsHaveABound checks long instructions of a server. Clients of both eras get the
+// first 64 KiB of them, cut between two characters. Instructions of other servers, joined with
+// them, stay complete. Dragoman writes one log line and publishes one loss.
 func TestInstructionsHaveABound(t *testing.T) {
 	const most = 64 << 10
 	for _, modern := range []bool{true, false} {
@@ -29,17 +29,17 @@ func TestInstructionsHaveABound(t *testing.T) {
 					for _, m := range []*jsonrpc.Message{old.answerTo("1"), young.answerTo("2")} {
 						text, _ := jsonrpc.Text(m.Raw, m.ResultMember("instructions"))
 						if len(text) > most+200 || strings.Count(text, "😀") < most/4-100 || !utf8.ValidString(text) || !strings.Contains(text, "😀…") {
-							t.Errorf("%d bytes: %.40q … %.40q", len(text), text, text[max(len(text)-40, 0):])
+							t.Errorf("the instructions have %d bytes: %.40q … %.40q", len(text), text, text[max(len(text)-40, 0):])
 						}
 						if strings.Contains(text, "the other's") != (servers == 2) {
-							t.Errorf("the other's instructions: %.40q", text[max(len(text)-40, 0):])
+							t.Errorf("the other server's instructions are %.40q", text[max(len(text)-40, 0):])
 						}
 					}
 					if got := w.log.warnings(); len(got) != 1 || !strings.Contains(got[0], "instructions") {
-						t.Errorf("the log: %q", got)
+						t.Errorf("the log lines are %q", got)
 					}
 					if got := strings.Join(w.lostSoFar(), "\n"); strings.Count(got, "instructions") != 1 {
-						t.Errorf("losses: %q", got)
+						t.Errorf("the losses are %q", got)
 					}
 				})
 			})

@@ -11,8 +11,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// serverAskingWho returns a server whose tool asks who its caller is before it answers. The
-// request does not say which call it belongs to.
+// serverAskingWho returns a server whose tool asks for the name of its caller before it
+// answers. The server's request does not say which call it belongs to.
 func serverAskingWho() *testServer {
 	s := &testServer{}
 	s.on = func(l *testSession, m *jsonrpc.Message) {
@@ -20,7 +20,7 @@ func serverAskingWho() *testServer {
 		case m.Method == mcp.MethodCallTool:
 			l.say(`{"jsonrpc":"2.0","id":"q` + string(m.ID) + `",` + elicit + `}`)
 		case m.Kind == jsonrpc.Result, m.Kind == jsonrpc.Failure:
-			// The response to q5 belongs to call 5.
+			// The response to the request q5 belongs to call 5.
 			id := strings.Trim(string(m.ID), `"q`)
 			l.say(`{"jsonrpc":"2.0","id":` + id + `,"result":{"content":[],"heard":` + string(m.Raw) + `}}`)
 		case m.Kind == jsonrpc.Request:
@@ -30,8 +30,8 @@ func serverAskingWho() *testServer {
 	return s
 }
 
-// TestT6_QuestionsReachTheirOwnCaller: interactive calls of several clients run at once,
-// legacy and modern, with the same ids.
+// TestT6_QuestionsReachTheirOwnCaller runs interactive calls of several clients at once, both
+// legacy and modern, with the same ids. Each server request must reach the client of its call.
 func TestT6_QuestionsReachTheirOwnCaller(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := serverAskingWho()
@@ -77,8 +77,9 @@ func TestT6_QuestionsReachTheirOwnCaller(t *testing.T) {
 	})
 }
 
-// TestTwoCallsOfOneLegacyClientAskOverOneSession: requests go to a legacy client as a
-// whole, so its calls need no session each.
+// TestTwoCallsOfOneLegacyClientAskOverOneSession checks that two calls of a legacy client share
+// one session. A server request goes to the client, not to one of its calls, so the calls need
+// no separate sessions.
 func TestTwoCallsOfOneLegacyClientAskOverOneSession(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := serverAskingWho()
@@ -103,9 +104,9 @@ func TestTwoCallsOfOneLegacyClientAskOverOneSession(t *testing.T) {
 	})
 }
 
-// TestT12_ClientGoneInMidCallEndsItAtTheServer: a call ends at the server when its client
-// disconnects, whatever the eras, and whether the call is waiting for the client or
-// working.
+// TestT12_ClientGoneInMidCallEndsItAtTheServer checks that a call is cancelled at the server
+// when its client disconnects. The test covers all pairs of eras, and calls that run as well as
+// calls that wait for the client.
 func TestT12_ClientGoneInMidCallEndsItAtTheServer(t *testing.T) {
 	for _, asks := range []bool{false, true} {
 		for name, open := range map[string]func(w *whole) *testClient{
@@ -136,7 +137,7 @@ func TestT12_ClientGoneInMidCallEndsItAtTheServer(t *testing.T) {
 					n := open(w)
 					time.Sleep(time.Second)
 					_ = n.pipe.Close()
-					// A modern client that was asked may come back on another connection for
+					// A modern client that was asked may come back on another connection within
 					// ten minutes.
 					patience := 5 * time.Second
 					if asks && name == "modern" {
@@ -146,7 +147,7 @@ func TestT12_ClientGoneInMidCallEndsItAtTheServer(t *testing.T) {
 					l := s.link(t, 0)
 					calls, ends := l.got(mcp.MethodCallTool), l.got(mcp.NoteCancelled)
 					if len(calls) != 1 || len(ends) != 1 || string(ends[0].Param("requestId").Of(ends[0].Raw)) != string(calls[0].ID) {
-						t.Errorf("%d calls, %d cancelled", len(calls), len(ends))
+						t.Errorf("the server got %d calls and %d cancellations", len(calls), len(ends))
 					}
 				})
 			})
@@ -154,8 +155,8 @@ func TestT12_ClientGoneInMidCallEndsItAtTheServer(t *testing.T) {
 	}
 }
 
-// TestServerGoneInMidCall: if the server exits during a call, the client gets one error
-// with the known outcome, and the next call works.
+// TestServerGoneInMidCall checks a server that exits during a call. The client gets one error
+// with the correct outcome, and the next call works.
 func TestServerGoneInMidCall(t *testing.T) {
 	for name, modern := range map[string]bool{"legacy": false, "modern": true} {
 		t.Run(name, func(t *testing.T) {
@@ -181,7 +182,7 @@ func TestServerGoneInMidCall(t *testing.T) {
 					t.Errorf("got %s", m.Raw)
 				}
 				if got := n.rest(); len(got) != 0 {
-					t.Errorf("and %q", got)
+					t.Errorf("the next call got %q", got)
 				}
 			})
 		})

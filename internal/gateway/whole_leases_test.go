@@ -13,19 +13,19 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
-// leaseServer is a server of either era. It holds requests while hold is set. Its tools:
-// "plain" answers, "ask" and "ask2" send one and two requests first, "job" may be called as
-// a task and "must" has to be. status is the status of its tasks.
+// leaseServer is a server of either era. It delays requests while hold is set. Its tool "plain"
+// answers at once, and "ask" and "ask2" first send one and two requests. "job" may be called as
+// a task, and "must" can only be called as a task. status is the status of its tasks.
 type leaseServer struct {
 	*testServer
-	listens bool // has subscriptions/listen, which uses a session while it is open
+	listens bool // supports subscriptions/listen, which uses a session while it is open
 	mu      sync.Mutex
 	hold    bool
 	held    []func()
-	status  string                      // of its tasks
-	waiting map[string]*jsonrpc.Message // calls that wait for a response, by the id of the request to the client
-	rounds  map[string]int              // requests sent for a call, by the call's id
-	results []func()                    // requests for a task's result that wait for the task's end
+	status  string                      // status of all tasks
+	waiting map[string]*jsonrpc.Message // calls that wait for a response; the key is the id of the server's request
+	rounds  map[string]int              // number of requests sent for a call; the key is the call's id
+	results []func()                    // answers to tasks/result, which run when the task ends
 }
 
 func newLeaseServer(modern bool) *leaseServer {
@@ -45,7 +45,7 @@ func newLeaseServer(modern bool) *leaseServer {
 
 const testTask = `"taskId":"t","createdAt":"2025-11-25T10:30:00Z","lastUpdatedAt":"2025-11-25T10:30:00Z"`
 
-// task returns a task as its era says it.
+// task returns a task in the form of the server's era.
 func (s *leaseServer) task(status string) string {
 	if s.modern {
 		more := ""
@@ -111,9 +111,9 @@ func (s *leaseServer) take(l *testSession, m *jsonrpc.Message) {
 	}
 }
 
-// ask answers a call or sends its next request.
+// ask answers a call, or sends its next request to the client.
 func (s *leaseServer) ask(l *testSession, call *jsonrpc.Message, name string) {
-	rounds := len(name) - len("ask") + 1 // "ask2" has one more
+	rounds := len(name) - len("ask") + 1 // "ask2" sends one request more
 	if s.modern {
 		var n int
 		_, _ = fmt.Sscanf(string(call.Param("requestState").Of(call.Raw)), `"%d"`, &n)
@@ -135,7 +135,7 @@ func (s *leaseServer) ask(l *testSession, call *jsonrpc.Message, name string) {
 	l.say(`{"jsonrpc":"2.0","id":` + id + `,` + elicit + `}`)
 }
 
-// holds sets whether requests are held, and answers those that were held.
+// holds sets whether requests are delayed. If not, it answers those that were delayed.
 func (s *leaseServer) holds(hold bool) {
 	synctest.Wait()
 	s.mu.Lock()
@@ -163,7 +163,7 @@ func (s *leaseServer) setStatus(status string) {
 	}
 }
 
-// lease is a use of a server by one client. It records the number of sessions at some
+// lease runs one use of a server by one client. It records the number of sessions at several
 // points.
 type lease struct {
 	*caller
@@ -172,8 +172,8 @@ type lease struct {
 	out    []string
 }
 
-// sessions returns how many sessions there are, how many of them are in use, and how many
-// requests run on them.
+// sessions returns how many sessions exist, how many of them are in use, and how many requests
+// run on them.
 func (k *lease) sessions() (there, used, running int) {
 	synctest.Wait()
 	for _, s := range k.up.Report().Sessions {
@@ -186,14 +186,14 @@ func (k *lease) sessions() (there, used, running int) {
 	return there, used, running
 }
 
-// at records how many sessions have been opened so far, and what sessions returns.
+// at records how many sessions have been opened so far, together with the results of sessions.
 func (k *lease) at(when string) {
 	there, used, running := k.sessions()
 	k.out = append(k.out, fmt.Sprintf("%s %d/%d/%d/%d", when, k.server.opened(), there, used, running))
 }
 
-// later records the same twice more: while an exclusive session is kept, and when even a
-// home session is not.
+// later records the sessions three times: now, while an exclusive session is still kept, and
+// when not even a shared session is kept.
 func (k *lease) later() {
 	k.at("after")
 	time.Sleep(2 * time.Minute)
@@ -202,8 +202,8 @@ func (k *lease) later() {
 	k.at("+22m")
 }
 
-// answerAll answers the requests to the client and returns the answer to the client's own
-// request. Each answer takes the user three minutes.
+// answerAll answers the server's requests and returns the answer to the client's own request.
+// Each response takes the user three minutes.
 func (k *lease) answerAll(id, method, params string) *jsonrpc.Message {
 	k.t.Helper()
 	for n := 1; ; n++ {
@@ -224,8 +224,8 @@ func (k *lease) answerAll(id, method, params string) *jsonrpc.Message {
 	}
 }
 
-// overHours records the most sessions in use and the most running requests at a hundred
-// moments of three hours, none of them during a poll.
+// overHours samples the sessions a hundred times in three hours, never during a poll. It
+// records the maximum of sessions in use and of running requests.
 func (k *lease) overHours(what string) {
 	most, mostRunning := 0, 0
 	for range 100 {
@@ -237,7 +237,7 @@ func (k *lease) overHours(what string) {
 	k.out = append(k.out, fmt.Sprintf("%s for 3h %d/%d/%d/%d", what, k.server.opened(), there, most, mostRunning))
 }
 
-// result records the error if the answer of a use is one.
+// result records the error if the answer is an error.
 func (k *lease) result(m *jsonrpc.Message) *jsonrpc.Message {
 	k.t.Helper()
 	if m.Kind != jsonrpc.Result {
@@ -246,7 +246,7 @@ func (k *lease) result(m *jsonrpc.Message) *jsonrpc.Message {
 	return m
 }
 
-// leaseUses are the ways to use a server.
+// leaseUses are the kinds of use that TestLeases records.
 var leaseUses = []struct {
 	name string
 	caps string
@@ -317,11 +317,12 @@ var leaseUses = []struct {
 	}, false},
 }
 
-// simple is one request, recorded while the server works on it and after it.
+// simple sends one request, and records the sessions while the server works on it and after
+// that.
 func (k *lease) simple(method, params string) {
 	k.server.holds(true)
 	id := k.start(method, params)
-	for range 4 { // Dragoman's own requests come before it
+	for range 4 { // requests that Dragoman itself sends come first
 		time.Sleep(time.Second)
 		k.at("during")
 		if got := len(k.last(method)); got > 0 {
@@ -335,7 +336,7 @@ func (k *lease) simple(method, params string) {
 	k.later()
 }
 
-// last returns the last requests of a method that any session got.
+// last returns all requests of a method that the server has got, on any session.
 func (k *lease) last(method string) (all []*jsonrpc.Message) {
 	for i := range k.server.opened() {
 		all = append(all, k.server.link(k.t, i).got(method)...)
@@ -347,9 +348,9 @@ const leaseHead = `Sessions that have been opened / that there are / that somebo
 A listen uses a session, but is not counted among the requests that run.
 `
 
-// TestLeases writes down how many sessions with a server each kind of request opens and
-// holds: while the server works on it, while the user thinks, between the polls of a task,
-// and afterwards.
+// TestLeases records how many sessions with a server each kind of request opens and holds. It
+// looks at four times: while the server works, while the user thinks, between the polls of a
+// task, and afterwards.
 func TestLeases(t *testing.T) {
 	var out strings.Builder
 	out.WriteString(leaseHead)
@@ -358,7 +359,7 @@ func TestLeases(t *testing.T) {
 		for _, use := range leaseUses {
 			for _, isolation := range []upstream.Isolation{upstream.Auto, upstream.Shared, upstream.PerCall} {
 				if pair.server && isolation != upstream.Auto {
-					continue // one session, whatever the isolation
+					continue // there is only one session, whatever the isolation
 				}
 				inBubble(t, func(t *testing.T) {
 					s := newLeaseServer(pair.server)
@@ -377,8 +378,8 @@ func TestLeases(t *testing.T) {
 	golden(t, "leases.txt", out.String())
 }
 
-// TestLeasesOfJoinedLists writes down how many sessions with the first of two servers are
-// opened and used when clients with several sets of capabilities list and call.
+// TestLeasesOfJoinedLists records how many sessions with the first of two servers are opened
+// and used when clients with several sets of capabilities list and call.
 func TestLeasesOfJoinedLists(t *testing.T) {
 	var out strings.Builder
 	out.WriteString(leaseHead)

@@ -12,7 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// listing is a server with one tool whose name the test may change.
+// listing returns a server with one tool whose name the test may change.
 func listing(modern bool, name *atomic.Value) *testServer {
 	s := &testServer{modern: modern}
 	s.on = func(l *testSession, m *jsonrpc.Message) {
@@ -34,8 +34,8 @@ func named(name string) *atomic.Value {
 	return v
 }
 
-// TestListsThatAreOldAreAnnounced: if a server does not announce changes and one client
-// reads a newer list, clients with an older one are notified.
+// TestListsThatAreOldAreAnnounced checks a server that does not announce changes. When one
+// client reads a newer list, clients with an older one are notified.
 func TestListsThatAreOldAreAnnounced(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		tool := named("one")
@@ -50,19 +50,19 @@ func TestListsThatAreOldAreAnnounced(t *testing.T) {
 		o.say(modernRequest("1", "tools/list", "", `{}`))
 		o.answerTo("1")
 		if got := n.rest(); len(got) != 1 || !strings.Contains(got[0], mcp.NoteToolsChanged) {
-			t.Errorf("heard %q", got)
+			t.Errorf("the client got %q", got)
 		}
 		time.Sleep(time.Minute)
 		o.say(modernRequest("2", "tools/list", "", `{}`))
 		o.answerTo("2")
 		if got := n.rest(); len(got) != 0 {
-			t.Errorf("heard %q without a change", got)
+			t.Errorf("the client got %q without a change", got)
 		}
 	})
 }
 
-// TestU28_ListsOfARestartedServerAreAnnounced: if a server's lists differ after a restart,
-// clients are notified.
+// TestU28_ListsOfARestartedServerAreAnnounced checks that clients are notified if a server's
+// lists differ after a restart.
 func TestU28_ListsOfARestartedServerAreAnnounced(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		tool := named("one")
@@ -78,13 +78,13 @@ func TestU28_ListsOfARestartedServerAreAnnounced(t *testing.T) {
 		n.say(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"a__one","arguments":{}}}`)
 		time.Sleep(time.Minute)
 		if got := strings.Join(n.rest(), "\n"); !strings.Contains(got, mcp.NoteToolsChanged) {
-			t.Errorf("heard %s", got)
+			t.Errorf("the client got %s", got)
 		}
 	})
 }
 
-// TestJoinedListsAreNotKeptForEver: a client that lists gets the changes of a server that
-// does not announce them, or to which no client listens.
+// TestJoinedListsAreNotKeptForEver checks that a client that lists gets the changes of a
+// server, even if the server does not announce them or no client listens to it.
 func TestJoinedListsAreNotKeptForEver(t *testing.T) {
 	for name, modern := range map[string]bool{"legacy": false, "modern": true} {
 		t.Run(name, func(t *testing.T) {
@@ -102,11 +102,11 @@ func TestJoinedListsAreNotKeptForEver(t *testing.T) {
 				}
 				tool.Store("two")
 				if modern {
-					synctest.Wait() // the listen is opened beside the lists
+					synctest.Wait() // the listen at the server is opened in the background
 					l := s.link(t, 0)
 					listens := l.got(mcp.MethodListen)
 					if len(listens) != 1 {
-						t.Fatalf("the server is listened to %d times", len(listens))
+						t.Fatalf("the server got %d listens", len(listens))
 					}
 					l.say(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + string(listens[0].ID) + `}}}`)
 				}
@@ -118,8 +118,8 @@ func TestJoinedListsAreNotKeptForEver(t *testing.T) {
 	}
 }
 
-// TestLanesChangeNoLists: another session for a call does not make Dragoman read all lists
-// again.
+// TestLanesChangeNoLists checks that Dragoman does not read all lists again when a call opens
+// another session.
 func TestLanesChangeNoLists(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := listing(false, named("one"))
@@ -143,10 +143,10 @@ func TestLanesChangeNoLists(t *testing.T) {
 			n.answerTo(fmt.Sprint(20 + i))
 		}
 		if s.opened() == opened {
-			t.Error("no session was opened: the test shows nothing")
+			t.Error("no session was opened, so this test does not prove anything")
 		}
 		if now := lists(); now != before {
-			t.Errorf("%d lists were read, then %d", before, now)
+			t.Errorf("%d lists were read before, and %d after", before, now)
 		}
 	})
 }

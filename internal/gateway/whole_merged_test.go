@@ -11,12 +11,13 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestUnlistedResourceIsTheOnlyServersThatHasAny: a resource that a tool links to need not
-// be listed. If several servers have resources, Dragoman does not guess.
+// TestUnlistedResourceIsTheOnlyServersThatHasAny checks reading of a resource that is not
+// listed, for example because a tool links to it. If one server has resources, it gets the
+// request. If several have some, Dragoman does not guess.
 func TestUnlistedResourceIsTheOnlyServersThatHasAny(t *testing.T) {
 	for name, test := range map[string]struct {
 		caps []string
-		want int // the server that gets the request, -1 for none
+		want int // index of the server that gets the request, -1 for none
 	}{
 		"one":  {[]string{`{"tools":{}}`, `{"resources":{}}`}, 1},
 		"two":  {[]string{`{"resources":{}}`, `{"resources":{}}`}, -1},
@@ -46,8 +47,8 @@ func TestUnlistedResourceIsTheOnlyServersThatHasAny(t *testing.T) {
 	}
 }
 
-// TestJoinedCapabilitiesAreThoseOfTheServers: the merged capabilities contain nothing that
-// no server has, and empty instructions are left out.
+// TestJoinedCapabilitiesAreThoseOfTheServers checks that the merged capabilities contain
+// nothing that no server has, and that empty instructions are left out.
 func TestJoinedCapabilitiesAreThoseOfTheServers(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := build(t, &testServer{modern: true, caps: `{"resources":{}}`}, &testServer{caps: `{"prompts":{}}`})
@@ -59,12 +60,12 @@ func TestJoinedCapabilitiesAreThoseOfTheServers(t *testing.T) {
 			t.Errorf("capabilities %s", got)
 		}
 		if strings.Contains(string(m.Raw), "instructions") {
-			t.Errorf("got %s", m.Raw)
+			t.Errorf("the instructions are %s", m.Raw)
 		}
 	})
 }
 
-// manyURIs are n resources from first on, as a JSON array.
+// manyURIs returns n resource URIs, numbered from first, as a JSON array.
 func manyURIs(first, n int) string {
 	uris := make([]string, n)
 	for i := range uris {
@@ -81,10 +82,10 @@ func updated(meta, uri string) string {
 	return `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{` + meta + `"uri":"` + uri + `"}}`
 }
 
-// TestT21_TenThousandResources: a listen for 10,000 resources is refused as a whole, with
-// the allowed number, before any server gets it. Ten listens for 1,000 each watch them all.
-// A modern server never has more than two listens open for all of them, one of which is
-// ending, and each update reaches the one listen that asked for it.
+// TestT21_TenThousandResources checks that a listen for 10,000 resources is refused as a whole,
+// with the allowed number, before a server gets it. Ten listens for 1,000 resources each watch
+// all of them. A modern server has at most two open listens for all of them, one of which is
+// ending. Each update reaches only the listen that asked for it.
 func TestT21_TenThousandResources(t *testing.T) {
 	for era, modern := range map[string]bool{"legacy": false, "modern": true} {
 		t.Run(era, func(t *testing.T) {
@@ -110,22 +111,22 @@ func TestT21_TenThousandResources(t *testing.T) {
 						t.Fatalf("listen %d: %.300s", i, ack.Raw)
 					}
 				}
-				synctest.Wait() // until the server knows which listens have ended
+				synctest.Wait() // until the server has processed the end of earlier listens
 				meta := ""
 				if listens := l.got(mcp.MethodListen); modern {
 					last := listens[len(listens)-1]
 					if ends := l.got(mcp.NoteCancelled); len(listens)-len(ends) > 2 {
-						t.Errorf("%d listens, of which %d were ended", len(listens), len(ends))
+						t.Errorf("the server got %d listens, and the end of %d of them", len(listens), len(ends))
 					}
 					meta = `"_meta":{"io.modelcontextprotocol/subscriptionId":` + string(last.ID) + `},`
 				} else if subs := l.got(mcp.MethodSubscribe); len(subs) != 10_000 {
-					t.Errorf("subscribed %d times", len(subs))
+					t.Errorf("the server got %d subscriptions", len(subs))
 				}
 				for _, at := range []int{0, 999, 1000, 9999} {
 					l.say(updated(meta, fmt.Sprintf("x://%05d", at)))
 					got := n.rest()
 					if len(got) != 1 || !strings.Contains(got[0], fmt.Sprintf(`"x://%05d"`, at)) || !strings.Contains(got[0], fmt.Sprintf(`subscriptionId":%d`, at/1000)) {
-						t.Errorf("of resource %d was heard %q", at, got)
+						t.Errorf("the notifications for resource %d are %q", at, got)
 					}
 				}
 				l.say(updated(meta, "x://10000"))
@@ -139,19 +140,19 @@ func TestT21_TenThousandResources(t *testing.T) {
 				synctest.Wait()
 				if modern {
 					if listens, ends := l.got(mcp.MethodListen), l.got(mcp.NoteCancelled); len(listens) != len(ends) {
-						t.Errorf("of %d listens %d were ended", len(listens), len(ends))
+						t.Errorf("of %d listens %d have ended", len(listens), len(ends))
 					}
 				} else if ends := l.got(mcp.MethodUnsubscribe); len(ends) != 10_000 {
-					t.Errorf("unsubscribed %d times", len(ends))
+					t.Errorf("the server got %d unsubscribe requests", len(ends))
 				}
 			})
 		})
 	}
 }
 
-// TestT21_TheSameIDOfTwoUsers: two clients listen with the same id on one server, which
-// announces a change before it acknowledges the second listen. Each gets its
-// acknowledgement first, then its own resource, under its own id.
+// TestT21_TheSameIDOfTwoUsers lets two clients listen with the same id at one server, which
+// announces a change before it acknowledges the second listen. Each client first gets its
+// acknowledgement, and then the changes of its own resource, with its own id.
 func TestT21_TheSameIDOfTwoUsers(t *testing.T) {
 	for era, modern := range map[string]bool{"legacy": false, "modern": true} {
 		t.Run(era, func(t *testing.T) {
@@ -189,7 +190,7 @@ func TestT21_TheSameIDOfTwoUsers(t *testing.T) {
 					}
 					for _, more := range n.rest() {
 						if !strings.Contains(more, "x:"+who) {
-							t.Errorf("%s heard %s", who, more)
+							t.Errorf("%s got %s", who, more)
 						}
 					}
 				}
@@ -198,9 +199,9 @@ func TestT21_TheSameIDOfTwoUsers(t *testing.T) {
 	}
 }
 
-// TestN05_SubscriptionsOfALegacyClientAreBounded: they have the same bound as those of a
-// listen. Subscribing twice costs nothing, unsubscribing makes room, and each client has
-// its own bound.
+// TestN05_SubscriptionsOfALegacyClientAreBounded checks the bound on subscriptions, which is
+// the same as for a listen. A repeated subscription does not count twice, and a removed one
+// does not count any more. Each client has its own bound.
 func TestN05_SubscriptionsOfALegacyClientAreBounded(t *testing.T) {
 	for era, modern := range map[string]bool{"legacy": false, "modern": true} {
 		t.Run(era, func(t *testing.T) {
@@ -219,14 +220,14 @@ func TestN05_SubscriptionsOfALegacyClientAreBounded(t *testing.T) {
 				}
 				n.wants(ask(n, "2000", "subscribe", 1000), "at most 1000 resources")
 				if m := ask(other, "1", "subscribe", 1000); m.Kind != jsonrpc.Result {
-					t.Errorf("another client: %s", m.Raw)
+					t.Errorf("a subscription of another client: %s", m.Raw)
 				}
 				if m := ask(n, "2001", "subscribe", 5); m.Kind != jsonrpc.Result {
-					t.Errorf("already watched: %s", m.Raw)
+					t.Errorf("a repeated subscription: %s", m.Raw)
 				}
 				ask(n, "2002", "unsubscribe", 7)
 				if m := ask(n, "2003", "subscribe", 1000); m.Kind != jsonrpc.Result {
-					t.Errorf("after one was given up: %s", m.Raw)
+					t.Errorf("a subscription after another was removed: %s", m.Raw)
 				}
 			})
 		})

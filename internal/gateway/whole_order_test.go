@@ -15,8 +15,8 @@ import (
 )
 
 // orderedServer returns a server whose tool sends messages in a fixed order: three pairs of
-// progress and log message, a request, three more pairs, the answer. After pause it
-// continues although the call is over: progress, log, a second answer, a request.
+// progress and log message, a request, three more pairs, and the answer. After pause it sends
+// more although the call is over: progress, log, a second answer, and a request.
 func orderedServer(modern bool, pause time.Duration) *testServer {
 	s := &testServer{modern: modern, caps: `{"tools":{},"logging":{}}`}
 	var call *jsonrpc.Message
@@ -36,7 +36,7 @@ func orderedServer(modern bool, pause time.Duration) *testServer {
 		pairs(l, m, 1)
 		l.answer(m, `{"resultType":"complete","content":[],"second":true}`)
 		if !modern {
-			time.Sleep(pause) // messages outside of a call have no order
+			time.Sleep(pause) // messages outside calls have no defined order
 			l.say(`{"jsonrpc":"2.0","id":"late",` + elicit + `}`)
 		}
 	}
@@ -63,7 +63,7 @@ func orderedServer(modern bool, pause time.Duration) *testServer {
 	return s
 }
 
-// slowReader is a client's end of a pipe that takes a second for each message.
+// slowReader is a client's end of a pipe that takes a second to read each message.
 type slowReader struct{ transport.Pipe }
 
 func (p slowReader) Read() (*jsonrpc.Message, error) {
@@ -71,8 +71,8 @@ func (p slowReader) Read() (*jsonrpc.Message, error) {
 	return p.Pipe.Read()
 }
 
-// orderLinks are the pipes of a client that reads at once, and of one that does not and
-// whose pipe holds less than one message.
+// orderLinks are the pipes for two clients. One reads at once. The other reads slowly, and its
+// pipe holds less than one message.
 var orderLinks = map[string]func() (client, server transport.Pipe){
 	"fast": inmem.Pipe,
 	"slow": func() (transport.Pipe, transport.Pipe) {
@@ -81,7 +81,7 @@ var orderLinks = map[string]func() (client, server transport.Pipe){
 	},
 }
 
-// orderOf describes a message in a word or two.
+// orderOf describes a message in one or two words.
 func orderOf(m *jsonrpc.Message) string {
 	switch {
 	case m.Method == mcp.NoteProgress:
@@ -100,8 +100,7 @@ func orderOf(m *jsonrpc.Message) string {
 	return "answer to " + string(m.ID)
 }
 
-// messagesOfOneCall calls the tool and returns what the client gets until nothing more
-// comes.
+// messagesOfOneCall calls the tool and returns all messages that the client gets.
 func messagesOfOneCall(t *testing.T, s *testServer, modern bool, link func() (client, server transport.Pipe)) (heard []string) {
 	w := build(t, s)
 	near, far := link()
@@ -136,9 +135,9 @@ func messagesOfOneCall(t *testing.T, s *testServer, modern bool, link func() (cl
 	return heard
 }
 
-// TestOrderOfOneCall writes down the messages that a client gets of one call, in order:
-// progress and log before the request that follows them, and nothing of the call after its
-// answer. A slow client gets the same.
+// TestOrderOfOneCall records the order of the messages that a client gets for one call.
+// Progress and log messages come before the request that follows them, and no message of the
+// call follows its answer. A slow client gets the same order.
 func TestOrderOfOneCall(t *testing.T) {
 	var out strings.Builder
 	for _, server := range []bool{false, true} {
@@ -159,9 +158,9 @@ func TestOrderOfOneCall(t *testing.T) {
 	golden(t, "order.txt", out.String())
 }
 
-// TestNothingFollowsTheAnswer: no progress and no second answer of a call follows its
-// answer, even if the server sends more at the same moment. Log messages and requests need
-// no call if the client is legacy.
+// TestNothingFollowsTheAnswer checks that no progress and no second answer follows the answer
+// of a call, even if the server sends more at the same moment. A legacy client may still get
+// log messages and requests, since they need no call.
 func TestNothingFollowsTheAnswer(t *testing.T) {
 	for _, server := range []bool{false, true} {
 		for _, client := range []bool{false, true} {

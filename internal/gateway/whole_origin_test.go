@@ -13,9 +13,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// These tests write down where it matters which server a message comes from or goes to.
+// The tests in this file record behaviour that depends on the server that a message comes from
+// or goes to.
 
-// heardOf returns what a client gets, with what tells two notifications apart.
+// heardOf returns the messages that a client gets, reduced to the parts in which two
+// notifications differ.
 func (c *caller) heardOf() (all []string) {
 	for _, raw := range c.rest() {
 		m, err := jsonrpc.Scan([]byte(raw), jsonrpc.Limits{})
@@ -36,8 +38,8 @@ func (c *caller) heardOf() (all []string) {
 	return all
 }
 
-// TestNotificationsOfTwoServers writes down what a client gets when two servers send the
-// same notification at once and often, and how often it gets it.
+// TestNotificationsOfTwoServers records what a client gets, and how often, when two servers
+// repeatedly send the same notification at once.
 func TestNotificationsOfTwoServers(t *testing.T) {
 	var out strings.Builder
 	for _, clientIsModern := range []bool{false, true} {
@@ -84,7 +86,7 @@ func TestNotificationsOfTwoServers(t *testing.T) {
 					for _, x := range slices.Sorted(maps.Keys(counts)) {
 						often := fmt.Sprint(counts[x], " times")
 						if counts[x] <= 2 {
-							often = "once or twice" // depends on when the first is written
+							often = "once or twice" // the number depends on when the first one is written
 						}
 						fmt.Fprintf(&out, "%s: %s\n", x, often)
 					}
@@ -95,8 +97,8 @@ func TestNotificationsOfTwoServers(t *testing.T) {
 	golden(t, "origin.txt", out.String())
 }
 
-// TestSubscriptionsReachTheirOwner writes down which of two servers gets the subscription
-// to a resource: the one that lists it, or whose template matches it.
+// TestSubscriptionsReachTheirOwner records which of two servers gets the subscription to a
+// resource: the one that lists the resource, or the one whose template matches it.
 func TestSubscriptionsReachTheirOwner(t *testing.T) {
 	var out strings.Builder
 	for _, clientIsModern := range []bool{false, true} {
@@ -125,7 +127,7 @@ func TestSubscriptionsReachTheirOwner(t *testing.T) {
 	golden(t, "owners.txt", out.String())
 }
 
-// watching returns how often a server was asked to watch a resource.
+// watching returns how often a server got a subscription to a resource.
 func watching(t *testing.T, s *listServer, uri string) (n int) {
 	synctest.Wait()
 	for i := range s.opened() {
@@ -140,9 +142,9 @@ func watching(t *testing.T, s *listServer, uri string) (n int) {
 	return n
 }
 
-// TestUnusableToolsAsShown writes down what happens to a tool that no client may accept
-// because of its x-mcp-header, and whether that is reported. The server on a pipe is shown
-// unchanged, in part, or together with another.
+// TestUnusableToolsAsShown records what happens to a tool that clients must not accept because
+// of its x-mcp-header, and whether that is reported. The server on a pipe is presented
+// unchanged, filtered, and merged with another.
 func TestUnusableToolsAsShown(t *testing.T) {
 	var out strings.Builder
 	for _, clientIsModern := range []bool{false, true} {

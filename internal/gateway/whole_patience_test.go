@@ -12,9 +12,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestT10_ServerThatPutsOffForEver: a modern server answers a legacy client's call with an
-// empty set of input requests, again and again. Dragoman retries after growing pauses. The
-// client gets nothing meanwhile and one error in the end, and may cancel earlier.
+// TestT10_ServerThatPutsOffForEver runs a modern server that answers a legacy client's call
+// with an empty set of input requests, again and again. Dragoman retries with pauses that grow.
+// The client gets one error at the end and nothing before it, and may cancel earlier.
 func TestT10_ServerThatPutsOffForEver(t *testing.T) {
 	for name, asks := range map[string]string{"empty": `"inputRequests":{},`, "absent": ""} {
 		t.Run(name, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestT10_ServerThatPutsOffForEver(t *testing.T) {
 				}
 				all := tries()
 				if len(all) != 11 {
-					t.Errorf("asked %d times, want once and ten times again", len(all))
+					t.Errorf("the server got %d calls, want one and ten retries", len(all))
 				}
 				for i := 1; i < len(all); i++ {
 					want := min(100*time.Millisecond<<(i-1), 5*time.Second)
@@ -63,16 +63,17 @@ func TestT10_ServerThatPutsOffForEver(t *testing.T) {
 				n.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`)
 				time.Sleep(time.Minute)
 				if got := len(tries()); got != 4 { // after 0, 0.1, 0.3 and 0.7 s
-					t.Errorf("asked %d times before the client gave up", got)
+					t.Errorf("the server got %d calls before the client gave up", got)
 				}
 			})
 		})
 	}
 }
 
-// TestT17_OthersLatencyIsUnchanged: beside a server that takes 30 s for everything and one
-// that has failed, a third is as fast as it is alone. Time is simulated, so this is exact:
-// only the first merged answer, which waits for the servers once, takes any time.
+// TestT17_OthersLatencyIsUnchanged runs three servers: one takes 30 s for everything, one has
+// failed, and one is fast. The fast server is as fast as it is alone. Time is simulated, so the
+// test is exact. Only the first merged answer takes any time, since it waits for the servers
+// once.
 func TestT17_OthersLatencyIsUnchanged(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		slow, dead, good := &testServer{slow: 30 * time.Second}, &testServer{refuse: errors.New("dead")}, &testServer{}
@@ -100,8 +101,8 @@ func TestT17_OthersLatencyIsUnchanged(t *testing.T) {
 		}
 		took("the first discover", grace, func() { ask(`"d"`, "server/discover", "") })
 		took("the first list", grace, func() { n.wants(ask(`"l"`, "tools/list", ""), `"c__t"`) })
-		// For ten minutes, over all attempts to open the failed one, and while calls to both
-		// hang.
+		// The loop covers ten minutes, with all attempts to open the failed server, and with
+		// calls to both slow servers.
 		idle := w.client()
 		for i := range 600 {
 			if i%60 == 0 {
@@ -126,7 +127,7 @@ func TestT17_OthersLatencyIsUnchanged(t *testing.T) {
 			}
 		})
 		if slow.opened() == 0 {
-			t.Error("the slow server was never tried: the test proves nothing")
+			t.Error("the slow server was never tried, so this test does not prove anything")
 		}
 	})
 }

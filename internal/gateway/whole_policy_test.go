@@ -16,7 +16,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/policy"
 )
 
-// recordingStep is a policy step that records every call and refuses those of one tool.
+// recordingStep is a policy step that records every call and refuses the calls of one tool.
 type recordingStep struct {
 	t       *testing.T
 	refuses string
@@ -56,7 +56,7 @@ func (l *recordingStep) After(_ context.Context, c *policy.Call, a *policy.Answe
 	l.entries = append(l.entries, entry)
 }
 
-// all returns what was recorded since the last call of all.
+// all returns the records since the last call of all.
 func (l *recordingStep) all() string {
 	synctest.Wait()
 	l.mu.Lock()
@@ -66,8 +66,9 @@ func (l *recordingStep) all() string {
 	return got
 }
 
-// TestPolicySeesEachCall: a policy step sees who calls what where, and the outcome, in all
-// pairs of eras: for answers of one server, for merged answers, and for Dragoman's own.
+// TestPolicySeesEachCall checks that a policy step gets the principal, the item, the server and
+// the outcome of each call, in all pairs of eras. It covers answers of one server, merged
+// answers, and answers of Dragoman itself.
 func TestPolicySeesEachCall(t *testing.T) {
 	for _, serverIsModern := range []bool{false, true} {
 		for _, clientIsModern := range []bool{false, true} {
@@ -85,11 +86,11 @@ func TestPolicySeesEachCall(t *testing.T) {
 					c.ask(mcp.MethodGetPrompt, `"name":"a__one"`)
 					c.ask(mcp.MethodReadResource, `"uri":"x:one"`)
 					c.ask(mcp.MethodComplete, `"ref":{"type":"ref/prompt","name":"a__one"},"argument":{"name":"a","value":""}`)
-					time.Sleep(time.Second) // so that the handshakes are complete
+					time.Sleep(time.Second) // until the handshakes are complete
 					a.asks()
 					m := c.ask(mcp.MethodCallTool, `"name":"a__two","arguments":{"n":8}`)
 					if !strings.Contains(string(m.Raw), `-31999`) || !strings.Contains(string(m.Raw), "not for ada") {
-						t.Errorf("refused with %s", m.Raw)
+						t.Errorf("the call was refused with %s", m.Raw)
 					}
 					if n := a.asks(); n != 0 {
 						t.Errorf("a refused call cost %d requests", n)
@@ -111,7 +112,7 @@ ada default completion/complete "a" "" %[1]s>%[2]s ok 0`, from, to)
 						t.Errorf("got\n%s\nwant\n%s", got, want)
 					}
 					if got := l.before[2]; got != `ada tools/call "a" "one" n=7` {
-						t.Errorf("before: %s", got)
+						t.Errorf("the policy step recorded %s", got)
 					}
 				})
 			})
@@ -121,8 +122,8 @@ ada default completion/complete "a" "" %[1]s>%[2]s ok 0`, from, to)
 
 const tool = `"name":"t","arguments":{}`
 
-// TestPolicySeesRetries: the policy is asked about a parked call and about the retry that
-// resumes it. The second says that the call was allowed before.
+// TestPolicySeesRetries checks that the policy decides about a parked call and about the retry
+// that resumes it. In the second decision, Resumed says that the call was allowed before.
 func TestPolicySeesRetries(t *testing.T) {
 	for _, serverIsModern := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
@@ -149,8 +150,8 @@ ada default tools/call "a" "t" 2026-07-28>%[1]s ok 0 resumed`, to)
 	}
 }
 
-// TestPolicyRefusesARetry: a retry that a policy step refuses is not lost: its call stays
-// parked, and another retry is answered.
+// TestPolicyRefusesARetry checks that the call stays parked if a policy step refuses a retry. A
+// further retry is then answered.
 func TestPolicyRefusesARetry(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newAskingServer(false)

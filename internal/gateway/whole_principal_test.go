@@ -17,15 +17,15 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/streamhttp"
 )
 
-// httpClient is a client of a Streamable HTTP server with authentication.
+// httpClient is a client of a Streamable HTTP endpoint with authentication.
 type httpClient struct {
 	t    *testing.T
 	url  string
 	http *http.Client
 }
 
-// serveHTTP starts such a server. A bearer token is the name of its principal, "/", and
-// anything: one principal has many tokens, one after the other.
+// serveHTTP starts an endpoint and returns a client of it. A bearer token consists of the name
+// of its principal, "/", and any text, so one principal can have several tokens.
 func (w *whole) serveHTTP() *httpClient {
 	server := streamhttp.NewServer(streamhttp.Options{
 		Acceptor: &downstream.Endpoint{Handler: w.host},
@@ -47,8 +47,8 @@ func (w *whole) serveHTTP() *httpClient {
 	return &httpClient{w.t, web.URL, client}
 }
 
-// send posts a message with a token and more headers. It returns the status, the message in
-// the answer (nil for none), and the header.
+// send posts a message with a token and additional headers. It returns the status, the message
+// in the answer (nil for none), and the header.
 func (v *httpClient) send(token, body string, header ...string) (int, *jsonrpc.Message, http.Header) {
 	v.t.Helper()
 	req, err := http.NewRequestWithContext(v.t.Context(), http.MethodPost, v.url, strings.NewReader(body))
@@ -74,7 +74,7 @@ func (v *httpClient) send(token, body string, header ...string) (int, *jsonrpc.M
 	return resp.StatusCode, m, resp.Header
 }
 
-// call calls the tool t as a modern client, with more params.
+// call calls the tool t as a modern client, with additional params.
 func (v *httpClient) call(token, more string) *jsonrpc.Message {
 	v.t.Helper()
 	status, m, _ := v.send(token, modernRequest("1", "tools/call", `"name":"t","arguments":{"n":1}`+more, `{}`),
@@ -85,8 +85,8 @@ func (v *httpClient) call(token, more string) *jsonrpc.Message {
 	return m
 }
 
-// counting returns a legacy server that counts its calls in each session, and sends a
-// request in calls that say so.
+// counting returns a legacy server that counts its calls in each session. It sends a request
+// during calls that ask for one.
 func counting() *testServer {
 	s := &testServer{}
 	s.on = func(l *testSession, m *jsonrpc.Message) {
@@ -104,30 +104,31 @@ func counting() *testServer {
 	return s
 }
 
-// counts checks that the answers of one client come from one session, which counts its
-// calls from 1.
+// counts checks that all answers to one client come from the same session. The session counts
+// its calls from 1.
 type counts struct {
 	t       *testing.T
-	session string // "" before the first
+	session string // "" before the first call
 	n       int
 }
 
 func (c *counts) next(m *jsonrpc.Message) {
 	c.t.Helper()
 	if m == nil || m.Kind != jsonrpc.Result {
-		c.t.Fatalf("no result: %v", m)
+		c.t.Fatalf("the answer has no result: %v", m)
 	}
 	session, n := string(m.ResultMember("session").Of(m.Raw)), string(m.ResultMember("n").Of(m.Raw))
 	if c.n++; c.session == "" {
 		c.session = session
 	}
 	if session != c.session || n != fmt.Sprint(c.n) {
-		c.t.Errorf("call %d of session %s: it is session %s, and counts %s", c.n, c.session, session, n)
+		c.t.Errorf("call %d of session %s reached session %s as its call %s", c.n, c.session, session, n)
 	}
 }
 
-// TestT4_SessionOfAPrincipal: two calls of a modern client, each a request by itself, reach
-// one session of the legacy server with its count. Another principal gets another session.
+// TestT4_SessionOfAPrincipal sends two calls of a modern client as independent requests. Both
+// reach one session of the legacy server, which counts them. Another principal gets another
+// session.
 func TestT4_SessionOfAPrincipal(t *testing.T) {
 	s := counting()
 	v := build(t, s).serveHTTP()
@@ -140,17 +141,17 @@ func TestT4_SessionOfAPrincipal(t *testing.T) {
 	if anna.session == bert.session {
 		t.Error("two principals share a session")
 	}
-	// Besides theirs there is one session in which the tools are listed for no client in
-	// particular.
+	// Besides the sessions of the two, there is one in which the tools are listed without a
+	// client.
 	if n := s.opened(); n > 3 {
 		t.Errorf("the server has %d sessions", n)
 	}
 }
 
-// TestT16_ClientsTokenRotates: a client is identified by its principal, not by its token.
-// With a new token it still has its HTTP session and the server's session behind it, and
-// can answer for a call that it began with the old token. Another principal with the same
-// session id gets neither.
+// TestT16_ClientsTokenRotates checks that a client is identified by its principal, not by its
+// token. With a new token it keeps its HTTP session and the session at the server. It can also
+// answer for a call that it started with the old token. Another principal with the same session
+// id gets neither.
 func TestT16_ClientsTokenRotates(t *testing.T) {
 	s := counting()
 	v := build(t, s).serveHTTP()
@@ -171,11 +172,11 @@ func TestT16_ClientsTokenRotates(t *testing.T) {
 	_, m, _ = v.send("anna/5", call, at...)
 	anna.next(m)
 	if status, _, _ := v.send("bert/1", call, at...); status != 404 {
-		t.Errorf("somebody else's session: status %d", status)
+		t.Errorf("another principal's use of the session: status %d", status)
 	}
 	_, m, _ = v.send("anna/6", call, at...)
 	anna.next(m)
-	// A call that asked under one token is answered under the next.
+	// A call that asked a question under one token is answered under the next token.
 	ask := func(token, more string) *jsonrpc.Message {
 		_, m, _ := v.send(token, modernRequest("1", "tools/call", `"name":"t","arguments":{"asks":1}`+more, canBeAsked),
 			"MCP-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "t")
@@ -183,14 +184,14 @@ func TestT16_ClientsTokenRotates(t *testing.T) {
 	}
 	retry := retryOf(t, ask("anna/6", ""))
 	if m := ask("bert/2", retry); m == nil || !strings.Contains(string(m.Raw), `"code":-32602`) {
-		t.Errorf("somebody else's answer: %v", m)
+		t.Errorf("an answer of another principal: %v", m)
 	}
 	if m := ask("anna/7", retry); m == nil || m.Kind != jsonrpc.Result {
-		t.Errorf("the answer with another token: %v", m)
+		t.Errorf("an answer with another token: %v", m)
 	}
 }
 
-// newAskingServer returns a server of either era that asks before its tool does anything.
+// newAskingServer returns a server of either era whose tool asks a question first.
 func newAskingServer(modern bool) *testServer {
 	s := &testServer{modern: modern}
 	s.on = func(l *testSession, m *jsonrpc.Message) {
@@ -213,7 +214,7 @@ func newAskingServer(modern bool) *testServer {
 	return s
 }
 
-// calls returns how often the server was called, over all its sessions.
+// calls returns how many calls the server got, in all its sessions.
 func (s *testServer) calls(t *testing.T) (n int) {
 	for i := range s.opened() {
 		n += len(s.link(t, i).got(mcp.MethodCallTool))
@@ -223,7 +224,7 @@ func (s *testServer) calls(t *testing.T) (n int) {
 
 const canBeAsked = `{"elicitation":{}}`
 
-// parked calls the tool t and returns what its client needs for the retry.
+// parked calls the tool t, and returns the params of a retry that answers.
 func (n *testClient) parked(id, params string) (retry string) {
 	n.t.Helper()
 	n.say(modernRequest(id, "tools/call", params, canBeAsked))
@@ -234,7 +235,7 @@ func (n *testClient) parked(id, params string) (retry string) {
 func retryOf(t *testing.T, m *jsonrpc.Message) string {
 	t.Helper()
 	if m == nil || !strings.Contains(string(m.Raw), `"resultType":"input_required"`) {
-		t.Fatalf("not asked: %v", m)
+		t.Fatalf("the client was not asked: %v", m)
 	}
 	var key string
 	for q := range jsonrpc.Members(m.Raw, m.ResultMember("inputRequests")) {
@@ -243,9 +244,9 @@ func retryOf(t *testing.T, m *jsonrpc.Message) string {
 	return `,"requestState":` + string(m.ResultMember("requestState").Of(m.Raw)) + `,"inputResponses":{` + key + `:{"action":"accept"}}`
 }
 
-// TestT7_StateOfAnotherPrincipal: two users share one credential at the server, so the
-// server cannot tell that B sends A's state. Dragoman can: it refuses the retry, logs who
-// and where, the server gets nothing of it, and A can continue.
+// TestT7_StateOfAnotherPrincipal checks two users that share one credential at the server. The
+// server cannot tell that B sends the state of A, but Dragoman can. It refuses the retry, logs
+// the principal and the server, and sends the server nothing. A can continue.
 func TestT7_StateOfAnotherPrincipal(t *testing.T) {
 	for era, modern := range map[string]bool{"parked": false, "the_server's_own": true} {
 		t.Run(era, func(t *testing.T) {
@@ -260,13 +261,13 @@ func TestT7_StateOfAnotherPrincipal(t *testing.T) {
 				m := b.answerTo("1")
 				b.wants(m, `"code":-32602`)
 				if s.calls(t) != before {
-					t.Error("the server was called")
+					t.Error("the server got the call")
 				}
 				w.mu.Lock()
 				refused := slices.Clone(w.refused)
 				w.mu.Unlock()
 				if !slices.Equal(refused, []string{"a bert tools/call"}) {
-					t.Errorf("told of %q", refused)
+					t.Errorf("the refusals are %q", refused)
 				}
 				a.say(modernRequest("2", "tools/call", params+retry, canBeAsked))
 				a.wants(a.answerTo("2"), `"done":true`)
@@ -275,8 +276,8 @@ func TestT7_StateOfAnotherPrincipal(t *testing.T) {
 	}
 }
 
-// TestT9_ParametersAlteredOnRetry: the client's retry is not the call that it was asked
-// about. The retry is refused, the tool does not run, and the original call continues.
+// TestT9_ParametersAlteredOnRetry checks a retry with other parameters than the original call.
+// It is refused, the tool does not run, and the original call can continue.
 func TestT9_ParametersAlteredOnRetry(t *testing.T) {
 	for era, modern := range map[string]bool{"parked": false, "the_server's_own": true} {
 		t.Run(era, func(t *testing.T) {
@@ -302,7 +303,7 @@ func TestT9_ParametersAlteredOnRetry(t *testing.T) {
 					t.Errorf("the server was called %d times", now-before)
 				}
 				if n := len(w.refused); n != len(altered) {
-					t.Errorf("told of %d", n)
+					t.Errorf("%d refusals were published", n)
 				}
 				n.say(modernRequest("2", "tools/call", `"arguments" : { "n":1, "to":"\u0062"} , "name":"t"`+retry, canBeAsked))
 				n.wants(n.answerTo("2"), `"done":true`)
@@ -311,13 +312,13 @@ func TestT9_ParametersAlteredOnRetry(t *testing.T) {
 	}
 }
 
-// states are requestStates that servers send, as raw JSON.
+// states contains requestState values that servers send, as raw JSON.
 var states = map[string]string{
 	"empty": `""`, "1_MiB": `"` + strings.Repeat("x", 1<<20) + `"`, "not_ASCII": `"日本 👩‍🚀 \u00e4\/"`, "absent": "",
 }
 
-// TestT8_StateIsPlayedBackToTheByte: a legacy client never sees the state. The server gets
-// it back unchanged, or none if there was none.
+// TestT8_StateIsPlayedBackToTheByte checks that a legacy client never gets the state. The
+// server gets its state back unchanged, or none if it sent none.
 func TestT8_StateIsPlayedBackToTheByte(t *testing.T) {
 	for name, state := range states {
 		t.Run(name, func(t *testing.T) {
@@ -338,8 +339,8 @@ func TestT8_StateIsPlayedBackToTheByte(t *testing.T) {
 	}
 }
 
-// TestT8_StateCrossesHTTP: the same for a modern client over HTTP with bounded bodies: the
-// state is sealed on its way and opened again.
+// TestT8_StateCrossesHTTP checks the state for a modern client over HTTP with bounded bodies.
+// The client gets it sealed, and the server gets it back unchanged.
 func TestT8_StateCrossesHTTP(t *testing.T) {
 	for name, state := range states {
 		t.Run(name, func(t *testing.T) {
@@ -357,7 +358,7 @@ func TestT8_StateCrossesHTTP(t *testing.T) {
 			asked := post("")
 			sealed := asked.ResultMember("requestState")
 			if sealed.IsZero() != (state == "") {
-				t.Fatalf("sealed as %.60s", sealed.Of(asked.Raw))
+				t.Fatalf("the sealed state is %.60s", sealed.Of(asked.Raw))
 			}
 			more := `,"inputResponses":{"k":{"action":"accept"}}`
 			if state != "" {
@@ -371,7 +372,7 @@ func TestT8_StateCrossesHTTP(t *testing.T) {
 	}
 }
 
-// stateful returns a modern server that asks once, with this state.
+// stateful returns a modern server that asks once, with the given state.
 func stateful(state string) *testServer {
 	s := &testServer{modern: true}
 	s.on = func(l *testSession, m *jsonrpc.Message) {

@@ -9,8 +9,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestT14_ServerThatHasBecomeAfraidOfTheProbe: a server that was modern is now a legacy
-// server that exits on the probe. Dragoman finds out and does not probe it again.
+// TestT14_ServerThatHasBecomeAfraidOfTheProbe replaces a modern server by a legacy server that
+// exits when it is probed. Dragoman notices that and does not probe it again.
 func TestT14_ServerThatHasBecomeAfraidOfTheProbe(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &testServer{modern: true}
@@ -39,14 +39,14 @@ func TestT14_ServerThatHasBecomeAfraidOfTheProbe(t *testing.T) {
 			probes += len(s.link(t, i).got(mcp.MethodDiscover))
 		}
 		if probes > 4 {
-			t.Errorf("probed %d times", probes)
+			t.Errorf("the server was probed %d times", probes)
 		}
 	})
 }
 
-// TestModernServerThatDiesOnAProbeOnceIsProbedAgain: a server that is known to be modern
-// and exits while it is opened has failed for another reason than the probe. It is probed
-// again and does not get an initialize, which it would refuse.
+// TestModernServerThatDiesOnAProbeOnceIsProbedAgain checks a server that is known to be modern
+// and exits while it is opened. The probe cannot be the reason. So the server is probed again,
+// and gets no initialize, which it would refuse.
 func TestModernServerThatDiesOnAProbeOnceIsProbedAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &testServer{modern: true}
@@ -61,7 +61,7 @@ func TestModernServerThatDiesOnAProbeOnceIsProbedAgain(t *testing.T) {
 		n := build(t, s).client()
 		n.say(modernRequest("1", "tools/list", "", `{}`))
 		n.answerTo("1")
-		s.crashNext(2) // the next two processes die at their first message
+		s.crashNext(2) // the next two processes exit at their first message
 		_ = s.link(t, 0).pipe.Close()
 		time.Sleep(10 * time.Minute)
 		n.say(modernRequest("2", "tools/list", "", `{}`))

@@ -19,10 +19,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
-// smallest is the largest message that a server may send in these tests.
+// smallest is the limit for messages of servers in these tests.
 var smallest = jsonrpc.Limits{Bytes: 8 << 10, Tolerant: true, Names: mcp.MethodName}
 
-// overStdio is a session over a child's stdio.
+// overStdio returns both ends of a session over the stdio of a child process.
 func overStdio() (client, server transport.Pipe) {
 	down, toServer := io.Pipe()
 	up, toClient := io.Pipe()
@@ -30,7 +30,7 @@ func overStdio() (client, server transport.Pipe) {
 		stdio.NewPipe(down, toClient, stdio.Options{})
 }
 
-// overSSE is a session over HTTP+SSE.
+// overSSE returns both ends of a session over HTTP+SSE.
 func overSSE() (client, server transport.Pipe) {
 	up, toClient := io.Pipe()
 	down, toServer := io.Pipe()
@@ -53,7 +53,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// readCloser is the body of a stream. The server's input ends when it is closed.
+// readCloser is the body of a stream. When it is closed, the server's input ends.
 type readCloser struct {
 	io.Reader
 	body, input io.Closer
@@ -64,7 +64,7 @@ func (r readCloser) Close() error {
 	return r.input.Close()
 }
 
-// asEvents writes each line as an event.
+// asEvents is a writer that writes each line as an SSE event.
 type asEvents struct{ w io.WriteCloser }
 
 func (e asEvents) Write(b []byte) (int, error) {
@@ -80,9 +80,8 @@ func (e asEvents) Write(b []byte) (int, error) {
 
 func (e asEvents) Close() error { return e.w.Close() }
 
-// badAnswers are unusable answers to the request ID, and the cause with which the call
-// fails. The cause is "" if it is not certain whose answer it is, so that the call
-// continues.
+// badAnswers are unusable answers to the request ID, with the cause for which the call fails.
+// The cause is "" if the answer may belong to another call, so that the call continues.
 var badAnswers = map[string]struct{ frame, cause string }{
 	"NaN":                       {`{"jsonrpc":"2.0","id":ID,"result":{"content":[],"x":NaN}}`, "bad_response"},
 	"id behind":                 {`{"result":{"content":[],"x":NaN},"jsonrpc":"2.0","id":ID}`, "bad_response"},
@@ -108,14 +107,14 @@ var badAnswers = map[string]struct{ frame, cause string }{
 	"too large, no JSON":        {`LONG`, ""},
 }
 
-// TestBadAnswerFailsItsCallAlone: a call whose answer is not a message, or is too large,
-// fails at once with the reason. Another client's call on the same session gets its answer,
-// the session continues, and the log has one warning.
+// TestBadAnswerFailsItsCallAlone checks a call whose answer is not a message, or is too large.
+// The call fails at once, with the reason. Another client's call on the same session gets its
+// answer, the session continues, and the log has one warning.
 func TestBadAnswerFailsItsCallAlone(t *testing.T) {
 	for link, framing := range map[string]func() (client, server transport.Pipe){"stdio": overStdio, "sse": overSSE} {
 		for _, modern := range []bool{true, false} {
 			if modern && link == "sse" {
-				continue // modern servers do not use it
+				continue // modern servers do not use this transport
 			}
 			for name, bad := range badAnswers {
 				t.Run(link+"/"+map[bool]string{true: "modern", false: "legacy"}[modern]+"/"+name, func(t *testing.T) {
@@ -125,13 +124,13 @@ func TestBadAnswerFailsItsCallAlone(t *testing.T) {
 						first, second := w.client(), w.client()
 						for _, n := range []*testClient{first, second} {
 							n.say(modernRequest("5", "tools/call", `"name":"x","arguments":{}`, `{}`))
-							time.Sleep(10 * time.Second) // the session is opened
+							time.Sleep(10 * time.Second) // until the session is open
 							synctest.Wait()
 						}
 						l := far.link(t, 0)
 						calls := l.got(mcp.MethodCallTool)
 						if len(calls) != 2 || far.opened() != 1 {
-							t.Fatalf("%d calls on %d sessions", len(calls), far.opened())
+							t.Fatalf("the server got %d calls on %d sessions", len(calls), far.opened())
 						}
 						before := time.Now()
 						l.say(strings.NewReplacer("ID", string(calls[0].ID), "LONG", strings.Repeat("x", 20<<10)).Replace(bad.frame))
@@ -150,7 +149,7 @@ func TestBadAnswerFailsItsCallAlone(t *testing.T) {
 							first.wants(first.answerTo("5"), `"content":[]`)
 						}
 						if took := time.Since(before); took != 0 {
-							t.Errorf("the others waited %v", took)
+							t.Errorf("the other calls waited %v", took)
 						}
 						warnings := 0
 						if bad.cause != "" || strings.Contains(name, "too large") {
@@ -160,7 +159,7 @@ func TestBadAnswerFailsItsCallAlone(t *testing.T) {
 							t.Errorf("%d warnings: %q", len(got), got)
 						}
 						if got := w.upstreams[0].Report(); got.State != upstream.Ready || got.Restarts != 0 || far.opened() != 1 {
-							t.Errorf("the server is %s, restarted %d times", got.State, got.Restarts)
+							t.Errorf("the server is %s and was restarted %d times", got.State, got.Restarts)
 						}
 					})
 				})
@@ -169,8 +168,8 @@ func TestBadAnswerFailsItsCallAlone(t *testing.T) {
 	}
 }
 
-// TestBatchOfAServer: a server of 2025-03-26 may answer in batches, with other messages in
-// them.
+// TestBatchOfAServer checks a server of 2025-03-26, which may answer in batches that also
+// contain other messages.
 func TestBatchOfAServer(t *testing.T) {
 	for link, framing := range map[string]func() (client, server transport.Pipe){"stdio": overStdio, "sse": overSSE, "inmem": nil} {
 		t.Run(link, func(t *testing.T) {
@@ -180,13 +179,13 @@ func TestBatchOfAServer(t *testing.T) {
 				first, second := w.client(), w.client()
 				for _, n := range []*testClient{first, second} {
 					n.say(modernRequest("5", "tools/call", `"name":"x","arguments":{}`, `{}`))
-					time.Sleep(10 * time.Second) // the session opens
+					time.Sleep(10 * time.Second) // until the session is open
 					synctest.Wait()
 				}
 				l := far.link(t, 0)
 				calls := l.got(mcp.MethodCallTool)
 				if len(calls) != 2 {
-					t.Fatalf("%d calls", len(calls))
+					t.Fatalf("the server got %d calls", len(calls))
 				}
 				before := time.Now()
 				l.say(`[{"jsonrpc":"2.0","id":` + string(calls[1].ID) + `,"result":{"content":[],"who":"second"}},` +
@@ -201,8 +200,9 @@ func TestBatchOfAServer(t *testing.T) {
 	}
 }
 
-// TestTooLargeAnAnswerOfTheOnlyCall: if only one call is open, an answer over the limit
-// without an id belongs to it. A call that was cancelled a moment ago could be meant, too.
+// TestTooLargeAnAnswerOfTheOnlyCall checks an answer that is over the size limit and whose id
+// is unknown. If only one call is open, the answer belongs to it. But if another call was
+// cancelled shortly before, the answer may belong to that one.
 func TestTooLargeAnAnswerOfTheOnlyCall(t *testing.T) {
 	for _, gaveUp := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
@@ -230,8 +230,8 @@ func TestTooLargeAnAnswerOfTheOnlyCall(t *testing.T) {
 	}
 }
 
-// TestBadAnswerInTheHandshake: an open whose answer is not a message fails or continues at
-// once. It does not wait for its timeout.
+// TestBadAnswerInTheHandshake checks a handshake whose answer is not a message. The open fails
+// or continues at once, and does not wait for its timeout.
 func TestBadAnswerInTheHandshake(t *testing.T) {
 	for name, frame := range map[string]string{
 		"NaN":       `{"jsonrpc":"2.0","id":ID,"result":{"x":NaN}}`,
@@ -258,7 +258,7 @@ func TestBadAnswerInTheHandshake(t *testing.T) {
 					t.Errorf("got %v", err)
 				}
 				if took := time.Since(before); took != 0 {
-					t.Errorf("it took %v", took)
+					t.Errorf("the open took %v", took)
 				}
 				_ = server.Close()
 			})
@@ -266,9 +266,9 @@ func TestBadAnswerInTheHandshake(t *testing.T) {
 	}
 }
 
-// TestBadAnswerOfAClient: a server request whose response is not a message, or is too
-// large, fails at once. The client's own request with the same id continues, and so does
-// the server request to another client.
+// TestBadAnswerOfAClient checks a server request whose response is not a message, or is too
+// large. The request fails at once. The client's own request with the same id continues, and so
+// does the server request to another client.
 func TestBadAnswerOfAClient(t *testing.T) {
 	for name, frame := range map[string]string{
 		"NaN":       `{"jsonrpc":"2.0","id":ID,"result":{"action":"accept","content":{"x":NaN}}}`,
@@ -295,7 +295,7 @@ func TestBadAnswerOfAClient(t *testing.T) {
 				}
 				before := time.Now()
 				if questions[0].ID != "1" {
-					t.Fatalf("the question is %s", questions[0].Raw)
+					t.Fatalf("the server's request is %s", questions[0].Raw)
 				}
 				clients[0].say(strings.NewReplacer("ID", string(questions[0].ID), "LONG", strings.Repeat("x", 20<<10)).Replace(frame))
 				synctest.Wait()
@@ -311,14 +311,14 @@ func TestBadAnswerOfAClient(t *testing.T) {
 					}
 				}
 				if call == nil || other != nil || !strings.Contains(string(call.Raw), "cannot be used") {
-					t.Errorf("the server heard %v and %v", call, other)
+					t.Errorf("the server got the responses %v and %v", call, other)
 				}
 				far.link(t, 0).answer(far.link(t, 0).got(mcp.MethodCallTool)[0], `{"content":[{"type":"text","text":"went on"}]}`)
 				clients[0].wants(clients[0].answerTo("1"), "went on")
 				clients[1].say(`{"jsonrpc":"2.0","id":` + string(questions[1].ID) + `,"result":{"action":"accept","content":{}}}`)
 				synctest.Wait()
 				if took := time.Since(before); took != 0 {
-					t.Errorf("it took %v", took)
+					t.Errorf("the request took %v", took)
 				}
 			})
 		})

@@ -17,10 +17,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/inmem"
 )
 
-// These tests write down what happens to a request that fails on its way to a server or
-// there: how often the server gets it, in how many sessions, and what the client is told.
+// The tests in this file record what happens to a request that fails on its way to a server or
+// at the server: how often the server gets it, in how many sessions, and which error the client
+// gets.
 
-// retryRequests are the requests of the tables. The second and third are read-only.
+// retryRequests are the requests that the tests send. The second and third are read-only.
 var retryRequests = []struct{ method, params string }{
 	{mcp.MethodCallTool, `"name":"t","arguments":{}`},
 	{mcp.MethodReadResource, `"uri":"x:1"`},
@@ -28,7 +29,7 @@ var retryRequests = []struct{ method, params string }{
 	{mcp.MethodGetPrompt, `"name":"p"`},
 }
 
-// outcomeText says how a request ended.
+// outcomeText describes how a request ended.
 func outcomeText(m *jsonrpc.Message) string {
 	if m.Kind == jsonrpc.Result {
 		return "result"
@@ -45,7 +46,7 @@ func outcomeText(m *jsonrpc.Message) string {
 	return s
 }
 
-// faultyPipe is a pipe to a server on which the next send of a method may fail.
+// faultyPipe is a pipe to a server. The next write of a message with a certain method may fail.
 type faultyPipe struct {
 	transport.Pipe
 	fault func(method string) error
@@ -65,8 +66,8 @@ func (p *faultyPipe) Send(ctx context.Context, quit <-chan struct{}, b []byte) e
 var pipeFaults = []struct {
 	name  string
 	write func() error                                 // replaces the result of a write
-	serve func(l *testSession, m *jsonrpc.Message)     // replaces an answer
-	now   func(s *testServer, far func() *testSession) // before the request
+	serve func(l *testSession, m *jsonrpc.Message)     // replaces the server's answer
+	now   func(s *testServer, far func() *testSession) // runs before the request
 }{
 	{name: "the write fails and no byte has left", write: func() error { return fmt.Errorf("%w: broken", transport.ErrNotSent) }},
 	{name: "the write fails and some bytes have left", write: func() error { return errors.New("broken") }},
@@ -92,7 +93,7 @@ var pipeFaults = []struct {
 	{name: "an error of its own", serve: func(l *testSession, m *jsonrpc.Message) { l.fail(m, jsonrpc.CodeInternal, ``) }},
 }
 
-// TestRetriesOverPipes writes the table for servers on pipes.
+// TestRetriesOverPipes records the results for servers on pipes.
 func TestRetriesOverPipes(t *testing.T) {
 	var out strings.Builder
 	out.WriteString("How often the server has got the request, in how many sessions of it, and what the client was told.\n")
@@ -166,17 +167,17 @@ func oftenAs(times int) string {
 	return "always"
 }
 
-// httpServer is a server on HTTP of either era. fault answers instead of it while left is
-// not 0.
+// httpServer is a server of either era on HTTP. While left is not 0, fault handles the requests
+// of a method.
 type httpServer struct {
 	mu      sync.Mutex
 	modern  bool
-	method  string // that fails
+	method  string // fault applies to this method
 	left    int
 	fault   func(s *httpServer, w http.ResponseWriter, m *jsonrpc.Message)
 	opened  int
 	got     int
-	session string // the one that it knows
+	session string // the session id that the server accepts
 }
 
 func (s *httpServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -222,7 +223,7 @@ func (s *httpServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// httpError answers with a status and an error.
+// httpError answers a request with an HTTP status and a JSON-RPC error.
 func httpError(w http.ResponseWriter, status int, m *jsonrpc.Message, code int, data string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
@@ -288,7 +289,7 @@ var webFaults = []struct {
 	{"the stream ends without an answer", body("text/event-stream", ": nothing\n\n")},
 }
 
-// TestRetriesOverHTTP writes the table for servers on HTTP.
+// TestRetriesOverHTTP records the results for servers on HTTP.
 func TestRetriesOverHTTP(t *testing.T) {
 	var out strings.Builder
 	out.WriteString("How often the server has got the request, in how many sessions or discoveries, and what the client was told.\n")

@@ -12,15 +12,15 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// at returns a gateway in which new clients see only server n, unmerged.
+// at returns a gateway through which new clients see only server n, with its own names.
 func (w *whole) at(n int) {
 	host := &gateway.Single{Bridge: w.relay, Upstream: w.servers[n]}
 	w.host = host
 	w.ends = append(w.ends, host.Drain)
 }
 
-// serverAskingInAnswer returns a legacy server that puts its input requests into its
-// answer, without a state or with its own.
+// serverAskingInAnswer returns a legacy server that puts input requests into its answer. If
+// state is not "", it adds that state.
 func serverAskingInAnswer(state string) *testServer {
 	s := &testServer{}
 	s.on = func(l *testSession, m *jsonrpc.Message) {
@@ -34,7 +34,7 @@ func serverAskingInAnswer(state string) *testServer {
 	return s
 }
 
-// askingAlways is newAskingServer for prompts too.
+// askingAlways returns the server of newAskingServer, which asks for prompts too.
 func askingAlways(modern bool) *testServer {
 	s := newAskingServer(modern)
 	on := s.on
@@ -48,15 +48,15 @@ func askingAlways(modern bool) *testServer {
 	return s
 }
 
-// sealChanges are what a client may change in a retry, one thing at a time.
+// sealChanges are changes that a client makes to a retry, one at a time.
 var sealChanges = []struct {
 	name   string
-	who    string // "" for the client that was asked
+	who    string // "" means the client that was asked
 	server int
-	method string // "" for tools/call
-	params string // "" for those of the first request
+	method string // "" means tools/call
+	params string // "" means the params of the first request
 	after  time.Duration
-	anew   bool // Dragoman has restarted
+	anew   bool // Dragoman is restarted before the retry
 	state  func(string) string
 }{
 	{name: "nothing"},
@@ -79,9 +79,9 @@ var sealChanges = []struct {
 	{name: "after a restart", anew: true},
 }
 
-// TestSealsAreHeld writes down, byte for byte, the answer to a retry whose state has one
-// thing changed. The answer is the same whatever the state holds: a parked call, a server's
-// own state, or nothing.
+// TestSealsAreHeld records, byte for byte, the answer to a retry in which one thing is changed.
+// The answer does not depend on the content of the state: a parked call, a server's own state,
+// or nothing.
 func TestSealsAreHeld(t *testing.T) {
 	kinds := []struct {
 		name  string
@@ -135,7 +135,7 @@ func TestSealsAreHeld(t *testing.T) {
 	golden(t, "seals.txt", out.String())
 }
 
-// called returns how many tools were called and prompts got at all servers.
+// called returns how many tools/call and prompts/get requests all servers got.
 func (w *whole) called(t *testing.T) (n int) {
 	for _, s := range w.far {
 		for i := range s.opened() {
@@ -145,8 +145,8 @@ func (w *whole) called(t *testing.T) (n int) {
 	return n
 }
 
-// TestTaskIDsAfterARestart writes down what happens to a task id that was given out before
-// Dragoman restarted, and to one that is used at another server.
+// TestTaskIDsAfterARestart records what happens to a task id that was given out before Dragoman
+// restarted, and to one that is used at another server.
 func TestTaskIDsAfterARestart(t *testing.T) {
 	var out strings.Builder
 	serve := func(modern bool) *testServer {
@@ -171,7 +171,7 @@ func TestTaskIDsAfterARestart(t *testing.T) {
 				ask("at once")
 				w.at(1)
 				ask("at another server")
-				time.Sleep(time.Hour) // or the sessions of both would have the same numbers
+				time.Sleep(time.Hour) // otherwise the sessions before and after would have the same numbers
 				w = build(t, serve(modern), serve(modern))
 				w.at(0)
 				ask("after a restart")

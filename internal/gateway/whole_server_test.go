@@ -13,8 +13,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestSubscribeThroughAJoinedEndpoint: a resource is watched at its owner, and both of its
-// subscribers are notified.
+// TestSubscribeThroughAJoinedEndpoint checks that a subscription goes to the server that has
+// the resource, and that both subscribed clients are notified.
 func TestSubscribeThroughAJoinedEndpoint(t *testing.T) {
 	for name, modern := range map[string]bool{"legacy": false, "modern": true} {
 		t.Run(name, func(t *testing.T) {
@@ -45,36 +45,36 @@ func TestSubscribeThroughAJoinedEndpoint(t *testing.T) {
 				if modern {
 					update = `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + listen.Load().(string) + `},"uri":"a:1"}}`
 				} else if subs := l.got(mcp.MethodSubscribe); len(subs) != 1 {
-					t.Errorf("the server was asked %d times", len(subs))
+					t.Errorf("the server got %d subscriptions", len(subs))
 				}
 				l.say(update)
 				for _, c := range []*testClient{n, o} {
 					if got := c.rest(); len(got) != 1 || !strings.Contains(got[0], `"uri":"a:1"`) || strings.Contains(got[0], "subscriptionId") {
-						t.Errorf("heard %q", got)
+						t.Errorf("the client got %q", got)
 					}
 				}
 				n.say(`{"jsonrpc":"2.0","id":2,"method":"resources/unsubscribe","params":{"uri":"a:1"}}`)
 				n.answerTo("2")
 				if got := l.got(mcp.MethodUnsubscribe); len(got) != 0 {
-					t.Error("unsubscribed while somebody watches")
+					t.Error("unsubscribed at the server while a client still watches")
 				}
 				if modern {
 					update = strings.Replace(update, `"subscriptionId":`, `"subscriptionId":`, 1)
 				}
 				l.say(update)
 				if got := n.rest(); len(got) != 0 {
-					t.Errorf("who left heard %q", got)
+					t.Errorf("the client that unsubscribed got %q", got)
 				}
 				if got := o.rest(); len(got) != 1 {
-					t.Errorf("who stayed heard %q", got)
+					t.Errorf("the client that stayed subscribed got %q", got)
 				}
 			})
 		})
 	}
 }
 
-// TestErrorOfAnOpenIsNotRepeated: a failed open is reported to those who waited for it, not
-// to a client that comes when the server is back.
+// TestErrorOfAnOpenIsNotRepeated checks that the error of a failed open goes to the requests
+// that waited for it. A client that comes when the server works again does not get it.
 func TestErrorOfAnOpenIsNotRepeated(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &testServer{}
@@ -85,7 +85,7 @@ func TestErrorOfAnOpenIsNotRepeated(t *testing.T) {
 		s.refuseOpens(errors.New("away"))
 		_ = s.link(t, 0).pipe.Close()
 		synctest.Wait()
-		// The client cancels at once; nobody waits for the open.
+		// The client cancels at once, so no request waits for the open.
 		n.say(`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`)
 		n.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`)
 		time.Sleep(10 * time.Minute)
@@ -98,7 +98,8 @@ func TestErrorOfAnOpenIsNotRepeated(t *testing.T) {
 	})
 }
 
-// TestCancelledRightBehind: a cancellation that follows its request at once takes effect.
+// TestCancelledRightBehind checks that a cancellation takes effect even if it follows its
+// request at once.
 func TestCancelledRightBehind(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &testServer{}
@@ -112,10 +113,10 @@ func TestCancelledRightBehind(t *testing.T) {
 			n.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"t","arguments":{}}}`, id))
 			n.say(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, id))
 		}
-		// The ids are free again.
+		// The client may use the ids again.
 		n.say(`{"jsonrpc":"2.0","id":7,"method":"tools/list"}`)
 		if got := n.rest(); len(got) != 1 || !strings.Contains(got[0], `"id":7,"result"`) {
-			t.Errorf("got %d answers: %.300q", len(got), got)
+			t.Errorf("the client got %d answers: %.300q", len(got), got)
 		}
 		l := s.link(t, 0)
 		if calls, ends := len(l.got(mcp.MethodCallTool)), len(l.got(mcp.NoteCancelled)); calls != ends {
@@ -124,8 +125,8 @@ func TestCancelledRightBehind(t *testing.T) {
 	})
 }
 
-// TestLevelIsSetWhereThereIsALog: logging/setLevel goes to no server that has not declared
-// logging.
+// TestLevelIsSetWhereThereIsALog checks that logging/setLevel does not go to a server that has
+// not declared logging.
 func TestLevelIsSetWhereThereIsALog(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		with, without := &testServer{}, &testServer{caps: `{"tools":{}}`}
@@ -135,16 +136,16 @@ func TestLevelIsSetWhereThereIsALog(t *testing.T) {
 			t.Errorf("got %s", m.Raw)
 		}
 		if got := with.link(t, 0).got(mcp.MethodSetLevel); len(got) != 1 {
-			t.Errorf("the server with a log was told %d times", len(got))
+			t.Errorf("the server with logging got the level %d times", len(got))
 		}
 		if got := without.link(t, 0).got(mcp.MethodSetLevel); len(got) != 0 {
-			t.Error("the server without a log was told")
+			t.Error("the server without logging got the level")
 		}
 	})
 }
 
-// TestT22_LevelOfOneSendsNothingToAnother: two clients share a session of the server. One
-// wants all log messages, the other never asked for any.
+// TestT22_LevelOfOneSendsNothingToAnother checks two clients that share a session of the
+// server. One has asked for all log messages, and the other has not asked for any.
 func TestT22_LevelOfOneSendsNothingToAnother(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &testServer{}
@@ -166,30 +167,30 @@ func TestT22_LevelOfOneSendsNothingToAnother(t *testing.T) {
 		log := func(level string) string {
 			return `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"` + level + `","data":"secret"}}`
 		}
-		// A message outside of any call goes to the client that asked for it.
+		// A message outside calls goes to the client that asked for log messages.
 		l := s.link(t, 0)
 		l.say(log("debug"))
 		if got := len(a.rest()); got != 1 {
-			t.Errorf("who asked heard %d", got)
+			t.Errorf("the client that asked got %d messages", got)
 		}
 		if got := b.rest(); len(got) != 0 {
-			t.Errorf("who never asked heard %q", got)
+			t.Errorf("the client that did not ask got %q", got)
 		}
 		if got := c.rest(); len(got) != 0 {
-			t.Errorf("who asked for errors heard %q", got)
+			t.Errorf("the client that asked for errors got %q", got)
 		}
 		l.say(log("error"))
 		if len(a.rest()) != 1 || len(c.rest()) != 1 {
-			t.Error("an error did not reach who asked for it")
+			t.Error("an error did not reach the client that asked for it")
 		}
-		// Calls of both clients are running: the message may belong to either.
+		// Calls of both clients are running, so the message may belong to either.
 		a.say(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"t","arguments":{}}}`)
 		c.say(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"t","arguments":{}}}`)
 		synctest.Wait()
 		l.say(log("error"))
 		for name, n := range map[string]*testClient{"a": a, "b": b, "c": c} {
 			if got := n.rest(); len(got) != 0 {
-				t.Errorf("%s heard what may be another's: %q", name, got)
+				t.Errorf("%s got a message that may belong to another client: %q", name, got)
 			}
 		}
 		l.answer(<-held, `{}`)
@@ -199,8 +200,8 @@ func TestT22_LevelOfOneSendsNothingToAnother(t *testing.T) {
 	})
 }
 
-// TestX05_AnswersReachWhoAsked: many clients with the same ids and tokens use one session
-// of the server, which answers in another order.
+// TestX05_AnswersReachWhoAsked lets many clients with the same ids and tokens use one session
+// of the server, which answers in another order. Each client gets its own answers.
 func TestX05_AnswersReachWhoAsked(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &testServer{}
@@ -245,7 +246,7 @@ func TestX05_AnswersReachWhoAsked(t *testing.T) {
 			}
 		}
 		if s.opened() != 1 {
-			t.Errorf("the server has %d sessions: the test shows nothing", s.opened())
+			t.Errorf("the server has %d sessions, so this test does not prove anything", s.opened())
 		}
 	})
 }

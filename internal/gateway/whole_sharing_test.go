@@ -17,10 +17,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
-// These tests write down who shares what: sessions with a server, states, task ids and
-// quotas. The tables are in testdata; -update writes them.
+// The tests in this file record which clients share sessions with a server, states, task ids
+// and quotas. The tables are in testdata; -update writes them.
 
-// sharingClients are clients that differ in one thing at a time.
+// sharingClients are clients that differ in principal, era or capabilities.
 var sharingClients = []struct {
 	who    string
 	modern bool
@@ -47,7 +47,7 @@ var sharingClients = []struct {
 	{"bert at 1", false, `{"elicitation":{}}`},
 }
 
-// principal returns the principal of a name: none, local, or a subject with a seat.
+// principal returns the principal for a name: none, the local one, or a subject with a seat.
 func principal(name string) *identity.Principal {
 	switch name {
 	case "nobody":
@@ -59,7 +59,7 @@ func principal(name string) *identity.Principal {
 	return &identity.Principal{Subject: subject, Seat: subject + "/" + seat}
 }
 
-// callerAs is a client of either era that an endpoint has authenticated as who.
+// callerAs returns a client of either era that the endpoint has authenticated as who.
 func (w *whole) callerAs(who string, modern bool, caps string) *caller {
 	w.t.Helper()
 	client, server := inmem.Pipe()
@@ -83,7 +83,8 @@ func (c *caller) start(method, params string) string {
 	return id
 }
 
-// heldServer is a server whose calls wait until released and then report their session.
+// heldServer is a server whose calls wait until the test releases them. Their answers contain
+// the session.
 type heldServer struct {
 	*testServer
 	mu   sync.Mutex
@@ -127,7 +128,7 @@ func (h *heldServer) holds(hold bool) (waiting int) {
 	return len(held)
 }
 
-// numbers numbers sessions from 1, in the order in which clients reached them.
+// numbers gives each session a number, from 1, in the order in which clients reached it.
 type numbers map[string]int
 
 func (n numbers) of(m *jsonrpc.Message) string {
@@ -141,15 +142,15 @@ func (n numbers) of(m *jsonrpc.Message) string {
 	return fmt.Sprint(n[session])
 }
 
-// refusalOf describes in short how a request failed.
+// refusalOf briefly describes how a request failed.
 func refusalOf(m *jsonrpc.Message) string {
 	cause, _ := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, jsonrpc.Find(m.Raw, m.Error, "data"), "cause"))
 	code := jsonrpc.Find(m.Raw, m.Error, "code").Of(m.Raw)
 	return strings.TrimSpace(fmt.Sprintf("refused %s %s", code, cause))
 }
 
-// TestWhoSharesASession writes down which clients share a session with a server of each
-// era, under each isolation: when they call one after the other, and when all call at once.
+// TestWhoSharesASession records which clients share a session with a server of each era, under
+// each isolation. The clients first call one after the other, and then all at once.
 func TestWhoSharesASession(t *testing.T) {
 	head := fmt.Sprintf("%-9s %-6s %-51s", "client", "era", "capabilities")
 	rows := make([]string, len(sharingClients))
@@ -202,8 +203,8 @@ func eraOf(modern bool) string {
 
 var people = []string{"nobody", "local", "anna at 1", "anna at 2", "bert at 1"}
 
-// TestWhoMayUseAState writes down who may retry with a state that another client got, for a
-// parked call and for a server's own state.
+// TestWhoMayUseAState records which clients may retry with a state that another client got, for
+// a parked call and for a server's own state.
 func TestWhoMayUseAState(t *testing.T) {
 	var out strings.Builder
 	for _, modern := range []bool{false, true} {
@@ -234,7 +235,7 @@ func TestWhoMayUseAState(t *testing.T) {
 	golden(t, "states.txt", out.String())
 }
 
-// TestTaskIDs writes down the ids by which clients know tasks, and who may ask about
+// TestTaskIDs records the ids by which clients know tasks, and which clients may ask about
 // another client's task.
 func TestTaskIDs(t *testing.T) {
 	signature := regexp.MustCompile(`(drgs1\.\w+~)[\w-]{22}~`)
@@ -283,8 +284,8 @@ func TestTaskIDs(t *testing.T) {
 	golden(t, "taskids.txt", out.String())
 }
 
-// TestQuotasOfOneParty writes down how much one party may have: calls that run on a legacy
-// server, calls that wait for responses, and open listens.
+// TestQuotasOfOneParty records how many calls one party may have running on a legacy server and
+// waiting for responses, and how many open listens.
 func TestQuotasOfOneParty(t *testing.T) {
 	sets := []string{
 		`{"elicitation":{}}`, `{"elicitation":{},"sampling":{}}`, `{"elicitation":{},"roots":{}}`,
@@ -319,7 +320,7 @@ func TestQuotasOfOneParty(t *testing.T) {
 				}
 			}
 			fmt.Fprintf(&out, "# %s: 17 calls with each of 5 sets of capabilities at a legacy server\n%d run in %d sessions, %v\n", who, running, h.opened(), counts)
-			for range 3 { // those that wait for a session get one after the other
+			for range 3 { // calls that wait for a session get one, one after the other
 				h.holds(false)
 				time.Sleep(time.Second)
 			}

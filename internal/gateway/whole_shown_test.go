@@ -13,17 +13,16 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// These tests write down what clients see of lists: of one server or several, all of them
-// or a part.
+// The tests in this file record which parts of the lists of one or several servers clients see.
 
-// listServer is a server of either era with tools, prompts, resources and templates. It
-// answers that unknown items do not exist, and lists in pages.
+// listServer is a server of either era with tools, prompts, resources and templates. It answers
+// requests for unknown items with an error, and lists in pages.
 type listServer struct {
 	*testServer
 	mu    sync.Mutex
-	lists map[string][]string // names or URIs, by method
-	size  int                 // of a page; 0 for all
-	asked int                 // requests except the handshake and listens
+	lists map[string][]string // names or URIs; the key is the method
+	size  int                 // number of items of a page; 0 for all
+	asked int                 // number of requests except the handshake and listens
 }
 
 func newListServer(modern, hides bool) *listServer {
@@ -74,7 +73,7 @@ func (s *listServer) take(l *testSession, m *jsonrpc.Message) {
 	l.answer(m, `{"resultType":"complete","content":[],"contents":[],"messages":[],"completion":{"values":[]},"ttlMs":60000,"cacheScope":"public"}`)
 }
 
-// page answers a list. Its cursor is the index in it.
+// page answers a list request. Its cursor is an index into the list.
 func (s *listServer) page(l *testSession, m *jsonrpc.Message, method *mcp.Method) {
 	all := s.lists[m.Method]
 	from := 0
@@ -99,7 +98,7 @@ func (s *listServer) page(l *testSession, m *jsonrpc.Message, method *mcp.Method
 	l.answer(m, `{"resultType":"complete","ttlMs":60000,"cacheScope":"public","`+method.ListKey+`":[`+strings.Join(items, ",")+`]`+next+`}`)
 }
 
-// asks returns how many requests came since the last call of asks.
+// asks returns how many requests arrived since the last call of asks.
 func (s *listServer) asks() int {
 	synctest.Wait()
 	s.mu.Lock()
@@ -119,15 +118,15 @@ func (s *listServer) change(t *testing.T, tools ...string) {
 	s.tell(t, mcp.NoteToolsChanged)
 }
 
-// listViews are the ways in which clients see servers.
+// listViews are the ways in which the gateway presents servers to clients.
 var listViews = []struct {
 	name    string
 	servers int
 	hides   bool
 }{{"single", 1, false}, {"filtered", 1, true}, {"merged", 2, false}, {"merged and filtered", 2, true}}
 
-// forListViews runs a test for each way, in each pair of eras. The first server is the one
-// under test.
+// forListViews runs a test for each element of listViews, in each pair of eras. The test is
+// about the first server.
 func forListViews(t *testing.T, out *strings.Builder, f func(s *listServer, c *caller, prefix string)) {
 	for _, serverIsModern := range []bool{false, true} {
 		for _, clientIsModern := range []bool{false, true} {
@@ -156,9 +155,9 @@ func forListViews(t *testing.T, out *strings.Builder, f func(s *listServer, c *c
 	}
 }
 
-// TestHiddenLooksUnknown writes down the answers for hidden items and for items that do not
-// exist, and how many requests the server gets. If the two differ, a client can find out
-// what is hidden.
+// TestHiddenLooksUnknown records the answers for hidden items and for items that do not exist,
+// and how many requests the server gets. If the two differed, a client could find out which
+// items are hidden.
 func TestHiddenLooksUnknown(t *testing.T) {
 	var out strings.Builder
 	forListViews(t, &out, func(s *listServer, c *caller, prefix string) {
@@ -215,7 +214,7 @@ func TestHiddenLooksUnknown(t *testing.T) {
 	golden(t, "hidden.txt", out.String())
 }
 
-// pages walks through a list and describes each page.
+// pages reads all pages of a list and describes each.
 func (c *caller) pages(method string) string {
 	c.t.Helper()
 	var all []string
@@ -230,8 +229,8 @@ func (c *caller) pages(method string) string {
 	}
 }
 
-// pageOf describes a page of a list: its items, or the first and last of many, and its
-// caching members.
+// pageOf describes a page of a list: its items, or the first and last of many, and its caching
+// members.
 func pageOf(m *jsonrpc.Message, method string) string {
 	if m.Kind == jsonrpc.Failure {
 		return string(m.Error.Of(m.Raw))
@@ -257,8 +256,8 @@ func pageOf(m *jsonrpc.Message, method string) string {
 	return out
 }
 
-// TestListsAsShown writes down each list, page by page, with its caching members and how
-// often the server is asked for it.
+// TestListsAsShown records each list, page by page, with its caching members and the number of
+// requests to the server.
 func TestListsAsShown(t *testing.T) {
 	var out strings.Builder
 	forListViews(t, &out, func(s *listServer, c *caller, _ string) {
@@ -278,8 +277,8 @@ func TestListsAsShown(t *testing.T) {
 	golden(t, "lists.txt", out.String())
 }
 
-// TestChangesOfListsAsShown writes down what a client gets when the tools of a server
-// change: visible ones, hidden ones, or none; and how often the server is asked for them.
+// TestChangesOfListsAsShown records what a client gets when visible tools, hidden tools, or no
+// tools of a server change. It also records how often the server is asked for the tools.
 func TestChangesOfListsAsShown(t *testing.T) {
 	var out strings.Builder
 	forListViews(t, &out, func(s *listServer, c *caller, _ string) {
@@ -317,8 +316,8 @@ func TestChangesOfListsAsShown(t *testing.T) {
 	golden(t, "lists_changed.txt", out.String())
 }
 
-// TestCursorsAcrossAChange writes down what a client gets for a cursor after the list has
-// changed: nothing twice, and everything after the cursor.
+// TestCursorsAcrossAChange records what a client gets for a cursor after the list has changed.
+// The client must get nothing twice, and everything after the cursor.
 func TestCursorsAcrossAChange(t *testing.T) {
 	const n = 1100
 	tools := func(from int, more ...string) (all []string) {

@@ -41,10 +41,10 @@ func (s *testServer) tell(t *testing.T, method string) {
 	}
 }
 
-// TestListChangedOncePerSecond: during a storm of changes each client is notified of each
-// list once a second: of the first change at once, and of the last in the end. Calls
-// meanwhile are not delayed. It holds for both eras of server and client, with one server
-// and with two that storm together.
+// TestListChangedOncePerSecond checks a storm of list changes. Each client is notified of each
+// list once a second: of the first change at once, and later of the last one. Calls are not
+// delayed. The test covers both eras of server and client, and one server as well as two that
+// send changes together.
 func TestListChangedOncePerSecond(t *testing.T) {
 	for _, modernServer := range []bool{false, true} {
 		for _, modernClient := range []bool{false, true} {
@@ -88,7 +88,7 @@ func listStorm(t *testing.T, modernServer, modernClient bool, servers int) {
 	all[0].tell(t, mcp.NoteToolsChanged)
 	synctest.Wait()
 	if m := c.next(); m.Method != mcp.NoteToolsChanged {
-		t.Fatalf("first came %s", m.Raw)
+		t.Fatalf("the first notification is %s", m.Raw)
 	}
 	time.Sleep(2 * time.Second)
 	for i := range 1000 {
@@ -101,24 +101,24 @@ func listStorm(t *testing.T, modernServer, modernClient bool, servers int) {
 			innocent.say(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/list"}`)
 			innocent.answerTo(id)
 			if took := time.Since(start); took > 100*time.Millisecond {
-				t.Errorf("a call of somebody else took %v", took)
+				t.Errorf("another client's call took %v", took)
 			}
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	got := c.rest() // and what is due
+	got := c.rest() // and the notifications that are due
 	for _, method := range []string{mcp.NoteToolsChanged, mcp.NotePromptsChanged} {
 		if n := heard(got, method); n < 10 || n > 12 {
-			t.Errorf("in ten seconds %s came %d times", method, n)
+			t.Errorf("in ten seconds the client got %s %d times", method, n)
 		}
 	}
 	time.Sleep(5 * time.Second)
 	c.rest()
-	// The last change of a burst arrives, however close it is to the one before.
+	// The last change of a burst is announced, even if it follows the one before at once.
 	all[0].tell(t, mcp.NoteToolsChanged)
 	synctest.Wait()
 	if n := heard(c.rest(), mcp.NoteToolsChanged); n != 1 {
-		t.Fatalf("one change was told %d times", n)
+		t.Fatalf("one change was announced %d times", n)
 	}
 	for range 3 {
 		all[servers-1].tell(t, mcp.NoteToolsChanged)
@@ -126,6 +126,6 @@ func listStorm(t *testing.T, modernServer, modernClient bool, servers int) {
 	}
 	time.Sleep(2 * time.Second)
 	if n := heard(c.rest(), mcp.NoteToolsChanged); n < 1 || n > 2 {
-		t.Errorf("three changes within 3 ms were told %d times", n)
+		t.Errorf("three changes within 3 ms were announced %d times", n)
 	}
 }

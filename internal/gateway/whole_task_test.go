@@ -14,12 +14,12 @@ const takesTasks = `{"elicitation":{},"extensions":{"io.modelcontextprotocol/tas
 
 const taskDates = `"createdAt":"2025-11-25T10:30:00Z","lastUpdatedAt":"2025-11-25T10:30:00Z"`
 
-// taskProcess is a server on a pipe. Each of its processes numbers its tasks from 1, so
-// that two processes give the same id to two tasks. Each sends a request to whoever waits
-// for a result and accepts any response.
+// taskProcess is a server on a pipe. Each of its processes numbers its tasks from 1, so two
+// processes give the same id to two tasks. While a client waits for a result, the process sends
+// a request, and it accepts any response.
 type taskProcess struct {
 	ttl  string
-	hold chan struct{} // plain calls wait until it is closed
+	hold chan struct{} // plain calls wait until this channel is closed
 }
 
 func (p *taskProcess) on(l *testSession, m *jsonrpc.Message) {
@@ -59,7 +59,7 @@ func (p *taskProcess) on(l *testSession, m *jsonrpc.Message) {
 	}
 }
 
-// answered reports whether its request has a response.
+// answered reports whether the request of the process has a response.
 func (l *testSession) answered() bool {
 	for _, m := range l.got("") {
 		if m.Kind == jsonrpc.Result {
@@ -69,9 +69,9 @@ func (l *testSession) answered() bool {
 	return false
 }
 
-// TestTaskStaysInItsSession: a task is queried in the session that made it, although
-// another process of the server has a task with the same id, and the session has been idle
-// for longer than sessions without tasks are kept.
+// TestTaskStaysInItsSession checks that a task is queried in the session that created it.
+// Another process of the server has a task with the same id. The session was idle for longer
+// than sessions without tasks are kept.
 func TestTaskStaysInItsSession(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		p := &taskProcess{ttl: "3600000", hold: make(chan struct{})}
@@ -80,7 +80,7 @@ func TestTaskStaysInItsSession(t *testing.T) {
 		n := w.client()
 		n.say(modernRequest("1", "tools/call", `"name":"job","arguments":{}`, takesTasks))
 		first, _ := jsonrpc.Text(resultOf(n.answerTo("1"), "taskId"))
-		// A call that may be asked has that process to itself meanwhile.
+		// A call during which the client can be asked uses that process alone.
 		n.say(modernRequest("2", "tools/call", `"name":"plain","arguments":{}`, takesTasks))
 		time.Sleep(time.Second)
 		n.say(modernRequest("3", "tools/call", `"name":"job","arguments":{}`, takesTasks))
@@ -88,7 +88,7 @@ func TestTaskStaysInItsSession(t *testing.T) {
 		close(p.hold)
 		n.answerTo("2")
 		if s.opened() != 2 || first == second {
-			t.Fatalf("%d processes, tasks %q and %q", s.opened(), first, second)
+			t.Fatalf("there are %d processes, and the tasks are %q and %q", s.opened(), first, second)
 		}
 		time.Sleep(40 * time.Minute)
 		for i, id := range []string{first, second} {
@@ -100,7 +100,7 @@ func TestTaskStaysInItsSession(t *testing.T) {
 				key, _ = jsonrpc.Text(m.Raw, a.Key)
 			}
 			if key == "" {
-				t.Fatalf("no question: %s", m.Raw)
+				t.Fatalf("the client was not asked: %s", m.Raw)
 			}
 			n.say(modernRequest("5", "tasks/update", fmt.Sprintf(`"taskId":%q,"inputResponses":{%q:{"action":"decline"}}`, id, key), takesTasks))
 			n.answerTo("5")
@@ -112,13 +112,13 @@ func TestTaskStaysInItsSession(t *testing.T) {
 			}
 		}
 		if s.opened() != 2 {
-			t.Errorf("%d processes", s.opened())
+			t.Errorf("there are %d processes", s.opened())
 		}
 	})
 }
 
-// TestTaskEndsWithItsProcess: a task ends with its process. A task with the same id in the
-// next process is not mistaken for it.
+// TestTaskEndsWithItsProcess checks that a task ends with its process. Dragoman does not
+// confuse it with a task of the next process that has the same id.
 func TestTaskEndsWithItsProcess(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		p := &taskProcess{ttl: "60000"}
@@ -133,7 +133,7 @@ func TestTaskEndsWithItsProcess(t *testing.T) {
 		n.say(modernRequest("3", "tasks/get", fmt.Sprintf(`"taskId":%q`, id), takesTasks))
 		n.wants(n.answerTo("3"), `"code":-32602`)
 		if got := len(s.link(t, 1).got(mcp.MethodGetTask)); got != 0 {
-			t.Errorf("another process was asked %d times", got)
+			t.Errorf("another process got %d requests about the task", got)
 		}
 	})
 }

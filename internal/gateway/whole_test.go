@@ -28,39 +28,39 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
-// testServer is a server within the test. Each of its sessions is a pipe, and the test
-// decides what it answers to each message.
+// testServer is a server within the test. Each of its sessions is a pipe, and the test decides
+// how it answers each message.
 type testServer struct {
 	modern         bool
-	both           bool   // modern, and speaks the legacy era too
-	crashesOnProbe bool   // exits on the probe
-	caps           string // "" for tools and logging
-	revision       string // of a legacy server; "" for 2025-11-25
-	// instructions are its instructions for models, "" for none.
+	both           bool   // a modern server that also supports the legacy era
+	crashesOnProbe bool   // exits when it is probed
+	caps           string // capabilities; "" means tools and logging
+	revision       string // revision of a legacy server; "" means 2025-11-25
+	// instructions are the instructions for models, "" for none.
 	instructions string
-	isolation    upstream.Isolation // of its sessions; "" means auto
-	url          string             // its URL if it is on HTTP; "" for a server on pipes
-	// shows is what clients may see of it; nil means everything.
+	isolation    upstream.Isolation // isolation of its sessions; "" means auto
+	url          string             // URL of a server on HTTP; "" for a server on pipes
+	// shows says which items clients may see; nil means all.
 	shows func(name string) bool
-	// choose returns the capabilities for an initialize; nil means caps.
+	// choose returns the capabilities in the answer to an initialize request; nil means caps.
 	choose func(m *jsonrpc.Message) string
 	slow   time.Duration // delay before it takes a message
-	// framing makes the two ends of a session; nil means inmem.Pipe.
+	// framing creates the two ends of a session; nil means inmem.Pipe.
 	framing func() (client, server transport.Pipe)
-	// broadcasts: its messages go to all of its sessions, as with some wrappers that turn a
-	// program into an HTTP server.
+	// broadcasts says that the server sends its messages to all of its sessions, like some
+	// wrappers that turn a program into an HTTP server.
 	broadcasts bool
-	// on answers everything after the handshake; nil answers every request with {}.
+	// on handles all messages after the handshake; nil answers every request with {}.
 	on func(l *testSession, m *jsonrpc.Message)
 
 	mu       sync.Mutex
-	refuse   error // error of the next opens
-	crashing int   // that many more processes exit at their first message
+	refuse   error // the error with which the next opens fail
+	crashing int   // this many of the next processes exit at their first message
 	links    []*testSession
 	running  sync.WaitGroup
 }
 
-// testSession is one session of it, at the server's end.
+// testSession is one session of a testServer, at the server's end.
 type testSession struct {
 	server   *testServer
 	pipe     transport.Pipe
@@ -180,7 +180,7 @@ func (l *testSession) take(m *jsonrpc.Message) {
 	}
 }
 
-// acknowledge accepts everything that a listen asks for.
+// acknowledge accepts everything that a listen requests.
 func (l *testSession) acknowledge(m *jsonrpc.Message) {
 	l.say(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` +
 		string(m.ID) + `},"notifications":` + string(m.Param("notifications").Of(m.Raw)) + `}}`)
@@ -210,7 +210,7 @@ func failure(id jsonrpc.ID, code int, data string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":"m"%s}}`, id, code, data)
 }
 
-// got returns the messages of a method that the server has seen, "" for all.
+// got returns the messages of a method that the server has got, or all messages for "".
 func (l *testSession) got(method string) []*jsonrpc.Message {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -223,7 +223,7 @@ func (l *testSession) got(method string) []*jsonrpc.Message {
 	return out
 }
 
-// whole is a Dragoman within the test, with one server or several.
+// whole is a Dragoman within the test, with one or several servers.
 type whole struct {
 	t         *testing.T
 	host      downstream.Handler
@@ -237,11 +237,11 @@ type whole struct {
 	log journal
 
 	mu      sync.Mutex
-	losses  []string // "server what why"
-	refused []string // "server principal method", of refused states
+	losses  []string // elements have the form "server what why"
+	refused []string // refused states, in the form "server principal method"
 }
 
-// journal is the servers' log from Info on.
+// journal contains the log lines of the servers, from level Info.
 type journal struct {
 	mu sync.Mutex
 	b  strings.Builder
@@ -271,7 +271,7 @@ func (w *whole) lost(server, what, why string) {
 	w.losses = append(w.losses, server+" "+what+" "+why)
 }
 
-// lostSoFar returns the losses since its last call.
+// lostSoFar returns the losses since the last call of lostSoFar.
 func (w *whole) lostSoFar() []string {
 	synctest.Wait()
 	w.mu.Lock()
@@ -281,8 +281,8 @@ func (w *whole) lostSoFar() []string {
 	return got
 }
 
-// shown is what clients may see of servers, by server name. Servers without an entry are
-// shown completely.
+// shown says, by server name, which items clients may see. Servers without an entry are shown
+// completely.
 type shown map[string]func(name string) bool
 
 func (x shown) filter() catalog.Filter {
@@ -297,8 +297,9 @@ func (x shown) Shows(kind catalog.Kind, server, name string) bool {
 	return shows == nil || kind == catalog.KindServer || shows(name)
 }
 
-// build starts a Dragoman with servers: one is shown unmerged, several are merged. It must
-// be called in a synctest bubble and end with it.
+// build starts a Dragoman with some servers. One server is presented with its own names, and
+// several are merged. build must be called in a synctest bubble, and everything that it starts
+// ends with the bubble.
 func build(t *testing.T, servers ...*testServer) *whole {
 	t.Helper()
 	w := &whole{t: t}
@@ -359,16 +360,16 @@ func build(t *testing.T, servers ...*testServer) *whole {
 	return w
 }
 
-// testClient is a client of it.
+// testClient is a client of the Dragoman in the test.
 type testClient struct {
 	t    *testing.T
 	pipe transport.Pipe
-	in   chan *jsonrpc.Message // closed at the end
+	in   chan *jsonrpc.Message // closed when the connection ends
 }
 
 func (w *whole) client() *testClient { return w.clientOf("") }
 
-// overPipe is a client on stdio, whose messages have at most 8 KiB.
+// overPipe returns a client on stdio whose messages have at most 8 KiB.
 func (w *whole) overPipe() *testClient {
 	down, toServer := io.Pipe()
 	up, toClient := io.Pipe()
@@ -376,7 +377,7 @@ func (w *whole) overPipe() *testClient {
 		stdio.NewPipe(down, toClient, stdio.Options{Limits: jsonrpc.Limits{Bytes: 8 << 10}}))
 }
 
-// clientOf is a client with a principal.
+// clientOf returns a client with a principal.
 func (w *whole) clientOf(principal string) *testClient {
 	client, server := inmem.Pipe()
 	return w.join(principal, client, server)
@@ -406,7 +407,7 @@ func (w *whole) joinAs(who *identity.Principal, client, server transport.Pipe) *
 	return n
 }
 
-// legacy is a client that has initialized.
+// legacy returns a client that has sent initialize.
 func (w *whole) legacy(capabilities string) *testClient {
 	w.t.Helper()
 	n := w.client()
@@ -432,7 +433,7 @@ func (n *testClient) say(raw string) {
 	}
 }
 
-// modernRequest makes a modern request; params are its other members, "" for none.
+// modernRequest returns a modern request. params are its other members, "" for none.
 func modernRequest(id, method, params, capabilities string) string {
 	if params != "" {
 		params += ","
@@ -450,12 +451,12 @@ func (n *testClient) next() *jsonrpc.Message {
 		}
 		return m
 	case <-time.After(20 * time.Minute):
-		n.t.Fatal("nothing came")
+		n.t.Fatal("no message arrived")
 		return nil
 	}
 }
 
-// rest returns what comes within a second.
+// rest returns the messages that arrive within a second.
 func (n *testClient) rest() []string {
 	time.Sleep(time.Second)
 	synctest.Wait()
@@ -473,7 +474,7 @@ func (n *testClient) rest() []string {
 	}
 }
 
-// answerTo returns the answer with that id and drops what comes before it.
+// answerTo returns the answer with an id, and drops the messages before it.
 func (n *testClient) answerTo(id string) *jsonrpc.Message {
 	n.t.Helper()
 	for {

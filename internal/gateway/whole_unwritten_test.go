@@ -10,8 +10,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// unwritten is a handler that holds the one behind it to this: a Call is not written to,
-// but for the number that joins its events. Every test of the whole goes through it.
+// unwritten is a Handler that checks that the next Handler does not modify a Call, except for
+// its number. All tests with whole use it.
 type unwritten struct {
 	downstream.Handler
 	t testing.TB
@@ -23,12 +23,12 @@ func (h unwritten) Call(ctx context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Re
 	after := *c
 	after.Number = before.Number
 	if !reflect.DeepEqual(before, after) || !reflect.DeepEqual(client, *c.Client) {
-		h.t.Errorf("a call of %s was written to", c.Msg.Method)
+		h.t.Errorf("a call of %s was modified", c.Msg.Method)
 	}
 	return reply, err
 }
 
-// TestWritesAreSeen: the check of unwritten can fail.
+// TestWritesAreSeen checks that unwritten can fail.
 func TestWritesAreSeen(t *testing.T) {
 	for name, write := range map[string]func(*mcp.Call){
 		"the name":          func(c *mcp.Call) { c.Name = "other" },
@@ -39,12 +39,12 @@ func TestWritesAreSeen(t *testing.T) {
 		c := &mcp.Call{Msg: jsonrpc.NewRequest("1", "ping", nil), Client: &mcp.ClientInfo{}}
 		_, _ = unwritten{writer{write: write}, spy}.Call(t.Context(), c, mcp.NoCaller{})
 		if !spy.Failed() {
-			t.Errorf("%s: a write is not seen", name)
+			t.Errorf("%s: the modification is not noticed", name)
 		}
 	}
 }
 
-// writer writes to calls.
+// writer is a Handler that modifies calls.
 type writer struct {
 	downstream.Handler
 	write func(*mcp.Call)

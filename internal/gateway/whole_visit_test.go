@@ -9,9 +9,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// urlServer returns a server whose tools send the user to the URL in the call: a legacy
-// server by a live request or, for the tool "first", by its error; a modern one by its
-// result.
+// urlServer returns a server whose tools ask the user to open the URL in the call. A legacy
+// server asks with a live request or, for the tool "first", with its error. A modern server
+// asks with its result.
 func urlServer(modern bool) *testServer {
 	s := &testServer{modern: modern}
 	s.on = func(l *testSession, m *jsonrpc.Message) {
@@ -37,13 +37,13 @@ func urlServer(modern bool) *testServer {
 	return s
 }
 
-// TestM14_NobodyIsSentWhereNobodyShouldGo: in all four pairs of eras, and by an error too,
-// a bad URL never reaches the client, the loss has a name, the call has an answer, and a
-// legacy server gets a reason. A good URL passes unchanged.
+// TestM14_NobodyIsSentWhereNobodyShouldGo checks elicitations with a bad URL in all four pairs
+// of eras, and in an error. The URL does not reach the client, the loss is published, the call
+// has an answer, and a legacy server gets a reason. A good URL passes unchanged.
 func TestM14_NobodyIsSentWhereNobodyShouldGo(t *testing.T) {
 	const bad, good, caps = "javascript:alert(1)", "https://example.com/a?b=c", `{"elicitation":{"form":{},"url":{}}}`
 	for name, cell := range map[string]struct {
-		near, far bool // modern
+		near, far bool // true means modern
 		tool      string
 	}{
 		"legacy, legacy": {false, false, "t"}, "legacy, modern": {false, true, "t"},
@@ -73,7 +73,7 @@ func TestM14_NobodyIsSentWhereNobodyShouldGo(t *testing.T) {
 					got = append(got, string(n.next().Raw))
 				}
 				if all := strings.Join(got, "\n"); strings.Contains(all, bad) {
-					t.Errorf("the client saw it: %s", all)
+					t.Errorf("the client got the URL: %s", all)
 				}
 				answer := got[len(got)-1]
 				live := !cell.far && cell.tool == "t"
@@ -81,17 +81,17 @@ func TestM14_NobodyIsSentWhereNobodyShouldGo(t *testing.T) {
 					t.Errorf("the call was answered with %s", answer)
 				}
 				if live && !strings.Contains(answer, `"code":-32602`) {
-					t.Errorf("the server was told %s", answer)
+					t.Errorf("the server got %s", answer)
 				}
 				if lost := w.lostSoFar(); len(lost) != 1 || lost[0] != "a elicitation/create its URL is neither http nor https" {
-					t.Errorf("lost: %q", lost)
+					t.Errorf("the losses are %q", lost)
 				}
 				ask("2", good)
 				if m := n.next(); !strings.Contains(string(m.Raw), good) {
-					t.Errorf("a good one: %s", m.Raw)
+					t.Errorf("the call with a good URL got %s", m.Raw)
 				}
 				if lost := w.lostSoFar(); len(lost) != 0 {
-					t.Errorf("lost: %q", lost)
+					t.Errorf("the losses for a good URL are %q", lost)
 				}
 			})
 		})
