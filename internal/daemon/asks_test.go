@@ -16,7 +16,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// canElicit makes a modern request from a client that supports elicitation.
+// canElicit returns a modern request whose client declares elicitation.
 func canElicit(body string) string {
 	return strings.Replace(body, `clientCapabilities":{}`, `clientCapabilities":{"elicitation":{}}`, 1)
 }
@@ -30,12 +30,12 @@ func inputRequestOf(t testing.TB, m *jsonrpc.Message) (state, key string) {
 		key = string(q.Key.Of(m.Raw))
 	}
 	if state == "" || key == "" {
-		t.Fatalf("not asked: %s", m.Raw)
+		t.Fatalf("no request for input: %s", m.Raw)
 	}
 	return state, key
 }
 
-// retryOf returns the parameters of the retry with the response.
+// retryOf returns the parameters of the retry that carries the response.
 func retryOf(params, state, key, content string) string {
 	return params + `,"requestState":` + state + `,"inputResponses":{` + key + `:{"action":"accept","content":` + content + `}}`
 }
@@ -48,9 +48,9 @@ func (u *upstreamUnderTest) once(t testing.TB, tool string) {
 	}
 }
 
-// TestT5_AnotherIDAnswersTheCall: a legacy server sends a request during a call, and a
-// modern client answers with a request that has another id. The tool runs once, the answer
-// goes to the retry, and a second retry with the same state runs nothing.
+// TestT5_AnotherIDAnswersTheCall: a legacy server sends a request during a call. A modern
+// client answers it with a retry, which has another id. The tool runs once, and the retry gets
+// its result. A second retry with the same state runs nothing.
 func TestT5_AnotherIDAnswersTheCall(t *testing.T) {
 	t.Parallel()
 	const params = `"name":"ask","arguments":{"v":1}`
@@ -83,9 +83,10 @@ func TestT5_AnotherIDAnswersTheCall(t *testing.T) {
 	})
 }
 
-// TestT6_OneChildAsksSeveralClients: clients of both eras make interactive calls at once on
-// one stdio server, whose requests do not say which call they belong to. All have been
-// asked before the first answers, and they answer in another order.
+// TestT6_OneChildAsksSeveralClients: clients of both eras make calls at the same time on one
+// stdio server. The server sends requests during the calls, and does not say to which call a
+// request belongs. All clients get their request before the first one answers, and they answer
+// in another order.
 func TestT6_OneChildAsksSeveralClients(t *testing.T) {
 	t.Parallel()
 	u := child(t, "child", "legacy")
@@ -116,7 +117,7 @@ func TestT6_OneChildAsksSeveralClients(t *testing.T) {
 	for i := 1; i >= 0; i-- {
 		q := questions[i]
 		if q == nil || q.Kind != jsonrpc.Request {
-			t.Fatalf("client %d: no question but %v", i, q)
+			t.Fatalf("client %d: %v instead of a request", i, q)
 		}
 		if text, _ := jsonrpc.Text(q.Raw, q.Param("message")); text != who(i) {
 			t.Errorf("client %d is asked %s", i, text)
@@ -131,9 +132,9 @@ func TestT6_OneChildAsksSeveralClients(t *testing.T) {
 	}
 }
 
-// TestT11_RestartWhileACallIsParked: a client sends its response to a Dragoman that was
-// restarted and does not know the call. The client is told that the call may have been
-// executed, and nothing is executed.
+// TestT11_RestartWhileACallIsParked: Dragoman is restarted while a call is parked, so it does
+// not know the call when the client sends its response. It tells the client that the call may
+// have been executed, and executes nothing.
 func TestT11_RestartWhileACallIsParked(t *testing.T) {
 	t.Parallel()
 	u := child(t, "child", "legacy")
@@ -153,8 +154,8 @@ func TestT11_RestartWhileACallIsParked(t *testing.T) {
 	u.once(t, "ask")
 }
 
-// hangUp sends a request and closes the connection once when has returned. It does not wait
-// for any part of the answer.
+// hangUp sends a request, calls when, and then closes the connection. It does not wait for any
+// part of the answer.
 func (r *rig) hangUp(body string, header []string, when func()) {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -173,9 +174,9 @@ func (r *rig) hangUp(body string, header []string, when func()) {
 	}
 }
 
-// TestT12_HangUp: a modern client closes its connection before the response headers, and
-// within an event stream. The server is told that the call is over, in the way of its era
-// and with the id of the call on its side, and serves the next call.
+// TestT12_HangUp: a modern client closes its connection before the response headers, or within
+// an event stream. The server gets a cancellation in the form of its era and with its own id
+// of the call. It then serves the next call.
 func TestT12_HangUp(t *testing.T) {
 	t.Parallel()
 	type journal interface{ entries(what string) []string }
@@ -215,7 +216,7 @@ func TestT12_HangUp(t *testing.T) {
 				}
 				await(t, "the server hears of it", 20*time.Second, func() bool { return len(j.entries(end)) > 0 })
 				if calls, ends := j.entries("call "+tool), j.entries(end); len(calls) != 1 || len(ends) != 1 || ends[0] != calls[0] {
-					t.Errorf("called were %q, ended %q", calls, ends)
+					t.Errorf("the server got the calls %q and the ends %q", calls, ends)
 				}
 				r.call("/mcp", "echo", `{"v":1}`).wantText(t, `{"v":1}`)
 			})
@@ -223,9 +224,9 @@ func TestT12_HangUp(t *testing.T) {
 	}
 }
 
-// TestT12_LegacyClientSaysSo: on HTTP a legacy client that loses its connection has not
-// cancelled (2025-06-18 §Transports, "Sending Messages to the Server"), and one that sends
-// a cancellation has.
+// TestT12_LegacyClientSaysSo: over HTTP, a legacy client that loses its connection has not
+// cancelled its call (2025-06-18 §Transports, "Sending Messages to the Server"). A legacy
+// client that sends a cancellation has.
 func TestT12_LegacyClientSaysSo(t *testing.T) {
 	t.Parallel()
 	u := child(t, "child", "legacy")
@@ -234,21 +235,21 @@ func TestT12_LegacyClientSaysSo(t *testing.T) {
 	r.hangUp(toolCall(`"mine"`, "hang", "{}"), session, func() {
 		await(t, "the call has arrived", 20*time.Second, func() bool { return u.count("call hang") == 1 })
 	})
-	// The server reads in order, so it has already read everything sent before this call.
+	// The server reads in order. When it answers this call, it has read everything before.
 	r.call("/mcp", "echo", `{"v":1}`).wantText(t, `{"v":1}`)
 	if n := u.count("cancelled"); n != 0 {
-		t.Errorf("cancelled %d times for a lost connection", n)
+		t.Errorf("the server got %d cancellations for a lost connection", n)
 	}
 	r.post("/mcp", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"mine"}}`, session...)
 	await(t, "the cancellation", 20*time.Second, func() bool { return u.count("cancelled") == 1 })
 	if calls, ends := u.entries("call hang"), u.entries("cancelled"); ends[0] != calls[0] {
-		t.Errorf("called was %q, cancelled %q", calls, ends)
+		t.Errorf("the server got the calls %q and the cancellations %q", calls, ends)
 	}
 }
 
-// TestT12_ParkedCall: a client answers the request of its parked call and hangs up before
-// the call is over; a client on a pipe disconnects while its call is parked. In both cases
-// the server gets the cancellation with its own id.
+// TestT12_ParkedCall: one client answers the request of its parked call and hangs up before
+// the call ends. Another client, on a pipe, disconnects while its call is parked. In both
+// cases the server gets a cancellation with its own id of the call.
 func TestT12_ParkedCall(t *testing.T) {
 	t.Parallel()
 	const params = `"name":"ask on","arguments":{}`
@@ -256,7 +257,7 @@ func TestT12_ParkedCall(t *testing.T) {
 		t.Helper()
 		await(t, "the cancellation", 20*time.Second, func() bool { return u.count("cancelled") > 0 })
 		if calls, ends := u.entries("call ask on"), u.entries("cancelled"); len(calls) != 1 || len(ends) != 1 || ends[0] != calls[0] {
-			t.Errorf("called were %q, cancelled %q", calls, ends)
+			t.Errorf("the server got the calls %q and the cancellations %q", calls, ends)
 		}
 	}
 	t.Run("http", func(t *testing.T) {
@@ -283,8 +284,8 @@ func TestT12_ParkedCall(t *testing.T) {
 	})
 }
 
-// TestT12_ChildOfOneCallIsReaped: if each call has a session of its own, the child of a
-// call whose client is gone exits with it and does not stay a zombie.
+// TestT12_ChildOfOneCallIsReaped: each call has its own session and its own child process. If
+// the client of a call disconnects, the child exits and does not stay a zombie.
 func TestT12_ChildOfOneCallIsReaped(t *testing.T) {
 	t.Parallel()
 	u := child(t, "child", "legacy", func(s *config.Server) { s.Isolation = config.IsolateCall })
@@ -297,8 +298,8 @@ func TestT12_ChildOfOneCallIsReaped(t *testing.T) {
 	r.call("/mcp", "echo", `{"v":1}`).wantText(t, `{"v":1}`)
 }
 
-// wantReaped waits until all processes of the server are gone, including zombies, and fails
-// otherwise.
+// wantReaped waits until all processes of the server are gone, including zombies. It fails the
+// test if one stays.
 func (u *upstreamUnderTest) wantReaped(t testing.TB) {
 	t.Helper()
 	all := u.pids(t)

@@ -16,9 +16,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestAnswersBehindAWrapperThatBroadcasts: strict clients share an HTTP+SSE server that
-// sends every message to all sessions, and call it at the same time. Each gets its own
-// answers and progress, and nothing that it must not see.
+// TestAnswersBehindAWrapperThatBroadcasts: strict clients share an HTTP+SSE server that sends
+// every message to all sessions, and call it at the same time. Each client gets its own
+// answers and progress, and nothing that is for another client.
 func TestAnswersBehindAWrapperThatBroadcasts(t *testing.T) {
 	t.Parallel()
 	server, err := fake.NewServer("broadcasts", fake.Options{})
@@ -33,7 +33,7 @@ func TestAnswersBehindAWrapperThatBroadcasts(t *testing.T) {
 		t.Fatal(problem)
 	}
 	r := serve(t, snapshot(&upstreamUnderTest{Server: c}))
-	defer func() { _ = r.stop() }() // before the server's close, which waits for its streams
+	defer func() { _ = r.stop() }() // stop Dragoman before the server, because closing the server waits for its streams
 	const clients, calls = 10, 15
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()

@@ -26,8 +26,8 @@ import (
 // across restarts.
 const journalVar = "DAEMON_TEST_JOURNAL"
 
-// gateVar names a file without which a server is late: "exit FILE" makes it exit with
-// status 3 until the file exists, "wait FILE" makes it wait for the file.
+// gateVar names a file that delays a server until it exists. "exit FILE" makes the server exit
+// with status 3 until then. "wait FILE" makes it wait for the file.
 const gateVar = "DAEMON_TEST_GATE"
 
 func passGate(gate string) {
@@ -58,8 +58,8 @@ func passGate(gate string) {
 //	latin     legacy, with lines that are not UTF-8 in between, on both streams
 //	parent    legacy, with a stubborn child of its own that holds its streams
 //
-// "legacy:700" and "modern:700" list that many tools, in pages, all of which answer with
-// their name. What other calls do depends on the tool's name, see tool.
+// "legacy:700" and "modern:700" list 700 tools, in pages. Each of them answers with its name.
+// For other calls, the name of the tool selects the behaviour; see tool.
 func runAsServer(mode string) {
 	mode, many, _ := strings.Cut(mode, ":")
 	s := &fakeServer{mode: mode, out: os.Stdout, running: make(map[jsonrpc.ID]chan struct{})}
@@ -81,7 +81,7 @@ func runAsServer(mode string) {
 		grandchild := exec.Command(os.Args[0])
 		grandchild.Env = append(os.Environ(), asServer+"=stubborn")
 		grandchild.Stdout, grandchild.Stderr = os.Stdout, os.Stderr
-		idle, err := grandchild.StdinPipe() // its own, so that it does not read our messages
+		idle, err := grandchild.StdinPipe() // the child's own stdin, so that it does not read messages of the protocol
 		if err != nil || grandchild.Start() != nil {
 			os.Exit(1)
 		}
@@ -257,7 +257,7 @@ func (s *fakeServer) listen(m *jsonrpc.Message) {
 	s.write(jsonrpc.AppendNotification(nil, mcp.NoteAcknowledged, []byte(`{"_meta":`+meta+`,"notifications":`+string(m.Param("notifications").Of(m.Raw))+`}`)))
 }
 
-// tool does what its name says.
+// tool does what the name of the tool says.
 func (s *fakeServer) tool(m *jsonrpc.Message, name string, gone <-chan struct{}) {
 	args := string(m.Param("arguments").Of(m.Raw))
 	text := func(t string) {
@@ -287,7 +287,7 @@ func (s *fakeServer) tool(m *jsonrpc.Message, name string, gone <-chan struct{})
 		text(args)
 	case "crash":
 		os.Exit(7)
-	case "progress": // exits between progress and answer
+	case "progress": // exits between a progress notification and the answer
 		progress(token, 1)
 		time.Sleep(50 * time.Millisecond)
 		os.Exit(7)
@@ -308,7 +308,7 @@ func (s *fakeServer) tool(m *jsonrpc.Message, name string, gone <-chan struct{})
 	case "mute": // closes its stdout and keeps running
 		_ = os.Stdout.Close()
 		select {}
-	case "twice": // answers twice, and once with an unknown id
+	case "twice": // answers twice, and a third time with an unknown id
 		text("first")
 		text("second")
 		s.write(jsonrpc.AppendResult(nil, "9999", []byte(`{"content":[]}`)))
@@ -324,7 +324,7 @@ func (s *fakeServer) tool(m *jsonrpc.Message, name string, gone <-chan struct{})
 		progress(token, 1)
 		text("done")
 		progress(token, 30000)
-	case "flood": // sends notifications without end, until cancelled
+	case "flood": // sends notifications until it is cancelled
 		progress(token, 1)
 		for {
 			select {
@@ -334,7 +334,7 @@ func (s *fakeServer) tool(m *jsonrpc.Message, name string, gone <-chan struct{})
 				s.write([]byte(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`))
 			}
 		}
-	case "ask for": // sends the request of its arguments, and answers with the answer
+	case "ask for": // sends the request in its arguments to the client, and answers with the response
 		answer := make(chan *jsonrpc.Message, 1)
 		s.mu.Lock()
 		s.lastAsk++
@@ -350,7 +350,7 @@ func (s *fakeServer) tool(m *jsonrpc.Message, name string, gone <-chan struct{})
 			text(string(a.Raw))
 		case <-gone:
 		}
-	case "ask", "ask on": // send a request; the second then waits until it is cancelled
+	case "ask", "ask on": // send a request to the client; "ask on" then waits until it is cancelled
 		s.mu.Lock()
 		s.lastAsk++
 		id := fmt.Sprintf(`"ask-%d"`, s.lastAsk)
@@ -384,7 +384,7 @@ func (s *fakeServer) tool(m *jsonrpc.Message, name string, gone <-chan struct{})
 type upstreamUnderTest struct {
 	config.Server
 	journal   string
-	complains bool // whether it checks its client; the test sets it
+	complains bool // the test expects that the server records violations
 }
 
 // child returns a server of the given mode. name is its name in the configuration.
@@ -409,7 +409,7 @@ func child(t testing.TB, name, mode string, more ...func(*config.Server)) *upstr
 // count returns how often an event is in the journal.
 func (u *upstreamUnderTest) count(what string) int { return len(u.entries(what)) }
 
-// entries returns the rest of each journal line that starts with what.
+// entries returns the remainders of the journal lines that start with what.
 func (u *upstreamUnderTest) entries(what string) (rest []string) {
 	b, _ := os.ReadFile(u.journal)
 	for line := range strings.SplitSeq(string(b), "\n") {
@@ -420,7 +420,7 @@ func (u *upstreamUnderTest) entries(what string) (rest []string) {
 	return rest
 }
 
-// pids returns the ids of all processes of the server so far.
+// pids returns the process ids that the server has had so far.
 func (u *upstreamUnderTest) pids(t testing.TB) []int {
 	t.Helper()
 	b, _ := os.ReadFile(u.journal)
@@ -434,18 +434,18 @@ func (u *upstreamUnderTest) pids(t testing.TB) []int {
 	return all
 }
 
-// patience returns how long a test waits for something that takes at most this long on an
-// idle machine. It must tell waiting for a timeout (half a minute and more) from sharing
-// the machine.
+// patience returns the time limit for something that takes at most "most" on an idle machine.
+// The limit allows for a busy machine, but is shorter than the timeouts of Dragoman (30
+// seconds and more).
 func patience(most time.Duration) time.Duration { return max(5*most, 10*time.Second) }
 
-// await polls for something that another process does.
+// await polls until ok returns true. It fails the test after the time within.
 func await(t testing.TB, what string, within time.Duration, ok func() bool) {
 	t.Helper()
 	within = patience(within)
 	for end := time.Now().Add(within); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%s: not within %v", what, within)
+			t.Fatalf("%s: not true after %v", what, within)
 		}
 	}
 }

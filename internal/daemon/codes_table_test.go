@@ -22,9 +22,9 @@ type serverCode struct {
 	data string
 }
 
-// serverCodes are the codes at the edges of the ranges and those with a meaning: JSON-RPC's
-// own, the free range, the range that implementations have used, and the one that the
-// specification reserves. The clients of the table declare elicitation.
+// serverCodes are the codes at the edges of each range, and the codes with a meaning. They
+// include the codes of JSON-RPC, the free range, the range that implementations have used, and
+// the range that the specification reserves. The clients of the table declare elicitation.
 var serverCodes = []serverCode{
 	{code: -32700}, {code: -32600}, {code: -32601}, {code: -32602}, {code: -32603}, {code: -31999}, {code: 7},
 	{code: -32000}, {code: -32001}, {code: -32002}, {code: -32019},
@@ -37,10 +37,11 @@ var serverCodes = []serverCode{
 	{code: -32023}, {code: -32042}, {code: -32050, data: `[1]`}, {code: -32050, data: `{"upstreamCode":1}`}, {code: -32099}, {code: -32100},
 }
 
-// TestErrorCodeTable: the code, the data and the HTTP status that a client of each era gets
-// for each error of a server of each era, single and merged. A reserved code never reaches
-// a client as if it were ours. After each error a second client's call works. The table is
-// testdata/codes.txt; -update writes it.
+// TestErrorCodeTable: for each error of a server of each era, the table lists the code, the
+// data and the HTTP status that a client of each era gets, from one server and from the merged
+// endpoint. A client never gets a reserved code of a server as if Dragoman had set it. After
+// each error a call of a second client works. The table is testdata/codes.txt; -update writes
+// it.
 func TestErrorCodeTable(t *testing.T) {
 	t.Parallel()
 	const caps = `{"elicitation":{}}`

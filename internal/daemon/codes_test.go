@@ -18,10 +18,10 @@ import (
 // errorCase is a request with the expected status, code and data of its answer.
 type errorCase struct {
 	name   string
-	method string // "" sends body unchanged
+	method string // "" sends body without changes
 	params string
 	body   string
-	header []string // for body
+	header []string // headers for body
 	status int
 	code   int64
 	data   map[string]string // members that the error's data must have
@@ -37,7 +37,7 @@ func fail(code int64, data string) string {
 
 const lacks = `{"requiredCapabilities":{"sampling":{}}}`
 
-// TestT26_ModernClient: the errors that a modern client gets from servers of both eras and
+// TestT26_ModernClient: a modern client gets the right errors from servers of both eras and
 // from Dragoman (2026-07-28 §Base, "Error Codes"; §Streamable HTTP).
 func TestT26_ModernClient(t *testing.T) {
 	t.Parallel()
@@ -89,8 +89,8 @@ func TestT26_ModernClient(t *testing.T) {
 	}
 }
 
-// TestT26_LegacyClient: the same for the older revisions, which have no HTTP status for
-// errors of requests.
+// TestT26_LegacyClient: clients of the older revisions get the right errors. In these
+// revisions an error of a request has no HTTP status.
 func TestT26_LegacyClient(t *testing.T) {
 	t.Parallel()
 	both := []errorCase{
@@ -150,11 +150,11 @@ func (x errorCase) check(t *testing.T, a answer) {
 	}
 }
 
-// TestT20_RenamedToolsAndTheirHeaders: behind a prefix a tool has another name, and
-// arguments that are mirrored into headers. The server gets name and headers that match the
-// body it gets, never the client's headers. A header that contradicts the client's own body
-// is refused before it reaches the server. Only the tool with an invalid x-mcp-header is
-// left out, and the log says why.
+// TestT20_RenamedToolsAndTheirHeaders: a tool is renamed by a prefix, and its arguments are
+// mirrored into headers. The server gets a name and headers that match the body it gets, and
+// never the client's headers. If a header contradicts the client's own body, the request is
+// refused before it reaches the server. Only the tool with an invalid x-mcp-header is left out
+// of the list, and the log says why.
 func TestT20_RenamedToolsAndTheirHeaders(t *testing.T) {
 	t.Parallel()
 	web := newWeb(t, true, func(s *webServer) {
@@ -167,16 +167,17 @@ func TestT20_RenamedToolsAndTheirHeaders(t *testing.T) {
 			r := serve(t, snapshot(web.as(t, "web", func(s *config.Server) { s.Prefix = prefix }), child(t, "pipe", "legacy")))
 			tool := prefix + "__echo"
 			var names []string
-			// On a busy machine a child may start later than the grace period of a first list.
+			// On a busy machine a child may start later than the time that a first list waits
+			// for servers.
 			await(t, "the child's tools are listed", time.Minute, func() bool {
 				names = namesOf(r.modern("/mcp", "1", "tools/list", "", "").message(t))
 				return slices.Contains(names, "pipe__echo")
 			})
 			if text := strings.Join(names, " "); !strings.Contains(text, tool) || !strings.Contains(text, prefix+"__count") || strings.Contains(text, "bad") || !strings.Contains(text, "pipe__echo") {
-				t.Errorf("listed are %q", names)
+				t.Errorf("the list has %q", names)
 			}
 			if single := namesOf(r.modern("/s/web/mcp", "1", "tools/list", "", "").message(t)); strings.Join(single, " ") != "echo count" {
-				t.Errorf("listed alone are %q", single)
+				t.Errorf("the server's own endpoint lists %q", single)
 			}
 			if text := r.log.String(); !strings.Contains(text, "x-mcp-header is invalid") || !strings.Contains(text, "tool=bad") {
 				t.Error("the log does not say which tool is left out and why")
@@ -199,7 +200,7 @@ func TestT20_RenamedToolsAndTheirHeaders(t *testing.T) {
 					}
 				}
 				if own != "echo" {
-					t.Errorf("%s: the server was asked for %s", what, own)
+					t.Errorf("%s: the server got a request for %s", what, own)
 				}
 			}
 			call := func(params string, header ...string) answer {
@@ -227,7 +228,8 @@ func TestT20_RenamedToolsAndTheirHeaders(t *testing.T) {
 			if n := len(web.of(mcp.MethodCallTool)); n != before {
 				t.Errorf("%d refused calls reached the server", n-before)
 			}
-			// A legacy client does not know these headers, but the server needs them.
+			// A legacy client does not know these headers. Dragoman must add them for the
+			// server.
 			session := r.initialize("/mcp", "2025-11-25", "{}")
 			r.post("/mcp", toolCall("1", tool, `{"region":"größer","n":-1}`), "Mcp-Session-Id", session).wantText(t, `{"region":"größer","n":-1}`)
 			mirrors("legacy", "=?base64?Z3LDtsOfZXI=?=", "-1")

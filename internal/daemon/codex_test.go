@@ -19,8 +19,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// runAsFake plays a profile of package fake, with settings after its name, and records
-// protocol violations in the journal.
+// runAsFake runs the process as a profile of package fake, with the settings after the
+// profile's name. It records protocol violations in the journal.
 func runAsFake(mode string) {
 	words := strings.Fields(mode)
 	set := map[string]string{}
@@ -46,7 +46,7 @@ func runAsFake(mode string) {
 	}
 }
 
-// pipeDaemon is a Dragoman on a pipe with one server, and a client of some revision.
+// pipeDaemon is a Dragoman on a pipe with one server, and a fake client of one revision.
 type pipeDaemon struct {
 	*fake.Client
 	log   *journal
@@ -54,7 +54,7 @@ type pipeDaemon struct {
 	stop  func()
 }
 
-// dial starts both and ends them with the test.
+// dial starts the daemon and the client. Both end with the test.
 func dial(t *testing.T, u *upstreamUnderTest, client string, o fake.ClientOptions) *pipeDaemon {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -83,10 +83,10 @@ func dial(t *testing.T, u *upstreamUnderTest, client string, o fake.ClientOption
 		_ = ourIn.Close()
 		running.Wait()
 		if v := u.entries("violation"); len(v) > 0 && !u.complains {
-			t.Errorf("the server complains: %q", v)
+			t.Errorf("the server saw violations: %q", v)
 		}
 		if c != nil && len(c.Violations()) > 0 {
-			t.Errorf("the client complains: %q", c.Violations())
+			t.Errorf("the client saw violations: %q", c.Violations())
 		}
 		if t.Failed() {
 			t.Logf("trace:\n%slog:\n%s", p.trace, tailOf(p.log.String(), 4000))
@@ -111,7 +111,7 @@ func (p *pipeDaemon) tool(t *testing.T, o fake.CallOptions, name, arguments stri
 	return r
 }
 
-// memberOf returns a string in an object, by its path.
+// memberOf returns the string at a path in an object.
 func memberOf(raw []byte, path ...string) string {
 	at := jsonrpc.Whole(raw)
 	for _, key := range path {
@@ -125,8 +125,8 @@ func codexWorker(t *testing.T, mode string) *upstreamUnderTest {
 	return child(t, "codex", "fake "+mode, func(s *config.Server) { s.Dialect = dialect.CodexAppServer })
 }
 
-// TestCodex uses Codex workers of both generations and of every handshake from ordinary
-// clients of all revisions.
+// TestCodex calls Codex workers of both generations, with every kind of handshake, from
+// ordinary clients of all revisions.
 func TestCodex(t *testing.T) {
 	t.Parallel()
 	revisions := []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"}
@@ -146,7 +146,7 @@ func TestCodex(t *testing.T) {
 		}
 		for i, revision := range revisions {
 			if worker.slow && (i < 3 || testing.Short()) {
-				continue // five seconds without an answer each
+				continue // each waits five seconds without an answer
 			}
 			t.Run(worker.mode+"/"+revision, func(t *testing.T) {
 				t.Parallel()
@@ -166,7 +166,7 @@ func TestCodex(t *testing.T) {
 				for _, n := range r.Progress {
 					streamed.WriteString(memberOf(n.Params, "message"))
 				}
-				if i > 0 && !strings.Contains(streamed.String(), "hello") { // 2024-11-05 has no text there
+				if i > 0 && !strings.Contains(streamed.String(), "hello") { // 2024-11-05 has no message in progress notifications
 					t.Errorf("progress: %q", streamed.String())
 				}
 
@@ -175,9 +175,9 @@ func TestCodex(t *testing.T) {
 				said := memberOf(r.Result, "structuredContent", "content")
 				if can := i >= 2; can { // elicitation was added in 2025-06-18
 					if said != "the command got "+worker.approved || len(p.Asks()) != asked+1 {
-						t.Errorf("an approval: %s, after %d questions", r.Result, len(p.Asks())-asked)
+						t.Errorf("an approval: %s, after %d requests to the client", r.Result, len(p.Asks())-asked)
 					} else if q := p.Asks()[asked]; !strings.Contains(memberOf(q.Params, "message"), "make") || strings.Contains(string(q.Params), "progressToken") {
-						t.Errorf("the question: %s", q.Params)
+						t.Errorf("the request to the client: %s", q.Params)
 					}
 				} else if said != "the command got "+worker.denied || !strings.Contains(string(r.Result), "so it was declined") {
 					t.Errorf("an approval of a client without elicitation: %s", r.Result)
@@ -188,9 +188,9 @@ func TestCodex(t *testing.T) {
 					fake.CallOptions{Progress: true, OnProgress: func(fake.Notice) { cancel() }})
 				cancel()
 				if err == nil {
-					t.Error("a call that was cancelled has an answer")
+					t.Error("a cancelled call got an answer")
 				}
-				for try := 0; ; try++ { // the interruption takes some time
+				for try := 0; ; try++ { // the worker needs some time to interrupt the turn
 					r = p.tool(t, fake.CallOptions{}, "codex-reply", `{"threadId":"`+thread+`","prompt":"on"}`)
 					if !strings.Contains(string(r.Result), "running in this thread already") || try > 200 {
 						break
@@ -211,8 +211,8 @@ func TestCodex(t *testing.T) {
 	}
 }
 
-// TestCodexAtOnce: the requests of two clients go through one process, each to its own
-// call, in both eras.
+// TestCodexAtOnce: requests of two clients go through one worker process. Each gets the
+// answers to its own call, in both eras.
 func TestCodexAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, revision := range []string{"2025-11-25", "2026-07-28"} {
@@ -229,7 +229,7 @@ func TestCodexAtOnce(t *testing.T) {
 				}
 				mu.Unlock()
 				select {
-				case <-both: // neither is answered before both are asked
+				case <-both: // neither is answered before both clients have a request
 				case <-ctx.Done():
 				}
 				decision := "accept"
@@ -255,8 +255,8 @@ func TestCodexAtOnce(t *testing.T) {
 	}
 }
 
-// TestCodexUnnamed: a worker without a configured dialect is recognised by its answer and
-// restarted.
+// TestCodexUnnamed: a worker without a configured dialect is recognised by its first answer
+// and restarted.
 func TestCodexUnnamed(t *testing.T) {
 	t.Parallel()
 	for _, revision := range []string{"2025-11-25", "2026-07-28"} {
@@ -272,7 +272,7 @@ func TestCodexUnnamed(t *testing.T) {
 				t.Errorf("%d processes, want two", n)
 			}
 			if trace := p.trace.String(); !strings.Contains(trace, "userAgent and no capabilities") || !strings.Contains(trace, "initialize v2") {
-				t.Errorf("the trace has no such lines")
+				t.Errorf("the trace does not have these lines")
 			}
 		})
 	}
@@ -284,7 +284,7 @@ func TestCodexProfile(t *testing.T) {
 	own := *dialect.Lookup(dialect.CodexAppServer)
 	own.Name, own.Open.NoInitialized, own.Errors.WrongParams = "own", false, []dialect.Sign{"not logged in"}
 	u := child(t, "codex", "fake codex-app-server v2=closed", func(s *config.Server) { s.Dialect, s.Profile = own.Name, &own })
-	u.complains = true // of initialized, which it accepts anyway
+	u.complains = true // the worker records initialized as a violation, but accepts it
 	p := dial(t, u, "strict-2025-11-25", fake.ClientOptions{})
 	r := p.tool(t, fake.CallOptions{}, "codex", `{"prompt":"hello"}`)
 	if memberOf(r.Result, "structuredContent", "content") != "You said: hello" || !strings.Contains(p.log.String(), "version=v1 ") {
@@ -296,8 +296,8 @@ func TestCodexProfile(t *testing.T) {
 	}
 }
 
-// TestCodexDies: if a worker exits during a turn, the call fails with an error that says
-// so, and the worker is restarted for the next turn, which can continue the thread.
+// TestCodexDies: if a worker exits during a turn, the call fails with an error that says so.
+// The worker is restarted for the next turn, which can continue the thread.
 func TestCodexDies(t *testing.T) {
 	t.Parallel()
 	u := codexWorker(t, "codex-app-server")
@@ -305,7 +305,7 @@ func TestCodexDies(t *testing.T) {
 	thread := memberOf(p.tool(t, fake.CallOptions{}, "codex", `{"prompt":"hello"}`).Result, "structuredContent", "threadId")
 	r, err := p.Call(t.Context(), "tools/call", []byte(`{"name":"codex-reply","arguments":{"threadId":"`+thread+`","prompt":"die"}}`), fake.CallOptions{})
 	if err != nil || r.Err == nil || !strings.Contains(string(r.Err.Data), `"outcome":"unknown"`) {
-		t.Fatalf("a turn whose worker died: %v, %+v", err, r)
+		t.Fatalf("a turn during which the worker exited: %v, %+v", err, r)
 	}
 	r = p.tool(t, fake.CallOptions{}, "codex-reply", `{"threadId":"`+thread+`","prompt":"on"}`)
 	if memberOf(r.Result, "structuredContent", "content") != "You said: on" {
@@ -316,7 +316,7 @@ func TestCodexDies(t *testing.T) {
 	}
 }
 
-// TestCodexReadiness reads the worker's readiness from /readyz.
+// TestCodexReadiness checks that /readyz has the readiness of the worker.
 func TestCodexReadiness(t *testing.T) {
 	t.Parallel()
 	good := codexWorker(t, "codex-app-server")

@@ -17,16 +17,17 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// late makes a server late until the file exists.
+// late makes the server fail to start until the file exists. how is "exit" or "wait"; see
+// gateVar.
 func (u *upstreamUnderTest) late(how, file string) *upstreamUnderTest {
 	u.Env[gateVar] = config.NewSecret(how + " " + file)
 	return u
 }
 
-// TestServersComeBackByThemselves: of six servers two are late: one exits at first, one
-// does not answer. All are ready without a call; clients of both eras that are connected
-// meanwhile are notified, the log and readyz say it. Then each is killed in turn and is
-// back without a call.
+// TestServersComeBackByThemselves: two of six servers cannot start at first. One exits, the
+// other does not answer. Later all servers are ready, although no client has called them.
+// Connected clients of both eras are notified, and the log and /readyz report it. Then each
+// server is killed in turn and restarts without a call.
 func TestServersComeBackByThemselves(t *testing.T) {
 	t.Parallel()
 	gate := filepath.Join(t.TempDir(), "gate")
@@ -105,8 +106,9 @@ func TestServersComeBackByThemselves(t *testing.T) {
 	}
 }
 
-// TestUnsetVariableFailsOneServer: the others are served. The server is failed with the
-// reason, in the status, in readyz and for its clients, and it comes with a changed file.
+// TestUnsetVariableFailsOneServer: a server needs a variable that is not set. The other
+// servers are served. The failure and its reason are in the status, in /readyz and in errors
+// to clients. After the file has changed, the server works.
 func TestUnsetVariableFailsOneServer(t *testing.T) {
 	t.Parallel()
 	good, bad := child(t, "good", "legacy"), child(t, "bad", "legacy")
@@ -149,7 +151,8 @@ func TestUnsetVariableFailsOneServer(t *testing.T) {
 	}
 }
 
-// TestStrictRefusesUnsetVariablesOnReload: the configuration stays as it is.
+// TestStrictRefusesUnsetVariablesOnReload: with Strict, such a changed configuration is
+// refused, and the current one stays.
 func TestStrictRefusesUnsetVariablesOnReload(t *testing.T) {
 	t.Parallel()
 	good, bad := child(t, "good", "legacy"), child(t, "bad", "legacy")
@@ -157,7 +160,7 @@ func TestStrictRefusesUnsetVariablesOnReload(t *testing.T) {
 	changed := strings.Replace(text(good, bad), "bad: {command:", "bad: {args: [\"${DAEMON_TEST_NOT_SET}\"], command:", 1)
 	n := 0
 	await(t, "the changed file is refused", time.Minute, func() bool {
-		if n++; n%200 == 1 { // the file may not be watched yet
+		if n++; n%200 == 1 { // Dragoman may not watch the file yet
 			w.write(t, changed+fmt.Sprintf("# %d\n", n))
 		}
 		return strings.Contains(w.log.String(), "the changed configuration is invalid")
@@ -167,8 +170,8 @@ func TestStrictRefusesUnsetVariablesOnReload(t *testing.T) {
 	}
 }
 
-// TestManifestClientGetsWhatIsReady: a client that sends initialize without params gets the
-// tools of the servers that are ready, whatever a dead server does.
+// TestManifestClientGetsWhatIsReady: a client sends initialize without params. It gets the
+// tools of the servers that are ready, even if another server has failed.
 func TestManifestClientGetsWhatIsReady(t *testing.T) {
 	t.Parallel()
 	s := snapshot(child(t, "good", "legacy"), child(t, "mute", "mute"))
@@ -183,7 +186,7 @@ func TestManifestClientGetsWhatIsReady(t *testing.T) {
 	defer stop()
 	a := r.do(ctx, "POST", "/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize"}`))
 	if !strings.Contains(a.body, `"good__echo"`) || strings.Contains(a.body, `"error"`) {
-		t.Errorf("the manifest: %d %s", a.status, a.body)
+		t.Errorf("the list of tools: %d %s", a.status, a.body)
 	}
 	a = r.do(ctx, "POST", "/s/mute/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize"}`))
 	if want := fmt.Sprintf("no server was ready within %s", s.Limits.ManifestClient); !strings.Contains(a.body, want) {

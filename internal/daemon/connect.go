@@ -15,7 +15,7 @@ type ConnectOptions struct {
 	Server   config.Server
 	Log      *slog.Logger
 	Progress func(server, step string) // see RunOptions
-	// These are described at runtime.ConnectOptions.
+	// runtime.ConnectOptions describes the following fields.
 	Answer  func(context.Context, runtime.Question) runtime.Answer
 	Pages   bool
 	Roots   []string
@@ -23,14 +23,14 @@ type ConnectOptions struct {
 	Version string
 }
 
-// Session is a conversation with a server, for commands, with the log of it.
+// Session is a session with a server, for commands. It includes its log.
 type Session struct {
 	*runtime.Session
-	shown *telemetry.Log // logs events
+	shown *telemetry.Log // logs the events of the session
 	flush func()         // flushes the log
 }
 
-// Connect opens a conversation with a server. If that fails, the error says why.
+// Connect opens a session with a server. If it fails, the error says why.
 func Connect(ctx context.Context, o ConnectOptions) (*Session, error) {
 	limited, flush := limitLog(orDiscard(o.Log))
 	o.Server.Name = nameOf(o.Server)
@@ -47,7 +47,7 @@ func Connect(ctx context.Context, o ConnectOptions) (*Session, error) {
 	return s, nil
 }
 
-// Close ends the conversation, stops the server, and waits for both.
+// Close ends the session, stops the server, and waits for both.
 func (s *Session) Close() error {
 	s.Session.Close()
 	s.end()

@@ -13,8 +13,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 )
 
-// TestListNamesMissingServers: a command that lists what a gateway has is told which
-// servers are missing in the list, in both eras.
+// TestListNamesMissingServers: a command lists the tools of a gateway. In both eras it learns
+// which servers are missing from the list.
 func TestListNamesMissingServers(t *testing.T) {
 	slow, dead, good := child(t, "slow", "mute"), child(t, "dead", "exit"), child(t, "good", "legacy")
 	r := serve(t, snapshot(slow, dead, good))
@@ -28,7 +28,7 @@ func TestListNamesMissingServers(t *testing.T) {
 			t.Fatal(err)
 		}
 		var l runtime.List
-		for range 600 { // until both states are known
+		for range 600 { // until both servers have their final state
 			if l, err = s.List(t.Context(), "tools"); err != nil {
 				t.Fatal(err)
 			}
@@ -47,8 +47,8 @@ func TestListNamesMissingServers(t *testing.T) {
 	}
 }
 
-// TestWithheldVariable: if a server names a variable that it did not get and that we have,
-// the error says so.
+// TestWithheldVariable: a server complains about an environment variable. If Dragoman has the
+// variable and did not pass it on, the error says so.
 func TestWithheldVariable(t *testing.T) {
 	const hint = "the environment variable THE_TOKEN is set for Dragoman, but was not passed to the server"
 	fails := func(more ...func(*config.Server)) string {
@@ -58,7 +58,7 @@ func TestWithheldVariable(t *testing.T) {
 			t.Fatal("no error")
 		}
 		if !strings.Contains(err.Error(), "THE_TOKEN is not set") {
-			t.Errorf("the error lacks what the server said: %v", err)
+			t.Errorf("the error does not quote the server: %v", err)
 		}
 		return err.Error()
 	}

@@ -13,15 +13,15 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// crowdServer is a server for many clients at once, fast enough for a million calls: it has
-// one goroutine and flushes its output only before it reads again. Every call carries a
-// mark, and so does every message about the call. It answers in random order whatever has
-// arrived together.
+// crowdServer is a server for many clients at the same time. It is fast enough for a million
+// calls, because it has one goroutine and flushes its output only before it reads again. Every
+// call carries a mark, and every message about the call carries the same mark. Calls that
+// arrive together are answered in random order.
 //
-// A call of "hang" sends one progress notification and continues until it is cancelled.
-// Then it sends what a server may send if the cancellation reaches it late: more progress,
-// a log line and, if "late" was requested, an answer. "count" answers with the number of
-// log lines so far.
+// A call of "hang" sends one progress notification and continues until it is cancelled. Then
+// it sends the messages of a server that gets the cancellation late: more progress, a log line
+// and, if "late" was requested, an answer. "count" answers with the number of log lines so
+// far.
 type crowdServer struct {
 	modern bool
 	in     *bufio.Reader

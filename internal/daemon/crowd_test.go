@@ -37,9 +37,9 @@ import (
 const crowdCallsVar = "DRAGOMAN_SOAK_CALLS"
 
 // TestX05_AllTheSameIDs: 64 clients of both eras, on pipes and over HTTP, all use id 1 and
-// progress token "1" on one shared process. Each call carries a mark, and each client
-// checks everything that it gets: an answer, a progress notification or a log line with
-// another client's mark fails the test.
+// progress token "1" on one shared process. Each call carries a mark. Each client checks
+// everything that it gets. An answer, a progress notification or a log line with another
+// client's mark fails the test.
 func TestX05_AllTheSameIDs(t *testing.T) {
 	calls := 100_000
 	if testing.Short() || raceEnabled {
@@ -63,21 +63,22 @@ func crowded(t *testing.T, mode string, calls int) {
 	c := openCrowd(t, u, clients)
 	defer c.close()
 
-	// One after another: it is certain whose call a log line belongs to, so each is delivered.
+	// One after another: Dragoman knows to which call each log line belongs, so it delivers
+	// each line.
 	for _, m := range c.members {
 		c.must(m.call(""))
 	}
 	c.wantCounts("one after another", crowdCounts{answers: clients, progress: clients, logs: clients})
 
-	// Two at a time: sometimes one call runs, sometimes both.
+	// Two at a time: sometimes one call runs, sometimes both do.
 	for i := range clients {
 		c.together(20, 0, c.members[i], c.members[(i+1+i/4)%clients])
 	}
 	var given, done int64 = 0, clients + 2*20*clients
 	c.wantCounts("two at a time", crowdCounts{answers: done, progress: done, logs: -1})
 
-	// A cancelled call continues in the server. What it still sends must not reach the other
-	// client, whose call is the only one that anybody waits for.
+	// A cancelled call continues in the server. Its messages must not reach the other client,
+	// whose call is now the only one that a client waits for.
 	for i, m := range c.members {
 		other := c.members[(i+1+i/4)%clients]
 		c.must(m.start("late"))
@@ -86,21 +87,21 @@ func crowded(t *testing.T, mode string, calls int) {
 		c.must(other.giveUp())
 	}
 	for _, m := range c.members {
-		c.must(m.call("")) // and reads whatever was misdelivered meanwhile
+		c.must(m.call("")) // this call also reads messages that were misdelivered before
 	}
 	given += 2 * clients
 	done += clients
 	c.wantCounts("given up", crowdCounts{answers: done, progress: done + given, logs: -1})
 
-	// All at once. It is mostly unknown whose call a log line belongs to, and then no client
-	// may get it. One call in fifty is cancelled.
+	// All at once. Dragoman mostly does not know to which call a log line belongs, and then no
+	// client may get the line. One call in fifty is cancelled.
 	var now usage
 	began := time.Now()
 	each := max(1, calls/clients/rounds)
 	for round := range rounds {
 		c.together(each, 50, c.members...)
 		if w := measureUsage(); round == 0 {
-			now = w // a size reached once is not a leak
+			now = w // the memory of the first round is not a leak
 		} else if round == rounds-1 && !raceEnabled {
 			w.wantNoMore(t, "after the last round", now, 48<<20)
 		}
@@ -111,27 +112,28 @@ func crowded(t *testing.T, mode string, calls int) {
 	done += stormed
 	c.wantCounts("all at once", crowdCounts{answers: done, progress: done + given, logs: -1})
 
-	// Every log line that the server has written was either delivered to its client or counted
-	// as a loss, except those that came after their call was cancelled.
+	// Every log line of the server was delivered to its client or counted as a loss. Only
+	// lines of cancelled calls may be neither.
 	told, err := c.members[0].ask("count")
 	c.must(err)
 	sent, _ := strconv.ParseInt(told, 10, 64)
 	heard, lost := c.counts.logs.Load(), c.lost.Load()
 	if sent != done+given || heard+lost > sent || heard+lost < sent-given {
-		t.Errorf("%d log lines were written for %d calls and %d given up, %d heard, %d lost", sent, done, given, heard, lost)
+		t.Errorf("%d log lines were written for %d calls and %d cancelled calls, %d delivered, %d lost", sent, done, given, heard, lost)
 	}
 	if n := len(u.pids(t)); n != 1 {
 		t.Errorf("%d processes", n)
 	}
-	t.Logf("%d calls at once in %.1f s, %.0f a second; %d calls in all, %d given up; of %d log lines %d heard, %d lost",
+	t.Logf("%d calls at once in %.1f s, %.0f a second; %d calls in all, %d cancelled; of %d log lines %d delivered, %d lost",
 		stormed, took.Seconds(), float64(stormed)/took.Seconds(), done, given, sent, heard, lost)
 	c.close()
 	u.wantGone(t)
 	await(t, "nothing is left", 20*time.Second, func() bool { return measureUsage().within(before) })
 }
 
-// together lets some members make n calls each, in parallel, and cancel one more now and
-// then, about one in every. A failure ends the test.
+// together lets some members make n calls each, in parallel. If every is not 0, each member
+// also starts and cancels further calls, on average one after each "every" calls. A failure ends the
+// test.
 func (c *crowd) together(n, every int, some ...*member) {
 	c.t.Helper()
 	var wait sync.WaitGroup
@@ -155,7 +157,7 @@ func (c *crowd) together(n, every int, some ...*member) {
 	}
 }
 
-// usage is the resource use that a leak increases.
+// usage is the resource use that a leak would increase.
 type usage struct {
 	goroutines, descriptors int
 	resident                int64 // bytes; 0 if unknown
@@ -176,14 +178,14 @@ func measureUsage() usage {
 }
 
 func (w usage) within(was usage) bool {
-	return w.goroutines <= was.goroutines && w.descriptors <= was.descriptors+2 // the poller's, opened once
+	return w.goroutines <= was.goroutines && w.descriptors <= was.descriptors+2 // the runtime opens two descriptors for its network poller once
 }
 
 func (w usage) wantNoMore(t *testing.T, when string, was usage, bytes int64) {
 	t.Helper()
 	t.Logf("%s: %d goroutines, were %d; %d descriptors, were %d; %d KiB resident, were %d",
 		when, w.goroutines, was.goroutines, w.descriptors, was.descriptors, w.resident>>10, was.resident>>10)
-	// Idle connections and their goroutines come and go.
+	// The number of idle connections and their goroutines varies.
 	if w.goroutines > was.goroutines+100 || w.descriptors > was.descriptors+50 {
 		t.Errorf("%s: goroutines or descriptors leak", when)
 	}
@@ -198,7 +200,7 @@ type crowd struct {
 	base    string
 	http    *http.Client
 	members []*member
-	lost    atomic.Int64 // log lines that no client got
+	lost    atomic.Int64 // the number of log lines that no client got
 	given   atomic.Int64
 	counts  struct{ answers, progress, logs atomic.Int64 }
 	close   func()
@@ -225,7 +227,7 @@ func (c *crowd) must(err error) {
 	}
 }
 
-// failed reports an error from a goroutine that is not the test's.
+// failed reports an error. Any goroutine may call it.
 func (c *crowd) failed(err error) bool {
 	if err != nil {
 		c.t.Error(err)
@@ -233,8 +235,8 @@ func (c *crowd) failed(err error) bool {
 	return err != nil || c.t.Failed()
 }
 
-// openCrowd connects n clients to one upstream: like Run, with many pipes besides the
-// listener.
+// openCrowd connects n clients to one upstream. It works like Run, but with many pipes besides
+// the listener.
 func openCrowd(t *testing.T, u *upstreamUnderTest, n int) *crowd {
 	t.Helper()
 	c := &crowd{t: t, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 2 * n}}}
@@ -299,29 +301,30 @@ func openCrowd(t *testing.T, u *upstreamUnderTest, n int) *crowd {
 	return c
 }
 
-// member is one client. One goroutine uses it, except for standing streams.
+// member is one client. One goroutine uses it. Only its standing streams have goroutines of
+// their own.
 type member struct {
 	*crowd
 	number int
 	modern bool
 	line   crowdLine
 	calls  int
-	mark   string // of the running call
-	body   string // of the same call
+	mark   string // the mark of the running call
+	body   string // the body of the running call
 
 	mu      sync.Mutex
-	givenUp map[string]bool // marks of its own calls about which the server may still send messages
+	givenUp map[string]bool // the marks of its own cancelled calls; the server may still send messages about them
 }
 
 // crowdLine is a member's connection to the gateway.
 type crowdLine interface {
-	// send sends a request. Its answer is read before the next request is sent.
+	// send sends a request. The answer must be read before the next request is sent.
 	send(body string) error
-	// next returns the next message for that request; io.EOF when the stream has ended.
+	// next returns the next message for that request, or io.EOF when the stream has ended.
 	next() (*jsonrpc.Message, error)
 	// notify sends a notification of a legacy client.
 	notify(body string) error
-	// hangUp is how a modern client cancels.
+	// hangUp closes the response, with which a modern client cancels over HTTP.
 	hangUp() error
 	close()
 }
@@ -356,7 +359,7 @@ func (m *member) open() error {
 	return nil
 }
 
-// start sends a call and, if the call is to hang, waits until it has begun.
+// start sends a call. For a call of "hang" it waits until the call has begun.
 func (m *member) start(do string) error {
 	m.calls++
 	m.mark = fmt.Sprintf("%d-%d", m.number, m.calls)
@@ -380,8 +383,8 @@ func (m *member) start(do string) error {
 	}
 }
 
-// next returns the next message for the running call. On a pipe the end of a cancelled call
-// is not visible, so its id may still be in use for a moment.
+// next returns the next message for the running call. On a pipe a client cannot see when a
+// cancelled call has ended, so the id of the call may still be in use for a moment.
 func (m *member) next() (*jsonrpc.Message, error) {
 	for {
 		a, err := m.line.next()
@@ -411,7 +414,7 @@ func (m *member) giveUp() error {
 	return m.line.hangUp()
 }
 
-// call makes one call, or continues one that was started, and reads its answer.
+// call makes a call, or continues a call that start has begun, and reads the answer.
 func (m *member) call(do string) error {
 	text, err := m.ask(do)
 	if err == nil && text != m.mark {
@@ -450,8 +453,8 @@ func (m *member) ask(do string) (string, error) {
 	}
 }
 
-// check checks a notification. Progress must belong to the running call; a log line may
-// also belong to a cancelled call of the same client.
+// check checks a notification. A progress notification must belong to the running call; a log
+// line may also belong to a cancelled call of the same client.
 func (m *member) check(n *jsonrpc.Message, underWay bool) error {
 	switch n.Method {
 	case mcp.NoteProgress:
@@ -508,8 +511,8 @@ func (p *crowdPipe) close() {
 type crowdHTTP struct {
 	member   *member
 	session  string
-	body     io.ReadCloser // of the running response
-	events   *bufio.Reader // nil for plain JSON
+	body     io.ReadCloser // the body of the running response
+	events   *bufio.Reader // the events of the running response; nil for plain JSON
 	cancel   context.CancelFunc
 	standing sync.WaitGroup
 	leave    context.CancelFunc // ends the standing stream
@@ -592,8 +595,8 @@ func (h *crowdHTTP) notify(body string) error {
 	return nil
 }
 
-// hangUp drops the running response. A modern client's is cut off. A legacy client's ends,
-// and nothing of another client may come before the end.
+// hangUp drops the running response. A modern client closes it, which cancels the call. A
+// legacy client reads it to the end, and checks that no message of another client is in it.
 func (h *crowdHTTP) hangUp() error {
 	if h.body == nil {
 		return nil
@@ -628,7 +631,8 @@ func (m *member) isGivenUp() bool {
 	return m.givenUp[m.mark]
 }
 
-// stand opens the standing stream, which must carry nothing of other clients either.
+// stand opens the standing stream of the session. It must not carry messages of other clients
+// either.
 func (h *crowdHTTP) stand() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	h.leave = cancel

@@ -15,9 +15,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestW01_CutOff: a call that does not finish in its time after SIGTERM gets a JSON-RPC
-// error and a complete response, whatever the form of the response, the transport and the
-// eras of client and server.
+// TestW01_CutOff: a call is still running when its time after SIGTERM is over. The client gets
+// a JSON-RPC error in a complete response, for every form of the response, every transport,
+// and both eras of client and server.
 func TestW01_CutOff(t *testing.T) {
 	t.Parallel()
 	const token = `"_meta":{"progressToken":"p"},`
@@ -40,7 +40,7 @@ func TestW01_CutOff(t *testing.T) {
 				calling.Go(func() {
 					a := how()
 					if strings.Contains(name, "stream") != strings.HasPrefix(a.header.Get("Content-Type"), "text/event-stream") {
-						t.Errorf("%s: came as %s", name, a.header.Get("Content-Type"))
+						t.Errorf("%s: the response has the type %s", name, a.header.Get("Content-Type"))
 					}
 					if !strings.HasPrefix(name, "a batch") {
 						a.wantFault(t, "shutdown", "unknown")
@@ -91,15 +91,15 @@ func TestW01_CutOff(t *testing.T) {
 	}
 }
 
-// TestW01_CutOffQuestion: a call that waits for its client's response gets an answer too,
-// which may be the server's own.
+// TestW01_CutOffQuestion: a call waits for a response of its client. The cut-off call gets an
+// answer too, which may come from the server.
 func TestW01_CutOffQuestion(t *testing.T) {
 	t.Parallel()
 	u := child(t, "u", "legacy")
 	r := serve(t, snapshot(u), func(o *ServeOptions) { o.Drain = 200 * time.Millisecond })
 	s := r.open("POST", "/s/u/mcp", toolCall("3", "ask", "{}"), "Mcp-Session-Id", r.initialize("/s/u/mcp", "2025-11-25", `{"elicitation":{}}`))
 	if m := s.event(); m == nil || m.Method != mcp.MethodElicit {
-		t.Fatalf("first came %v", m)
+		t.Fatalf("the first message is %v", m)
 	}
 	var stopping sync.WaitGroup
 	stopping.Go(func() { _ = r.stop() })
@@ -115,7 +115,7 @@ func TestW01_CutOffQuestion(t *testing.T) {
 	}
 }
 
-// TestW01_CutOffUnsent: a call that waits for its server to start was not sent, and its
+// TestW01_CutOffUnsent: a call waits for its server to start, so it has not been sent. Its
 // error says so.
 func TestW01_CutOffUnsent(t *testing.T) {
 	t.Parallel()
@@ -128,7 +128,7 @@ func TestW01_CutOffUnsent(t *testing.T) {
 		r.post("/s/u/mcp", toolCall("5", "echo", "{}")).wantFault(t, "shutdown", "not_sent")
 	})
 	sse.send(toolCall("5", "echo", "{}"))
-	waiting := func() int { // the bytes of three calls
+	waiting := func() int { // the bytes of the three waiting calls
 		s, _ := r.status()
 		return int(s.InFlight.Held)
 	}
@@ -141,8 +141,8 @@ func TestW01_CutOffUnsent(t *testing.T) {
 	u.wantGone(t)
 }
 
-// TestW01_CutOffPipe is the same for a client on the stdin of run and of serve --stdio,
-// whose calls get no extra time.
+// TestW01_CutOffPipe is the same test for a client on stdin, of run and of serve --stdio.
+// There calls get no extra time.
 func TestW01_CutOffPipe(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"legacy", "modern"} {
@@ -178,7 +178,8 @@ func TestW01_CutOffPipe(t *testing.T) {
 						continue
 					}
 					if string(m.ID) == "4" && strings.Contains(toolText(m), "cannot be answered") {
-						// Its request was refused, and it quickly made an answer of that.
+						// the server's request was refused, and the server answered the call
+						// before the cut-off
 						delete(calls, "4")
 						continue
 					}

@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// TestW10_NoDescriptors: when file descriptors run out, existing sessions continue, one
-// warning is logged, and Dragoman recovers by itself when descriptors are free again.
+// TestW10_NoDescriptors: file descriptors run out. Existing sessions continue, one warning is
+// logged, and Dragoman recovers by itself when descriptors are free again.
 func TestW10_NoDescriptors(t *testing.T) {
 	t.Parallel()
 	u := child(t, "child", "legacy")
@@ -54,7 +54,7 @@ func TestW10_NoDescriptors(t *testing.T) {
 	stream.open()
 
 	var idle []net.Conn
-	for range 80 { // more than there are descriptors; connections that are not accepted wait in the kernel
+	for range 80 { // more connections than descriptors; the kernel holds those that are not accepted
 		c, err := net.Dial("tcp", strings.TrimPrefix(r.base, "http://"))
 		if err != nil {
 			t.Fatal(err)
@@ -64,7 +64,7 @@ func TestW10_NoDescriptors(t *testing.T) {
 	}
 	await(t, "the warning", 5*time.Second, func() bool { return strings.Contains(log.String(), "no free file descriptors") })
 	r.post("/mcp", toolCall("3", "echo", `{"v":2}`), session...).wantText(t, `{"v":2}`)
-	// A server that has to be started now fails to start, and its call says so.
+	// A server that must be started now fails to start. The error of its call says so.
 	pids := u.pids(t)
 	if err := syscall.Kill(pids[0], syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func TestW10_NoDescriptors(t *testing.T) {
 	}
 	await(t, "the warning about servers", 20*time.Second, func() bool { return strings.Contains(log.String(), "servers cannot be started") })
 	var newcomers sync.WaitGroup
-	newcomers.Go(func() { // waits in the kernel's queue
+	newcomers.Go(func() { // the connection waits in the kernel's queue
 		c := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 30 * time.Second}
 		resp, err := c.Post(r.base+"/mcp", "application/json", strings.NewReader("{"))
 		if err != nil {

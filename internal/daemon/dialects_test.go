@@ -23,7 +23,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// runWithTrace is run that also collects the handshakes' traces.
+// runWithTrace does the same as run, and also collects the traces of the handshakes.
 func runWithTrace(t *testing.T, u *upstreamUnderTest) (*rig, func() string) {
 	t.Helper()
 	var trace journal
@@ -34,14 +34,14 @@ func runWithTrace(t *testing.T, u *upstreamUnderTest) (*rig, func() string) {
 	return r, trace.String
 }
 
-// strictClients are the strict clients of all revisions, and their paths on a rig.
+// strictClients are the strict clients of all revisions, with the paths that they use.
 var strictClients = []struct{ profile, path string }{
 	{"strict-2024-11-05", "/sse"}, {"strict-2025-03-26", "/mcp"}, {"strict-2025-06-18", "/mcp"},
 	{"strict-2025-11-25", "/mcp"}, {"strict-2026-07-28", "/mcp"},
 }
 
-// withStrictClients runs play with a strict client of each revision, and fails if one of them sees
-// something that its revision does not have.
+// withStrictClients runs play with a strict client of each revision. It fails if a client sees
+// a message that its revision does not have.
 func withStrictClients(t *testing.T, r *rig, play func(t *testing.T, ctx context.Context, c *fake.Client)) {
 	for _, e := range strictClients {
 		t.Run(e.profile, func(t *testing.T) {
@@ -82,7 +82,7 @@ func wantAll(t *testing.T, got string, want ...string) {
 }
 
 // TestManifestServers: servers that list their tools in the result of initialize, in every
-// variant, with strict clients of every revision.
+// variant, work with strict clients of every revision.
 func TestManifestServers(t *testing.T) {
 	t.Parallel()
 	for profile, spoken := range map[string]string{
@@ -98,7 +98,7 @@ func TestManifestServers(t *testing.T) {
 					`"name":"files.move"`, `"inputSchema":{`, `"exclusiveMinimum":0`, `"type":["number","null"]`,
 					`"readOnlyHint":false`, `"destructiveHint":true`,
 					`"io.github.dragoman-mcp/dialect":{"name":"`+spoken+`","confirmationRequired":true,"undoSupported":true,"original":{`,
-					`"minimum":0,"exclusiveMinimum":true`, // the original schema
+					`"minimum":0,"exclusiveMinimum":true`, // the schema as the server sent it
 				)
 				wantAll(t, result(t, ctx, c, mcp.MethodCallTool, `{"name":"files.add","arguments":{"a":2,"b":3}}`), `{\"sum\":5}`)
 				wantAll(t, result(t, ctx, c, mcp.MethodCallTool, `{"name":"files.bare","arguments":{}}`), `"content":[{"type":"text","text":"{\"moved\":3,\"skipped\":[]}"}]`)
@@ -106,7 +106,7 @@ func TestManifestServers(t *testing.T) {
 					got := result(t, ctx, c, mcp.MethodCallTool, `{"name":"files.fail","arguments":{"code":`+code+`}}`)
 					wantAll(t, got, `"isError":true`, means, "as you wished", `"error":{"code":`+code)
 				}
-				// These servers crash on such messages.
+				// A ping or an unknown method crashes these servers.
 				wantAll(t, result(t, ctx, c, mcp.MethodCallTool, `{"name":"files.seen"}`), `"content":`)
 				seen := result(t, ctx, c, mcp.MethodCallTool, `{"name":"files.seen","arguments":{}}`)
 				if strings.Contains(seen, "notifications/") || strings.Contains(seen, "ping") || strings.Contains(seen, "resources/") || strings.Contains(seen, "logging/") {
@@ -118,8 +118,8 @@ func TestManifestServers(t *testing.T) {
 	}
 }
 
-// TestWhatManifestServersDieOf: messages on which these servers crash are never sent to
-// them.
+// TestWhatManifestServersDieOf: Dragoman never sends these servers the messages on which they
+// crash.
 func TestWhatManifestServersDieOf(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []string{"manifest-ts", "manifest-python"} {
@@ -137,12 +137,12 @@ func TestWhatManifestServersDieOf(t *testing.T) {
 					t.Errorf("%s: %s", args, a.body)
 				}
 			}
-			// A batch is split.
+			// A batch is split into single messages.
 			a := r.post("/mcp", `[`+toolCall("7", "files.bare", "{}")+`,`+toolCall("8", "files.bare", "{}")+`]`, header...)
 			if a.status != 200 || strings.Count(a.body, `moved`) != 2 {
 				t.Errorf("a batch: %d %s", a.status, a.body)
 			}
-			// A cancellation would get an error with the id 0.
+			// The server would answer a cancellation with an error with the id 0.
 			r.post("/mcp", `{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`, header...)
 			long := r.post("/mcp", toolCall("9", "files.bare", `{"x":"`+strings.Repeat("x", 70_000)+`"}`), header...)
 			if died := long.code(t) != 0; died != (profile == "manifest-python") {
@@ -187,7 +187,7 @@ func TestServersThatAreNearlyRight(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			u := child(t, "near", "fake "+mode)
 			r, trace := runWithTrace(t, u)
-			// The modern client first: for it the server is probed.
+			// The modern client comes first, because for it Dragoman probes the server.
 			for _, e := range slices.Backward(strictClients) {
 				ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 				defer stop()
@@ -196,7 +196,7 @@ func TestServersThatAreNearlyRight(t *testing.T) {
 					t.Fatalf("%s: %v\n%s\nstarted %d times", e.profile, err, trace(), u.count("start"))
 				}
 				wantAll(t, result(t, ctx, c, mcp.MethodCallTool, `{"name":"echo","arguments":{"text":"hi"}}`), `"hi"`)
-				// Every client can read the error.
+				// Clients of every revision can read the error.
 				if reply, err := c.Call(ctx, mcp.MethodCallTool, []byte(`{"name":"refuse","arguments":{}}`), fake.CallOptions{}); err != nil || reply.Err == nil || reply.Err.Code == 0 {
 					t.Errorf("%s: %v, %+v", e.profile, err, reply)
 				}
@@ -215,9 +215,9 @@ func TestServersThatAreNearlyRight(t *testing.T) {
 	}
 }
 
-// TestManifestClient: a client that opens without information about itself, with servers of
-// every kind, single and merged. Its shutdown ends Dragoman at once, even with a call that
-// hangs and a server that does not exit by itself.
+// TestManifestClient: a client that sends initialize without params works with servers of
+// every kind, alone and merged. Its shutdown ends Dragoman at once, even if a call hangs and a
+// server does not exit by itself.
 func TestManifestClient(t *testing.T) {
 	t.Parallel()
 	open := func(t *testing.T, start func(ctx context.Context, log *slog.Logger, in io.Reader, out io.WriteCloser) error) (*fake.ManifestClient, *io.PipeWriter, chan error) {
@@ -254,10 +254,10 @@ func TestManifestClient(t *testing.T) {
 				t.Error(err)
 			}
 		case <-time.After(30 * time.Second):
-			t.Fatal("it does not end")
+			t.Fatal("Dragoman does not end")
 		}
 		if took := time.Since(begun); took > patience(5*time.Second) {
-			t.Errorf("it took %v to end: the client kills after 5 s", took)
+			t.Errorf("Dragoman took %v to end, but the client kills it after 5 s", took)
 		}
 	}
 	find := func(t *testing.T, c *fake.ManifestClient, name string) fake.ManifestTool {
@@ -285,7 +285,8 @@ func TestManifestClient(t *testing.T) {
 	for _, mode := range []string{"fake strict-2025-06-18", "fake strict-2026-07-28", "fake strict-2024-11-05"} {
 		t.Run(mode, func(t *testing.T) {
 			c, _, done := open(t, alone(child(t, "s", mode)))
-			// The list has several pages. A tool without annotations may change anything.
+			// The list has several pages. A tool without annotations may change anything, so
+			// it needs confirmation.
 			if add := find(t, c, "add"); add.Confirm != strings.HasSuffix(mode, "2024-11-05") || add.Undo || add.Description == "" {
 				t.Errorf("%+v", add)
 			}
@@ -306,7 +307,7 @@ func TestManifestClient(t *testing.T) {
 			return Serve(ctx, ServeOptions{Config: s, Listen: "127.0.0.1:0", Log: log, Stdio: true, Stdin: in, Stdout: out, Version: "test"})
 		})
 		find(t, c, "files__files.move")
-		find(t, c, "slow__echo") // slower than the grace of a list, and the client does not list again
+		find(t, c, "slow__echo") // slower than a merged list waits, and the client does not list again
 		m, err := c.Call("slow__echo", `{"text":"hi"}`)
 		if err != nil || toolText(m) != "hi" {
 			t.Fatalf("%v %s", err, m.Raw)
@@ -322,8 +323,8 @@ func TestManifestClient(t *testing.T) {
 	})
 }
 
-// TestBareHTTPClients: clients that open no session work with any server, use one id for
-// all requests, and get progress under their own token.
+// TestBareHTTPClients: clients that open no session work with any server. They use one id for
+// all requests, and get progress with their own token.
 func TestBareHTTPClients(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"fake strict-2025-06-18", "fake strict-2026-07-28", "fake manifest-ts"} {
@@ -342,7 +343,7 @@ func TestBareHTTPClients(t *testing.T) {
 					wantAll(t, string(post("files.add", `{"a":1,"b":1}`, "")[0].Raw), `"id":"1"`, "sum")
 					return
 				}
-				// At the same time with one id, and each gets its own answer.
+				// Calls at the same time with the same id each get their own answer.
 				var all sync.WaitGroup
 				for i := range 8 {
 					all.Go(func() {
@@ -358,7 +359,7 @@ func TestBareHTTPClients(t *testing.T) {
 				if len(got) < 2 || got[0].Method != mcp.NoteProgress || !strings.Contains(string(got[0].Raw), `"progressToken":"mine"`) {
 					t.Errorf("%d messages: %s", len(got), got[0].Raw)
 				}
-				// The session with the server is one: it counts.
+				// The session with the server stays the same, so the server's counter goes on.
 				if strings.Contains(mode, "2025") {
 					first, second := toolText(post("count", `{}`, "")[0]), toolText(post("count", `{}`, "")[0])
 					if first != "1" || second != "2" {
@@ -370,8 +371,8 @@ func TestBareHTTPClients(t *testing.T) {
 	}
 }
 
-// TestTheDocumentsProfile: the example in docs/dialects.md is a valid configuration and
-// makes the server in it work.
+// TestTheDocumentsProfile: the example in docs/dialects.md is a valid configuration, and the
+// server in it works.
 func TestTheDocumentsProfile(t *testing.T) {
 	t.Parallel()
 	doc, err := os.ReadFile(filepath.Join("..", "..", "docs", "dialects.md"))
@@ -390,7 +391,7 @@ func TestTheDocumentsProfile(t *testing.T) {
 	_, rest, _ = strings.Cut(string(doc), "```json\n")
 	answer, _, _ := strings.Cut(rest, "```")
 	if err := jsonrpc.Valid([]byte(strings.TrimSpace(answer)), jsonrpc.Limits{}); err != nil {
-		t.Fatalf("its answer: %v", err)
+		t.Fatalf("the answer of the server: %v", err)
 	}
 	for name, chosen := range map[string]bool{"chosen": true, "recognised": false} {
 		t.Run(name, func(t *testing.T) {
@@ -413,7 +414,7 @@ func TestTheDocumentsProfile(t *testing.T) {
 				wantAll(t, result(t, ctx, cl, mcp.MethodCallTool, `{"name":"toolbox__find_invoice","arguments":{"number":404}}`), `"isError":true`, "There is no such invoice: 404")
 			})
 			if bad := u.entries("bad"); len(bad) > 0 {
-				t.Errorf("the server was sent %q", bad)
+				t.Errorf("the server got %q", bad)
 			}
 		})
 	}

@@ -1,8 +1,9 @@
-// Package daemon is the composition root: it makes a runtime of a configuration, listens,
+// Package daemon is the composition root: it builds a runtime from a configuration, listens,
 // handles signals, and decides in which order things start and stop. It knows all other
 // packages of the bridge; no lower package knows it.
 //
-// Run serves one server under its own names, Serve many behind one endpoint. Connect is a
-// client for the commands that need one. Record and Replay write conversations to tapes and
-// play them. Each returns only when everything that it started has ended.
+// Run serves one server without renaming its tools. Serve serves many servers behind one
+// endpoint. Connect is a client for the commands that need one. Record writes the messages of
+// a client and a server to a file, called a tape. Replay plays a tape. Each function returns
+// only when everything that it started has ended.
 package daemon

@@ -19,8 +19,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// bothEras returns servers of both eras on both transports, with tools that all answer, and
-// the names under which these are listed.
+// bothEras returns servers of both eras on both transports, and the listed names of their
+// tools. All tools answer.
 func bothEras(t *testing.T) (all []*upstreamUnderTest, names []string) {
 	t.Helper()
 	const tools = `{"name":"echo","inputSchema":{"type":"object"}},{"name":"count","inputSchema":{"type":"object"}}`
@@ -40,7 +40,7 @@ func bothEras(t *testing.T) (all []*upstreamUnderTest, names []string) {
 	return all, names
 }
 
-// walk reads all pages of a list of tools.
+// walk reads all pages of the list of tools.
 func walk(t testing.TB, page func(params string) *jsonrpc.Message) (names []string) {
 	t.Helper()
 	params := ""
@@ -72,12 +72,12 @@ func sameNames(t testing.TB, got, want []string) {
 	t.Helper()
 	got, want = slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))
 	if !slices.Equal(got, want) {
-		t.Errorf("offered are %q, want %q", got, want)
+		t.Errorf("the list has %q, want %q", got, want)
 	}
 }
 
-// joined waits until the merged list misses no server. On a busy machine a server may start
-// more slowly than the grace of the first list.
+// joined waits until no server is missing from the merged list. On a busy machine a server may
+// start more slowly than the first list waits.
 func (r *rig) joined() {
 	r.t.Helper()
 	await(r.t, "all servers are in the list", 20*time.Second, func() bool {
@@ -85,8 +85,8 @@ func (r *rig) joined() {
 	})
 }
 
-// answers fails unless m is the result of the tool. All servers of bothEras answer it, each
-// in its own way.
+// answers fails unless m is the result of the tool. The servers of bothEras answer in
+// different ways.
 func answers(t testing.TB, tool string, m *jsonrpc.Message) {
 	t.Helper()
 	_, own, _ := strings.Cut(tool, "__")
@@ -96,8 +96,8 @@ func answers(t testing.TB, tool string, m *jsonrpc.Message) {
 	}
 }
 
-// TestT1_ModernClient: servers of both eras behind one endpoint, and a client that knows
-// 2026-07-28 only. It sees all tools, calls each, and never gets an answer of another era.
+// TestT1_ModernClient: servers of both eras are behind one endpoint. A client that knows only
+// 2026-07-28 sees all tools and calls each. It never gets an answer of another era.
 func TestT1_ModernClient(t *testing.T) {
 	t.Parallel()
 	all, names := bothEras(t)
@@ -105,7 +105,7 @@ func TestT1_ModernClient(t *testing.T) {
 	modern := func(m *jsonrpc.Message) {
 		t.Helper()
 		if kind, _ := jsonrpc.Text(m.Raw, m.ResultMember("resultType")); kind != "complete" {
-			t.Errorf("no modern result: %.300s", m.Raw)
+			t.Errorf("not a modern result: %.300s", m.Raw)
 		}
 	}
 	modern(r.modern("/mcp", "1", "server/discover", "", "").message(t))
@@ -113,7 +113,7 @@ func TestT1_ModernClient(t *testing.T) {
 	sameNames(t, walk(t, func(params string) *jsonrpc.Message {
 		m := r.modern("/mcp", "1", "tools/list", "", params).message(t)
 		if modern(m); m.ResultMember("ttlMs").IsZero() || m.ResultMember("cacheScope").IsZero() {
-			t.Errorf("a list without what every list must have: %.200s", m.Raw)
+			t.Errorf("a list without the required members: %.200s", m.Raw)
 		}
 		return m
 	}), names)
@@ -128,7 +128,7 @@ func TestT1_ModernClient(t *testing.T) {
 	}
 }
 
-// TestT2_LegacyClient: the same servers with clients that know one legacy revision each,
+// TestT2_LegacyClient: the same servers work with clients that know one legacy revision each,
 // over the transport of that revision.
 func TestT2_LegacyClient(t *testing.T) {
 	t.Parallel()
@@ -171,7 +171,7 @@ func TestT2_LegacyClient(t *testing.T) {
 	})
 }
 
-// open does the handshake of 2024-11-05.
+// open performs the handshake of 2024-11-05.
 func (c *sseClient) open() {
 	c.r.t.Helper()
 	c.send(initializeBody("2024-11-05", "{}"))
@@ -181,7 +181,7 @@ func (c *sseClient) open() {
 	c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 }
 
-// answerTo returns the response with that id and drops the messages before it.
+// answerTo returns the response with an id. It drops the messages before it.
 func (c *sseClient) answerTo(id string) *jsonrpc.Message {
 	c.r.t.Helper()
 	for {
@@ -195,8 +195,8 @@ func (c *sseClient) answerTo(id string) *jsonrpc.Message {
 	}
 }
 
-// oldWeb is a server of HTTP+SSE only (2024-11-05 §Transports): its stream's first event
-// has the URL for POST, and it accepts nothing else.
+// oldWeb is a server that has only HTTP+SSE (2024-11-05 §Transports). The first event of its
+// stream has the URL for POST. It accepts no other requests.
 type oldWeb struct {
 	mu      sync.Mutex
 	streams map[string]chan []byte
@@ -276,8 +276,8 @@ func (s *oldWeb) take(out chan []byte, m *jsonrpc.Message) {
 }
 
 // TestT27_ModernClientOldServer: a client of 2026-07-28 uses a server that supports only
-// HTTP+SSE, detected or configured: it lists, calls, gets progress and answers the server's
-// requests.
+// HTTP+SSE, detected or configured. The client lists, calls, gets progress and answers the
+// server's requests.
 func TestT27_ModernClientOldServer(t *testing.T) {
 	t.Parallel()
 	for name, kind := range map[string]config.Kind{"found out": 0, "configured": config.KindSSE} {
@@ -290,7 +290,7 @@ func TestT27_ModernClientOldServer(t *testing.T) {
 				t.Fatal(problem)
 			}
 			r := serve(t, snapshot(&upstreamUnderTest{Server: c}, child(t, "other", "modern")))
-			defer func() { _ = r.stop() }() // before the server's close, which waits for its streams
+			defer func() { _ = r.stop() }() // stop Dragoman before the server, because closing the server waits for its streams
 			list := r.modern("/s/old/mcp", "1", "tools/list", "", "").message(t)
 			sameNames(t, namesOf(list), []string{"echo", "sample"})
 			r.call("/mcp", "old__echo", `{"v":1}`).wantText(t, `{"v":1}`)
@@ -328,7 +328,7 @@ func TestT27_OldClientModernServer(t *testing.T) {
 		c.open()
 		c.send(`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`)
 		if got := namesOf(c.answerTo("2")); !slices.Contains(got, tools[0]) {
-			t.Errorf("%s: listed are %q", path, got)
+			t.Errorf("%s: the list has %q", path, got)
 		}
 		for _, tool := range tools {
 			c.send(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"` + tool + `","arguments":{"v":1}}}`)

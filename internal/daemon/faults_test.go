@@ -25,7 +25,7 @@ func withShortTimeouts(s *config.Server) {
 	s.StartTimeout, s.CallTimeout = 2*time.Second, time.Second
 }
 
-// wantFault fails unless a is the error of a call that a server has not answered.
+// wantFault fails unless a is the error of a call that got no answer from its server.
 func (a answer) wantFault(t testing.TB, cause, outcome string) {
 	t.Helper()
 	m := a.message(t)
@@ -37,7 +37,7 @@ func (a answer) wantFault(t testing.TB, cause, outcome string) {
 	}
 }
 
-// TestU01_NoSuchCommand: calls to a command that cannot be started fail at once; other
+// TestU01_NoSuchCommand: calls fail at once if the server's command cannot be started. Other
 // servers work.
 func TestU01_NoSuchCommand(t *testing.T) {
 	dir := t.TempDir()
@@ -59,8 +59,8 @@ func TestU01_NoSuchCommand(t *testing.T) {
 	}
 }
 
-// TestU02_DiesBeforeFirstByte: the error is prompt, the log has the exit status and the
-// last line of stderr, and the next attempts wait.
+// TestU02_DiesBeforeFirstByte: a server exits before its first byte. The error comes quickly,
+// the log has the exit status and the last line of stderr, and the next attempts wait.
 func TestU02_DiesBeforeFirstByte(t *testing.T) {
 	for _, x := range []struct{ mode, exit, words string }{
 		{"exit", "exited with status 3", "THE_TOKEN is not set"},
@@ -87,7 +87,8 @@ func TestU02_DiesBeforeFirstByte(t *testing.T) {
 	}
 }
 
-// TestU03_DiesAfterInitialize: the list fails with an error that may be retried.
+// TestU03_DiesAfterInitialize: a server exits after initialize. The list fails with an error
+// that says that a retry is safe.
 func TestU03_DiesAfterInitialize(t *testing.T) {
 	r := run(t, child(t, "child", "leave"))
 	a := r.modern("/mcp", "1", "tools/list", "", "")
@@ -96,9 +97,9 @@ func TestU03_DiesAfterInitialize(t *testing.T) {
 	}
 }
 
-// TestP3_AtMostOnce tests promise P3 for every way to exit during a call (U04, U05, U06,
-// U14): the client is told that the call may have been executed, the call is not sent
-// again, and the next call uses a new process.
+// TestP3_AtMostOnce: a server exits during a call in every way (U04, U05, U06, U14). The
+// client is told that the call may have been executed, the call is not sent again, and the
+// next call uses a new process.
 func TestP3_AtMostOnce(t *testing.T) {
 	for _, server := range []string{"legacy", "modern"} {
 		for _, tool := range []string{"crash", "progress", "half", "mute"} {
@@ -129,7 +130,7 @@ func TestP3_AtMostOnce(t *testing.T) {
 						t.Errorf("the call was executed %d times", n)
 					}
 					if n := u.count("start"); n < 2 {
-						t.Errorf("there was no new process")
+						t.Errorf("no new process was started")
 					}
 				})
 			}
@@ -137,8 +138,8 @@ func TestP3_AtMostOnce(t *testing.T) {
 	}
 }
 
-// TestU07_NeverOpens: a server that does not answer is given up after its timeout, and
-// other servers work meanwhile.
+// TestU07_NeverOpens: a server does not answer. Dragoman stops it after its timeout, and other
+// servers work meanwhile.
 func TestU07_NeverOpens(t *testing.T) {
 	bad, good := child(t, "bad", "mute", withShortTimeouts), child(t, "good", "legacy")
 	r := serve(t, snapshot(bad, good))
@@ -154,8 +155,8 @@ func TestU07_NeverOpens(t *testing.T) {
 	}
 }
 
-// TestCallOfAServerThatNeverOpened: a call through the merged endpoint says that the server
-// cannot be opened. A name that no server can have is unknown, as before.
+// TestCallOfAServerThatNeverOpened: for a call through the merged endpoint, the error says
+// that the server cannot be opened. A name that no server can have is still an unknown tool.
 func TestCallOfAServerThatNeverOpened(t *testing.T) {
 	bad, good := child(t, "bad", "exit"), child(t, "good", "legacy")
 	r := serve(t, snapshot(bad, good))
@@ -179,7 +180,7 @@ func TestCallOfAServerThatNeverOpened(t *testing.T) {
 	r.call("/mcp", "good__echo", `{"v":1}`).wantText(t, `{"v":1}`)
 }
 
-// TestU08_NeverAnswers: a call that hangs ends with its timeout, the server gets a
+// TestU08_NeverAnswers: a call hangs and ends with its timeout. The server gets a
 // cancellation, and the same process serves the next call.
 func TestU08_NeverAnswers(t *testing.T) {
 	t.Parallel()
@@ -197,8 +198,8 @@ func TestU08_NeverAnswers(t *testing.T) {
 	}
 }
 
-// TestU09_Stopped: a stopped process delays only its own calls, and works again when it
-// continues.
+// TestU09_Stopped: a process that is stopped by a signal delays only its own calls. When it
+// continues, it works again.
 func TestU09_Stopped(t *testing.T) {
 	bad, good := child(t, "bad", "legacy", withShortTimeouts), child(t, "good", "legacy")
 	r := serve(t, snapshot(bad, good))
@@ -207,7 +208,7 @@ func TestU09_Stopped(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	// One thread gets the signal first; until then the others may answer.
+	// One thread stops first; until all have stopped, the process may still answer.
 	await(t, "the process is stopped", 5*time.Second, func() bool {
 		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 		return !slices.ContainsFunc(threads, func(f string) bool {
@@ -225,8 +226,8 @@ func TestU09_Stopped(t *testing.T) {
 	})
 }
 
-// TestU11_Flood: a server that floods its clients with notifications does not delay calls
-// to another server, and memory use stays flat.
+// TestU11_Flood: a server floods its clients with notifications. Calls to another server are
+// not delayed, and memory use does not grow.
 func TestU11_Flood(t *testing.T) {
 	bad, good := child(t, "bad", "legacy"), child(t, "good", "legacy")
 	r := serve(t, snapshot(bad, good))
@@ -263,7 +264,7 @@ func TestU18_IgnoresSIGTERM(t *testing.T) {
 	u.wantGone(t)
 }
 
-// TestP8_KilledDragoman: when Dragoman is killed its children exit too.
+// TestP8_KilledDragoman: when Dragoman is killed, its child processes exit too.
 func TestP8_KilledDragoman(t *testing.T) {
 	for _, mode := range []string{"legacy", "stubborn"} {
 		t.Run(mode, func(t *testing.T) {
@@ -285,14 +286,15 @@ func TestP8_KilledDragoman(t *testing.T) {
 			await(t, "the call has arrived", 10*time.Second, func() bool { return u.count("call hang") == 1 })
 			_ = d.Process.Kill()
 			_ = d.Wait()
-			// "stubborn" does not exit at the end of stdin: the kernel must have killed it.
+			// A "stubborn" child does not exit at the end of stdin, so the kernel must have
+			// killed it.
 			u.wantGone(t)
 		})
 	}
 }
 
-// TestQuestionsAcrossEndpoints: two clients on different endpoints are two clients, even if
-// they have the same numbers there: each gets its own requests.
+// TestQuestionsAcrossEndpoints: two clients on different endpoints have the same numbers
+// there. Each gets the requests for itself.
 func TestQuestionsAcrossEndpoints(t *testing.T) {
 	u := child(t, "child", "legacy", func(s *config.Server) { s.Isolation = config.IsolateAuto })
 	r := serve(t, snapshot(u))
@@ -311,10 +313,10 @@ func TestQuestionsAcrossEndpoints(t *testing.T) {
 	for i, c := range clients {
 		m := streams[i].event()
 		if m == nil || m.Kind != jsonrpc.Request {
-			t.Fatalf("%s: no question but %v", c.args, m)
+			t.Fatalf("%s: %v instead of a request", c.args, m)
 		}
 		if text, _ := jsonrpc.Text(m.Raw, m.Param("message")); text != c.args {
-			t.Errorf("%s was asked %s", c.args, text)
+			t.Errorf("%s got the request %s", c.args, text)
 		}
 		answer := `{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":{"action":"accept","content":` + c.args + `}}`
 		if a := r.post(c.path, answer, "Mcp-Session-Id", c.session); a.status != 202 {
@@ -326,8 +328,8 @@ func TestQuestionsAcrossEndpoints(t *testing.T) {
 	}
 }
 
-// TestP6_DeadReaders: clients that stop reading their streams while their server floods
-// them do not delay the answers to other clients of the same server.
+// TestP6_DeadReaders: clients stop reading their streams while their server floods them. Other
+// clients of the same server still get their answers without delay.
 func TestP6_DeadReaders(t *testing.T) {
 	u := child(t, "child", "legacy")
 	r := run(t, u)

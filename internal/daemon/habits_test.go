@@ -13,14 +13,15 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// clientsWithHabits are the clients with a habit that their revision does not have.
+// clientsWithHabits are the client profiles with a behaviour that their revision does not
+// define.
 var clientsWithHabits = []string{
 	"id-zero", "looks-for-oauth", "mcp-method-in-the-old-era", "no-version-header", "probe-then-initialize", "forgets-initialized",
 }
 
-// TestHabitsAreAllThere: a client profile that none of these tests uses fails.
+// TestHabitsAreAllThere checks that the tests in this package use every client profile.
 func TestHabitsAreAllThere(t *testing.T) {
-	played := append([]string{"bare-http-client", "manifest-client"}, clientsWithHabits...) // the two in dialects_test.go
+	played := append([]string{"bare-http-client", "manifest-client"}, clientsWithHabits...) // the two profiles that dialects_test.go uses
 	for _, p := range fake.Profiles() {
 		if p.Side == fake.ClientSide && p.Kind != fake.Strict && !slices.Contains(played, p.Name) {
 			t.Errorf("no test plays the client %s through the bridge", p.Name)
@@ -29,7 +30,7 @@ func TestHabitsAreAllThere(t *testing.T) {
 }
 
 // TestClientsWithHabits: each such client works with strict servers of every revision, on a
-// pipe and over HTTP, and the servers do not notice the habit.
+// pipe and over HTTP. The servers do not notice the client's habit.
 func TestClientsWithHabits(t *testing.T) {
 	t.Parallel()
 	talk := func(t *testing.T, c *fake.Client) {
@@ -48,7 +49,7 @@ func TestClientsWithHabits(t *testing.T) {
 		if err != nil || got.Err != nil || len(got.Progress) == 0 {
 			t.Errorf("wait: %v, %+v", err, got)
 		}
-		// A request reaches it, even if it never said that it is ready.
+		// The server's request reaches the client, even if the client never sent initialized.
 		wantAll(t, result(t, ctx, c, mcp.MethodCallTool, `{"name":"roots","arguments":{}}`), fake.ObligingRoot)
 	}
 	for _, e := range strictClients {
@@ -91,8 +92,8 @@ func TestClientsWithHabits(t *testing.T) {
 	}
 }
 
-// TestSurveysByClientsWithHabits: the clients' surveys find nothing wrong with the bridge,
-// with a modern server and with one that has only tools.
+// TestSurveysByClientsWithHabits: the surveys of these clients find no fault in the bridge,
+// with a modern server and with a server that has only tools.
 func TestSurveysByClientsWithHabits(t *testing.T) {
 	t.Parallel()
 	for _, server := range []string{"fake strict-2026-07-28", "fake manifest-ts"} {
@@ -101,14 +102,15 @@ func TestSurveysByClientsWithHabits(t *testing.T) {
 			for _, profile := range clientsWithHabits {
 				o := fake.ClientOptions{Set: map[string]string{"step": "60000", "whole": "300000"}}
 				violations, err := fake.Play(t.Context(), profile, fake.Where{URL: r.base + "/mcp"}, o, func(f fake.Finding) {
-					// These servers have a code of their own for that, and it is theirs to choose.
+					// These servers use their own error code for an unknown tool, which is
+					// allowed.
 					own := server == "fake manifest-ts" && f.Step == "an unknown tool" && strings.Contains(f.Detail, "-32601")
 					if f.Bad && !own {
 						t.Errorf("%s: %s: %s", profile, f.Step, f.Detail)
 					}
 				})
 				if err != nil || len(violations) > 0 {
-					t.Errorf("%s: %v; it saw %q", profile, err, violations)
+					t.Errorf("%s: %v; the client saw %q", profile, err, violations)
 				}
 			}
 		})

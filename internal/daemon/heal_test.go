@@ -14,8 +14,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestT15_OneSessionDiesInAFederation: of several servers behind one endpoint one loses its
-// session, another its process. Only these two are opened again. Clients keep their
+// TestT15_OneSessionDiesInAFederation: among several servers behind one endpoint, one loses
+// its session and another its process. Only these two are opened again. Clients keep their
 // sessions and see all tools meanwhile.
 func TestT15_OneSessionDiesInAFederation(t *testing.T) {
 	t.Parallel()
@@ -65,14 +65,14 @@ func TestT15_OneSessionDiesInAFederation(t *testing.T) {
 	sameNames(t, tools(), all)
 }
 
-// TestT16_ServersTokenRotates. Clients do not authenticate at a daemon yet, so a rotating
-// token is one of two. The first is the client's own, which does not identify it and so
-// must not be part of the key of its session. The second is the credential of a server in
-// the configuration, applied by a reload. Dragoman cannot know whether it names the same
-// user, so it opens a new session with the server. The sessions of our clients continue,
-// and so do running calls, which end with the old token.
+// TestT16_ServersTokenRotates checks two kinds of rotating tokens. Clients do not authenticate
+// to a daemon yet. The first kind is a token that the client sends. It does not identify the
+// client, so it must not be part of the key of the client's session. The second kind is the
+// credential of a server in the configuration, which a reload changes. Dragoman cannot know
+// whether it belongs to the same user, so it opens a new session with the server. The sessions
+// of clients continue. Running calls also continue, and end with the old token.
 //
-// Package gateway has a test of the same number for sessions that follow their principal
+// Package gateway has a test with the same number, for sessions that follow their principal
 // from token to token.
 func TestT16_ServersTokenRotates(t *testing.T) {
 	const variable = "DAEMON_TEST_TOKEN"
@@ -99,7 +99,7 @@ func TestT16_ServersTokenRotates(t *testing.T) {
 		t.Fatalf("got %v", m)
 	}
 
-	web.takes("") // both tokens are valid while it rotates
+	web.takes("") // both tokens are valid during the rotation
 	t.Setenv(variable, "two")
 	if err := syscall.Kill(syscall.Getpid(), syscall.SIGHUP); err != nil {
 		t.Fatal(err)
@@ -112,18 +112,18 @@ func TestT16_ServersTokenRotates(t *testing.T) {
 	}
 	all := web.of(mcp.MethodCallTool)
 	if got := all[len(all)-1].header.Get("Authorization"); got != "Bearer two" {
-		t.Errorf("the server was sent %s", got)
+		t.Errorf("the server got %s", got)
 	}
 	// The running call is not cut off; it ends when its client cancels it.
 	w.post("/mcp", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"running"}}`, session...)
 	await(t, "the cancellation", 20*time.Second, func() bool { return web.count("cancelled") == 1 })
 	if calls, ends := web.entries("call work"), web.entries("cancelled"); ends[0] != calls[0] {
-		t.Errorf("called was %q, cancelled %q", calls, ends)
+		t.Errorf("the server got the calls %q and the cancellations %q", calls, ends)
 	}
 	await(t, "the old session is ended", 20*time.Second, func() bool { return web.count("delete session-1") == 1 })
 	web.takes("two")
 	if got := count("d"); got != "3" {
-		t.Errorf("when only the new token is good: the server's session counts %s", got)
+		t.Errorf("when only the new token is valid: the server's session counts %s", got)
 	}
 	if n := len(kept.pids(t)); n > 1 {
 		t.Errorf("the other server was started %d times", n)
@@ -133,10 +133,10 @@ func TestT16_ServersTokenRotates(t *testing.T) {
 	}
 }
 
-// TestT18_PagesOnBothEdges: servers of both eras list their tools in pages of a hundred,
-// and clients of both eras read the merged list in pages of ours. Between two pages a
-// server is added before the first and another one after it is removed. The client gets the
-// rest of the list that it began to read.
+// TestT18_PagesOnBothEdges: servers of both eras list their tools in pages of a hundred, and
+// clients of both eras read the merged list in pages of Dragoman. Between two pages, a server
+// is added before the first one, and another server is removed after it. The client still gets
+// the rest of the list that it began to read.
 func TestT18_PagesOnBothEdges(t *testing.T) {
 	t.Parallel()
 	for _, era := range []string{"legacy", "modern"} {
@@ -182,7 +182,7 @@ func TestT18_PagesOnBothEdges(t *testing.T) {
 				}
 				sameNames(t, walk(t, func(params string) *jsonrpc.Message { return page("/mcp", params) }), append(names(came, 120), names(many, 1234)...))
 			}
-			// A single server: its own pages, its own cursors.
+			// The endpoint of a single server uses the server's own pages and cursors.
 			pages := 0
 			single := walk(t, func(params string) *jsonrpc.Message {
 				pages++

@@ -16,12 +16,12 @@ import (
 
 // Bounds of holderOf.
 const (
-	maxSockets   = 4 << 20 // bytes of a table of sockets
+	maxSockets   = 4 << 20 // the most bytes of a socket table that are read
 	maxProcesses = 16384
 )
 
-// holderOf returns the name and pid of the process that listens on the port of an address,
-// "" if that is unknown. Only processes of the same user can be found.
+// holderOf returns the name and pid of the process that listens on the port of an address, or
+// "" if it is unknown. It finds only processes of the same user.
 func holderOf(address string) string {
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {

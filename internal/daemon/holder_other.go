@@ -2,5 +2,5 @@
 
 package daemon
 
-// holderOf returns "": there is no way to find out that needs no other program.
+// holderOf returns "", because on this system only another program could find the process.
 func holderOf(string) string { return "" }

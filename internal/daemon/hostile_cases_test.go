@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// hostileCase is something that a server sends instead of an answer, or before one.
+// hostileCase is a text that a server sends instead of an answer, or before one.
 type hostileCase struct {
 	name string
 	want string // how the call ends: answer, error or any
-	// alone replaces want if only the server's first message is read: the body of an HTTP
-	// response. "" means want.
+	// alone replaces want on a transport where only the server's first message is read, as in
+	// the body of an HTTP response. "" means want.
 	alone string
-	only  []string // transports; nil means all
-	era   string   // "" means both
+	only  []string // the transports of the case; nil means all
+	era   string   // the era of the case; "" means both
 	play  func(c *hostileCall)
 }
 
@@ -26,14 +26,15 @@ func (x *hostileCase) not(transport, era string) bool {
 
 var streams = []string{"stdio", "events", "sse"} // transports on which a server can send more than one message
 
-// instead sends one text instead of the answer; ID is replaced by the id of the call.
+// instead sends a text in place of the answer. ID in the text is replaced by the id of the
+// call.
 func instead(name, want, text string) hostileCase {
 	return hostileCase{name: name, want: want, play: func(c *hostileCall) {
 		c.say(strings.NewReplacer("ID", c.id, "TOKEN", c.token).Replace(text))
 	}}
 }
 
-// before sends a text so many times and then answers correctly.
+// before sends a text several times and then answers correctly.
 func before(name string, times int, text string) hostileCase {
 	return hostileCase{name: name, want: "answer", only: streams, play: func(c *hostileCall) {
 		for n := range times {
@@ -134,7 +135,7 @@ var hostileCases = []hostileCase{
 	instead("error -32042", "any", head+`"error":{"code":-32042,"message":"URL elicitation required","data":{"elicitations":[{"mode":"url","elicitationId":"e","url":"javascript:alert(1)","message":"x"}]}}}`),
 	instead("error -32099", "error", head+`"error":{"code":-32099,"message":"x"}}`),
 
-	// Before a good answer.
+	// Messages before a correct answer.
 	before("answers with other ids", 50, `{"jsonrpc":"2.0","id":900NUMBER,"result":{"stolen":true}}`),
 	before("answers with ids of all kinds", 1, `{"jsonrpc":"2.0","id":null,"result":{}}`),
 	before("answers with an id below zero", 5, `{"jsonrpc":"2.0","id":-NUMBER,"result":{}}`),
@@ -192,7 +193,7 @@ var hostileCases = []hostileCase{
 		c.say(note("notifications/progress", `{"progressToken":`+c.token+`,"progress":99}`))
 	}},
 
-	// Requests within the answer.
+	// Requests inside the answer.
 	{name: "input required of a legacy server", want: "any", era: "legacy", play: func(c *hostileCall) {
 		c.result(`{"resultType":"input_required","inputRequests":{"a":{"method":"tools/call","params":{"name":"x"}}},"requestState":"s"}`)
 	}},

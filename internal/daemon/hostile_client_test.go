@@ -16,9 +16,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// hostilePipe is what a client writes to stdin; NUMBER is replaced by the count. The
-// answers do not matter, but the client gets answers afterwards, and no other client
-// notices.
+// hostilePipe is text that a client writes to stdin. NUMBER is replaced by a counter. The
+// answers do not matter. Afterwards the same client must get answers, and no other client may
+// be affected.
 type hostilePipe struct {
 	name  string
 	times int
@@ -92,11 +92,11 @@ var hostileLines = []hostilePipe{
 	{"40 spellings of capabilities", 40, strings.Replace(modernBody("6NUMBER", "tools/call", `"name":"good__echo","arguments":{}`), `clientCapabilities":{}`, `clientCapabilities":{"elicitation":{"x-NUMBER":{}}}`, 1)},
 }
 
-// TestHostileLines: whatever a client writes to stdin, clients over HTTP are not affected,
-// and the client gets answers as long as its lines end.
+// TestHostileLines: a client writes hostile lines to stdin. Clients over HTTP are not
+// affected. The client itself gets answers as long as its lines end.
 func TestHostileLines(t *testing.T) {
 	if testing.Short() {
-		t.Skip("some sixty floods")
+		t.Skip("sends about sixty floods")
 	}
 	bad, good := hostileOver(t, "stdio", "legacy"), child(t, "good", "legacy")
 	base := make(chan string, 1)
@@ -138,16 +138,16 @@ func TestHostileLines(t *testing.T) {
 					}
 					m, err := jsonrpc.Scan(line, jsonrpc.Limits{Bytes: len(line) + 1, Tolerant: true})
 					if answered = err == nil && string(m.ID) == mark; answered && strings.Contains(string(m.Raw), "too many requests are running") {
-						// Its own flood delays it: it has to wait.
+						// The client's own flood delays its call, so it sends the call again.
 						answered = false
 						writing.Go(func() { _, _ = io.WriteString(p.in, marked) })
 						continue
 					}
 					if answered && toolText(m) != `{"v":1}` {
-						t.Errorf("a good call is answered with %.300q", line)
+						t.Errorf("a correct call is answered with %.300q", line)
 					}
 				case <-deadline:
-					t.Fatal("a good call of the same client is not answered")
+					t.Fatal("a correct call of the same client is not answered")
 				}
 			}
 			writing.Wait()
@@ -165,11 +165,10 @@ func TestHostileLines(t *testing.T) {
 	i.stop()
 }
 
-// TestHostileConnections: whatever clients do to connections, other clients are not
-// affected.
+// TestHostileConnections: clients misuse connections. Other clients are not affected.
 func TestHostileConnections(t *testing.T) {
 	if testing.Short() {
-		t.Skip("some thousand connections")
+		t.Skip("opens thousands of connections")
 	}
 	bad, good := hostileOver(t, "stdio", "legacy"), child(t, "good", "legacy")
 	r := serve(t, snapshot(bad, good))
@@ -183,7 +182,7 @@ func TestHostileConnections(t *testing.T) {
 	for name, x := range map[string]struct {
 		many int
 		text string
-		read bool // whether to read to the end, or not at all
+		read bool // whether the client reads to the end, or not at all
 	}{
 		"heads that do not end":              {200, "POST /mcp HTTP/1.1\r\nHost: localhost\r\n", false},
 		"bodies that do not come":            {200, headOfPost + "Content-Length: 1000\r\n\r\n", false},
@@ -228,7 +227,8 @@ func TestHostileConnections(t *testing.T) {
 				}
 				_ = c.SetDeadline(time.Now().Add(time.Minute))
 				open = append(open, c)
-				// A refused request's connection may be closed before all of it is written.
+				// Dragoman may close the connection of a refused request before the client has
+				// written all of it.
 				_ = c.SetWriteDeadline(time.Now().Add(2 * time.Second))
 				_, _ = io.WriteString(c, x.text)
 				if x.read {

@@ -21,19 +21,19 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// A hostile server behaves well except for one tool, "hostile", whose argument names a row
-// of hostileCases: what the server sends when it is called. The same server serves innocent
-// clients meanwhile.
+// A hostile server behaves well except for one tool, "hostile". The argument of that tool
+// names a row of hostileCases, which says what the server sends when the tool is called.
+// Meanwhile the same server serves innocent clients.
 
-// hostileCall is one call of the tool.
+// hostileCall is a call of the tool "hostile".
 type hostileCall struct {
-	id, token string            // as raw JSON; token is "null" if the request has none
+	id, token string            // raw JSON; token is "null" if the request has none
 	say       func(text string) // sends a line, an event, or a body
 }
 
 func (c *hostileCall) sayf(format string, args ...any) { c.say(fmt.Sprintf(format, args...)) }
 
-// result answers the call with a result.
+// result answers the call with a result object.
 func (c *hostileCall) result(result string) {
 	c.sayf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, c.id, result)
 }
@@ -92,7 +92,7 @@ func (s *hostileServer) take(m *jsonrpc.Message, say func(string)) {
 	}
 }
 
-// runAsHostileServer runs the process as that server on stdio.
+// runAsHostileServer runs this process as a hostile server on stdio.
 func runAsHostileServer(era string) {
 	s := &hostileServer{era}
 	if f, err := os.OpenFile(os.Getenv(journalVar), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err == nil {
@@ -117,7 +117,7 @@ func runAsHostileServer(era string) {
 	}
 }
 
-// hostileWeb is that server over HTTP. kind is "json", "events" or "sse" (HTTP+SSE).
+// hostileWeb is a hostile server over HTTP. kind is "json", "events" or "sse" (HTTP+SSE).
 type hostileWeb struct {
 	hostileServer
 	kind    string
@@ -201,7 +201,7 @@ func (s *hostileWeb) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// hostileOver starts the server on a transport.
+// hostileOver starts the hostile server on a transport.
 func hostileOver(t *testing.T, transport, era string, more ...func(*config.Server)) *upstreamUnderTest {
 	t.Helper()
 	more = append(more, func(s *config.Server) { s.CallTimeout = 6 * time.Second })
@@ -242,7 +242,7 @@ func (r *rig) innocents() *innocent {
 		for _, era := range []string{"modern", "legacy"} {
 			session := r.initialize("/mcp", "2025-06-18", "{}")
 			running.Go(func() {
-				pause := time.NewTicker(5 * time.Millisecond) // leaves CPU time to the server under test
+				pause := time.NewTicker(5 * time.Millisecond) // leave CPU time to the server under test
 				defer pause.Stop()
 				for n := 0; ; n++ {
 					select {
@@ -280,7 +280,7 @@ func (i *innocent) fault(text string) {
 	}
 }
 
-// checkUnaffected fails if an innocent client has seen an error or a delay.
+// checkUnaffected fails if an innocent client got an error or was delayed.
 func (i *innocent) checkUnaffected(t *testing.T) {
 	t.Helper()
 	for {
@@ -300,7 +300,8 @@ func (i *innocent) round(t *testing.T) {
 	await(t, "the innocent clients are served", 10*time.Second, func() bool { return i.calls.Load() >= from+8 })
 }
 
-// postQuietly posts and reads without using the test, so that any goroutine may call it.
+// postQuietly posts a body and reads the response. It does not use t, so any goroutine may
+// call it.
 func (r *rig) postQuietly(body string, header ...string) (string, error) {
 	req, err := http.NewRequest("POST", r.base+"/mcp", strings.NewReader(body))
 	if err != nil {
@@ -321,17 +322,17 @@ func (r *rig) postQuietly(body string, header ...string) (string, error) {
 }
 
 // TestHostileServers plays every case over every transport in both eras to clients of both
-// eras. The call ends in time, as the case says. Innocent clients of the same server and of
-// another notice nothing. The server is not restarted, its status is ready, and the log
-// stays short.
+// eras. The call must end in time and as the case says. Innocent clients of the same server
+// and of another one must not be affected. The server must not be restarted, its status stays
+// ready, and the log stays short.
 func TestHostileServers(t *testing.T) {
 	if testing.Short() {
-		t.Skip("some hundred cases")
+		t.Skip("plays hundreds of cases")
 	}
 	for _, transport := range []string{"stdio", "events", "json", "sse"} {
 		for _, era := range []string{"legacy", "modern"} {
 			if transport == "sse" && era == "modern" || raceEnabled && transport != "stdio" {
-				continue // under the race detector one transport takes long enough
+				continue // under the race detector, one transport is enough
 			}
 			t.Run(transport+"/"+era, func(t *testing.T) { playHostileServer(t, transport, era) })
 		}
@@ -402,7 +403,7 @@ func playHostileServer(t *testing.T, transport, era string) {
 		// era.
 		pids := bad.pids(t)
 		if len(pids) > 2 || !alive(pids[0]) {
-			t.Errorf("the processes %v were started, the first one lives: %v", pids, alive(pids[0]))
+			t.Errorf("the processes %v were started, the first one is alive: %v", pids, alive(pids[0]))
 		}
 	}
 }

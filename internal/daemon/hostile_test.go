@@ -13,8 +13,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// stillServes is checked after every hostile input: a good call of each era is answered
-// within a second.
+// stillServes checks that a correct call of each era is answered within a second. It runs
+// after every hostile input.
 func (r *rig) stillServes(session string) {
 	r.t.Helper()
 	for _, legacy := range []bool{false, true} {
@@ -36,13 +36,13 @@ type hostileHTTP struct {
 	row    string
 	body   string
 	header []string
-	method string // POST when empty
-	status []int  // any of these
-	code   int64  // of the answer; 0 if its body does not matter
+	method string // "" means POST
+	status []int  // the accepted status codes
+	code   int64  // the error code of the answer; 0 if the body does not matter
 	check  func(t *testing.T, a answer)
 }
 
-// noID fails if an error that belongs to no request has an id (2026-07-28 §Base, "Error
+// noID fails if an error has an id although it belongs to no request (2026-07-28 §Base, "Error
 // Responses").
 func noID(t *testing.T, a answer) {
 	t.Helper()
@@ -68,7 +68,7 @@ var toolHeader = modernHeader("tools/call", "echo")
 
 func with(h []string, more ...string) []string { return append(h[:len(h):len(h)], more...) }
 
-// otherMeta is a modern request with another _meta.
+// otherMeta returns a modern request with another _meta.
 func otherMeta(version string) string {
 	return strings.Replace(good(`{}`), `/protocolVersion":"2026-07-28"`, `/protocolVersion":"`+version+`"`, 1)
 }
@@ -169,9 +169,9 @@ var hostileRows = []hostileHTTP{
 	{row: "L14 answer to nothing", body: `{"jsonrpc":"2.0","id":77,"result":{}}`, header: []string{"Mcp-Session-Id", "SESSION"}, status: []int{202}},
 }
 
-// TestHostileHTTP sends every hostile input to a whole Dragoman with a server behind it.
-// After each the same endpoint serves clients of both eras, the server has received
-// nothing, and in the end nothing is left behind.
+// TestHostileHTTP sends every hostile input to a whole Dragoman with a server behind it. After
+// each input the same endpoint serves clients of both eras, and the server has received
+// nothing. In the end no sessions or connections are left.
 func TestHostileHTTP(t *testing.T) {
 	u := child(t, "child", "legacy")
 	r := run(t, u)
@@ -213,7 +213,7 @@ func TestHostileHTTP(t *testing.T) {
 				t.Errorf("the answer leaks internal details: %.300q", a.body)
 			}
 			if a.header.Get("Access-Control-Allow-Origin") != "" {
-				t.Error("a foreign page is let in")
+				t.Error("a foreign page is not refused")
 			}
 			if took > patience(time.Second) {
 				t.Errorf("took %v", took)
@@ -238,7 +238,7 @@ func TestHostileHTTP(t *testing.T) {
 	}
 }
 
-// TestAcceptedHTTP sends input that looks hostile and is valid.
+// TestAcceptedHTTP sends input that looks hostile but is valid.
 func TestAcceptedHTTP(t *testing.T) {
 	u := child(t, "child", "legacy")
 	r := run(t, u)

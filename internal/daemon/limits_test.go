@@ -15,8 +15,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 )
 
-// TestLimitOfAServersMessage: limits.message holds on every transport, and may be more than
-// the default. A message above it fails one call, and the server continues.
+// TestLimitOfAServersMessage: limits.message applies to every transport, and may be higher
+// than the default. A longer message fails one call, and the server continues.
 func TestLimitOfAServersMessage(t *testing.T) {
 	t.Parallel()
 	old := &oldWeb{streams: map[string]chan []byte{}}
@@ -38,13 +38,13 @@ func TestLimitOfAServersMessage(t *testing.T) {
 		r.call("/mcp", server+"__echo", args(10)).wantText(t, args(10))
 	}
 	if got := toolText(r.call("/s/big/mcp", "large", fmt.Sprintf(`{"n":%d}`, 18<<20)).message(t)); len(got) != 18<<20 {
-		t.Errorf("%d bytes came", len(got))
+		t.Errorf("got %d bytes", len(got))
 	}
 	pipe.wantOneLeft(t)
 }
 
-// TestLimitOfAClientsMessageOnAPipe: limits.body holds on stdin, too. A request that is too
-// long is refused with its id, and the others are served.
+// TestLimitOfAClientsMessageOnAPipe: limits.body applies to stdin too. A request that is too
+// long is refused with its id, and the other requests are served.
 func TestLimitOfAClientsMessageOnAPipe(t *testing.T) {
 	t.Parallel()
 	s := snapshot(child(t, "a", "legacy"))
@@ -64,7 +64,7 @@ func TestLimitOfAClientsMessageOnAPipe(t *testing.T) {
 	}
 }
 
-// TestReloadOfTimeouts: a changed timeout holds for the next call, and the server keeps its
+// TestReloadOfTimeouts: a changed timeout applies to the next call, and the server keeps its
 // process. A server with a changed message limit is restarted.
 func TestReloadOfTimeouts(t *testing.T) {
 	t.Parallel()
@@ -79,7 +79,7 @@ func TestReloadOfTimeouts(t *testing.T) {
 		t.Errorf("took %v", took)
 	}
 	if n := len(u.pids(t)); n != 1 {
-		t.Errorf("it was started %d times", n)
+		t.Errorf("the server was started %d times", n)
 	}
 	w.write(t, strings.Replace(text(u), "limits: {", "limits: {message: 10KiB, ", 1))
 	w.waitLog(t, "configuration applied", 2)

@@ -16,7 +16,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
-// hangUp is how long clients may take to read why their calls were cut off.
+// hangUp is how long clients have to read the errors of calls that were cut off.
 const hangUp = 2 * time.Second
 
 type listenOptions struct {
@@ -24,13 +24,13 @@ type listenOptions struct {
 	handler   http.Handler
 	endpoints *runtime.Endpoints
 	log       *slog.Logger
-	drain     func()            // ends requests that would never end by themselves, when the stop begins
+	drain     func()            // called when the stop begins; ends requests that would never end by themselves
 	limit     time.Duration     // 0 means runtime.DrainLimit
 	ready     func(base string) // called once, with "http://host:port"
 }
 
-// listen serves HTTP until ctx ends. Then it lets running requests finish, within bounds,
-// and closes the endpoints. It returns nil after an orderly stop.
+// listen serves HTTP until ctx ends. Then it lets running requests finish within o.limit, and
+// closes the endpoints. It returns nil after an orderly stop.
 func listen(ctx context.Context, o listenOptions) error {
 	l, err := net.Listen("tcp", o.address)
 	if err != nil {
@@ -67,7 +67,7 @@ func listen(ctx context.Context, o listenOptions) error {
 	if srv.Shutdown(polite) != nil {
 		o.log.Warn("running calls are cut off", "after", o.limit.String())
 	}
-	// What still runs ends with the endpoints. Its clients are told, if they read.
+	// Requests that still run end with the endpoints. Clients that read get an error.
 	closed := make(chan struct{})
 	running.Go(func() {
 		defer close(closed)
@@ -84,7 +84,7 @@ func listen(ctx context.Context, o listenOptions) error {
 	return nil
 }
 
-// listenError says what is wrong with an address and how to fix it. The error is a
+// listenError describes the problem with a listen address and how to fix it. The error is a
 // *failure.Failure.
 func listenError(address string, err error) error {
 	facts := failure.Facts{Listen: address, Given: true}

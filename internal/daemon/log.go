@@ -9,8 +9,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/loglimit"
 )
 
-// limitLog returns a logger for events that clients and servers can cause. It limits their
-// rate so that they cannot flood the log. flush must be called at the end.
+// limitLog returns a logger for events that clients and servers can cause. It limits the rate
+// of such records, so that they cannot flood the log. The caller must call flush at the end.
 func limitLog(log *slog.Logger) (limited *slog.Logger, flush func()) {
 	h := loglimit.New(log.Handler())
 	return slog.New(h), h.Close
@@ -24,9 +24,9 @@ func callLevel(wanted bool) slog.Level {
 	return slog.LevelDebug
 }
 
-// serverLog receives the lines that net/http's server logs. Most report what one client
-// did, and are logged at debug level. A failure to accept connections, which net/http
-// retries after a pause, is a warning; a panic is an error.
+// serverLog receives the log lines of net/http's server. Most describe an action of one
+// client, and are logged at debug level. A failure to accept connections is a warning;
+// net/http tries again after a pause. A panic is an error.
 type serverLog struct{ log *slog.Logger }
 
 func (l serverLog) Write(b []byte) (int, error) {

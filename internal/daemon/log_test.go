@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestLogsAreBounded: events that a client or a server repeats without end are logged once
-// and counted. Another client's calls are not affected.
+// TestLogsAreBounded: events that a client or a server repeats endlessly are logged once and
+// counted. Calls of another client are not affected.
 func TestLogsAreBounded(t *testing.T) {
 	t.Parallel()
 	u, noisy := child(t, "u", "modern"), child(t, "noisy", "noisy")
@@ -53,8 +53,8 @@ func TestLogsAreBounded(t *testing.T) {
 	}
 }
 
-// TestServerLog: what net/http logs about a single client is at debug level. Failures to
-// accept connections and panics are logged for everybody.
+// TestServerLog: log lines of net/http about a single client have debug level. Failures to
+// accept connections and panics have a higher level.
 func TestServerLog(t *testing.T) {
 	var j journal
 	l := serverLog{slog.New(slog.NewTextHandler(&j, &slog.HandlerOptions{Level: slog.LevelInfo}))}
@@ -76,7 +76,7 @@ func TestServerLog(t *testing.T) {
 		"panic while serving a request": 3, "TLS": 0, "retrying": 0, "\x1b": 0,
 	} {
 		if got := strings.Count(text, what); got != n {
-			t.Errorf("%q is there %d times:\n%s", what, got, text)
+			t.Errorf("the log has %q %d times:\n%s", what, got, text)
 		}
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
 )
 
-// shell returns a server that runs a shell script. It is not restarted if the script does
-// not answer.
+// shell returns a server that runs a shell script. If the script does not answer, the server
+// is not restarted.
 func shell(t *testing.T, name, script string) *upstreamUnderTest {
 	t.Helper()
 	s, problem := config.Complete(config.Server{Name: name, Command: "sh", Args: []string{"-c", script}, Dir: t.TempDir(), StartTimeout: 10 * time.Minute})
@@ -56,7 +56,7 @@ func (r *rig) follow(t *testing.T, query string, header ...string) *logStream {
 	return &logStream{t, resp, eventstream.NewReader(resp.Body, eventstream.Limits{})}
 }
 
-// next returns the next record, or nil if serve says that it stops.
+// next returns the next record, or nil if serve reports that it is stopping.
 func (s *logStream) next() *admin.LogRecord {
 	s.t.Helper()
 	for {
@@ -77,13 +77,13 @@ func (s *logStream) next() *admin.LogRecord {
 	}
 }
 
-// TestLogs: the API has the stderr of servers and our records about them, without secrets
-// and control characters, to this machine only.
+// TestLogs: the API returns the stderr of servers and Dragoman's records about them, without
+// secrets and control characters. It serves only this machine.
 func TestLogs(t *testing.T) {
 	t.Parallel()
 	r := serve(t, snapshot(leakingServer(t), shell(t, "odd", `printf 'a \033[31mred\033[0m\007 line\n\n' >&2; sleep 60`)))
 	await(t, "both have written", time.Minute, func() bool {
-		// The server may be started several times before we give up and log it.
+		// Dragoman may start the server several times before it logs the failure.
 		failed := slices.ContainsFunc(r.logs("?server=leaky"), func(x admin.LogRecord) bool { return x.Source == admin.SourceLog })
 		return failed && len(r.logs("?server=odd")) >= 1
 	})
@@ -130,8 +130,8 @@ func TestLogs(t *testing.T) {
 	}
 }
 
-// TestLogStream: a reader gets the last records and each new one, resumes after a record,
-// and is told when Dragoman stops. At most so many streams are open.
+// TestLogStream: a reader gets the last records and each new one. It can resume after a
+// record, and is told when Dragoman stops. The number of open streams is limited.
 func TestLogStream(t *testing.T) {
 	t.Parallel()
 	r := serve(t, snapshot(shell(t, "steps", `echo one >&2; echo two >&2; read line; echo three >&2; exec cat >/dev/null`)))
@@ -150,7 +150,7 @@ func TestLogStream(t *testing.T) {
 			}
 		}
 	}
-	ids, got := texts(s, "three") // the handshake writes a line
+	ids, got := texts(s, "three") // the server prints a line during the handshake
 	if got != " one two three" {
 		t.Errorf("followed: %s", got)
 	}

@@ -11,15 +11,15 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/leaktest"
 )
 
-// Two variables turn the test binary into another program: a server (see child_test.go), or
-// a dragoman in front of one.
+// Each of these environment variables turns the test binary into another program: a server
+// (see child_test.go), or a Dragoman in front of one.
 const (
 	asServer   = "DAEMON_TEST_SERVER"
 	asDragoman = "DAEMON_TEST_DRAGOMAN"
 )
 
 func TestMain(m *testing.M) {
-	// Children always exit with their test.
+	// Child processes always exit with their test.
 	if mode, ok := strings.CutPrefix(os.Getenv(asServer), "crowd "); ok {
 		time.AfterFunc(30*time.Minute, func() { os.Exit(99) })
 		runAsCrowdServer(mode == "modern")

@@ -15,9 +15,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 )
 
-// TestW11_TooMuchUnderWayIsShed: above the memory limit for messages a request is refused
-// with 503 while it is read, small requests of other clients still pass, and all memory is
-// released, however a call ends.
+// TestW11_TooMuchUnderWayIsShed: the memory of all running messages reaches its limit. A
+// further request is refused with 503 while it is read. Small requests of other clients still
+// pass. All memory is released, whichever way a call ends.
 func TestW11_TooMuchUnderWayIsShed(t *testing.T) {
 	u := child(t, "u", "legacy")
 	s := snapshot(u)
@@ -30,7 +30,8 @@ func TestW11_TooMuchUnderWayIsShed(t *testing.T) {
 	r.call("/mcp", "u__echo", "{}").wantText(t, "{}")
 	await(t, "nothing under way", 20*time.Second, func() bool { return held() == 0 })
 
-	// A client that announces a body reserves its size until the client disconnects.
+	// A client that announces the length of a body reserves this much memory until it
+	// disconnects.
 	var idle []net.Conn
 	for range 20 {
 		c, err := net.Dial("tcp", strings.TrimPrefix(r.base, "http://"))
@@ -81,7 +82,8 @@ func TestW11_TooMuchUnderWayIsShed(t *testing.T) {
 	calling.Wait()
 	await(t, "all is given back", 20*time.Second, func() bool { return held() == 0 })
 
-	// Over HTTP+SSE, where the request outlives its POST, and with a parked call.
+	// The same over HTTP+SSE, where the request continues after its POST, and with a parked
+	// call.
 	c := dialSSE(r, "/s/u/sse")
 	defer c.events.stop()
 	c.send(initializeBody("2024-11-05", "{}"))

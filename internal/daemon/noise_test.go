@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// TestT28_ChildrenThatMisbehave: whatever a child writes besides its messages and however
-// it ends its lines, its tools work for clients of both eras. However it resists, none of
-// its processes is left when Dragoman has stopped.
+// TestT28_ChildrenThatMisbehave: children write text besides their messages and end their
+// lines in different ways. Their tools still work for clients of both eras. When Dragoman has
+// stopped, none of their processes is left, even if they resist.
 func TestT28_ChildrenThatMisbehave(t *testing.T) {
 	t.Parallel()
 	for mode, what := range map[string]string{
@@ -38,7 +38,7 @@ func TestT28_ChildrenThatMisbehave(t *testing.T) {
 			}
 			for _, pid := range u.pids(t) {
 				if !alive(pid) {
-					t.Errorf("process %d is gone: the test shows nothing", pid)
+					t.Errorf("process %d has already exited, so the test proves nothing", pid)
 				}
 			}
 			if err := r.stop(); err != nil {
@@ -49,9 +49,9 @@ func TestT28_ChildrenThatMisbehave(t *testing.T) {
 	}
 }
 
-// TestT28_LargeLine: a line of nearly 16 MiB, the longest that is read from a server,
-// arrives complete. A call with a longer answer fails and says why, and the child keeps
-// running, with the calls of all other clients.
+// TestT28_LargeLine: a server sends a line of nearly 16 MiB, the longest that is accepted. It
+// arrives complete. A call with a longer answer fails and says why. The child keeps running,
+// and so do the calls of all other clients.
 func TestT28_LargeLine(t *testing.T) {
 	t.Parallel()
 	const most = 16 << 20
@@ -66,10 +66,10 @@ func TestT28_LargeLine(t *testing.T) {
 	} {
 		pids := len(u.pids(t))
 		if got := len(toolText(call(most - 200).message(t))); got != most-200 {
-			t.Errorf("%s: %d bytes came", who, got)
+			t.Errorf("%s: got %d bytes", who, got)
 		}
 		if n := len(u.pids(t)); pids > 0 && n != pids {
-			t.Errorf("%s: there is another process", who)
+			t.Errorf("%s: the process was replaced", who)
 		}
 		pids = len(u.pids(t))
 		call(most+1).wantFault(t, "too_large", "unknown")

@@ -52,20 +52,20 @@ func TestObservation(t *testing.T) {
 	r.post("/mcp", initializeBody("1999-01-01", "{}"))
 	r.modern("/s/modern/mcp", "1", "server/discover", "", "")
 
-	// A call that is parked, and retries of it.
+	// A parked call, and its retries.
 	const params = `"name":"ask","arguments":{"v":1}`
 	ask := func(params string) *jsonrpc.Message {
 		return r.post("/s/legacy/mcp", canElicit(modernBody("1", "tools/call", params)), modernHeader("tools/call", "ask")...).message(t)
 	}
 	state, key := inputRequestOf(t, ask(params))
 	if m := ask(retryOf(`"name":"ask","arguments":{"v":2}`, state, key, "{}")); errorCode(m) == 0 {
-		t.Errorf("a state was taken for another call: %s", m.Raw)
+		t.Errorf("a state was accepted for another call: %s", m.Raw)
 	}
 	if m := ask(retryOf(params, state, key, "{}")); errorCode(m) != 0 {
 		t.Errorf("the retry: %s", m.Raw)
 	}
 
-	// Losses: towards a client, towards a server, and in a call.
+	// Losses in messages to a client, in messages to a server, and in a call.
 	old := r.initialize("/s/strict/mcp", "2024-11-05", "{}")
 	r.post("/s/strict/mcp", toolCall("2", "media", "{}"), "Mcp-Session-Id", old)
 	r.post("/s/strict/mcp", toolCall("3", "add", `{"a":1,"b":2}`), "Mcp-Session-Id", old)
@@ -95,7 +95,7 @@ func TestObservation(t *testing.T) {
 	}
 }
 
-// maskMetrics returns our own metrics, sorted, without values that depend on time and
+// maskMetrics returns the metrics of Dragoman, sorted, without values that depend on time and
 // memory.
 func maskMetrics(text string) string {
 	return sortedLines(text, func(line string) string {
@@ -113,9 +113,8 @@ var (
 	logVary = regexp.MustCompile(`(pid|port|remote|took|after)=\S+|127\.0\.0\.1:\d+`)
 )
 
-// maskLog returns the lines of a log, sorted, without times and numbers that vary. It
-// leaves out lines that are logged only when one listen replaces another at the wrong
-// moment.
+// maskLog returns the lines of a log, sorted, without times and numbers that vary. It omits
+// lines that depend on the moment at which one listen replaces another.
 func maskLog(text string) string {
 	return sortedLines(text, func(line string) string {
 		if logRace.MatchString(line) {

@@ -37,15 +37,16 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
-// Every owner is closed in the middle of work, from two goroutines at a time, and after
-// that the others in any order. The tests are for the race detector. Anything left behind
-// is found at the end of the synctest bubble or by leaktest.
+// An owner is a value that starts goroutines and has a method that ends them. Each owner is
+// closed while work is running, by two goroutines at the same time. After that the others are
+// closed in any order. The race detector checks the code for races. leaktest or the end of the
+// synctest bubble finds goroutines that are left.
 
-// workload is the work during which an owner is closed.
+// workload is the work that runs while an owner is closed.
 type workload struct {
 	t       *testing.T
 	ticks   chan struct{} // one for each finished step
-	closing chan struct{} // closed when steps are not counted any more
+	closing chan struct{} // closed when finished steps are no longer counted
 	bubble  bool
 	all     sync.WaitGroup
 }
@@ -54,14 +55,14 @@ func newWorkload(t *testing.T) *workload {
 	return &workload{t: t, ticks: make(chan struct{}), closing: make(chan struct{})}
 }
 
-// newBubble is newWorkload within a synctest bubble.
+// newBubble returns a workload that runs in a synctest bubble.
 func newBubble(t *testing.T) *workload {
 	m := newWorkload(t)
 	m.bubble = true
 	return m
 }
 
-// pace lets a bubble's time advance, which stands still while any goroutine is busy.
+// pace lets the time of a bubble advance, which happens only while all goroutines wait.
 func (m *workload) pace() {
 	if m.bubble {
 		time.Sleep(time.Millisecond)
@@ -76,7 +77,7 @@ func (m *workload) tick() {
 	}
 }
 
-// repeat runs f until the owner is being closed, and once more.
+// repeat runs f until the owner is being closed, and then once more.
 func (m *workload) repeat(f func()) {
 	m.all.Go(func() {
 		for over := false; !over; {
@@ -93,8 +94,8 @@ func (m *workload) repeat(f func()) {
 	})
 }
 
-// closeDuring closes the owner after n steps, twice at the same time, then closes the others and
-// waits for the work.
+// closeDuring closes the owner after n steps, by two goroutines at the same time. Then it
+// closes the others and waits for the work.
 func (m *workload) closeDuring(n int, owner func(), others ...func()) {
 	m.t.Helper()
 	late := time.After(time.Minute)
@@ -116,12 +117,11 @@ func (m *workload) closeDuring(n int, owner func(), others ...func()) {
 	m.all.Wait()
 }
 
-// converse holds a conversation with the other end of a pipe until that ends: the client sends
-// a mix of all requests and answers the server's requests. prefix begins the names of the
-// tools.
+// converse acts as a client on a pipe until the pipe ends. It sends all kinds of requests and
+// answers the server's requests. prefix begins the names of the tools.
 func (m *workload) converse(p transport.Pipe, modern bool, prefix string) {
 	write := func(format string, a ...any) bool { return p.Write(fmt.Appendf(nil, format, a...)) == nil }
-	open, gone := make(chan struct{}, 16), make(chan struct{}) // requests without an answer; the pipe has ended
+	open, gone := make(chan struct{}, 16), make(chan struct{}) // open counts requests without an answer; gone is closed when the pipe has ended
 	m.all.Go(func() {
 		defer close(gone)
 		for {
@@ -169,7 +169,7 @@ func (m *workload) converse(p transport.Pipe, modern bool, prefix string) {
 				}
 				return write(`{"jsonrpc":"2.0","id":%d,"method":"%s","params":{%s}}`, n, method, more(params))
 			}
-			cancel := func() bool { // may come too late
+			cancel := func() bool { // the cancellation may be too late
 				select {
 				case <-open:
 				default:
@@ -190,7 +190,7 @@ func (m *workload) converse(p transport.Pipe, modern bool, prefix string) {
 	})
 }
 
-// stack is a gateway with upstreams and fakes behind it, all in this process.
+// stack is a gateway with upstreams, and with fake servers behind it, in one process.
 type stack struct {
 	fakes     []*fake.Server
 	upstreams []*upstream.Upstream
@@ -216,7 +216,7 @@ func (w *stack) newFakePipe(t *testing.T, profile string) transport.Pipe {
 func newStack(t *testing.T, profiles ...string) *stack {
 	w := &stack{bridge: &bridge.Bridge{}}
 	w.endpoint = &downstream.Endpoint{}
-	var mu sync.Mutex // of w.fakes
+	var mu sync.Mutex // guards w.fakes
 	var behind []gateway.Upstream
 	for i, profile := range profiles {
 		name := string(rune('a' + i))
@@ -259,8 +259,8 @@ func (w *stack) close() {
 	w.serving.Wait()
 }
 
-// client begins a conversation on a pipe. It returns functions that end it from our side
-// and from the client's.
+// client starts a client on a pipe. The first returned function ends the session from
+// Dragoman's side, the second from the client's side.
 func (w *stack) client(m *workload, modern bool, prefix string) (stop, leave func()) {
 	theirs, ours := inmem.Pipe()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -272,11 +272,11 @@ func (w *stack) client(m *workload, modern bool, prefix string) (stop, leave fun
 const (
 	legacyProfile = "strict-2025-11-25"
 	modernProfile = "strict-2026-07-28"
-	perCall       = "" // the legacy one, with a session for each call
+	perCall       = "" // the legacy profile, with a session for each call
 )
 
-// TestOwnersWithinThisProcessAreClosedInMidWork takes a chain of all packages and closes
-// one of its owners first.
+// TestOwnersWithinThisProcessAreClosedInMidWork builds a chain of all packages from client to
+// server. It closes one of the owners first.
 func TestOwnersWithinThisProcessAreClosedInMidWork(t *testing.T) {
 	owners := map[string]func(w *stack, stop, leave func()) func(){
 		"upstream.Upstream":   func(w *stack, _, _ func()) func() { return func() { runtime.CloseAll(w.upstreams, 0) } },
@@ -324,7 +324,7 @@ func (w *stack) closeHost() {
 	w.endpoint.Handler.(*gateway.Single).Drain()
 }
 
-// TestConversationsWithServersAreClosedInMidWork: conn.Server and the adapter of Codex,
+// TestConversationsWithServersAreClosedInMidWork closes conn.Server and the adapter of Codex,
 // each over a pipe.
 func TestConversationsWithServersAreClosedInMidWork(t *testing.T) {
 	t.Run("conn.Server", func(t *testing.T) {
@@ -401,7 +401,7 @@ func TestConversationsWithServersAreClosedInMidWork(t *testing.T) {
 	})
 }
 
-// TestDoorsAreClosedInMidWork: the two HTTP servers towards clients.
+// TestDoorsAreClosedInMidWork closes the two HTTP handlers that serve clients.
 func TestDoorsAreClosedInMidWork(t *testing.T) {
 	t.Run("streamhttp.Server", func(t *testing.T) {
 		for n := range 8 {
@@ -460,7 +460,7 @@ func TestDoorsAreClosedInMidWork(t *testing.T) {
 	})
 }
 
-// TestProcessesAndPipesAreClosedInMidWork: a child, and the pipe to it.
+// TestProcessesAndPipesAreClosedInMidWork closes a child process and the pipe to it.
 func TestProcessesAndPipesAreClosedInMidWork(t *testing.T) {
 	for name, stop := range map[string]func(*stdio.Process){
 		"stdio.Process": func(p *stdio.Process) { _ = p.Stop(context.Background()) },
@@ -483,7 +483,8 @@ func TestProcessesAndPipesAreClosedInMidWork(t *testing.T) {
 	}
 }
 
-// TestRecorderIsClosedInMidWork: both sides send, and either one disconnects.
+// TestRecorderIsClosedInMidWork closes a recorder while both sides send. Either side may
+// disconnect.
 func TestRecorderIsClosedInMidWork(t *testing.T) {
 	for n := range 20 {
 		synctest.Test(t, func(t *testing.T) {
@@ -493,8 +494,8 @@ func TestRecorderIsClosedInMidWork(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			clientR, clientW := io.Pipe() // what the client sends
-			answerR, answerW := io.Pipe() // what it receives
+			clientR, clientW := io.Pipe() // the stream that the client writes
+			answerR, answerW := io.Pipe() // the stream that the client reads
 			serverR, serverW := io.Pipe()
 			outR, outW := io.Pipe()
 			w.serving.Go(func() { _ = f.ServePipe(context.Background(), serverR, outW) })
@@ -513,7 +514,7 @@ func TestRecorderIsClosedInMidWork(t *testing.T) {
 	}
 }
 
-// TestServeAndRunAreClosedInMidWork: the whole program, with children.
+// TestServeAndRunAreClosedInMidWork stops the whole program, with child processes.
 func TestServeAndRunAreClosedInMidWork(t *testing.T) {
 	for n := range 4 {
 		t.Run(fmt.Sprint("serve ", n), func(t *testing.T) {

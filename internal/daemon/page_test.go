@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestPage checks the page at /: for a browser, for a terminal, and for a client with a URL
+// TestPage checks the page at / for a browser, for a terminal, and for a client with a URL
 // that lacks /mcp.
 func TestPage(t *testing.T) {
 	r := serve(t, snapshot(child(t, "quill", "legacy"), leakingServer(t)))
@@ -48,7 +48,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestPageOnTheNetwork checks that a page that other machines can see names no server.
+// TestPageOnTheNetwork checks that the page names no server if other machines can see it.
 func TestPageOnTheNetwork(t *testing.T) {
 	s := snapshot(child(t, "quill", "legacy"))
 	d := newDaemon(ServeOptions{Config: s, Version: "test"}, false)

@@ -14,9 +14,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// TestPublicURL: behind a proxy that shows Dragoman under a path, whether or not it removes
-// that path, clients of all transports get through. The endpoint event of HTTP+SSE has the
-// public path, and the proxy may pass on the public host.
+// TestPublicURL: a proxy shows Dragoman under a path, and may or may not remove that path from
+// requests. Clients of all transports work. The endpoint event of HTTP+SSE has the public
+// path, and the proxy may pass on the public host.
 func TestPublicURL(t *testing.T) {
 	t.Parallel()
 	for name, removes := range map[string]bool{"the proxy removes the path": true, "the proxy leaves the path": false} {
@@ -57,14 +57,15 @@ func TestPublicURL(t *testing.T) {
 			if a := r.do(t.Context(), "GET", prefix+"/readyz", nil); a.status != 200 {
 				t.Errorf("readyz: %d %s", a.status, a.body)
 			}
-			// A page of the public origin is ours; the address for people is the public one.
+			// A page of the public origin is allowed. The page for people shows the public
+			// URL.
 			if a := r.do(t.Context(), "GET", prefix+"/", nil, "Origin", "https://gateway.example", "Accept", "text/plain"); a.status != 200 || !strings.Contains(a.body, "https://Gateway.example/tools/mcp-gateway/mcp") {
 				t.Errorf("the page: %d %s", a.status, a.body)
 			}
 			if a := r.do(t.Context(), "GET", prefix+"/readyz", nil, "Origin", "https://other.example"); a.status != http.StatusForbidden {
 				t.Errorf("another origin: %d", a.status)
 			}
-			// Without the proxy it works as ever.
+			// Without the proxy it works as before.
 			c := dialSSE(direct, "/sse")
 			if !strings.HasPrefix(c.post, prefix+"/messages?") {
 				t.Errorf("without the proxy clients are told to post to %s", c.post)
@@ -74,7 +75,8 @@ func TestPublicURL(t *testing.T) {
 	}
 }
 
-// TestForeignHostIsNamed: in the answer and once in the log, and --allow-host mends it.
+// TestForeignHostIsNamed: the error names a foreign host, and the log does so once.
+// --allow-host allows it.
 func TestForeignHostIsNamed(t *testing.T) {
 	t.Parallel()
 	u := child(t, "a", "legacy")

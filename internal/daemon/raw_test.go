@@ -15,8 +15,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 )
 
-// TestRawBytes sends what no HTTP client would. Each time the server closes that connection
-// or refuses, and serves the next client.
+// TestRawBytes sends bytes that no HTTP client sends. Each time the server refuses them or
+// closes the connection, and serves the next client.
 func TestRawBytes(t *testing.T) {
 	r := serve(t, config.Default())
 	for name, x := range map[string]struct{ text, want string }{
@@ -57,7 +57,7 @@ func TestLengthAndChunks(t *testing.T) {
 	rd := bufio.NewReader(innocent)
 	for name, x := range map[string]struct{ path, body, want string }{
 		"streamable HTTP":    {"/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "HTTP/1.1 200"},
-		"one server's":       {"/s/one/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "HTTP/1.1 404"}, // it is the other client's session
+		"one server's":       {"/s/one/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "HTTP/1.1 404"}, // the session belongs to the other client
 		"not JSON":           {"/mcp", "{", "HTTP/1.1 400"},
 		"HTTP+SSE":           {"/messages?sessionId=x", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "HTTP/1.1 404"},
 		"HTTP+SSE, a server": {"/s/one/messages", `{}`, "HTTP/1.1 400"},
@@ -69,7 +69,7 @@ func TestLengthAndChunks(t *testing.T) {
 			smuggled := "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 			got := r.raw(head+"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n"+fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(x.body), x.body)+smuggled, 10*time.Second)
 			if !strings.HasPrefix(got, x.want) || !strings.Contains(got, "\r\nConnection: close\r\n") || strings.Count(got, "HTTP/1.1 ") != 1 {
-				t.Errorf("got %.400q, want one %s and the end", got, x.want)
+				t.Errorf("got %.400q, want one %s and the end of the connection", got, x.want)
 			}
 			_, _ = io.WriteString(innocent, smuggled)
 			resp, err := http.ReadResponse(rd, nil)

@@ -23,20 +23,21 @@ import (
 type RecordOptions struct {
 	Server config.Server
 	Listen string    // for a server at a URL: the address where its client connects
-	Tape   io.Writer // not closed by Record
-	About  string    // a text that the tape begins with
+	Tape   io.Writer // where the tape is written; not closed by Record
+	About  string    // a text at the beginning of the tape
 	Log    *slog.Logger
 	Stderr io.Writer // the child's stderr
 	// Stdin and Stdout replace the process's own, for tests.
 	Stdin  io.ReadCloser
 	Stdout io.WriteCloser
-	Ready  func(url string) // called once when it listens
+	Ready  func(url string) // called once, when Record listens
 }
 
-// Record connects a client and a server and writes their messages down. A command inherits
-// our whole environment, because Dragoman runs in its place. Record ends with the server's
-// process, or with ctx on HTTP. code is the process's exit status as a shell reports it, 0
-// on HTTP. The error says why the two could not talk, or why the tape is incomplete.
+// Record connects a client and a server and writes their messages to a tape. A command
+// inherits the whole environment of Dragoman, because Dragoman runs in its place. Record ends
+// with the server's process, or with ctx on HTTP. code is the exit status of the process, as a
+// shell reports it. On HTTP it is 0. The error says why client and server were not connected,
+// or why the tape is incomplete.
 func Record(ctx context.Context, o RecordOptions) (code int, err error) {
 	r := tape.NewRecorder(o.Tape, o.About, o.Server.Secrets())
 	if o.Server.URL != "" {
@@ -50,7 +51,7 @@ func Record(ctx context.Context, o RecordOptions) (code int, err error) {
 	return code, err
 }
 
-// stopOfTapped is how long a recorded server may take to exit once its client has
+// stopOfTapped is how long a recorded server may take to exit after its client has
 // disconnected.
 const stopOfTapped = 10 * time.Second
 
@@ -71,7 +72,7 @@ func recordPipe(ctx context.Context, r *tape.Recorder, o RecordOptions) (int, er
 	stdout, stdin := child.Raw()
 	err = r.Pipe(tape.Ends{From: in, To: out}, tape.Ends{From: stdout, To: stdin}, func() { _ = in.Close() })
 	if ctx.Err() != nil {
-		err = nil // we stopped it
+		err = nil // Record itself stopped the process
 	}
 	polite, cancel := context.WithTimeout(context.Background(), stopOfTapped)
 	defer cancel()
@@ -80,8 +81,8 @@ func recordPipe(ctx context.Context, r *tape.Recorder, o RecordOptions) (int, er
 	return child.ExitStatus(), err
 }
 
-// startWhole starts a command with our whole environment plus the variables of the server's
-// entry.
+// startWhole starts a command with the whole environment of Dragoman, plus the variables of
+// the server's entry.
 func startWhole(ctx context.Context, s config.Server, stderr io.Writer) (*stdio.Process, error) {
 	env := os.Environ()
 	for k, v := range s.Env {
@@ -142,8 +143,8 @@ func orDiscard(l *slog.Logger) *slog.Logger {
 // ReplayOptions are the options of Replay.
 type ReplayOptions struct {
 	Tape *tape.Tape
-	// Server is the server to which the client's side is played. If it is nil, the server's
-	// side is played, to a client on stdio or, with Listen, over HTTP.
+	// Server is the server to which Replay sends the client's recorded messages. If it is nil,
+	// Replay acts as the server instead, to a client on stdio or, with Listen, over HTTP.
 	Server *config.Server
 	Listen string
 	tape.Options
@@ -154,8 +155,9 @@ type ReplayOptions struct {
 	Ready  func(url string)
 }
 
-// Replay plays one side of a tape and returns how the other side differs from the tape.
-// Over HTTP the server's side is played until the client has sent everything, or ctx ends.
+// Replay plays one side of a tape and returns the differences between the other side and the
+// tape. Over HTTP it acts as the server until the client has sent everything, or until ctx
+// ends.
 func Replay(ctx context.Context, o ReplayOptions) ([]tape.Difference, error) {
 	switch {
 	case o.Server != nil && o.Server.URL != "":

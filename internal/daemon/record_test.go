@@ -42,8 +42,8 @@ const (
 	tapedCall  = `{"jsonrpc":"2.0","id":"a" ,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hi","password":"p"}}}`
 )
 
-// TestRecordThenReplay: a process is recorded, byte for byte, with its exit code. Then the
-// tape plays the server for the same client, and the client for the same server.
+// TestRecordThenReplay records a server process byte for byte, with its exit code. Then Replay
+// acts as the server for the same client, and as the client for the same server.
 func TestRecordThenReplay(t *testing.T) {
 	server := child(t, "s", "legacy").Server
 	lines := []string{tapedHello, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, tapedCall}
@@ -63,7 +63,7 @@ func TestRecordThenReplay(t *testing.T) {
 		_, _ = io.Copy(io.Discard, r)
 		return heard
 	}
-	// with runs f with the client at the other end of its streams.
+	// with runs f and connects the client to the streams of f.
 	with := func(f func(in io.ReadCloser, out io.WriteCloser)) []string {
 		in, toProgram := io.Pipe()
 		fromProgram, out := io.Pipe()
@@ -108,8 +108,8 @@ func TestRecordThenReplay(t *testing.T) {
 	}
 }
 
-// TestRecordTellsHowTheServerEnded: Record returns the server's exit code and keeps its
-// stderr.
+// TestRecordTellsHowTheServerEnded checks that Record returns the server's exit code and keeps
+// its stderr.
 func TestRecordTellsHowTheServerEnded(t *testing.T) {
 	var file, stderr syncBuffer
 	in, held := io.Pipe()
@@ -119,11 +119,11 @@ func TestRecordTellsHowTheServerEnded(t *testing.T) {
 		t.Errorf("ended with %d, %v", code, err)
 	}
 	if !strings.Contains(stderr.text(), "THE_TOKEN is not set") || !strings.Contains(file.text(), "exit status 3") {
-		t.Errorf("said %q; tape:\n%s", stderr.text(), file.text())
+		t.Errorf("stderr is %q; tape:\n%s", stderr.text(), file.text())
 	}
 }
 
-// TestTapeThatFails: a full disk is reported, and the conversation continues.
+// TestTapeThatFails: a full disk is reported, and the session continues.
 func TestTapeThatFails(t *testing.T) {
 	in, out := io.Pipe()
 	go func() {
@@ -153,7 +153,7 @@ type keep struct{ *syncBuffer }
 
 func (keep) Close() error { return nil }
 
-// TestReplayOverHTTPEnds: the replay ends when the client has sent everything on the tape.
+// TestReplayOverHTTPEnds: Replay ends when the client has sent everything that is on the tape.
 func TestReplayOverHTTPEnds(t *testing.T) {
 	played, err := tape.Parse([]byte("-- client.request 1 --\nGET /deep/mcp\n\n-- server.response 1 --\n405\nAllow: POST\n"))
 	if err != nil {
@@ -181,12 +181,12 @@ func TestReplayOverHTTPEnds(t *testing.T) {
 	<-done
 }
 
-// TestRecordTellsOfSignals: a server that was killed has not ended well. Its status is the
-// one that a shell would report.
+// TestRecordTellsOfSignals: if the server was killed by a signal, the exit code is the one
+// that a shell would report.
 func TestRecordTellsOfSignals(t *testing.T) {
 	sh, err := exec.LookPath("sh")
 	if err != nil {
-		t.Skip("there is no shell")
+		t.Skip("the machine has no shell")
 	}
 	var file syncBuffer
 	in, held := io.Pipe()

@@ -9,9 +9,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// TestBadAnswerOverHTTP: a client that posts a response which is not a message gets an
-// error, and the server request that it answers fails at once. The request to another
-// client stays open.
+// TestBadAnswerOverHTTP: a client posts a response that is not a valid message. The client
+// gets an error, and the server's request that it answers fails at once. The request to
+// another client stays open.
 func TestBadAnswerOverHTTP(t *testing.T) {
 	t.Parallel()
 	r := run(t, child(t, "child", "legacy"))
@@ -31,7 +31,7 @@ func TestBadAnswerOverHTTP(t *testing.T) {
 	session := []string{"Mcp-Session-Id", r.initialize("/mcp", "2025-06-18", `{"elicitation":{}}`)}
 	s := r.open("POST", "/mcp", toolCall("1", "ask", `{"v":1}`), session...)
 	if a := r.post("/mcp", bad(s.event()), session...); a.status != 400 || strings.Contains(a.body, `"id":1`) {
-		t.Errorf("the client hears %d %s", a.status, a.body)
+		t.Errorf("the client gets %d %s", a.status, a.body)
 	}
 	wants(s.event(), "cannot be used")
 
@@ -42,7 +42,7 @@ func TestBadAnswerOverHTTP(t *testing.T) {
 	c.send(toolCall("7", "ask", `{"v":3}`))
 	q := c.events.event()
 	if a := r.post(c.post, bad(q)); a.status != 400 {
-		t.Errorf("the client hears %d %s", a.status, a.body)
+		t.Errorf("the client gets %d %s", a.status, a.body)
 	}
 	wants(c.answerTo("7"), "cannot be used")
 

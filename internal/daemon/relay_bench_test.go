@@ -48,14 +48,14 @@ func httpServer(t testing.TB, text string) *upstreamUnderTest {
 	return &upstreamUnderTest{Server: c}
 }
 
-// BenchmarkRelay runs one call after another and measures from a client's request to the
-// end of the response, over HTTP on both hops. That includes both peers with net/http's
-// client, and four crossings of the loopback.
+// BenchmarkRelay runs one call after another. It measures the time from a client's request to
+// the end of the response, over HTTP on both hops. The time includes both peers, which use
+// net/http, and four passes through the loopback.
 func BenchmarkRelay(b *testing.B) {
 	b.Run("http", func(b *testing.B) {
 		text := strings.Repeat("The quick brown fox jumps over the lazy dog. ", 20)
 		u := httpServer(b, text)
-		// Not the journal's logger: logging per message is not measured here.
+		// no journal: logging each message is not part of the measurement
 		r := launch(b, func(ctx context.Context, _ *slog.Logger, ready func(string)) error {
 			return Run(ctx, RunOptions{Server: u.Server, Listen: "127.0.0.1:0", Ready: ready, Version: "test"})
 		})

@@ -8,22 +8,22 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 )
 
-// secondLook is how long a file must stay without servers before the running servers are
+// secondLook is how long a changed file must have no servers before the running servers are
 // removed.
 const secondLook = 10 * time.Second
 
-// emptiness decides whether a changed configuration without servers replaces one that has
-// some. A full disk or a crashed editor leaves such files, and using one would remove all
-// servers at once. An empty file is never used. A file that explicitly has no servers is
-// used only after secondLook or on SIGHUP.
+// emptiness decides whether a changed configuration without servers replaces one with servers.
+// A full disk or a crashed editor leaves such files, and they would remove all servers at
+// once. An empty file is never used. A file that explicitly has no servers is used only after
+// secondLook or on SIGHUP.
 type emptiness struct {
 	patience time.Duration // 0 means secondLook
 	log      *slog.Logger
 
-	again *time.Timer // for the second look; nil if none is due
+	again *time.Timer // fires after secondLook; nil if it is not running
 }
 
-// wait returns the channel of the second look, nil if none is due.
+// wait returns the channel of the timer. It returns nil if the timer is not running.
 func (e *emptiness) wait() <-chan time.Time {
 	if e.again == nil {
 		return nil
@@ -31,7 +31,7 @@ func (e *emptiness) wait() <-chan time.Time {
 	return e.again.C
 }
 
-// stop cancels the second look.
+// stop stops the timer.
 func (e *emptiness) stop() {
 	if e.again != nil {
 		e.again.Stop()
@@ -39,8 +39,8 @@ func (e *emptiness) stop() {
 	}
 }
 
-// refuses reports whether next must not be used yet, and logs why. sure is true on SIGHUP
-// and at the second look.
+// refuses reports whether next must not be used yet, and logs the reason. sure is true on
+// SIGHUP and when the timer has fired.
 func (e *emptiness) refuses(now, next *config.Snapshot, sure bool) bool {
 	e.stop()
 	switch {
@@ -61,7 +61,7 @@ func (e *emptiness) refuses(now, next *config.Snapshot, sure bool) bool {
 	return true
 }
 
-// logChanges logs what a new configuration has changed, a line for each server.
+// logChanges logs the changes of a new configuration, with a line for each server.
 func logChanges(log *slog.Logger, c config.Changes) {
 	for _, name := range c.Added {
 		log.Info("server added", "code", "server_added", "server", name)

@@ -13,8 +13,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// keptKinds are kinds of change, and what survives them at a server's own endpoint: its
-// sessions, and what clients have open there.
+// keptKinds are kinds of changes. Each says what continues at a server's own endpoint: the
+// sessions with the server, and the streams of clients.
 var keptKinds = []struct {
 	name           string
 	sessions, open bool
@@ -37,12 +37,12 @@ func shownBut(tool string) func(r *reloading) string {
 	return func(r *reloading) string { return r.with("{expose: {tools: {deny: ["+tool+"]}}}", "old", "new") }
 }
 
-// TestReloadKeeps: a server that is the same before and after a change keeps its sessions,
-// and its own endpoint keeps what clients have open there. A listen continues, and a legacy
-// client is not told that anything has changed. If the endpoint is replaced, the listen
-// ends with its result, and the client is told that all lists have changed. The client
-// still gets updates of the resources that it has subscribed to, there and at the merged
-// endpoint. A client without subscriptions gets nothing.
+// TestReloadKeeps: a server that is the same before and after a change keeps its sessions, and
+// its own endpoint keeps the streams of its clients. A listen continues, and a legacy client
+// is not told that anything has changed. If the endpoint is replaced, the listen ends with its
+// result, and the client is told that all lists have changed. The client still gets updates of
+// the resources that it has subscribed to, there and at the merged endpoint. A client without
+// subscriptions gets nothing.
 func TestReloadKeeps(t *testing.T) {
 	for _, kind := range keptKinds {
 		t.Run(kind.name, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestReloadKeeps(t *testing.T) {
 			changes := 0
 			settle := func() {
 				t.Helper()
-				// A change while lists are being read cancels the read.
+				// Wait for the lists, because a change would cancel reading them.
 				await(t, "the lists of both servers are read", 20*time.Second, func() bool {
 					a := r.modern("/mcp", "1", "tools/list", "", "")
 					return strings.Contains(a.body, "old__elicit") && strings.Contains(a.body, "new__elicit") && r.quiet()
@@ -81,13 +81,13 @@ func TestReloadKeeps(t *testing.T) {
 			r.touch(t, "/s/old/mcp", "fake://text", joined)
 			for len(idle.next) > 0 {
 				if m := idle.event(); m == nil || m.Method == mcp.NoteResourceUpdated {
-					t.Errorf("a client without subscriptions was told %v", m)
+					t.Errorf("a client without subscriptions got %v", m)
 				}
 			}
 			for _, e := range all {
 				if kind.open {
 					if told := r.touch(t, e.path, "fake://blob", e.events, e.listen); len(told) > 0 {
-						t.Errorf("%s: the clients were told %v", e.name, told)
+						t.Errorf("%s: the clients got %v", e.name, told)
 					}
 				} else {
 					e.wantReplaced(t)
@@ -96,7 +96,7 @@ func TestReloadKeeps(t *testing.T) {
 				}
 				r.call(e.path, "echo", "{}")
 				if after := r.sessionsOf(t, e.name); kind.sessions != slices.Contains(after, e.sessions[0]) {
-					t.Errorf("%s: the sessions were %v and are %v", e.name, e.sessions, after)
+					t.Errorf("%s: the sessions changed from %v to %v", e.name, e.sessions, after)
 				}
 			}
 			settle()
@@ -104,11 +104,11 @@ func TestReloadKeeps(t *testing.T) {
 	}
 }
 
-// keptEndpoint is the endpoint of one server, with what clients have open there.
+// keptEndpoint is the endpoint of one server, with the open streams of its clients.
 type keptEndpoint struct {
 	name, path     string
 	events, listen *stream
-	sessions       []string // of the server
+	sessions       []string // the sessions with the server
 }
 
 func (r *reloading) keptEndpoint(t *testing.T, name string) *keptEndpoint {
@@ -125,7 +125,8 @@ func (r *reloading) keptEndpoint(t *testing.T, name string) *keptEndpoint {
 	return e
 }
 
-// subscribed returns the events of a new legacy client that has subscribed to two resources.
+// subscribed opens a session as a legacy client, subscribes to two resources, and returns the
+// stream of its events.
 func (r *reloading) subscribed(t *testing.T, path string) *stream {
 	t.Helper()
 	in := []string{"Mcp-Session-Id", r.initialize(path, "2025-11-25", "{}"), "MCP-Protocol-Version", "2025-11-25"}
@@ -137,7 +138,7 @@ func (r *reloading) subscribed(t *testing.T, path string) *stream {
 	return r.open("GET", path, "", in...)
 }
 
-// wantReplaced reads what clients get when the endpoint is replaced.
+// wantReplaced reads the messages that clients get when the endpoint is replaced.
 func (e *keptEndpoint) wantReplaced(t *testing.T) {
 	t.Helper()
 	for m := e.listen.event(); m == nil || m.Kind != jsonrpc.Result; m = e.listen.event() {
@@ -149,16 +150,16 @@ func (e *keptEndpoint) wantReplaced(t *testing.T) {
 	for len(told) < 3 {
 		m := e.events.event()
 		if m != nil && m.Method == mcp.NoteResourceUpdated {
-			continue // it was updated more than once
+			continue // the resource was updated more than once
 		}
 		if m == nil || !strings.HasSuffix(m.Method, "/list_changed") {
-			t.Fatalf("%s: after %v the client was told %v", e.name, told, m)
+			t.Fatalf("%s: after %v the client got %v", e.name, told, m)
 		}
 		told[m.Method] = true
 	}
 }
 
-// quiet reports whether no request runs at any server.
+// quiet reports whether no request is running at any server.
 func (r *reloading) quiet() bool {
 	status, _ := r.status()
 	for _, server := range status.Servers {
@@ -171,8 +172,8 @@ func (r *reloading) quiet() bool {
 	return true
 }
 
-// touch lets the server send updates of a resource until all streams have got one, and
-// returns the other messages of the streams.
+// touch makes the server send updates of a resource until each stream has got one. It returns
+// the other messages of the streams.
 func (r *reloading) touch(t *testing.T, path, uri string, streams ...*stream) (others []string) {
 	t.Helper()
 	heard := map[*stream]bool{}
@@ -195,8 +196,8 @@ func (r *reloading) touch(t *testing.T, path, uri string, streams ...*stream) (o
 	return others
 }
 
-// sessionsOf returns the sessions that Dragoman has with a server, named by their start
-// times.
+// sessionsOf returns the sessions that Dragoman has with a server. Their start times are their
+// names.
 func (r *reloading) sessionsOf(t *testing.T, name string) (all []string) {
 	t.Helper()
 	status, _ := r.status()

@@ -22,10 +22,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Whatever began before a change of the configuration ends as if nothing had changed. These
-// tests run calls, server requests, tasks and listens across each kind of change. The
-// servers are fakes in this process and survive the change, so whatever is lost was lost by
-// Dragoman.
+// A change of the configuration does not affect running work. These tests run calls, server
+// requests, tasks and listens across each kind of change. The servers are fakes in this
+// process and survive the change, so only Dragoman can lose anything.
 
 // reloadsVar sets how often TestReloadUnderLoad changes the configuration.
 const reloadsVar = "DRAGOMAN_SOAK_RELOADS"
@@ -51,8 +50,8 @@ func serveReloading(t *testing.T) *reloading {
 		t.Cleanup(func() {
 			_ = s.Close()
 			for _, v := range s.Violations() {
-				// If nobody waits for a list any more, the cancellation may overtake the
-				// request, which has a connection of its own.
+				// If no client waits for a list any more, Dragoman cancels the request. The
+				// cancellation has its own connection, so it may arrive before the request.
 				if !strings.HasPrefix(v, "notifications/cancelled: no request") {
 					t.Errorf("server %s saw: %s", name, v)
 				}
@@ -60,7 +59,7 @@ func serveReloading(t *testing.T) *reloading {
 		})
 		r.urls[name] = web.URL + s.Path()
 	}
-	// A signal that comes before the daemon waits for it must not end the tests.
+	// A SIGHUP that comes before the daemon handles it must not end the test process.
 	heard := make(chan os.Signal, 1)
 	signal.Notify(heard, syscall.SIGHUP)
 	t.Cleanup(func() { signal.Stop(heard) })
@@ -69,7 +68,7 @@ func serveReloading(t *testing.T) *reloading {
 	return r
 }
 
-// text returns a configuration with these servers, each with the line more.
+// text returns a configuration with the named servers. more is added to the entry of each.
 func (r *reloading) text(more string, names ...string) string {
 	out := "dragoman: {limits: {initializePerSecond: 10000}}\nmcpServers:\n"
 	for _, name := range names {
@@ -78,7 +77,8 @@ func (r *reloading) text(more string, names ...string) string {
 	return out
 }
 
-// with returns text with settings for each of these servers, as dragoman.servers has them.
+// with returns a configuration with the named servers. settings are the settings of each under
+// dragoman.servers.
 func (r *reloading) with(settings string, names ...string) string {
 	var all []string
 	for _, name := range names {
@@ -87,8 +87,8 @@ func (r *reloading) with(settings string, names ...string) string {
 	return strings.Replace(r.text("", names...), "dragoman: {", "dragoman: {servers: {"+strings.Join(all, ", ")+"}, ", 1)
 }
 
-// change writes a configuration and returns when it has been applied, or found to be
-// unchanged.
+// change writes a configuration. It returns when the daemon has applied it, or has found that
+// it is unchanged.
 func (r *reloading) change(text string) {
 	r.t.Helper()
 	said := "configuration applied"
@@ -105,11 +105,12 @@ func (r *reloading) change(text string) {
 	await(r.t, "the configuration is applied", 10*time.Second, func() bool { return taken() > before })
 }
 
-// A kind of change. After it both servers old and new are there, unless gone is set.
+// changeKind is a kind of change. After it, both servers "old" and "new" are still configured,
+// unless gone is set.
 type changeKind struct {
 	name string
 	gone bool
-	same bool // nothing is replaced, and listens continue
+	same bool // no server is replaced, and listens continue
 	text func(r *reloading) string
 }
 
@@ -136,13 +137,13 @@ var changeKinds = []changeKind{
 	{name: "removed", gone: true, text: func(r *reloading) string { return r.text("", "extra") }},
 }
 
-// story is something that a client does over some time. It calls begun in the middle; what
-// it awaits after that it gets from answer.
+// story is a sequence of steps of a client, during which the server sends a request to the
+// client. The reload happens while this request is open.
 type story struct {
 	name   string
-	client string // profile
+	client string // the profile of the client
 	server string
-	retry  bool // it needs another request, which a removed server does not get
+	retry  bool // the story needs another request later, which a removed server does not get
 	tell   func(ctx context.Context, c *fake.Client, prefix string) error
 }
 
@@ -243,7 +244,7 @@ type answerer = func(ctx context.Context, a fake.Ask) ([]byte, *jsonrpc.Error)
 
 func holdOf(ctx context.Context) answerer { return ctx.Value(holdKey{}).(answerer) }
 
-// play plays a story with a client of its own, which answers requests with answer.
+// play runs a story with a new client. answer answers the server's requests.
 func (r *reloading) play(ctx context.Context, s story, path, prefix string, answer answerer) error {
 	c, err := fake.OpenClient(ctx, s.client, fake.Where{URL: r.base + path}, fake.ClientOptions{Answer: answer})
 	if err != nil {
@@ -254,15 +255,15 @@ func (r *reloading) play(ctx context.Context, s story, path, prefix string, answ
 		return err
 	}
 	for _, v := range c.Violations() {
-		if !strings.Contains(v, "listChanged") { // a reload announces all lists, declared or not
+		if !strings.Contains(v, "listChanged") { // a reload announces changes of all lists, even of lists that were not declared
 			return fmt.Errorf("the client saw %s", v)
 		}
 	}
 	return nil
 }
 
-// TestReloadWhileClientsAreAsked: each kind of server request and task is open when the
-// configuration changes. It continues long after the change.
+// TestReloadWhileClientsAreAsked: server requests and tasks of each kind are open when the
+// configuration changes. Each continues, even if the client answers long after the change.
 func TestReloadWhileClientsAreAsked(t *testing.T) {
 	for _, kind := range changeKinds {
 		t.Run(kind.name, func(t *testing.T) {
@@ -283,7 +284,7 @@ func TestReloadWhileClientsAreAsked(t *testing.T) {
 				}
 				for path, prefix := range map[string]string{"/mcp": s.server + "__", "/s/" + s.server + "/mcp": ""} {
 					if kind.gone && prefix == "" {
-						continue // the URL to which the client would post its response is gone
+						continue // the URL to which the client would post its response no longer exists
 					}
 					asked.Add(1)
 					once := sync.OnceFunc(asked.Done)
@@ -319,7 +320,7 @@ func TestReloadWhileClientsAreAsked(t *testing.T) {
 			time.Sleep(heldOver)
 			for kind.same && len(listen.next) > 0 {
 				if m := listen.event(); m == nil || m.Kind != jsonrpc.Notification {
-					t.Fatalf("nothing has changed, and the listen ended with %v", m)
+					t.Fatalf("the configuration is unchanged, but the listen ended with %v", m)
 				}
 			}
 			close(goOn)
@@ -328,12 +329,12 @@ func TestReloadWhileClientsAreAsked(t *testing.T) {
 	}
 }
 
-// heldOver is how long after a change clients send their responses: long enough to tell
-// those who wait for calls on their way from those who do not.
+// heldOver is how long after a change clients send their responses. It is longer than Dragoman
+// waits for calls that are just being sent.
 const heldOver = 3 * time.Second
 
-// TestReloadUnderLoad: the configuration changes again and again while clients call, ask
-// for tasks, and are asked. Nothing fails, and no replaced server stays.
+// TestReloadUnderLoad: the configuration changes repeatedly while clients make calls, start
+// tasks, and answer requests. Nothing fails, and no session of a replaced server is left.
 func TestReloadUnderLoad(t *testing.T) {
 	reloads := 60
 	if testing.Short() {
@@ -377,11 +378,11 @@ func TestReloadUnderLoad(t *testing.T) {
 		})
 	}
 	for n := range reloads {
-		kind := changeKinds[n%(len(changeKinds)-1)] // not after the last one: the servers stay
+		kind := changeKinds[n%(len(changeKinds)-1)] // never the last kind, which removes the servers
 		r.change(kind.text(r))
 		time.Sleep(time.Duration(rand.IntN(30)) * time.Millisecond)
 	}
 	over.Store(true)
 	playing.Wait()
-	t.Logf("%d reloads, %d conversations", reloads, told.Load())
+	t.Logf("%d reloads, %d stories", reloads, told.Load())
 }

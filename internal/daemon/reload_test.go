@@ -66,8 +66,8 @@ func (w *fileDaemon) waitLog(t testing.TB, what string, times int) {
 	await(t, what, 10*time.Second, func() bool { return strings.Count(w.log.String(), what) >= times })
 }
 
-// TestReload: a changed file is applied as a whole. A server that is in both keeps its
-// process and its sessions; a new one is added; a removed one stops.
+// TestReload: a changed file is applied as a whole. A server in both files keeps its process
+// and its sessions. A new server is added, and a removed one stops.
 func TestReload(t *testing.T) {
 	kept, gone, came := child(t, "kept", "legacy"), child(t, "gone", "modern"), child(t, "came", "legacy")
 	w := serveFile(t, text(kept, gone))
@@ -90,30 +90,31 @@ func TestReload(t *testing.T) {
 	w.post("/mcp", toolCall("5", "kept__echo", `{"v":2}`), "Mcp-Session-Id", session).wantText(t, `{"v":2}`)
 	w.initialize("/s/came/mcp", "2025-06-18", "{}")
 	if a := w.call("/mcp", "gone__echo", "{}"); a.code(t) != -32602 {
-		t.Errorf("a tool of a server that is gone: %s", a.body)
+		t.Errorf("a tool of a removed server: %s", a.body)
 	}
 	if a := w.call("/s/gone/mcp", "echo", "{}"); a.status != 404 {
-		t.Errorf("a server that is gone: %d", a.status)
+		t.Errorf("the endpoint of a removed server: %d", a.status)
 	}
 	if a := w.post("/s/gone/mcp", toolCall("5", "echo", `{}`), "Mcp-Session-Id", single); a.status != 404 {
-		t.Errorf("a session there: %d", a.status)
+		t.Errorf("a session of a removed server: %d", a.status)
 	}
 	if m := events.event(); m == nil || !strings.HasSuffix(m.Method, "list_changed") {
 		t.Errorf("the client got %v", m)
 	}
 	gone.wantGone(t)
 	if n := len(kept.pids(t)); n != 1 {
-		t.Errorf("the server that is in both was started %d times", n)
+		t.Errorf("the server in both files was started %d times", n)
 	}
-	// And back: the endpoint of the server that returns works.
+	// Change the file back: the endpoint of the server that returns works.
 	w.write(t, text(gone, kept))
 	w.waitLog(t, "configuration applied", 2)
 	w.call("/s/gone/mcp", "echo", `{"v":3}`).wantText(t, `{"v":3}`)
 	came.wantGone(t)
 }
 
-// TestP7_BadConfigChangesNothing, by the file and by SIGHUP (W07): every problem is named
-// with its line, everything keeps running, and a good file is applied after it.
+// TestP7_BadConfigChangesNothing: a bad file changes nothing, after a change of the file and
+// after SIGHUP (W07). Every problem is logged with its line, all servers keep running, and a
+// good file is applied afterwards.
 func TestP7_BadConfigChangesNothing(t *testing.T) {
 	u := child(t, "a", "legacy")
 	w := serveFile(t, text(u))
@@ -160,10 +161,10 @@ func TestP7_BadConfigChangesNothing(t *testing.T) {
 	w.waitLog(t, "change only with a restart\" settings=revisions", 1)
 }
 
-// TestSignalBeforeReady: a SIGHUP that comes as soon as Serve says that it is ready makes
-// it read the file again. It must not end the program.
+// TestSignalBeforeReady: a SIGHUP that arrives as soon as Serve reports that it is ready makes
+// Serve read the file again. It must not end the program.
 func TestSignalBeforeReady(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // so that the watch cannot begin in between
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // prevents the watch from starting in between
 	heard := make(chan os.Signal, 1)
 	signal.Notify(heard, syscall.SIGHUP)
 	defer signal.Stop(heard)
@@ -175,7 +176,7 @@ func TestSignalBeforeReady(t *testing.T) {
 	if s == nil {
 		t.Fatal(problems.Err())
 	}
-	w.write(t, text(u, other)) // before the watch begins, so that only the signal tells
+	w.write(t, text(u, other)) // the write comes before the watch begins, so only the signal reports the change
 	w.rig = serve(t, s, func(o *ServeOptions) {
 		ready := o.Ready
 		o.ConfigPath = path
@@ -190,12 +191,12 @@ func TestSignalBeforeReady(t *testing.T) {
 	w.call("/mcp", "other__echo", "{}").wantText(t, "{}")
 }
 
-// TestReloadTwice: a changed file and a SIGHUP for the same change are applied once. What a
-// client has opened after the change stays, whichever of the two came second.
+// TestReloadTwice: a changed file and a SIGHUP for the same change are applied once. Streams
+// that a client opens after the change stay open, whichever of the two came second.
 func TestReloadTwice(t *testing.T) {
 	u, other := child(t, "u", "legacy"), child(t, "other", "modern")
 	w := serveFile(t, text(u))
-	w.call("/mcp", "u__echo", "{}").wantText(t, "{}") // the watch has begun
+	w.call("/mcp", "u__echo", "{}").wantText(t, "{}") // the watch has begun by now
 	w.write(t, text(u, other))
 	w.waitLog(t, "configuration applied", 1)
 	session := w.initialize("/mcp", "2025-11-25", "{}")
@@ -233,9 +234,8 @@ func TestReloadTwice(t *testing.T) {
 	}
 }
 
-// TestEmptyFile: a file that becomes empty, as a full disk or a crashed editor leaves it,
-// removes no server. A file that says that it has no servers does so when it stays that
-// way.
+// TestEmptyFile: a full disk or a crashed editor leaves an empty file, which removes no
+// server. A file that explicitly has no servers removes them if it stays that way.
 func TestEmptyFile(t *testing.T) {
 	for name, made := range map[string]string{"no bytes": "", "blanks": " \n\n", "a comment": "# soon\n", "a mark": "\ufeff"} {
 		t.Run(name, func(t *testing.T) {
@@ -244,7 +244,7 @@ func TestEmptyFile(t *testing.T) {
 			session := w.initialize("/mcp", "2025-11-25", "{}")
 			w.write(t, made)
 			w.waitLog(t, "the configuration file is empty", 1)
-			if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil { // not even now
+			if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil { // not even on SIGHUP
 				t.Fatal(err)
 			}
 			w.waitLog(t, "the configuration file is empty", 2)
@@ -253,7 +253,7 @@ func TestEmptyFile(t *testing.T) {
 				t.Errorf("the server was started %d times", n)
 			}
 			if s, _ := w.status(); len(s.Servers) != 1 || s.Servers[0].State != "ready" {
-				t.Errorf("the status says %+v", s.Servers)
+				t.Errorf("the status is %+v", s.Servers)
 			}
 			w.write(t, text(u, child(t, "other", "legacy")))
 			w.waitLog(t, "configuration applied", 1)
@@ -299,7 +299,7 @@ func TestEmptyFile(t *testing.T) {
 	})
 }
 
-// TestW08_RemovedWithCalls: running calls of a removed server may finish. Those that do not
+// TestW08_RemovedWithCalls: running calls of a removed server may finish. Calls that do not
 // finish in time get an error with the reason.
 func TestW08_RemovedWithCalls(t *testing.T) {
 	t.Parallel()
@@ -321,9 +321,9 @@ func TestW08_RemovedWithCalls(t *testing.T) {
 	}
 }
 
-// TestW01_Stop: told to stop with open calls and listens, Dragoman lets calls finish, ends
-// listens with their result (N09), cuts off the rest with an error, and leaves nothing
-// behind.
+// TestW01_Stop: Dragoman is told to stop while calls and listens are open. It lets calls
+// finish, ends listens with their result (N09), cuts off the rest with an error, and leaves
+// nothing behind.
 func TestW01_Stop(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"legacy", "modern"} {
@@ -339,7 +339,7 @@ func TestW01_Stop(t *testing.T) {
 				path := []string{"/mcp", "/s/u/mcp"}[i%2]
 				s := r.open("POST", path, modernBody(`"l"`, "subscriptions/listen", `"notifications":{"toolsListChanged":true}`), modernHeader("subscriptions/listen", "")...)
 				if m := s.event(); m == nil || m.Method != mcp.NoteAcknowledged {
-					t.Fatalf("first came %v", m)
+					t.Fatalf("the first message is %v", m)
 				}
 				listens = append(listens, s)
 			}
@@ -371,7 +371,7 @@ func TestW01_Stop(t *testing.T) {
 					t.Errorf("a listen ended with %v", m)
 				}
 				if m := s.event(); m != nil {
-					t.Errorf("after the result came %s", m.Raw)
+					t.Errorf("the message after the result is %s", m.Raw)
 				}
 			}
 			if m := get.event(); m != nil {
@@ -392,7 +392,7 @@ func TestW01_Stop(t *testing.T) {
 	}
 }
 
-// TestStopWhileStarting: stopping does not wait for a server that does not answer.
+// TestStopWhileStarting: the stop does not wait for a server that does not answer.
 func TestStopWhileStarting(t *testing.T) {
 	u := child(t, "u", "mute")
 	ctx, stop := context.WithCancel(context.Background())

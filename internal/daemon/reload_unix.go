@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// notifyDump subscribes to SIGUSR1, which asks for a dump of the status.
+// notifyDump subscribes to SIGUSR1. On this signal Dragoman prints its status.
 func notifyDump(c chan<- os.Signal) { signal.Notify(c, syscall.SIGUSR1) }
 
-// notifyReload subscribes to SIGHUP, which asks to read the configuration again.
+// notifyReload subscribes to SIGHUP. On this signal Dragoman reads the configuration again.
 func notifyReload(c chan<- os.Signal) { signal.Notify(c, syscall.SIGHUP) }

@@ -23,13 +23,13 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// rig is a daemon under test, with a client of it.
+// rig is a daemon under test, with an HTTP client for it.
 type rig struct {
 	t    testing.TB
 	base string // http://127.0.0.1:port
 	http *http.Client
 	log  *journal
-	stop func() error // stops it and returns its error; may be called again
+	stop func() error // stops the daemon and returns its error; may be called again
 }
 
 // journal is a log that a test can read while it is written.
@@ -54,7 +54,7 @@ func (j *journal) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(j, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
-// launch runs start in a goroutine and waits until it is ready.
+// launch calls start in a goroutine and waits until the daemon is ready.
 func launch(t testing.TB, start func(ctx context.Context, log *slog.Logger, ready func(string)) error) *rig {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -99,7 +99,7 @@ func tailOf(s string, n int) string {
 	return s
 }
 
-// run serves one server over HTTP.
+// run runs a daemon that serves one server over HTTP.
 func run(t testing.TB, u *upstreamUnderTest) *rig {
 	t.Helper()
 	return launch(t, func(ctx context.Context, log *slog.Logger, ready func(string)) error {
@@ -107,7 +107,7 @@ func run(t testing.TB, u *upstreamUnderTest) *rig {
 	})
 }
 
-// serve serves many servers.
+// serve runs a daemon that serves many servers.
 func serve(t testing.TB, s *config.Snapshot, more ...func(*ServeOptions)) *rig {
 	t.Helper()
 	return launch(t, func(ctx context.Context, log *slog.Logger, ready func(string)) error {
@@ -119,7 +119,7 @@ func serve(t testing.TB, s *config.Snapshot, more ...func(*ServeOptions)) *rig {
 	})
 }
 
-// snapshot is a configuration of these servers, with high limits for new clients.
+// snapshot returns a configuration with the servers, and with high limits for new clients.
 func snapshot(all ...*upstreamUnderTest) *config.Snapshot {
 	s := *config.Default()
 	s.Limits.InitializePerSecond = 10_000
@@ -129,7 +129,7 @@ func snapshot(all ...*upstreamUnderTest) *config.Snapshot {
 	return &s
 }
 
-// answer is an HTTP response, read to its end.
+// answer is an HTTP response that has been read to its end.
 type answer struct {
 	status int
 	header http.Header
@@ -178,7 +178,8 @@ func errorData(m *jsonrpc.Message, key string) string {
 	return string(at.Of(m.Raw))
 }
 
-// post sends a body with headers in pairs. "" removes a header.
+// post sends a body with headers, given as name and value in turn. The value "" removes a
+// header.
 func (r *rig) post(path, body string, header ...string) answer {
 	r.t.Helper()
 	return r.do(context.Background(), "POST", path, strings.NewReader(body), header...)
@@ -229,7 +230,7 @@ const modernVersion = "2026-07-28"
 // meta is the _meta of every modern request.
 const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"}}`
 
-// modernBody makes a modern request; params are further members, "" for none.
+// modernBody returns a modern request. params are further members, or "".
 func modernBody(id, method, params string) string {
 	if params != "" {
 		params += ","
@@ -237,7 +238,7 @@ func modernBody(id, method, params string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":{` + params + meta + `}}`
 }
 
-// modern posts a modern request with the headers that mirror it.
+// modern posts a modern request with the headers that mirror its body.
 func (r *rig) modern(path, id, method, name, params string, header ...string) answer {
 	r.t.Helper()
 	return r.post(path, modernBody(id, method, params), append(modernHeader(method, name), header...)...)
@@ -257,11 +258,11 @@ func (r *rig) call(path, tool, args string) answer {
 	return r.modern(path, "1", "tools/call", tool, `"name":"`+tool+`","arguments":`+args)
 }
 
-// wantText fails unless a is the result of a tool that said text.
+// wantText fails unless a is the result of a tool with this text.
 func (a answer) wantText(t testing.TB, text string) {
 	t.Helper()
 	if got := toolText(a.message(t)); got != text {
-		t.Errorf("status %d, the tool said %q, want %q: %.400s", a.status, got, text, a.body)
+		t.Errorf("status %d, the tool returned %q, want %q: %.400s", a.status, got, text, a.body)
 	}
 }
 
@@ -296,8 +297,8 @@ func toolCall(id, tool, args string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"` + tool + `","arguments":` + args + `}}`
 }
 
-// raw writes bytes to a new connection and returns what comes back until the other end
-// closes, or for as long as d.
+// raw writes bytes to a new connection and returns the bytes of the answer. It reads until the
+// other end closes, or for at most d.
 func (r *rig) raw(text string, d time.Duration) string {
 	r.t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(r.base, "http://"))
@@ -319,7 +320,7 @@ type stream struct {
 	stop func()
 }
 
-// open sends a request and returns the stream of its events.
+// open sends a request and returns the stream of events in the response.
 func (r *rig) open(method, path, body string, header ...string) *stream {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -331,7 +332,7 @@ func (r *rig) open(method, path, body string, header ...string) *stream {
 	return readStream(r.t, resp, cancel)
 }
 
-// readStream reads the events of a response until stop is called, which must end it.
+// readStream reads the events of a response until stop is called. stop must end the response.
 func readStream(t testing.TB, resp *http.Response, stop func()) *stream {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &stream{t: t, resp: resp, next: make(chan *jsonrpc.Message, 1024), stop: func() { cancel(); stop() }}
@@ -363,7 +364,7 @@ func readStream(t testing.TB, resp *http.Response, stop func()) *stream {
 	return s
 }
 
-// event returns the next message, nil when the stream has ended.
+// event returns the next message, or nil when the stream has ended.
 func (s *stream) event() *jsonrpc.Message {
 	s.t.Helper()
 	select {
@@ -379,12 +380,12 @@ func (s *stream) event() *jsonrpc.Message {
 type pipe struct {
 	t    testing.TB
 	in   *io.PipeWriter
-	out  chan []byte // lines; closed at the end
+	out  chan []byte // the lines of stdout; closed at the end
 	done chan error
 	log  *journal
 }
 
-// pipeTo runs start with a pair of pipes.
+// pipeTo calls start with a pair of pipes as stdin and stdout.
 func pipeTo(t testing.TB, start func(ctx context.Context, log *slog.Logger, in io.Reader, out io.WriteCloser) error) *pipe {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -422,7 +423,7 @@ func pipeTo(t testing.TB, start func(ctx context.Context, log *slog.Logger, in i
 	return p
 }
 
-// runPipe serves one server on a pipe.
+// runPipe runs a daemon that serves one server on a pipe.
 func runPipe(t testing.TB, u *upstreamUnderTest) *pipe {
 	t.Helper()
 	return pipeTo(t, func(ctx context.Context, log *slog.Logger, in io.Reader, out io.WriteCloser) error {
@@ -437,7 +438,7 @@ func (p *pipe) send(line string) {
 	}
 }
 
-// read returns the next message; every line must be one.
+// read returns the next message. It fails if a line is not a message.
 func (p *pipe) read() *jsonrpc.Message {
 	p.t.Helper()
 	select {
@@ -456,7 +457,7 @@ func (p *pipe) read() *jsonrpc.Message {
 	return nil
 }
 
-// answerTo returns the response with that id and drops the messages before it.
+// answerTo returns the response with an id. It drops the messages before it.
 func (p *pipe) answerTo(id string) *jsonrpc.Message {
 	p.t.Helper()
 	for {
@@ -475,7 +476,7 @@ func (p *pipe) initialize(capabilities string) {
 	p.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 }
 
-// wait returns the error with which it ended.
+// wait returns the error with which the daemon ended.
 func (p *pipe) wait(within time.Duration) error {
 	p.t.Helper()
 	select {
@@ -490,9 +491,9 @@ func (p *pipe) wait(within time.Duration) error {
 
 const fewDescriptors = 48
 
-// runAsDragoman runs the process as a dragoman, to be killed. mode is the mode of its one
-// server, served on a pipe or, after "http ", over HTTP; "few " before that leaves it few
-// file descriptors.
+// runAsDragoman runs this process as a Dragoman that the test will kill. mode is the mode of
+// its only server. Dragoman serves it on a pipe or, if mode begins with "http ", over HTTP. If
+// mode begins with "few ", Dragoman has few file descriptors.
 func runAsDragoman(mode string) {
 	if rest, few := strings.CutPrefix(mode, "few "); few {
 		mode = rest

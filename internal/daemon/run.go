@@ -34,10 +34,10 @@ type RunOptions struct {
 	Terminal bool
 	// LogCalls logs each call at level info, not debug.
 	LogCalls bool
-	// Progress gets the current step while the user waits; an empty step says that it is over.
-	// Any goroutine may call it. Nil is allowed.
+	// Progress receives the current step while the user waits. An empty step means that the
+	// wait is over. Any goroutine may call it. Nil is allowed.
 	Progress func(server, step string)
-	// Trace gets the traces of the handshakes with the server. Nil is allowed.
+	// Trace receives the traces of handshakes with the server. Nil is allowed.
 	Trace func(server, trace string)
 	// Stdin and Stdout replace the process's own, for tests.
 	Stdin   io.Reader
@@ -45,8 +45,8 @@ type RunOptions struct {
 	Ready   func(url string) // called once when it listens; on stdio with "", before it reads
 	Drain   time.Duration    // for running calls once ctx has ended; 0 means 30 s; not used on stdio
 	Version string
-	// Events is where everything that happens is published. If it is nil, Run makes a publisher
-	// to which only the log subscribes.
+	// Events publishes everything that happens. If it is nil, Run creates a publisher to which
+	// only the log subscribes.
 	Events *event.Publisher
 }
 
@@ -111,10 +111,11 @@ func Run(ctx context.Context, o RunOptions) error {
 	})
 }
 
-// servePipe serves a client on stdin and stdout, or their replacements, and reads messages
+// servePipe serves a client on stdin and stdout, or on their replacements. It reads messages
 // of at most body bytes. When ctx ends, drain ends requests that would never end by
-// themselves, and the rest is cut off, because a client that stops a program on a pipe waits for
-// it. The error is downstream.ErrShutdown if the client waits for our exit.
+// themselves. The other requests are cut off at once, because a client on a pipe waits for the
+// program to exit. The error is downstream.ErrShutdown if the client waits for Dragoman to
+// exit.
 func servePipe(ctx context.Context, r *downstream.Endpoint, drain func(), body int, in io.Reader, out io.WriteCloser) error {
 	pipeOptions := stdio.Options{Limits: jsonrpc.Limits{Bytes: body, Names: mcp.MethodName}}
 	var pipe transport.Pipe
@@ -146,7 +147,7 @@ func servePipe(ctx context.Context, r *downstream.Endpoint, drain func(), body i
 	return err
 }
 
-// nameOf returns a name for a server that may have none in its configuration.
+// nameOf returns a name for a server. The server may have no name in its configuration.
 func nameOf(c config.Server) string {
 	if c.Name != "" {
 		return c.Name
@@ -157,6 +158,6 @@ func nameOf(c config.Server) string {
 	return "server"
 }
 
-// hurriedLimit replaces runtime.StopLimit for a client that waits for our exit and kills us
-// after five seconds.
+// hurriedLimit replaces runtime.StopLimit if the client waits for Dragoman to exit. Such a
+// client kills Dragoman after five seconds.
 const hurriedLimit = 2 * time.Second

@@ -32,26 +32,26 @@ import (
 type ServeOptions struct {
 	ConfigPath string // watched for changes; "" without a file
 	Config     *config.Snapshot
-	Listen     string   // overrides the configuration's; "" keeps that
+	Listen     string   // replaces the address in the configuration; "" keeps it
 	Hosts      []string // accepted Host headers besides those of the configuration
-	Strict     bool     // refuse a changed configuration in which a server cannot be used
+	Strict     bool     // refuse a changed configuration if one of its servers cannot be used
 	Stdio      bool     // also serve a client on stdin and stdout
 	Log        *slog.Logger
-	LogCalls   bool                      // log each call at level info, not debug
+	LogCalls   bool                      // log each call at level info instead of debug
 	Progress   func(server, step string) // see RunOptions
 	Trace      func(server, trace string)
 	Stdin      io.Reader
 	Stdout     io.WriteCloser
-	Ready      func(mcp string) // called once when it listens, with the endpoint's URL
-	// Started is called once, when every server is ready or has failed, or a few seconds after
-	// Ready. It is not called if Serve ends before that. Nil is allowed.
+	Ready      func(mcp string) // called once, with the endpoint's URL, when Serve listens
+	// Started is called once: when every server is ready or has failed, or at the latest a few
+	// seconds after Ready. It is not called if Serve ends before that. Nil is allowed.
 	Started func(Start)
-	// Drain is how long calls may run once ctx has ended or their server is removed from the
-	// configuration; 0 means 30 s.
+	// Drain is how long calls may still run after ctx has ended, or after their server was
+	// removed from the configuration. 0 means 30 s.
 	Drain   time.Duration
 	Version string
-	// Events is where everything that happens is published. If it is nil, Serve makes a
-	// publisher to which only the log and the metrics subscribe.
+	// Events publishes everything that happens. If it is nil, Serve creates a publisher to
+	// which only the log and the metrics subscribe.
 	Events *event.Publisher
 	// KeyFolders are the folders in which the key of the admin API may be kept, best first. The
 	// first that takes it gets a file that only this user can read. Empty keeps none.
@@ -62,7 +62,7 @@ type ServeOptions struct {
 
 	secondLook time.Duration // see emptiness; for tests
 	startWait  time.Duration // see reportStart; for tests
-	recent     *logring.Ring // keeps the log; Serve sets it
+	recent     *logring.Ring // keeps the recent log records; Serve sets it
 }
 
 // Serve serves many servers behind one endpoint until ctx ends or, with Stdio, the client
@@ -76,7 +76,7 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	o.Log = limited
 	reload := make(chan os.Signal, 1)
 	if o.ConfigPath != "" {
-		// A signal without a receiver would end the program.
+		// Subscribe early, because a signal without a receiver would end the program.
 		notifyReload(reload)
 		defer signal.Stop(reload)
 	}
@@ -139,17 +139,17 @@ type daemon struct {
 	log         *slog.Logger // for events that clients and servers cannot cause
 	events      *event.Publisher
 	metrics     *telemetry.Metrics
-	shown       *telemetry.Log // of events
+	shown       *telemetry.Log // logs events
 	calls       *telemetry.CallLog
-	stopMetrics func() // ends the metrics subscription
+	stopMetrics func() // ends the subscription of the metrics
 	guard       *httpdoor.Guard
 	budget      *transport.Budget
 	runtime     *runtime.Runtime
 	admin       *admin.API
-	hurried     atomic.Bool // the client on stdin waits for our exit
+	hurried     atomic.Bool // the client on stdin waits for Dragoman to exit
 }
 
-// newDaemon makes a daemon. local says that only this machine can reach its listener.
+// newDaemon creates a daemon. local is true if only this machine can reach its listener.
 func newDaemon(o ServeOptions, local bool) *daemon {
 	d := &daemon{opts: o, local: local, log: o.Log, events: o.Events, metrics: telemetry.NewMetrics()}
 	if o.recent == nil {
@@ -201,8 +201,8 @@ func (d *daemon) counts() (all []telemetry.Endpoint) {
 	return all
 }
 
-// needsRestart names the settings that differ between two configurations and are not
-// applied while Dragoman runs.
+// needsRestart returns the names of the settings that differ between two configurations and
+// cannot be applied while Dragoman runs.
 func needsRestart(a, b *config.Snapshot) (names []string) {
 	for _, x := range []struct {
 		name string
@@ -226,8 +226,8 @@ func needsRestart(a, b *config.Snapshot) (names []string) {
 	return names
 }
 
-// watch applies a changed configuration when the file changes and when hup delivers a
-// SIGHUP. A configuration that equals the current one changes nothing.
+// watch applies a changed configuration when the file changes, and when hup delivers a SIGHUP.
+// A configuration that equals the current one has no effect.
 func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -285,7 +285,7 @@ func (d *daemon) drain() {
 	d.admin.Drain()
 }
 
-// warnUnusable logs the servers that cannot be used as they are configured.
+// warnUnusable logs the servers that cannot be used because of their configuration.
 func warnUnusable(log *slog.Logger, problems config.Problems) {
 	for _, p := range problems.OfServers() {
 		log.Warn("a server is not started", "server", p.Server, "at", p.String())
@@ -301,8 +301,8 @@ func (d *daemon) handler() http.Handler {
 	return d.guard.Wrap(underPrefix(d.opts.Config.PublicPath(), mux))
 }
 
-// underPrefix also serves requests whose path has the prefix of the public URL, as those
-// without it: some proxies remove it, and some do not.
+// underPrefix also serves requests whose path begins with the prefix of the public URL. Some
+// proxies remove the prefix, and some do not.
 func underPrefix(prefix string, next http.Handler) http.Handler {
 	if prefix == "" {
 		return next
@@ -321,7 +321,7 @@ func underPrefix(prefix string, next http.Handler) http.Handler {
 	})
 }
 
-// close stops everything and waits for it.
+// close stops everything and waits until all of it has ended.
 func (d *daemon) close() {
 	limit := runtime.StopLimit
 	if d.hurried.Load() {
@@ -330,7 +330,7 @@ func (d *daemon) close() {
 	d.runtime.Close(limit)
 	d.stopMetrics()
 	d.calls.Close()
-	d.shown.Close() // last, so that what the others log when they end is written
+	d.shown.Close() // comes last, so that it writes what the others log at their end
 }
 
 // fullPath returns the full path of a file, or "" for none.

@@ -23,7 +23,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestServeRoutes calls a tool over every route there is, in both eras.
+// TestServeRoutes calls a tool over every route, in both eras.
 func TestServeRoutes(t *testing.T) {
 	r := serve(t, snapshot(child(t, "a", "legacy"), child(t, "b", "modern")))
 	for path, tool := range map[string]string{
@@ -43,14 +43,14 @@ func TestServeRoutes(t *testing.T) {
 		}
 	}
 	if a := r.call("/s/nobody/mcp", "echo", "{}"); a.status != 404 {
-		t.Errorf("a server that is not there: %d", a.status)
+		t.Errorf("a server that does not exist: %d", a.status)
 	}
 	if a := r.do(t.Context(), "GET", "/healthz", nil); a.status != 200 || a.body != "ok\n" {
 		t.Errorf("healthz: %d %q", a.status, a.body)
 	}
 }
 
-// sseClient is a client of 2024-11-05.
+// sseClient is a client of 2024-11-05, over HTTP+SSE.
 type sseClient struct {
 	r      *rig
 	events *stream
@@ -65,7 +65,7 @@ func dialSSE(r *rig, path string) *sseClient {
 	if err != nil || resp.StatusCode != 200 {
 		r.t.Fatalf("GET %s: %v %v", path, resp, err)
 	}
-	// The endpoint event is not a message, so it is read before the stream is.
+	// The endpoint event is not a JSON-RPC message, so it is read before readStream starts.
 	var head []byte
 	b := make([]byte, 1)
 	for !strings.HasSuffix(string(head), "\n\n") {
@@ -124,7 +124,8 @@ func TestServeSSE(t *testing.T) {
 	}
 }
 
-// TestT17_SlowAndDead: a server that takes 30 s and one that fails delay no other.
+// TestT17_SlowAndDead: one server takes 30 s to start and another fails. Neither delays a
+// third one.
 func TestT17_SlowAndDead(t *testing.T) {
 	t.Parallel()
 	slow, dead, good := child(t, "slow", "mute"), child(t, "dead", "exit"), child(t, "good", "legacy")
@@ -138,7 +139,7 @@ func TestT17_SlowAndDead(t *testing.T) {
 			t.Errorf("%s took %v", what, took)
 		}
 	}
-	// The grace of a merged answer is 1.5 s, once.
+	// A merged list waits up to 1.5 s for servers, and does so once.
 	within("the first list", 3*time.Second, func() { r.modern("/mcp", "1", "tools/list", "", "") })
 	within("discover", time.Second, func() { r.modern("/mcp", "1", "server/discover", "", "") })
 	within("initialize", time.Second, func() { r.initialize("/mcp", "2025-06-18", "{}") })
@@ -157,14 +158,14 @@ func TestT17_SlowAndDead(t *testing.T) {
 	within("subscriptions/listen", 3*time.Second, func() {
 		s := r.open("POST", "/mcp", modernBody("1", "subscriptions/listen", `"notifications":{"toolsListChanged":true}`), modernHeader("subscriptions/listen", "")...)
 		if m := s.event(); m == nil || m.Method != mcp.NoteAcknowledged {
-			t.Errorf("first came %v", m)
+			t.Errorf("the first message is %v", m)
 		}
 		s.stop()
 	})
 }
 
-// TestStrictRevisions: with `otherwise: refuse` the error names the versions in every
-// spelling that clients read.
+// TestStrictRevisions: with `otherwise: refuse`, the error names the supported versions in
+// every spelling that clients read.
 func TestStrictRevisions(t *testing.T) {
 	s := snapshot(child(t, "a", "legacy"))
 	rev, _ := mcp.ParseRevision("2025-06-18")
@@ -186,7 +187,7 @@ func TestStrictRevisions(t *testing.T) {
 	r.initialize("/mcp", "2025-06-18", "{}")
 }
 
-// TestIdentity: the environment overrides the file.
+// TestIdentity: environment variables override the identity in the file.
 func TestIdentity(t *testing.T) {
 	t.Setenv("DRAGOMAN_SERVER_TITLE", "From the environment")
 	s := snapshot(child(t, "a", "legacy"))
@@ -204,8 +205,8 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// TestInstructions: as text, from a file that changes, from a command, and from unreadable
-// sources; the servers' own are joined.
+// TestInstructions: instructions come from text, from a file that changes, from a command, and
+// from unreadable sources. The servers' own instructions are added.
 func TestInstructions(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "text")
@@ -266,8 +267,8 @@ func TestInstructions(t *testing.T) {
 	}
 }
 
-// TestInitializeRate: a client that opens sessions in loops is delayed and, if that would
-// take too long, told when to try again. Other clients are not locked out, whether they
+// TestInitializeRate: a client that opens sessions in a loop is delayed. If the delay would be
+// too long, the client is told when to try again. Other clients are not delayed, whether they
 // have the same address, use HTTP or HTTP+SSE, or have a session.
 func TestInitializeRate(t *testing.T) {
 	s := snapshot(child(t, "a", "legacy"))
@@ -281,7 +282,7 @@ func TestInitializeRate(t *testing.T) {
 	for range 80 {
 		looping.Go(func() {
 			for ctx.Err() == nil {
-				// Each has a connection of its own.
+				// Each request uses a new connection.
 				c := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 				req, _ := http.NewRequestWithContext(ctx, "POST", r.base+"/mcp", strings.NewReader(body))
 				req.Header.Set("Content-Type", "application/json")
@@ -311,7 +312,7 @@ func TestInitializeRate(t *testing.T) {
 	looping.Wait()
 }
 
-// TestReadyzAndMetrics: the output of /readyz and /metrics.
+// TestReadyzAndMetrics checks the output of /readyz and /metrics.
 func TestReadyzAndMetrics(t *testing.T) {
 	a, dead := child(t, "a", "legacy"), child(t, "dead", "exit")
 	r := serve(t, snapshot(a, dead))
@@ -386,11 +387,11 @@ type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }
 
-// TestManySessions: thousands of clients that opened a session and went away cost little
-// and lock nobody out.
+// TestManySessions: thousands of clients open a session and never close it. They cost little
+// memory, and other clients can still open sessions.
 func TestManySessions(t *testing.T) {
 	if testing.Short() || raceEnabled {
-		t.Skip("takes a while")
+		t.Skip("opens thousands of sessions")
 	}
 	r := serve(t, snapshot(child(t, "a", "legacy")))
 	r.call("/s/a/mcp", "echo", "{}").wantText(t, "{}")

@@ -28,22 +28,22 @@ func TestSessionCancels(t *testing.T) {
 			defer s.Close()
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			// The tool sends progress when it has begun, and then waits until it is cancelled.
+			// The tool sends progress when it has begun. Then it waits until it is cancelled.
 			_, err = s.Call(ctx, "work", []byte(`{}`), func(float64, float64, string) { cancel() })
 			if !errors.Is(err, context.Canceled) {
 				t.Errorf("the call ended with %v", err)
 			}
 			for deadline := time.Now().Add(30 * time.Second); u.count("cancelled") == 0; time.Sleep(10 * time.Millisecond) {
 				if time.Now().After(deadline) {
-					t.Fatal("the server does not hear that the call is cancelled")
+					t.Fatal("the server gets no cancellation of the call")
 				}
 			}
 		})
 	}
 }
 
-// TestSessionIsAsked checks what a server learns of a command, and that its requests get the
-// answers of the command.
+// TestSessionIsAsked checks what a command tells a server about itself, and that the server's
+// requests get the answers of the command.
 func TestSessionIsAsked(t *testing.T) {
 	u := child(t, "s", "legacy")
 	asked := make(chan runtime.Question, 10)
@@ -77,7 +77,7 @@ func TestSessionIsAsked(t *testing.T) {
 		got = append(got, q.Message+" "+string(q.Schema)+" "+q.URL)
 	}
 	if want := []string{`hi {"type":"object"} `, `go  https://example.com/x`}; !slices.Equal(got, want) {
-		t.Errorf("asked %q, want %q", got, want)
+		t.Errorf("the requests are %q, want %q", got, want)
 	}
 	select {
 	case method := <-refused:
@@ -85,7 +85,7 @@ func TestSessionIsAsked(t *testing.T) {
 			t.Errorf("refused %s", method)
 		}
 	default:
-		t.Error("the command does not learn that sampling was refused")
+		t.Error("the command is not told that sampling was refused")
 	}
 	d, err := s.Describe(t.Context())
 	if err != nil || d.Transport != "stdio" || d.Revision != mcp.LatestLegacy || !strings.Contains(string(d.Info), `"name"`) {

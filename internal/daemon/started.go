@@ -10,20 +10,20 @@ import (
 )
 
 const (
-	// startReport is how long the report of the start waits for servers.
+	// startReport is the longest time that the report of the start waits for servers.
 	startReport = 5 * time.Second
 	startPoll   = 50 * time.Millisecond
 )
 
-// Start is the state of the servers after the start. Servers that take longer than a few
+// Start is the state of the servers after the start. Servers that need longer than a few
 // seconds are still starting.
 type Start struct {
 	Report *admin.Report
 	Began  time.Time // when the servers were told to start
 }
 
-// reportStart calls Started when every server is ready or has failed, or after a few
-// seconds. It calls nothing if ctx ends first.
+// reportStart calls Started when every server is ready or has failed, or after a few seconds.
+// If ctx ends before that, it does not call Started.
 func (d *daemon) reportStart(ctx context.Context, began time.Time) {
 	lazy := map[string]bool{}
 	for _, c := range d.runtime.Current().Servers {
@@ -55,8 +55,8 @@ func (d *daemon) reportStart(ctx context.Context, began time.Time) {
 	}
 }
 
-// settled reports whether a server is ready and its tools are known, or whether it is not
-// going to be ready soon.
+// settled reports whether a server is ready and its tools are known, or whether it will not be
+// ready soon.
 func settled(s *admin.Server, lazy bool) bool {
 	switch s.State {
 	case "starting":

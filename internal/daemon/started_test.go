@@ -38,16 +38,16 @@ func TestStarted(t *testing.T) {
 	}
 }
 
-// TestStartedLate: a server that is slow is reported as starting, and calls of others do
-// not wait for the report. If serve ends first, there is no report.
+// TestStartedLate: a slow server is reported as starting, and calls of other servers do not
+// wait for the report. If Serve ends first, there is no report.
 func TestStartedLate(t *testing.T) {
 	t.Parallel()
 	started := make(chan Start, 2)
 	serve(t, snapshot(child(t, "slow", "mute")), func(o *ServeOptions) {
 		o.Started, o.startWait = func(s Start) { started <- s }, time.Millisecond
 	})
-	if s := <-started; s.Report.Servers[0].State != "starting" && s.Report.Servers[0].State != "idle" { // not even begun
-		t.Errorf("after a while: %+v", s.Report.Servers[0])
+	if s := <-started; s.Report.Servers[0].State != "starting" && s.Report.Servers[0].State != "idle" { // the server has not even begun to start
+		t.Errorf("after the wait: %+v", s.Report.Servers[0])
 	}
 	r := serve(t, snapshot(child(t, "slow", "mute"), child(t, "fast", "legacy")), func(o *ServeOptions) {
 		o.Started, o.startWait = func(s Start) { started <- s }, time.Hour

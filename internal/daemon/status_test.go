@@ -55,11 +55,11 @@ func serverIn(t *testing.T, r *admin.Report, name string) admin.Server {
 	return admin.Server{}
 }
 
-// TestStatus: an operator sees each server, session, list, parked call, listen and loss,
-// and no secret, as JSON and as text.
+// TestStatus: the status has each server, session, list, parked call, listen and loss, and no
+// secret, as JSON and as text.
 func TestStatus(t *testing.T) {
 	old, young := child(t, "old", "legacy"), child(t, "young", "modern")
-	old.Lazy = true // so that its end can be seen before somebody needs it again
+	old.Lazy = true // not restarted by itself, so that the status can show its exit
 	dump := &journal{}
 	r := serve(t, snapshot(old, young, leakingServer(t)), func(o *ServeOptions) {
 		o.Dump = func(r *admin.Report) { _, _ = dump.Write(r.Text(time.Now())) }
@@ -82,8 +82,9 @@ func TestStatus(t *testing.T) {
 	a := r.post("/s/leaky/mcp", modernBody("1", "tools/list", ""), modernHeader("tools/list", "")...)
 	a.message(t)
 
-	// The lists were read while the servers started, so they are read again. The server that
-	// fails is opened again and again; between two attempts the status has the next one.
+	// The lists were read while the servers started, so Dragoman reads them again. It opens
+	// the failing server repeatedly. Between two attempts the status has the time of the next
+	// one.
 	var s *admin.Report
 	var body string
 	await(t, "fresh lists", 30*time.Second, func() bool {
@@ -154,7 +155,7 @@ func TestStatus(t *testing.T) {
 		}
 	}
 
-	// The exit of a server is reported, and its lists are not called fresh.
+	// The status shows the exit of a server, and no longer calls its lists fresh.
 	for _, pid := range old.pids(t) {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
@@ -171,8 +172,8 @@ func TestStatus(t *testing.T) {
 	})
 }
 
-// TestStatusIsForThisMachine: clients elsewhere, foreign pages and proxied requests get a
-// problem of RFC 9457, or nothing of ours at all.
+// TestStatusIsForThisMachine: clients on other machines, foreign pages and proxied requests
+// get a problem of RFC 9457, without any data of the status.
 func TestStatusIsForThisMachine(t *testing.T) {
 	r := serve(t, snapshot())
 	problemOf := func(a answer) admin.Problem {
@@ -185,7 +186,7 @@ func TestStatusIsForThisMachine(t *testing.T) {
 	}
 	get := func(header ...string) answer { return r.do(t.Context(), "GET", "/api/v1/status", nil, header...) }
 	if a := get(); a.status != 200 {
-		t.Errorf("from here: %d %s", a.status, a.body)
+		t.Errorf("from this machine: %d %s", a.status, a.body)
 	}
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP", "CF-Connecting-IP", "Via"} {
 		if a := get(name, "192.0.2.1"); a.status != 403 || problemOf(a).Type != "urn:dragoman:problem:local-only" {
@@ -194,10 +195,10 @@ func TestStatusIsForThisMachine(t *testing.T) {
 	}
 	for _, site := range []string{"cross-site", "same-site"} {
 		if a := get("Sec-Fetch-Site", site, "Sec-Fetch-Dest", "image"); a.status != 403 || problemOf(a).Type != "urn:dragoman:problem:foreign-page" {
-			t.Errorf("an image of a page: %d", a.status)
+			t.Errorf("as an image in a page: %d", a.status)
 		}
 		if a := get("Sec-Fetch-Site", site, "Sec-Fetch-Dest", "document"); a.status != 200 {
-			t.Errorf("a link of a page: %d", a.status)
+			t.Errorf("as a link in a page: %d", a.status)
 		}
 	}
 	for _, site := range []string{"none", "same-origin"} {
@@ -220,7 +221,7 @@ func TestStatusIsForThisMachine(t *testing.T) {
 		t.Errorf("nothing: %d", a.status)
 	}
 
-	// A proxy that sets no header of its own still passes on the public name.
+	// A proxy that adds no header still passes on the public host name.
 	public := snapshot()
 	public.Hosts = []string{"mcp.example"}
 	p := serve(t, public)
@@ -238,7 +239,7 @@ func TestStatusIsForThisMachine(t *testing.T) {
 	req := httptest.NewRequest("GET", "http://localhost/api/v1/status", nil)
 	open.handler().ServeHTTP(w, req)
 	if a := (answer{w.Code, w.Header(), w.Body.String()}); a.status != 403 || !strings.Contains(problemOf(a).Detail, "SIGUSR1") {
-		t.Errorf("where others can listen: %d %s", a.status, a.body)
+		t.Errorf("on an address that other machines can reach: %d %s", a.status, a.body)
 	}
 	for address, local := range map[string]bool{
 		"127.0.0.1:7300": true, "127.9.9.9:0": true, "[::1]:0": true, "localhost:80": true, "[::ffff:127.0.0.1]:1": true,
@@ -250,7 +251,8 @@ func TestStatusIsForThisMachine(t *testing.T) {
 	}
 }
 
-// TestN14_OneListenTooMany has a status of its own, and a good call after it works.
+// TestN14_OneListenTooMany: one listen too many is refused with its own status, and a correct
+// call after it works.
 func TestN14_OneListenTooMany(t *testing.T) {
 	r := serve(t, snapshot(child(t, "u", "legacy")))
 	open := func(path string, n int) *stream {

@@ -17,8 +17,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestHostilePipe sends hostile lines to a whole Dragoman on stdin. Each gets its error,
-// the pipe continues, and the server gets nothing of it.
+// TestHostilePipe sends hostile lines to a whole Dragoman on stdin. Each line gets its error,
+// the pipe continues, and no line reaches the server.
 func TestHostilePipe(t *testing.T) {
 	t.Parallel()
 	u := child(t, "child", "legacy")
@@ -71,7 +71,7 @@ func TestHostilePipe(t *testing.T) {
 			}
 			p.send(toolCall("2", "echo", `{"v":1}`))
 			if m := p.answerTo("2"); toolText(m) != `{"v":1}` {
-				t.Errorf("a good call: %s", m.Raw)
+				t.Errorf("a correct call: %s", m.Raw)
 			}
 			if n := u.count("call") - calls; n != 1 {
 				t.Errorf("the server was called %d times, want once", n)
@@ -81,7 +81,7 @@ func TestHostilePipe(t *testing.T) {
 	p.t = t
 }
 
-// TestJ13_ReusedID: an id whose request is still running cannot be used again.
+// TestJ13_ReusedID: an id cannot be used again while its request is running.
 func TestJ13_ReusedID(t *testing.T) {
 	t.Parallel()
 	u := child(t, "child", "legacy")
@@ -101,8 +101,8 @@ func TestJ13_ReusedID(t *testing.T) {
 	}
 }
 
-// TestT3_BothErasOnePipe: server/discover and modern calls, then initialize and
-// legacy ones, on the same pipe.
+// TestT3_BothErasOnePipe: a client sends server/discover and modern calls, then initialize and
+// legacy calls, on the same pipe.
 func TestT3_BothErasOnePipe(t *testing.T) {
 	t.Parallel()
 	p := runPipe(t, child(t, "child", "legacy"))
@@ -125,8 +125,8 @@ func TestT3_BothErasOnePipe(t *testing.T) {
 	}
 }
 
-// TestS10_EndOfInput: if a client disconnects with running calls, they are cancelled, and
-// nothing is left.
+// TestS10_EndOfInput: if a client disconnects while calls are running, the calls are
+// cancelled, and no process is left.
 func TestS10_EndOfInput(t *testing.T) {
 	t.Parallel()
 	u := child(t, "child", "legacy")
@@ -160,13 +160,13 @@ func TestS06_HalfMessage(t *testing.T) {
 		t.Errorf("ended with %v", err)
 	}
 	if u.count("call") != 0 {
-		t.Error("half a message was executed")
+		t.Error("an incomplete message was executed")
 	}
 	u.wantGone(t)
 }
 
-// TestS06_EndDuringInitialize: a client that disconnects while its server hangs in its
-// start does not delay the exit.
+// TestS06_EndDuringInitialize: a client disconnects while its server hangs during the start.
+// This does not delay the exit.
 func TestS06_EndDuringInitialize(t *testing.T) {
 	t.Parallel()
 	u := child(t, "child", "mute")
@@ -180,8 +180,8 @@ func TestS06_EndDuringInitialize(t *testing.T) {
 	u.wantGone(t)
 }
 
-// TestS12_OnlyMessages: whatever the server does and however much is logged, stdout has
-// only messages; read checks each line.
+// TestS12_OnlyMessages: stdout has only messages, even if the server misbehaves and much is
+// logged. read checks each line.
 func TestS12_OnlyMessages(t *testing.T) {
 	t.Parallel()
 	u := child(t, "child", "noisy")
@@ -216,17 +216,19 @@ func TestS16_StrayAnswers(t *testing.T) {
 	}
 }
 
-// TestS18_ModernServerAsks: a modern server's request is dropped without an answer.
+// TestS18_ModernServerAsks: a modern server must not send requests. Its request is dropped
+// without an answer.
 func TestS18_ModernServerAsks(t *testing.T) {
 	u := child(t, "child", "modern")
 	r := run(t, u)
 	r.call("/mcp", "request", "{}").wantText(t, "done")
 	if !strings.Contains(r.log.String(), "request from a modern server dropped") {
-		t.Error("the log has no line")
+		t.Error("the log does not mention the request")
 	}
 }
 
-// TestS19_Environment: a server gets the configured environment and none of ours.
+// TestS19_Environment: a server gets the configured environment and not the environment of
+// Dragoman.
 func TestS19_Environment(t *testing.T) {
 	t.Setenv("DRAGOMAN_TEST_SECRET", "canary")
 	u := child(t, "child", "legacy", func(s *config.Server) { s.Env["GIVEN"] = config.NewSecret("yes") })
@@ -237,8 +239,8 @@ func TestS19_Environment(t *testing.T) {
 	}
 }
 
-// TestWholeEnvironment: a server that inherits everything gets our environment, and its own
-// variables win.
+// TestWholeEnvironment: a server that inherits everything gets the environment of Dragoman.
+// Variables in its own entry take precedence.
 func TestWholeEnvironment(t *testing.T) {
 	t.Setenv("DRAGOMAN_TEST_SECRET", "canary")
 	t.Setenv("GIVEN", "ours")
@@ -252,8 +254,9 @@ func TestWholeEnvironment(t *testing.T) {
 	}
 }
 
-// TestE12_ProgressStorm: of a flood, of wrong tokens, and of backward and late progress,
-// the client gets only a little, all of it its own and increasing.
+// TestE12_ProgressStorm: a server sends a flood of progress, with wrong tokens, backwards, and
+// too late. The client gets only a few notifications. All belong to its call, and their values
+// increase.
 func TestE12_ProgressStorm(t *testing.T) {
 	t.Parallel()
 	p := runPipe(t, child(t, "child", "legacy"))
@@ -269,16 +272,16 @@ func TestE12_ProgressStorm(t *testing.T) {
 		n, last = n+1, int(at)
 	}
 	if n == 0 || n > 300 {
-		t.Errorf("%d of 20000 notifications came", n)
+		t.Errorf("the client got %d of 20000 notifications", n)
 	}
 	p.send(`{"jsonrpc":"2.0","id":6,"method":"ping"}`)
 	if m := p.read(); m.ID != "6" {
-		t.Errorf("after the end came %s", m.Raw)
+		t.Errorf("the message after the end is %s", m.Raw)
 	}
 }
 
-// TestServeStdio serves many servers on stdio; when the client disconnects, everything
-// ends.
+// TestServeStdio: serve with many servers on stdio ends completely when the client
+// disconnects.
 func TestServeStdio(t *testing.T) {
 	t.Parallel()
 	a, b := child(t, "a", "legacy"), child(t, "b", "modern")
@@ -301,7 +304,8 @@ func TestServeStdio(t *testing.T) {
 	b.wantGone(t)
 }
 
-// wantGone fails if a process of the server is still running.
+// wantGone waits until all processes of the server have ended, and fails the test if one
+// stays.
 func (u *upstreamUnderTest) wantGone(t testing.TB) {
 	t.Helper()
 	for _, pid := range u.pids(t) {
@@ -309,7 +313,8 @@ func (u *upstreamUnderTest) wantGone(t testing.TB) {
 	}
 }
 
-// TestLastWords: a client that pipes a few lines in gets the answers to all of them.
+// TestLastWords: a client writes a few lines and closes stdin. It gets the answers to all of
+// them.
 func TestLastWords(t *testing.T) {
 	t.Parallel()
 	p := runPipe(t, child(t, "child", "legacy"))
@@ -326,8 +331,8 @@ func TestLastWords(t *testing.T) {
 	}
 }
 
-// TestN09_StopOnPipe: when Dragoman is told to stop, a listen on a pipe ends with a
-// message, a call gets its error in time, and the server is gone.
+// TestN09_StopOnPipe: when Dragoman is told to stop, a listen on a pipe ends with a message, a
+// call gets its error in time, and the server's process ends.
 func TestN09_StopOnPipe(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"legacy", "modern"} {
@@ -340,7 +345,7 @@ func TestN09_StopOnPipe(t *testing.T) {
 			t.Cleanup(stop)
 			p.send(modernBody(`"s1"`, "subscriptions/listen", `"notifications":{"toolsListChanged":true}`))
 			if m := p.read(); m.Method != mcp.NoteAcknowledged {
-				t.Fatalf("first came %s", m.Raw)
+				t.Fatalf("the first message is %s", m.Raw)
 			}
 			p.send(modernBody("7", "tools/call", `"name":"hang","arguments":{}`))
 			await(t, "the call has arrived", 5*time.Second, func() bool { return u.count("call hang") == 1 })
@@ -367,9 +372,8 @@ func TestN09_StopOnPipe(t *testing.T) {
 	}
 }
 
-// TestS11_ClientThatReadsNothing: a client that does not read its answers does not keep the
-// program running when it is told to stop. One that has closed its reading end makes the
-// program exit with an error.
+// TestS11_ClientThatReadsNothing: a client does not read its answers. Dragoman still stops
+// when it is told to. If a client closes its reading end, Dragoman exits with an error.
 func TestS11_ClientThatReadsNothing(t *testing.T) {
 	t.Parallel()
 	for _, closes := range []bool{false, true} {
@@ -405,7 +409,7 @@ func TestS11_ClientThatReadsNothing(t *testing.T) {
 					t.Errorf("ended with %v", err)
 				}
 			case <-time.After(30 * time.Second):
-				t.Error("it is still running")
+				t.Error("Dragoman is still running")
 			}
 			u.wantGone(t)
 		})

@@ -19,10 +19,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// badHTTP is a server of 2026-07-28 with bad answers to tool calls.
+// badHTTP is a server of 2026-07-28 that gives bad answers to tool calls.
 type badHTTP struct {
 	calls  atomic.Int64
-	tokens atomic.Int64 // requests that carried the client's credentials
+	tokens atomic.Int64 // the number of requests that carried the client's credentials
 }
 
 func (s *badHTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -89,7 +89,7 @@ func (s *badHTTP) tool(w http.ResponseWriter, m *jsonrpc.Message, name string, a
 	case "half event":
 		stream("data: " + whole[:30])
 		abort()
-	case "unended event": // no blank line follows: WHATWG discards it
+	case "unended event": // no blank line follows, so the event must be discarded (WHATWG HTML §Server-sent events)
 		stream("data: " + whole + "\n")
 	case "redirect":
 		w.Header().Set("Location", "http://127.0.0.1:1/elsewhere")
@@ -113,7 +113,7 @@ func (s *badHTTP) tool(w http.ResponseWriter, m *jsonrpc.Message, name string, a
 		_, _ = io.CopyN(w, zeros{}, 64<<20)
 	case "500":
 		w.WriteHeader(http.StatusInternalServerError)
-	case "stray": // a request, another call's answer, then the answer, then one more
+	case "stray": // sends a request, an answer to another call, the right answer, then one more
 		stream(`data: {"jsonrpc":"2.0","id":5,"method":"sampling/createMessage"}` + "\n\n" +
 			"data: " + string(jsonrpc.AppendResult(nil, "987654", []byte(`{}`))) + "\n\n" +
 			"data: " + whole + "\n\n" + "data: " + whole + "\n\n" + `data: {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":9}}` + "\n\n")
@@ -129,9 +129,9 @@ func (zeros) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestE11_BadAnswers: whatever an HTTP server answers, the client gets one error with the
-// known outcome of its call, soon and sanitised. The server is called once, and the next
-// call works.
+// TestE11_BadAnswers: an HTTP server gives a bad answer. The client soon gets one sanitised
+// error with the known outcome of its call. The server is called once, and the next call
+// works.
 func TestE11_BadAnswers(t *testing.T) {
 	s := &badHTTP{}
 	server := httptest.NewServer(s)
@@ -163,7 +163,7 @@ func TestE11_BadAnswers(t *testing.T) {
 				t.Errorf("took %v", took)
 			}
 			if strings.ContainsAny(a.body, "\x1b") || len(a.body) > 2<<10 {
-				t.Errorf("the server's own words came through: %.400q", a.body)
+				t.Errorf("the error has the server's own text: %.400q", a.body)
 			}
 			if n := s.calls.Load() - before; n != 1 && tool != "loop" || tool == "loop" && n > 4 {
 				t.Errorf("the server was called %d times", n)
@@ -175,15 +175,15 @@ func TestE11_BadAnswers(t *testing.T) {
 	a := r.modern("/mcp", "1", "tools/call", "stray", `"name":"stray"`)
 	a.wantText(t, "fine")
 	if n := strings.Count(a.body, `"result"`); n != 1 || strings.Contains(a.body, "sampling") || strings.Contains(a.body, "987654") {
-		t.Errorf("a foreign message came through: %s", a.body)
+		t.Errorf("the client got a foreign message: %s", a.body)
 	}
 	if n := s.tokens.Load(); n != 0 {
 		t.Errorf("the client's credentials reached the server %d times", n)
 	}
 }
 
-// TestU13_EndlessLine: a child that never ends its line is given up. Its call fails with
-// the reason, and the next call uses another process.
+// TestU13_EndlessLine: a child sends a line that never ends, and Dragoman stops it. Its call
+// fails with the reason, and the next call uses another process.
 func TestU13_EndlessLine(t *testing.T) {
 	u := child(t, "child", "legacy")
 	r := run(t, u)

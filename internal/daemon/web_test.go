@@ -29,19 +29,19 @@ import (
 // Its resource x:error is missing, with the error of its era.
 type webServer struct {
 	modern bool
-	tools  string // replaces its own items of tools/list
+	tools  string // replaces the server's own items of tools/list
 	web    *httptest.Server
 
 	mu       sync.Mutex
-	token    string         // required in requests; "" accepts any
-	counts   map[string]int // by session
+	token    string         // the token that requests must have; "" accepts any
+	counts   map[string]int // the number of calls, by session
 	opened   int
 	journal  []string
 	requests []webRequest
-	gone     map[string]chan struct{} // of calls, by session and id; closed by a cancellation
+	gone     map[string]chan struct{} // closed by a cancellation of the call; by session and id
 }
 
-// webRequest is one request as it arrived.
+// webRequest is one request that the server received.
 type webRequest struct {
 	header http.Header
 	m      *jsonrpc.Message
@@ -79,7 +79,7 @@ func (s *webServer) note(format string, args ...any) {
 	s.journal = append(s.journal, fmt.Sprintf(format, args...))
 }
 
-// entries returns what follows in the journal wherever it says what.
+// entries returns the remainders of the journal entries that start with what.
 func (s *webServer) entries(what string) (rest []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,7 +100,7 @@ func (s *webServer) of(method string) []webRequest {
 	return slices.DeleteFunc(slices.Clone(s.requests), func(r webRequest) bool { return r.m.Method != method })
 }
 
-// forget drops all of its sessions, as after a restart.
+// forget drops all sessions of the server, as a restart does.
 func (s *webServer) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
