@@ -21,7 +21,7 @@ func (r *Report) Text(now time.Time) []byte {
 	line, ago := textOf(&b, now)
 	line(0, "---- dragoman %s, pid %d, %s for %s, configured %s ago", r.Version, r.PID, r.State, time.Duration(r.UptimeSeconds)*time.Second, ago(r.Configured))
 	line(0, "clients: %s", counts(r.Conversations, r.Requests))
-	line(0, "in flight: %d of %d bytes, %d requests refused at the limit", r.InFlight.Held, r.InFlight.Limit, r.InFlight.Refused)
+	line(0, "in flight: %d of %s, %s refused at the limit", r.InFlight.Held, number(r.InFlight.Limit, "byte"), number(r.InFlight.Refused, "request"))
 	for _, e := range r.Endpoints {
 		if len(e.Conversations) > 0 || e.Requests > 0 {
 			line(1, "%s: %s", e.Path, counts(e.Conversations, e.Requests))
@@ -32,13 +32,13 @@ func (r *Report) Text(now time.Time) []byte {
 	}
 	line(0, "parked calls: %d", len(r.Parked))
 	for _, p := range r.Parked {
-		line(1, "%s %s%s, %d open questions, for %s", p.Server, excerpt.Word(p.Method, maxName), of(p.Principal), p.Questions, ago(p.Since))
+		line(1, "%s %s%s, %s, for %s", p.Server, excerpt.Word(p.Method, maxName), of(p.Principal), number(p.Questions, "open question"), ago(p.Since))
 	}
-	line(0, "listens: %d clients", len(r.Listens))
+	line(0, "listens: %s", number(len(r.Listens), "client"))
 	for _, l := range r.Listens {
 		line(1, "%s: %d", l.Client, l.Open)
 	}
-	line(0, "losses: %d kinds", len(r.Losses))
+	line(0, "losses: %s", number(len(r.Losses), "kind"))
 	for _, l := range r.Losses {
 		line(1, "%s %s: %d", l.Server, excerpt.Word(l.What, maxName), l.Count)
 	}
@@ -72,7 +72,7 @@ func (s *Server) text(line func(int, string, ...any), ago func(time.Time) string
 	if s.Transport != "" {
 		about += ", " + s.Transport
 	}
-	line(0, "server %s: %s for %s (%s, isolation %s), %d calls in flight, %d restarts", s.Name, s.State, ago(s.Since), about, s.Isolation, s.Running, s.Restarts)
+	line(0, "server %s: %s for %s (%s, isolation %s), %s in flight, %s", s.Name, s.State, ago(s.Since), about, s.Isolation, number(s.Running, "call"), number(s.Restarts, "restart"))
 	if s.Reason != "" {
 		line(1, "reason: %q", s.Reason)
 	}
@@ -101,13 +101,13 @@ func (s *Server) text(line func(int, string, ...any), ago func(time.Time) string
 		}
 	}
 	if s.Opening > 0 {
-		line(1, "%d sessions being opened", s.Opening)
+		line(1, "%s being opened", number(s.Opening, "session"))
 	}
 	if s.Unasked > 0 {
-		line(1, "%d answers without an open request", s.Unasked)
+		line(1, "%s without an open request", number(s.Unasked, "answer"))
 	}
 	if s.Odd > 0 {
-		line(1, "%d other messages that could not be used", s.Odd)
+		line(1, "%s that could not be used", number(s.Odd, "other message"))
 	}
 	if s.Broadcasts {
 		line(1, "sends messages for one session to all sessions")
@@ -124,11 +124,11 @@ func (s *Server) text(line func(int, string, ...any), ago func(time.Time) string
 		if x.IdleSince != nil {
 			state = "idle for " + ago(*x.IdleSince)
 		}
-		line(1, "%s session%s (%s), %s: %d in flight, %s, %d clients subscribed, %d resources watched, opened %s ago%s",
-			x.Role, of(x.Principal), caps, x.Revision, x.Running, state, x.Hearers, x.Watched, ago(x.Opened), ofChild(x.PID))
+		line(1, "%s session%s (%s), %s: %d in flight, %s, %s subscribed, %s watched, opened %s ago%s",
+			x.Role, of(x.Principal), caps, x.Revision, x.Running, state, number(x.Hearers, "client"), number(x.Watched, "resource"), ago(x.Opened), ofChild(x.PID))
 	}
 	if l := s.Listen; l != nil {
-		line(1, "subscribed to lists: tools %t, prompts %t, resources %t; to %d single resources", l.Tools, l.Prompts, l.Resources, l.URIs)
+		line(1, "subscribed to lists: tools %t, prompts %t, resources %t; to %s", l.Tools, l.Prompts, l.Resources, number(l.URIs, "single resource"))
 	}
 	for _, l := range s.Lists {
 		read, more := "never read", ""
@@ -143,11 +143,19 @@ func (s *Server) text(line func(int, string, ...any), ago func(time.Time) string
 				more += ", " + x.text
 			}
 		}
-		line(1, "%s: %d items, %s%s", l.Method, l.Items, read, more)
+		line(1, "%s: %s, %s%s", l.Method, number(l.Items, "item"), read, more)
 		for _, x := range l.Odd {
 			line(2, "%q: %q", x.Name, x.Why)
 		}
 	}
+}
+
+// number returns a number of things, in the plural unless it is 1.
+func number[T int | int64](n T, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
 }
 
 // counts returns the number of sessions of each transport as text.
@@ -156,7 +164,7 @@ func counts(all map[string]int, requests int) string {
 	for _, transport := range slices.Sorted(maps.Keys(all)) {
 		parts = append(parts, fmt.Sprintf("%d by %s", all[transport], transport))
 	}
-	return strings.Join(append(parts, fmt.Sprintf("%d single requests", requests)), ", ")
+	return strings.Join(append(parts, number(requests, "single request")), ", ")
 }
 
 func of(principal string) string {

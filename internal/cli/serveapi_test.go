@@ -132,6 +132,11 @@ func TestStatusText(t *testing.T) {
 	golden(t, "status-one.txt", a.statusText("127.0.0.1:7300", testReport(), "files", noon))
 	a.screen, a.width = true, 100
 	golden(t, "status-screen.txt", a.statusText("127.0.0.1:7300", testReport(), "", noon))
+	again := testReport()
+	again.Servers[2].RetryAt, again.Servers[2].Opening = nil, 1
+	if got := a.statusText("x:1", again, "", noon); !strings.Contains(strings.Join(strings.Fields(got), " "), "it is being tried again now") {
+		t.Errorf("while a server is opened again: %s", got)
+	}
 	none := testReport()
 	none.Servers = nil
 	if got := a.statusText("x:1", none, "", noon); !strings.HasSuffix(got, "\nno server is configured\n") {

@@ -190,6 +190,8 @@ func noteOf(s *admin.Server, now time.Time) string {
 	case s.State == "ready":
 	case s.RetryAt != nil && s.RetryAt.After(now):
 		parts = append(parts, "next attempt in "+spanOf(s.RetryAt.Sub(now)))
+	case s.Failure != nil && s.Opening > 0:
+		parts = append(parts, "it is being tried again now")
 	case s.State == "idle" && s.Reason == "":
 		parts = append(parts, "starts on first use")
 	}

@@ -140,10 +140,10 @@ func TestStatus(t *testing.T) {
 	await(t, "the dump", 20*time.Second, func() bool { return strings.Contains(dump.String(), "---- end") })
 	text := dump.String()
 	for _, want := range []string{
-		"---- dragoman test, pid", "clients: 1 by http, 1 by sse, 1 single requests", "/s/old/mcp: 1 by sse",
+		"---- dragoman test, pid", "clients: 1 by http, 1 by sse, 1 single request\n", "/s/old/mcp: 1 by sse",
 		"server old: ready for", "(legacy 2025-11-25, stdio, isolation auto)", "home session (elicitation), 2025-11-25: 1 in flight, in use",
 		"link session (nothing asked), 2026-07-28", "initialize", "tools/list: 6 items, read", "server leaky: failed", "token *** is not valid",
-		"parked calls: 1", "old tools/call, 1 open questions", "remote 127.0.0.1 t: 1",
+		"parked calls: 1", "old tools/call, 1 open question,", "remote 127.0.0.1 t: 1",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the dump lacks %q:\n%s", want, text)

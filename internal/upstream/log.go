@@ -3,6 +3,9 @@ package upstream
 import (
 	"context"
 	"log/slog"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/failure"
 )
 
 // logLine is a log line that is written after the lock is released: writing may block on a
@@ -13,7 +16,7 @@ type logLine struct {
 	attrs []any
 }
 
-// sayLocked queues a log line about the server until the next unlock.
+// logLocked queues a log line about the server until the next unlock.
 func (u *Upstream) logLocked(level slog.Level, text string, attrs ...any) {
 	u.lines = append(u.lines, logLine{level, text, append([]any{"server", u.spec.Name}, attrs...)})
 }
@@ -32,6 +35,53 @@ func (u *Upstream) takeLinesLocked() []logLine {
 	lines := u.lines
 	u.lines = nil
 	return lines
+}
+
+// sameEnd is how long an end of the server that repeats an earlier one is logged in short.
+const sameEnd = 10 * time.Minute
+
+// endLog is the last end of the server that was logged in full.
+type endLog struct {
+	fault Fault
+	times int // how often the server has ended like this, that one included
+}
+
+// countEnd counts an end of the server, and returns how often it has ended like this since
+// the last end that was logged in full. 1 means that this one must be logged in full.
+func (u *Upstream) countEnd(f *failure.Failure) int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if e := &u.lastEnd; e.fault.same(f) && time.Since(e.fault.At) < sameEnd {
+		e.times++
+		return e.times
+	}
+	u.lastEnd = endLog{Fault{Text: f.Sentence, At: time.Now(), Failure: f}, 1}
+	return 1
+}
+
+// logEnd logs that a session has ended by itself, and why. pause is the time before the next
+// attempt, 0 for none. A repeated end is logged without the evidence.
+func (u *Upstream) logEnd(s *session, f *failure.Failure, pause time.Duration) {
+	attrs := []any{"server", u.spec.Name}
+	n := u.countEnd(f)
+	if n > 1 {
+		attrs = append(attrs, "class", string(f.Class), "times", n)
+	} else {
+		attrs = append(attrs, f.Attrs()...)
+	}
+	if pause > 0 {
+		attrs = append(attrs, "retry_after", shownPause(pause))
+	}
+	switch log := u.opts.Log; {
+	case s.child != nil && n > 1:
+		log.Warn("server ended again", attrs...)
+	case s.child != nil:
+		log.Warn("server ended", attrs...)
+	case n > 1:
+		log.Info("connection to server ended again", attrs...)
+	default:
+		log.Info("connection to server ended", attrs...)
+	}
 }
 
 func (u *Upstream) write(lines []logLine) {

@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -59,5 +60,31 @@ func TestStuckLogDelaysNothing(t *testing.T) {
 		}
 		close(log.proceed)
 		u.Close(t.Context())
+	})
+}
+
+// TestRepeatedEndsAreLoggedInShort: a server that ends again for the same reason is logged in
+// full once in ten minutes.
+func TestRepeatedEndsAreLoggedInShort(t *testing.T) {
+	h := &program{legacy: true}
+	keptOpen(t, h, Spec{}, func(t *testing.T, u *Upstream, log *journal) {
+		end := func() {
+			h.kill()
+			synctest.Wait()
+			time.Sleep(2 * time.Minute)
+			synctest.Wait()
+		}
+		for range 4 {
+			end()
+		}
+		full, short := `msg="connection to server ended" server=h class=`, `msg="connection to server ended again" server=h class=cut_off times=`
+		if got := log.String(); strings.Count(got, full) != 1 || strings.Count(got, short) != 3 || !strings.Contains(got, short+"4") {
+			t.Errorf("four ends:\n%s", got)
+		}
+		time.Sleep(sameEnd)
+		end()
+		if got := log.String(); strings.Count(got, full) != 2 || strings.Count(got, short) != 3 {
+			t.Errorf("one more after a while:\n%s", got)
+		}
 	})
 }

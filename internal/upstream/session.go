@@ -394,15 +394,7 @@ func (u *Upstream) cleanUp(s *session) {
 	}
 	f := u.ended(s, cause, exit)
 	u.replaceFailure(first, f)
-	attrs := append([]any{"server", u.spec.Name}, f.Attrs()...)
-	if pause > 0 {
-		attrs = append(attrs, "retry_after", shownPause(pause))
-	}
-	if s.child != nil {
-		u.opts.Log.Warn("server ended", attrs...)
-	} else {
-		u.opts.Log.Info("connection to server ended", attrs...)
-	}
+	u.logEnd(s, f, pause)
 	u.restore(p, s.link)
 }
 

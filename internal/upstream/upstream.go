@@ -189,6 +189,7 @@ type Upstream struct {
 	up              bool // is open
 	starts          int  // number of starts
 	fault           Fault
+	lastEnd         endLog // see countEnd
 	trace           handshake.Trace
 	tracedAt        time.Time
 	tools           map[string]*toolSpecs // by the capabilities of the clients that see them
