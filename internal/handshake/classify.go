@@ -28,25 +28,25 @@ func (k failureKind) String() string {
 	return [...]string{"other", "not supported", "wrong parameters", "not ready", "wrong version"}[k]
 }
 
-// errorAnswer is an error answer, with the parts that a handshake needs.
+// errorAnswer is an error answer, reduced to what a handshake needs.
 type errorAnswer struct {
 	kind     failureKind
 	number   int64    // the code, 0 if it is not an integer
 	code     string   // the code as text: a number, or a quoted string
 	text     string   // the message, sanitised and truncated
 	modern   bool     // only modern servers send this code
-	gated    bool     // not ready, in words that refer to the handshake only
+	gated    bool     // not ready, in a text that can only mean the handshake
 	versions []string // the versions that the server lists, at most maxVersions
 
-	sign, low string // the code without quotes, and the message in lower case, truncated
+	sign, low string // the code without quotes, and the truncated message in lower case
 }
 
-// hasSign reports whether the error has one of a profile's signs.
+// hasSign reports whether the error matches one of a profile's signs.
 func (f *errorAnswer) hasSign(signs []dialect.Sign) bool {
 	return dialect.HasSign(signs, f.sign, f.low)
 }
 
-// readFailure classifies an error answer. m is a Failure.
+// readFailure classifies an error answer. m must be a Failure.
 func readFailure(m *jsonrpc.Message) errorAnswer {
 	keys := [...]string{"code", "message", "data"}
 	var at [len(keys)]jsonrpc.Span
@@ -72,7 +72,8 @@ func readFailure(m *jsonrpc.Message) errorAnswer {
 	return f
 }
 
-// readFailure also uses the signs of the dialect.
+// readFailure classifies an error answer. In addition to the function readFailure, it knows the
+// signs of the dialect.
 func (o *opening) readFailure(m *jsonrpc.Message) errorAnswer {
 	f := readFailure(m)
 	if p := o.offer.Dialect; p != nil {
@@ -91,11 +92,11 @@ func (o *opening) readFailure(m *jsonrpc.Message) errorAnswer {
 	return f
 }
 
-// maxRead limits how much of an error message is searched, in bytes.
+// maxRead is the length of an error message that is searched, in bytes.
 const maxRead = 2 << 10
 
-// classify determines the kind from the error's text in lower case, its code if that is
-// a word, and what was already read.
+// classify returns the kind of the error. low is the error's text in lower case, and word is
+// its code if that is a word.
 func (f *errorAnswer) classify(low, word string) failureKind {
 	switch {
 	case f.number == mcp.CodeUnsupportedVersion,
@@ -113,14 +114,14 @@ func (f *errorAnswer) classify(low, word string) failureKind {
 	return otherFailure
 }
 
-// Phrases in the error messages of existing servers.
+// These lists contain phrases in the error messages of existing servers.
 var (
 	notReadyWords = []string{
 		"not initialized", "not initialised", "not yet initialized", "before initializ", "before initialis",
 		"initialization was complete", "uninitialized", "not ready", "still starting", "still initializing",
 	}
-	// gateWords refer to this conversation's initialization. A tool may well say that a
-	// database is not initialized.
+	// gateWords can only refer to the initialization of the MCP session. Other phrases may come
+	// from a tool, for example about a database that is not initialized.
 	gateWords = []string{
 		"client not initialized", "client is not initialized", "server not initialized", "server is not initialized",
 		"session not initialized", "session is not initialized", "before initialization was complete",
@@ -128,18 +129,19 @@ var (
 	}
 	wrongParamsWords  = []string{"missing field", "invalid param", "invalid request param", "missing param", "validation error"}
 	notSupportedWords = []string{"method not found", "unknown method", "unknown variant", "not implemented", "unsupported method", "method not supported"}
-	// versionWords mean a refusal if they are near "protocol version".
+	// versionWords mean a refusal if they occur near "protocol version".
 	versionWords = []string{"unsupported", "not supported", "expected", "invalid", "unknown", "mismatch", "incompatible", "supported version", "supports"}
 )
 
-// waitsForInitialized reports the refusals of servers that wait for notifications/initialized.
+// waitsForInitialized reports whether a text comes from a server that waits for
+// notifications/initialized.
 func waitsForInitialized(low string) bool {
 	low = strings.TrimSpace(low)
 	return strings.HasPrefix(low, "not initialized") || strings.HasPrefix(low, "not yet initialized") || hasAny(low, gateWords)
 }
 
-// aboutVersion reports variants of "Unsupported protocol version" and "Expected:
-// 2025-03-26".
+// aboutVersion reports whether a text is a variant of "Unsupported protocol version" or
+// "Expected: 2025-03-26".
 func aboutVersion(low string) bool {
 	if strings.Contains(low, "protocol version") || strings.Contains(low, "protocolversion") || strings.Contains(low, "protocol_version") {
 		return hasAny(low, versionWords)
@@ -162,8 +164,8 @@ func hasAny(s string, words []string) bool {
 	return false
 }
 
-// listedVersions returns the versions in an error's data: in supported (2026-07-28 and
-// 2024-11-05 §Lifecycle, "Error Handling"), or under other names.
+// listedVersions returns the versions in an error's data. They are in the member supported
+// (2026-07-28 and 2024-11-05 §Lifecycle, "Error Handling"), or under other names.
 func listedVersions(raw []byte, data jsonrpc.Span) []string {
 	keys := [...]string{"supported", "supported_versions", "supportedVersions", "supportedProtocolVersions", "expected"}
 	var at [len(keys)]jsonrpc.Span
@@ -181,8 +183,8 @@ func listedVersions(raw []byte, data jsonrpc.Span) []string {
 	return nil
 }
 
-// datesIn returns the texts that look like a revision's date, without duplicates and at
-// most maxVersions.
+// datesIn returns the parts of a text that look like a revision's date, without duplicates.
+// There are at most maxVersions.
 func datesIn(s string) []string {
 	const form = "2000-00-00"
 	var out []string
@@ -209,21 +211,22 @@ next:
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// ReadyWaits are the delays before a request is retried that the server refused because
-// it was not ready.
+// ReadyWaits are the delays before each retry of a request that the server refused because it
+// was not ready.
 var ReadyWaits = [...]time.Duration{50 * time.Millisecond, 200 * time.Millisecond, 800 * time.Millisecond}
 
 // NotReady reports whether an answer says that the server has not yet processed
-// notifications/initialized, so that the request may be retried: it was refused before
-// it was executed. Only unambiguous phrases count, and never an internal error, so that
-// a tool's own error is not mistaken for it. m may be any message or nil.
+// notifications/initialized. Such a request was not executed and may be retried. Only
+// unambiguous phrases count, and an internal error never counts, so that the error of a tool is
+// not mistaken for one. m may be any message or nil.
 func NotReady(m *jsonrpc.Message) bool {
 	return m != nil && m.Kind == jsonrpc.Failure && readFailure(m).gated
 }
 
-// UntilReady calls send, and again after each of ReadyWaits while late reports that the
-// server was not ready: NotReady, or that of an Outcome. It returns the last answer, or
-// the first error. by waits as Offer.Wait does and may be nil.
+// UntilReady calls send. While late reports that the server was not ready, it waits as long as
+// ReadyWaits says and calls send again. late is NotReady, or the method of an Outcome.
+// UntilReady returns the last answer, or the first error. by waits like Offer.Wait and may be
+// nil.
 func UntilReady(ctx context.Context, by func(context.Context, time.Duration) error, late func(*jsonrpc.Message) bool, send func() (*jsonrpc.Message, error)) (*jsonrpc.Message, error) {
 	m, err := send()
 	for _, d := range ReadyWaits {

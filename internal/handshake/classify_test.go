@@ -53,14 +53,14 @@ func TestReadFailure(t *testing.T) {
 		m := scan(t, `{"jsonrpc":"2.0","id":1,"error":`+test.json+`}`)
 		f := readFailure(m)
 		if f.kind != test.kind || !slices.Equal(f.versions, test.versions) {
-			t.Errorf("%s is %s with versions %v, want %s with %v", test.json, f.kind, f.versions, test.kind, test.versions)
+			t.Errorf("%s is classified as %s with versions %v, want %s with %v", test.json, f.kind, f.versions, test.kind, test.versions)
 		}
 		if NotReady(m) != test.gated {
 			t.Errorf("%s: NotReady is %t", test.json, NotReady(m))
 		}
 	}
 	if NotReady(nil) || NotReady(scan(t, speaks("2025-11-25").msg)) {
-		t.Error("not an error and yet not ready")
+		t.Error("a message that is not an error counts as not ready")
 	}
 }
 
@@ -70,7 +70,7 @@ func TestUntilReady(t *testing.T) {
 	broken := errors.New("broken")
 	for _, test := range []struct {
 		name    string
-		answers []*jsonrpc.Message // nil for an error
+		answers []*jsonrpc.Message // nil means that send fails
 		sends   int
 		took    time.Duration
 	}{
@@ -119,7 +119,7 @@ func FuzzReadFailure(f *testing.F) {
 			checkPrintable(t, s)
 		}
 		if NotReady(m) && got.kind != notReady && got.kind != wrongVersion {
-			t.Errorf("NotReady, but %s", got.kind)
+			t.Errorf("NotReady is true, but %s", got.kind)
 		}
 	})
 }
@@ -127,11 +127,11 @@ func FuzzReadFailure(f *testing.F) {
 func checkPrintable(t *testing.T, s string) {
 	t.Helper()
 	if excerpt.Line(s, len(s)+8) != s {
-		t.Errorf("%q is not fit to print", s)
+		t.Errorf("%q cannot be printed as it is", s)
 	}
 }
 
-// parrot answers every request with the next of its answers, in a loop.
+// parrot is a Link that answers each request with the next of its answers, in a loop.
 type parrot struct {
 	answers []*jsonrpc.Message
 	n       int
@@ -142,8 +142,8 @@ func (p *parrot) answer() *jsonrpc.Message {
 	return p.answers[p.n%len(p.answers)]
 }
 
-// FuzzOpen opens servers that send arbitrary answers. Open must end, within its limits,
-// with an Outcome or a printable *Error.
+// FuzzOpen opens servers that send arbitrary answers. Open must end within its limits, with an
+// Outcome or a printable *Error.
 func FuzzOpen(f *testing.F) {
 	for _, scenes := range [][]scene{t13, field, rules, dialects} {
 		for _, s := range scenes {
@@ -174,11 +174,11 @@ func FuzzOpen(f *testing.F) {
 		case err == nil:
 			trace = out.Trace
 			if !out.Revision.Legacy() && !out.Revision.Modern() {
-				t.Errorf("revision %s", out.Revision)
+				t.Errorf("the revision is %s", out.Revision)
 			}
 			for _, raw := range [][]byte{out.Hello.Capabilities, out.Hello.Info, out.Hello.Instructions} {
 				if raw != nil && jsonrpc.Valid(raw, jsonrpc.Limits{}) != nil {
-					t.Errorf("hello holds %q", raw)
+					t.Errorf("the server information contains %q", raw)
 				}
 			}
 			for _, x := range out.Findings {
@@ -188,7 +188,7 @@ func FuzzOpen(f *testing.F) {
 			trace = e.Trace
 			checkPrintable(t, e.Text)
 		default:
-			t.Fatalf("%T: %v", err, err)
+			t.Fatalf("the error is a %T: %v", err, err)
 		}
 		checkTrace(t, trace)
 	})

@@ -10,29 +10,29 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// ErrDiedOnProbe says that a pipe ended before the server had answered
-// server/discover. The caller restarts the server and opens with SkipProbe.
+// ErrDiedOnProbe says that a pipe ended before the server had answered server/discover. The
+// caller must restart the server and open it with SkipProbe.
 var ErrDiedOnProbe = errors.New("the server exited on the probe")
 
-// ErrTrySSE says that initialize by POST was answered with 400, 404 or 405 and without
-// a modern error. The caller connects to HTTP+SSE by GET (2026-07-28 §Streamable HTTP,
-// "HTTP+SSE Transport (2024-11-05)"). If that fails too, the *Error that wraps this one
-// is the better report.
+// ErrTrySSE says that initialize by POST was answered with 400, 404 or 405, without a modern
+// error. The caller should connect to HTTP+SSE by GET (2026-07-28 §Streamable HTTP, "HTTP+SSE
+// Transport (2024-11-05)"). If that fails too, the caller should report the *Error that wraps
+// ErrTrySSE.
 var ErrTrySSE = errors.New("the address may speak HTTP+SSE")
 
 // Cause is a one-word reason for a failed handshake.
 type Cause string
 
-// The causes.
+// These are the causes.
 const (
-	CauseCancelled       Cause = "cancelled"         // the caller's ctx ended
-	CauseTimeout         Cause = "timeout"           // no answer in time
+	CauseCancelled       Cause = "cancelled"         // the ctx of the caller ended
+	CauseTimeout         Cause = "timeout"           // no answer before the timeout
 	CauseExited          Cause = "exited"            // the pipe ended
-	CauseUnreachable     Cause = "unreachable"       // no connection, or it broke
-	CauseAuth            Cause = "auth"              // 401, 403, 407
-	CauseRateLimited     Cause = "rate_limited"      // 429
-	CauseUnavailable     Cause = "unavailable"       // 503
-	CauseServerError     Cause = "server_error"      // any other 5xx
+	CauseUnreachable     Cause = "unreachable"       // no connection, or the connection broke
+	CauseAuth            Cause = "auth"              // status 401, 403 or 407
+	CauseRateLimited     Cause = "rate_limited"      // status 429
+	CauseUnavailable     Cause = "unavailable"       // status 503
+	CauseServerError     Cause = "server_error"      // any other status 5xx
 	CauseRefused         Cause = "refused"           // an error without further information
 	CauseNotReady        Cause = "not_ready"         // not ready after all retries
 	CauseNoCommonVersion Cause = "no_common_version" // the server lists other versions
@@ -45,32 +45,32 @@ const (
 // initialize. It is not MCP and needs an adapter.
 const DialectAppServer = "app-server"
 
-// Error is a failed handshake. errors.As finds the *transport.StatusError behind it, if
+// Error is a failed handshake. errors.As finds the *transport.StatusError that caused it, if
 // there is one, and with it the challenge of a 401.
 type Error struct {
-	Step  string // the state in which it failed: "probe", "initialize", "initialized"
+	Step  string // the state in which the handshake failed: "probe", "initialize", "initialized"
 	Cause Cause
-	// Text is one sentence: what was sent, what came back, what to do. Quoted text of
-	// the server is printable and at most 200 bytes long.
+	// Text is one sentence: what was sent, what was answered, and what to do. Text of the
+	// server in it is printable and at most 200 bytes long.
 	Text  string
 	Trace Trace
 	// RetryAfter is the delay that the server asked for, 0 for none.
 	RetryAfter time.Duration
-	// Dialect is the protocol that the server speaks instead, "" unless Cause is
-	// CauseDialect. Answer is then its initialize result, JSON.
+	// Dialect is the protocol that the server speaks instead of MCP. It is "" unless Cause is
+	// CauseDialect. Answer then contains the server's initialize result, as JSON.
 	Dialect string
 	Answer  []byte
-	// Err is ErrDiedOnProbe, ErrTrySSE, the error of the Link, or several of these. It
-	// is nil if there is only the server's own answer.
+	// Err is ErrDiedOnProbe, ErrTrySSE, the error of the Link, or several of these joined. It
+	// is nil if the only reason is the server's answer.
 	Err error
 
 	healthy bool // an earlier connection answered a probe
 
-	// For DescribeFailure.
-	sent, got    string        // the last exchange
+	// The following fields are for DescribeFailure.
+	sent, got    string        // the last message and its answer
 	answer       string        // the message of an error answer, at most 200 bytes
-	waited       time.Duration // the timeout of the handshake, if it has passed
-	theirs, ours []string      // versions; ours is the pinned one, if there is one
+	waited       time.Duration // the timeout of the handshake, if it has expired
+	theirs, ours []string      // versions of the server and of Dragoman; ours is only the pinned one if there is one
 }
 
 // DescribeFailure implements failure.Source.
@@ -100,14 +100,14 @@ func (e *Error) Error() string { return e.Text }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Remember reports whether the failure is a property of the server that later
-// connections should know: it exits on the probe (unless it was Known to be modern), or
-// it speaks a dialect. All other failures may be temporary.
+// Remember reports whether the failure is a property of the server that later connections
+// should know. Such a server exits on the probe, unless it was Known to be modern, or it speaks
+// a dialect. All other failures may be temporary.
 func (e *Error) Remember() bool {
 	return e.Dialect != "" || errors.Is(e.Err, ErrDiedOnProbe) && !e.healthy
 }
 
-// hints say what to do for each cause.
+// hints contains, for each cause, what the user can do.
 var hints = map[Cause]string{
 	CauseCancelled:       "it was cancelled",
 	CauseTimeout:         "check that this is an MCP server and what it waits for, or raise the timeout",
@@ -125,8 +125,8 @@ var hints = map[Cause]string{
 	CauseDialect:         "set its dialect in the configuration",
 }
 
-// fail returns the error of the current state. The last step of the trace has what was
-// sent and what came back.
+// fail returns the error of the current state. The last step of the trace contains what was
+// sent and what was answered.
 func (o *opening) fail(cause Cause, err error) *Error {
 	e := &Error{Step: string(o.state), Cause: cause, Err: err, healthy: o.offer.Known.Modern()}
 	var status *transport.StatusError
@@ -135,7 +135,7 @@ func (o *opening) fail(cause Cause, err error) *Error {
 	}
 	hint := hints[cause]
 	if cause == CauseRefused && status != nil && status.Msg == nil {
-		// A web server without MCP at this path.
+		// This is a web server that has no MCP endpoint at this path.
 		hint = hints[CauseBadAnswer]
 	}
 	if cause == CauseAuth && status != nil {
@@ -163,7 +163,7 @@ func (o *opening) fail(cause Cause, err error) *Error {
 	return e
 }
 
-// last returns what was sent last, and what came back.
+// last returns what was sent last, and what was answered.
 func (o *opening) last() (sent, got string) {
 	if len(o.trace) == 0 {
 		return "", ""
@@ -176,7 +176,7 @@ func (o *opening) last() (sent, got string) {
 	return sent, got
 }
 
-// sentence returns what was sent last, what came back, and what to do.
+// sentence returns what was sent last, what was answered, and what to do.
 func (o *opening) sentence(hint string) string {
 	if len(o.trace) == 0 {
 		return hint

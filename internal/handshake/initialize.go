@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// initialize offers a revision and evaluates the answer (§Lifecycle, "Initialization",
-// of the four legacy revisions).
+// initialize sends initialize with a revision and evaluates the answer (§Lifecycle,
+// "Initialization", of the four legacy revisions).
 func (o *opening) initialize(ctx context.Context) (state, *Error) {
 	params := o.initializeParams()
 	sent := mcp.MethodInitialize + " (" + o.version.String() + ")"
@@ -30,8 +30,8 @@ func (o *opening) initialize(ctx context.Context) (state, *Error) {
 	r := o.exchange(during, o.initializeTimeout(), mcp.MethodInitialize, params, &rules)
 	o.listenLate(nil)
 	got := r.got()
-	// A late answer to the probe overrides this one. A pipe is read in order, so the
-	// server first answered as a modern one.
+	// A late answer to the probe counts more than this one. A server on a pipe reads in order,
+	// so its first answer showed that it is modern.
 	if o.takeLate(sent, got) {
 		return opened, nil
 	}
@@ -55,7 +55,7 @@ func (o *opening) initialize(ctx context.Context) (state, *Error) {
 	case r.kind == ended:
 		return "", o.exited(r.err, sent, got)
 	case r.kind == silence:
-		// The link has its own timeout.
+		// The link gave up because of its own timeout.
 		o.note(sent, got, "this is not an answer")
 		return "", o.fail(CauseTimeout, r.err)
 	case r.kind == unreadable:
@@ -68,7 +68,7 @@ func (o *opening) initialize(ctx context.Context) (state, *Error) {
 	return o.refusedBare(&r, sent, got)
 }
 
-// initializeParams returns the parameters of initialize, nil for none.
+// initializeParams returns the parameters of initialize, or nil for none.
 func (o *opening) initializeParams() []byte {
 	info, capabilities := o.declared()
 	b := make([]byte, 0, 80+len(info)+len(capabilities))
@@ -116,8 +116,8 @@ func (o *opening) accept(m *jsonrpc.Message, sent, got string) (state, *Error) {
 	return announcing, nil
 }
 
-// chooseRevision determines the revision from the version that initialize returned, and
-// returns the reason.
+// chooseRevision determines the revision from the version that initialize returned. It also
+// returns the reason, for the trace.
 func (o *opening) chooseRevision(version string, given bool) string {
 	if !given {
 		legacy := mcp.Revisions(mcp.Handshake)
@@ -137,8 +137,8 @@ func (o *opening) chooseRevision(version string, given bool) string {
 	o.revision = mcp.LatestLegacy
 	o.rules = RulesFor(o.revision)
 	if !known && isToken(version) {
-		// 2025-06-18 §Transports, "Protocol Version Header": the negotiated version,
-		// which is the server's.
+		// 2025-06-18 §Transports, "Protocol Version Header": the header contains the negotiated
+		// version, in the server's spelling.
 		o.rules.Version = version
 	}
 	shown := excerpt.Word(version, 40)
@@ -205,7 +205,8 @@ func (o *opening) waitCause() Cause {
 	return CauseTimeout
 }
 
-// otherVersion offers the newest version that a strict server lists, once.
+// otherVersion chooses another version after a server has refused one. It offers the newest
+// version that the server lists, but only once.
 func (o *opening) otherVersion(f *errorAnswer, r *reply, sent, got string) (state, *Error) {
 	modern := newestOf(f.versions, mcp.Revision.Modern) != mcp.Unknown
 	if modern && o.mayProbe(true) {
@@ -215,7 +216,8 @@ func (o *opening) otherVersion(f *errorAnswer, r *reply, sent, got string) (stat
 	best := newestOf(f.versions, func(v mcp.Revision) bool { return v.Legacy() && v != o.version })
 	theirs := slices.DeleteFunc(f.versions, func(v string) bool { return v == o.version.String() })
 	if best == mcp.Unknown && len(theirs) == 0 && !f.modern {
-		// It does not say which. The strictest servers were built for the oldest.
+		// The server does not list versions. The strictest servers support only the oldest
+		// revision.
 		legacy := mcp.Revisions(mcp.Handshake)
 		if oldest := legacy[len(legacy)-1]; oldest != o.version {
 			best = oldest
@@ -237,8 +239,8 @@ func (o *opening) otherVersion(f *errorAnswer, r *reply, sent, got string) (stat
 	case modern && o.offer.Pin != mcp.Unknown:
 		return "", o.fail(CausePinned, r.err)
 	case modern || best != mcp.Unknown:
-		// It was probed and did not answer like a modern server, or it refuses one
-		// version after the other.
+		// The server was probed and is not modern, or it refuses each version that it lists
+		// itself.
 		return "", o.fail(CauseRefused, r.err)
 	}
 	e := o.fail(CauseNoCommonVersion, r.err)
@@ -248,7 +250,7 @@ func (o *opening) otherVersion(f *errorAnswer, r *reply, sent, got string) (stat
 	return "", e
 }
 
-// refusedBare handles a refusal without further information.
+// refusedBare handles a refusal that contains no further information.
 func (o *opening) refusedBare(r *reply, sent, got string) (state, *Error) {
 	cause := CauseRefused
 	var also error
@@ -277,23 +279,23 @@ func (o *opening) refusedBare(r *reply, sent, got string) (state, *Error) {
 	return "", o.fail(cause, r.err)
 }
 
-// mayProbe reports whether server/discover can still help after initialize was refused:
-// it was skipped because of what was remembered, or it was inconclusive. certain says
-// that the server is known to be modern, so the probe cannot make it exit.
+// mayProbe reports whether server/discover can still help after initialize was refused. It can
+// if the probe was skipped or its result was unclear. certain says that the server is known to
+// be modern, so the probe cannot make it exit.
 func (o *opening) mayProbe(certain bool) bool {
 	harmless := !o.offer.SkipProbe || o.offer.Known.Modern()
 	return o.probes < 2 && o.offer.Pin == mcp.Unknown && (certain || !o.probeAnswered && harmless)
 }
 
-// probeAfter probes after initialize was refused. If that does not help, the refusal is
-// reported.
+// probeAfter sends a probe after initialize was refused. If the probe does not help, the error
+// is the refusal.
 func (o *opening) probeAfter(r *reply, cause Cause) (state, *Error) {
 	o.refusal = o.fail(cause, r.err)
 	return probing, nil
 }
 
-// announce sends notifications/initialized, always before anything else. It tolerates a
-// server that answers with an error, unless the error is about the link itself.
+// announce sends notifications/initialized, before any other message. An error as the server's
+// answer does not matter, unless it is about the link itself.
 func (o *opening) announce(ctx context.Context) (state, *Error) {
 	sent := mcp.NoteInitialized
 	limited, stop := context.WithTimeout(ctx, o.limit)
@@ -330,8 +332,8 @@ func (o *opening) announce(ctx context.Context) (state, *Error) {
 	return opened, nil
 }
 
-// exited returns the error for a server that exited after the probe. If it never answered
-// the probe, it may have read the probe only now and crashed on it.
+// exited returns the error for a server that exited after the probe. If the probe has no
+// answer, the server may have read it only now, and crashed on it.
 func (o *opening) exited(err error, sent, got string) *Error {
 	if o.silent && o.offer.Pin == mcp.Unknown {
 		o.note(sent, got, "the server has exited and never answered server/discover, so it is restarted without a probe")

@@ -11,21 +11,21 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// manifest is an unsolicited result, and the profile to read it with.
+// manifest is an unsolicited result, with the profile that explains it.
 type manifest struct {
 	msg *jsonrpc.Message
 	as  *dialect.Profile
 }
 
-// The timeouts for servers that send their manifest unsolicited.
+// These are the timeouts for servers that send their manifest without a request.
 const (
-	// pushedTimeout is the timeout of initialize once the manifest has arrived.
+	// pushedTimeout is the timeout of initialize after the manifest has arrived.
 	pushedTimeout = 2 * time.Second
-	// pushTimeout is how long to wait for a manifest that is known to come.
+	// pushTimeout limits the wait for a manifest that the dialect promises.
 	pushTimeout = 5 * time.Second
 )
 
-// applyDialect sets up an opening for the configured dialect.
+// applyDialect prepares an opening for the configured dialect.
 func (o *opening) applyDialect() {
 	o.version = mcp.LatestLegacy
 	p := o.offer.Dialect
@@ -35,7 +35,7 @@ func (o *opening) applyDialect() {
 		}
 		return
 	}
-	o.offer.Dialects = nil // no detection
+	o.offer.Dialects = nil // no other dialect is detected
 	o.offer.SkipProbe = o.offer.SkipProbe || p.Open.NoProbe
 	if p.Open.Version.Legacy() {
 		o.version = p.Open.Version
@@ -45,7 +45,7 @@ func (o *opening) applyDialect() {
 	}
 }
 
-// profileOf returns the profile for a result of initialize, nil for standard MCP.
+// profileOf returns the profile that matches a result of initialize, or nil for standard MCP.
 func (o *opening) profileOf(m *jsonrpc.Message) *dialect.Profile {
 	if o.offer.Dialect != nil {
 		return o.offer.Dialect
@@ -78,11 +78,12 @@ func (o *opening) receiveUnasked(m *jsonrpc.Message) {
 	o.pushed = &manifest{m, p}
 	close(o.push)
 	if o.stop != nil {
-		o.stop() // initialize need not be answered now
+		o.stop() // the manifest replaces the answer to initialize
 	}
 }
 
-// initializeTimeout is the timeout of initialize, 0 for that of the whole handshake.
+// initializeTimeout returns the timeout of initialize. 0 means that only the timeout of the
+// whole handshake applies.
 func (o *opening) initializeTimeout() time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -92,8 +93,8 @@ func (o *opening) initializeTimeout() time.Duration {
 	return 0
 }
 
-// takePushed opens with an unsolicited manifest if initialize failed, and reports
-// whether it did. A result of initialize takes precedence.
+// takePushed completes the handshake with an unsolicited manifest if initialize failed, and
+// reports whether it did. If initialize has a result, that is used instead.
 func (o *opening) takePushed(ctx context.Context, r *reply, sent, got string) (state, bool) {
 	if r.kind == ended || r.kind == halted || r.kind == answered && r.msg.Kind == jsonrpc.Result {
 		return "", false
@@ -118,7 +119,7 @@ func (o *opening) takePushed(ctx context.Context, r *reply, sent, got string) (s
 	return next, err == nil
 }
 
-// acceptAs handles a result of initialize with a profile.
+// acceptAs handles a result of initialize according to a profile.
 func (o *opening) acceptAs(p *dialect.Profile, m *jsonrpc.Message, version, sent, got string) (state, *Error) {
 	if jsonrpc.KindOf(m.Raw, m.Result) != '{' {
 		o.note(sent, got, "this is not an initialize result")

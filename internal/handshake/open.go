@@ -19,44 +19,44 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// state is the state of a handshake. Its value names what is sent next.
+// state is a state of the handshake. Its value names the message that is sent next.
 type state string
 
 const (
-	probing      state = "probe"       // server/discover
-	initializing state = "initialize"  // initialize
-	announcing   state = "initialized" // notifications/initialized
+	probing      state = "probe"       // sends server/discover
+	initializing state = "initialize"  // sends initialize
+	announcing   state = "initialized" // sends notifications/initialized
 	opened       state = "open"
 )
 
-// opening is one run of the state machine. It belongs to the goroutine that called
-// Open, except for the fields below mu.
+// opening is one run of the state machine. It belongs to the goroutine that called Open, except
+// for the fields after mu.
 type opening struct {
 	link    Link
 	offer   Offer
 	caller  context.Context // the context of Open, without the timeouts
 	begun   time.Time
-	limit   time.Duration // of a probe
-	whole   time.Duration // of the handshake
-	timedUp bool          // that has passed
+	limit   time.Duration // timeout of a probe
+	whole   time.Duration // timeout of the whole handshake
+	timedUp bool          // the timeout of the whole handshake has expired
 	state   state
 	trace   Trace
 
-	// What was tried.
+	// The following fields record what was tried.
 	probes        int
-	probeAnswered bool // another probe would show nothing new
-	eraUncertain  bool // the era was not determined by an answer
+	probeAnswered bool // another probe would have the same result
+	eraUncertain  bool // no answer has determined the era
 	silent        bool // a probe got no answer
-	waited        int  // how often it waited for a server that is not ready
+	waited        int  // number of waits for a server that is not ready
 	version       mcp.Revision
 	retried       bool     // a second version was offered
-	plain         bool     // initialize is sent with standard parameters, whatever the dialect
-	refusal       *Error   // the refusal of initialize, while a probe may still help
-	unsent        string   // why the last message could not be sent, as in reply.got
-	answer        string   // the message of the last error answer, "" if the last answer was another
-	theirs        []string // the versions that the server lists, as far as known
+	plain         bool     // initialize gets standard parameters, even if there is a dialect
+	refusal       *Error   // error of the refused initialize, kept while a probe may still help
+	unsent        string   // why the last message could not be sent, as reply.got says it
+	answer        string   // the message of the last answer if it is an error, else ""
+	theirs        []string // the versions that the server lists, if they are known
 
-	// What was found.
+	// The following fields record what was found.
 	revision mcp.Revision
 	hello    mcp.ServerInfo
 	rules    transport.Rules
@@ -67,13 +67,13 @@ type opening struct {
 	mu     sync.Mutex
 	late   *jsonrpc.Message // the answer to the probe, if it came after the timeout
 	stop   context.CancelFunc
-	pushed *manifest     // the unsolicited one
+	pushed *manifest     // the unsolicited manifest
 	push   chan struct{} // closed when pushed is set
 }
 
-// Open performs the handshake with a server until its revision is known and, in the
-// legacy era, notifications/initialized is sent. The error is always an *Error. Open
-// may be called again on the same Link only if nothing ended the Link.
+// Open performs the handshake with a server. At its end the revision is known and, in the
+// legacy era, notifications/initialized has been sent. The error is always an *Error. Open may
+// be called again on the same Link if the Link has not ended.
 func Open(ctx context.Context, l Link, offer Offer) (*Outcome, error) {
 	o := &opening{link: l, offer: offer, caller: ctx, begun: time.Now(), push: make(chan struct{})}
 	o.applyDialect()
@@ -118,8 +118,8 @@ func Open(ctx context.Context, l Link, offer Offer) (*Outcome, error) {
 	}, nil
 }
 
-// step performs the current state and returns the next one. Counters limit how often a
-// state is entered, so the machine terminates.
+// step performs the current state and returns the next one. Counters limit how often each state
+// is entered, so the state machine always ends.
 func (o *opening) step(ctx context.Context) (state, *Error) {
 	switch o.state {
 	case probing:
@@ -131,10 +131,10 @@ func (o *opening) step(ctx context.Context) (state, *Error) {
 	}
 }
 
-// maxFinding limits the text of a finding, in bytes.
+// maxFinding is the maximum length of the text of a finding, in bytes.
 const maxFinding = 400
 
-// find adds a finding, at most one per code.
+// find adds a finding. There is at most one for each code.
 func (o *opening) find(code, text string) {
 	for _, f := range o.findings {
 		if f.Code == code {
@@ -161,8 +161,8 @@ type replyKind uint8
 
 const (
 	answered   replyKind = iota // msg is a Result or a Failure
-	refused                     // an HTTP error status; msg is its body if that is a Failure
-	silence                     // no answer in time
+	refused                     // an HTTP error status; msg is the body if that is a Failure
+	silence                     // no answer before the timeout
 	unreadable                  // an answer that is not a valid message
 	ended                       // the link has ended, or could not be opened
 	halted                      // the caller cancelled
@@ -177,8 +177,8 @@ type reply struct {
 	took   time.Duration
 }
 
-// exchange sends a request and classifies the outcome. limit is its timeout; 0 means
-// that of ctx.
+// exchange sends a request and classifies the outcome. limit is its timeout; 0 means that only
+// ctx limits it.
 func (o *opening) exchange(ctx context.Context, limit time.Duration, method string, params []byte, rules *transport.Rules) reply {
 	if limit > 0 {
 		var cancel context.CancelFunc
@@ -226,7 +226,7 @@ func (o *opening) classify(msg *jsonrpc.Message, err error, took time.Duration) 
 	return r
 }
 
-// got describes in a few words what came back.
+// got briefly describes what was answered.
 func (r *reply) got() string {
 	switch r.kind {
 	case answered:
@@ -257,12 +257,12 @@ func (r *reply) got() string {
 	return "a closed connection (" + excerpt.Line(r.err.Error(), maxSaid) + ")"
 }
 
-// unsent describes in a few words why a message could not be sent.
+// unsent briefly describes why a message could not be sent.
 func unsent(err error) string {
 	said := "could not send: "
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
-		// The caller knows the address. Only the reason is new.
+		// The caller already knows the address, so only the reason is shown.
 		said, err = "could not connect: ", op.Err
 		var call *os.SyscallError
 		if errors.As(err, &call) {
@@ -272,8 +272,8 @@ func unsent(err error) string {
 	return said + excerpt.Line(strings.TrimPrefix(err.Error(), transport.ErrNotSent.Error()+": "), maxSaid)
 }
 
-// accessCause returns the cause for a status that is about access to the server and not
-// about its era, "" for any other.
+// accessCause returns the cause for a status that is about access to the server and not about
+// its era. It returns "" for any other status.
 func (r *reply) accessCause() Cause {
 	if r.kind != refused {
 		return ""
@@ -289,12 +289,13 @@ func (r *reply) accessCause() Cause {
 	return ""
 }
 
-// transient reports a status that may be temporary and is therefore no evidence.
+// transient reports whether a status may be temporary, so that it proves nothing.
 func (r *reply) transient() bool {
 	return r.kind == refused && (r.status.Status == http.StatusRequestTimeout || r.status.Status >= 500)
 }
 
-// giveUp returns the cause if the handshake was cancelled or timed out, otherwise "".
+// giveUp returns the cause if the handshake was cancelled or its timeout expired, and ""
+// otherwise.
 func (o *opening) giveUp(ctx context.Context, r *reply) Cause {
 	switch {
 	case r.kind == halted && errors.Is(o.caller.Err(), context.DeadlineExceeded),

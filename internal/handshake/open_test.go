@@ -38,17 +38,17 @@ func play(t testing.TB, s *scene) string {
 	link := &script{t: t, turns: s.turns, push: s.push, pushAt: s.pushAt}
 	out, err := Open(context.Background(), link, s.offer)
 	if link.next != len(s.turns) {
-		t.Errorf("the script's turn %d was never asked for", link.next+1)
+		t.Errorf("Open did not send the message for turn %d of the script", link.next+1)
 	}
 	if link.onLate != nil || link.onUnasked != nil {
-		t.Error("Open still listens for late answers, or unasked ones")
+		t.Error("Open has not removed its receivers of late or unsolicited answers")
 	}
 	checkSent(t, link)
 	if err != nil {
 		return checkError(t, s, err)
 	}
 	if s.rev == mcp.Unknown {
-		t.Fatalf("opened with %s, want an error", out.Revision)
+		t.Fatalf("the revision is %s, want an error", out.Revision)
 	}
 	return checkOutcome(t, s, out, link)
 }
@@ -60,28 +60,28 @@ func checkSent(t testing.TB, link *script) {
 		case mcp.MethodDiscover:
 			want = mcp.Latest.String()
 			if !m.rules.MirrorHeaders || !strings.Contains(m.params, mcp.KeyClientCaps) {
-				t.Errorf("discover went out as %s with %+v", m.params, m.rules)
+				t.Errorf("discover was sent as %s with the rules %+v", m.params, m.rules)
 			}
 		case mcp.MethodInitialize:
 			if m.rules.Version != "" || m.rules.MirrorHeaders || !m.rules.Sessions {
-				t.Errorf("initialize went out with %+v", m.rules)
+				t.Errorf("initialize was sent with the rules %+v", m.rules)
 			}
 			continue
 		default:
 			if i != len(link.sent)-1 || i == 0 || link.sent[i-1].method != mcp.MethodInitialize {
-				t.Errorf("%s is message %d of %d", m.method, i+1, len(link.sent))
+				t.Errorf("%s is message %d of %d, want it last and after initialize", m.method, i+1, len(link.sent))
 			}
 			continue
 		}
 		if m.rules.Version != want {
-			t.Errorf("%s went out with version header %q", m.method, m.rules.Version)
+			t.Errorf("%s was sent with the version header %q", m.method, m.rules.Version)
 		}
 	}
 }
 
 func checkOutcome(t testing.TB, s *scene, out *Outcome, link *script) string {
 	if out.Revision != s.rev || out.Hello.Revision != s.rev {
-		t.Errorf("revision %s, hello %s, want %s", out.Revision, out.Hello.Revision, s.rev)
+		t.Errorf("the revision is %s, in the server information %s, want %s", out.Revision, out.Hello.Revision, s.rev)
 	}
 	if out.Remember() == s.forget {
 		t.Errorf("Remember is %t", out.Remember())
@@ -101,10 +101,10 @@ func checkOutcome(t testing.TB, s *scene, out *Outcome, link *script) string {
 	checkDialect(t, s, out)
 	announced := out.Dialect == nil || !out.Dialect.Open.NoInitialized
 	if last := link.sent[len(link.sent)-1].method; out.Revision.Legacy() && (last == mcp.NoteInitialized) != announced {
-		t.Errorf("legacy, but the last message was %s", last)
+		t.Errorf("the server is legacy, but the last message was %s", last)
 	}
 	if out.Hello.Capabilities == nil && !slices.Contains(codes, FoundUndiscovered) {
-		t.Error("no capabilities")
+		t.Error("there are no capabilities")
 	}
 	checkTrace(t, out.Trace)
 	b := out.Trace.String() + "= " + out.Revision.String()
@@ -127,7 +127,7 @@ func checkDialect(t testing.TB, s *scene, out *Outcome) {
 			n++
 		}
 		if jsonrpc.Find(out.Hello.Capabilities, jsonrpc.Whole(out.Hello.Capabilities), "tools").IsZero() {
-			t.Errorf("tools, and capabilities %s", out.Hello.Capabilities)
+			t.Errorf("the server has tools, but its capabilities are %s", out.Hello.Capabilities)
 		}
 	}
 	if name != s.dialect || n != s.tools {
@@ -159,7 +159,7 @@ func checkError(t testing.TB, s *scene, err error) string {
 	}
 	for _, r := range e.Text {
 		if r < ' ' || r == '\u202e' {
-			t.Errorf("%q is not fit to print", e.Text)
+			t.Errorf("%q cannot be printed as it is", e.Text)
 		}
 	}
 	checkTrace(t, e.Trace)
@@ -168,11 +168,11 @@ func checkError(t testing.TB, s *scene, err error) string {
 
 func checkTrace(t testing.TB, trace Trace) {
 	if len(trace) == 0 || len(trace) == maxSteps {
-		t.Errorf("a trace of %d steps", len(trace))
+		t.Errorf("the trace has %d steps", len(trace))
 	}
 	for _, s := range trace {
 		if s.Got == "" || s.Reason == "" {
-			t.Errorf("step %+v does not say enough", s)
+			t.Errorf("the step %+v is incomplete", s)
 		}
 	}
 	if b := trace.AppendJSON(nil); jsonrpc.Valid(b, jsonrpc.Limits{}) != nil {
@@ -243,9 +243,9 @@ func TestModernHello(t *testing.T) {
 
 func TestUnknownVersionStaysInTheHeader(t *testing.T) {
 	for version, want := range map[string]string{
-		"2025-09-01-draft": "2025-09-01-draft", // the server's own word for it
-		"2026-07-28":       "2025-11-25",       // would say that _meta is to be expected
-		"x y":              "2025-11-25",       // no header value
+		"2025-09-01-draft": "2025-09-01-draft", // the server's own version
+		"2026-07-28":       "2025-11-25",       // a modern version would promise _meta
+		"x y":              "2025-11-25",       // not a valid header value
 		"1":                "1",
 	} {
 		out, err := Open(t.Context(), &script{t: t, turns: []turn{unknown, speaks(version), initialized}}, web)
@@ -282,7 +282,7 @@ func TestTimes(t *testing.T) {
 				begun := time.Now()
 				_, _ = Open(t.Context(), &script{t: t, turns: test.turns}, test.offer)
 				if took := time.Since(begun); took != test.want {
-					t.Errorf("took %v, want %v", took, test.want)
+					t.Errorf("the handshake took %v, want %v", took, test.want)
 				}
 			})
 		})
@@ -316,7 +316,7 @@ func TestCancelled(t *testing.T) {
 			}
 		})
 	}
-	// While it waits for a server that is not ready.
+	// The handshake is cancelled while it waits for a server that is not ready.
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(10*time.Millisecond, cancel)

@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// probe sends server/discover and decides by the answer (2026-07-28 §stdio and
-// §Streamable HTTP, "Backward Compatibility").
+// probe sends server/discover and interprets the answer (2026-07-28 §stdio and §Streamable
+// HTTP, "Backward Compatibility").
 func (o *opening) probe(ctx context.Context) (state, *Error) {
 	o.probes++
 	rules := RulesFor(mcp.Latest)
@@ -29,8 +29,8 @@ func (o *opening) probe(ctx context.Context) (state, *Error) {
 		return "", o.fail(cause, r.err)
 	}
 	if r.msg != nil {
-		// A modern error counts whatever the status. Any other error proves as little
-		// as its status.
+		// A modern error is proof, whatever the status. Any other error proves only as much as
+		// its status.
 		if v := judge(r.msg); v.modern || !r.transient() {
 			return o.follow(&v, r.msg, sent, got, r.err)
 		}
@@ -39,8 +39,8 @@ func (o *opening) probe(ctx context.Context) (state, *Error) {
 	case ended:
 		return o.probeEnded(&r, sent, got)
 	case silence:
-		// Some legacy servers do not answer an unknown method, and a slow start looks
-		// the same.
+		// Some legacy servers do not answer an unknown method. A server that starts slowly
+		// behaves the same.
 		o.silent, o.eraUncertain = true, true
 		return o.fallBack(sent, got, "no response, so it may be legacy or slow", CauseTimeout, r.err)
 	case unreadable:
@@ -49,7 +49,7 @@ func (o *opening) probe(ctx context.Context) (state, *Error) {
 	}
 	switch s := r.status.Status; {
 	case r.transient():
-		// Some legacy servers answer an unknown method with 500.
+		// Some legacy servers answer an unknown method with status 500.
 		o.eraUncertain = true
 		cause := CauseServerError
 		if s == http.StatusRequestTimeout {
@@ -63,8 +63,8 @@ func (o *opening) probe(ctx context.Context) (state, *Error) {
 	return o.fallBack(sent, got, "an answer that is not MCP proves nothing", CauseBadAnswer, r.err)
 }
 
-// probeEnded decides after the link has ended. A pipe is one process or one stream,
-// which is lost. Over HTTP the next request has its own connection.
+// probeEnded decides what to do after the link has ended. A pipe is one process or one stream,
+// so it is lost. Over HTTP the next request uses a new connection.
 func (o *opening) probeEnded(r *reply, sent, got string) (state, *Error) {
 	if o.offer.HTTP && !errors.Is(r.err, transport.ErrNotSent) {
 		o.eraUncertain = true
@@ -85,8 +85,8 @@ func (o *opening) probeEnded(r *reply, sent, got string) (state, *Error) {
 	return "", o.fail(CauseExited, errors.Join(ErrDiedOnProbe, r.err))
 }
 
-// fallBack continues with initialize, unless that is not allowed or was refused before.
-// cause is the error if only the pinned revision is allowed.
+// fallBack continues with initialize, unless the pinned revision forbids it or initialize was
+// refused before. cause is for the error in the first case.
 func (o *opening) fallBack(sent, got, reason string, cause Cause, err error) (state, *Error) {
 	switch {
 	case o.offer.Pin.Modern():
@@ -103,22 +103,22 @@ func (o *opening) fallBack(sent, got, reason string, cause Cause, err error) (st
 // verdict is what an answer to server/discover shows about the server.
 type verdict struct {
 	modern          bool
-	revision        mcp.Revision // the newest common modern revision, or Unknown
-	legacy          mcp.Revision // the newest listed legacy revision, or Unknown
+	revision        mcp.Revision // the newest modern revision that both sides support, or Unknown
+	legacy          mcp.Revision // the newest legacy revision that the server lists, or Unknown
 	discover        bool         // the answer is a DiscoverResult
-	noCommonVersion bool         // a modern error lists versions, none of which we know
+	noCommonVersion bool         // a modern error lists versions, and Dragoman knows none of them
 	versions        []string
 	reason          string
 }
 
-// judge evaluates an answer to server/discover, whatever its status.
+// judge interprets an answer to server/discover. The HTTP status does not matter.
 func judge(m *jsonrpc.Message) verdict {
 	if m.Kind == jsonrpc.Failure {
 		return judgeFailure(m)
 	}
 	v := verdict{versions: texts(m.Raw, m.ResultMember("supportedVersions"))}
 	if v.versions == nil {
-		// Some servers answer any method with a manifest, a list or a pong.
+		// Some servers answer every method with a manifest, a list or a pong.
 		v.reason = "a result without supportedVersions proves nothing"
 		return v
 	}
@@ -139,7 +139,7 @@ func judgeFailure(m *jsonrpc.Message) verdict {
 	f := readFailure(m)
 	v := verdict{versions: f.versions}
 	if !f.modern {
-		// 2026-07-28 §stdio: the fallback must not depend on one code.
+		// 2026-07-28 §stdio: the fallback must not depend on one particular code.
 		v.reason = "not a modern error, so it is legacy"
 		return v
 	}
@@ -157,13 +157,13 @@ func judgeFailure(m *jsonrpc.Message) verdict {
 	case len(v.versions) > 0:
 		v.noCommonVersion, v.reason = true, "it lists no revision that we support"
 	default:
-		// The list is required. Without it only initialize can show more.
+		// The list is mandatory. Without it, only initialize can show what the server supports.
 		v.reason = "it refuses our modern version and lists none"
 	}
 	return v
 }
 
-// follow continues with what a verdict requires.
+// follow continues the handshake as a verdict requires.
 func (o *opening) follow(v *verdict, m *jsonrpc.Message, sent, got string, err error) (state, *Error) {
 	o.probeAnswered = true
 	if v.versions != nil {
@@ -175,7 +175,7 @@ func (o *opening) follow(v *verdict, m *jsonrpc.Message, sent, got string, err e
 		return opened, nil
 	}
 	if v.noCommonVersion {
-		// 2026-07-28 §stdio: do not fall back on a recognised modern error.
+		// 2026-07-28 §stdio: a modern error must not lead to initialize.
 		o.note(sent, got, v.reason)
 		e := o.fail(CauseNoCommonVersion, err)
 		e.Text = o.sentence(noCommonVersion(v.versions))
@@ -187,8 +187,8 @@ func (o *opening) follow(v *verdict, m *jsonrpc.Message, sent, got string, err e
 	return o.fallBack(sent, got, v.reason, CausePinned, err)
 }
 
-// noCommonVersion returns a sentence that says that two lists of versions have nothing
-// in common.
+// noCommonVersion returns a sentence that says that client and server support no common
+// version.
 func noCommonVersion(theirs []string) string {
 	ours := mcp.Revisions()
 	names := make([]string, len(ours))
@@ -198,7 +198,7 @@ func noCommonVersion(theirs []string) string {
 	return "the server supports " + join(theirs) + ", Dragoman supports " + join(names) + "; update one of them"
 }
 
-// newestOf returns the newest of the named revisions that satisfies want.
+// newestOf returns the newest of the named revisions for which want is true.
 func newestOf(names []string, want func(mcp.Revision) bool) mcp.Revision {
 	best := mcp.Unknown
 	for _, name := range names {
@@ -223,13 +223,13 @@ func (o *opening) goModern(v *verdict, m *jsonrpc.Message) {
 	jsonrpc.FindAll(m.Raw, m.Result, keys[:], at[:])
 	info := jsonrpc.Find(m.Raw, at[2], mcp.KeyServerInfo)
 	if jsonrpc.KindOf(m.Raw, info) != '{' {
-		// Drafts of the revision had serverInfo beside _meta.
+		// Drafts of the revision have serverInfo in the result instead of _meta.
 		info = at[3]
 	}
 	o.introduce(m, at[0], at[1], info)
 }
 
-// introduce fills in the parts of Hello that both eras have.
+// introduce fills in those parts of the server information that both eras have.
 func (o *opening) introduce(m *jsonrpc.Message, capabilities, instructions, info jsonrpc.Span) {
 	o.hello.Raw = m.Result.Of(m.Raw)
 	if jsonrpc.KindOf(m.Raw, capabilities) == '{' {
@@ -252,7 +252,7 @@ func (o *opening) introduce(m *jsonrpc.Message, capabilities, instructions, info
 	}
 }
 
-// MaxInstructions limits the instructions of a server, in bytes of text. They go to
+// MaxInstructions limits the instructions of a server, in bytes of text. The instructions go to
 // every client, and from there into the context of its model.
 const MaxInstructions = 64 << 10
 
@@ -274,7 +274,7 @@ func (o *opening) setInstructions(raw []byte) {
 	o.find(FoundLongInstructions, "its instructions have "+strconv.Itoa(len(text))+" bytes and are cut after "+strconv.Itoa(MaxInstructions))
 }
 
-// discoverParams returns params with the _meta of a modern request (2026-07-28 §Base,
+// discoverParams returns params that contain the _meta of a modern request (2026-07-28 §Base,
 // "Per-request protocol fields").
 func (o *opening) discoverParams(r mcp.Revision) []byte {
 	info, capabilities := o.declared()
@@ -288,7 +288,7 @@ func (o *opening) discoverParams(r mcp.Revision) []byte {
 	return append(b, "}}"...)
 }
 
-// declared returns what we declare about ourselves.
+// declared returns the client info and capabilities that Dragoman declares.
 func (o *opening) declared() (info, capabilities []byte) {
 	info, capabilities = o.offer.ClientInfo, o.offer.Capabilities
 	if len(info) == 0 {
@@ -300,9 +300,8 @@ func (o *opening) declared() (info, capabilities []byte) {
 	return info, capabilities
 }
 
-// receiveLate stores an answer that came after its timeout. It runs on the goroutine
-// that reads the link. Only a DiscoverResult or an error can be the answer to the
-// probe.
+// receiveLate stores an answer that came after its timeout. It runs on the goroutine that reads
+// the link. Such an answer belongs to the probe only if it is a DiscoverResult or an error.
 func (o *opening) receiveLate(m *jsonrpc.Message) {
 	v := judge(m)
 	o.mu.Lock()
@@ -316,8 +315,8 @@ func (o *opening) receiveLate(m *jsonrpc.Message) {
 	}
 }
 
-// listenLate calls stop when a late answer shows that the server is modern, immediately
-// if it has come already. Nil ends that.
+// listenLate calls stop as soon as a late answer shows that the server is modern. If such an
+// answer has come already, it calls stop at once. A nil stop removes the previous one.
 func (o *opening) listenLate(stop context.CancelFunc) {
 	o.mu.Lock()
 	o.stop = stop
@@ -328,9 +327,9 @@ func (o *opening) listenLate(stop context.CancelFunc) {
 	}
 }
 
-// takeLate switches to modern if a late answer shows it, and reports whether it did.
-// Any other late answer removes the uncertainty. sent and got are the exchange during
-// which it came, if there was one.
+// takeLate switches to the modern era if a late answer shows it, and reports whether it did.
+// Any other late answer removes the uncertainty about the era. sent and got describe the
+// exchange during which the answer came, if there was one.
 func (o *opening) takeLate(sent, got string) bool {
 	o.mu.Lock()
 	m := o.late

@@ -15,22 +15,22 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// scene is a server, how it is opened, and the expected outcome.
+// scene describes a server, the offer to it, and the expected outcome.
 type scene struct {
 	name  string
 	offer Offer
 	turns []turn
 
-	rev      mcp.Revision // Unknown expects an error
-	forget   bool         // an Outcome that must not be remembered, an Error that may
+	rev      mcp.Revision // Unknown means that an error is expected
+	forget   bool         // the Outcome must not be remembered, or the Error may be
 	findings []string
 	cause    Cause
-	is       error // that the error must wrap
+	is       error // an error that the error must wrap
 
-	push    string        // a result that comes unasked
-	pushAt  time.Duration // after the beginning
-	dialect string        // that is spoken, "" for MCP
-	tools   int           // that came with the opening
+	push    string        // an unsolicited result
+	pushAt  time.Duration // time of push, from the start
+	dialect string        // the detected dialect, "" for MCP
+	tools   int           // number of tools that came with the handshake
 }
 
 var (
@@ -45,8 +45,7 @@ const (
 	initial  = mcp.MethodInitialize
 )
 
-// t13 are handshakes that must end in the right era; inconclusive ones must not be
-// remembered.
+// t13 are handshakes that must end in the right era. Unclear results must not be remembered.
 var t13 = []scene{
 	{name: "http, discovered", offer: web, turns: []turn{discovered}, rev: modal},
 	{name: "http, -32601 at 200", offer: web, turns: []turn{unknown, speaks("2025-11-25"), initialized}, rev: old},
@@ -97,7 +96,7 @@ var t13 = []scene{
 	{name: "http, modern error from the future", offer: web, turns: []turn{
 		errorTo(discover, `{"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2031-01-01","2030-01-01"]}}`).with(400),
 	}, cause: CauseNoCommonVersion},
-	{name: "http, 200 and a web page", offer: web, turns: []turn{page(discover, 200), page(initial, 200)}, cause: CauseBadAnswer}, // The first was no evidence, so the second is asked about once more.
+	{name: "http, 200 and a web page", offer: web, turns: []turn{page(discover, 200), page(initial, 200)}, cause: CauseBadAnswer}, // a web page with status 200 proves nothing, so initialize is tried too
 
 	{name: "http, broken connection", offer: web, turns: []turn{dies(discover), speaks("2025-11-25"), initialized}, rev: old, forget: true},
 	{name: "http, no connection", offer: web, turns: []turn{{to: discover, err: fmt.Errorf("%w: %w", transport.ErrNotSent, &net.OpError{
@@ -133,7 +132,7 @@ var t13 = []scene{
 	{name: "stdio, started again after that", offer: Offer{SkipProbe: true}, turns: []turn{speaks("2025-11-25"), initialized}, rev: old},
 }
 
-// field are known real servers, one or more scenes each.
+// field are known existing servers, with one or more scenes for each.
 var field = []scene{
 	{name: "reference servers, stdio", offer: pipe, turns: []turn{unknown, speaks("2025-11-25"), initialized}, rev: old},
 	{name: "reference servers, http", offer: web, turns: []turn{
@@ -229,8 +228,8 @@ var field = []scene{
 	{name: "an unreadable result", offer: pipe, turns: []turn{unknown, {to: initial, err: &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "too long"}}}, cause: CauseBadAnswer},
 }
 
-// rules are the rest: slow starts, pinned revisions, remembered revisions, changes of
-// era.
+// rules are scenes for the remaining rules: slow starts, pinned revisions, remembered
+// revisions, and changes of era.
 var rules = []scene{
 	{name: "slow start, modern", offer: pipe, turns: []turn{
 		{to: discover, mute: true, late: discovered.msg, lateAt: 5 * time.Second}, mute(initial),
@@ -298,7 +297,7 @@ var rules = []scene{
 	{name: "time-outs of one's own", offer: Offer{ProbeTimeout: time.Minute, Timeout: 4 * time.Second}, turns: []turn{mute(discover), mute(initial)}, cause: CauseTimeout},
 }
 
-// manifestOf is the answer of LocalCowork's servers to initialize.
+// manifestOf is the answer to initialize of the servers of LocalCowork.
 const (
 	typeScriptManifest = `{"serverInfo":{"name":"fs","version":"1"},"tools":[{"name":"filesystem.list_dir","description":"d","inputSchema":{"type":"object"},"metadata":{"confirmationRequired":true,"undoSupported":false}}]}`
 	pythonManifest     = `{"server_info":{"name":"ocr","version":"1"},"tools":[{"name":"a","description":"d","params_schema":{"type":"object"},"confirmation_required":false,"undo_supported":false}],"capabilities":{}}`
@@ -367,7 +366,7 @@ var dialects = []scene{
 	}, rev: mcp.R20250618},
 }
 
-// acme is a profile that a user could write.
+// acme is a profile such as a user might write.
 var acme = &dialect.Profile{
 	Name: "acme", About: "the toolbox",
 	Detect: dialect.Detect{Has: []dialect.Path{"toolbox.tools"}},

@@ -13,18 +13,18 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// turn is the reaction of a scripted server to one message of ours.
+// turn is the reaction of a scripted server to one message from Open.
 type turn struct {
-	to     string        // the method that it expects
-	after  time.Duration // before it answers
-	msg    string        // a JSON-RPC message
-	status int           // of a transport.StatusError, whose body msg is
-	kind   string        // its content type
-	retry  time.Duration // its Retry-After
-	err    error         // of the link
+	to     string        // the expected method
+	after  time.Duration // the time before the answer
+	msg    string        // the answer, a JSON-RPC message
+	status int           // status of a transport.StatusError; its body is msg
+	kind   string        // content type of the StatusError
+	retry  time.Duration // Retry-After of the StatusError
+	err    error         // error of the link
 	mute   bool          // no answer until ctx ends
-	late   string        // with mute: an answer that comes all the same
-	lateAt time.Duration // after the message was sent
+	late   string        // an answer that comes later although mute is set
+	lateAt time.Duration // time of late, from the moment when the message was sent
 }
 
 func result(to, json string) turn {
@@ -47,7 +47,7 @@ func mute(to string) turn { return turn{to: to, mute: true} }
 
 func dies(to string) turn { return turn{to: to, err: io.EOF} }
 
-// The turns that most scripts use.
+// These turns occur in most scripts.
 var (
 	discovered  = result(mcp.MethodDiscover, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"instructions":"Hi.","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"1"}},"ttlMs":0}`)
 	unknown     = errorTo(mcp.MethodDiscover, `{"code":-32601,"message":"Method not found"}`)
@@ -58,15 +58,15 @@ func speaks(version string) turn {
 	return result(mcp.MethodInitialize, `{"protocolVersion":"`+version+`","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"s","version":"1"}}`)
 }
 
-// script is a Link to a server that follows its turns. It fails the test when something
-// else is sent.
+// script is a Link to a server that plays its turns. It fails the test if an unexpected message
+// is sent.
 type script struct {
 	t     testing.TB
 	turns []turn
 	next  int
 	sent  []sentMessage
 
-	push      string // the id and the result of what comes unasked
+	push      string // id and result of an unsolicited result
 	pushAt    time.Duration
 	mu        sync.Mutex
 	onLate    func(*jsonrpc.Message)
@@ -124,7 +124,7 @@ func (s *script) play(ctx context.Context, method string, params []byte, rules *
 		}
 	}
 	if s.next == len(s.turns) || s.turns[s.next].to != method {
-		s.t.Errorf("message %d is %s, which the script does not have there", s.next+1, method)
+		s.t.Errorf("message %d is %s, which the script does not expect there", s.next+1, method)
 		return nil, io.ErrClosedPipe
 	}
 	t := s.turns[s.next]

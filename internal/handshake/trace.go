@@ -9,20 +9,20 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// Step is one exchange of a handshake and what followed from it.
+// Step is one exchange of a handshake and the decision that followed.
 type Step struct {
 	At     time.Duration // time from the start of Open until Got was known
-	Sent   string        // method and version; "" for an unsolicited message
-	Got    string        // a result's members, an error, a status, a timeout, an end
-	Reason string        // why this leads to the next step
+	Sent   string        // method and version; "" if the answer was unsolicited
+	Got    string        // the answer, a status, a timeout, or the end of the link
+	Reason string        // the reason for the next step
 }
 
-// Trace is the history of a handshake. It has at most maxSteps steps. Text of the
-// server in it is truncated and printable.
+// Trace is the history of a handshake. It has at most maxSteps steps. Text of the server in it
+// is truncated and printable.
 type Trace []Step
 
-// maxSteps is more than the longest handshake needs: two probes, and initialize once
-// for each wait, each version and each probe.
+// maxSteps is more than the longest handshake needs: two probes, and one initialize for each
+// wait, each version and each probe.
 const maxSteps = 16
 
 // String returns the trace with one line for each step.
@@ -74,7 +74,7 @@ func (o *opening) note(sent, got, reason string) {
 	}
 }
 
-// maxSaid limits how much of a server's text is quoted, in bytes.
+// maxSaid is the maximum length of a server's text in the trace, in bytes.
 const maxSaid = 200
 
 // describe returns a short description of a message.
@@ -117,10 +117,10 @@ func describe(m *jsonrpc.Message) string {
 	return "a result with " + strings.Join(names, ", ")
 }
 
-// maxVersions limits how many versions are read from a server's list.
+// maxVersions is the maximum number of versions that are read from a server's list.
 const maxVersions = 16
 
-// texts returns the first strings of an array, sanitised; nil if there are none.
+// texts returns the first strings of an array, sanitised, or nil if there are none.
 func texts(raw []byte, array jsonrpc.Span) []string {
 	var out []string
 	for at := range jsonrpc.Elements(raw, array) {
