@@ -2,27 +2,27 @@ package jsonrpc
 
 import "strconv"
 
-// MaxBatch is the largest number of messages in a batch that ScanBatch accepts.
+// MaxBatch is the maximum number of messages in a batch that ScanBatch accepts.
 const MaxBatch = 100
 
-// Item is one element of a batch: a Message whose Raw is the element alone, or the
-// *Error of Scan that refused it.
+// Item is one element of a batch. It is either a Message whose Raw is the element alone, or the
+// *Error with which Scan refused the element.
 type Item struct {
 	Message *Message
 	Err     error
 }
 
-// IsBatch reports whether b starts with an array, after white space. Only 2025-03-26
-// has batches (§Base Protocol, "Batching"); Scan refuses them under any other revision.
+// IsBatch reports whether the first byte of b after white space starts an array. Only
+// 2025-03-26 has batches (§Base Protocol, "Batching"); Scan refuses them under any other
+// revision.
 func IsBatch(b []byte) bool {
 	i := skipSpace(b, 0)
 	return i < len(b) && b[i] == '['
 }
 
-// ScanBatch scans an array of 1 to MaxBatch messages. lim.Bytes and lim.Tokens apply to
-// the whole array. If b is not JSON, exceeds a limit, is not an array or is empty, the
-// error is an *Error and no element may be used. Faults of a single element are
-// reported in its Item.
+// ScanBatch scans an array of 1 to MaxBatch messages. lim.Bytes and lim.Tokens apply to the
+// whole array. If b is not JSON, exceeds a limit, is not an array or is empty, the error is an
+// *Error and no element may be used. An error in a single element is reported in its Item.
 func ScanBatch(b []byte, lim Limits) ([]Item, error) {
 	s := scannerOf(b, &lim)
 	defer s.release()

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// callOf returns a tools/call of about size bytes: some short members, a _meta as
-// 2026-07-28 requires if there is room for it, and text for the rest.
+// callOf returns a tools/call of about size bytes. It has some short members, a long text, and
+// the _meta that 2026-07-28 requires if there is room for it.
 func callOf(size int) []byte {
 	meta := `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
 		`"io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1.0.0"},` +
@@ -24,7 +24,8 @@ func callOf(size int) []byte {
 	return []byte(head + strings.Repeat(text, n/len(text)+1)[:n] + tail)
 }
 
-// denseOf returns a result of about size bytes that consists of structure only.
+// denseOf returns a result of about size bytes that consists of brackets, names and short
+// values only.
 func denseOf(size int) []byte {
 	var b bytes.Buffer
 	b.WriteString(`{"jsonrpc":"2.0","id":"a1","result":{"tools":[`)

@@ -2,16 +2,16 @@ package jsonrpc
 
 import "sync"
 
-// buffers holds buffers for outgoing messages. Every transport copies or writes the
-// bytes before it returns, so the buffer can be reused then.
+// buffers is a pool of buffers for outgoing messages. Every transport copies or writes the
+// bytes before it returns, so the caller can reuse the buffer then.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// maxPooled is the largest buffer that is kept, so that one large message does not
-// occupy memory for ever.
+// maxPooled is the size of the largest buffer that is kept, in bytes. Larger buffers would
+// occupy memory for a long time.
 const maxPooled = 1 << 20
 
-// GetBuffer returns an empty buffer with room for n bytes, for PutBuffer. Both are safe
-// for concurrent use.
+// GetBuffer returns an empty buffer with room for n bytes. The caller should return it with
+// PutBuffer. Both functions are safe for concurrent use.
 func GetBuffer(n int) *[]byte {
 	b := buffers.Get().(*[]byte)
 	if cap(*b) < n {
@@ -20,8 +20,8 @@ func GetBuffer(n int) *[]byte {
 	return b
 }
 
-// PutBuffer returns a buffer of GetBuffer to the pool. used is the slice that it has
-// become. Neither may be used afterwards. Buffers over maxPooled are left to the
+// PutBuffer returns a buffer from GetBuffer to the pool. used is the slice after appending to
+// the buffer. Neither may be used afterwards. Buffers larger than maxPooled are left to the
 // garbage collector.
 func PutBuffer(b *[]byte, used []byte) {
 	if cap(used) > maxPooled {

@@ -6,39 +6,40 @@ import (
 	"slices"
 )
 
-// Edits collects the changes to one message. The zero value is empty and ready to use.
-// Edits may be added in any order. Edits of several objects combine, nested objects
-// included; edit one object with one call of Object. Edits is not safe for concurrent
-// use. Do not write to the bytes that edits are given before Splice.
+// Edits collects the changes to one message. The zero value is empty and ready to use. Edits
+// may be added in any order. Edits of several objects, including nested ones, can be combined.
+// Each object must be edited with one call of Object. Edits is not safe for concurrent use. The
+// bytes that are passed to edits must not be modified before Splice.
 type Edits struct {
 	n     int
-	few   [8]edit // the edits, while they fit
-	many  []edit  // all of them, once few is full
-	mixed bool    // not sorted by position
+	few   [8]edit // the edits, if they fit
+	many  []edit  // all edits, once few is full
+	mixed bool    // the edits are not sorted by position
 }
 
-// Reason is the reason for an edit. Its values are defined by the packages that make
-// edits; this package only stores them.
+// Reason is the reason for an edit. The packages that make edits define its values; this
+// package only stores them.
 type Reason uint8
 
-// NoReason is the Reason of edits that nobody reads: those of test tools and tests.
+// NoReason is the Reason of edits whose reason is not reported, such as those of test tools and
+// tests.
 const NoReason Reason = 0
 
-// edit replaces the bytes at. A member to insert is kept as name and value, so that
-// nothing has to be allocated for it.
+// edit replaces the bytes at. A member to insert is stored as name and value, so that it needs
+// no allocation.
 type edit struct {
 	at     Span
 	with   []byte
-	name   string // of an inserted member
+	name   string // name of an inserted member
 	member bool
-	comma  bool   // after the inserted member
-	why    Reason // takes no room: this was padding
+	comma  bool   // a comma follows the inserted member
+	why    Reason // uses a padding byte, so it needs no extra memory
 }
 
-// Len returns the number of changes. 0 means that Splice only copies.
+// Len returns the number of edits. If it is 0, Splice only copies.
 func (e *Edits) Len() int { return e.n }
 
-// Reset removes all edits and keeps the memory.
+// Reset removes all edits but keeps the memory for later ones.
 func (e *Edits) Reset() {
 	clear(e.all())
 	e.n, e.many, e.mixed = 0, e.many[:0], false
@@ -74,15 +75,16 @@ func (e *Edits) AddAll(list EditList) {
 	}
 }
 
-// EditList is a list of edits that a message carries until it is spliced. It takes little
-// room while it is empty, which most are. It is a value: an edit that is added to one copy
-// is not in the others. The zero value is empty. The methods are those of Edits.
+// EditList is a list of edits that belongs to a message until the message is spliced. Most
+// lists are empty, and need little memory then. EditList is a value: an edit that is added to
+// one copy is not in other copies. The zero value is empty. Its methods correspond to those of
+// Edits.
 type EditList struct{ edits []edit }
 
 // Len returns the number of edits.
 func (l EditList) Len() int { return len(l.edits) }
 
-// Splice is the function Splice for a list.
+// Splice calls the function Splice with the edits of the list.
 func (l EditList) Splice(dst, raw []byte) []byte {
 	var e Edits
 	e.AddAll(l)
@@ -99,7 +101,8 @@ func (l *EditList) Object(why Reason, raw []byte, obj Span, drop func(key []byte
 	l.change(func(e *Edits) { e.Object(why, raw, obj, drop, set...) })
 }
 
-// change adds edits to a list of its own, because the old one may belong to a copy.
+// change calls add with the edits of the list. It creates a new slice for the result, because
+// the old one may belong to a copy of the list.
 func (l *EditList) change(add func(*Edits)) {
 	var e Edits
 	e.AddAll(*l)
@@ -107,8 +110,8 @@ func (l *EditList) change(add func(*Edits)) {
 	l.edits = slices.Clone(e.all())
 }
 
-// compare orders edits by position. At the same position, insertions come first, then
-// the longer of two replacements.
+// compare orders edits by position. At the same position, an insertion comes before a
+// replacement, and a longer replacement before a shorter one.
 func compare(x, y edit) int {
 	if c := cmp.Compare(x.at.Start, y.at.Start); c != 0 {
 		return c
@@ -125,30 +128,30 @@ func compare(x, y edit) int {
 	return cmp.Compare(y.at.End, x.at.End)
 }
 
-// Replace replaces the bytes at by with. An empty with removes them. An absent at
-// changes nothing.
+// Replace replaces the bytes at by with. An empty with removes them. If at is absent, nothing
+// changes.
 func (e *Edits) Replace(why Reason, at Span, with []byte) {
 	if !at.IsZero() {
 		e.add(edit{at: at, with: with, why: why})
 	}
 }
 
-// Insert inserts with before the byte at. Insertions at one place keep the order in
-// which they were added.
+// Insert inserts with before the byte at. Insertions at the same place keep the order in which
+// they were added.
 func (e *Edits) Insert(why Reason, at int, with []byte) {
 	e.add(edit{at: Span{at, at}, with: with, why: why})
 }
 
 // Object edits the members of the object obj in raw, which must have been scanned:
 //
-//   - It removes members whose unescaped name drop reports. A nil drop reports none.
-//   - It replaces the values of members that set names.
+//   - It removes the members for whose unescaped name drop returns true. A nil drop removes none.
+//   - It replaces the values of the members that set names.
 //   - It inserts the other members of set after the opening brace.
 //
-// Set takes precedence over drop, and the last of two fields with one name over the
-// first. A nil Value is null. Commas are correct in every combination. No other byte
-// changes, white space included. Object does nothing if obj is absent or not an object.
-// drop must not keep its argument.
+// set takes precedence over drop. If two fields have the same name, the last one is used. A nil
+// Value stands for null. Commas are correct in every combination. No other byte changes,
+// including white space. If obj is absent or not an object, Object has no effect. drop must not
+// keep its argument.
 func (e *Edits) Object(why Reason, raw []byte, obj Span, drop func(key []byte) bool, set ...Field) {
 	if KindOf(raw, obj) != '{' {
 		return
@@ -159,8 +162,8 @@ func (e *Edits) Object(why Reason, raw []byte, obj Span, drop func(key []byte) b
 		present = make([]bool, len(set))
 	}
 	w := walkObject(raw, obj)
-	kept := 0     // end of the last member that is kept; 0 if none is
-	run := Span{} // the removed members just before this one
+	kept := 0     // end of the last member that is kept, or 0
+	run := Span{} // the removed members directly before the current one
 	for w.next() {
 		field := -1
 		for i := range set {
@@ -177,7 +180,7 @@ func (e *Edits) Object(why Reason, raw []byte, obj Span, drop func(key []byte) b
 			continue
 		}
 		if !run.IsZero() {
-			// Remove up to the next name: the comma after the run goes with it.
+			// Remove everything up to the next name, including the comma.
 			e.add(edit{at: Span{run.Start, w.key.Start}, why: why})
 			run = Span{}
 		}
@@ -188,21 +191,21 @@ func (e *Edits) Object(why Reason, raw []byte, obj Span, drop func(key []byte) b
 	}
 	if !run.IsZero() {
 		if kept > 0 {
-			run.Start = kept // no name follows, so remove the comma before
+			run.Start = kept // no name follows, so the comma before the members is removed
 		}
 		e.add(edit{at: run, why: why})
 	}
 	e.insertFields(why, obj.Start+1, kept > 0, present, set)
 }
 
-// insertFields inserts the fields that are not present, all at one place. comma says
+// insertFields inserts the fields that are not present, all at the same place. comma says
 // whether members follow them.
 func (e *Edits) insertFields(why Reason, at int, comma bool, present []bool, set []Field) {
 	last := -1
 	for i := range set {
 		for j := i + 1; j < len(set); j++ {
 			if set[j].Key == set[i].Key {
-				present[i] = true // a later field wins
+				present[i] = true // a later field takes precedence
 			}
 		}
 		if !present[i] {
@@ -234,11 +237,11 @@ func unescapedKey(b []byte, key Span) []byte {
 	return inside
 }
 
-// Splice appends raw to dst with the edits of e applied. Every byte of raw that no edit
-// covers is copied unchanged. An edit inside bytes that another edit replaces has no
-// effect, and neither has a second edit of the same bytes. dst must not overlap raw.
-// Splice allocates only if dst is too short. raw must be the bytes that the edits were
-// made for; positions beyond its end count as its end.
+// Splice appends raw to dst with the edits of e applied. Every byte of raw that no edit covers
+// is copied unchanged. An edit within bytes that another edit replaces has no effect. Of two
+// edits that replace the same bytes, only the first has an effect. dst must not overlap raw.
+// Splice allocates only if dst is too short. raw must be the bytes that the edits were made
+// for. A position beyond the end of raw counts as its end.
 func Splice(dst, raw []byte, e *Edits) []byte {
 	list := e.all()
 	if e.mixed {
@@ -251,7 +254,7 @@ func Splice(dst, raw []byte, e *Edits) []byte {
 		grow += x.size() + x.at.Start - x.at.End
 	}
 	dst = slices.Grow(dst, max(grow, 0))
-	from := 0 // raw is done up to here
+	from := 0 // bytes before this offset are done
 	for i := range list {
 		x := &list[i]
 		at, ok := x.place(from, len(raw))
@@ -264,13 +267,12 @@ func Splice(dst, raw []byte, e *Edits) []byte {
 	return append(dst, raw[from:]...)
 }
 
-// place returns the bytes that an edit replaces when those before from are done. It
-// returns false if the edit has no effect, because another edit has replaced those
-// bytes.
+// place returns the bytes that an edit replaces. The bytes before from are done already. ok is
+// false if the edit has no effect, because another edit has replaced its bytes.
 func (x *edit) place(from, size int) (at Span, ok bool) {
 	start, end := min(x.at.Start, size), min(x.at.End, size)
 	if start < from {
-		// No effect, or a removal whose start another one overlaps.
+		// The edit has no effect, or it is a removal whose start another edit overlaps.
 		if end <= from {
 			return Span{}, false
 		}
@@ -279,7 +281,7 @@ func (x *edit) place(from, size int) (at Span, ok bool) {
 	return Span{start, max(end, start)}, true
 }
 
-// size returns about how many bytes appendTo appends. It is too small only if the name
+// size estimates how many bytes appendTo appends. The estimate is too small only if the name
 // needs escapes.
 func (x *edit) size() int {
 	if x.member {

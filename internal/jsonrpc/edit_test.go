@@ -44,16 +44,16 @@ func TestObject(t *testing.T) {
 		{in: "{\n  \"a\": 1,\n  \"b\": 2\n}", drop: []string{"b"}, want: "{\n  \"a\": 1\n}"},
 		{in: "{\n  \"a\": 1,\n  \"b\": 2\n}", drop: []string{"a"}, want: "{\n  \"b\": 2\n}"},
 		{in: `{ "a" : 1 , "b" : 2 }`, drop: []string{"a", "b"}, set: []Field{x}, want: `{"x":8  }`},
-		// Names match in their unescaped form; set goes before drop.
+		// Names match in their unescaped form, and set takes precedence over drop.
 		{in: `{"\u0061":1,"b":2}`, drop: []string{"a"}, want: `{"b":2}`},
 		{in: `{"\u0078":1}`, set: []Field{x}, want: `{"\u0078":8}`},
 		{in: `{"x":1,"a":2}`, drop: []string{"x"}, set: []Field{x}, want: `{"x":8,"a":2}`},
-		// The last of two fields with one name holds; names are quoted.
+		// The last of two fields with one name is used, and names are quoted.
 		{in: `{}`, set: []Field{{"x", []byte("1")}, y, x}, want: `{"y":9,"x":8}`},
 		{in: `{}`, set: []Field{x, x}, want: `{"x":8}`},
 		{in: `{"x":1}`, set: []Field{{"x", []byte("1")}, x}, want: `{"x":8}`},
 		{in: `{}`, set: []Field{{"\"\n", nil}}, want: `{"\"\n":null}`},
-		// No object: nothing happens.
+		// If the value is not an object, nothing happens.
 		{in: `[1]`, set: []Field{x}, want: `[1]`},
 		{in: `"x"`, drop: []string{"x"}, want: `"x"`},
 	} {
@@ -72,12 +72,11 @@ func TestObject(t *testing.T) {
 	e.Object(NoReason, nil, Span{}, nil, x)
 	e.Replace(NoReason, Span{}, []byte("1"))
 	if e.Len() != 0 {
-		t.Error("an absent object was edited")
+		t.Error("an absent object was changed")
 	}
 }
 
-// TestObjectCombinations tries every subset of members to drop, to replace and to
-// insert.
+// TestObjectCombinations tries every subset of members to drop, to replace and to insert.
 func TestObjectCombinations(t *testing.T) {
 	keys := []string{"a", "b", "c", "d"}
 	raw := []byte(`{"a" :1 , "b": 2,"c":3,  "d":4 }`)
@@ -136,27 +135,27 @@ func TestNestedEdits(t *testing.T) {
 		func(e *Edits) { e.Insert(NoReason, len(raw), []byte("\n")) },
 	}
 	const want = `{"jsonrpc":"2.0","id":99,"method":"m","params":{"new":0,"_meta":{"token":"t","q":{"s":3}},"name":"n"}}` + "\n"
-	// In any order.
+	// The edits are added in any order.
 	for first := range steps {
 		var e Edits
 		for i := range steps {
 			steps[(first+i)%len(steps)](&e)
 		}
 		if got := string(Splice(nil, raw, &e)); got != want {
-			t.Errorf("from %d: got %s, want %s", first, got, want)
+			t.Errorf("starting with edit %d: got %s, want %s", first, got, want)
 		}
 		e.Reset()
 		if e.Len() != 0 || string(Splice(nil, raw, &e)) != string(raw) {
-			t.Error("Reset left something")
+			t.Error("Reset has not removed all edits")
 		}
 		for i := len(steps) - 1; i >= 0; i-- {
 			steps[i](&e)
 		}
 		if got := string(Splice(nil, raw, &e)); got != want {
-			t.Errorf("backwards: got %s, want %s", got, want)
+			t.Errorf("in reverse order: got %s, want %s", got, want)
 		}
 	}
-	// Dropping a member drops the edits within it.
+	// If a member is dropped, the edits within it are dropped too.
 	var e Edits
 	e.Object(NoReason, raw, meta, dropping("p"), Field{"token", []byte(`"t"`)})
 	e.Object(NoReason, raw, m.Params, dropping("_meta", "cursor"))
@@ -178,8 +177,8 @@ func TestSpliceOrder(t *testing.T) {
 	if got := string(Splice([]byte("="), raw, &e)); got != "=<01234abF69>" {
 		t.Error(got)
 	}
-	// The longer of two that begin together wins, and one that overlaps at the front is
-	// cut.
+	// Of two edits that begin together, the longer one takes precedence. An edit whose start
+	// overlaps another one is shortened.
 	e.Reset()
 	e.Replace(NoReason, Span{2, 3}, []byte("void"))
 	e.Replace(NoReason, Span{2, 5}, []byte("x"))
@@ -227,18 +226,18 @@ func TestReasonOfEveryEdit(t *testing.T) {
 		got[x.why]++
 	}
 	if len(got) != 3 || got[7] != 5 || got[8] != 1 || got[9] != 1 {
-		t.Errorf("edits by reason: %v", got)
+		t.Errorf("the edits by reason are %v", got)
 	}
 }
 
 func TestReasonCostsNoRoom(t *testing.T) {
-	type without struct { // at, with, name, member and comma
+	type without struct { // these fields are at, with, name, member and comma
 		_    Span
 		_    []byte
 		_    string
 		_, _ bool
 	}
 	if got, want := reflect.TypeFor[edit]().Size(), reflect.TypeFor[without]().Size(); got != want {
-		t.Errorf("an edit has %d bytes, without its reason %d", got, want)
+		t.Errorf("an edit needs %d bytes, and %d without its reason", got, want)
 	}
 }

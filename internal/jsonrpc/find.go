@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// The functions in this file trust that raw was scanned and do not check it again. On
-// other input they return wrong results but do not panic or loop. A Span outside of raw
-// counts as absent.
+// The functions in this file require that raw was scanned, and do not check it again. With
+// other input they return wrong results, but do not panic or loop. A Span outside raw counts as
+// absent.
 
 // Find returns the value of the member key of the object obj in raw. It is absent if
 // there is no such member, or if obj is absent or not an object.
@@ -24,8 +24,8 @@ func Find(raw []byte, obj Span, key string) Span {
 	return Span{}
 }
 
-// FindAll finds several keys in one pass: out[i] becomes the value of keys[i]. out must
-// be as long as keys. The keys must differ.
+// FindAll finds several keys in one pass and sets out[i] to the value of keys[i]. out must be
+// as long as keys. The keys must differ.
 func FindAll(raw []byte, obj Span, keys []string, out []Span) {
 	clear(out)
 	w := walkObject(raw, obj)
@@ -68,9 +68,8 @@ func Elements(raw []byte, arr Span) iter.Seq[Span] {
 	}
 }
 
-// KindOf returns the kind of the JSON value at s as its first byte: one of '{', '[',
-// '"', 't', 'f' and 'n', or '0' for any number. It returns 0 if s is absent or no value
-// begins there.
+// KindOf returns the kind of the JSON value at s as its first byte: one of '{', '[', '"', 't',
+// 'f' and 'n', or '0' for any number. It returns 0 if s is absent or no value begins there.
 func KindOf(raw []byte, s Span) byte {
 	if !within(raw, s) {
 		return 0
@@ -84,10 +83,10 @@ func KindOf(raw []byte, s Span) byte {
 	return 0
 }
 
-// Text returns the text of a JSON string, and false if s is not a string. If the string
-// escapes half of a surrogate pair, the text is not valid UTF-8 (utf8.ValidString
-// reports it). Such a text differs from every other text, and AppendQuote writes it as
-// it was. Shown makes it readable.
+// Text returns the text of a JSON string, or false if s is not a string. If the string contains
+// half of a surrogate pair as an escape, the text is not valid UTF-8 (utf8.ValidString returns
+// false). Such a text differs from every other text, and AppendQuote restores the escape. Shown
+// makes it readable.
 func Text(raw []byte, s Span) (string, bool) {
 	inside, ok := insideOf(raw, s)
 	if !ok {
@@ -99,8 +98,8 @@ func Text(raw []byte, s Span) (string, bool) {
 	return string(inside), true
 }
 
-// Int returns the value of a JSON number that is written as an integer (7, -7, 7.0; not
-// 7e0). It returns false for anything else and beyond 64 bits.
+// Int returns the value of a JSON number that is written as an integer (7, -7, 7.0; not 7e0).
+// It returns false for other values and for integers that need more than 64 bits.
 func Int(raw []byte, s Span) (int64, bool) {
 	if !within(raw, s) {
 		return 0, false
@@ -119,7 +118,7 @@ func Int(raw []byte, s Span) (int64, bool) {
 	if len(b) == 0 || len(b) > 19 {
 		return 0, false
 	}
-	var n uint64 // nineteen digits fit
+	var n uint64 // nineteen digits fit into an uint64
 	for _, c := range b {
 		if !isDigit(c) {
 			return 0, false
@@ -135,8 +134,8 @@ func Int(raw []byte, s Span) (int64, bool) {
 	return 0, false
 }
 
-// Whole returns the span of the value in b, without the white space around it. It is
-// absent if there is nothing else.
+// Whole returns the span of the value in b, without the white space around it. It is absent if
+// b contains only white space.
 func Whole(b []byte) Span {
 	start, end := skipSpace(b, 0), len(b)
 	for end > start && skipSpace(b[:end], end-1) == end {
@@ -160,13 +159,13 @@ func insideOf(raw []byte, s Span) ([]byte, bool) {
 	return raw[s.Start+1 : s.End-1], true
 }
 
-// textIs reports whether s is a JSON string for want.
+// textIs reports whether s is a JSON string whose text is want.
 func textIs(raw []byte, s Span, want string) bool {
 	inside, ok := insideOf(raw, s)
 	return ok && insideIs(inside, want)
 }
 
-// keyIs is textIs for a span of a walker.
+// keyIs does the same as textIs for a span of a walker.
 func keyIs(b []byte, key Span, want string) bool {
 	return insideIs(b[key.Start+1:key.End-1], want)
 }
@@ -175,16 +174,16 @@ func insideIs(inside []byte, want string) bool {
 	if string(inside) == want {
 		return strings.IndexByte(want, '\\') < 0 // otherwise inside has an escape
 	}
-	// An escape is at most six times as long as the text that it stands for.
+	// An escape has at most six times as many bytes as its text.
 	return len(inside) > len(want) && len(inside) <= 6*len(want) && bytes.IndexByte(inside, '\\') >= 0 &&
 		string(appendText(nil, inside)) == want
 }
 
 // walker iterates over the members of an object or the elements of an array.
 type walker struct {
-	b     []byte // up to the container's end
-	i     int    // after the opening bracket or a comma
-	key   Span   // with its quotes
+	b     []byte // the bytes up to the end of the container
+	i     int    // the offset after the opening bracket or a comma
+	key   Span   // the name with its quotes
 	value Span
 }
 
@@ -197,7 +196,7 @@ func walk(raw []byte, at Span, open byte) walker {
 	return walker{b: raw[:at.End], i: at.Start + 1}
 }
 
-// next advances to the next member. It returns false at the end.
+// next advances to the next member. It returns false if there is none.
 func (w *walker) next() bool {
 	b := w.b
 	i := skipSpace(b, w.i)
@@ -217,7 +216,7 @@ func (w *walker) next() bool {
 	return w.nextValue()
 }
 
-// nextValue advances to the next value and past the comma after it.
+// nextValue advances to the next value and skips the comma after it.
 func (w *walker) nextValue() bool {
 	b := w.b
 	i := skipSpace(b, w.i)
@@ -258,11 +257,11 @@ var ends = [256]uint8{
 	'"': 1, '[': 1, '{': 1, ':': 1,
 }
 
-// nests is the change of depth for each byte outside a string. 2 marks a quote.
+// nests contains the change of depth for each byte outside strings. 2 marks a quote.
 var nests = [256]int8{'{': 1, '[': 1, '}': -1, ']': -1, '"': 2}
 
-// skipContainer returns the offset after the object or array at i, or len(b) if it does
-// not end.
+// skipContainer returns the offset after the object or array at i, or len(b) if its end is
+// missing.
 func skipContainer(b []byte, i int) int {
 	depth := 0
 	for i < len(b) {
@@ -283,7 +282,7 @@ func skipContainer(b []byte, i int) int {
 	return len(b)
 }
 
-// skipText returns the offset after the string at i, or -1 if it does not end.
+// skipText returns the offset after the string at i, or -1 if its end is missing.
 func skipText(b []byte, i int) int {
 	i++
 	for {
@@ -305,9 +304,9 @@ func skipText(b []byte, i int) int {
 			i += 2
 			continue
 		}
-		// Nothing nearby: search for the next quote. It is escaped if an odd number of
-		// backslashes precedes it. The backslashes before one quote are not counted
-		// again for the next, so the search stays linear.
+		// There is no quote nearby: search for the next one. It is escaped if an odd number of
+		// backslashes precedes it. The backslashes before one quote are not counted again for
+		// the next quote, so the search stays linear.
 		n := bytes.IndexByte(b[i:], '"')
 		if n < 0 {
 			return -1

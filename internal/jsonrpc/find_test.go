@@ -61,7 +61,7 @@ func TestWalk(t *testing.T) {
 		break
 	}
 	for range Elements(raw, whole) {
-		t.Error("an object has elements")
+		t.Error("an object has elements, want none")
 	}
 	for _, empty := range []string{`{}`, `{ }`, `[]`, `[ ]`, `7`} {
 		raw := []byte(empty)
@@ -98,7 +98,7 @@ func TestWholeAndKind(t *testing.T) {
 		}
 	}
 	if KindOf(nil, Span{0, 1}) != 0 {
-		t.Error("a kind beyond the end")
+		t.Error("a span beyond the end has a kind")
 	}
 }
 
@@ -172,8 +172,8 @@ func TestAppendMessages(t *testing.T) {
 	}
 }
 
-// TestFindAlignment checks spans for any amount of white space and any alignment to
-// eight bytes.
+// TestFindAlignment checks spans with any amount of white space and any alignment to eight
+// bytes.
 func TestFindAlignment(t *testing.T) {
 	for n := range 20 {
 		pad := strings.Repeat(" ", n)

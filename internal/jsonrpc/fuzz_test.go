@@ -12,12 +12,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// jsontext is the oracle of these tests: slower, but independent of our code.
+// These tests compare with jsontext as a reference, called the oracle. It is slower, but
+// independent of this package.
 
-// roomy keeps limits out of the comparison. jsontext itself stops at a depth of 10,000.
+// roomy contains limits so high that they do not affect the comparison. jsontext has its own
+// limit, a depth of 10,000.
 var roomy = Limits{Bytes: 1 << 30, Depth: 9_999, Tokens: 1 << 30}
 
-// oracle reports whether b is one JSON value.
+// oracle reports whether jsontext accepts b as one JSON value.
 func oracle(b []byte, options ...jsontext.Options) bool {
 	d := jsontext.NewDecoder(bytes.NewReader(b), options...)
 	if err := d.SkipValue(); err != nil {
@@ -27,10 +29,11 @@ func oracle(b []byte, options ...jsontext.Options) bool {
 	return errors.Is(err, io.EOF)
 }
 
-// member is one member as the oracle reads it.
+// member is one member as jsontext reads it.
 type member struct{ name, value string }
 
-// oracleMembers reads the members of the object b, nil when it is none.
+// oracleMembers reads the members of the object b with jsontext. It returns nil if b is not an
+// object.
 func oracleMembers(t *testing.T, b []byte) (members []member, spans []Span) {
 	t.Helper()
 	d := jsontext.NewDecoder(bytes.NewReader(b))
@@ -55,9 +58,9 @@ func oracleMembers(t *testing.T, b []byte) (members []member, spans []Span) {
 	return members, spans
 }
 
-// withoutHalves returns b with each escaped half of a surrogate pair replaced by
-// the escape of another character, one for each: jsontext refuses halves, although
-// RFC 8259 allows them. ok is false when b may hold such a character already.
+// withoutHalves replaces each escaped half of a surrogate pair in b by the escape of another
+// character, a different one for each half. jsontext refuses halves, although RFC 8259 allows
+// them. ok is false if b may contain such a character already.
 func withoutHalves(b []byte) (plain []byte, ok bool) {
 	out := bytes.Clone(b)
 	n := 0
@@ -80,7 +83,8 @@ func withoutHalves(b []byte) (plain []byte, ok bool) {
 	return out, n == 0 || !bytes.Contains(bytes.ToLower(b), []byte(`\uf`)) && bytes.IndexByte(b, 0xEF) < 0
 }
 
-// unitAt returns the UTF-16 code unit that b begins with an escape of, 0 for none.
+// unitAt returns the UTF-16 code unit of the escape at the start of b, or 0 if there is no
+// escape.
 func unitAt(b []byte) int64 {
 	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
 		return 0
@@ -119,17 +123,17 @@ func FuzzScan(f *testing.F) {
 		before := bytes.Clone(b)
 		plain, ok := withoutHalves(b)
 		if !ok {
-			t.Skip("halves of surrogate pairs beside what would stand for them")
+			t.Skip("b contains halves of surrogate pairs and the characters that would replace them")
 		}
 		json := oracle(plain, jsontext.AllowDuplicateNames(true))
 		unique := oracle(plain)
 
 		err := Valid(b, roomy)
 		if (err == nil) != unique {
-			t.Fatalf("%q: Valid says %v, the oracle %v", b, err, unique)
+			t.Fatalf("%q: Valid returns %v, the oracle %v", b, err, unique)
 		}
 		if e, ok := err.(*Error); ok && (e.Code == CodeParse) != !json {
-			t.Fatalf("%q: Valid says %v, the oracle %v", b, err, json)
+			t.Fatalf("%q: Valid returns %v, the oracle %v", b, err, json)
 		}
 		for _, tolerant := range []bool{false, true} {
 			lim := roomy
@@ -137,7 +141,7 @@ func FuzzScan(f *testing.F) {
 			m, err := Scan(b, lim)
 			if e, ok := err.(*Error); ok {
 				if (e.Code == CodeParse) != !json {
-					t.Fatalf("%q: Scan says %v, the oracle %v", b, err, json)
+					t.Fatalf("%q: Scan returns %v, the oracle %v", b, err, json)
 				}
 				if len(e.ID) > MaxID || e.ID != "" && !oracle([]byte(e.ID)) {
 					t.Fatalf("%q: the error has id %q", b, e.ID)
@@ -148,12 +152,12 @@ func FuzzScan(f *testing.F) {
 				continue
 			}
 			if err != nil || !unique {
-				t.Fatalf("%q: Scan says %v, the oracle %v", b, err, unique)
+				t.Fatalf("%q: Scan returns %v, the oracle %v", b, err, unique)
 			}
 			checkMessage(t, plain, m)
 		}
 		if !bytes.Equal(b, before) {
-			t.Fatal("Scan wrote to its input")
+			t.Fatal("Scan modified its input")
 		}
 		if items, err := ScanBatch(b, roomy); err == nil && (!json || len(items) == 0 || !IsBatch(b)) {
 			t.Fatalf("%q: a batch of %d", b, len(items))
@@ -161,7 +165,7 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
-// checkMessage compares a scanned message with the oracle's reading.
+// checkMessage compares a scanned message with the members that jsontext reads.
 func checkMessage(t *testing.T, b []byte, m *Message) {
 	t.Helper()
 	members, spans := oracleMembers(t, b)
@@ -218,7 +222,7 @@ func FuzzFind(f *testing.F) {
 		f.Add([]byte(s), i, len(s), "a")
 	}
 	f.Fuzz(func(t *testing.T, b []byte, start, end int, key string) {
-		// Anything at all: no panic, and it ends.
+		// The functions must not panic or loop, whatever the span is.
 		for _, s := range []Span{{start, end}, Whole(b)} {
 			for m := range Members(b, s) {
 				if !within(b, m.Key) || !within(b, m.Value) {
@@ -296,7 +300,7 @@ func FuzzFind(f *testing.F) {
 	})
 }
 
-// checkValue compares Value with the functions on spans, on any bytes.
+// checkValue compares Value with the functions on spans, for arbitrary bytes.
 func checkValue(t *testing.T, b []byte, s Span, key string) {
 	t.Helper()
 	v := Value{b, s}
@@ -377,7 +381,7 @@ func FuzzObjectEdit(f *testing.F) {
 		if len(got) != len(want) {
 			t.Fatalf("%q became %q: %d members, want %d", b, out, len(got), len(want))
 		}
-		// What stays keeps its order, behind what was added.
+		// The members that stay keep their order and follow the inserted ones.
 		stays := slices.DeleteFunc(slices.Clone(members), func(m member) bool {
 			_, ok := want[m.name]
 			return !ok

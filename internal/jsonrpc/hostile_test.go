@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// hostile is one input that must be refused, with the expected error.
+// hostile is an input that must be refused, and the expected error.
 type hostile struct {
 	name, in string
 	code     int64
@@ -30,7 +30,7 @@ func refuse(t *testing.T, cases ...hostile) {
 				t.Errorf("the message has %d bytes", len(e.Message))
 			}
 			if m != nil {
-				t.Error("a message beside the error")
+				t.Error("Scan returned both a message and an error")
 			}
 		})
 	}
@@ -113,7 +113,7 @@ func TestJ09_ids_stay_exact(t *testing.T) {
 			continue
 		}
 		if string(m.ID) != id || string(m.IDAt.Of(m.Raw)) != id || m.Kind != Request {
-			t.Errorf("id %s came out as %s", id, m.ID)
+			t.Errorf("the id %s became %s", id, m.ID)
 		}
 	}
 }
@@ -134,13 +134,13 @@ func TestJ14_wrong_case(t *testing.T) {
 		hostile{"Params", `{"jsonrpc":"2.0","id":1,"method":"ping","Params":{}}`, CodeInvalidRequest, "1"},
 		hostile{"JsonRpc", `{"JsonRpc":"2.0","id":1,"method":"ping"}`, CodeInvalidRequest, "1"},
 		hostile{"Error", `{"jsonrpc":"2.0","id":1,"result":{},"Error":{}}`, CodeInvalidRequest, ""},
-		// encoding/json folds these two into s as well.
+		// encoding/json treats this letter as an s as well.
 		hostile{"long s", `{"jsonrpc":"2.0","id":1,"method":"ping","paramſ":{}}`, CodeInvalidRequest, "1"},
 		hostile{"escaped", `{"jsonrpc":"2.0","id":1,"method":"ping","\u0050arams":{}}`, CodeInvalidRequest, "1"},
 	)
 	// Within params any spelling is allowed.
 	accept(t, `{"jsonrpc":"2.0","id":1,"method":"x","params":{"METHOD":1,"method":2,"ID":3}}`)
-	// An escape changes the spelling of a name, not the name.
+	// An escape changes the bytes of a name, but not the name.
 	if m := accept(t, `{"jsonrpc":"2.0","id":1,"\u006dethod":"x"}`); m.Method != "x" {
 		t.Errorf("method is %q", m.Method)
 	}
@@ -180,7 +180,7 @@ func TestJ16_duplicates(t *testing.T) {
 	accept(t, wide(`"most"`))
 	accept(t, `{"jsonrpc":"2.0","id":1,"method":"x","params":{"a":{"a":{"a":1}},"b":[{"a":1},{"a":1}]}}`)
 	accept(t, `{"jsonrpc":"2.0","id":1,"method":"x","params":{"descriptionA":1,"descriptionB":2,"description":3}}`)
-	// A NUL makes a name no shorter.
+	// Names that differ only by a NUL are different.
 	accept(t, `{"jsonrpc":"2.0","id":1,"method":"x","params":{"a":1,"a\u0000":2}}`)
 }
 
@@ -216,7 +216,7 @@ func TestJ20_nesting(t *testing.T) {
 	)
 	accept(t, nest(126, "[", "", "]"))
 
-	// Refusing must be cheap: the scan ends at level 129.
+	// Refusing must be cheap. The scan ends at level 129.
 	deep := []byte(nest(100_000, "[", "", "]"))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -228,7 +228,7 @@ func TestJ20_nesting(t *testing.T) {
 	}
 	took := time.Since(start)
 	runtime.ReadMemStats(&after)
-	if took > 5*time.Second { // 50 ms each; it takes some microseconds
+	if took > 5*time.Second { // the limit is 50 ms for each refusal, which takes some microseconds
 		t.Errorf("100 refusals took %v", took)
 	}
 	if grown := after.TotalAlloc - before.TotalAlloc; grown > 1<<20 {
@@ -277,7 +277,8 @@ func TestJ25_params(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	raw := []byte(`{"jsonrpc":"2.0","id":1,"method":"x","params":{"a":[1,2,3]}}`)
-	// the object, 4 names, 4 values; within params a name, the array, 3 elements
+	// The tokens are the object, 4 names and 4 values. Within params they are a name, the array
+	// and 3 elements.
 	const tokens = 14
 	for _, c := range []struct {
 		name string
@@ -295,7 +296,7 @@ func TestLimits(t *testing.T) {
 		if (err == nil) != c.ok {
 			t.Errorf("%s %+v: %v", c.name, c.lim, err)
 		}
-		// The JSON is good; it is only too much (JSON-RPC 2.0 §5.1).
+		// The JSON is valid, but exceeds a limit (JSON-RPC 2.0 §5.1).
 		if err != nil && (err.(*Error).Code != CodeInvalidRequest || !strings.HasPrefix(err.Error(), "message exceeds a limit: ")) {
 			t.Errorf("%s: %v", c.name, err)
 		}
@@ -305,7 +306,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestLongEscapedNames: long names with escapes that differ only at the end are
+// TestLongEscapedNames checks that long names with escapes that differ only at the end are
 // compared in linear time.
 func TestLongEscapedNames(t *testing.T) {
 	long := `"\u0061` + strings.Repeat("a", 1<<16)
@@ -323,11 +324,11 @@ func TestLongEscapedNames(t *testing.T) {
 		hostile{"once plain", b.String() + `"aa` + long[len(`"\u0061a`):] + `a":0}}}`, CodeInvalidRequest, "1"},
 	)
 	if took := time.Since(start); took > 5*time.Second {
-		t.Errorf("took %v", took)
+		t.Errorf("the scan took %v", took)
 	}
 }
 
-// TestManyNames: a message with many different names takes linear time and memory.
+// TestManyNames checks that a message with many different names needs linear time and memory.
 func TestManyNames(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(`{"jsonrpc":"2.0","id":1,"method":"x","params":{"":0`)

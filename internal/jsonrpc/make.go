@@ -1,11 +1,11 @@
 package jsonrpc
 
-// Messages that we write ourselves need no scan, because the positions of their members
-// are known. Their parts must be valid JSON; parts that come from a peer have been
-// scanned on arrival.
+// Messages that Dragoman writes itself need no scan, because the positions of their members are
+// known. Their parts must be valid JSON. Parts that come from a peer were scanned when they
+// arrived.
 
-// NewRequest returns a request with the spans that Scan would find. Empty params omit
-// the member.
+// NewRequest returns a request that has the same spans as Scan would find. If params are empty,
+// the member is omitted.
 func NewRequest(id ID, method string, params []byte) *Message {
 	m := &Message{Kind: Request, ID: id, Method: method}
 	m.head(id, len(method)+len(params))
@@ -21,8 +21,8 @@ func NewNotification(method string, params []byte) *Message {
 	return m
 }
 
-// NewResult returns a result with the spans that Scan would find. result is a JSON
-// value without white space around it; an empty one stands for {}.
+// NewResult returns a result that has the same spans as Scan would find. result is a JSON value
+// without white space around it. An empty result stands for {}.
 func NewResult(id ID, result []byte) *Message {
 	m := &Message{Kind: Result, ID: id}
 	m.head(id, len(result))
@@ -46,7 +46,7 @@ func NewFailure(id ID, e *Error) *Message {
 	return m
 }
 
-// room is enough for the bytes around the parts of a message.
+// room is enough space for the bytes around the parts of a message.
 const room = 80
 
 func (m *Message) head(id ID, rest int) {
@@ -54,7 +54,7 @@ func (m *Message) head(id ID, rest int) {
 	m.idAt()
 }
 
-// idAt records where appendHead has written the id.
+// idAt records the position at which appendHead has written the id.
 func (m *Message) idAt() {
 	if m.ID != "" {
 		start := len(`{"jsonrpc":"2.0","id":`)
@@ -78,7 +78,7 @@ func (m *Message) method(method string, params []byte) {
 	m.Raw = appendParams(m.Raw, params)
 }
 
-// ObjectOf returns an object with the one member f.
+// ObjectOf returns an object with f as its only member.
 func ObjectOf(f Field) []byte {
 	out := append(AppendQuote([]byte{'{'}, f.Key), ':')
 	return append(append(out, f.Value...), '}')

@@ -23,7 +23,7 @@ func FuzzMake(f *testing.F) {
 			NewFailure("", &Error{Code: code, Message: text}), NewFailure("null", &Error{Code: code, Message: text}),
 		}
 		if method != "" && len(AppendQuote(nil, method)) <= MaxMethod {
-			method = string([]rune(method)) // invalid UTF-8 is replaced when it is written
+			method = string([]rune(method)) // invalid UTF-8 is replaced, as the writer does
 			made = append(made, NewRequest(IntID(id), method, part), NewRequest(`"\u00e9"`, method, nil),
 				NewNotification(method, part), NewNotification(method, nil))
 		}

@@ -2,15 +2,15 @@ package jsonrpc
 
 import "strconv"
 
-// Kind is the kind of a message, which follows from its members.
+// Kind is the kind of a message. The members of the message determine it.
 type Kind uint8
 
-// The kinds of message. The zero Kind is no kind.
+// These are the kinds of messages. The zero Kind is not valid.
 const (
-	Request      Kind = iota + 1 // method and id
-	Notification                 // method, no id
-	Result                       // id and result
-	Failure                      // error, and an id unless it could not be read
+	Request      Kind = iota + 1 // has a method and an id
+	Notification                 // has a method and no id
+	Result                       // has an id and a result
+	Failure                      // has an error, and an id unless the sender could not read it
 )
 
 // ID is the exact JSON text of a message's id: 1, "1" and 1.0 are three different IDs.
@@ -25,10 +25,10 @@ func IntID(n int64) ID { return ID(strconv.FormatInt(n, 10)) }
 // absent; no value of a message can start at offset 0.
 type Span struct{ Start, End int }
 
-// IsZero reports whether the member that the span stands for is absent.
+// IsZero reports whether the span is absent.
 func (s Span) IsZero() bool { return s == Span{} }
 
-// Of returns the bytes of raw that the span covers, nil when it is absent.
+// Of returns the bytes of raw that the span covers, or nil if the span is absent.
 func (s Span) Of(raw []byte) []byte {
 	if s.IsZero() {
 		return nil
@@ -36,62 +36,60 @@ func (s Span) Of(raw []byte) []byte {
 	return raw[s.Start:s.End:s.End]
 }
 
-// Message is one JSON-RPC message: its bytes, and where in them the envelope's
-// members lie. Raw is never written to after Scan.
+// Message is one JSON-RPC message: its bytes, and the positions of the top-level members in
+// them. Raw is never modified after Scan.
 type Message struct {
 	Raw    []byte
 	Kind   Kind
 	ID     ID
-	Method string // decoded; the shared string of Limits.Names if it knows the name
+	Method string // decoded; the shared string from Limits.Names if that knows the name
 
-	IDAt   Span // the id's value
-	Params Span // the params object
-	Result Span // the result's value
-	Error  Span // the error object
+	IDAt   Span // position of the id
+	Params Span // position of the params object
+	Result Span // position of the result
+	Error  Span // position of the error object
 }
 
-// Param returns the value of a member of params. It is absent if there is no such
-// member.
+// Param returns the position of a member of params. It is absent if there is no such member.
 func (m *Message) Param(key string) Span { return Find(m.Raw, m.Params, key) }
 
-// ResultMember returns the value of a member of result. It is absent if there is no
-// such member or if the result is not an object.
+// ResultMember returns the position of a member of result. It is absent if there is no such
+// member or if the result is not an object.
 func (m *Message) ResultMember(key string) Span { return Find(m.Raw, m.Result, key) }
 
-// Limits bounds what Scan accepts. The zero value means the defaults given at each
-// member.
+// Limits bounds what Scan accepts. A zero field means the default that is documented at the
+// field.
 type Limits struct {
-	Bytes  int // of the whole message; 0 means 4 MiB
-	Depth  int // of nested arrays and objects; 0 means 128
-	Tokens int // values and member names together; 0 means 1,000,000
+	Bytes  int // length of the whole message; 0 means 4 MiB
+	Depth  int // depth of nested arrays and objects; 0 means 128
+	Tokens int // number of values and member names together; 0 means 1,000,000
 
-	// Tolerant accepts mistakes of real servers that are unambiguous:
+	// Tolerant accepts these unambiguous mistakes of existing servers:
 	//
 	//   - a missing jsonrpc member
 	//   - an id of null in an answer, or a fractional id
 	//   - a result that is not an object
 	//   - a null error beside a result, and the reverse
 	//   - an error without a message, or whose code is missing, a string or a fraction
-	//   - a result that names a method and whose id is a string or absent: the server
-	//     sends it unsolicited
+	//   - a result that has a method and whose id is a string or absent: the server sends it unsolicited
 	//
-	// It does not loosen the JSON syntax.
+	// It does not relax the JSON syntax.
 	Tolerant bool
 
-	// Names returns the shared string for a method name that it knows, so that a scan
-	// need not allocate one. Nil knows none. It must be safe for concurrent use and
-	// must not keep its argument.
+	// Names returns a shared string for a method name that it knows, so that a scan need not
+	// allocate one. Nil knows no names. Names must be safe for concurrent use and must not keep
+	// its argument.
 	Names func(name []byte) (string, bool)
 }
 
-// The longest id and method that Scan accepts, in bytes of JSON text. The quotes of a
-// string and its escapes count.
+// MaxID and MaxMethod are the maximum lengths of an id and a method that Scan accepts, in bytes
+// of JSON text. The quotes of a string and its escapes count.
 const (
 	MaxID     = 1 << 10
 	MaxMethod = 256
 )
 
-// The codes of JSON-RPC 2.0 §5.1.
+// These are the codes of JSON-RPC 2.0 §5.1.
 const (
 	CodeParse          = -32700
 	CodeInvalidRequest = -32600
@@ -105,9 +103,9 @@ const (
 type Error struct {
 	Code    int64
 	Message string
-	Data    []byte // JSON; nil when absent
+	Data    []byte // JSON; nil if absent
 
-	// ID is the id of the message that Scan refused, if it could be read.
+	// ID is the id of the message that Scan refused. It is empty if it could not be read.
 	ID ID
 }
 

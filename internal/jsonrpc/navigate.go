@@ -2,29 +2,29 @@ package jsonrpc
 
 import "iter"
 
-// Value is one JSON value together with the bytes that contain it, so that a span
-// cannot be applied to the wrong bytes. The zero Value is absent: it has no members,
-// elements or text, and Get of it is absent too. So a path can be followed without a
-// check at each step. A Value copies and allocates nothing.
+// Value is one JSON value together with the bytes that contain it. This avoids that a span is
+// used with the wrong bytes. The zero Value is absent: it has no members, elements or text, and
+// its Get returns an absent value. So a path can be followed without a check at each step. A
+// Value copies and allocates nothing.
 //
-// The bytes must have been scanned; see Find. A Value is valid and safe for concurrent
-// use as long as nobody writes to them.
+// The bytes must have been scanned; see Find. A Value is valid and safe for concurrent use as
+// long as nobody modifies the bytes.
 type Value struct {
 	raw []byte
 	at  Span
 }
 
-// ValueOf returns the JSON value in b, without the white space around it. It is absent
-// if there is nothing else.
+// ValueOf returns the JSON value in b, without the white space around it. It is absent if b
+// contains only white space.
 func ValueOf(b []byte) Value { return Value{b, Whole(b)} }
 
 // At returns the value at a span of the message.
 func (m *Message) At(s Span) Value { return Value{m.Raw, s} }
 
-// Span returns where the value lies in its bytes, for an edit.
+// Span returns the position of the value in its bytes, for an edit.
 func (v Value) Span() Span { return v.at }
 
-// Absent reports whether there is no value.
+// Absent reports whether the value is absent.
 func (v Value) Absent() bool { return !within(v.raw, v.at) }
 
 // Kind returns the kind of the value: '{', '[', '"', 't', 'f', 'n', or '0' for any
@@ -39,8 +39,8 @@ func (v Value) Raw() []byte {
 	return v.at.Of(v.raw)
 }
 
-// Get follows member names from object to object and returns the value at the end of
-// the path. It is absent if a step finds no object or no such member.
+// Get follows member names from object to object and returns the value at the end of the path.
+// The result is absent if a value on the path is not an object or has no such member.
 func (v Value) Get(path ...string) Value {
 	for _, key := range path {
 		v.at = Find(v.raw, v.at, key)
@@ -51,17 +51,16 @@ func (v Value) Get(path ...string) Value {
 	return v
 }
 
-// Text returns the text of a JSON string, and false when the value is not a string.
+// Text returns the text of a JSON string, or false if the value is not a string.
 func (v Value) Text() (string, bool) { return Text(v.raw, v.at) }
 
 // Is reports whether the value is a JSON string equal to want. It does not allocate.
 func (v Value) Is(want string) bool { return textIs(v.raw, v.at, want) }
 
-// Int returns the value of a number that is written as an integer; see the function
-// Int.
+// Int returns the value of a number that is written as an integer. See the function Int.
 func (v Value) Int() (int64, bool) { return Int(v.raw, v.at) }
 
-// Bool returns the value of true or false. ok is false for any other value.
+// Bool returns true or false if the value is a JSON boolean. ok is false for any other value.
 func (v Value) Bool() (value, ok bool) {
 	switch v.Kind() {
 	case 't':
@@ -72,7 +71,8 @@ func (v Value) Bool() (value, ok bool) {
 	return false, false
 }
 
-// Elements yields the elements of an array in order, none if the value is not an array.
+// Elements yields the elements of an array in order. It yields none if the value is not an
+// array.
 func (v Value) Elements() iter.Seq[Value] {
 	return func(yield func(Value) bool) {
 		w := walk(v.raw, v.at, '[')
@@ -84,7 +84,7 @@ func (v Value) Elements() iter.Seq[Value] {
 	}
 }
 
-// Members yields the names and values of an object's members in order, none if the
+// Members yields the names and values of an object's members in order. It yields none if the
 // value is not an object. A name is a Value too: its Text is unescaped.
 func (v Value) Members() iter.Seq2[Value, Value] {
 	return func(yield func(name, value Value) bool) {

@@ -49,7 +49,7 @@ func TestValue(t *testing.T) {
 		t.Errorf("%q", names)
 	}
 	for range v.Members() {
-		break // an early end is allowed
+		break // the loop may end early
 	}
 	for range v.Get("list").Elements() {
 		break
@@ -66,10 +66,10 @@ func TestAbsentValue(t *testing.T) {
 			t.Errorf("%+v", v)
 		}
 		for range v.Members() {
-			t.Error("a member")
+			t.Error("an absent value has a member")
 		}
 		for range v.Elements() {
-			t.Error("an element")
+			t.Error("an absent value has an element")
 		}
 	}
 }
@@ -81,7 +81,7 @@ func TestMessageAt(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !m.At(m.Params).Get("a", "b").Is("c") || m.At(m.Params).Span() != m.Params || !m.At(m.Result).Absent() {
-		t.Error("params are not found")
+		t.Error("Get does not find params")
 	}
 }
 

@@ -2,6 +2,6 @@
 
 package jsonrpc
 
-// raceEnabled: under the race detector sync.Pool drops items on purpose, so allocation
-// counts mean nothing.
+// raceEnabled says that the race detector is on. Then sync.Pool drops objects at random, so
+// allocation counts are useless.
 const raceEnabled = true

@@ -2,43 +2,43 @@ package jsonrpc
 
 import "bytes"
 
-// Salvage determines which request an unusable frame answers, or that it is a request.
-// A frame is unusable if it is not JSON or too long to keep. It is written to Salvage
-// in pieces of any size. The zero value is ready to use. Salvage does not allocate.
+// Salvage determines what an unusable frame was: the answer to a certain request, or a request.
+// A frame is unusable if it is not JSON or too long to keep. It is written to Salvage in pieces
+// of any size. The zero value is ready to use. Salvage does not allocate.
 //
-// Salvage never guesses. It reads top-level members strictly. It only skips the
-// contents of their values, string by string and bracket by bracket, because frames are
-// usually broken there. So an unescaped quote can make it misread where a value ends.
-// An id counts only if it is the only one, and only if it precedes all such values or
-// the whole object closes exactly at the end of the frame. FuzzSalvage checks this.
+// Salvage never guesses. It reads top-level members strictly. It skips the contents of their
+// values, string by string and bracket by bracket, because frames are usually broken there. For
+// example, an unescaped quote can make Salvage misread where a value ends. An id counts only if
+// it is the only one. It must also precede all such values, or the whole object must close
+// exactly at the end of the frame. FuzzSalvage checks this.
 type Salvage struct {
 	at     salvageState
 	member memberName // the member whose value is being read
 
 	opaque  bool // a skipped value may have been misread
-	unsure  bool // two ids, or a name that needs decoding
-	folds   bool // a name that others may read as a known one
-	version bool // this member was seen; the next ones likewise
+	unsure  bool // there are two ids, or a name that needs decoding
+	folds   bool // a name exists that other readers may take for a known one
+	version bool // the member jsonrpc was seen; likewise for the next fields
 	method  bool
-	answer  bool // result or error
+	answer  bool // the member result or error
 	unknown bool // an unknown member was seen
 
-	id    [MaxID]byte // the id's JSON text
+	id    [MaxID]byte // the JSON text of the id
 	idLen int
 	ids   int
 	front bool // the id is complete and precedes all opaque values
 	whole bool // the id is complete
 
-	key     [16]byte // of the member's name
+	key     [16]byte // the name of the current member
 	keyLen  int
-	escaped bool // the name has an escape; or, in a string, the next byte is escaped
+	escaped bool // the name contains an escape; within a string, the next byte is escaped
 
-	text  bool // inside a string in a container
+	text  bool // the position is inside a string in a container
 	depth int
-	kinds [salvageDepth / 64]uint64 // a bit per open container: set for an object
+	kinds [salvageDepth / 64]uint64 // one bit for each open container, set for an object
 }
 
-// salvageDepth is how deep containers may nest. Deeper frames are not read further.
+// salvageDepth is the maximum depth of containers. Deeper frames are not read further.
 const salvageDepth = 1024
 
 type salvageState uint8
@@ -70,8 +70,8 @@ const (
 // Reset prepares the Salvage for the next frame.
 func (s *Salvage) Reset() { *s = Salvage{} }
 
-// Verdict returns the kind of the frame: Result for an answer of either kind, Request
-// for a request or notification, 0 if that is uncertain. id is that of the request, ""
+// Verdict returns the kind of the frame: Result for an answer of either kind, Request for a
+// request or notification, and 0 if the kind is uncertain. id is the id of the request, or ""
 // if it is uncertain.
 func (s *Salvage) Verdict() (kind Kind, id ID) {
 	switch {
@@ -85,10 +85,10 @@ func (s *Salvage) Verdict() (kind Kind, id ID) {
 	return kind, s.soleID()
 }
 
-// Suspect returns the id of a frame without a method, even if it does not look like an
+// Suspect returns the id of a frame without a method, even if the frame does not look like an
 // answer: its result may be missing, misspelled or cut off. A server that sends one of
-// our ids in such a frame will not answer it again. Suspect returns "" if the id is
-// uncertain or the frame has no jsonrpc member.
+// Dragoman's ids in such a frame will not answer that request again. Suspect returns "" if the
+// id is uncertain or the frame has no jsonrpc member.
 func (s *Salvage) Suspect() ID {
 	if s.unsure || s.method || !s.version {
 		return ""
@@ -96,7 +96,7 @@ func (s *Salvage) Suspect() ID {
 	return s.soleID()
 }
 
-// soleID returns the id if exactly one was read with certainty, otherwise "".
+// soleID returns the id if exactly one was read with certainty, and "" otherwise.
 func (s *Salvage) soleID() ID {
 	if s.ids != 1 || !s.whole || !s.front && s.at != afterObject {
 		return ""
@@ -136,7 +136,7 @@ func (s *Salvage) Write(b []byte) (int, error) {
 			switch c {
 			case ' ', '\t', '\r', '\n', ',', '}':
 				s.valueEnds()
-				continue // handle the byte again
+				continue // handles the byte again in the new state
 			case '{', '[', ']', '"', ':':
 				s.at = lost
 			default:
@@ -169,7 +169,7 @@ func (s *Salvage) between(c byte) {
 	case s.at == afterValue && c == ',':
 		s.at = beforeName
 	default:
-		// Bytes after an object may be a part of it that was torn off.
+		// Bytes after an object may be a part of the object that was separated from it.
 		s.at = lost
 	}
 }
@@ -180,8 +180,7 @@ func (s *Salvage) name(c byte) {
 		s.nameEnds()
 		return
 	case c == '\\':
-		// Our peers do not escape names. How others would read an escaped name is
-		// uncertain.
+		// Known peers do not escape names. Readers may disagree about an escaped name.
 		s.unsure = true
 	}
 	if s.keyLen < len(s.key) {
@@ -237,7 +236,7 @@ func (s *Salvage) valueBegins(c byte) {
 	}
 }
 
-// keep stores a byte of a value at the top level, if it is the id.
+// keep stores a byte of a top-level value if the value is the id.
 func (s *Salvage) keep(c byte) {
 	if s.member != idName {
 		return
@@ -257,8 +256,7 @@ func (s *Salvage) valueEnds() {
 	}
 }
 
-// skip skips the inside of a container from i on and returns the offset that it
-// reached.
+// skip skips the inside of a container from i on and returns the offset that it has reached.
 func (s *Salvage) skip(b []byte, i int) int {
 	for i < len(b) {
 		c := b[i]
@@ -271,7 +269,7 @@ func (s *Salvage) skip(b []byte, i int) int {
 			case c == '\\':
 				s.escaped = true
 			default:
-				// Most of a long frame is strings.
+				// A long frame consists mostly of strings.
 				n := bytes.IndexByte(b[i:], '"')
 				if n < 0 {
 					n = len(b) - i

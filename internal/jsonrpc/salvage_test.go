@@ -12,7 +12,7 @@ func TestSalvage(t *testing.T) {
 		kind  Kind
 		id    ID
 	}{
-		// Answers that are not JSON, as servers write them.
+		// These answers are not JSON, but servers send them.
 		{`{"jsonrpc":"2.0","id":5,"result":{"x":NaN}}`, Result, "5"},
 		{`{"result":{"x":NaN},"jsonrpc":"2.0","id":5}`, Result, "5"},
 		{"{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"result\":{\"x\":\"\xff\"}}", Result, `"a"`},
@@ -25,7 +25,7 @@ func TestSalvage(t *testing.T) {
 		{`{"result":[` + long + `nul],"id":-7.0,"jsonrpc":"2.0"}`, Result, "-7.0"},
 		{`{"jsonrpc":"2.0","id":5,"result":{}}` + "\x00", Result, "5"},
 		{`{"jsonrpc":"2.0","id":5,"result":{}}{"jsonrpc":"2.0","method":"x"}`, Result, "5"},
-		// Torn ones: what stands in front counts.
+		// These frames are cut off, so only their beginning counts.
 		{`{"jsonrpc":"2.0","id":5,"result":{"x":"ab`, Result, "5"},
 		{`{"jsonrpc":"2.0","id":5,"result":`, Result, "5"},
 		{`{"jsonrpc":"2.0","id":5,"resu`, 0, ""},
@@ -33,12 +33,12 @@ func TestSalvage(t *testing.T) {
 		{`{"jsonrpc":"2.0","result":{"x":"ab"},"id":5`, Result, ""},
 		{`{"jsonrpc":"2.0","result":{"x":"ab"},"id":5}]`, Result, ""},
 		{`{"jsonrpc":"2.0","id":5,"result":{"x":"te{"jsonrpc":"2.0","id":6,"result":{}}`, Result, "5"},
-		// A text that is not escaped may speak of ids, too.
+		// A text that is not escaped may contain ids, too.
 		{`{"jsonrpc":"2.0","result":{"x":"a"},"id":6,"y":{"z":"b"},"id":5}`, 0, ""},
 		{`{"jsonrpc":"2.0","result":{"x":"a"},"id":6,"y":"b"},"id":5}`, Result, ""},
 		{`{"jsonrpc":"2.0","id":5,"result":{"x":"a"},"id":6,"y":{"z":"b"}}`, 0, ""},
 		{`{"jsonrpc":"2.0","result":{"x":"a"},"id":6,"y":[{"z":"b"},"id":5}`, Result, ""},
-		// Calls, and what is nothing.
+		// These frames are calls, or cannot be classified.
 		{`{"jsonrpc":"2.0","id":5,"method":"x","params":{"a":NaN}}`, Request, "5"},
 		{`{"jsonrpc":"2.0","method":"x","params":{"a":NaN}}`, Request, ""},
 		{`{"jsonrpc":"2.0","id":5,"method":"x","result":{"a":NaN}}`, 0, ""},
@@ -67,8 +67,8 @@ func TestSalvage(t *testing.T) {
 	}
 }
 
-// TestSuspect: an id without a method is known although nothing shows that the frame is
-// an answer.
+// TestSuspect checks that the id of a frame without a method is known, even if nothing shows
+// that the frame is an answer.
 func TestSuspect(t *testing.T) {
 	for frame, want := range map[string]ID{
 		`{"jsonrpc":"2.0","id":5}`: "5", `{"jsonrpc":"2.0","id":5,'result':{}}`: "5", `{"jsonrpc":"2.0","id":5,"resu`: "5",
@@ -86,7 +86,8 @@ func TestSuspect(t *testing.T) {
 	}
 }
 
-// TestSalvageIsDecidedEarly: an endless frame is decided as soon as nothing can change.
+// TestSalvageIsDecidedEarly checks that Decided is true as soon as the rest of the frame cannot
+// change the verdict. This matters for an endless frame.
 func TestSalvageIsDecidedEarly(t *testing.T) {
 	for frame, want := range map[string]bool{
 		`xxx`: true, `{"jsonrpc":"2.0","id":5,"result":{"`: true, `{"jsonrpc":"2.0","id":5,"method":"x",`: true,
@@ -109,7 +110,7 @@ func FuzzSalvage(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte, cut int) {
 		kind, id := verdictOn(b)
-		// However the frame arrives.
+		// The verdict does not depend on the pieces in which the frame arrives.
 		var s Salvage
 		for rest, n := b, max(cut, 1); len(rest) > 0; rest = rest[min(n, len(rest)):] {
 			before := s.Decided()
@@ -122,7 +123,7 @@ func FuzzSalvage(f *testing.F) {
 		if k, i := s.Verdict(); k != kind || i != id {
 			t.Fatalf("%q in pieces of %d: %d %q, else %d %q", b, cut, k, i, kind, id)
 		}
-		// What is a message is read as Scan reads it.
+		// If the frame is a valid message, the verdict agrees with Scan.
 		if m, err := Scan(b, Limits{Tolerant: true, Bytes: len(b) + 1, Depth: salvageDepth - 1}); err == nil {
 			want := m.ID
 			if want == "null" {
@@ -133,14 +134,14 @@ func FuzzSalvage(f *testing.F) {
 				wantKind = Request
 			}
 			if id := s.Suspect(); id != "" && (id != want || wantKind == Request) {
-				t.Fatalf("%q: suspected of being the answer to %q, but it is %+v", b, id, m)
+				t.Fatalf("%q: Suspect returns %q, but the message is %+v", b, id, m)
 			}
 			if kind != 0 && (kind != wantKind || id != want) {
-				t.Fatalf("%q: %d %q, but it is %+v", b, kind, id, m)
+				t.Fatalf("%q: the verdict is %d %q, but the message is %+v", b, kind, id, m)
 			}
 		}
-		// Whatever stands in a text that its server has not escaped, the id is the
-		// true one or none.
+		// A text that the server has not escaped may contain anything. The verdict has the true
+		// id or none.
 		for _, frame := range [][2]string{
 			{`{"jsonrpc":"2.0","id":31,"result":{"content":[{"type":"text","text":"`, `"}]}}`},
 			{`{"result":{"content":[{"type":"text","text":"`, `"}]},"jsonrpc":"2.0","id":31}`},
@@ -154,9 +155,9 @@ func FuzzSalvage(f *testing.F) {
 			var s Salvage
 			_, _ = s.Write([]byte(frame[0] + string(b) + frame[1]))
 			if id := s.Suspect(); id != "" && id != "31" {
-				t.Fatalf("%s%s%s: suspected of being the answer to %s", frame[0], b, frame[1], id)
+				t.Fatalf("%s%s%s: Suspect returns %s", frame[0], b, frame[1], id)
 			}
-			// Torn off, or joined with the next.
+			// The frame is cut off, or joined with the next one.
 			if _, id := verdictOn([]byte(frame[0] + string(b))); id != "" && id != "31" && strings.Contains(frame[0], "31") {
 				t.Fatalf("%s%s: taken for the answer to %s", frame[0], b, id)
 			}
@@ -164,7 +165,7 @@ func FuzzSalvage(f *testing.F) {
 	})
 }
 
-// verdictOn returns the Verdict on a whole frame.
+// verdictOn returns the Verdict on a frame that is written in one piece.
 func verdictOn(frame []byte) (kind Kind, id ID) {
 	var s Salvage
 	_, _ = s.Write(frame)

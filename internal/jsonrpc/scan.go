@@ -6,24 +6,23 @@ import (
 	"unicode/utf8"
 )
 
-// Scan checks that b is exactly one JSON-RPC 2.0 message, and returns where its members
-// lie. The Message keeps b as its Raw, so nobody may write to b afterwards. Scan is
-// safe for concurrent use. It allocates the Message, its ID, and its Method unless
-// lim.Names knows it.
+// Scan checks that b is exactly one JSON-RPC 2.0 message, and returns the positions of its
+// members. The Message keeps b as its Raw, so b must not be modified afterwards. Scan is safe
+// for concurrent use. It allocates the Message and its ID. It allocates the Method only if
+// lim.Names does not know it.
 //
 // Its errors are always *Error:
 //
 //   - CodeParse: b is not JSON (RFC 8259, UTF-8 without a byte order mark, one value).
-//   - CodeInvalidRequest: b exceeds lim, or is JSON but not a message, or has a
-//     duplicate member in an object at any depth.
+//   - CodeInvalidRequest: b exceeds lim, or is JSON but not a message, or has a duplicate member in an object at any depth.
 //   - CodeInvalidParams: only params is wrong. MCP requires an object there.
 //
-// The error carries the message's id if one could be read before the scan ended. It
-// does not for an answer: that id is ours, and an error with it would be taken for the
-// answer to another request.
+// The error contains the message's id if Scan could read one before it stopped. It does not
+// contain the id of an answer: Dragoman chose that id, and the peer would take an error with it
+// for the answer to one of its own requests.
 //
-// If a message has two members that readers could confuse (METHOD beside method, two
-// ids), Scan refuses it and does not choose one.
+// If a message has two members that readers could confuse (METHOD beside method, two ids), Scan
+// refuses the message and does not choose one.
 func Scan(b []byte, lim Limits) (*Message, error) {
 	s := scannerOf(b, &lim)
 	defer s.release()
@@ -45,18 +44,18 @@ func Scan(b []byte, lim Limits) (*Message, error) {
 	return m, nil
 }
 
-// envelope holds what was read of the top-level object.
+// envelope contains the top-level members that were read.
 type envelope struct {
 	object bool
-	twice  bool // there are two ids, so neither can be trusted
-	answer bool // a result or an error has started
+	twice  bool // there are two ids, so neither can be used
+	answer bool // a result or an error has begun
 	fault  string
 
 	version, id, method, params, result, failure Span
 }
 
-// envelope scans the top-level value. It returns the offset after it, or -1 when s.err
-// is set. It records faults of the members and reads on, because the id may follow.
+// envelope scans the top-level value. It returns the offset after the value, or -1 if s.err is
+// set. After an error in a member it reads on, because the id may follow.
 func (s *scanner) envelope(e *envelope) int {
 	b := s.b
 	i := skipSpace(b, 0)
@@ -123,8 +122,8 @@ func (e *envelope) place(name []byte, at Span) {
 	case "error":
 		slot = &e.failure
 	default:
-		// A reader that ignores case, as encoding/json does, would take the member
-		// for ours: the class of CVE-2026-27896.
+		// A reader that ignores case, such as encoding/json, would take the member for a known
+		// one (the class of CVE-2026-27896).
 		if e.fault == "" && foldsToKnown(name) {
 			e.fault = "member name in the wrong case"
 		}
@@ -141,7 +140,7 @@ var known = [...][]byte{
 }
 
 func foldsToKnown(name []byte) bool {
-	// The longest fold of a known name: three bytes for a K, two for an S.
+	// No spelling of a known name is longer. Letters that fold to K or S have up to three bytes.
 	if len(name) > 16 {
 		return false
 	}
@@ -153,8 +152,8 @@ func foldsToKnown(name []byte) bool {
 	return false
 }
 
-// readID returns the id for the answer to a refused message, "" if there is none that
-// may be used.
+// readID returns the id for the answer to a refused message. It returns "" if there is none
+// that may be used.
 func (e *envelope) readID(b []byte, tolerant bool) ID {
 	if e.twice || e.answer && e.method.IsZero() || e.id.IsZero() || e.id.End-e.id.Start > MaxID {
 		return ""
@@ -166,10 +165,10 @@ func (e *envelope) readID(b []byte, tolerant bool) ID {
 	return ID(id)
 }
 
-// idAllowed reports whether the JSON value id may be the id of a request. A number
-// whose fraction is all zeros is an integer, as in JSON Schema. A number with an
-// exponent counts as a fraction. A string must not have half of a surrogate pair: many
-// peers cannot write that back.
+// idAllowed reports whether the JSON value id may be the id of a request. A number whose
+// fraction is all zeros is an integer, as in JSON Schema. A number with an exponent counts as a
+// fraction. A string must not contain half of a surrogate pair, because many peers cannot write
+// it back.
 func idAllowed(id []byte, tolerant bool) bool {
 	switch c := id[0]; {
 	case c == '"':
@@ -180,7 +179,7 @@ func idAllowed(id []byte, tolerant bool) bool {
 	return false
 }
 
-// whole reports whether the inside of a scanned string is valid text, without half of a
+// whole reports whether the inside of a scanned string is valid text that contains no half of a
 // surrogate pair.
 func whole(inside []byte) bool {
 	return bytes.IndexByte(inside, '\\') < 0 || utf8.Valid(appendText(nil, inside))
@@ -232,7 +231,7 @@ func (s *scanner) judge(e *envelope, lim *Limits, m *Message) *Error {
 		m.ID, m.IDAt = ID(id), e.id
 	}
 	if lim.Tolerant {
-		// JSON-RPC 1.0 writes the absent one of result and error as null.
+		// A peer that follows JSON-RPC 1.0 writes null for the absent one of result and error.
 		if !e.result.IsZero() && !e.failure.IsZero() {
 			if b[e.failure.Start] == 'n' {
 				e.failure = Span{}
@@ -284,8 +283,8 @@ func (s *scanner) judgeCall(e *envelope, lim *Limits, m *Message, null bool) *Er
 		switch {
 		case b[e.params.Start] == '{':
 		case b[e.params.Start] == 'n' && m.Kind == Notification:
-			// Some peers write null for an absent value. A notification has no answer,
-			// so an error would tell nobody.
+			// Some peers write null for an absent value. A notification has no answer, so
+			// nobody would see an error.
 			return nil
 		default:
 			return &Error{Code: CodeInvalidParams, Message: "params is not an object"}
@@ -295,8 +294,8 @@ func (s *scanner) judgeCall(e *envelope, lim *Limits, m *Message, null bool) *Er
 	return nil
 }
 
-// pushes reports whether a message with a method and a result can only be an
-// unsolicited result: its id is absent or a string, which we never use as an id.
+// pushes reports whether a message with a method and a result is an unsolicited result. Its id
+// is absent or a string, and Dragoman never uses a string as id.
 func pushes(b []byte, id Span) bool { return id.IsZero() || b[id.Start] == '"' }
 
 func methodName(name []byte, names func([]byte) (string, bool)) string {
@@ -324,8 +323,9 @@ func (s *scanner) judgeResult(e *envelope, lim *Limits, m *Message, null bool) *
 	return nil
 }
 
-// judgeFailure accepts an error without an id and with an id of null. JSON-RPC 2.0 §5
-// wants null if the id could not be read; MCP 2025-11-25 and later omit the member.
+// judgeFailure checks an error answer. It accepts one without an id and one with an id of null.
+// JSON-RPC 2.0 §5 requires null if the id could not be read; MCP 2025-11-25 and later omit the
+// member.
 func (s *scanner) judgeFailure(e *envelope, lim *Limits, m *Message) *Error {
 	b := s.b
 	if b[e.failure.Start] != '{' {
@@ -351,8 +351,8 @@ func invalid(why string) *Error {
 	return &Error{Code: CodeInvalidRequest, Message: "invalid message: " + why}
 }
 
-// Valid checks that b is exactly one JSON value of any kind, as strictly as Scan and
-// within the same limits. Its errors are those of Scan, without an id.
+// Valid checks that b is exactly one JSON value of any kind. It is as strict as Scan and has
+// the same limits and errors. Its errors have no id.
 func Valid(b []byte, lim Limits) error {
 	s := scannerOf(b, &lim)
 	defer s.release()

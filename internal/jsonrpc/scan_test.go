@@ -67,8 +67,8 @@ func TestScanRefusesMixtures(t *testing.T) {
 	}
 }
 
-// TestNullParams: many peers write null for an absent value. A request with it is
-// refused, because a request has an answer. A notification is accepted.
+// TestNullParams checks params of null, which many peers write for an absent value. Such a
+// request is refused, because the sender gets an error. Such a notification is accepted.
 func TestNullParams(t *testing.T) {
 	for _, lim := range []Limits{{}, {Tolerant: true}} {
 		m, err := Scan([]byte(`{"jsonrpc":"2.0","method":"shutdown","params":null}`), lim)
@@ -76,10 +76,10 @@ func TestNullParams(t *testing.T) {
 			t.Errorf("%+v, %v", m, err)
 		}
 		if m, err := Scan([]byte(`{"jsonrpc":"2.0","id":1,"method":"x","params":null}`), lim); err == nil {
-			t.Errorf("a request: accepted as %+v", m)
+			t.Errorf("a request with null params is accepted as %+v", m)
 		}
 		if m, err := Scan([]byte(`{"jsonrpc":"2.0","method":"x","params":[]}`), lim); err == nil {
-			t.Errorf("a list: accepted as %+v", m)
+			t.Errorf("a notification with a list as params is accepted as %+v", m)
 		}
 	}
 }
@@ -115,7 +115,7 @@ func TestTolerant(t *testing.T) {
 			t.Errorf("%s: %+v", c.in, m)
 		}
 	}
-	// Everything else is still refused.
+	// All other mistakes are refused even then.
 	for _, in := range []string{
 		`{"jsonrpc":"1.0","id":1,"result":{}}`,
 		`{"jsonrpc":"2.0","id":null,"method":"x"}`,
@@ -131,7 +131,7 @@ func TestTolerant(t *testing.T) {
 	}
 }
 
-// odd is a message full of what a decoder would change.
+// odd is a message with many details that decoding and encoding would change.
 var odd = `{"zeta":1e400,"jsonrpc":"2.0","extra":{"z":1,"a":2.50,"m":-0.0},` +
 	`"id":1,"method":"x","params":{"big":` + strings.Repeat("1234567890", 40) +
 	`,"small":1E-400,"text":"\u0041\/\t","name":"n",  "_meta":{"b":1,"a":2}},` + "\r\n\t" + `"alpha":[1.0,1.00]}`
@@ -150,7 +150,7 @@ func TestOddBytesSurviveSplice(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	if string(m.Raw) != odd {
-		t.Error("Raw was written to")
+		t.Error("Raw was modified")
 	}
 }
 

@@ -12,16 +12,16 @@ const (
 	highs = 0x8080808080808080
 )
 
-// stops marks, in the high bit of each byte, where a string cannot simply be skipped in
-// the eight bytes of w: at a quote, a backslash, a control character or a non-ASCII
-// byte. Only the lowest mark is exact, because a borrow may set marks above it.
+// stops marks, in the high bit of each byte, the bytes of w that a fast scan of a string must
+// not skip: a quote, a backslash, a control character or a non-ASCII byte. Only the lowest mark
+// is exact, because a borrow may set marks above it.
 func stops(w uint64) uint64 {
 	quote, backslash := w^ones*'"', w^ones*'\\'
 	return (w | (quote - ones) | (backslash - ones) | (w - ones*' ')) & highs
 }
 
-// shortText returns the length of the string at i, with its quotes, if it is at most
-// nine bytes long and plain. Otherwise it returns 0.
+// shortText returns the length of the string at i, including its quotes. It returns 0 if the
+// string is longer than nine bytes or has an escape or a non-ASCII byte.
 func shortText(b []byte, i int) int {
 	if i+9 > len(b) {
 		return 0
@@ -33,8 +33,8 @@ func shortText(b []byte, i int) int {
 	return n + 1
 }
 
-// text scans the string whose opening quote is at i. It returns the offset after the
-// closing quote, or -1 when s.err is set, and whether there was an escape.
+// text scans the string whose opening quote is at i. It returns the offset after the closing
+// quote, or -1 if s.err is set, and whether the string has an escape.
 func (s *scanner) text(i int) (end int, escaped bool) {
 	b := s.b
 	start := i
@@ -88,11 +88,11 @@ func (s *scanner) text(i int) (end int, escaped bool) {
 	}
 }
 
-// runeLen returns the length of the UTF-8 encoding of the non-ASCII character that b
-// begins with. It returns 0 if it is malformed, overlong, a surrogate or beyond
-// U+10FFFF (RFC 3629).
+// runeLen returns the length of the UTF-8 encoding of the non-ASCII character at the start of
+// b. It returns 0 if the encoding is malformed, overlong, a surrogate or beyond U+10FFFF (RFC
+// 3629).
 func runeLen(b []byte) int {
-	// Common two-byte and three-byte sequences are handled here, without a call.
+	// The fast path handles common two-byte and three-byte sequences without a call.
 	if len(b) >= 3 {
 		switch c := b[0]; {
 		case 0xC2 <= c && c <= 0xDF:
@@ -114,10 +114,9 @@ func runeLen(b []byte) int {
 	return n
 }
 
-// escapeLen returns the length of the escape that b begins with, or 0 if it is
-// malformed. A surrogate pair counts as one escape. Half a pair is an escape too: the
-// grammar allows it (RFC 8259 §8.2), and JavaScript and Python write it when a text was
-// cut within a character.
+// escapeLen returns the length of the escape at the start of b, or 0 if it is malformed. A
+// surrogate pair counts as one escape. Half a pair is an escape too: the grammar allows it (RFC
+// 8259 §8.2), and JavaScript and Python write it when they cut a text within a character.
 func escapeLen(b []byte) int {
 	if len(b) < 2 {
 		return 0
@@ -140,8 +139,8 @@ func escapeLen(b []byte) int {
 	return 0
 }
 
-// hex4 returns the value of four hexadecimal digits, or -1 if b does not begin with
-// them.
+// hex4 returns the value of the four hexadecimal digits at the start of b, or -1 if there are
+// fewer.
 func hex4(b []byte) rune {
 	if len(b) < 4 {
 		return -1
@@ -161,10 +160,10 @@ func hex4(b []byte) rune {
 	return r
 }
 
-// appendText appends the text of the inside of a JSON string. Half a surrogate pair
-// becomes the three bytes that UTF-8 would use if it were a character. No valid text
-// contains them, so two different strings never become the same text. Input that Scan
-// refuses becomes U+FFFD or stays as it is.
+// appendText appends the text of a JSON string whose quotes are removed. Half a surrogate pair
+// becomes the three bytes that UTF-8 would use if it were a character. Valid text never
+// contains them, so two different strings never become the same text. Input that Scan refuses
+// becomes U+FFFD or stays unchanged.
 func appendText(dst, inside []byte) []byte {
 	for i := 0; i < len(inside); {
 		c := inside[i]
@@ -199,7 +198,8 @@ func appendUnit(dst []byte, r rune) []byte {
 	return utf8.AppendRune(dst, r)
 }
 
-// halfAt returns the half of a surrogate pair that appendUnit wrote at s[i:], or 0.
+// halfAt returns the half of a surrogate pair that appendUnit wrote at s[i:], or 0 if there is
+// none.
 func halfAt(s string, i int) rune {
 	if i+3 > len(s) || s[i] != 0xED || s[i+1]&0xE0 != 0xA0 || s[i+2]&0xC0 != 0x80 {
 		return 0
@@ -207,8 +207,7 @@ func halfAt(s string, i int) rune {
 	return 0xD000 | rune(s[i+1]&0x3F)<<6 | rune(s[i+2]&0x3F)
 }
 
-// Shown returns s with each half of a surrogate pair, as Text returns it, replaced by
-// U+FFFD.
+// Shown replaces each half of a surrogate pair in s, as Text returns it, by U+FFFD.
 func Shown(s string) string {
 	if utf8.ValidString(s) {
 		return s
@@ -242,9 +241,9 @@ func unescape(c byte) byte {
 	return c
 }
 
-// AppendQuote appends s as a JSON string with only the escapes that RFC 8259 §7
-// requires. Half of a surrogate pair, as Text returns it, becomes its escape again.
-// Other invalid UTF-8 becomes U+FFFD.
+// AppendQuote appends s as a JSON string with only the escapes that RFC 8259 §7 requires. It
+// restores the escape of half a surrogate pair, as Text returns it. Other invalid UTF-8 becomes
+// U+FFFD.
 func AppendQuote(dst []byte, s string) []byte {
 	const digits = "0123456789abcdef"
 	dst = append(dst, '"')

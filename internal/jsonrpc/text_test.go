@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// TestRuneLen compares runeLen with unicode/utf8 for every first and second byte, with
-// the third and fourth at the boundaries, and with any number of bytes left.
+// TestRuneLen compares runeLen with unicode/utf8. It tries every first and second byte, the
+// boundaries of the third and fourth, and any number of remaining bytes.
 func TestRuneLen(t *testing.T) {
 	edges := []byte{0x00, 0x7f, 0x80, 0xbf, 0xc0, 0xff}
 	for first := 0x80; first <= 0xff; first++ {
@@ -30,8 +30,7 @@ func TestRuneLen(t *testing.T) {
 	}
 }
 
-// TestTextBytes tries every byte at every offset within the eight that are read
-// together.
+// TestTextBytes tries every byte at every offset within the eight bytes that are read together.
 func TestTextBytes(t *testing.T) {
 	for c := range 256 {
 		for before := range 18 {
@@ -46,8 +45,8 @@ func TestTextBytes(t *testing.T) {
 				}
 				b = append(b, '"')
 				got := Valid(b, Limits{}) == nil
-				// After a backslash stands a tilde or the last quote, after a quote a
-				// tilde or, where there is none, one quote too many.
+				// A backslash is never valid here, because no escape follows it. A quote ends
+				// the string too early.
 				if want := ' ' <= c && c < 0x80 && c != '"' && c != '\\'; got != want {
 					t.Fatalf("%q: %v", b, got)
 				}
@@ -59,8 +58,8 @@ func TestTextBytes(t *testing.T) {
 	}
 }
 
-// TestSkipTextEscapes tries runs of backslashes before a quote, near and far from the
-// string's start.
+// TestSkipTextEscapes tries runs of backslashes before a quote, near and far from the string's
+// start.
 func TestSkipTextEscapes(t *testing.T) {
 	for before := range 80 {
 		for slashes := range 10 {

@@ -6,32 +6,33 @@ import (
 	"sync"
 )
 
-// Trail records the splices of one call: the input, the changes with their reasons, and
-// the output. It keeps copies and stops at its limit. A nil Trail records nothing.
+// Trail records the splices of one call: the input, the changes with their reasons, and the
+// output. It keeps copies, and stops when its limit is reached. A nil Trail records nothing.
 // Trail is safe for concurrent use.
 type Trail struct {
 	mu     sync.Mutex
-	left   int // bytes that may still be kept
+	left   int // number of bytes that may still be kept
 	stages []Stage
 	missed int
 }
 
-// Stage is one splice. A message that is spliced several times has one stage for each:
-// the output of one is the input of the next.
+// Stage is one splice. A message that is spliced several times has one stage for each splice.
+// The output of one stage is the input of the next.
 type Stage struct {
 	Input   []byte
-	Changes []Change // ordered by position, not nested
+	Changes []Change // ordered by position; changes do not overlap
 	Output  []byte
 }
 
-// Change is one edit as it was applied: With replaces the bytes At.
+// Change is one edit, as it was applied. With replaces the bytes At.
 type Change struct {
 	Why  Reason
-	At   Span // in the stage's input; empty for an insertion
+	At   Span // position in the stage's input; empty for an insertion
 	With []byte
 }
 
-// The cost of a stage and of a change, in bytes, in addition to their contents.
+// stageCost and changeCost are the memory of a stage and of a change in addition to their
+// contents, in bytes.
 const (
 	stageCost  = 96
 	changeCost = 48
@@ -49,8 +50,8 @@ func (t *Trail) Splice(dst, raw []byte, e *Edits) []byte {
 	return out
 }
 
-// Stages returns the recorded stages, in order, and how many stages did not fit. The
-// caller must not change the stages.
+// Stages returns the recorded stages in order, and the number of stages that did not fit. The
+// caller must not modify the stages.
 func (t *Trail) Stages() (stages []Stage, missed int) {
 	if t == nil {
 		return nil, 0
@@ -60,8 +61,8 @@ func (t *Trail) Stages() (stages []Stage, missed int) {
 	return slices.Clone(t.stages), t.missed
 }
 
-// keep records a stage, unless it would exceed the limit. The edits are sorted, because
-// they were spliced.
+// keep records a stage, unless that would exceed the limit. The edits are already sorted,
+// because Splice sorts them.
 func (t *Trail) keep(raw []byte, e *Edits, out []byte) {
 	list := e.all()
 	cost := stageCost + len(raw) + len(out)
@@ -78,8 +79,8 @@ func (t *Trail) keep(raw []byte, e *Edits, out []byte) {
 	t.stages = append(t.stages, Stage{Input: bytes.Clone(raw), Changes: applied(list, len(raw)), Output: bytes.Clone(out)})
 }
 
-// applied returns the edits of list that have an effect on a message of size bytes, as
-// Splice applies them.
+// applied returns those edits of list that have an effect on a message of size bytes, in the
+// form in which Splice applies them.
 func applied(list []edit, size int) []Change {
 	if len(list) == 0 {
 		return nil

@@ -27,7 +27,7 @@ func TestTrailReplays(t *testing.T) {
 	}
 	var e Edits
 	e.Object(3, raw, m.Params, dropping("_meta"), Field{"x", nil}, Field{"b", []byte("9")})
-	e.Object(4, raw, m.Param("_meta"), nil, Field{"void", nil}) // within what goes
+	e.Object(4, raw, m.Param("_meta"), nil, Field{"void", nil}) // within bytes that another edit removes
 	e.Replace(5, m.IDAt, []byte(`"one"`))
 	e.Insert(6, len(raw)+10, []byte("\n"))
 	trail := NewTrail(1 << 10)
@@ -40,7 +40,7 @@ func TestTrailReplays(t *testing.T) {
 
 	stages, missed := trail.Stages()
 	if len(stages) != 2 || missed != 0 {
-		t.Fatalf("%d stages, %d missed", len(stages), missed)
+		t.Fatalf("there are %d stages, and %d missed", len(stages), missed)
 	}
 	for i := range stages {
 		if got := replay(&stages[i]); !bytes.Equal(got, stages[i].Output) {
@@ -48,14 +48,14 @@ func TestTrailReplays(t *testing.T) {
 		}
 	}
 	if !bytes.Equal(stages[0].Input, raw) || !bytes.Equal(stages[1].Input, stages[0].Output) || !bytes.Equal(stages[1].Output, again) {
-		t.Errorf("the stages do not join: %+v", stages)
+		t.Errorf("the output of one stage is not the input of the next: %+v", stages)
 	}
 	var why []Reason
 	for _, c := range stages[0].Changes {
 		why = append(why, c.Why)
 	}
 	if want := []Reason{5, 3, 3, 3, 6}; !slices.Equal(why, want) {
-		t.Errorf("reasons %v, want %v", why, want)
+		t.Errorf("the reasons are %v, want %v", why, want)
 	}
 }
 
@@ -72,7 +72,7 @@ func TestTrailKeepsCopies(t *testing.T) {
 	}
 	stages, _ := trail.Stages()
 	if s := stages[0]; string(s.Input) != `{"a":1}` || string(s.Changes[0].With) != "2" || string(s.Output) != `{"a":2}` {
-		t.Errorf("a stage has changed with its message: %+v", s)
+		t.Errorf("a stage changed together with its message: %+v", s)
 	}
 }
 
@@ -83,13 +83,13 @@ func TestTrailIsBounded(t *testing.T) {
 	for range 100 {
 		trail.Splice(nil, raw, new(Edits))
 	}
-	trail.Splice(nil, small, new(Edits)) // there is room for it still
+	trail.Splice(nil, small, new(Edits)) // a small stage still fits
 	for range 100 {
-		trail.Splice(nil, nil, new(Edits)) // nothing is for nothing
+		trail.Splice(nil, nil, new(Edits)) // an empty stage costs memory too
 	}
 	stages, missed := trail.Stages()
 	if len(stages)+missed != 201 || len(stages) > 60 || missed < 98 || len(stages[2].Input) != len(small) {
-		t.Errorf("%d stages, %d missed", len(stages), missed)
+		t.Errorf("there are %d stages, and %d missed", len(stages), missed)
 	}
 	size := 0
 	for _, s := range stages {
@@ -117,7 +117,7 @@ func TestTrailInParallel(t *testing.T) {
 	}
 	wait.Wait()
 	if stages, missed := trail.Stages(); len(stages) != 800 || missed != 0 {
-		t.Errorf("%d stages, %d missed", len(stages), missed)
+		t.Errorf("there are %d stages, and %d missed", len(stages), missed)
 	}
 }
 

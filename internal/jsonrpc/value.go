@@ -9,41 +9,42 @@ import (
 	"sync"
 )
 
-// The defaults of Limits.
+// These are the defaults of Limits.
 const (
 	defaultBytes  = 4 << 20
 	defaultDepth  = 128
 	defaultTokens = 1_000_000
 )
 
-// scanner reads one JSON text once, from left to right, and checks it. Its only memory
-// is the names of the currently open objects.
+// scanner reads one JSON text once, from left to right, and checks it. It remembers only the
+// names in the objects that are open.
 type scanner struct {
 	b      []byte
 	err    *Error // why the scan ended early
-	tokens int    // how many more values and names are allowed
-	most   int    // how many are allowed in total
-	depth  int    // how many containers may be open at a time
+	tokens int    // number of values and names that are still allowed
+	most   int    // number of values and names that are allowed in total
+	depth  int    // number of containers that may be open at the same time
 
-	// duplicate is the offset of the first repeated member name, -1 if there is none.
-	// It does not end the scan.
+	// duplicate is the offset of the first repeated member name, or -1. A duplicate does not
+	// end the scan.
 	duplicate int
 
-	// hashed makes closeObject check every object, because one had long names that only
+	// hashed makes closeObject check every object. It is set after long names that only
 	// decoding can tell apart.
 	hashed bool
 
-	frames []int32 // per open container: where its names begin in keys, or array
+	frames []int32 // for each open container: index in keys of its first name, or array
 	keys   []name
-	table  []int32 // scratch of closeObject
+	table  []int32 // memory that closeObject reuses
 }
 
-// scanners is a pool, for the memory of the stacks: at most some 30 KiB per scanner.
+// scanners is a pool of scanners, which keeps the memory of their stacks: at most about 30 KiB
+// for each.
 var scanners = sync.Pool{New: func() any {
 	return &scanner{frames: make([]int32, 0, 32), keys: make([]name, 0, 64)}
 }}
 
-// release returns the scanner to the pool. s.err stays valid.
+// release returns the scanner to the pool. s.err remains valid.
 func (s *scanner) release() {
 	if cap(s.keys) > 1<<10 {
 		s.keys = make([]name, 0, 64)
@@ -58,21 +59,21 @@ func (s *scanner) release() {
 	scanners.Put(s)
 }
 
-// array marks the frame of an array, which has no names.
+// array marks the frame of an array, since arrays have no names.
 const array = -1
 
-// few is the number of names up to which each new name of an object is compared
-// with all the names before it. Above that, closeObject looks for duplicates.
+// few is the number of names of an object up to which each new name is compared with all names
+// before it. For larger objects, closeObject looks for duplicates.
 const few = 24
 
-// name is one member's name. Equal names have equal prints.
+// name is the name of one member. Equal names have equal prints.
 type name struct {
-	print uint64 // of the unescaped name: its first bytes and its length
-	start int32  // of the first byte inside the quotes
-	end   int32  // of the closing quote; ^end when the name has escapes
+	print uint64 // hash of the unescaped name: its first bytes and its length
+	start int32  // position of the first byte inside the quotes
+	end   int32  // position of the closing quote; ^end if the name has escapes
 }
 
-// scannerOf returns a scanner for b, to be released after use.
+// scannerOf returns a scanner for b. The caller must release it after use.
 func scannerOf(b []byte, lim *Limits) *scanner {
 	s := scanners.Get().(*scanner)
 	s.frames, s.keys = s.frames[:0], s.keys[:0]
@@ -96,13 +97,13 @@ func scannerOf(b []byte, lim *Limits) *scanner {
 	return s
 }
 
-// beyond returns the error for a message that exceeds lim. It is not a parse error
-// (JSON-RPC 2.0 §5.1: "Invalid JSON was received"), because the JSON may be valid.
+// beyond returns the error for a message that exceeds lim. This is not a parse error (JSON-RPC
+// 2.0 §5.1: "Invalid JSON was received"), because the JSON may be valid.
 func beyond(what string) *Error {
 	return &Error{Code: CodeInvalidRequest, Message: "message exceeds a limit: " + what}
 }
 
-// fail records why the text is not JSON and returns -1. The first failure is kept.
+// fail records why the text is not JSON and returns -1. Only the first failure is kept.
 func (s *scanner) fail(i int, why string) int {
 	if s.err == nil {
 		s.err = &Error{Code: CodeParse, Message: "not JSON: " + why + " at offset " + strconv.Itoa(i)}
@@ -114,7 +115,7 @@ func (s *scanner) failByte(i int) int {
 	if i >= len(s.b) {
 		return s.fail(len(s.b), "unexpected end")
 	}
-	// The byte is given as a number: the text must be safe to log and to send.
+	// The byte is shown as a number, so that the text is safe to log and to send.
 	return s.fail(i, "unexpected byte 0x"+strconv.FormatUint(uint64(s.b[i]), 16))
 }
 
@@ -128,7 +129,7 @@ func (s *scanner) failTokens() int {
 	return -1
 }
 
-// spend counts one more value or name.
+// spend counts one more value or name. It returns false if too many were counted.
 func (s *scanner) spend() bool {
 	s.tokens--
 	return s.tokens >= 0
@@ -142,12 +143,12 @@ func (s *scanner) finish(i int) int {
 	return i
 }
 
-// value scans one value and returns the offset after it, or -1 when s.err is set. White
-// space before it is allowed. It does not recurse: s.frames holds the open containers.
+// value scans one value and returns the offset after it, or -1 if s.err is set. White space
+// before the value is allowed. value does not recurse: s.frames contains the open containers.
 func (s *scanner) value(i int) int {
 	b := s.b
 	floor := len(s.frames)
-	top := int32(array) // the innermost container's frame
+	top := int32(array) // the frame of the innermost container
 	for {
 		i = skipSpace(b, i)
 		if i >= len(b) {
@@ -173,7 +174,7 @@ func (s *scanner) value(i int) int {
 			}
 			s.frames = append(s.frames, top)
 			i = skipSpace(b, i+1)
-			if i < len(b) && b[i] == c+2 { // ']' and '}' come two after '[' and '{' in ASCII
+			if i < len(b) && b[i] == c+2 { // in ASCII, ']' and '}' are two after '[' and '{'
 				break
 			}
 			if c == '{' {
@@ -199,8 +200,8 @@ func (s *scanner) value(i int) int {
 				return -1
 			}
 		}
-		// A value ended at i, or an empty container ends here. Close the containers
-		// that end, and leave the loop at a comma.
+		// A value ended at i, or an empty container ends here. Close the containers that end,
+		// and leave the loop at a comma.
 		for {
 			if len(s.frames) == floor {
 				return i
@@ -237,8 +238,8 @@ func (s *scanner) value(i int) int {
 	}
 }
 
-// key scans a member's name, which must start at i, and the colon after it. base is
-// where the names of its object begin in s.keys.
+// key scans a member's name, which must start at i, and the colon after it. base is the index
+// in s.keys of the first name of its object.
 func (s *scanner) key(i, base int) int {
 	b := s.b
 	if i >= len(b) || b[i] != '"' {
@@ -286,7 +287,7 @@ func (s *scanner) name(i int) (name, int) {
 		w &= 1<<(8*uint(n)) - 1
 		return name{w ^ uint64(n)*lengthPrime, int32(start), int32(start + n)}, start + n + 1
 	}
-	// A longer name: its print covers the first eight bytes, which were plain.
+	// The name is longer: its print covers the first eight bytes, which are plain ASCII.
 	i, escaped := s.text(start + 7)
 	if escaped || i < 0 {
 		return s.oddName(start - 1)
@@ -295,8 +296,7 @@ func (s *scanner) name(i int) (name, int) {
 	return name{w ^ uint64(n)*lengthPrime, int32(start), int32(i - 1)}, i
 }
 
-// oddName is name for names with escapes or non-ASCII bytes, and for those at the end
-// of the text.
+// oddName scans a name that has escapes or non-ASCII bytes, or that is at the end of the text.
 func (s *scanner) oddName(i int) (name, int) {
 	start := i + 1
 	i, escaped := s.text(i)
@@ -321,7 +321,7 @@ func printOf(text []byte) uint64 {
 	return w ^ uint64(len(text))*lengthPrime
 }
 
-// costly reports whether the name is too long to decode at each comparison.
+// costly reports whether the name is too long to be decoded for each comparison.
 func (k name) costly() bool { return k.end < 0 && ^k.end-k.start > 64 }
 
 func (s *scanner) repeat(k name) {
@@ -342,14 +342,14 @@ func (s *scanner) same(j, k name) bool {
 	return string(s.unescaped(j)) == string(s.unescaped(k))
 }
 
-// lastKey returns the unescaped name that key scanned last.
+// lastKey returns the unescaped name that key has scanned last.
 func (s *scanner) lastKey() []byte { return s.unescaped(s.keys[len(s.keys)-1]) }
 
-// seed prevents senders from choosing names that collide in closeObject.
+// seed is random, so that senders cannot choose names that collide in closeObject.
 var seed = maphash.MakeSeed()
 
-// closeObject removes the names of the object whose names begin at base. If they were
-// too many to compare one by one, it first looks for duplicates, in linear time.
+// closeObject removes the names of the object whose first name is at base. If there were too
+// many names to compare each pair, it first looks for duplicates, in linear time.
 func (s *scanner) closeObject(base int) {
 	names := s.keys[base:]
 	s.keys = s.keys[:base]
@@ -431,8 +431,8 @@ func skipDigits(b []byte, i int) int {
 	return i
 }
 
-// skipSpace returns the offset of the first byte from i on that is not white
-// space (RFC 8259 §2).
+// skipSpace returns the offset of the first byte from i on that is not white space (RFC 8259
+// §2).
 func skipSpace(b []byte, i int) int {
 	for i < len(b) && b[i] <= ' ' && (1<<b[i])&spaces != 0 {
 		i++

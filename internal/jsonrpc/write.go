@@ -2,12 +2,12 @@ package jsonrpc
 
 import "strconv"
 
-// AppendRequest appends a request. Empty params omit the member.
+// AppendRequest appends a request. If params are empty, the member is omitted.
 func AppendRequest(dst []byte, id ID, method string, params []byte) []byte {
 	return appendParams(appendMethod(appendHead(dst, id), method), params)
 }
 
-// AppendNotification appends a notification. Empty params omit the member.
+// AppendNotification appends a notification. If params are empty, the member is omitted.
 func AppendNotification(dst []byte, method string, params []byte) []byte {
 	return appendParams(appendMethod(appendHead(dst, ""), method), params)
 }
@@ -21,9 +21,9 @@ func AppendResult(dst []byte, id ID, result []byte) []byte {
 	return append(append(dst, result...), '}')
 }
 
-// AppendError appends an error answer for e. An empty id omits the member, as
-// 2025-11-25 and later want if the id could not be read; for earlier revisions and
-// plain JSON-RPC 2.0 §5 pass the ID "null". e.ID is ignored.
+// AppendError appends an error answer for e. If id is empty, the member is omitted, as
+// 2025-11-25 and later require if the id could not be read. For earlier revisions and plain
+// JSON-RPC 2.0 §5, id must be "null". e.ID is ignored.
 func AppendError(dst []byte, id ID, e *Error) []byte {
 	dst = append(appendHead(dst, id), `,"error":{"code":`...)
 	dst = strconv.AppendInt(dst, e.Code, 10)
@@ -36,7 +36,7 @@ func AppendError(dst []byte, id ID, e *Error) []byte {
 	return append(dst, `}}`...)
 }
 
-// AppendStrings appends an array of strings, each as by AppendQuote.
+// AppendStrings appends an array of strings, each in the form of AppendQuote.
 func AppendStrings(dst []byte, all []string) []byte {
 	dst = append(dst, '[')
 	for i, s := range all {
