@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/logcode"
 )
 
-// rules are all rules, by the name of their fixture.
+// rules maps the name of each fixture to its rule. It has all rules.
 var rules = map[string]func(*Tree) []string{
 	"contracts":     Contracts,
 	"dates":         Dates,
@@ -32,7 +32,7 @@ var rules = map[string]func(*Tree) []string{
 	"words":         func(t *Tree) []string { return Words(t, unrevised) },
 }
 
-// logCodes returns the table of package logcode.
+// logCodes returns the table of package logcode as LogCode values.
 func logCodes() (all []LogCode) {
 	for _, e := range logcode.Table() {
 		all = append(all, LogCode{e.Code, e.Message})
@@ -57,14 +57,14 @@ func TestTheTreeObeys(t *testing.T) {
 	}
 }
 
-// TestEachRuleCanFail checks each rule against testdata/NAME.txtar, a small tree that
-// breaks it. Its file "want" has one line for each breach, in order. The breach must
-// contain every part of the line between "...".
+// TestEachRuleCanFail checks each rule against testdata/NAME.txtar, a small tree that breaks
+// the rule. The file "want" in it has one line for each expected breach, in order. A breach
+// must contain every part of its line between "...".
 func TestEachRuleCanFail(t *testing.T) {
 	for name, rule := range rules {
 		t.Run(name, func(t *testing.T) {
 			tree, want := fixture(t, name)
-			// The exceptions of the fixtures are here.
+			// The fixtures have their own lists of exceptions.
 			switch name {
 			case "gostatements":
 				rule = func(t *Tree) []string { return GoStatements(t, fixtureExceptions) }
@@ -96,7 +96,7 @@ func TestEachRuleCanFail(t *testing.T) {
 			}
 			got := rule(tree)
 			if len(want) == 0 {
-				t.Fatal("the fixture breaks nothing")
+				t.Fatal("the rule finds no breach in the fixture")
 			}
 			for i := range max(len(got), len(want)) {
 				switch {
@@ -128,7 +128,7 @@ func fixture(t *testing.T, name string) (tree *Tree, want []string) {
 		switch {
 		case f.Name == "want":
 			want = strings.Split(strings.TrimSpace(string(f.Data)), "\n")
-		case name == "sizes": // the number of lines matters, not their content
+		case name == "sizes": // this rule counts lines, so the test generates as many as the fixture says
 			files[f.Name] = &fstest.MapFile{Data: long(string(f.Data))}
 		default:
 			files[f.Name] = &fstest.MapFile{Data: f.Data}
@@ -167,7 +167,7 @@ func TestEveryFixtureHasItsRule(t *testing.T) {
 	}
 	for _, f := range found {
 		if name := strings.TrimSuffix(filepath.Base(f), ".txtar"); rules[name] == nil {
-			t.Errorf("%s belongs to no rule", f)
+			t.Errorf("%s is a fixture without a rule", f)
 		}
 	}
 	if len(found) != len(rules) {
@@ -175,7 +175,7 @@ func TestEveryFixtureHasItsRule(t *testing.T) {
 	}
 }
 
-// TestLoadLeavesOut checks which files Load skips.
+// TestLoadLeavesOut checks which files Load ignores.
 func TestLoadLeavesOut(t *testing.T) {
 	files := fstest.MapFS{
 		"a/a.go":             {Data: []byte("package a\n")},

@@ -24,9 +24,9 @@ var (
 	linkTarget = regexp.MustCompile(`\]\(([^)#]+)\)`)
 )
 
-// TestDocsNameWhatExists checks each name that the pages quote: files, Type.Method,
-// pkg.Name, and single words with an upper-case letter. A file name without a folder must
-// be in a folder that is mentioned before it on the same line.
+// TestDocsNameWhatExists checks that each name in the pages exists: files, Type.Method,
+// pkg.Name, and single words with an upper-case letter. A file name without a folder must be
+// in a folder that the same line mentions before it.
 func TestDocsNameWhatExists(t *testing.T) {
 	tree, err := Load(os.DirFS(filepath.Join("..", "..")))
 	if err != nil {
@@ -65,15 +65,15 @@ func TestDocsNameWhatExists(t *testing.T) {
 	}
 }
 
-// exists reports whether a path, or a pattern of paths, relative to the module's root
-// matches something.
+// exists reports whether a file matches a path or a pattern. Paths are relative to the
+// module's root.
 func exists(name string) bool {
 	found, err := filepath.Glob(filepath.Join("..", "..", filepath.FromSlash(name)))
 	return err == nil && len(found) > 0
 }
 
-// declared returns the names that product files declare, alone and as Type.Method,
-// Type.Field and pkg.Name, and the words of their string literals.
+// declared returns the names that product files declare, alone and in the forms Type.Method,
+// Type.Field and pkg.Name. It also returns the words of their string literals.
 func declared(t *Tree) map[string]bool {
 	names := map[string]bool{}
 	add := func(owner string, id *ast.Ident) {

@@ -9,8 +9,8 @@ import (
 	"strconv"
 )
 
-// fieldTests lists bridge failures that occurred in practice, by the number in the names
-// of the tests that guard against them: TestT7_… exactly, so that they can be found. A
+// fieldTests lists bridge failures that occurred in practice, by number. The name of each test
+// that guards against failure 7 must begin with TestT7_, so that the test can be found. A
 // failure may have several tests, in several packages.
 var fieldTests = map[int]string{
 	1:  "a modern-only client before servers of both eras",
@@ -45,8 +45,8 @@ var fieldTests = map[int]string{
 
 var fieldTestName = regexp.MustCompile(`^TestT(\d+)(.?)`)
 
-// FieldTests returns the failures that no test is named for, and tests whose name is
-// almost such a name.
+// FieldTests returns the failures without a test, and the tests with a name that is almost
+// such a name.
 func FieldTests(t *Tree, all map[int]string) (breaches []string) {
 	missing := maps.Clone(all)
 	for _, f := range t.Files {

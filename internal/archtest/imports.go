@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Directions returns the imports of a higher or the same layer.
+// Directions returns the imports of a package in a higher layer or in the same layer.
 func Directions(t *Tree) (breaches []string) {
 	for _, f := range t.product() {
 		if isRig(f.Dir) {
@@ -38,7 +38,7 @@ func hasRoom(dir string) bool {
 	return ok
 }
 
-// refuse returns why from must not import to, or "" if it may.
+// refuse returns the reason why from must not import to, or "" if it may.
 func refuse(from, to string) string {
 	if isRig(to) {
 		return "it is a rig for tests"
@@ -53,7 +53,8 @@ func refuse(from, to string) string {
 	return ""
 }
 
-// compare returns why an import from one place to another goes the wrong way, or "".
+// compare returns the reason why an import from one folder to another goes in the wrong
+// direction, or "".
 func compare(order [][]string, from, to string) string {
 	fromRoom, fromLayer, _ := place(order, from)
 	toRoom, toLayer, ok := place(order, to)
@@ -70,7 +71,8 @@ func compare(order [][]string, from, to string) string {
 	return ""
 }
 
-// place returns the most specific room of dir and its layer, counted from 0.
+// place returns the most specific package in order that contains dir, and its layer, counted
+// from 0.
 func place(order [][]string, dir string) (room string, layer int, ok bool) {
 	for i, rooms := range order {
 		for _, r := range rooms {
@@ -82,7 +84,7 @@ func place(order [][]string, dir string) (room string, layer int, ok bool) {
 	return room, layer, ok
 }
 
-// WireJSON returns the imports of encoding/json in the rooms in wire.
+// WireJSON returns the imports of encoding/json in the packages of wire.
 func WireJSON(t *Tree) (breaches []string) {
 	for _, f := range t.product() {
 		onWire := slices.ContainsFunc(wire, func(r string) bool { return within(f.Dir, r) })

@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// Locks returns operations that may block while a lock is held: a callback, a log line, a
-// call through an interface, and a channel operation or wait that is not in a select with
-// a default. A function whose name ends in Locked runs under its caller's lock. allowed
-// lists exceptions, as "file: function: what", with their reasons.
+// Locks returns operations that may block while a lock is held: a callback, a log line, a call
+// through an interface, and a channel operation or wait that is not in a select with a
+// default. A function whose name ends in Locked runs under its caller's lock. allowed lists
+// exceptions, as "file: function: what", with their reasons.
 //
-// It reads syntax only. A lock is anything with a method Lock, and calls are followed by
-// name within a package. What other packages do is not seen.
+// Locks reads syntax only. A lock is any value with a method Lock. Locks follows calls by name
+// within a package, and does not look into other packages.
 func Locks(t *Tree, allowed map[string]string) (breaches []string) {
 	interfaces := t.interfaces()
 	used := map[string]bool{}
@@ -69,17 +69,17 @@ func (t *Tree) interfaces() map[string]bool {
 	return out
 }
 
-// lockPackage holds what is known about one package.
+// lockPackage holds the facts about one package.
 type lockPackage struct {
 	name       string
 	interfaces map[string]bool
 	callbacks  map[string]bool              // fields with a function type
-	adapters   map[string]bool              // fields with an interface type
+	adapters   map[string]bool              // fields of an interface type
 	methods    map[string][]string          // types that have a method, by method name
 	fields     map[string]map[string]string // field types of this package's types, by type and field name
 	functions  []*lockFunction
-	does       map[string]string // by function name: a blocking operation that it performs
-	imports    map[string]bool   // names of imported packages
+	does       map[string]string // by function name: the first blocking operation in the function
+	imports    map[string]bool   // the names of imported packages
 }
 
 type lockFunction struct {
@@ -170,7 +170,7 @@ func fieldTypes(s *ast.StructType) map[string]string {
 	return out
 }
 
-// functionName returns the name of a function, prefixed with its receiver's type.
+// functionName returns the name of a function with its receiver's type before it.
 func functionName(d *ast.FuncDecl) string {
 	if d.Recv == nil {
 		return d.Name.Name
@@ -205,12 +205,13 @@ func typeName(e ast.Expr) string {
 	return ""
 }
 
-// spread determines what each function does that may block, including its callees.
+// spread finds out for each function whether it may block, including the functions that it
+// calls.
 func (p *lockPackage) spread() {
 	calls := map[string][]string{}
 	for _, f := range p.functions {
 		if strings.HasSuffix(f.name, "Locked") {
-			// What it does after releasing its caller's lock does not count.
+			// Operations after it has released its caller's lock do not count.
 			w := &lockWalk{p: p, in: f.decl, held: map[string]bool{"the caller's": true}, calls: map[string]bool{}}
 			w.block(f.decl.Body.List)
 			if len(w.breaches) > 0 {
@@ -242,8 +243,8 @@ func (p *lockPackage) spread() {
 	}
 }
 
-// inspect walks over what runs when the function runs. It skips function literals, and
-// treats a select as one operation.
+// inspect visits the nodes that run when the function runs. It skips function literals, and
+// treats a select statement as one operation.
 func (p *lockPackage) inspect(root ast.Node, f func(ast.Node)) {
 	ast.Inspect(root, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -277,7 +278,7 @@ func hasDefault(s *ast.SelectStmt) bool {
 	return false
 }
 
-// pureMethods are interface methods that only return something.
+// pureMethods are interface methods that only return a value and cannot block.
 var pureMethods = []string{"Name", "Header", "Error", "String", "Addr", "Stalled"}
 
 var logMethods = []string{"Debug", "Info", "Warn", "Error", "Log", "LogAttrs"}
@@ -294,7 +295,8 @@ func (p *lockPackage) blocks(in *ast.FuncDecl, n ast.Node) string {
 	case *ast.CallExpr:
 		switch fun := n.Fun.(type) {
 		case *ast.Ident:
-			// Unexported functions get functions of this package, which are checked anyway.
+			// The parameters of unexported functions are functions of this package, which are
+			// checked themselves.
 			if in.Name.IsExported() && isFuncParameter(in, fun.Name) {
 				return "the parameter " + fun.Name + " is called"
 			}
@@ -312,7 +314,7 @@ func (p *lockPackage) blocks(in *ast.FuncDecl, n ast.Node) string {
 				if _, field := fun.X.(*ast.SelectorExpr); field {
 					return "the interface " + owner + " is called"
 				}
-			case name == "Wait" && len(n.Args) == 0 && p.fieldType(owner) != "sync.Cond": // which releases the lock
+			case name == "Wait" && len(n.Args) == 0 && p.fieldType(owner) != "sync.Cond": // Wait of a sync.Cond releases the lock
 				return "something is waited for"
 			}
 		}
@@ -344,8 +346,8 @@ func lastName(e ast.Expr) string {
 	return ""
 }
 
-// callee returns the name of the package's own function that a node calls, or "" if it
-// calls none or this cannot be determined.
+// callee returns the name of the function of this package that a node calls. It returns "" if
+// there is none or if it cannot be determined.
 func (p *lockPackage) callee(in *ast.FuncDecl, n ast.Node) string {
 	call, ok := n.(*ast.CallExpr)
 	if !ok {
@@ -372,8 +374,8 @@ func (p *lockPackage) callee(in *ast.FuncDecl, n ast.Node) string {
 	return ""
 }
 
-// typeOf returns the name of an expression's type, if it is the receiver, a parameter, or
-// a field of a value whose type is known.
+// typeOf returns the name of an expression's type. It knows the types of the receiver, of
+// parameters, and of fields of values with a known type. Otherwise it returns "".
 func (p *lockPackage) typeOf(in *ast.FuncDecl, e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:
@@ -408,7 +410,8 @@ func (p *lockPackage) isField(name string) bool {
 	return false
 }
 
-// fieldType returns the type of the fields with a name, or "" if they differ.
+// fieldType returns the type of the fields with a name. It returns "" if these fields have
+// different types.
 func (p *lockPackage) fieldType(name string) (t string) {
 	for _, fields := range p.fields {
 		switch has := fields[name]; {
@@ -422,14 +425,14 @@ func (p *lockPackage) fieldType(name string) (t string) {
 	return t
 }
 
-// underLock returns what a function does under a lock.
+// underLock returns the operations that a function performs while it holds a lock.
 func (p *lockPackage) underLock(f *lockFunction) []lockBreach {
 	w := &lockWalk{p: p, in: f.decl, held: map[string]bool{}}
-	if strings.HasSuffix(f.name, "Locked") { // the caller's lock
+	if strings.HasSuffix(f.name, "Locked") { // it runs under the caller's lock
 		w.held["the caller's"] = true
 	}
 	w.block(f.decl.Body.List)
-	// Function literals run later, with their own locks.
+	// Function literals run later, so their locks are tracked separately.
 	ast.Inspect(f.decl.Body, func(n ast.Node) bool {
 		if made, ok := n.(*ast.FuncLit); ok {
 			later := &lockWalk{p: p, in: f.decl, held: map[string]bool{}}
@@ -447,10 +450,10 @@ type lockWalk struct {
 	in       *ast.FuncDecl
 	held     map[string]bool
 	breaches []lockBreach
-	calls    map[string]bool // the package's own functions that are called; not recorded if nil
+	calls    map[string]bool // the functions of this package that are called; nil means not recorded
 }
 
-// block walks over statements and reports whether execution continues after them.
+// block visits statements in order, and reports whether execution continues after them.
 func (w *lockWalk) block(list []ast.Stmt) (goesOn bool) {
 	for _, s := range list {
 		if !w.statement(s) {
@@ -469,7 +472,7 @@ func (w *lockWalk) statement(s ast.Stmt) (goesOn bool) {
 				case "Lock", "RLock":
 					w.held[what] = true
 					return true
-				case "unlock": // a method that releases mu and does pending work
+				case "unlock": // unlock is a method that releases mu and then does pending work
 					delete(w.held, what+".mu")
 					return true
 				case "Unlock", "RUnlock":
@@ -557,13 +560,13 @@ func (w *lockWalk) clauses(body *ast.BlockStmt) bool {
 	if !all {
 		ways = append(ways, nil)
 	}
-	// A break only leaves the switch.
+	// A break only leaves the switch statement.
 	w.ways(ways)
 	return true
 }
 
-// ways walks over alternatives. Afterwards a lock counts as held if any alternative that
-// continues holds it.
+// ways visits alternatives. Afterwards a lock counts as held if any alternative that continues
+// holds it.
 func (w *lockWalk) ways(all [][]ast.Stmt) (goesOn bool) {
 	before := w.held
 	after := map[string]bool{}
@@ -590,7 +593,7 @@ func hasBreak(b *ast.BlockStmt) (found bool) {
 	return found
 }
 
-// look records what a statement or expression does, if a lock is held.
+// look records the operations of a statement or expression, if a lock is held.
 func (w *lockWalk) look(n ast.Node) {
 	if len(w.held) == 0 {
 		return

@@ -11,12 +11,12 @@ import (
 	"strings"
 )
 
-// attrMakers are the functions of log/slog that make an attribute of a key and a value.
+// attrMakers are the functions of log/slog that return an attribute for a key and a value.
 var attrMakers = []string{"Any", "Bool", "Duration", "Float64", "Group", "Int", "Int64", "String", "Time", "Uint64"}
 
-// logMessageAt has the methods that write a log record, with the position of the message
-// among their arguments. With and logLocked are a logger with attributes and a method of
-// upstream that logs after an unlock.
+// logMessageAt maps each method that writes a log record to the position of the message among
+// its arguments. With returns a logger with attributes. logLocked is a method of upstream that
+// logs after an unlock.
 var logMessageAt = map[string]int{
 	"Debug": 0, "Info": 0, "Warn": 0, "Error": 0, "Log": 2, "LogAttrs": 2, "With": -1, "logLocked": 1,
 }
@@ -43,7 +43,7 @@ func LogKeys(t *Tree) (breaches []string) {
 	return breaches
 }
 
-// keysOf returns the literal keys of the attributes that a call makes or logs.
+// keysOf returns the keys of the attributes in a call, as far as they are literals.
 func keysOf(call *ast.CallExpr) (keys []*ast.BasicLit) {
 	owner, name := calleeOf(call)
 	literal := func(x ast.Expr) {
@@ -61,10 +61,10 @@ func keysOf(call *ast.CallExpr) (keys []*ast.BasicLit) {
 	}
 	for i := at + 1; i < len(call.Args); i++ {
 		if _, made := call.Args[i].(*ast.CallExpr); made {
-			continue // an attribute
+			continue // an attribute, which has its own key
 		}
 		literal(call.Args[i])
-		i++ // its value
+		i++ // skip the value of the key
 	}
 	return keys
 }
@@ -85,15 +85,15 @@ func calleeOf(call *ast.CallExpr) (owner, name string) {
 	return owner, s.Sel.Name
 }
 
-// isLog reports whether a variable or field with this name is a logger.
+// isLog reports whether the name of a variable or field is the name of a logger.
 func isLog(name string) bool {
 	return strings.EqualFold(name, "log") || strings.EqualFold(name, "logger") || name == "slog" || name == "plain" || name == "limited"
 }
 
-// LogCodes returns the log calls from level info on without a code: the message is not in
-// the table, and the call has no attribute "code". codes has the code of each message.
-// forwarders lists the files that log for others, with the reason. It also returns the
-// messages and codes that nothing logs.
+// LogCodes returns the log calls at level info or above without a code. Such a call has no
+// attribute "code", and its message is not in the table. codes has the code of each message.
+// forwarders lists the files that log messages of other packages, with the reason. LogCodes
+// also returns the messages and codes of the table that no call logs.
 func LogCodes(t *Tree, codes []LogCode, forwarders map[string]string) (breaches []string) {
 	known, literals, needed := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, c := range codes {
@@ -144,8 +144,8 @@ func LogCodes(t *Tree, codes []LogCode, forwarders map[string]string) (breaches 
 // LogCode is the code of a message; see package logcode.
 type LogCode struct{ Code, Message string }
 
-// messageOf returns the message that a call logs from level info on, "" if it is not a
-// literal. logs is false for other calls.
+// messageOf returns the message of a log call at level info or above. text is "" if the
+// message is not a literal. logs is false for other calls.
 func messageOf(f *File, call *ast.CallExpr) (text string, logs bool) {
 	owner, name := calleeOf(call)
 	at, ok := logMessageAt[name]

@@ -1,9 +1,9 @@
 package archtest
 
-// layers lists the rooms from the bottom up. A package imports only lower layers. Rooms of
-// one layer never import each other: the consumer declares an interface, and runtime
-// connects the two. A room includes the folders below it, unless they are rooms
-// themselves.
+// layers lists the packages from the bottom up. A package imports only packages of lower
+// layers. Packages of one layer never import each other: the consumer declares an interface,
+// and runtime connects the two. An entry includes the folders below it, unless they have their
+// own entry.
 var layers = [][]string{
 	{"internal/excerpt", "internal/identity", "internal/jsonrpc", "internal/logcode", "internal/loglimit", "internal/screen", "internal/work"},
 	{"internal/failure"},
@@ -26,31 +26,32 @@ var layers = [][]string{
 	{"cmd"},
 }
 
-// inner orders the folders within a room in the same way. Rooms that are not listed have no
-// such rule.
+// inner orders the folders within an entry of layers in the same way. Entries that are not
+// listed have no such rule.
 var inner = map[string][][]string{
 	"internal/transport": {
-		{"internal/transport"}, // this folder only: what the transports share
+		{"internal/transport"}, // only this folder: the code that all transports share
 		{"internal/transport/eventstream"},
 		{"internal/transport/httpdoor", "internal/transport/httplink"},
 		{"internal/transport/inmem", "internal/transport/sse", "internal/transport/stdio", "internal/transport/streamhttp"},
 	},
 }
 
-// rigs are for tests only. No product file imports them. They may import anything.
+// rigs are packages for tests only. The program does not import them. They may import any
+// package.
 var rigs = []string{"internal/archtest", "internal/leaktest", "internal/netsim", "internal/pipetest", "internal/transcript"}
 
-// wire lists the rooms that messages pass through. encoding/json must not touch a message:
-// it folds case, keeps the last of duplicate members, replaces invalid UTF-8 and rounds
-// numbers (docs/adr/0002).
+// wire lists the packages through which messages pass. They must not use encoding/json for a
+// message, because it ignores the case of names, keeps only the last of duplicate members,
+// replaces invalid UTF-8 and rounds numbers (docs/adr/0002).
 var wire = []string{
 	"internal/jsonrpc", "internal/mcp", "internal/dialect", "internal/transport",
 	"internal/handshake", "internal/conn", "internal/downstream", "internal/upstream", "internal/bridge", "internal/catalog", "internal/gateway", "internal/demo", "internal/codex",
 }
 
-// datesLiveIn is the room of the feature table, the only one that spells and compares
-// revisions. The rooms in datesNamedIn may spell a date, as the key of a codec or in the
-// name of a profile, but may not compare.
+// datesLiveIn is the package with the feature table. Only this package may compare revisions.
+// The packages in datesNamedIn may contain dates, as the key of a codec or in the name of a
+// profile, but may not compare them.
 const datesLiveIn = "internal/mcp"
 
 var datesNamedIn = []string{"internal/dialect", "internal/fake"}
@@ -61,9 +62,9 @@ var goStatements = map[string]string{
 	"internal/transport/stdio/std.go": "a read of a standard input that takes no deadline cannot be unblocked, so nobody can wait for it",
 }
 
-// waitGroupRooms are the rooms of the bridge in which an owner that can be closed keeps
-// its goroutines in a work.Group. waitGroupFields are the files that may have a struct
-// with a sync.WaitGroup, with the reason why nothing is added after the wait.
+// waitGroupRooms are the packages of the bridge in which a type with goroutines must keep them
+// in a work.Group. waitGroupFields are the files that may have a struct with a sync.WaitGroup,
+// with the reason why no goroutine is added after the wait.
 var waitGroupRooms = []string{
 	"internal/transport", "internal/handshake", "internal/conn", "internal/downstream", "internal/upstream", "internal/bridge", "internal/catalog", "internal/gateway", "internal/codex", "internal/runtime", "internal/daemon", "internal/telemetry",
 }
@@ -78,7 +79,7 @@ var waitGroupFields = map[string]string{
 	"internal/transport/stdio/process.go":              "added to before anybody has the process, and by what is waited for",
 }
 
-// logForwarders lists the files that log messages of others, with the reason.
+// logForwarders lists the files that log messages of other packages, with the reason.
 var logForwarders = map[string]string{
 	"internal/upstream/log.go": "the messages are those of logLocked",
 	"internal/cli/status.go":   "the callers of record give the code",
@@ -87,7 +88,7 @@ var logForwarders = map[string]string{
 // initFunctions lists the files that may contain an init function.
 var initFunctions = map[string]string{}
 
-// vagueNames do not say what a package provides or adapts.
+// vagueNames are package names that do not say what the package provides.
 var vagueNames = []string{"util", "utils", "common", "types", "helper", "helpers", "models", "misc", "shared", "base"}
 
 // Limits of package comments and files, in lines.
@@ -97,12 +98,13 @@ const (
 	fileAtMost      = 900
 )
 
-// ownLocks are packages that hold locks while they write. They play peers for tests, and
-// no real client or server waits for them.
+// ownLocks are packages that hold locks while they write. They act as peers in tests, so no
+// real client or server waits for them.
 var ownLocks = []string{"internal/fake"}
 
-// lockExceptions lists what may be done under a lock, as "file: function: what", with the
-// reason why nobody else is held up. See docs/threads.md.
+// lockExceptions lists the operations that are allowed under a lock, as "file: function:
+// operation". The value is the reason why the operation blocks no other work. See
+// docs/threads.md.
 var lockExceptions = map[string]string{
 	"internal/cli/status.go: status.tick: the callback width is called":                                                                                      drawing,
 	"internal/cli/status.go: status.print: the interface out is called":                                                                                      drawing,
@@ -126,7 +128,7 @@ var lockExceptions = map[string]string{
 	"internal/tape/recorder.go: Recorder.part: Recorder.write is called: the interface w is called":                                                          oneTape,
 }
 
-// The reasons of lockExceptions. These locks exist to keep writes apart.
+// The reasons of lockExceptions. Each of these locks exists to order the writes to one target.
 const (
 	drawing     = "status.mu is of one terminal"
 	oneResponse = "requestCaller.writing is of one response: one event after another, nothing after the answer"

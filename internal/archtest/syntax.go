@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// Contracts returns the packages without a single package comment of 5 to 20 lines. A
-// command's comment may be shorter, because its help text says the rest.
+// Contracts returns the packages without exactly one package comment of 5 to 20 lines. The
+// comment of a command may be shorter, because the help text describes the command.
 func Contracts(t *Tree) (breaches []string) {
 	docs := map[string][]*File{}
 	for _, f := range t.product() {
@@ -43,7 +43,8 @@ func Contracts(t *Tree) (breaches []string) {
 	return breaches
 }
 
-// Names returns the packages with a vague name, or a name that differs from their folder's.
+// Names returns the packages with a vague name, or with a name that differs from the name of
+// their folder.
 func Names(t *Tree) (breaches []string) {
 	for _, f := range t.product() {
 		name, base := f.AST.Name.Name, path.Base(f.Dir)
@@ -75,8 +76,8 @@ func GoStatements(t *Tree, allowed map[string]string) []string {
 	})
 }
 
-// WaitGroupFields returns the structs of the rooms that have a sync.WaitGroup, in files
-// that are not in allowed. It also returns the files in allowed that need no exception.
+// WaitGroupFields returns the structs of the packages in rooms that have a sync.WaitGroup, in
+// files that are not in allowed. It also returns the files in allowed that need no exception.
 func WaitGroupFields(t *Tree, rooms []string, allowed map[string]string) []string {
 	concerned := &Tree{Fset: t.Fset}
 	for _, f := range t.Files {
@@ -128,7 +129,7 @@ func excepted(t *Tree, allowed map[string]string, breach string, is func(ast.Nod
 }
 
 // Dates returns the places outside of the feature table that spell a revision's date or
-// compare a revision with a specific one. Ask what a peer can do with Can instead; see
+// compare a revision with a specific one. Code should use Can to ask what a peer can do; see
 // docs/adr.
 func Dates(t *Tree) (breaches []string) {
 	for _, f := range t.product() {
@@ -178,8 +179,8 @@ func isDate(lit *ast.BasicLit) bool {
 	return err == nil && date.MatchString(s)
 }
 
-// isRevision reports whether an expression is a specific revision: its date, or mcp's
-// constant for it.
+// isRevision reports whether an expression is a specific revision: its date, or the constant
+// of package mcp.
 func isRevision(e ast.Expr) bool {
 	switch e := ast.Unparen(e).(type) {
 	case *ast.BasicLit:

@@ -26,8 +26,8 @@ type File struct {
 	AST       *ast.File
 }
 
-// Tree holds a module's Go files, sorted by path, and its pages for users. It does not
-// change once loaded.
+// Tree holds a module's Go files, sorted by path, and its pages for users. It does not change
+// after Load.
 type Tree struct {
 	Fset  *token.FileSet
 	Files []*File
@@ -98,12 +98,12 @@ func (f *File) Imports() []string {
 	return paths
 }
 
-// product returns the files that are part of the program, without tests.
+// product returns the files of the program itself, without tests.
 func (t *Tree) product() []*File {
 	return slices.DeleteFunc(slices.Clone(t.Files), func(f *File) bool { return f.Test })
 }
 
-// packages returns the folders with product files, sorted.
+// packages returns the folders that have product files, sorted.
 func (t *Tree) packages() []string {
 	var dirs []string
 	for _, f := range t.product() {
@@ -119,7 +119,7 @@ func (t *Tree) at(n ast.Node) string {
 	return p.Filename + ":" + strconv.Itoa(p.Line)
 }
 
-// within reports whether dir is room or below it.
+// within reports whether dir is the folder room or below it.
 func within(dir, room string) bool {
 	return dir == room || strings.HasPrefix(dir, room+"/")
 }

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// oldStyle lists words and phrases that the tree no longer uses, with what to write
-// instead. The patterns match whole words, whatever their case and line breaks.
+// oldStyle lists words and phrases that must not be used, with the wording to use instead. The
+// patterns match whole words. They ignore case and line breaks.
 var oldStyle = []struct {
 	pattern *regexp.Regexp
 	instead string
@@ -38,9 +38,9 @@ var oldStyle = []struct {
 
 func phrase(p string) *regexp.Regexp { return regexp.MustCompile(`(?i)\b` + p + `\b`) }
 
-// Words returns the phrases of oldStyle in comments and strings of Go files, and in
-// README.md and docs/*.md. The files in unrevised may still have some. A file in that
-// list that has none is a breach too.
+// Words returns the phrases of oldStyle in comments and strings of Go files, and in README.md
+// and docs/*.md. The files in unrevised may still have some. A file in unrevised without such
+// a phrase is a breach too.
 func Words(t *Tree, unrevised []string) (breaches []string) {
 	found := map[string][]string{}
 	for _, f := range t.Files {
@@ -87,12 +87,12 @@ func Words(t *Tree, unrevised []string) (breaches []string) {
 // breaks.
 type prose struct {
 	text   strings.Builder
-	starts []int // where each word starts in text
-	lines  []int // the line that each word is on
+	starts []int // the offset in text at which each word starts
+	lines  []int // the line of each word
 }
 
-// add appends text that begins on a line. counts says whether a newline in the text is
-// a new line of the file.
+// add appends text that begins on a line. counts is true if a newline in the text is also a
+// new line in the file.
 func (p *prose) add(line int, text string, counts bool) {
 	for part := range strings.SplitSeq(text, "\n") {
 		for _, word := range strings.Fields(part) {

@@ -6,23 +6,24 @@ import (
 	"strings"
 )
 
-// Client is one MCP client whose files we know. The values are those of Clients.
+// Client is one MCP client with a known configuration file. The values are those that Clients
+// returns.
 type Client struct {
 	ID    string // "claude-code"
 	Title string // "Claude Code"
-	// Reload is what to do so that the client reads a changed file: "restart Cursor".
+	// Reload tells the user how to make the client read a changed file: "restart Cursor".
 	Reload string
 	// HTTP means that the client's file can name a server by its URL.
 	HTTP bool
 
 	refs      refs
-	container []string              // where the servers are
-	timeout   string                // the unit of the key timeout; "" if the client has no such key
-	byURL     func(string) *Value   // the entry for a URL
-	byCommand func([]string) *Value // the entry for a command
+	container []string              // the path of keys to the servers
+	timeout   string                // the unit of the key "timeout"; "" if the client has no such key
+	byURL     func(string) *Value   // creates the entry for a URL
+	byCommand func([]string) *Value // creates the entry for a command
 }
 
-// Clients returns the clients whose files we know, by name.
+// Clients returns the clients with a known configuration file, sorted by name.
 func Clients() []*Client { return slices.Clone(clients) }
 
 var clients = []*Client{
@@ -59,7 +60,7 @@ var clients = []*Client{
 	},
 }
 
-// generic is a file with mcpServers of a client that we do not know.
+// generic is an unknown client with a file that has mcpServers.
 var generic = &Client{ID: "", Title: "an MCP client", refs: refsAny, container: []string{"mcpServers"}}
 
 // ByID returns the client with an ID.
@@ -81,7 +82,8 @@ func IDs() []string {
 	return out
 }
 
-// typed returns a function that makes an entry for a URL, with a type unless it is "".
+// typed returns a function that creates an entry for a URL. The entry has a type unless kind
+// is "".
 func typed(kind string) func(string) *Value {
 	return func(url string) *Value {
 		if kind == "" {
@@ -91,7 +93,8 @@ func typed(kind string) func(string) *Value {
 	}
 }
 
-// command returns a function that makes an entry for a command, with a type unless it is "".
+// command returns a function that creates an entry for a command. The entry has a type unless
+// kind is "".
 func command(kind string) func([]string) *Value {
 	return func(words []string) *Value {
 		v := mapping("command", text(words[0]), "args", texts(words[1:]))
@@ -103,9 +106,9 @@ func command(kind string) func([]string) *Value {
 	}
 }
 
-// Identify returns the client that a file belongs to: by its path, else by the keys in it.
-// It returns nil for a file without servers. The ID of the client is "" if the file has
-// mcpServers, but could be of any client.
+// Identify returns the client that a file belongs to. It uses the path, and otherwise the keys
+// in the file. It returns nil for a file without servers. The client has the ID "" if the file
+// has mcpServers but could belong to any client.
 func Identify(path string, root *Value) *Client {
 	slashed := strings.ToLower(strings.ReplaceAll(filepath.ToSlash(path), `\`, "/"))
 	folders := strings.Split(slashed, "/")
@@ -117,7 +120,7 @@ func Identify(path string, root *Value) *Client {
 	pick := func(id string) *Client { c, _ := ByID(id); return c }
 	switch {
 	case root.Get("compatibility_mode") != nil:
-		return nil // another kind of file, which is not read yet
+		return nil // a different kind of file, which Dragoman does not read yet
 	case base == "claude_desktop_config.json":
 		return pick("claude")
 	case base == ".claude.json", base == ".mcp.json" && root.Get("mcpServers") != nil:
@@ -140,8 +143,8 @@ func Identify(path string, root *Value) *Client {
 
 func isMap(v *Value) bool { return v != nil && v.Kind == Map }
 
-// containers returns the paths at which a file of the client may have servers. The first
-// that exists holds them.
+// containers returns the paths of keys at which a file of the client may have servers. The
+// first one that exists is used.
 func (c *Client) containers(root *Value) [][]string {
 	switch c.ID {
 	case "vscode":
@@ -154,8 +157,8 @@ func (c *Client) containers(root *Value) [][]string {
 	return [][]string{c.container}
 }
 
-// find returns the path of the servers of a file, and the servers. The servers are nil if
-// there are none yet.
+// find returns the path of keys to the servers of a file, and the servers. If there are no
+// servers yet, the value is nil.
 func (c *Client) find(root *Value) ([]string, *Value) {
 	paths := c.containers(root)
 	for _, p := range paths {

@@ -6,14 +6,14 @@ import (
 	"strconv"
 )
 
-// Entry is what connect puts into a client's file. Either URL or Command is set.
+// Entry is the entry that connect writes into a client's file. Either URL or Command is set.
 type Entry struct {
-	Name    string   // its key among the client's servers
+	Name    string   // the key among the client's servers
 	URL     string   // an endpoint of Dragoman
 	Command []string // a program and its arguments
 }
 
-// value returns the entry in the client's words.
+// value returns the entry in the format of the client.
 func (e Entry) value(c *Client) *Value {
 	if e.URL != "" {
 		return c.byURL(e.URL)
@@ -21,18 +21,19 @@ func (e Entry) value(c *Client) *Value {
 	return c.byCommand(e.Command)
 }
 
-// Taken means that the client already has a server of the name, which is not Dragoman.
+// Taken means that the client already has a server with the name, and that server is not
+// Dragoman.
 type Taken struct{ Name string }
 
-// Error names the server.
+// Error returns the text of the error. It names the server.
 func (e *Taken) Error() string {
 	return "it already has a server " + strconv.Quote(e.Name) + ", which is not Dragoman"
 }
 
-// Connect returns the file b of a client with the entry put in. It returns b itself if the
-// entry is there already. Every other byte stays. addresses are those of our endpoint, by
-// which an older entry is recognised; that is replaced. An error is a *SyntaxError or a
-// *Taken.
+// Connect returns the file b of a client with the entry added. It returns b itself if the file
+// already has the entry. All other bytes stay the same. addresses are the addresses of
+// Dragoman's endpoint. An older entry with one of them is replaced. An error is a *SyntaxError
+// or a *Taken.
 func Connect(c *Client, name string, b []byte, e Entry, addresses []string) ([]byte, error) {
 	root, err := Parse(name, b)
 	if err != nil {
@@ -58,7 +59,7 @@ func Connect(c *Client, name string, b []byte, e Entry, addresses []string) ([]b
 	return setJSON(name, b, path, want)
 }
 
-// ours reports whether an entry of a client's file is Dragoman.
+// ours reports whether an entry of a client's file starts or reaches Dragoman.
 func ours(c *Client, entry *Value, addresses []string) bool {
 	m := Member{Key: "x", Value: entry}
 	if entry.Kind != Map {
@@ -68,7 +69,7 @@ func ours(c *Client, entry *Value, addresses []string) bool {
 	if s.Dragoman {
 		return true
 	}
-	// `dragoman run URL` for a client that cannot use a URL.
+	// the command `dragoman run URL`, for a client that cannot use a URL
 	var words []string
 	if list := entry.Get("command"); list.scalar() {
 		words = []string{list.Text}
@@ -86,7 +87,7 @@ func ours(c *Client, entry *Value, addresses []string) bool {
 	return ok && len(args) > 1 && args[0] == "run" && isDragoman(nil, args[len(args)-1], addresses)
 }
 
-// Connected returns the names of the entries of a client's file that are Dragoman.
+// Connected returns the names of the entries in a client's file that start or reach Dragoman.
 func Connected(c *Client, root *Value, addresses []string) []string {
 	var out []string
 	if _, servers := c.find(root); isMap(servers) {
@@ -99,13 +100,13 @@ func Connected(c *Client, root *Value, addresses []string) []string {
 	return out
 }
 
-// Disconnect returns the file b without the entry called entry, which must be Dragoman.
-// Every other byte stays. It returns b itself if there is no such entry. An error is a
-// *SyntaxError or a *Taken.
+// Disconnect returns the file b without the entry with the name entry, which must be an entry
+// of Dragoman. All other bytes stay the same. It returns b itself if there is no such entry.
+// An error is a *SyntaxError or a *Taken.
 //
-// earlier are older versions of the file, the newest first. If one of them differs from b
-// by the entry only, Disconnect returns that version, so that also a list of servers that
-// was made for the entry goes away again.
+// earlier has older versions of the file, newest first. If only the entry differs between one
+// of them and b, Disconnect returns that version. So a list of servers that Connect added for
+// the entry is removed too.
 func Disconnect(c *Client, name string, b []byte, entry string, addresses []string, earlier [][]byte) ([]byte, error) {
 	root, err := Parse(name, b)
 	if err != nil {
@@ -139,14 +140,14 @@ func Disconnect(c *Client, name string, b []byte, entry string, addresses []stri
 	return removeJSON(name, b, path)
 }
 
-// Has reports whether a file of the client has a server of this name.
+// Has reports whether a file of the client has a server with this name.
 func (c *Client) Has(root *Value, name string) bool {
 	_, servers := c.find(root)
 	return servers.Get(name) != nil
 }
 
-// Remake returns the file that Connect makes for an entry if the file does not exist. It takes the
-// entry from root. ok is false if root has no such entry.
+// Remake returns the file that Connect would create for an entry if there were no file. It
+// takes the entry from root. ok is false if root has no such entry.
 func Remake(c *Client, name string, root *Value, entry string) (b []byte, ok bool) {
 	path, servers := c.find(root)
 	value := servers.Get(entry)

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Diff returns the difference between two versions of a file as one hunk of a unified diff,
-// or "" if there is none. show returns a line as it is to be printed.
+// Diff returns the difference between two versions of a file as one hunk of a unified diff, or
+// "" if there is none. show returns the form of a line that may be printed.
 func Diff(path string, before, after []byte, show func(string) string) string {
 	if bytes.Equal(before, after) {
 		return ""

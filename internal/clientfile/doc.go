@@ -1,11 +1,12 @@
 // Package clientfile reads and edits the configuration files of other MCP clients.
 //
-// Read converts the servers of a file to the shape of our own mcpServers, and says of each
-// server what it cannot carry over. Connect puts one entry for Dragoman into a file, and
-// Disconnect takes it out again. Both change no other byte: comments, the order of keys,
-// indentation and line ends stay. AddServers does the same for our own YAML file.
+// Read converts the servers of a file to the shape of mcpServers in Dragoman's own file. It
+// reports the settings of each server that it cannot convert. Connect adds one entry for
+// Dragoman to a file, and Disconnect removes it. Both change no other byte: comments, the
+// order of keys, indentation and line ends stay. AddServers adds servers to Dragoman's own
+// YAML file in the same way.
 //
-// All of these are pure functions from bytes to bytes. Only Write, Backups and Exists
-// access the disk. The package runs no client and knows no protocol. It is used by config,
-// which accepts the same files as configuration, and by the commands import and connect.
+// All of these are pure functions from bytes to bytes. Only Write, Backups and Exists access
+// the disk. The package runs no client and speaks no protocol. Package config uses it to
+// accept the same files as configuration. The commands import and connect use it too.
 package clientfile

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestDocs makes the changes that docs/clients.md shows.
+// TestDocs applies the changes that docs/clients.md shows.
 func TestDocs(t *testing.T) {
 	b, err := os.ReadFile("../../docs/clients.md")
 	if err != nil {

@@ -17,7 +17,7 @@ func client(t testing.TB, id string) *Client {
 
 var cursorEntry = Entry{Name: "dragoman", URL: "http://127.0.0.1:7300/mcp"}
 
-// TestConnectJSON checks the layout of the entry in files of every form.
+// TestConnectJSON checks the layout of the new entry in JSON files of different layouts.
 func TestConnectJSON(t *testing.T) {
 	const e = `"dragoman": {"url": "http://127.0.0.1:7300/mcp"}`
 	long := func(indent, unit, nl string) string {
@@ -157,8 +157,8 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// FuzzConnect connects and disconnects any file. What is not our entry keeps its meaning,
-// and the older version of the file comes back byte for byte.
+// FuzzConnect connects and disconnects any file. Values other than Dragoman's entry keep their
+// meaning, and Disconnect restores the older version of the file byte for byte.
 func FuzzConnect(f *testing.F) {
 	for _, seed := range []string{"", "{}", `{"mcpServers":{"a":{}}}`, "{\n \"mcpServers\": { // x\n \"a\": 1, /* b */ }, }", "[mcp_servers.a]\nb = 1\n# c\n[d]\n", "mcp_servers.a.b = 1\n[[x]]\ny = '''\n[z]\n'''\n"} {
 		f.Add([]byte(seed), false)

@@ -20,8 +20,8 @@ var update = flag.Bool("update", false, "write the golden files")
 var ourAddresses = []string{"127.0.0.1:7300"}
 
 // TestGolden reads, connects and disconnects real files of all clients. Each archive has a
-// file and what becomes of it: the servers in our own words, what is not carried over, and
-// the file with an entry for Dragoman.
+// file and three results: the servers in the format of Dragoman, the settings that are not
+// imported, and the file with an entry for Dragoman.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/golden/*.txtar")
 	if err != nil || len(files) < 10 {
@@ -36,7 +36,7 @@ func TestGolden(t *testing.T) {
 			}
 			path, before := archive.Files[0].Name, archive.Files[0].Data
 			if strings.HasSuffix(file, "-project.txtar") {
-				before = bytes.TrimRight(before, "\n") // as the client writes it
+				before = bytes.TrimRight(before, "\n") // the client writes no newline at the end
 			}
 			root, err := Parse(path, before)
 			if err != nil {
@@ -85,7 +85,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// imported returns our configuration with the servers of a file, and all that is said of
+// imported returns a configuration of Dragoman with the servers of a file, and all notes about
 // them.
 func imported(t *testing.T, c *Client, path string, root *Value) string {
 	t.Helper()
@@ -127,8 +127,8 @@ func imported(t *testing.T, c *Client, path string, root *Value) string {
 	return said.String() + string(out)
 }
 
-// checkConnected checks that a change is one insertion, that a second one changes nothing,
-// and that the entry can be taken out again.
+// checkConnected checks that Connect makes a single insertion, that a second Connect changes
+// nothing, and that Disconnect removes the entry.
 func checkConnected(t *testing.T, c *Client, path string, before, after []byte, entry Entry) {
 	t.Helper()
 	again, err := Connect(c, path, after, entry, ourAddresses)
@@ -176,7 +176,7 @@ func checkConnected(t *testing.T, c *Client, path string, before, after []byte, 
 
 func first[A, B any](a A, _ B) A { return a }
 
-// missingLines returns the lines of before that after does not have in the same order.
+// missingLines returns the lines of before that do not occur in after in the same order.
 func missingLines(before, after []byte) []string {
 	rest := splitLines(after)
 	var out []string

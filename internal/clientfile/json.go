@@ -10,8 +10,7 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// LooksLikeJSON reports whether the first thing in a file, besides comments, is an opening
-// brace.
+// LooksLikeJSON reports whether a file begins with an opening brace, after optional comments.
 func LooksLikeJSON(b []byte) bool {
 	b = bytes.TrimPrefix(b, bom)
 	for {
@@ -27,8 +26,8 @@ func LooksLikeJSON(b []byte) bool {
 	}
 }
 
-// Standardize returns JSON with comments and trailing commas as plain JSON. Spaces replace
-// what it removes, so every offset stays. It does not change b. An error is a *SyntaxError.
+// Standardize converts JSON with comments and trailing commas to plain JSON. It replaces them
+// with spaces, so that every offset stays. It does not change b. An error is a *SyntaxError.
 func Standardize(name string, b []byte) ([]byte, error) {
 	v, err := parseJSON(name, b)
 	if err != nil {
@@ -36,7 +35,7 @@ func Standardize(name string, b []byte) ([]byte, error) {
 	}
 	v.Standardize()
 	out := v.Pack()
-	if n := len(b) - len(out); n > 0 { // a byte order mark was removed
+	if n := len(b) - len(out); n > 0 { // hujson removed a byte order mark
 		out = append(bytes.Repeat([]byte(" "), n), out...)
 	}
 	return out, nil
@@ -63,8 +62,8 @@ func parseJSON(name string, b []byte) (hujson.Value, error) {
 	return hujson.Value{}, e
 }
 
-// tooDeep returns where JSON nests deeper than maxDepth. Brackets in strings and comments
-// do not count.
+// tooDeep returns the offset at which JSON is nested deeper than maxDepth. Brackets in strings
+// and comments do not count.
 func tooDeep(b []byte) (at int, deep bool) {
 	depth := 0
 	for i := 0; i < len(b); i++ {
@@ -101,7 +100,7 @@ func tooDeep(b []byte) (at int, deep bool) {
 	return 0, false
 }
 
-// fromJSON converts a parsed file. v has the offsets of src.
+// fromJSON converts a parsed file. The offsets in v refer to src.
 func fromJSON(src []byte, v *hujson.Value) *Value {
 	lines := lineIndex(src)
 	var walk func(v *hujson.Value) *Value
@@ -176,7 +175,7 @@ func styleOf(src []byte) jsonStyle {
 	if bytes.Contains(src, []byte("\r\n")) {
 		s.line = "\r\n"
 	}
-	// The first indented line of a file is one level deep.
+	// The first indented line of a file is indented by one level.
 	for l := range bytes.Lines(src) {
 		if rest := bytes.TrimLeft(l, " \t"); len(rest) > 0 && rest[0] == '"' && len(rest) < len(l) {
 			s.unit = string(l[:len(l)-len(rest)])
@@ -186,9 +185,8 @@ func styleOf(src []byte) jsonStyle {
 	return s
 }
 
-// setJSON returns b with the member at path set to value. It makes the objects on the way
-// if they are missing. Every other byte stays. An error means that something on the path
-// is not an object.
+// setJSON returns b with the member at path set to value. It creates missing objects on the
+// path. All other bytes stay the same. It fails if a value on the path is not an object.
 func setJSON(name string, b []byte, path []string, value *Value) ([]byte, error) {
 	mark := b[:len(b)-len(bytes.TrimPrefix(b, bom))]
 	if len(bytes.TrimSpace(b)) == len(bytes.TrimSpace(mark)) {
@@ -236,10 +234,10 @@ func quoted(path []string) string {
 	return strconv.Quote(strings.Join(path, "."))
 }
 
-// raw returns text that is packed as it is.
+// raw returns a literal for text, which is written without changes.
 func raw(b []byte) hujson.Literal { return hujson.Literal(b) }
 
-// oneLine reports whether a value is an object or list without line ends.
+// oneLine reports whether an object or a list is not empty and on one line.
 func oneLine(v *hujson.Value) bool {
 	packed := v.Pack()
 	packed = packed[len(v.BeforeExtra) : len(packed)-len(v.AfterExtra)]
@@ -263,9 +261,9 @@ func insertJSON(src []byte, start int, obj *hujson.Object, key string, value *Va
 	n := len(obj.Members)
 	switch {
 	case n > 0 && !bytes.ContainsRune(obj.Members[n-1].Name.BeforeExtra, '\n'):
-		// The members are on one line, at least the last two of them.
+		// at least the last two members are on the same line
 		compact = closing == ""
-		before = string(blank(obj.Members[n-1].Value.BeforeExtra)) // {"a": 1} has a space also behind its commas
+		before = string(blank(obj.Members[n-1].Value.BeforeExtra)) // {"a": 1} also gets a space after its commas
 		if n > 1 {
 			before = string(blank(obj.Members[n-1].Name.BeforeExtra))
 		}
@@ -299,7 +297,7 @@ func insertJSON(src []byte, start int, obj *hujson.Object, key string, value *Va
 		Name:  hujson.Value{BeforeExtra: hujson.Extra(comments + before), Value: hujson.String(key)},
 		Value: hujson.Value{BeforeExtra: colon, Value: raw(appendJSON(nil, value, indent, style, compact))},
 	}
-	if n > 0 && obj.Members[n-1].Value.AfterExtra != nil { // a trailing comma
+	if n > 0 && obj.Members[n-1].Value.AfterExtra != nil { // the object has a trailing comma
 		m.Value.AfterExtra = hujson.Extra{}
 	}
 	obj.Members = append(obj.Members, m)
@@ -313,7 +311,7 @@ func insertJSON(src []byte, start int, obj *hujson.Object, key string, value *Va
 	obj.AfterExtra = hujson.Extra(closing)
 }
 
-// blank returns extra if it is only spaces, else one space.
+// blank returns extra if it consists of spaces. Otherwise it returns one space.
 func blank(extra hujson.Extra) []byte {
 	if len(bytes.Trim(extra, " \t")) > 0 {
 		return []byte(" ")
@@ -321,9 +319,9 @@ func blank(extra hujson.Extra) []byte {
 	return extra
 }
 
-// splitExtra splits blanks and comments before their last line: what stands on the lines
-// before, and the line end with the indentation after it. Without a line end the second
-// part is empty.
+// splitExtra splits blanks and comments at their last newline. comments is the text before the
+// newline, and last is the newline with the indentation after it. If there is no newline, last
+// is empty.
 func splitExtra(e hujson.Extra) (comments, last string) {
 	s := string(e)
 	i := strings.LastIndexByte(s, '\n')
@@ -333,7 +331,7 @@ func splitExtra(e hujson.Extra) (comments, last string) {
 		}
 		return s, ""
 	}
-	if strings.TrimLeft(s[i+1:], " \t") != "" { // a block comment before the bracket
+	if strings.TrimLeft(s[i+1:], " \t") != "" { // a block comment precedes the bracket
 		return s, ""
 	}
 	if i > 0 && s[i-1] == '\r' {
@@ -342,14 +340,14 @@ func splitExtra(e hujson.Extra) (comments, last string) {
 	return s[:i], s[i:]
 }
 
-// indentAt returns the blanks at the beginning of the line of an offset.
+// indentAt returns the blanks at the beginning of the line that contains offset.
 func indentAt(src []byte, offset int) string {
 	line := src[bytes.LastIndexByte(src[:offset], '\n')+1 : offset]
 	return string(line[:len(line)-len(bytes.TrimLeft(line, " \t"))])
 }
 
-// removeJSON returns b without the member at path. Every other byte stays. It returns b if
-// there is no such member.
+// removeJSON returns b without the member at path. All other bytes stay the same. It returns b
+// if there is no such member.
 func removeJSON(name string, b []byte, path []string) ([]byte, error) {
 	mark := b[:len(b)-len(bytes.TrimPrefix(b, bom))]
 	root, err := parseJSON(name, b)
@@ -407,7 +405,7 @@ func removeJSON(name string, b []byte, path []string) ([]byte, error) {
 	return append(bytes.Clone(mark), root.Pack()...), nil
 }
 
-// trimFirst removes the space that separated a member from one before it on the same line.
+// trimFirst removes the space that separated a member from the previous one on the same line.
 func trimFirst(e hujson.Extra) hujson.Extra {
 	if bytes.ContainsRune(e, '\n') {
 		return e
@@ -415,7 +413,7 @@ func trimFirst(e hujson.Extra) hujson.Extra {
 	return bytes.TrimLeft(e, " ")
 }
 
-// appendJSON appends a value. indent is that of the line on which it begins.
+// appendJSON appends a value. indent is the indentation of the line on which the value begins.
 func appendJSON(b []byte, v *Value, indent string, s jsonStyle, compact bool) []byte {
 	comma, deeper, end := s.line+indent+s.unit, indent+s.unit, s.line+indent
 	first := comma
@@ -460,8 +458,8 @@ func isYAML(name string) bool {
 	return strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")
 }
 
-// Parse reads a file in JSON, JSON with comments, or TOML. The name only decides between
-// the formats and stands in errors. An error is a *SyntaxError.
+// Parse reads a file in JSON, JSON with comments, or TOML. name selects the format and appears
+// in errors. An error is a *SyntaxError.
 func Parse(name string, b []byte) (*Value, error) {
 	switch {
 	case len(b) > MaxFile:

@@ -7,23 +7,23 @@ import (
 	"strings"
 )
 
-// Machine is where the files of clients are looked for.
+// Machine describes a machine on which files of clients are searched.
 type Machine struct {
-	OS     string // as runtime.GOOS has it
+	OS     string // a value of runtime.GOOS
 	Home   string // the user's home directory
 	Folder string // the working directory, for the files of a project
 	Env    func(string) (string, bool)
 	Glob   func(pattern string) []string // nil means filepath.Glob
 }
 
-// Place is where a client looks for its configuration.
+// Place is a path at which a client looks for its configuration.
 type Place struct {
 	Client  *Client
 	Path    string
-	Project string // the folder of the project whose file it is; "" for a file of the user
+	Project string // the folder of the project that the file belongs to; "" for a file of the user
 }
 
-// Exists reports whether there is a regular file at the place.
+// Exists reports whether the path is a regular file.
 func (p Place) Exists() bool {
 	st, err := os.Stat(p.Path)
 	return err == nil && st.Mode().IsRegular()
@@ -41,7 +41,7 @@ func (m Machine) join(parts ...string) string {
 	return filepath.Join(parts...)
 }
 
-// config returns the directory in which programs with a window keep their settings.
+// config returns the directory in which desktop programs keep their settings.
 func (m Machine) config() string {
 	switch m.OS {
 	case "darwin":
@@ -62,9 +62,9 @@ func (m Machine) xdg() string {
 	return m.join(m.Home, ".config")
 }
 
-// Places returns where a client looks for its files: first those of the user, in the order
-// of preference, then those of the project in m.Folder. A new file belongs at the first
-// place of its kind.
+// Places returns the paths at which a client looks for its files: first those of the user, in
+// order of preference, then those of the project in m.Folder. A new file is created at the
+// first place of its kind.
 func (m Machine) Places(c *Client) []Place {
 	var user, project []string
 	switch c.ID {
@@ -126,15 +126,15 @@ func (m Machine) Places(c *Client) []Place {
 		out = append(out, Place{Client: c, Path: p})
 	}
 	for _, p := range project {
-		if !slices.Contains(user, p) { // the working directory may be the home directory
+		if !slices.Contains(user, p) { // if the working directory is the home directory, the places are the same
 			out = append(out, Place{Client: c, Path: p, Project: m.Folder})
 		}
 	}
 	return out
 }
 
-// packaged returns the place of Claude Desktop if it was installed from a package of the
-// Windows store, which has a settings folder of its own.
+// packaged returns the place of Claude Desktop if it was installed as a package of the Windows
+// store. Such a package has its own settings folder.
 func (m Machine) packaged() []string {
 	local := m.env("LOCALAPPDATA")
 	if local == "" {
@@ -147,7 +147,7 @@ func (m Machine) packaged() []string {
 	return glob(m.join(local, "Packages", "Claude_*", "LocalCache", "Roaming", "Claude", "claude_desktop_config.json"))
 }
 
-// Target returns the place that connect changes: the first that exists, else the first.
+// Target returns the place that connect changes: the first that exists, otherwise the first.
 func (m Machine) Target(c *Client, project bool) (Place, bool) {
 	var first *Place
 	for _, p := range m.Places(c) {

@@ -8,37 +8,37 @@ import (
 	"strings"
 )
 
-// File is what was read from one file of a client.
+// File is the result of reading one file of a client.
 type File struct {
 	Client  *Client
 	Path    string
 	Servers []Server
-	// Elsewhere are the projects of Claude Code, besides the one asked for, that have
-	// servers in the same file, with their number.
+	// Elsewhere maps other projects of Claude Code with servers in the same file to the number
+	// of these servers.
 	Elsewhere map[string]int
-	// Notes concern the file as a whole.
+	// Notes are about the file as a whole.
 	Notes []Note
 }
 
-// Server is one server of a file, in our own shape.
+// Server is one server of a file, converted to the format of Dragoman.
 type Server struct {
 	Name     string // a valid name of a server; unique within its file and project
 	Original string // its name in the file
-	Project  string // the folder of the project that it belongs to; "" for all projects
-	Entry    *Value // what stands under mcpServers.NAME, a Map
-	Settings *Value // what stands under dragoman.servers.NAME; nil if nothing
-	// Dragoman means that the entry is Dragoman itself. Entry is then nil.
+	Project  string // the folder of its project; "" for all projects
+	Entry    *Value // the value of mcpServers.NAME, a Map
+	Settings *Value // the value of dragoman.servers.NAME; nil if there are no settings
+	// Dragoman means that the entry starts or reaches Dragoman. Entry is then nil.
 	Dragoman bool
 	// Broken means that the server cannot be imported; Notes say why. Entry is then nil.
 	Broken    bool
 	Notes     []Note
 	Variables []Variable // environment variables that it needs
-	Line, Col int        // where its name stands in the file
+	Line, Col int        // the position of its name in the file
 }
 
-// Note says what is not carried over, or what means something else here.
+// Note describes a setting that is not converted, or that has another meaning in Dragoman.
 type Note struct {
-	Key  string // of the client's file; "" if it concerns no single key
+	Key  string // a key of the client's file; "" if the note is not about a single key
 	Text string // begins in lower case, without a full stop
 	// Harmless means that the server works the same without it.
 	Harmless  bool
@@ -55,13 +55,13 @@ func (n Note) String() string {
 
 // Options change how a file is read.
 type Options struct {
-	OS string // as runtime.GOOS has it
-	// Project is the folder of the project that the file belongs to, or for which the
-	// user's file is read; "" for none.
+	OS string // a value of runtime.GOOS
+	// Project is a folder. The file belongs to the project in this folder, or is the user's
+	// file and is read for this project. "" means no project.
 	Project string
 	// AllProjects reads the servers of all projects from a file of Claude Code.
 	AllProjects bool
-	// Addresses are those of our own endpoint, as host:port.
+	// Addresses are the addresses of Dragoman's endpoint, as host:port.
 	Addresses []string
 }
 
@@ -90,7 +90,7 @@ func Read(c *Client, path string, root *Value, owned bool, opt Options) File {
 		for i := range servers.Members {
 			m := &servers.Members[i]
 			if c.ID == "opencode" && m.Value.Kind == Map && len(m.Value.Members) == 1 && m.Value.Get("enabled") != nil {
-				continue // turns a server of another file on or off
+				continue // the entry only turns a server of another file on or off
 			}
 			f.Servers = append(f.Servers, readServer(c, m, project, inputs, opt))
 		}
@@ -128,7 +128,7 @@ func (f *File) projects(root *Value, add func(*Value, string), opt Options) {
 	}
 }
 
-// off disables the servers of a project that are listed.
+// off disables the servers of a project that are in list.
 func (f *File) off(list *Value, project string) {
 	if list == nil {
 		return
@@ -161,7 +161,7 @@ func (f *File) switched(excluded, allowed *Value) {
 	}
 }
 
-// unique gives servers of the same name different ones.
+// unique renames servers so that no two have the same name.
 func (f *File) unique() {
 	taken := map[string]bool{}
 	for i := range f.Servers {
@@ -196,16 +196,16 @@ func Name(s string) string {
 	return s
 }
 
-// reading is the conversion of one server.
+// reading is the state while one server is converted.
 type reading struct {
 	c *Client
 	s *Server
 	x expander
 
-	command      []*Value // the words, with their positions
+	command      []*Value // the words of the command, with their positions
 	typ, address string
 	addressAt    *Value
-	entry        *Value // the members besides command, args, url and type
+	entry        *Value // the remaining members, without command, args, url and type
 	headers, env *Value
 	allow, deny  []string
 	settings     *Value
@@ -235,7 +235,7 @@ func readServer(c *Client, m *Member, project string, inputs map[string]*Value, 
 	return s
 }
 
-// need records a variable once.
+// need records a variable that the server needs, each once.
 func (s *Server) need(v Variable) {
 	for i := range s.Variables {
 		if s.Variables[i].Name == v.Name {
@@ -258,12 +258,12 @@ func (r *reading) broken(m *Member, text string) {
 	r.s.Notes = append(r.s.Notes, n)
 }
 
-// scalar returns a value with its position and its references translated.
+// scalar returns a value with its position, and with its references converted to ${NAME}.
 func (r *reading) scalar(v *Value) *Value {
 	return &Value{Kind: String, Text: r.x.expand(v.Text), Line: v.Line, Col: v.Col}
 }
 
-// list returns the texts of a list.
+// list returns the texts in a list.
 func (r *reading) list(m *Member) []string {
 	var out []string
 	for _, i := range r.items(m) {
@@ -272,7 +272,7 @@ func (r *reading) list(m *Member) []string {
 	return out
 }
 
-// items returns the scalars of a list.
+// items returns the scalars in a list.
 func (r *reading) items(m *Member) []*Value {
 	if m.Value.Kind != List {
 		if m.Value.Kind != Null {
@@ -291,7 +291,7 @@ func (r *reading) items(m *Member) []*Value {
 	return out
 }
 
-// What happens to keys that have no counterpart here.
+// Notes about keys that Dragoman does not have.
 const (
 	approvals  = "is not carried over: Dragoman asks for no approvals, your client does"
 	signIn     = "is not carried over: Dragoman cannot sign in yet; add a header with a token if the server needs one"
@@ -299,7 +299,7 @@ const (
 	impossible = "is not carried over: Dragoman has no counterpart"
 )
 
-// untold are the keys without a counterpart.
+// untold maps keys that Dragoman does not have to their notes.
 var untold = map[string]string{
 	"trust": approvals, "autoApprove": approvals, "alwaysAllow": approvals, "default_tools_approval_mode": approvals,
 	"toolPermissions": approvals, "default_permissions": approvals,
@@ -311,7 +311,7 @@ var untold = map[string]string{
 	"supports_parallel_tool_calls": unneeded, "alwaysLoad": unneeded, "role": unneeded, "extension": unneeded, "category": unneeded,
 }
 
-// member takes one key of the client's entry.
+// member converts one key of the client's entry.
 func (r *reading) member(m *Member) {
 	v := m.Value
 	switch m.Key {
@@ -369,7 +369,7 @@ func (r *reading) member(m *Member) {
 		}
 	default:
 		if v.Kind == Null || v.Kind == Bool && v.Text == "false" {
-			return // turns off what Dragoman does not have
+			return // the key turns off a feature that Dragoman does not have
 		}
 		text, known := untold[m.Key]
 		if !known {
@@ -379,7 +379,8 @@ func (r *reading) member(m *Member) {
 	}
 }
 
-// names returns the names of tools. Gemini allows arguments in parentheses behind them.
+// names returns the names of tools. In Gemini's files a name may be followed by arguments in
+// parentheses.
 func names(list []string) []string {
 	var out []string
 	for _, n := range list {
@@ -424,7 +425,7 @@ func (r *reading) variables(m *Member) {
 	}
 }
 
-// inherited takes the names of variables that Codex passes on.
+// inherited converts Codex's list of environment variables that are passed on.
 func (r *reading) inherited(m *Member) {
 	list := &Value{Kind: List, Line: m.Line, Col: m.Col}
 	for _, i := range m.Value.Items {
@@ -464,7 +465,7 @@ func (r *reading) header(m *Member) {
 	}
 }
 
-// timeout takes a time whose unit is known.
+// timeout converts a timeout with a known unit.
 func (r *reading) timeout(m *Member) {
 	unit := map[string]string{"timeout": r.c.timeout, "startup_timeout_ms": "ms"}[m.Key]
 	if strings.HasSuffix(m.Key, "_sec") {
@@ -488,7 +489,7 @@ func (r *reading) timeout(m *Member) {
 	}
 }
 
-// finish puts the entry together.
+// finish creates the converted entry from the collected parts.
 func (r *reading) finish(m *Member, opt Options) {
 	head := &Value{Kind: Map, Line: m.Line, Col: m.Col}
 	switch {
@@ -570,7 +571,8 @@ func (r *reading) folder(m *Member, opt Options) {
 	}
 }
 
-// unwrap replaces `dragoman run -- COMMAND` and `dragoman run URL` by what they run.
+// unwrap replaces the commands `dragoman run -- COMMAND` and `dragoman run URL` with the
+// command or URL in them.
 func (r *reading) unwrap() {
 	args, ok := ourArgs(r.words())
 	if !ok || len(args) < 2 || args[0] != "run" {
@@ -585,7 +587,7 @@ func (r *reading) unwrap() {
 	}
 }
 
-// words returns the command as texts.
+// words returns the texts of the command.
 func (r *reading) words() []string {
 	var out []string
 	for _, w := range r.command {
@@ -616,7 +618,7 @@ func ourArgs(command []string) ([]string, bool) {
 	return nil, false
 }
 
-// isDragoman reports whether an entry leads to our own endpoint.
+// isDragoman reports whether an entry starts Dragoman or has the address of its endpoint.
 func isDragoman(command []string, address string, ours []string) bool {
 	if args, ok := ourArgs(command); ok && len(args) > 0 && args[0] == "serve" {
 		return true
@@ -648,7 +650,7 @@ func isDragoman(command []string, address string, ours []string) bool {
 	return false
 }
 
-// local reports whether a host is this machine.
+// local reports whether a host name is a name of this machine.
 func local(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "" || strings.EqualFold(host, "localhost") || ip != nil && (ip.IsLoopback() || ip.IsUnspecified())

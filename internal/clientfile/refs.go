@@ -9,8 +9,8 @@ import (
 type refs uint8
 
 const (
-	refsAny      refs = iota // ${NAME}, as in our own file; not changed
-	refsNone                 // no references: ${NAME} is text
+	refsAny      refs = iota // ${NAME}, the form of Dragoman; not changed
+	refsNone                 // no references: ${NAME} is ordinary text
 	refsBraces               // ${NAME} and ${NAME:-default}
 	refsEditor               // ${env:NAME}, ${input:ID}, ${workspaceFolder} and others
 	refsDollar               // $NAME, ${NAME} and ${NAME:-default}
@@ -26,30 +26,30 @@ var patterns = map[refs]*regexp.Regexp{
 
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// expander translates the references of one file to ours.
+// expander converts the references in one file to the form of Dragoman.
 type expander struct {
 	refs    refs
 	os      string
 	project string            // the workspace folder; "" if unknown
-	inputs  map[string]*Value // VS Code's inputs by their ID
-	found   func(Variable)    // is called for each reference to a variable
-	note    func(text string) // is called for what has another meaning here
+	inputs  map[string]*Value // the inputs of VS Code by their ID
+	found   func(Variable)    // called for each reference to a variable
+	note    func(text string) // called for each text that has another meaning in Dragoman
 }
 
 // Variable is an environment variable that an imported server needs.
 type Variable struct {
 	Name string
-	// About says what to set it to, for a variable that the client's file does not use
-	// itself: "the input github-token: GitHub token". Otherwise it is "".
+	// About describes the value, for a variable that the client's file does not use itself:
+	// "the input github-token: GitHub token". Otherwise it is "".
 	About string
-	// Optional means that there is a default.
+	// Optional means that the reference has a default.
 	Optional bool
 }
 
-// literal returns text in which nothing is a reference.
+// literal escapes text so that it contains no references.
 func literal(s string) string { return strings.ReplaceAll(s, "${", "$${") }
 
-// expand returns a value in our own notation.
+// expand returns a value with its references converted to the form of Dragoman.
 func (x *expander) expand(s string) string {
 	pattern := patterns[x.refs]
 	switch {
@@ -82,8 +82,8 @@ func (x *expander) expand(s string) string {
 	return b.String() + literal(s[at:])
 }
 
-// reference translates what a reference names. ok is false if the client would leave the
-// text as it is.
+// reference converts the content of a reference. ok is false if the client would keep the text
+// unchanged.
 func (x *expander) reference(ref string) (to string, ok bool) {
 	switch x.refs {
 	case refsOpencode:
@@ -107,7 +107,7 @@ func (x *expander) reference(ref string) (to string, ok bool) {
 	return x.use(name, "")
 }
 
-// use returns a reference to an environment variable.
+// use returns a reference to an environment variable, and records the variable.
 func (x *expander) use(name, about string) (string, bool) {
 	if !variable.MatchString(name) {
 		return "", false
@@ -116,7 +116,7 @@ func (x *expander) use(name, about string) (string, bool) {
 	return "${" + name + "}", true
 }
 
-// editor translates the variables of VS Code and its relatives.
+// editor converts the references of VS Code and editors based on it.
 func (x *expander) editor(ref string) (string, bool) {
 	kind, rest, _ := strings.Cut(ref, ":")
 	separator := "/"
@@ -148,7 +148,7 @@ func (x *expander) editor(ref string) (string, bool) {
 	case "config", "command":
 		return x.use(nameOf(rest), "the value of ${"+ref+"} in the editor")
 	}
-	return "", false // the editor leaves it as it is
+	return "", false // the editor keeps this text unchanged
 }
 
 func (x *expander) input(id string) (string, bool) {
@@ -164,7 +164,8 @@ func (x *expander) input(id string) (string, bool) {
 	return x.use(name, about)
 }
 
-// nameOf returns a name for an environment variable: GITHUB_TOKEN for github-token.
+// nameOf converts text to the name of an environment variable: github-token becomes
+// GITHUB_TOKEN.
 func nameOf(s string) string {
 	s = strings.Map(func(r rune) rune {
 		switch {

@@ -9,7 +9,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
-// ServerKeys returns the keys of a server that Read knows, of all clients.
+// ServerKeys returns the keys of a server that Read knows, for all clients.
 func ServerKeys() []string {
 	keys := strings.Fields(`command args env environment env_vars envFile cwd url httpUrl serverUrl type transport transportType
 		headers http_headers env_http_headers bearer_token_env_var disabled enabled timeout tool_timeout_sec startup_timeout_sec
@@ -21,14 +21,15 @@ func ServerKeys() []string {
 	return keys
 }
 
-// leastSecret is the length of the shortest text that Secrets returns, in bytes.
+// leastSecret is the length in bytes of the shortest text that Secrets returns.
 const leastSecret = 4
 
-// Secrets returns the texts in a file that must not be shown, longest first: the values of
-// variables and headers, values whose name says that they are secret, such arguments, and
-// all values below keys that no server has, because these may be misspelt. A text is there
-// as its value and as it is written in the file, each of its lines by itself. Texts shorter
-// than four bytes, true and false are left out. A file that cannot be parsed has none.
+// Secrets returns the texts in a file that must not be shown, longest first. They are the
+// values of variables and headers, and values and arguments with names of secrets. They also
+// include all values below unknown keys of a server, because such a key may be a typo of env
+// or headers. Secrets returns each text as its value and as written in the file, line by line.
+// It omits texts shorter than four bytes, true and false. It returns none for a file that
+// cannot be parsed.
 func Secrets(path string, b []byte) []string {
 	root, err := Parse(path, b)
 	if err != nil {
@@ -63,7 +64,7 @@ func (f *secretFinder) add(s string) {
 	}
 }
 
-// read collects the secrets below a value. secret means that all values are.
+// read collects the secrets below a value. If secret is true, all values below it are secret.
 func (f *secretFinder) read(v *Value, secret bool) {
 	if v.scalar() && secret {
 		f.add(v.Text)
@@ -86,7 +87,7 @@ func (f *secretFinder) read(v *Value, secret bool) {
 	}
 }
 
-// servers collects the values below the keys that no server has.
+// servers collects the values below unknown keys of servers.
 func (f *secretFinder) servers(v *Value) {
 	if !isMap(v) {
 		return
@@ -109,7 +110,7 @@ func secretMember(key string) bool {
 	return lower == "env" || lower == "environment" || lower == "envfile" || strings.HasSuffix(lower, "headers") || excerpt.SecretName(key)
 }
 
-// written returns a text as it is written in the file, without its quotes.
+// written returns the text of a value as written in the file, without its quotes.
 func (f *secretFinder) written(v *Value) string {
 	if v.Kind != String || v.Line < 1 || v.Line > len(f.lines) || v.Col < 1 || v.Col > len(f.lines[v.Line-1]) {
 		return ""
@@ -140,11 +141,12 @@ func (f *secretFinder) written(v *Value) string {
 	}
 }
 
-// wordSecret is the length from which a secret is masked also within a word, in bytes.
+// wordSecret is the minimum length in bytes of a secret that is also masked inside a word.
 const wordSecret = 6
 
-// Mask replaces secrets, as Secrets returns them, in a line of a file by mask. A short one
-// is replaced only where it stands by itself, because it may be a part of many words.
+// Mask replaces the secrets in a line of a file with mask. secrets is the result of Secrets. A
+// secret shorter than wordSecret is replaced only if it is a whole word, because it may occur
+// in many words.
 func Mask(line string, secrets []string, mask string) string {
 	for _, s := range secrets {
 		if len(s) >= wordSecret {

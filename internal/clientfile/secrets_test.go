@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestSecretsOfDiff: every "canary" is a secret of another server. No line of a change may
-// show it, also where the line itself does not say that it is one.
+// TestSecretsOfDiff: every "canary" is a secret of another server. No line of a diff may show
+// it, even if the line alone does not look secret.
 func TestSecretsOfDiff(t *testing.T) {
 	for _, tt := range []struct{ file, text, kept string }{
 		{"c.json", `{"mcpServers":{"a":{"command":"npx","args":["--api-key","canary12345","ok-word"]}}}`, "ok-word"},
@@ -46,7 +46,8 @@ func TestMask(t *testing.T) {
 	}
 }
 
-// TestServerKeys: each key that member reads is known, so its values are shown.
+// TestServerKeys: each key that the method member reads is in ServerKeys, so its values are
+// shown.
 func TestServerKeys(t *testing.T) {
 	for _, key := range ServerKeys() {
 		s := readServer(generic, &Member{Key: "a", Value: mapping(key, text("x"))}, "", nil, Options{})

@@ -10,7 +10,7 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// IsTOML reports whether a file of this name is TOML.
+// IsTOML reports whether the name of a file is the name of a TOML file.
 func IsTOML(name string) bool { return strings.HasSuffix(strings.ToLower(name), ".toml") }
 
 // checkTOML returns the first error of a TOML file.
@@ -27,7 +27,7 @@ func checkTOML(name string, b []byte) error {
 			depth = max(0, depth-1)
 		case '\n':
 			if i+1 < len(b) && b[i+1] == '[' {
-				depth = 0 // most likely a header; brackets in texts before it do not add up
+				depth = 0 // the line is probably a header; brackets in strings before it made the count wrong
 			}
 		}
 	}
@@ -44,12 +44,12 @@ func checkTOML(name string, b []byte) error {
 	return e
 }
 
-// expression is one header or one key with its value, in the order of the file.
+// expression is a header, or a key with its value, in the order of the file.
 type expression struct {
-	path   []string // from the root
+	path   []string // the keys from the root
 	header bool
 	list   bool   // a header of an array of tables
-	value  *Value // of a key
+	value  *Value // the value of a key; nil for a header
 	at     int    // the offset of the key
 }
 
@@ -84,8 +84,8 @@ func parseTOML(name string, b []byte) (*Value, error) {
 	return root, nil
 }
 
-// enter returns the table under a key, the last one of an array of tables. It makes the
-// table if there is none.
+// enter returns the table at a key. If the key has an array of tables, it returns the last
+// one. If there is no table, it creates one.
 func enter(v *Value, key string, line, col int) *Value {
 	next := v.Get(key)
 	switch {
@@ -171,9 +171,9 @@ func tomlValue(n *unstable.Node, lines index, at int) *Value {
 	return v
 }
 
-// setTOML returns b with the table at path set to value, a Map of scalars and lists. An
-// existing table is replaced where it is. A new one goes behind the last table of the same
-// parent, else to the end of the file.
+// setTOML returns b with the table at path set to value, a Map of scalars and lists. It
+// replaces an existing table in its place. It adds a new table after the last table of the
+// same parent, or else at the end of the file.
 func setTOML(name string, b []byte, path []string, value *Value) ([]byte, error) {
 	mark := b[:len(b)-len(bytes.TrimPrefix(b, bom))]
 	src := b[len(mark):]
@@ -215,8 +215,8 @@ func setTOML(name string, b []byte, path []string, value *Value) ([]byte, error)
 		out = append(out, table...)
 		out = append(out, src[at:]...)
 	}
-	// The result is checked, because a table cannot be added to every file: not, for
-	// example, if its parent is an inline table.
+	// Check the result, because not every file can get another table. For example, the parent
+	// may be an inline table.
 	after, err := parseTOML(name, out)
 	if err != nil || !same(without(after, path), without(root, path)) || !same(after.Get(path...), value) {
 		return nil, &SyntaxError{File: name, Text: "the table " + strings.Join(path, ".") + " cannot be added to this file; its parent may be an inline table"}
@@ -224,7 +224,7 @@ func setTOML(name string, b []byte, path []string, value *Value) ([]byte, error)
 	return append(bytes.Clone(mark), out...), nil
 }
 
-// removeTOML returns b without the table at path, or b if there is none.
+// removeTOML returns b without the table at path. It returns b if there is no such table.
 func removeTOML(name string, b []byte, path []string) ([]byte, error) {
 	mark := b[:len(b)-len(bytes.TrimPrefix(b, bom))]
 	src := b[len(mark):]
@@ -240,7 +240,7 @@ func removeTOML(name string, b []byte, path []string) ([]byte, error) {
 	at := 0
 	for _, s := range spans {
 		before := src[at:s.from]
-		// The blank line before the table was added with it.
+		// setTOML added the blank line before the table, so it is removed too.
 		for _, blank := range []string{"\r\n\r\n", "\n\n"} {
 			if n := len(blank) / 2; bytes.HasSuffix(before, []byte(blank)) {
 				before = before[:len(before)-n]
@@ -282,7 +282,7 @@ func without(v *Value, path []string) *Value {
 type span struct{ from, to int }
 
 // spansOf returns the lines of the expressions at or below path. Blank lines and comments
-// before the next expression belong to that one.
+// before an expression belong to that expression.
 func spansOf(b []byte, path []string) []span {
 	var out []span
 	all := expressions(b)
@@ -313,7 +313,7 @@ func lineStart(b []byte, offset int) int {
 	return bytes.LastIndexByte(b[:offset], '\n') + 1
 }
 
-// trimLines moves the end of a part of the file before its last blank lines and comments.
+// trimLines returns the end of a part of the file without its last blank lines and comments.
 func trimLines(b []byte, from, to int) int {
 	for to > from {
 		start := lineStart(b, max(from, to-1))
@@ -365,7 +365,8 @@ func tomlKey(k string) string {
 	return tomlQuote(k)
 }
 
-// tomlQuote returns a basic string. JSON escapes mean the same in TOML.
+// tomlQuote returns text as a basic string of TOML. The escapes of JSON have the same meaning
+// in TOML.
 func tomlQuote(s string) string {
 	q := string(appendJSON(nil, text(s), "", jsonStyle{}, true))
 	return strings.ReplaceAll(q, "\x7f", `\u007f`)

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Kind is the kind of a Value.
+// Kind is the type of a Value.
 type Kind uint8
 
 // The kinds of values. A date in TOML is a String.
@@ -48,7 +48,7 @@ func (v *Value) Get(path ...string) *Value {
 		var found *Value
 		for i := range v.Members {
 			if v.Members[i].Key == key {
-				found = v.Members[i].Value // the last of duplicates, as JSON.parse does
+				found = v.Members[i].Value // JSON.parse also uses the last of duplicate members
 			}
 		}
 		v = found
@@ -68,7 +68,7 @@ func (v *Value) scalar() bool {
 	return v != nil && (v.Kind == Bool || v.Kind == Number || v.Kind == String)
 }
 
-// set sets a member of a Map. It replaces an existing one.
+// set sets a member of a Map. It replaces an existing member.
 func (v *Value) set(key string, to *Value) {
 	for i := range v.Members {
 		if v.Members[i].Key == key {
@@ -91,7 +91,7 @@ func texts(list []string) *Value {
 
 func boolean(b bool) *Value { return &Value{Kind: Bool, Text: strconv.FormatBool(b)} }
 
-// mapping returns a Map of pairs of a key and a value.
+// mapping returns a Map. pairs are keys and values in turn.
 func mapping(pairs ...any) *Value {
 	v := &Value{Kind: Map}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -102,7 +102,7 @@ func mapping(pairs ...any) *Value {
 	return v
 }
 
-// same reports whether two values mean the same. The order of keys makes no difference.
+// same reports whether two values are equal. The order of keys makes no difference.
 func same(a, b *Value) bool {
 	if a == nil || b == nil {
 		return a == b

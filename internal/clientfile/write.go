@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Load reads a file. It returns nil bytes and no error if the file does not exist. It
-// refuses what is not a regular file, and files larger than MaxFile.
+// Load reads a file. It returns nil and no error if the file does not exist. It refuses files
+// that are not regular, and files larger than MaxFile.
 func Load(path string) ([]byte, error) {
 	st, err := os.Stat(path)
 	switch {
@@ -41,13 +41,13 @@ func Load(path string) ([]byte, error) {
 
 const backupMark = ".dragoman-backup-"
 
-// Change is a change of one file.
+// Change is a change of one file, which Write makes.
 type Change struct {
 	Path   string
-	Before []byte // what the file had when it was read; nil if it did not exist
-	After  []byte // nil removes the file
-	// Private sets the mode of the file to 0600. Otherwise its mode stays, and a new file
-	// has 0600.
+	Before []byte // the content when the file was read; nil if it did not exist
+	After  []byte // the new content; nil removes the file
+	// Private sets the mode of the file to 0600. Otherwise the mode stays, and a new file gets
+	// 0600.
 	Private bool
 	// Backup keeps a copy of Before beside the file.
 	Backup bool
@@ -56,9 +56,9 @@ type Change struct {
 // ErrChanged means that another program changed the file in the meantime.
 var ErrChanged = errors.New("another program changed the file in the meantime")
 
-// Write makes the change. The file is replaced at once, so no reader sees a part of it. If
-// the path is a symbolic link, its target is replaced. Write returns the path of the
-// backup, or "". It fails with ErrChanged if the file is not Before any more.
+// Write makes the change. It replaces the file at once, so no reader sees a partial file. If
+// the path is a symbolic link, it replaces the link's target. Write returns the path of the
+// backup, or "". It fails with ErrChanged if the content of the file is no longer Before.
 func (c Change) Write(now time.Time) (backup string, err error) {
 	path := c.Path
 	if target, err := filepath.EvalSymlinks(path); err == nil {
@@ -90,7 +90,7 @@ func (c Change) Write(now time.Time) (backup string, err error) {
 	if err != nil {
 		return backup, err
 	}
-	defer os.Remove(f.Name()) // fails after the rename
+	defer os.Remove(f.Name()) // has no effect after the rename
 	_, err = f.Write(c.After)
 	if err == nil {
 		err = f.Chmod(mode)
@@ -113,7 +113,7 @@ func (c Change) Write(now time.Time) (backup string, err error) {
 	return backup, err
 }
 
-// unchanged reports ErrChanged if the file is not what it was.
+// unchanged returns ErrChanged if the content of the file is no longer Before.
 func (c Change) unchanged(path string) error {
 	b, err := Load(path)
 	if err != nil {

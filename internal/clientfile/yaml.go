@@ -12,23 +12,24 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// Added is one server that AddServers puts into our own file.
+// Added is one server that AddServers adds to Dragoman's own file.
 type Added struct {
 	Name     string
-	Comment  string // one line above it, without #; "" for none
+	Comment  string // one line of comment above the server, without #; "" for none
 	Entry    *Value
 	Settings *Value // nil for none
 }
 
-// errNotBlock means that a part of our file is written in braces or refers to an anchor.
+// errNotBlock means that a part of Dragoman's file is written in braces or refers to an
+// anchor.
 var errNotBlock = errors.New("is not written in indented lines, so nothing can be added to it")
 
 const head = "# Dragoman's configuration. Run `dragoman config check` after a change.\n"
 
-// AddServers returns our configuration file b with servers added to mcpServers, and their
-// settings to dragoman.servers. Every other byte stays: comments, order and indentation. b
-// is YAML without errors, or JSON with or without comments; an empty b makes a new file. It
-// fails if the sections are YAML in braces.
+// AddServers returns Dragoman's configuration file b with servers added to mcpServers, and
+// their settings added to dragoman.servers. All other bytes stay the same, with comments,
+// order and indentation. b is valid YAML, or JSON with or without comments. If b is empty, the
+// result is a new file. AddServers fails if the sections are YAML in braces.
 func AddServers(name string, b []byte, add []Added) ([]byte, error) {
 	if LooksLikeJSON(b) && isJSON(name, b) {
 		return addJSON(name, b, add)
@@ -59,7 +60,8 @@ func AddServers(name string, b []byte, add []Added) ([]byte, error) {
 	return out, nil
 }
 
-// addedOnly reports whether two versions of our file differ by the added servers only.
+// addedOnly reports whether the added servers are the only difference between two versions of
+// Dragoman's file.
 func addedOnly(before, after []byte, add []Added) bool {
 	old, ok := plainYAML(before)
 	now, okNow := plainYAML(after)
@@ -81,10 +83,10 @@ func addedOnly(before, after []byte, add []Added) bool {
 	return same(old, now)
 }
 
-// plainYAML reads YAML without positions. Members without a value are left out.
+// plainYAML reads YAML without positions. It omits members without a value.
 func plainYAML(b []byte) (v *Value, ok bool) {
 	defer func() {
-		if recover() != nil { // the library reads what an editor saved half-written
+		if recover() != nil { // the library may panic on an incomplete file, as editors save it
 			v, ok = nil, false
 		}
 	}()
@@ -142,7 +144,7 @@ func addJSON(name string, b []byte, add []Added) (out []byte, err error) {
 	return out, nil
 }
 
-// addYAML adds members to the mapping at path, and makes it if it is missing.
+// addYAML adds members to the mapping at path, and creates the mapping if it does not exist.
 func addYAML(b []byte, path []string, members []Member, comments map[string]string) ([]byte, error) {
 	file, err := parser.ParseBytes(bytes.TrimPrefix(b, bom), 0)
 	if err != nil {
@@ -212,8 +214,8 @@ func addYAML(b []byte, path []string, members []Member, comments map[string]stri
 	return insertLines(lines, from, to, column, out.String(), w.line, false), nil
 }
 
-// blockOf returns the members of a mapping that is written in indented lines, or of an
-// empty value.
+// blockOf returns the members of a mapping that is written in indented lines. For an empty
+// value it returns none, and ok is true.
 func blockOf(n ast.Node) ([]*ast.MappingValueNode, bool) {
 	switch n := n.(type) {
 	case nil, *ast.NullNode:
@@ -228,10 +230,10 @@ func blockOf(n ast.Node) ([]*ast.MappingValueNode, bool) {
 
 var emptyValue = regexp.MustCompile(`:[ \t]*(?:\{[ \t]*\}|~|null)`)
 
-// emptied removes an empty value behind a key.
+// emptied removes the empty value after a key.
 func emptied(line []byte) []byte { return emptyValue.ReplaceAll(line, []byte(":")) }
 
-// blockEnd returns the end of the lines that are indented deeper than column.
+// blockEnd returns the end of the lines with an indentation greater than column.
 func blockEnd(lines [][]byte, from, to, column int) int {
 	for i := from; i < to; i++ {
 		l := bytes.TrimLeft(lines[i], " ")
@@ -245,8 +247,8 @@ func blockEnd(lines [][]byte, from, to, column int) int {
 	return to
 }
 
-// insertLines inserts text behind the last line of a block whose keys stand at column.
-// Comments at the end of a block that are not indented belong to what follows.
+// insertLines inserts text after the last line of a block. The keys of the block are at
+// column. Comments at the end of the block that are not indented belong to the text after it.
 func insertLines(lines [][]byte, from, to, column int, text, end string, gap bool) []byte {
 	at := from
 	for i := from; i < to; i++ {
@@ -310,12 +312,12 @@ func (w yamlWriter) inline(v *Value) string {
 
 var (
 	plainText = regexp.MustCompile(`^[A-Za-z0-9_./@$][A-Za-z0-9_./@%+=~:${}-]*$`)
-	// Words that YAML 1.1 or 1.2 reads as something other than text.
+	// notText matches words that YAML 1.1 or 1.2 does not read as text.
 	notText = regexp.MustCompile(`(?i)^(?:true|false|yes|no|on|off|y|n|null|~|[-+.]?[0-9][0-9a-fxo_.,:+-]*|\.inf|\.nan|0x.*)$`)
 )
 
-// yamlText returns a text as a plain scalar if every YAML reader takes it as text, else in
-// double quotes.
+// yamlText returns a text as a plain scalar if every YAML reader reads it as text. Otherwise
+// it returns the text in double quotes.
 func yamlText(s string) string {
 	if plainText.MatchString(s) && !notText.MatchString(s) && !strings.ContainsAny(s, "{}@") && !strings.HasSuffix(s, ":") ||
 		len(s) > 1 && s[0] == '-' && plainText.MatchString(s[1:]) && !notText.MatchString(s) && !strings.ContainsAny(s, "{}:@") {

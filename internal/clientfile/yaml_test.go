@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestAddServers adds a server to our own file in every form that the file may have.
+// TestAddServers adds a server to Dragoman's own file, in every form that the file may have.
 func TestAddServers(t *testing.T) {
 	one := []Added{{Name: "b", Comment: "from Cursor", Entry: mapping("command", text("x"), "env", mapping("A", text("yes")))}}
 	two := []Added{{Name: "b", Entry: mapping("url", text("http://h")), Settings: mapping("callTimeout", text("90s"))}}

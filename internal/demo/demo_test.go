@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// TestTranscripts plays testdata/ERA_*.txtar against the server of that era, in synthetic
+// TestTranscripts plays testdata/ERA_*.txtar against the server of that era, with synthetic
 // time.
 func TestTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
@@ -46,7 +46,7 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-// served is a server that a test talks to line by line.
+// served is a server under test. The test writes to it line by line.
 type served struct {
 	t      *testing.T
 	in     *io.PipeWriter
@@ -82,7 +82,7 @@ func (s *served) say(lines ...string) {
 	}
 }
 
-// hear returns the lines that have arrived, once no more arrive without time passing.
+// hear returns the lines that have arrived, when no more lines can arrive unless time passes.
 func (s *served) hear() []string {
 	synctest.Wait()
 	var got []string
@@ -99,7 +99,7 @@ func (s *served) hear() []string {
 	}
 }
 
-// end closes the client's side and expects Serve to return nil.
+// end closes the client's side. It expects Serve to return nil.
 func (s *served) end() {
 	s.t.Helper()
 	_ = s.in.Close()
@@ -129,26 +129,26 @@ func TestListenHearsOfCalls(t *testing.T) {
 		s.say(`{"jsonrpc":"2.0","id":"sub","method":"subscriptions/listen","params":{` + meta + `,"notifications":{"toolsListChanged":true,"resourceSubscriptions":["demo://about","demo://else"]}}}`)
 		got := s.hear()
 		if len(got) != 1 {
-			t.Fatalf("not the acknowledgement alone: %q", got)
+			t.Fatalf("got %q, want only the acknowledgement", got)
 		}
 		has(t, got, `"method":"notifications/subscriptions/acknowledged"`, `"notifications":{"resourceSubscriptions":["demo://about"]}`)
 		s.say(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{` + meta + `,"name":"weather","arguments":{"city":"Vienna"}}}`)
 		got = s.hear()
 		if len(got) != 2 {
-			t.Fatalf("not an answer and an update: %q", got)
+			t.Fatalf("got %q, want an answer and an update", got)
 		}
 		has(t, got, `"id":1,"result"`, `"params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"sub"},"uri":"demo://about"}`)
 		s.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"sub"}}`,
 			`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{`+meta+`,"name":"weather","arguments":{"city":"Vienna"}}}`)
 		if got = s.hear(); len(got) != 1 {
-			t.Errorf("not the answer alone: %q", got)
+			t.Errorf("got %q, want only the answer", got)
 		}
 		s.end()
 	})
 }
 
-// TestStopSaysGoodbye checks that a server that is told to stop closes its subscriptions
-// gracefully.
+// TestStopSaysGoodbye checks that a server closes its subscriptions gracefully when it is told
+// to stop.
 func TestStopSaysGoodbye(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, Modern)
@@ -159,7 +159,7 @@ func TestStopSaysGoodbye(t *testing.T) {
 		s.cancel(stop)
 		got := s.hear()
 		if len(got) != 2 {
-			t.Errorf("not a cancellation and a result: %q", got)
+			t.Errorf("got %q, want a cancellation and a result", got)
 		}
 		has(t, got, `"method":"notifications/cancelled"`,
 			`{"jsonrpc":"2.0","id":7,"result":{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":7,`)
@@ -170,7 +170,7 @@ func TestStopSaysGoodbye(t *testing.T) {
 }
 
 // TestEndOfInputEndsCalls checks that running calls end without a response when the client
-// disconnects, and that Serve waits for them.
+// disconnects. Serve must wait for them.
 func TestEndOfInputEndsCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, Legacy)
@@ -186,7 +186,7 @@ func TestEndOfInputEndsCalls(t *testing.T) {
 			t.Errorf("the end took %v", took)
 		}
 		if got := s.hear(); len(got) != 0 {
-			t.Errorf("said after the end: %q", got)
+			t.Errorf("wrote after the end: %q", got)
 		}
 	})
 }
@@ -199,7 +199,7 @@ func TestCallsAreBounded(t *testing.T) {
 		}
 		got := s.hear()
 		if len(got) != 1 {
-			t.Fatalf("not one refusal: %q", got)
+			t.Fatalf("got %q, want one refusal", got)
 		}
 		has(t, got, `"id":64,"error":{"code":-32603`)
 		s.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`)
@@ -217,7 +217,7 @@ func TestUnknownEra(t *testing.T) {
 	}
 }
 
-// TestPlainStreams checks streams that cannot be closed.
+// TestPlainStreams checks that Serve works with streams that cannot be closed.
 func TestPlainStreams(t *testing.T) {
 	var out strings.Builder
 	if err := Serve(t.Context(), Legacy, strings.NewReader(hello), &out, "1.2.3"); err != nil {

@@ -26,8 +26,8 @@ const (
 
 var haikuTopics = []string{"autumn", "bridges", "code", "mountains", "rain", "tea"}
 
-// legacy is the server of the revisions with a handshake. Its state belongs to the reading
-// goroutine, except asks.
+// legacy is the server of the revisions with a handshake. Only the reading goroutine uses its
+// fields, except asks.
 type legacy struct {
 	*line
 	version string
@@ -37,7 +37,7 @@ type legacy struct {
 	rev   mcp.Revision // Unknown before initialize
 	ready bool         // the client has sent initialized
 	forms bool         // the client supports form elicitation
-	level mcp.LogLevel // 0 until the client sets one: nothing is logged
+	level mcp.LogLevel // 0 until the client sets one; at 0 nothing is logged
 	notes []string
 
 	asks struct {
@@ -79,7 +79,7 @@ func newLegacy(l *line, version string) *legacy {
 		mcp.MethodListTools: {run: func(_ context.Context, c *call) (string, error) {
 			return s.tools.list(c.rev.Can(mcp.TitledImplementation)), nil
 		}},
-		mcp.MethodCallTool:      {}, // replaced by the tool's own
+		mcp.MethodCallTool:      {}, // the step of the tool replaces this one
 		mcp.MethodListResources: {run: s.listResources},
 		mcp.MethodListTemplates: fixed(`"resourceTemplates":[{"uriTemplate":"` + echoURI + `{text}","name":"echo","description":"Says back what its URI says.","mimeType":"text/plain"}]`),
 		mcp.MethodReadResource:  {run: s.read},
@@ -125,7 +125,7 @@ func (s *legacy) hear(m *jsonrpc.Message) {
 		delete(s.asks.pending, m.ID)
 		s.asks.Unlock()
 		if waits != nil {
-			waits <- m // does not block: the buffer has room for one, and only one response is sent
+			waits <- m // does not block: the buffer holds one response, and only one is sent
 		}
 	case m.Method == mcp.NoteInitialized:
 		s.ready = s.rev.Legacy()
@@ -134,8 +134,8 @@ func (s *legacy) hear(m *jsonrpc.Message) {
 	}
 }
 
-// initialize accepts the client's revision, or offers our newest (2025-11-25 §Lifecycle,
-// "Version Negotiation").
+// initialize accepts the client's revision, or offers the newest one of this server
+// (2025-11-25 §Lifecycle, "Version Negotiation").
 func (s *legacy) initialize(_ context.Context, c *call) (string, error) {
 	m := c.m
 	date, ok := jsonrpc.Text(m.Raw, m.Param("protocolVersion"))
@@ -208,7 +208,7 @@ func (s *legacy) remember(_ context.Context, c *call) (string, error) {
 	}
 	s.notes = append(s.notes, note)
 	s.log("info", "a note was kept")
-	if len(s.notes) == 1 { // so the list of resources has a new entry
+	if len(s.notes) == 1 { // the first note adds an entry to the list of resources
 		s.send(jsonrpc.AppendNotification(nil, mcp.NoteResourcesChanged, nil))
 	}
 	return text(fmt.Sprintf("Noted. That makes %d.", len(s.notes))), nil
@@ -294,7 +294,8 @@ func (s *legacy) read(_ context.Context, c *call) (string, error) {
 	return "", c.missing(uri)
 }
 
-// tickID is the id of the clock's goroutine. It is not JSON, so it cannot be a client's id.
+// tickID is the id of the clock's goroutine. It is not valid JSON, so it cannot equal a
+// client's id.
 const tickID jsonrpc.ID = "clock"
 
 func (s *legacy) subscribe(ctx context.Context, c *call) (string, error) {
@@ -317,7 +318,7 @@ func (s *legacy) subscribe(ctx context.Context, c *call) (string, error) {
 	return "", nil
 }
 
-// tick reports changes of the clock while it is subscribed to.
+// tick sends an update of the clock at each change, while the client is subscribed to it.
 func (s *legacy) tick(ctx context.Context) []byte {
 	t := time.NewTicker(clockTick)
 	defer t.Stop()

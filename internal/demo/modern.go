@@ -15,7 +15,7 @@ import (
 
 const (
 	aboutURI = "demo://about"
-	// listsLast is how long clients may cache what never changes.
+	// listsLast is how long clients may cache lists that never change.
 	listsLast = time.Hour
 
 	modernWords = "A small server of the newer era: no handshake, no session, every request stands for itself. " +
@@ -23,8 +23,8 @@ const (
 		"confirm to be asked before anything happens, slow to see progress. demo://about changes with every tool that is called."
 )
 
-// modern is the server of the revisions without a handshake. It keeps no state per client;
-// its counter is shared by all.
+// modern is the server of the revisions without a handshake. It keeps no state per client. All
+// clients share its counter.
 type modern struct {
 	*line
 	info    string // an Implementation object
@@ -71,7 +71,7 @@ func newModern(l *line, version string) *modern {
 		mcp.MethodDiscover: fixed(`"supportedVersions":` + versions() +
 			`,"capabilities":{"tools":{},"resources":{"subscribe":true}},"instructions":` + quote(modernWords)),
 		mcp.MethodListTools:     fixed(s.tools.list(true)),
-		mcp.MethodCallTool:      {}, // replaced by the tool's own
+		mcp.MethodCallTool:      {}, // the step of the tool replaces this one
 		mcp.MethodListResources: fixed(`"resources":[{"uri":"` + aboutURI + `","name":"about","title":"About this server","description":"What this server has done so far.","mimeType":"text/plain"}]`),
 		mcp.MethodListTemplates: fixed(`"resourceTemplates":[]`),
 		mcp.MethodReadResource:  {run: s.read},
@@ -80,7 +80,7 @@ func newModern(l *line, version string) *modern {
 	return s
 }
 
-// versions is the JSON array of supported versions.
+// versions returns the supported versions as a JSON array.
 func versions() string {
 	return string(jsonrpc.AppendStrings(nil, mcp.Dates(mcp.Revisions(mcp.PerRequestMeta))))
 }
@@ -91,7 +91,7 @@ func (s *modern) speaks() mcp.Revision { return mcp.Latest }
 // fields").
 func (s *modern) open(c *call) (step, *jsonrpc.Error) {
 	if c.m.Method == mcp.MethodInitialize {
-		// 2026-07-28 §Versioning: the error for initialize should list our versions.
+		// 2026-07-28 §Versioning: the error for initialize should list the supported versions.
 		e := refusal(jsonrpc.CodeMethodNotFound, "method not found: initialize; this server speaks %s only, without a handshake", mcp.Latest)
 		e.Data = []byte(`{"supported":` + versions() + `}`)
 		return step{}, e
@@ -162,7 +162,8 @@ func (s *modern) counted() {
 	s.count.changed = make(chan struct{})
 }
 
-// called returns how many tools were called, and a channel that the next call closes.
+// called returns the number of tool calls so far, and a channel that is closed by the next
+// call.
 func (s *modern) called() (int, <-chan struct{}) {
 	s.count.Lock()
 	defer s.count.Unlock()
@@ -181,8 +182,8 @@ func (s *modern) add(_ context.Context, c *call) (string, error) {
 	if math.IsInf(a+b, 0) {
 		return "", toolError("The sum is beyond what a double can hold.")
 	}
-	// 2026-07-28 §Tools, "Structured Content": repeat it as text, for clients that do
-	// not read structured content.
+	// 2026-07-28 §Tools, "Structured Content": repeat the structured content as text, for
+	// clients that do not read it.
 	sum := `{"sum":` + decimal(a+b) + `}`
 	return text(sum) + `,"structuredContent":` + sum, nil
 }
@@ -199,8 +200,8 @@ func (s *modern) weather(_ context.Context, c *call) (string, error) {
 	return text(fmt.Sprintf("%s: %s, %d °C. (Made up, but reliably so.)", city, skies[n%uint32(len(skies))], int(n>>8%35)-5)), nil
 }
 
-// confirm asks in its first answer and finishes on the retry, which contains everything
-// that is needed (2026-07-28 §MRTR).
+// confirm asks in its first answer, and finishes on the retry. The retry contains everything
+// that confirm needs (2026-07-28 §MRTR).
 func (s *modern) confirm(_ context.Context, c *call) (string, error) {
 	action, err := c.text("action")
 	if err != nil {
@@ -221,7 +222,7 @@ func (s *modern) confirm(_ context.Context, c *call) (string, error) {
 			return "", refusal(jsonrpc.CodeInvalidParams, "params.requestState is not of this question")
 		}
 	} else {
-		answered = jsonrpc.Span{} // an answer to a question that we have not asked
+		answered = jsonrpc.Span{} // the answer belongs to a question that this server has not asked
 	}
 	if answered.IsZero() {
 		c.resultType = mcp.ResultInputRequired
@@ -260,7 +261,7 @@ func (s *modern) read(_ context.Context, c *call) (string, error) {
 	return contents(uri, fmt.Sprintf("I speak %s and remember nobody. Tools called so far: %d.", mcp.Latest, n)), nil
 }
 
-// listen reports changes of the only resource that changes, until it is cancelled or the
+// listen reports changes of the only resource that changes, until the client cancels it or the
 // server stops (2026-07-28 §Subscriptions).
 func (s *modern) listen(ctx context.Context, c *call) (string, error) {
 	asked, err := mcp.ParseSubscriptionFilter(c.m.Raw, c.m.Param("notifications"))

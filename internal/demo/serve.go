@@ -1,12 +1,12 @@
-// Package demo contains two small MCP servers that come with the binary, so that
-// `dragoman serve --demo` has something to bridge. One supports only the revisions that
-// open with initialize, the other only those that do not. Their tools wait, ask, remember
-// and report progress, each in the way of its era.
+// Package demo contains two small MCP servers that come with the binary, so that `dragoman
+// serve --demo` has something to bridge. One supports only the revisions that open with
+// initialize, the other only those that do not. Their tools wait, ask the user, keep state and
+// report progress, each in the way of its era.
 //
-// Both are strict: they refuse what their era does not have, and declare only what they
-// implement. They keep no files, open no connections and do not know about the bridge. A
-// call that has to wait runs on its own goroutine. Everything else is answered at once and
-// in order. Nothing is left running when Serve returns.
+// Both are strict: they refuse requests that their era does not have, and declare only
+// features that they implement. They keep no files, open no connections and do not know about
+// the bridge. A call that has to wait runs on its own goroutine. Everything else is answered
+// at once and in order. Nothing is left running when Serve returns.
 package demo
 
 import (
@@ -31,17 +31,17 @@ const (
 // maxRunning limits the calls and subscriptions that run at a time.
 const maxRunning = 64
 
-// Reasons for ending running calls, besides the cause of Serve's own context.
+// Reasons for ending running calls. The other reason is the cause of Serve's context.
 var (
 	errGone      = errors.New("the client is gone")
 	errCancelled = errors.New("the client has cancelled the request")
 )
 
 // Serve runs the server of one era for one client. version is the program's version. It
-// returns nil when in has ended, the cause of ctx if ctx ended first, and otherwise the
-// error that broke the link.
+// returns nil when in has ended, the cause of ctx if ctx ended first, and otherwise the error
+// of the connection.
 //
-// It closes in and out if they can be closed; of the process's stdin and stdout it closes
+// Serve closes in and out if they can be closed. For the process's stdin and stdout it closes
 // duplicates. If closing does not unblock a read of in, ctx takes effect only at the next
 // line. If out cannot be closed, a client that does not read blocks Serve.
 func Serve(ctx context.Context, era string, in io.Reader, out io.Writer, version string) error {
@@ -75,8 +75,8 @@ type unclosed struct{ io.Writer }
 
 func (unclosed) Close() error { return nil }
 
-// server contains what differs between the eras. Only the reading goroutine calls open and
-// hear. It also runs the step that open returns, unless the step waits.
+// server has the parts that differ between the eras. Only the reading goroutine calls open and
+// hear. The same goroutine runs the step that open returns, unless the step waits.
 type server interface {
 	// open returns the step that serves a request, or an error.
 	open(c *call) (step, *jsonrpc.Error)
@@ -88,15 +88,15 @@ type server interface {
 	speaks() mcp.Revision
 }
 
-// call is one request. It is owned by whoever runs its step.
+// call is one request. Only the goroutine that runs its step uses it.
 type call struct {
 	m          *jsonrpc.Message
 	rev        mcp.Revision
-	args       jsonrpc.Span // of a tool; absent if there are none
+	args       jsonrpc.Span // the arguments of a tool; absent if there are none
 	token      jsonrpc.Span // progress token; absent if no progress is wanted
 	mayAsk     bool         // the client supports form elicitation
-	resultType string       // in the modern era; "" means complete
-	listen     bool         // it is a subscription, which its result must say
+	resultType string       // the resultType of the modern era; "" means complete
+	listen     bool         // the call is a subscription; its result must say so
 }
 
 // step serves a request and returns the members of its result. Its errors are a
@@ -106,15 +106,15 @@ type step struct {
 	run   func(ctx context.Context, c *call) (string, error)
 }
 
-// line is the link to the client, with the calls that are running on it.
+// line is the connection to the client, with the calls that are running on it.
 type line struct {
 	pipe *stdio.Pipe
-	fail context.CancelCauseFunc // ends everything
+	fail context.CancelCauseFunc // cancels everything with a cause
 	wg   sync.WaitGroup
 
 	mu      sync.Mutex
-	ended   bool // nothing new may start
-	live    int  // goroutines of wg
+	ended   bool // no call may start any more
+	live    int  // the number of goroutines in wg
 	running map[jsonrpc.ID]*runningCall
 }
 
@@ -128,7 +128,7 @@ func (l *line) run(ctx context.Context, s server) error {
 		l.mu.Lock()
 		l.ended = true
 		l.mu.Unlock()
-		l.wg.Wait() // subscriptions send their last message
+		l.wg.Wait() // meanwhile subscriptions send their last message
 		_ = l.pipe.Close()
 	})
 	l.fail(l.read(ctx, s))
@@ -139,7 +139,7 @@ func (l *line) run(ctx context.Context, s server) error {
 	return nil
 }
 
-// read handles messages until the link ends, and returns the reason.
+// read handles messages until the connection ends, and returns the reason.
 func (l *line) read(ctx context.Context, s server) error {
 	for {
 		m, err := l.pipe.Read()
@@ -161,7 +161,7 @@ func (l *line) read(ctx context.Context, s server) error {
 	}
 }
 
-// take serves one message.
+// take handles one message.
 func (l *line) take(ctx context.Context, s server, m *jsonrpc.Message) {
 	if m.Kind != jsonrpc.Request {
 		s.hear(m)
@@ -199,8 +199,8 @@ func answer(s server, c *call, members string, err error) []byte {
 	return jsonrpc.AppendResult(nil, c.m.ID, []byte(s.wrap(c, members)))
 }
 
-// begin runs f under an id by which it can be cancelled. It sends the result of f once the
-// id is free again.
+// begin runs f in a goroutine, under an id by which it can be cancelled. It sends the result
+// of f after the id is free again.
 func (l *line) begin(ctx context.Context, id jsonrpc.ID, f func(context.Context) []byte) *jsonrpc.Error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -230,7 +230,7 @@ func (l *line) begin(ctx context.Context, id jsonrpc.ID, f func(context.Context)
 	return nil
 }
 
-// cancel cancels the call with the given id, if it is running.
+// cancel cancels the call with the given id. It does nothing if the call is not running.
 func (l *line) cancel(id jsonrpc.ID) {
 	l.mu.Lock()
 	fl := l.running[id]
@@ -241,7 +241,7 @@ func (l *line) cancel(id jsonrpc.ID) {
 	}
 }
 
-// send writes one message. An empty one is ignored. A failed write ends everything.
+// send writes one message. It ignores an empty message. If the write fails, everything ends.
 func (l *line) send(b []byte) {
 	if len(b) == 0 {
 		return

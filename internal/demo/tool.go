@@ -15,7 +15,7 @@ import (
 // maxText is the maximum length of an argument, in characters.
 const maxText = 1000
 
-// toolError is an error of a tool, in words that help the caller (2025-11-25 §Tools, "Error
+// toolError is an error of a tool. Its text helps the caller (2025-11-25 §Tools, "Error
 // Handling": invalid arguments are tool errors too).
 type toolError string
 
@@ -28,14 +28,14 @@ func refusal(code int64, format string, args ...any) *jsonrpc.Error {
 // tool is one tool, with its schemas as JSON.
 type tool struct {
 	name, title, about string
-	input, output      string // output may be empty
-	writes             bool   // changes something
+	input, output      string // output may be ""
+	writes             bool   // whether the tool changes something
 	step
 }
 
 type toolbox []tool
 
-// list returns the member "tools" of a result. titled means that the client's revision has
+// list returns the member "tools" of a result. titled is true if the client's revision has
 // titles and hints.
 func (b toolbox) list(titled bool) string {
 	out := `"tools":[`
@@ -98,8 +98,8 @@ func (c *call) number(name string) (float64, error) {
 	return f, nil
 }
 
-// integer returns an argument that must be an integer, or usual if it is absent. If usual
-// is below low, the argument is required.
+// integer returns an argument that must be an integer. If it is absent, it returns usual. If
+// usual is below low, the argument is required.
 func (c *call) integer(name string, low, high, usual int) (int, error) {
 	at := jsonrpc.Find(c.m.Raw, c.args, name)
 	if at.IsZero() && usual >= low {
@@ -112,7 +112,7 @@ func (c *call) integer(name string, low, high, usual int) (int, error) {
 	return int(n), nil
 }
 
-// steps waits n times and reports each step, if the caller asked for progress.
+// steps waits n times. If the caller asked for progress, it reports each step.
 func (l *line) steps(ctx context.Context, c *call, n int, pause time.Duration, say func(i int) string) error {
 	for i := 1; i <= n; i++ {
 		select {
@@ -154,7 +154,7 @@ func (c *call) missing(uri string) error {
 }
 
 // showsForms reports whether client capabilities include form elicitation. An empty object
-// means exactly that (2025-11-25 §Elicitation, "Capabilities").
+// means form elicitation only (2025-11-25 §Elicitation, "Capabilities").
 func showsForms(raw []byte, caps jsonrpc.Span) bool {
 	e := jsonrpc.Find(raw, caps, "elicitation")
 	return jsonrpc.KindOf(raw, e) == '{' &&
@@ -171,7 +171,7 @@ func given(raw []byte, result jsonrpc.Span, field string) (action string, value 
 	return "", jsonrpc.Span{}, errors.New("the answer has no action that exists")
 }
 
-// paged refuses cursors, because all lists have one page.
+// paged returns an error if the request has a cursor, because all lists have one page.
 func paged(c *call) *jsonrpc.Error {
 	if m := mcp.LookupMethod(c.m.Method); m != nil && m.ListKey != "" && !c.m.Param("cursor").IsZero() {
 		return refusal(jsonrpc.CodeInvalidParams, "params.cursor is none of ours: this list has one page")
