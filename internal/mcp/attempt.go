@@ -2,45 +2,47 @@ package mcp
 
 import "github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 
-// Attempt is one sending of a call to one server: what it changes in the call, which is
-// not written to. It belongs to the goroutine that sends it.
+// Attempt is one attempt to send a call to a server. It contains the changes to the call, since
+// the Call itself is immutable. It belongs to the goroutine that sends it.
 type Attempt struct {
 	*Call
 
-	// Server is the name of the server that the call is sent to, "" while it is not known.
+	// Server is the name of the server that gets the call, or "" if that is not known yet.
 	Server string
-	// To is the revision of the session that the call was last sent in, Unknown before.
+	// To is the revision of the session in which the call was last sent. It is Unknown before
+	// that.
 	To Revision
-	// Name is what the call is about as the server knows it.
+	// Name is the name of the item that the call is about, in the form that the server knows.
 	Name string
-	// Edits are the changes that the call needs whatever the server's revision: names
-	// without their prefix, the server's own state. Their positions are in Call.Msg.
+	// Edits are the changes that the call needs whatever the server's revision is, such as
+	// names without their prefix and the server's own state. Their positions are in Call.Msg.
 	Edits jsonrpc.EditList
-	// Retry are members of params that a server is given beside the client's own: its
-	// state and the answers to its questions, when we play the rounds of input for a
-	// legacy client.
+	// Retry are additional members of params for the server: its state and the answers to its
+	// questions. They are set when Dragoman runs the rounds of input on behalf of a legacy
+	// client.
 	Retry []jsonrpc.Field
-	// AsTask is the object by which a server with RequestedTasks is asked to make the
-	// call a task, in place of what the client sent; nil leaves that.
+	// AsTask asks a server with RequestedTasks to run the call as a task. It is the object to
+	// send instead of the client's own. If it is nil, the client's own is sent.
 	AsTask []byte
-	// Caps are the capabilities that the server is told, nil for the client's.
+	// Caps are the capabilities to send to the server. Nil means those of the client.
 	Caps []byte
-	// Session, unless 0, is that of the server's sessions which the call is for.
+	// Session is the number of the server's session that must get the call. 0 means any
+	// session.
 	Session uint64
-	// Answers says that the inputResponses and the requestState of a retry go to the
-	// server whatever its revision: it has asked for them.
+	// Answers says that the server gets the inputResponses and the requestState of a retry,
+	// whatever its revision is, because it has asked for them.
 	Answers bool
-	// Sole says that only one server stands behind the client's endpoint.
+	// Sole says that the client's endpoint has only one server.
 	Sole bool
-	// Progress is the furthest that the client has heard of, nil before the first. It
-	// goes on through all attempts at a call.
+	// Progress is the largest progress value that the client has got, or nil before the first.
+	// It continues through all attempts at a call.
 	Progress *float64
 }
 
 // NewAttempt returns an attempt that changes nothing in c.
 func NewAttempt(c *Call) *Attempt { return &Attempt{Call: c, Name: c.Name} }
 
-// Capabilities returns what the server is told that the client can do.
+// Capabilities returns the client capabilities to send to the server.
 func (a *Attempt) Capabilities() []byte {
 	if a.Caps != nil {
 		return a.Caps

@@ -5,44 +5,45 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
 )
 
-// Call is one request of a client on its way to an answer: the client's own bytes and
-// what we read in them. It is not written to once it is made; what one sending to one
-// server changes is in an Attempt. It may be read by several goroutines.
+// Call is one request of a client: the client's own bytes and the values read from them. A Call
+// is immutable, so several goroutines may read it. An Attempt contains the changes for one
+// server.
 type Call struct {
 	Msg    *jsonrpc.Message
-	Method *Method // nil for a method that we do not know
+	Method *Method // nil for an unknown method
 	Client *ClientInfo
 
-	Meta  jsonrpc.Span // params._meta in Msg.Raw
-	Token jsonrpc.Span // its progressToken
-	junk  uint8        // which members of Meta are not passed on; see IsJunk
+	Meta  jsonrpc.Span // position of params._meta in Msg.Raw
+	Token jsonrpc.Span // position of progressToken in Meta
+	junk  uint8        // members of Meta that are not passed on; see IsJunk
 
-	parent jsonrpc.Span // its traceparent
+	parent jsonrpc.Span // position of traceparent in Meta
 
-	// Level is the least severe level of log messages for this call, 0 for none.
+	// Level is the lowest severity of log messages that the client wants for this call. 0 means
+	// that it wants none.
 	Level LogLevel
-	// Name is what the call is about in the client's words: the tool, prompt, URI or task
-	// of params, "" when the method has none.
+	// Name is the name of the item that the call is about, as the client wrote it: the tool,
+	// prompt, URI or task in params. It is "" if the method has none.
 	Name string
-	// Headers are the Mcp-Param-* fields that the client sent; HTTP says that its
-	// transport has headers at all.
+	// Headers are the Mcp-Param-* fields that the client sent. HTTP says that the client's
+	// transport has headers.
 	Headers []mirror.Header
 	HTTP    bool
-	// Trail records the splices of the call, its answer and its notifications. Nil
-	// records nothing.
+	// Trail records the splices of the call, its answer and its notifications. If it is nil,
+	// nothing is recorded.
 	Trail *jsonrpc.Trail
-	// Ours says that no client waits for the call: we read a list, subscribe or set a
-	// level. Nobody can be asked or told anything.
+	// Ours says that the call is Dragoman's own, for example to read a list, to subscribe or to
+	// set a level. No client waits for it, so it can get no requests and no notifications.
 	Ours bool
-	// Number joins the events of the call, 0 for none. A retry of a parked call has the
-	// number of that call: the gateway gives it before anything else is done.
+	// Number is the same in all events of the call, 0 for none. The gateway sets it before it
+	// does anything else. A retry of a parked call gets the number of that call.
 	Number uint64
-	// Once says that the client will not ask again: a list is worth waiting for all
-	// servers, as long as the call's context.
+	// Once says that the client will not ask again. So a list waits for all servers until the
+	// call's context ends.
 	Once bool
 }
 
-// NewCall returns the Call of a request, with the parts that every call needs.
+// NewCall returns the Call of a request, and reads the values that every call needs.
 func NewCall(m *jsonrpc.Message, meta jsonrpc.Span, client *ClientInfo) *Call {
 	c := &Call{Msg: m, Method: LookupMethod(m.Method), Client: client, Meta: meta, Level: client.LogLevel}
 	if !meta.IsZero() {
@@ -58,41 +59,41 @@ func NewCall(m *jsonrpc.Message, meta jsonrpc.Span, client *ClientInfo) *Call {
 	return c
 }
 
-// Reply is the answer to a call: a Result or a Failure as the server wrote it, or as we
-// did.
+// Reply is the answer to a call. It is a Result or a Failure, from the server or from Dragoman.
 type Reply struct {
 	Msg   *jsonrpc.Message
 	Edits jsonrpc.EditList // changes that do not depend on the client's revision
-	// From is the revision that Msg is written in. It is Unknown for our own messages,
-	// which are written in the client's.
+	// From is the revision in which Msg is written. It is Unknown for Dragoman's own messages,
+	// which are written in the client's revision.
 	From Revision
 	// Status is the HTTP status of an error response, 0 for none.
 	Status int
-	// Server identifies itself on results of the modern era; nil adds nothing.
+	// Server is the server's identification for results of the modern era. If it is nil,
+	// nothing is added.
 	Server []byte
-	// Session is the legacy server's session that answered, 0 for none.
+	// Session is the number of the legacy server's session that answered, 0 for none.
 	Session uint64
-	// Asks says that the result is input_required: the call goes on when the client comes
+	// Asks says that the result is input_required. The call continues when the client comes
 	// back with its answers.
 	Asks bool
-	// Losses are what the client's revision cannot express, as found by the codec; nil
-	// for none.
+	// Losses are the parts that the client's revision cannot express. The codec sets them. Nil
+	// means no losses.
 	Losses Losses
 }
 
-// Losses collects what a peer's revision cannot express. The zero value is empty and
-// ready to use. It keeps maxLosses, one per What.
+// Losses contains the parts that a peer's revision cannot express. The zero value is empty and
+// ready to use. It keeps at most maxLosses, and one for each What.
 type Losses []Loss
 
-// Loss is one kind of content that was left out or converted.
+// Loss describes one kind of content that was left out or converted.
 type Loss struct {
-	What string // "content.audio"
-	Why  string // a clause: "2024-11-05 has no audio, so it is an embedded resource"
+	What string // for example "content.audio"
+	Why  string // a clause, for example "2024-11-05 has no audio, so it is an embedded resource"
 }
 
 const maxLosses = 16
 
-// Add records a loss, once for each what.
+// Add records a loss. A loss with the same what is recorded only once.
 func (l *Losses) Add(what, why string) {
 	for _, have := range *l {
 		if have.What == what {
@@ -104,14 +105,14 @@ func (l *Losses) Add(what, why string) {
 	}
 }
 
-// Answer returns a reply of our own with a result, which must be valid JSON. An empty
+// Answer returns a reply of Dragoman itself with a result, which must be valid JSON. An empty
 // result stands for {}.
 func Answer(result []byte) *Reply { return &Reply{Msg: jsonrpc.NewResult("0", result)} }
 
-// Fail returns a reply of our own for any error.
+// Fail returns a reply of Dragoman itself for any error.
 func Fail(err error) *Reply { return &Reply{Msg: jsonrpc.NewFailure("0", Wire(err))} }
 
-// Code returns the reply's error code, 0 for a result.
+// Code returns the reply's error code, or 0 for a result.
 func (r *Reply) Code() int64 {
 	if r.Msg.Kind != jsonrpc.Failure {
 		return 0
@@ -123,8 +124,8 @@ func (r *Reply) Code() int64 {
 	return n
 }
 
-// ResultType returns the type of result, "complete" if the result has none (2026-07-28
-// §Base, "ResultType"). It returns "" for an error.
+// ResultType returns the type of the result. It is "complete" if the result does not contain a
+// type (2026-07-28 §Base, "ResultType"), and "" for an error.
 func (r *Reply) ResultType() string {
 	if r.Msg.Kind != jsonrpc.Result {
 		return ""
@@ -137,7 +138,7 @@ func (r *Reply) ResultType() string {
 	return s
 }
 
-// The result types of the core protocol.
+// These are the result types of the core protocol.
 const (
 	ResultComplete      = "complete"
 	ResultInputRequired = "input_required"

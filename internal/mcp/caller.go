@@ -7,28 +7,28 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// Caller is the client that waits for a call. It receives notifications before the
-// answer, and may be sent requests. A server conversation calls it, a client
-// conversation implements it, and layers between them may wrap it.
+// Caller is the client that waits for a call. It gets notifications before the answer, and may
+// get requests. The connection to a server calls its methods. The session with a client
+// implements them, and layers in between may wrap them.
 type Caller interface {
-	// Notify sends a notification that is already written in the client's revision and
-	// has the client's token. It does not wait for a slow client. n belongs to the sender
-	// again when Notify returns; whoever keeps it copies it.
+	// Notify sends a notification that is written in the client's revision and has the client's
+	// progress token. It does not wait for a slow client. When Notify returns, the sender may
+	// reuse n; a Caller that keeps n must copy it.
 	Notify(n *Note)
-	// Ask sends a server's request to the client and waits for the answer. m is the
-	// server's own message; the answer has m's id. Ask returns ErrCannotAsk if this
-	// client accepts no requests while its call runs.
+	// Ask sends a server's request to the client and waits for the answer. m is the message
+	// that the server sent, and the answer has its id. Ask returns ErrCannotAsk if the client
+	// accepts no requests while its call runs.
 	Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error)
 }
 
-// Note is a notification for one client: the sender's message and the edits for this client.
-// It is spliced once, when it is written.
+// Note is a notification for one client: the sender's message and the edits for this client. It
+// is spliced once, when it is written.
 type Note struct {
 	Msg   *jsonrpc.Message
 	Edits jsonrpc.Edits
 }
 
-// NewNote returns a notification of our own; params may be nil.
+// NewNote returns a notification of Dragoman itself. params may be nil.
 func NewNote(method string, params []byte) *Note {
 	return &Note{Msg: jsonrpc.NewNotification(method, params)}
 }
@@ -41,23 +41,22 @@ func (n *Note) Bytes(t *jsonrpc.Trail) []byte {
 	return t.Splice(make([]byte, 0, len(n.Msg.Raw)+96), n.Msg.Raw, &n.Edits)
 }
 
-// Subscriber is a client that receives notifications outside of calls.
+// Subscriber is a client that gets notifications outside calls.
 type Subscriber interface {
 	Caller
-	// ClientInfo returns what is known of the client now; its log level may change. It
+	// ClientInfo returns what is currently known about the client; the log level may change. It
 	// must not block, because callers hold locks.
 	ClientInfo() *ClientInfo
 }
 
-// ErrCannotAsk is returned by the Caller of a client that accepts no requests while its
-// call runs.
+// ErrCannotAsk is the error of Ask if the client accepts no requests while its call runs.
 var ErrCannotAsk = errors.New("this client cannot be asked while its call runs")
 
 // NoCaller is a Caller that drops notifications and refuses requests. It is for requests of
-// our own whose answer is all that matters.
+// Dragoman itself that need only the answer.
 type NoCaller struct{}
 
-// Notify drops the message.
+// Notify drops the notification.
 func (NoCaller) Notify(*Note) {}
 
 // Ask returns ErrCannotAsk.

@@ -2,23 +2,22 @@ package mcp
 
 import "github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 
-// capability is one member of a client's capabilities that a revision or an official
-// extension defines: an object, or a boolean if flag is set.
+// capability is one member of a client's capabilities that a revision or an official extension
+// defines. It is an object, or a boolean if flag is set.
 type capability struct {
 	name    string
 	flag    bool
 	members []capability
-	// bare is the meaning of an object that declares none of its members; "" means {}.
+	// bare is what an object without members stands for. "" means {}.
 	bare string
-	// group says that the object itself declares nothing.
+	// group says that the object alone, without its members, declares nothing.
 	group bool
 }
 
-// clientCapabilities are the members of the schema's ClientCapabilities, of all
-// revisions, that a server may act on. experimental is left out, because its meaning
-// needs each other's documentation. Extensions are those that the specification names
-// (2026-07-28 §Versioning, "Extension Negotiation"). The order is that of the canonical
-// form.
+// clientCapabilities are the members of ClientCapabilities in the schemas of all revisions on
+// which a server may act. experimental is left out, because its meaning is not specified.
+// Extensions are included if the specification names them (2026-07-28 §Versioning, "Extension
+// Negotiation"). The canonical form has the same order.
 var clientCapabilities = []capability{
 	// 2025-11-25 and 2026-07-28 §Elicitation, "Capabilities": an empty object is
 	// equivalent to form mode. Earlier revisions have no other mode.
@@ -35,7 +34,7 @@ var clientCapabilities = []capability{
 	}},
 }
 
-// ExtensionApps is the extension for tools with a user interface. A client declares it
+// ExtensionApps is the extension for tools with a user interface. A client declares it together
 // with the media type of its pages.
 const (
 	ExtensionApps = "io.modelcontextprotocol/ui"
@@ -43,14 +42,13 @@ const (
 	appsType      = "text/html;profile=mcp-app"
 )
 
-// CanonicalCapabilities returns a client's capabilities object in a canonical form:
-// only members that a revision or an official extension defines, in a fixed order,
-// without unknown content. The result is a valid capabilities object and declares
-// nothing that caps does not, so it can stand for every client with the same canonical
-// form.
+// CanonicalCapabilities returns a client's capabilities object in a canonical form. It contains
+// only members that a revision or an official extension defines, in a fixed order. The result
+// is a valid capabilities object, and declares nothing that caps does not declare. So it can
+// represent all clients with the same canonical form.
 //
-// It returns nil for a client that declares neither elicitation, roots nor sampling.
-// All such clients are the same to a legacy server.
+// It returns nil for a client that declares neither elicitation, roots nor sampling. A legacy
+// server treats all such clients alike.
 func CanonicalCapabilities(caps []byte) []byte {
 	if !Askable(caps) {
 		return nil
@@ -58,8 +56,8 @@ func CanonicalCapabilities(caps []byte) []byte {
 	return appendCanonical(make([]byte, 0, 64), caps, jsonrpc.Whole(caps), clientCapabilities)
 }
 
-// Askable reports whether a capabilities object declares anything that a server may
-// request from the client.
+// Askable reports whether a capabilities object declares any request that a server may send to
+// the client.
 func Askable(caps []byte) bool {
 	if len(caps) <= 2 {
 		return false
@@ -127,14 +125,14 @@ func listsApps(raw []byte, at jsonrpc.Span) bool {
 	return false
 }
 
-// LacksCapability reports whether need, a part of a capabilities object in raw,
-// contains a capability that caps does not declare. Nil caps declare nothing.
+// LacksCapability reports whether need, a part of a capabilities object in raw, contains a
+// capability that caps does not declare. If caps is nil, it declares nothing.
 func LacksCapability(caps, raw []byte, need jsonrpc.Span) bool {
 	return lacks(caps, jsonrpc.Whole(caps), raw, need, "")
 }
 
-// lacks is LacksCapability for the objects have and need. implied is a member that have
-// declares implicitly.
+// lacks does the same as LacksCapability for the objects have and need. implied is a member
+// that have declares implicitly.
 func lacks(caps []byte, have jsonrpc.Span, raw []byte, need jsonrpc.Span, implied string) bool {
 	for m := range jsonrpc.Members(raw, need) {
 		key, _ := jsonrpc.Text(raw, m.Key)

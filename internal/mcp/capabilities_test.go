@@ -42,7 +42,7 @@ func TestCanonicalCapabilities(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
 			if again := mcp.CanonicalCapabilities(got); string(again) != c.want {
-				t.Errorf("the canonical form of it is another: %s", again)
+				t.Errorf("the canonical form of the result differs: %s", again)
 			}
 			if got == nil {
 				return

@@ -5,26 +5,25 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// maxRepeated limits how much of a peer's text is quoted in an answer or a log, in
-// bytes.
+// maxRepeated limits how many bytes of a peer's text are quoted in an answer or a log.
 const maxRepeated = 64
 
-// Opening is what one message of a client says about its sender's era.
+// Opening is what one message of a client shows about the era of its sender.
 type Opening struct {
-	// Revision is modern if the message is served statelessly. For a legacy message
-	// without a session it is the revision of the header, or Assumed.
+	// Revision is a modern revision if the message is served without a session. For a legacy
+	// message without a session it is the revision in the header, or Assumed.
 	Revision Revision
-	// Meta is params._meta, absent if there is none.
+	// Meta is the position of params._meta, absent if there is none.
 	Meta jsonrpc.Span
 }
 
-// Classify determines the era of a request or notification. header is the
-// MCP-Protocol-Version header, "" if absent. http says whether the transport has
-// headers. Only the version key in _meta and that header count: legacy clients send
-// Mcp-Method and other reserved keys too. The error is the answer for the client.
+// Classify determines the era of a request or notification. header is the MCP-Protocol-Version
+// header, or "" if it is absent. http says whether the transport has headers. Only the version
+// key in _meta and that header matter, because legacy clients send Mcp-Method and other
+// reserved keys too. The error is the answer for the client.
 //
-// Source: 2026-07-28 §Versioning, "Backward Compatibility", §Streamable HTTP,
-// "Protocol Version Header".
+// Source: 2026-07-28 §Versioning, "Backward Compatibility", §Streamable HTTP, "Protocol Version
+// Header".
 func Classify(m *jsonrpc.Message, header string, http bool) (Opening, *jsonrpc.Error) {
 	meta := m.Param(KeyMeta)
 	o := Opening{Meta: meta}
@@ -60,8 +59,8 @@ func classifyBare(m *jsonrpc.Message, o Opening, header string) (Opening, *jsonr
 		return o, nil
 	}
 	if m.Method == MethodDiscover {
-		// There is no legacy method of this name, so the sender is modern and the
-		// request malformed. An error tells it what is missing.
+		// No legacy method has this name, so the sender is modern and the request is malformed.
+		// The error tells the sender which key is missing.
 		return o, refuse(m, jsonrpc.CodeInvalidParams, "_meta must carry "+KeyVersion)
 	}
 	if header == "" {
@@ -75,15 +74,14 @@ func classifyBare(m *jsonrpc.Message, o Opening, header string) (Opening, *jsonr
 	case rev.Modern() && m.Kind == jsonrpc.Request:
 		return o, refuse(m, jsonrpc.CodeInvalidParams, "_meta must carry "+KeyVersion)
 	}
-	// Notifications need no _meta: it is required of requests only (2026-07-28 §Base,
-	// "Per-request protocol fields"), and §Cancellation shows a notification without
-	// it.
+	// A notification needs no _meta. Only requests require it (2026-07-28 §Base, "Per-request
+	// protocol fields"), and §Cancellation shows a notification without it.
 	o.Revision = rev
 	return o, nil
 }
 
-// CheckModern checks the required members of _meta in a modern request (2026-07-28
-// §Base, "Per-request protocol fields"), after Classify.
+// CheckModern checks that _meta of a modern request has the required members (2026-07-28 §Base,
+// "Per-request protocol fields"). It must be called after Classify.
 func CheckModern(m *jsonrpc.Message, o Opening) *jsonrpc.Error {
 	var at [3]jsonrpc.Span
 	jsonrpc.FindAll(m.Raw, o.Meta, []string{KeyClientCaps, KeyClientInfo, KeyLogLevel}, at[:])
@@ -103,14 +101,14 @@ func CheckModern(m *jsonrpc.Message, o Opening) *jsonrpc.Error {
 	return nil
 }
 
-// UnsupportedVersion returns the error for an unsupported version (2026-07-28
-// §Versioning, "Protocol Version Negotiation"). It lists all revisions, or those with
-// all of the given features.
+// UnsupportedVersion returns the error for an unsupported version (2026-07-28 §Versioning,
+// "Protocol Version Negotiation"). It lists all revisions that have the given features.
 func UnsupportedVersion(id jsonrpc.ID, requested string, can ...Feature) *jsonrpc.Error {
 	return UnsupportedAmong(id, requested, Revisions(can...))
 }
 
-// UnsupportedAmong is UnsupportedVersion for a peer that supports the given revisions.
+// UnsupportedAmong returns the same error as UnsupportedVersion, for a peer that supports the
+// given revisions.
 func UnsupportedAmong(id jsonrpc.ID, requested string, speaks []Revision) *jsonrpc.Error {
 	d := jsonrpc.AppendStrings([]byte(`{"supported":`), Dates(speaks))
 	d = append(d, `,"requested":`...)

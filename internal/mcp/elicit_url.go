@@ -9,12 +9,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// URLProblem returns why the parameters of an elicitation must not reach a client, ""
-// if they may. An elicitation in URL mode sends a person to a page (2025-11-25 and
-// 2026-07-28 §Elicitation, "URL Mode Elicitation Requests"). For a URL that is not a
-// web address, a client that opens it blindly would run a script, read a file or start
-// a program. A misleading URL would show a person another host than the one that is
-// opened. Forms are always allowed.
+// URLProblem returns the reason why the parameters of an elicitation must not reach a client.
+// It returns "" if they may. An elicitation in URL mode asks the user to open a page
+// (2025-11-25 and 2026-07-28 §Elicitation, "URL Mode Elicitation Requests"). If the URL is not
+// a web address, a client that opens it without a check could run a script, read a file or
+// start a program. A misleading URL looks as if it belonged to another host. Forms are always
+// allowed.
 func URLProblem(raw []byte, params jsonrpc.Span) string {
 	var at [2]jsonrpc.Span
 	jsonrpc.FindAll(raw, params, []string{"mode", "url"}, at[:])
@@ -25,7 +25,7 @@ func URLProblem(raw []byte, params jsonrpc.Span) string {
 	case at[1].IsZero():
 		return ""
 	}
-	// A URL in another mode is checked too, because a client may use it.
+	// A URL is checked in any mode, because a client may use it.
 	text, ok := jsonrpc.Text(raw, at[1])
 	if !ok {
 		return "its URL is not a string"
@@ -36,15 +36,15 @@ func URLProblem(raw []byte, params jsonrpc.Span) string {
 	return checkURL(text)
 }
 
-// checkURL returns why a URL must not be opened, "" if it may. It never opens the URL.
+// checkURL returns the reason why a URL must not be opened, or "" if it may. It never opens the
+// URL.
 func checkURL(text string) string {
 	const longest = 8 << 10
 	if len(text) > longest {
 		return "its URL is too long"
 	}
-	// Browsers drop tabs and line ends and treat a backslash as a slash, so the URL
-	// that we parse would differ from the URL that is opened (WHATWG URL, "URL
-	// parsing").
+	// Browsers drop tabs and line ends and treat a backslash as a slash. So the parsed URL
+	// would differ from the URL that is opened (WHATWG URL, "URL parsing").
 	if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '\\' }) {
 		return "its URL has white space, control characters or backslashes"
 	}
@@ -63,8 +63,8 @@ func checkURL(text string) string {
 	return checkHost(u.Hostname())
 }
 
-// checkHost returns why a host misleads its reader, "" if it does not. Punycode does
-// not mislead: the reader sees that it differs from the name that it imitates.
+// checkHost returns the reason why a host name is misleading, or "" if it is not. Punycode is
+// not misleading, because it looks different from the name that it imitates.
 func checkHost(host string) string {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return ""
@@ -77,8 +77,8 @@ func checkHost(host string) string {
 	}
 	last := host[strings.LastIndexByte(host, '.')+1:]
 	if last == "" || isNumber(last) {
-		// 2130706433, 0x7f.1 and 127.1 are addresses in a browser (WHATWG URL, "ends in
-		// a number").
+		// A browser treats 2130706433, 0x7f.1 and 127.1 as addresses (WHATWG URL, "ends in a
+		// number").
 		return "the host of its URL is an IP address in an unusual notation"
 	}
 	return ""

@@ -14,7 +14,7 @@ func TestM14_RefusedURLs(t *testing.T) {
 		`"HTTPS://Example.COM./x"`:                             true,
 		`"https://192.0.2.7/x"`:                                true,
 		`"https://[2001:db8::1]:8443/x"`:                       true,
-		`"https://xn--bcher-kva.example/x"`:                    true, // seen as what it is
+		`"https://xn--bcher-kva.example/x"`:                    true, // Punycode is not misleading
 		`"https://example.com/b\u00fccher/%2F"`:                true,
 		`"https://1password/x"`:                                true,
 		`"https://127.0x1/"`:                                   false,
@@ -41,7 +41,7 @@ func TestM14_RefusedURLs(t *testing.T) {
 		`"https://bank.example%40evil.example/"`:               false,
 		`"https://evil.example\\@bank.example/"`:               false,
 		`"https:\\\\evil.example"`:                             false,
-		`"https://b\u0430nk.example/"`:                         false, // a Cyrillic letter
+		`"https://b\u0430nk.example/"`:                         false, // a Cyrillic letter that looks like a
 		`"https://bank.example\u2044evil.example/"`:            false,
 		`"https://\u202eelpmaxe.knab/"`:                        false,
 		`"https://2130706433/"`:                                false,

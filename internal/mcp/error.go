@@ -8,7 +8,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// Error codes beyond JSON-RPC's own (2026-07-28 §Base, "Error Codes").
+// These error codes are defined in addition to those of JSON-RPC (2026-07-28 §Base, "Error
+// Codes").
 const (
 	CodeHeaderMismatch         = -32020
 	CodeMissingCapability      = -32021
@@ -17,20 +18,20 @@ const (
 	CodeURLElicitationRequired = -32042 // 2025-11-25 only
 )
 
-// IsModernCode reports whether only a modern server sends the code, so that it reveals
-// the sender's era.
+// IsModernCode reports whether only modern servers send the code. Such a code shows the era of
+// its sender.
 func IsModernCode(code int64) bool {
 	return code == CodeHeaderMismatch || code == CodeMissingCapability || code == CodeUnsupportedVersion
 }
 
-// IsReservedCode reports whether the specification reserves the code for itself
-// (2026-07-28 §Base, "Error Codes"). Such a code must have the specified meaning.
+// IsReservedCode reports whether the specification reserves the code (2026-07-28 §Base, "Error
+// Codes"). A reserved code must have the specified meaning.
 func IsReservedCode(code int64) bool { return code <= -32020 && code >= -32099 }
 
-// Origin says which party caused an error, and hence who may retry.
+// Origin says which party caused an error. This determines who may retry.
 type Origin string
 
-// The origins of an error.
+// These are the origins of an error.
 const (
 	FromClient   Origin = "client"
 	FromGateway  Origin = "gateway"
@@ -40,33 +41,34 @@ const (
 // Outcome says what is known about a failed call.
 type Outcome string
 
-// The outcomes of a failed call.
+// These are the outcomes of a failed call.
 const (
 	NotSent        Outcome = "not_sent" // no byte reached the server
-	OutcomeUnknown Outcome = "unknown"  // it may have been executed
+	OutcomeUnknown Outcome = "unknown"  // the server may have executed the call
 	Failed         Outcome = "failed"   // the server returned an error
 )
 
-// Error is a failed call or connection, with what the client needs to know: who caused
-// it, what happened to the call, and whether to retry.
+// Error is a failed call or connection. It says what the client needs to know: who caused the
+// failure, what happened to the call, and whether to retry.
 type Error struct {
-	Code       int64  // JSON-RPC; 0 means -32603
+	Code       int64  // a JSON-RPC code; 0 means -32603
 	Message    string // for the client: fixed text without paths or internals
 	Origin     Origin
-	Upstream   string // its configured name, "" for none
+	Upstream   string // configured name of the server, "" for none
 	Cause      string // one word: timeout, exited, too_large, bad_response, dns, …
 	Outcome    Outcome
 	Retryable  bool
 	RetryAfter time.Duration
-	// TooMany says that the client has reached a limit of its own. Over HTTP the status
-	// is then 429, if the answer still has a status.
+	// TooMany says that the client has reached one of its own limits. Over HTTP the status is
+	// then 429, if the status has not been sent yet.
 	TooMany bool
 	Data    []byte // JSON object whose members are added to data, nil for none
-	// Failure is what everybody is told; the client gets it as data.failure. Nil for none.
+	// Failure describes the failure for users, logs and clients. The client gets it as
+	// data.failure. Nil means none.
 	Failure *failure.Failure
-	// Exposed says that clients may be on other machines, so they get Failure.Public.
+	// Exposed says that clients may be on other machines. They then get only Failure.Public.
 	Exposed bool
-	Op      string // "call github/create_issue", for the log
+	Op      string // for the log, for example "call github/create_issue"
 	Err     error  // the cause; logged, never sent
 }
 
@@ -84,7 +86,7 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// As lets errors.As find the Failure.
+// As lets errors.As find Failure.
 func (e *Error) As(target any) bool {
 	if f, ok := target.(**failure.Failure); ok && e.Failure != nil {
 		*f = e.Failure
@@ -106,8 +108,8 @@ func (e *Error) DescribeFailure(f *failure.Facts) {
 	}
 }
 
-// ErrShutdown is the cause of a context that ends because this process stops. Running
-// requests are answered with it.
+// ErrShutdown is the cause of a context that ends because this process stops. It is also the
+// answer to requests that are running then.
 var ErrShutdown error = &Error{
 	Origin: FromGateway, Cause: "shutdown", Outcome: OutcomeUnknown,
 	Message: "the gateway stopped before the answer came",
@@ -122,14 +124,15 @@ func Overloaded() *Error {
 	}
 }
 
-// Wire converts any error to the error object for a client. Errors that are neither
-// *Error nor *jsonrpc.Error become -32603 without their text.
+// Wire converts any error to the error object for a client. An error that is neither *Error nor
+// *jsonrpc.Error becomes -32603 without its text.
 func Wire(err error) *jsonrpc.Error {
 	var w *jsonrpc.Error
 	var e *Error
 	switch {
 	case errors.As(err, &e):
-		// First, because its cause may be the error of another message.
+		// This case comes first, because the Err of an *Error may be the error of another
+		// message.
 	case errors.As(err, &w):
 		return w
 	default:
@@ -190,7 +193,7 @@ func Wire(err error) *jsonrpc.Error {
 	return out
 }
 
-// ErrCancelled is the cause of the context of a call that its client cancelled.
+// ErrCancelled is the cause of a call's context if the client cancelled the call.
 var ErrCancelled = errors.New("cancelled by the client")
 
 // MethodNotFound returns the error for an unknown method.

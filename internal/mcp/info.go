@@ -9,49 +9,49 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// ServerInfo is what a server declares when a conversation opens: the result of
-// initialize or of server/discover, in one form. The byte slices are JSON and must not
-// be written to. They are nil if the server sent nothing.
+// ServerInfo is what a server declares when a session opens: the result of initialize or of
+// server/discover, in one form. The byte slices contain JSON and must not be modified. They are
+// nil if the server sent nothing.
 type ServerInfo struct {
 	Revision     Revision // the agreed revision
-	Versions     []string // the supported versions, as the server wrote them
+	Versions     []string // the supported versions, in the server's spelling
 	Info         []byte   // an Implementation object
-	Capabilities []byte   // an object
-	Instructions []byte   // a string
-	// Raw is the whole result object, so that unknown members can be passed on to a
-	// client of the same era. It is nil if the ServerInfo is our own.
+	Capabilities []byte   // a JSON object
+	Instructions []byte   // a JSON string
+	// Raw is the whole result object. A client of the same era gets the unknown members from
+	// it. It is nil if the ServerInfo is Dragoman's own.
 	Raw []byte
 }
 
-// ClientInfo is what is known of a client while one of its calls runs. A legacy client
-// has one per session, a modern one has one per request. It is immutable once a call
-// uses it.
+// ClientInfo is what is known about a client while one of its calls runs. There is one per
+// session of a legacy client, and one per request of a modern client. It is immutable once a
+// call uses it.
 type ClientInfo struct {
 	Revision     Revision
-	Info         []byte              // an Implementation object, nil when unknown
-	Capabilities []byte              // an object, nil means {}
-	LogLevel     LogLevel            // the least severe level of log messages to send; 0 none
+	Info         []byte              // an Implementation object, nil if unknown
+	Capabilities []byte              // a JSON object; nil means {}
+	LogLevel     LogLevel            // lowest severity of log messages to send; 0 means none
 	Who          *identity.Principal // nil if unknown
-	// Conversation tells clients of one principal apart. It is 0 for a modern HTTP
-	// request, which belongs to no conversation.
+	// Conversation distinguishes clients of one principal. It is 0 for a modern HTTP request,
+	// because such a request is independent of others.
 	Conversation uint64
-	// Remote is the client's network address, "" on a pipe.
+	// Remote is the network address of the client, or "" on a pipe.
 	Remote string
 }
 
-// The limits of what is kept of a client after its request, in bytes each. A client may
-// send more, up to the limit of a message. In practice only icons as data URLs are
-// long.
+// MaxOwnInfo and the constants below limit what is kept of a client after its request, in
+// bytes. A client may send more, up to the limit of a message. In practice only icons as data
+// URLs are long.
 const (
 	MaxOwnInfo         = 16 << 10
 	MaxOwnCapabilities = 16 << 10
-	maxOwnText         = 256 // of a name or version of a longer Info
+	maxOwnText         = 256 // for a name or version, if Info is too long
 )
 
-// Own returns a copy that may be kept after the request has ended. A modern client's
-// Info and Capabilities are part of its request, so keeping them would keep the whole
-// request in memory. Parts that are too long are reduced: Info to name and version, the
-// capabilities to their canonical form. Own of nil is nil.
+// Own returns a copy that may be kept after the request has ended. The Info and Capabilities of
+// a modern client are slices of its request, so they would keep the whole request in memory.
+// Parts that are too long are reduced: Info to name and version, and the capabilities to their
+// canonical form. Own of nil is nil.
 func (f *ClientInfo) Own() *ClientInfo {
 	if f == nil {
 		return nil
@@ -70,7 +70,7 @@ func (f *ClientInfo) Own() *ClientInfo {
 	return &g
 }
 
-// shortInfo returns the members of an Implementation object that every revision
+// shortInfo returns an Implementation object with only the members that every revision
 // requires.
 func shortInfo(info []byte) []byte {
 	out := []byte{'{'}
@@ -88,15 +88,15 @@ func shortInfo(info []byte) []byte {
 	return append(out, '}')
 }
 
-// Declares reports whether the client has declared a capability, as an object.
+// Declares reports whether the client has declared a capability as an object.
 func (f *ClientInfo) Declares(capability string) bool {
 	at := jsonrpc.Find(f.Capabilities, jsonrpc.Whole(f.Capabilities), capability)
 	return jsonrpc.KindOf(f.Capabilities, at) == '{'
 }
 
-// Party returns the key by which a client's share is counted: the principal; without
-// authentication the conversation; and for a modern client over HTTP, which has no
-// conversation, its address and the name that it gives.
+// Party returns the key under which the client's share of a quota is counted. This is the
+// principal or, without authentication, the conversation. A modern client over HTTP has no
+// conversation, so its key is its address and the name that it gives.
 func (f *ClientInfo) Party() string {
 	switch {
 	case f.Who.SeatKey() != "":

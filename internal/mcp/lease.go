@@ -6,27 +6,28 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
 )
 
-// Need says what a lease of a server's session is for. The zero value is for reading
-// the server information.
+// Need says what a lease on a server's session must be suitable for. The zero value is enough
+// to read the server information.
 type Need struct {
-	// ForCall says that a call will run in which the client may be asked: the session is
-	// chosen such that the server's questions can be attributed to it.
+	// ForCall says that a call will run during which the client may be asked. The session is
+	// chosen so that the server's requests can be attributed to this call.
 	ForCall bool
-	// Session, unless 0, is the one session that will do: that of a task.
+	// Session is the number of the only suitable session, such as that of a task. 0 means any
+	// session.
 	Session uint64
 }
 
-// NeedOf returns what a call needs.
+// NeedOf returns the Need of a call.
 func NeedOf(c *Call) Need { return Need{ForCall: c.Method == nil || c.Method.MayAsk} }
 
-// ToolFacts is what a server's list of tools says of one tool.
+// ToolFacts are the facts about one tool in a server's tool list.
 type ToolFacts struct {
 	Known   bool           // the tool is in the list
-	Params  []mirror.Param // what it wants mirrored into headers
-	Support TaskSupport    // whether it may or must be called as a task
+	Params  []mirror.Param // the parameters to mirror into headers
+	Support TaskSupport    // whether the tool may or must be called as a task
 }
 
-// ErrChanged is returned by a lease's Call when the session had to be replaced and the new
-// one has another era or another form of tasks. Nothing was executed: the attempt has to
-// be made anew for what the lease says now.
+// ErrChanged is the error of a lease's Call if the session was replaced and the new one has
+// another era or another form of tasks. Nothing was executed. The caller must build a new
+// attempt for the new session.
 var ErrChanged = errors.New("the server has changed its era or its form of tasks")

@@ -2,7 +2,7 @@ package mcp
 
 import "github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 
-// The reserved keys of _meta (2026-07-28 §Base, "_meta").
+// These are the reserved keys of _meta (2026-07-28 §Base, "_meta").
 const (
 	KeyMeta          = "_meta"
 	KeyProgressToken = "progressToken"
@@ -16,18 +16,19 @@ const (
 	KeyRelatedTask    = "io.modelcontextprotocol/related-task"
 )
 
-// KeyDialect is our own key of _meta. It holds the original words of a non-standard
-// peer where they were translated to MCP. Its value is an object; docs/dialects.md
-// lists its members.
+// KeyDialect is Dragoman's own key of _meta. It contains the original fields of a non-standard
+// peer after they were converted to MCP. Its value is an object; docs/dialects.md lists its
+// members.
 const KeyDialect = "io.github.dragoman-mcp/dialect"
 
-// KeyMissing is our own key of _meta in the result of a merged list: an object with the
-// names of the servers whose items are missing. "starting" has those that may still
-// come, "failed" those that could not be read. The key is absent if none is missing.
+// KeyMissing is Dragoman's own key of _meta in the result of a merged list. Its value is an
+// object with the names of the servers whose items are missing. "starting" lists servers that
+// may still answer, and "failed" those that could not be read. The key is absent if no server
+// is missing.
 const KeyMissing = "io.github.dragoman-mcp/missing"
 
-// IsPerRequestKey reports whether key is one of the _meta members by which a modern
-// request describes its sender. They are not passed on to the other side.
+// IsPerRequestKey reports whether key is one of the _meta members in which a modern request
+// describes its sender. Dragoman does not pass them on to the other side.
 func IsPerRequestKey(key []byte) bool {
 	switch string(key) {
 	case KeyVersion, KeyClientInfo, KeyClientCaps, KeyLogLevel:
@@ -36,22 +37,22 @@ func IsPerRequestKey(key []byte) bool {
 	return false
 }
 
-// The names of HTTP headers. Names are compared case-insensitively, values
+// These are names of HTTP headers. Names are compared case-insensitively, and values
 // case-sensitively.
 const (
 	HeaderVersion   = "Mcp-Protocol-Version"
 	HeaderSession   = "Mcp-Session-Id"
 	HeaderMethod    = "Mcp-Method"
 	HeaderName      = "Mcp-Name"
-	HeaderParam     = "Mcp-Param-" // a prefix
+	HeaderParam     = "Mcp-Param-" // start of the name
 	HeaderLastEvent = "Last-Event-Id"
 )
 
-// logLevels in the order of RFC 5424, most verbose first (§Logging, all
+// logLevels contains the levels in the order of RFC 5424, most verbose first (§Logging, all
 // revisions).
 var logLevels = [...]string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
-// LogLevel is a severity; a larger one is more severe. The zero LogLevel means no log
+// LogLevel is a severity. A larger value is more severe. The zero LogLevel means no log
 // messages.
 type LogLevel uint8
 
@@ -65,7 +66,7 @@ func ParseLogLevel(s string) (l LogLevel, ok bool) {
 	return 0, false
 }
 
-// String returns the level's name, "" for the zero LogLevel.
+// String returns the level's name, or "" for the zero LogLevel.
 func (l LogLevel) String() string {
 	if l == 0 || int(l) > len(logLevels) {
 		return ""
@@ -73,10 +74,10 @@ func (l LogLevel) String() string {
 	return logLevels[l-1]
 }
 
-// WantsLog reports whether a client with the given level gets the log message m.
+// WantsLog reports whether a client with the given revision and level gets the log message m.
 func WantsLog(rev Revision, level LogLevel, m *jsonrpc.Message) bool {
 	if level == 0 {
-		// A legacy client that never set a level leaves the choice to the server.
+		// If a legacy client never set a level, the server decides.
 		return rev.Legacy()
 	}
 	s, _ := jsonrpc.Text(m.Raw, m.Param("level"))

@@ -1,23 +1,23 @@
 package mcp
 
-// Method describes one method.
+// Method describes one method of a request.
 type Method struct {
 	Name string
-	// NameKey is the member of params that Mcp-Name mirrors and that a catalog
-	// routes by: "name", "uri", "taskId" or "".
+	// NameKey is the member of params that Mcp-Name mirrors and that a catalog routes by:
+	// "name", "uri", "taskId", or "" for none.
 	NameKey string
-	// ListKey is the member of the result that holds a list, "" for no list.
+	// ListKey is the member of the result that contains a list, or "" if there is none.
 	ListKey string
-	// ReadOnly: it may be retried, because running it twice is harmless.
+	// ReadOnly says that the request may be retried, because it is harmless to run it twice.
 	ReadOnly bool
-	// Cacheable: results have ttlMs and cacheScope if the revision defines them.
+	// Cacheable says that results have ttlMs and cacheScope if the revision defines them.
 	Cacheable bool
-	// MayAsk: the answer may be input_required (2026-07-28 §MRTR, "Supported
+	// MayAsk says that the answer may be input_required (2026-07-28 §MRTR, "Supported
 	// Requests").
 	MayAsk bool
-	// Task: it is about a task.
+	// Task says that the request is about a task.
 	Task bool
-	// Capability is the server capability that it needs, "" for none.
+	// Capability is the server capability that the method needs, or "" for none.
 	Capability string
 
 	eras uint8
@@ -29,7 +29,7 @@ const (
 	both = inLegacy | inModern
 )
 
-// The methods of requests that a client sends.
+// These are the methods of requests that a client sends.
 const (
 	MethodInitialize    = "initialize"
 	MethodPing          = "ping"
@@ -48,16 +48,16 @@ const (
 	MethodSetLevel      = "logging/setLevel"
 )
 
-// The requests that a legacy server sends; in the modern era they travel inside
-// input_required.
+// These are the methods of requests that a server sends. A legacy server sends them as
+// requests, and a modern server as part of an input_required result.
 const (
 	MethodSample    = "sampling/createMessage"
 	MethodElicit    = "elicitation/create"
 	MethodListRoots = "roots/list"
 )
 
-// AskCapability returns the client capability that a server's request needs, "" for a
-// method that is not a server request.
+// AskCapability returns the client capability that a server's request needs. It returns "" if
+// the method is not a server request.
 func AskCapability(method string) string {
 	switch method {
 	case MethodElicit:
@@ -70,7 +70,7 @@ func AskCapability(method string) string {
 	return ""
 }
 
-// The notifications.
+// These are the methods of notifications.
 const (
 	NoteInitialized      = "notifications/initialized"
 	NoteCancelled        = "notifications/cancelled"
@@ -93,7 +93,7 @@ func define(ms ...Method) map[string]*Method {
 	return t
 }
 
-// Sources: the ClientRequest unions of schema/2025-11-25 and schema/2026-07-28.
+// clientMethods follows the ClientRequest unions of schema/2025-11-25 and schema/2026-07-28.
 var clientMethods = define(
 	Method{Name: MethodInitialize, eras: inLegacy},
 	Method{Name: MethodPing, eras: inLegacy, ReadOnly: true},
@@ -111,7 +111,7 @@ var clientMethods = define(
 	Method{Name: MethodComplete, eras: both, ReadOnly: true, Capability: "completions"},
 	Method{Name: MethodSetLevel, eras: inLegacy, ReadOnly: true, Capability: "logging"},
 
-	// Of 2025-11-25, and of the extension (SEP-2663).
+	// These methods belong to 2025-11-25 and to the extension (SEP-2663).
 	Method{Name: MethodGetTask, eras: both, NameKey: "taskId", ReadOnly: true, Task: true},
 	Method{Name: MethodTaskResult, eras: inLegacy, NameKey: "taskId", ReadOnly: true, MayAsk: true, Task: true},
 	Method{Name: MethodListTasks, eras: inLegacy, ReadOnly: true, Task: true},
@@ -119,8 +119,8 @@ var clientMethods = define(
 	Method{Name: MethodUpdateTask, eras: inModern, NameKey: "taskId", Task: true},
 )
 
-// LookupMethod returns the description of a client's request, nil for an unknown
-// method. Unknown methods are passed on, not refused.
+// LookupMethod returns the description of a client's request, or nil for an unknown method.
+// Dragoman passes on unknown methods.
 func LookupMethod(name string) *Method { return clientMethods[name] }
 
 // MethodName returns the shared string of a method's name, for jsonrpc.Limits.
@@ -131,7 +131,7 @@ func MethodName(name []byte) (string, bool) {
 	return "", false
 }
 
-// In reports whether the method belongs to the era of revision r.
+// In reports whether the method exists in the era of revision r.
 func (m *Method) In(r Revision) bool {
 	return r.Legacy() && m.eras&inLegacy != 0 || r.Modern() && m.eras&inModern != 0
 }

@@ -2,7 +2,7 @@ package mcp
 
 import "github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 
-// The reasons for which Dragoman changes a message. ReasonText explains each.
+// These are the reasons for which Dragoman changes a message. ReasonText explains each.
 const (
 	WhyID jsonrpc.Reason = iota + 1
 	WhyProgressToken
@@ -76,8 +76,8 @@ var reasons = [reasonEnd]string{
 	WhyOwnText:       "Dragoman writes this text itself, with parts of the original.",
 }
 
-// ReasonText returns a sentence that explains an edit, "" for an unknown reason and for
-// jsonrpc.NoReason.
+// ReasonText returns a sentence that explains an edit. It returns "" for an unknown reason and
+// for jsonrpc.NoReason.
 func ReasonText(r jsonrpc.Reason) string {
 	if r >= reasonEnd {
 		return ""

@@ -13,12 +13,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// unread are the rooms whose edits nobody reads: they are not part of the bridge.
+// unread are the packages whose edits are not shown to users, because they do not handle the
+// calls of clients.
 var unread = []string{"jsonrpc", "fake", "tape", "doctor", "demo"}
 
-// TestReasons checks in the sources that every reason has a sentence and is used
-// outside of its table, and that the packages of the bridge have a reason for each
-// edit.
+// TestReasons checks in the sources that every reason has a sentence and is used outside its
+// table. It also checks that every edit has a reason in the packages that handle calls.
 func TestReasons(t *testing.T) {
 	names := reasonNames(t)
 	if len(names) != int(reasonEnd)-1 {
@@ -31,7 +31,7 @@ func TestReasons(t *testing.T) {
 		case text == "":
 			t.Errorf("%s has no sentence", names[r-1])
 		case strings.Count(text, ".") != 1 || !strings.HasSuffix(text, ".") || len(strings.Fields(text)) > 20:
-			t.Errorf("%s is not explained by one short sentence: %s", names[r-1], text)
+			t.Errorf("the explanation of %s is not one short sentence: %s", names[r-1], text)
 		case seen[text] != "":
 			t.Errorf("%s and %s have the same sentence", seen[text], names[r-1])
 		}
@@ -39,19 +39,19 @@ func TestReasons(t *testing.T) {
 	}
 	for _, r := range []jsonrpc.Reason{jsonrpc.NoReason, reasonEnd, 255} {
 		if ReasonText(r) != "" {
-			t.Errorf("reason %d is explained: %s", r, ReasonText(r))
+			t.Errorf("reason %d has an explanation, but does not exist: %s", r, ReasonText(r))
 		}
 	}
 
 	used := usedNames(t)
 	for _, name := range names {
 		if !used[name] {
-			t.Errorf("no edit is made for %s", name)
+			t.Errorf("no edit uses %s", name)
 		}
 	}
 }
 
-// reasonNames returns the names of the constants of reason.go, in their order.
+// reasonNames returns the names of the constants in reason.go, in their order.
 func reasonNames(t *testing.T) []string {
 	file, err := parser.ParseFile(token.NewFileSet(), "reason.go", nil, 0)
 	if err != nil {
@@ -70,8 +70,8 @@ func reasonNames(t *testing.T) []string {
 	return names
 }
 
-// usedNames returns the identifiers in the sources, without reason.go and the tests. It
-// reports an edit without a reason in a package of the bridge.
+// usedNames returns the identifiers in the sources, except reason.go and tests. It reports an
+// error for an edit without a reason in a package that handles calls.
 func usedNames(t *testing.T) map[string]bool {
 	used := make(map[string]bool)
 	tree := os.DirFS("..")

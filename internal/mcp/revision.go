@@ -1,10 +1,10 @@
 package mcp
 
-// Revision is one dated version of the specification. The zero Revision is unknown and
-// has no features.
+// Revision is one dated version of the specification. The zero Revision is Unknown and has no
+// features.
 type Revision uint8
 
-// The five revisions in use, oldest first.
+// These are the five revisions in use, oldest first.
 const (
 	Unknown Revision = iota
 	R20241105
@@ -14,20 +14,20 @@ const (
 	R20260728
 )
 
-// Latest is the newest revision that we support, LatestLegacy the newest with
+// Latest is the newest revision that Dragoman supports. LatestLegacy is the newest one that has
 // initialize.
 const (
 	Latest       = R20260728
 	LatestLegacy = R20251125
 )
 
-// Assumed is the revision of an HTTP client that sends none (2025-06-18 §Transports,
+// Assumed is the revision of an HTTP client that does not send one (2025-06-18 §Transports,
 // "Protocol Version Header").
 const Assumed = R20250326
 
 var dates = [...]string{"", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"}
 
-// String returns the revision's date, "unknown" for the zero Revision.
+// String returns the revision's date, or "unknown" for the zero Revision.
 func (r Revision) String() string {
 	if r == Unknown || int(r) >= len(dates) {
 		return "unknown"
@@ -45,7 +45,7 @@ func ParseRevision(date string) (r Revision, ok bool) {
 	return Unknown, false
 }
 
-// Dates returns the dates by which revisions are named.
+// Dates returns the dates that name the revisions.
 func Dates(all []Revision) []string {
 	out := make([]string, len(all))
 	for i, r := range all {
@@ -54,8 +54,7 @@ func Dates(all []Revision) []string {
 	return out
 }
 
-// Revisions returns all revisions, newest first, or only those with all of the given
-// features.
+// Revisions returns all revisions that have the given features, newest first.
 func Revisions(can ...Feature) []Revision {
 	var out []Revision
 next:
@@ -70,89 +69,93 @@ next:
 	return out
 }
 
-// Newer reports whether r is newer than o. Use it only to choose among offered
-// revisions. To learn what a peer supports, use Can.
+// Newer reports whether r is newer than o. It is only for the choice among offered revisions.
+// Can tells what a peer supports.
 func (r Revision) Newer(o Revision) bool { return r > o }
 
-// Feature is something that the peers of some revisions have, or must not be sent.
+// Feature is something that peers of some revisions support, or must not receive.
 type Feature uint8
 
-// The features, each with the page that defines it.
+// These are the features, each with the page that defines it.
 const (
-	// Handshake: starts with initialize and has a session (§Lifecycle of the four
-	// legacy revisions). Revisions without it have per-request metadata in _meta
+	// Handshake means that a connection starts with initialize and has a session (§Lifecycle of
+	// the four legacy revisions). Revisions without it have metadata in _meta of each request
 	// (2026-07-28 §Versioning).
 	Handshake Feature = iota
-	// PerRequestMeta: each request has version, identity and capabilities.
+	// PerRequestMeta means that each request contains version, identity and capabilities.
 	PerRequestMeta
-	// Batches: JSON-RPC batches may be received (2025-03-26 §Base, "Batching").
+	// Batches means that JSON-RPC batches may be received (2025-03-26 §Base, "Batching").
 	Batches
-	// AskedMidCall: a client accepts requests while its call runs.
+	// AskedMidCall means that a client accepts requests while its call runs.
 	AskedMidCall
-	// InputRequired: server requests are part of a result and are answered by a retry
-	// (2026-07-28 §Multi Round-Trip Requests).
+	// InputRequired means that server requests are part of a result, and that a retry answers
+	// them (2026-07-28 §Multi Round-Trip Requests).
 	InputRequired
-	// StreamableHTTP: has that transport; revisions without it have HTTP+SSE.
+	// StreamableHTTP means the transport of this name. Revisions without it have HTTP+SSE.
 	StreamableHTTP
-	// VersionHeader: HTTP requests have MCP-Protocol-Version (2025-06-18 on).
+	// VersionHeader means that HTTP requests have MCP-Protocol-Version (since 2025-06-18).
 	VersionHeader
-	// MirroredHeaders: Mcp-Method, Mcp-Name and Mcp-Param-* are required (2026-07-28
+	// MirroredHeaders means that Mcp-Method, Mcp-Name and Mcp-Param-* are required (2026-07-28
 	// §Streamable HTTP, "Request Metadata").
 	MirroredHeaders
-	// HTTPSessions: Mcp-Session-Id, GET stream, DELETE (2025-03-26 to 2025-11-25).
+	// HTTPSessions means Mcp-Session-Id, GET streams and DELETE (2025-03-26 to 2025-11-25).
 	HTTPSessions
-	// Resumption: broken streams continue with Last-Event-ID (same revisions).
+	// Resumption means that Last-Event-ID continues a broken stream (same revisions).
 	Resumption
-	// PrimingEvent: a stream begins with an event that has an id and no data, and may
-	// be closed and polled (2025-11-25 §Transports, SEP-1699).
+	// PrimingEvent means that a stream begins with an event that has an id and no data. The
+	// stream may be closed and polled (2025-11-25 §Transports, SEP-1699).
 	PrimingEvent
-	// HangUpCancels: closing the response stream cancels the request.
+	// HangUpCancels means that closing the response stream cancels the request.
 	HangUpCancels
-	// NullIDErrors: an error about an unreadable request has id null. Later revisions
-	// omit the member.
+	// NullIDErrors means that an error about an unreadable request has the id null. Later
+	// revisions omit the id.
 	NullIDErrors
-	// Listen: subscriptions/listen replaces subscribe and standing notifications.
+	// Listen means that subscriptions/listen replaces resources/subscribe and unrequested
+	// notifications.
 	Listen
-	// ResultTypes: results have resultType; lists and reads have ttlMs, cacheScope.
+	// ResultTypes means that results have resultType, and that lists and reads have ttlMs and
+	// cacheScope.
 	ResultTypes
-	// Elicitation: elicitation/create exists (2025-06-18 on).
+	// Elicitation means that elicitation/create exists (since 2025-06-18).
 	Elicitation
-	// URLElicitation: elicitation has modes (2025-11-25 on).
+	// URLElicitation means that elicitation has modes (since 2025-11-25).
 	URLElicitation
-	// ElicitationIDs: a URL elicitation has an elicitationId, by which a notification
-	// may report its end (2025-11-25 §Elicitation; removed in 2026-07-28).
+	// ElicitationIDs means that a URL elicitation has an elicitationId, with which a
+	// notification may report its end (2025-11-25 §Elicitation; removed in 2026-07-28).
 	ElicitationIDs
-	// Completions: there is a capability for completion.
+	// Completions means that there is a capability for completion.
 	Completions
-	// ProgressMessages: progress has a message (2025-03-26 on).
+	// ProgressMessages means that progress has a message (since 2025-03-26).
 	ProgressMessages
-	// AudioContent: content may be audio (2025-03-26 on).
+	// AudioContent means that content may be audio (since 2025-03-26).
 	AudioContent
-	// ResourceLinks: content may be a link to a resource (2025-06-18 on).
+	// ResourceLinks means that content may be a link to a resource (since 2025-06-18).
 	ResourceLinks
-	// ResourceNotFoundCode: a missing resource is -32002, not -32602.
+	// ResourceNotFoundCode means that the code for a missing resource is -32002 instead of
+	// -32602.
 	ResourceNotFoundCode
-	// TitledImplementation: an Implementation may have a title (2025-06-18 on) and more.
+	// TitledImplementation means that an Implementation may have a title and further members
+	// (since 2025-06-18).
 	TitledImplementation
-	// ExperimentalTasks: tasks as 2025-11-25 defines them.
+	// ExperimentalTasks means tasks as 2025-11-25 defines them.
 	ExperimentalTasks
-	// TasksExtension: tasks as io.modelcontextprotocol/tasks defines them.
+	// TasksExtension means tasks as io.modelcontextprotocol/tasks defines them.
 	TasksExtension
-	// SamplingBlocks: a sampling message may have several content blocks, and blocks
-	// for tool use and tool results (2025-11-25 on).
+	// SamplingBlocks means that a sampling message may have several content blocks, including
+	// blocks for tool use and tool results (since 2025-11-25).
 	SamplingBlocks
-	// StructuredResults: a tool may have an outputSchema, and a result
-	// structuredContent (2025-06-18 on).
+	// StructuredResults means that a tool may have an outputSchema and a result may have
+	// structuredContent (since 2025-06-18).
 	StructuredResults
-	// StructuredAny: structuredContent may be any JSON, and an outputSchema of any type
-	// (2026-07-28). Earlier revisions allow only objects.
+	// StructuredAny means that structuredContent may be any JSON value, and that an
+	// outputSchema may have any type (2026-07-28). Earlier revisions allow only objects.
 	StructuredAny
 
 	featureCount
 )
 
-// from..to, both inclusive, per feature. A table of ranges is enough, because no
-// feature was removed and added again.
+// features contains the first and the last revision that have each feature. A range is enough,
+// because no feature was removed and added again.
 var features = [featureCount]struct{ from, to Revision }{
 	Handshake:            {R20241105, R20251125},
 	PerRequestMeta:       {R20260728, Latest},
@@ -193,14 +196,13 @@ func (r Revision) Can(f Feature) bool {
 	return r >= features[f].from && r <= features[f].to
 }
 
-// Modern reports whether r has per-request metadata, Legacy whether it has initialize.
-// Both are false for the unknown revision.
+// Modern reports whether r has per-request metadata. It is false for the unknown revision.
 func (r Revision) Modern() bool { return r.Can(PerRequestMeta) }
 
-// Legacy: see Modern.
+// Legacy reports whether r has initialize. It is false for the unknown revision.
 func (r Revision) Legacy() bool { return r.Can(Handshake) }
 
-// Era returns "modern", "legacy" or, for a revision that is not known, "unknown".
+// Era returns "modern" or "legacy", or "unknown" for the unknown revision.
 func (r Revision) Era() string {
 	switch {
 	case r.Modern():

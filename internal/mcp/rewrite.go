@@ -12,7 +12,7 @@ func Rewrite(t *jsonrpc.Trail, m *jsonrpc.Message, e *jsonrpc.Edits) (*jsonrpc.M
 	return jsonrpc.Scan(raw, rewriteLimits(raw))
 }
 
-// RewriteOrKeep is Rewrite, but returns m if the result is not a valid message.
+// RewriteOrKeep does the same as Rewrite, but returns m if the result is not a valid message.
 func RewriteOrKeep(t *jsonrpc.Trail, m *jsonrpc.Message, e *jsonrpc.Edits) *jsonrpc.Message {
 	out, err := Rewrite(t, m, e)
 	if err != nil {
@@ -21,8 +21,8 @@ func RewriteOrKeep(t *jsonrpc.Trail, m *jsonrpc.Message, e *jsonrpc.Edits) *json
 	return out
 }
 
-// rewriteLimits returns limits for a message that was accepted before and that our
-// edits have made larger and deeper.
+// rewriteLimits returns limits for a message that was accepted before, and that edits may have
+// made larger and deeper.
 func rewriteLimits(raw []byte) jsonrpc.Limits {
 	return jsonrpc.Limits{Bytes: len(raw) + 1, Depth: 256, Tokens: 4 << 20, Tolerant: true, Names: MethodName}
 }

@@ -22,7 +22,7 @@ func TestRewrite(t *testing.T) {
 	e.Replace(jsonrpc.NoReason, m.Param("a"), []byte("[[[["+deep+"]]]]"))
 	out, err := Rewrite(nil, m, &e)
 	if err != nil || RewriteOrKeep(nil, m, &e) == m {
-		t.Fatalf("deeper than a peer may send: %v", err)
+		t.Fatalf("a message that is deeper than a peer may send: %v", err)
 	}
 	if got, want := string(out.Param("a").Of(out.Raw)), "[[[["+deep+"]]]]"; got != want {
 		t.Errorf("got %s, want %s", got, want)
@@ -31,9 +31,9 @@ func TestRewrite(t *testing.T) {
 	var bad jsonrpc.Edits
 	bad.Replace(jsonrpc.NoReason, m.IDAt, []byte("{}"))
 	if out, err := Rewrite(nil, m, &bad); err == nil {
-		t.Errorf("an id that is an object passes: %s", out.Raw)
+		t.Errorf("an id that is an object is accepted: %s", out.Raw)
 	}
 	if RewriteOrKeep(nil, m, &bad) != m {
-		t.Error("the message is not kept when its edits spoil it")
+		t.Error("RewriteOrKeep does not keep the message when the edits make it invalid")
 	}
 }

@@ -8,19 +8,19 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// SubscriptionFilter selects the notifications that a client receives outside of calls:
-// the notification filter of 2026-07-28 §Subscriptions, or the equivalent of
-// resources/subscribe and standing notifications in the legacy revisions.
+// SubscriptionFilter selects the notifications that a client gets outside calls. It is the
+// notification filter of 2026-07-28 §Subscriptions. In the legacy revisions,
+// resources/subscribe and unrequested notifications have the same effect.
 type SubscriptionFilter struct {
 	Tools, Prompts, Resources bool            // list changes
 	URIs                      map[string]bool // updates of these resources
 }
 
-// The limits of what one client may subscribe to, per modern listen or legacy session.
-// It is kept as long as the client is connected.
+// MaxWatched and MaxWatchedBytes limit what one client may subscribe to, in one modern listen
+// or legacy session. Dragoman keeps the URIs as long as the client is connected.
 const (
 	MaxWatched      = 1000
-	MaxWatchedBytes = 256 << 10 // of URIs in all
+	MaxWatchedBytes = 256 << 10 // total length of the URIs
 )
 
 // OverLimit reports whether the filter exceeds the limits of one client.
@@ -37,8 +37,7 @@ func (i SubscriptionFilter) Empty() bool {
 	return !i.Tools && !i.Prompts && !i.Resources && len(i.URIs) == 0
 }
 
-// JSON returns the filter as the notifications object of a listen or of its
-// acknowledgement.
+// JSON returns the filter as the notifications object of a listen, or of its acknowledgement.
 func (i SubscriptionFilter) JSON() []byte {
 	out := []byte{'{'}
 	flag := func(name string, on bool) {
@@ -74,8 +73,8 @@ func (i SubscriptionFilter) JSON() []byte {
 	return append(out, '}')
 }
 
-// ParseSubscriptionFilter reads the notifications object of a listen. Unknown members
-// are ignored. The error names the member that has the wrong type.
+// ParseSubscriptionFilter reads the notifications object of a listen. It ignores unknown
+// members. The error names the member that has the wrong type.
 func ParseSubscriptionFilter(raw []byte, at jsonrpc.Span) (SubscriptionFilter, error) {
 	i := SubscriptionFilter{URIs: map[string]bool{}}
 	if jsonrpc.KindOf(raw, at) != '{' {

@@ -9,9 +9,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// The requests about tasks (2025-11-25 §Tasks; the extension
-// io.modelcontextprotocol/tasks, SEP-2663, of the modern revisions). Only 2025-11-25
-// has tasks/result and tasks/list; only the extension has tasks/update.
+// These are the methods of requests about tasks (2025-11-25 §Tasks; the extension
+// io.modelcontextprotocol/tasks, SEP-2663, of the modern revisions). Only 2025-11-25 has
+// tasks/result and tasks/list, and only the extension has tasks/update.
 const (
 	MethodGetTask    = "tasks/get"
 	MethodTaskResult = "tasks/result"
@@ -20,20 +20,21 @@ const (
 	MethodUpdateTask = "tasks/update"
 )
 
-// The notifications that a task has changed, the legacy and the modern one.
+// These notifications say that a task has changed. The first is the legacy one, the second the
+// modern one.
 const (
 	NoteTaskStatus = "notifications/tasks/status"
 	NoteTask       = "notifications/tasks"
 )
 
-// ExtensionTasks is the name of the extension. ResultTask is the resultType of an
-// answer that is a task.
+// ExtensionTasks is the name of the extension. ResultTask is the resultType of an answer that
+// is a task.
 const (
 	ExtensionTasks = "io.modelcontextprotocol/tasks"
 	ResultTask     = "task"
 )
 
-// The statuses of a task, the same in both forms.
+// These are the statuses of a task, which are the same in both forms.
 const (
 	TaskWorking   = "working"
 	TaskInput     = "input_required"
@@ -50,12 +51,13 @@ func TaskOver(status string) bool {
 // TaskForm is the form of tasks that a peer supports.
 type TaskForm uint8
 
-// The forms. The zero value is none.
+// These are the forms. The zero value means no tasks.
 const (
 	NoTasks TaskForm = iota
-	// RequestedTasks are the tasks of 2025-11-25: the caller requests one.
+	// RequestedTasks are the tasks of 2025-11-25. The caller requests a task.
 	RequestedTasks
-	// DirectedTasks are the tasks of the extension: the server decides.
+	// DirectedTasks are the tasks of the extension. The server decides whether a call becomes a
+	// task.
 	DirectedTasks
 )
 
@@ -63,7 +65,7 @@ const (
 // (2025-11-25 §Tasks, "Tool-Level Negotiation").
 type TaskSupport uint8
 
-// The kinds of support. The zero value is the default of the specification.
+// These are the kinds of support. The zero value is the default of the specification.
 const (
 	TaskForbidden TaskSupport = iota
 	TaskOptional
@@ -98,8 +100,8 @@ func (h *ServerInfo) Tasks() TaskForm {
 	return NoTasks
 }
 
-// HasTasksExtension reports whether a capabilities object, a client's or a
-// server's, declares the extension.
+// HasTasksExtension reports whether a capabilities object declares the extension. It may be
+// that of a client or of a server.
 func HasTasksExtension(caps []byte) bool {
 	at := jsonrpc.Find(caps, jsonrpc.Find(caps, jsonrpc.Whole(caps), "extensions"), ExtensionTasks)
 	return jsonrpc.KindOf(caps, at) == '{'
@@ -135,8 +137,8 @@ func WithTasksExtension(caps []byte) []byte {
 	return jsonrpc.Splice(nil, caps, &e)
 }
 
-// CreatedTask returns where the task is in the result of a call that became a task,
-// absent if it did not.
+// CreatedTask returns the position of the task in the result of a call that became a task. It
+// is absent if the call did not.
 func (r *Reply) CreatedTask() jsonrpc.Span {
 	switch {
 	case r.Msg.Kind != jsonrpc.Result:
@@ -152,14 +154,14 @@ func (r *Reply) CreatedTask() jsonrpc.Span {
 	return jsonrpc.Span{}
 }
 
-// TaskRef identifies a task within the sessions of a server: two processes of one
-// server may give the same id to two tasks.
+// TaskRef identifies a task among the sessions of a server, since two processes of one server
+// may give the same id to two tasks.
 type TaskRef struct {
-	Session uint64 // as in Reply.Session, 0 for a server without sessions
+	Session uint64 // same as Reply.Session; 0 for a server without sessions
 	ID      string
 }
 
-// String returns the reference as text for ParseTaskRef.
+// String returns the reference as a text that ParseTaskRef can read.
 func (t TaskRef) String() string { return strconv.FormatUint(t.Session, 36) + "~" + t.ID }
 
 // ParseTaskRef parses the text of String.
@@ -169,17 +171,18 @@ func ParseTaskRef(s string) (TaskRef, bool) {
 	return TaskRef{n, id}, found && err == nil
 }
 
-// Millis reads a duration in milliseconds: a time to live or a poll interval. A number
-// that no Duration can hold becomes the longest of its sign, because some peers use it
-// for "for ever".
+// Millis reads a duration in milliseconds, such as a time to live or a poll interval. A number
+// that a Duration cannot hold becomes the largest or smallest possible duration. Some peers use
+// such numbers for "no limit".
 func Millis(raw []byte, at jsonrpc.Span) (time.Duration, bool) {
 	ms, ok := jsonrpc.Int(raw, at)
 	const most = int64(math.MaxInt64 / time.Millisecond)
 	return time.Duration(max(-most, min(ms, most))) * time.Millisecond, ok
 }
 
-// RelatedTask returns where the _meta object meta names the task that a message belongs
-// to (2025-11-25 §Tasks, "Related Task Metadata"). It is absent if there is none.
+// RelatedTask returns the position of the task id in a message that belongs to a task
+// (2025-11-25 §Tasks, "Related Task Metadata"). meta is the message's _meta object. The
+// position is absent if there is no task id.
 func RelatedTask(raw []byte, meta jsonrpc.Span) jsonrpc.Span {
 	return jsonrpc.Find(raw, jsonrpc.Find(raw, meta, KeyRelatedTask), "taskId")
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// The keys of OpenTelemetry trace context, which is passed on through all hops
+// These are the keys of OpenTelemetry trace context, which Dragoman passes on to servers
 // (2026-07-28 §Base, "OpenTelemetry trace context").
 const (
 	KeyTraceparent = "traceparent"
@@ -23,16 +23,16 @@ const (
 	junkBaggage
 )
 
-// maxTraceText is the maximum length of tracestate and baggage (W3C Baggage §3.3.1; the
-// same is used for tracestate).
+// maxTraceText is the maximum length of tracestate and baggage, in bytes (W3C Baggage §3.3.1;
+// Dragoman uses the same limit for tracestate).
 const maxTraceText = 8192
 
 // HasJunk reports whether _meta has invalid trace context.
 func (c *Call) HasJunk() bool { return c.junk != 0 }
 
-// IsJunk reports whether a member of _meta is trace context whose value does not have
-// the format of W3C Trace Context or Baggage. It is dropped, because it would end up in
-// headers and logs. The call itself is valid.
+// IsJunk reports whether a member of _meta is trace context in an invalid format, according to
+// W3C Trace Context and Baggage. Such a member is dropped, because it would appear in headers
+// and logs. The call itself remains valid.
 func (c *Call) IsJunk(key []byte) bool {
 	switch string(key) {
 	case KeyTraceparent:
@@ -45,7 +45,7 @@ func (c *Call) IsJunk(key []byte) bool {
 	return false
 }
 
-// TraceID returns the id of the client's W3C trace, "" for none. It is a copy.
+// TraceID returns the id of the client's W3C trace, or "" for none. The result is a copy.
 func (c *Call) TraceID() string {
 	if c.parent.IsZero() || c.junk&junkParent != 0 {
 		return ""
@@ -66,8 +66,8 @@ func junkOf(raw []byte, parent, state, baggage jsonrpc.Span) (junk uint8) {
 	return junk
 }
 
-// unquoted returns the bytes between a string's quotes, nil for anything else. Trace
-// text has nothing to escape, so a string with an escape is not trace text.
+// unquoted returns the bytes between the quotes of a string, or nil for other values. Valid
+// trace context needs no escapes, so unquoted does not decode them.
 func unquoted(raw []byte, at jsonrpc.Span) []byte {
 	b := at.Of(raw)
 	if len(b) < 2 || b[0] != '"' {
@@ -76,8 +76,8 @@ func unquoted(raw []byte, at jsonrpc.Span) []byte {
 	return b[1 : len(b)-1]
 }
 
-// isTraceparent: version "-" trace-id "-" parent-id "-" flags, in lower case hex;
-// later versions may append more (W3C Trace Context §3.2).
+// isTraceparent reports whether b has the form version "-" trace-id "-" parent-id "-" flags, in
+// lower case hex. Later versions may append more (W3C Trace Context §3.2).
 func isTraceparent(b []byte) bool {
 	if len(b) < 55 || len(b) > 512 || b[2] != '-' || b[35] != '-' || b[52] != '-' {
 		return false

@@ -11,7 +11,7 @@ func TestP21_TraceContext(t *testing.T) {
 	const good = `"00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01"`
 	for _, x := range []struct {
 		meta string
-		junk string // the keys that are dropped
+		junk string // the keys that must be dropped
 	}{
 		{`{"traceparent":` + good + `,"tracestate":"a=1,b=2","baggage":"k=v;p"}`, ""},
 		{`{"traceparent":"01-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01-more"}`, ""},

@@ -8,17 +8,17 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// CodeMismatch is HeaderMismatch, the code of every error that this package
-// returns to a client (2026-07-28 §Streamable HTTP, "Server Validation").
+// CodeMismatch is HeaderMismatch, the code of every error that this package returns for a
+// client (2026-07-28 §Streamable HTTP, "Server Validation").
 const CodeMismatch = -32020
 
 // MaxSafe is the largest integer that may be mirrored, and -MaxSafe the smallest.
 const MaxSafe = 1<<53 - 1
 
-// HeadersFor returns the headers for a call with the arguments at the span of raw,
-// which must have been scanned. Null and absent values have no header (2026-07-28
-// §Streamable HTTP, table of "Server Behavior for Custom Headers"). Neither have
-// objects and arrays, which schemas may not mirror.
+// HeadersFor returns the headers for a call. Its arguments are at the span of raw, which must
+// have been scanned. Null and absent values get no header (2026-07-28 §Streamable HTTP, table
+// of "Server Behavior for Custom Headers"). Objects and arrays get none either, since schemas
+// may not mirror them.
 func HeadersFor(params []Param, raw []byte, arguments jsonrpc.Span) []Header {
 	var out []Header
 	for i := range params {
@@ -28,16 +28,16 @@ func HeadersFor(params []Param, raw []byte, arguments jsonrpc.Span) []Header {
 		switch jsonrpc.KindOf(raw, at) {
 		case '"':
 			s, _ := jsonrpc.Text(raw, at)
-			// Half of a surrogate pair has no UTF-8 encoding. Most writers use U+FFFD
-			// instead.
+			// Half of a surrogate pair cannot be encoded in UTF-8. Most writers replace it by
+			// U+FFFD.
 			text = EncodeValue(jsonrpc.Shown(s))
 		case '0':
 			text = string(at.Of(raw))
 			if n, ok := integer(text); ok {
 				text = strconv.FormatInt(n, 10)
 			}
-			// A number that is not a safe integer is sent unchanged. The server then
-			// refuses it; it must not find the header missing.
+			// A number that is not a safe integer is sent unchanged. The server then refuses
+			// the value, and does not report a missing header.
 		case 't', 'f':
 			text = string(at.Of(raw))
 		default:
@@ -51,9 +51,9 @@ func HeadersFor(params []Param, raw []byte, arguments jsonrpc.Span) []Header {
 	return out
 }
 
-// CheckHeaders checks the Mcp-Param-* headers of a call against the arguments at the
-// span of raw. Headers of parameters that are not in params are ignored (2026-07-28
-// §Streamable HTTP, "Server Behavior for Custom Headers"). The error has no id.
+// CheckHeaders checks the Mcp-Param-* headers of a call against the arguments at the span of
+// raw. It ignores headers whose parameter is not in params (2026-07-28 §Streamable HTTP,
+// "Server Behavior for Custom Headers"). The error has no id.
 func CheckHeaders(params []Param, raw []byte, arguments jsonrpc.Span, got []Header) *jsonrpc.Error {
 	for i := range params {
 		if err := params[i].check(raw, arguments, got); err != nil {
@@ -63,9 +63,8 @@ func CheckHeaders(params []Param, raw []byte, arguments jsonrpc.Span, got []Head
 	return nil
 }
 
-// CheckValue checks a header that must appear exactly once and whose decoded value must
-// equal the body's, such as Mcp-Name. got are the values as received. The error has no
-// id.
+// CheckValue checks a header that must be present exactly once, and whose decoded value must
+// equal the body's, such as Mcp-Name. got contains the values as received. The error has no id.
 func CheckValue(name string, got []string, body string) *jsonrpc.Error {
 	switch len(got) {
 	case 0:
@@ -133,7 +132,7 @@ func (p *Param) check(raw []byte, arguments jsonrpc.Span, got []Header) *jsonrpc
 	return nil
 }
 
-// at returns where the parameter's value is in the arguments.
+// at returns the position of the parameter's value in the arguments.
 func (p *Param) at(raw []byte, arguments jsonrpc.Span) jsonrpc.Span {
 	at := arguments
 	for _, name := range p.Path {
@@ -150,9 +149,9 @@ func differ(name, header, body string) *jsonrpc.Error {
 	return mismatch(name + " header value '" + excerpt.Cut(header, maxRepeated) + "' does not match body value '" + excerpt.Cut(body, maxRepeated) + "'")
 }
 
-// integer returns the value of a decimal number in any notation (42, 42.0, 4.2e1). It
-// returns false if the text is not a number, not an integer or not within ±MaxSafe. It
-// does not use float64, because it must not round.
+// integer returns the value of a decimal number in any notation (42, 42.0, 4.2e1). It returns
+// false if the text is not a number, not an integer or not within ±MaxSafe. It does not use
+// float64, because that would round.
 func integer(s string) (int64, bool) {
 	rest, negative := strings.CutPrefix(s, "-")
 	mantissa, exponent, hasExp := cutByte(rest, 'e', 'E')
@@ -167,7 +166,7 @@ func integer(s string) (int64, bool) {
 			return 0, false
 		}
 		if unsigned = strings.TrimLeft(unsigned, "0"); len(unsigned) > 6 {
-			unsigned = "999999" // more zeros than any value can have digits
+			unsigned = "999999" // more zeros than any valid value can have
 		}
 		exp, _ = strconv.Atoi("0" + unsigned)
 		if exponent[0] == '-' {

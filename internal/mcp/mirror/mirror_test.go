@@ -14,8 +14,8 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// TestP06_ValueEncoding has the examples of 2026-07-28 §Streamable HTTP, "Encoding
-// examples", and cases that they leave out.
+// TestP06_ValueEncoding checks the examples of 2026-07-28 §Streamable HTTP, "Encoding
+// examples", and further cases.
 func TestP06_ValueEncoding(t *testing.T) {
 	for _, tt := range []struct{ text, header string }{
 		{"us-west1", "us-west1"},
@@ -73,7 +73,7 @@ func TestP05_NameMustBeThereOnceAndEqual(t *testing.T) {
 	}
 	long := CheckValue("Mcp-Name", []string{strings.Repeat("x", 5000)}, strings.Repeat("ü", 5000))
 	if len(long.Message) > 600 || !utf8.ValidString(long.Message) {
-		t.Errorf("message of %d bytes: %q", len(long.Message), long.Message)
+		t.Errorf("the message has %d bytes: %q", len(long.Message), long.Message)
 	}
 }
 
@@ -84,16 +84,17 @@ func FuzzHeaderCodec(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		h := EncodeValue(s)
 		if !plain(h) {
-			t.Fatalf("%q became %q, which no header can carry", s, h)
+			t.Fatalf("%q became %q, which is not a valid header value", s, h)
 		}
 		got, err := DecodeValue(h)
 		if utf8.ValidString(s) && (got != s || err != nil) {
 			t.Fatalf("%q became %q became %q, %v", s, h, got, err)
 		}
 		if !utf8.ValidString(s) && err == nil {
-			t.Fatalf("%q, not UTF-8, became %q became %q", s, h, got)
+			t.Fatalf("%q is not UTF-8; it became %q and then %q", s, h, got)
 		}
-		// Whatever a peer sends: a text that it decodes to must come back to it.
+		// If DecodeValue accepts a value, EncodeValue and DecodeValue must return the same text
+		// again.
 		if text, err := DecodeValue(s); err == nil {
 			if again, err := DecodeValue(EncodeValue(text)); again != text || err != nil {
 				t.Fatalf("%q is %q, which became %q, %v", s, text, again, err)
@@ -182,7 +183,7 @@ func TestP15_InvalidAnnotations(t *testing.T) {
 		fmt.Fprintf(&many, `,"p%d":{"type":"string","x-mcp-header":"P%d"}`, i, i)
 	}
 	if _, err := parse(t, `{"properties":{`+many.String()[1:]+`}}`); err == nil || !strings.Contains(err.Error(), "more than 64") {
-		t.Errorf("too many: %v", err)
+		t.Errorf("more parameters than MaxParams: %v", err)
 	}
 }
 
@@ -230,7 +231,7 @@ func TestCheckHeaders(t *testing.T) {
 	for _, tt := range []struct {
 		row, args string
 		headers   string // name=value;…
-		want      string // "" for accepted
+		want      string // "" means that the call is accepted
 	}{
 		{"P11", `{"region":"eu"}`, "Region=eu", ""},
 		{"P11", `{"region":"eu"}`, "REGION= eu ", ""},
@@ -289,7 +290,8 @@ func TestCheckHeaders(t *testing.T) {
 	}
 }
 
-// FuzzHeadersAgree checks that our own headers pass our check for any arguments.
+// FuzzHeadersAgree checks that CheckHeaders accepts the headers that HeadersFor makes, for any
+// arguments.
 func FuzzHeadersAgree(f *testing.F) {
 	f.Add(`{"region":"eu","n":42,"dry":true,"deep":{"x":" y"}}`)
 	f.Add(`{"region":"\ud83d\ude00","n":1e3}`)
@@ -320,9 +322,9 @@ func TestAllocations(t *testing.T) {
 	raw := []byte(` {"region":"eu","n":42}`)
 	at := jsonrpc.Whole(raw)
 	if n := testing.AllocsPerRun(100, func() { HeadersFor(params, raw, at) }); n > 5 {
-		t.Errorf("HeadersFor costs %v allocations", n)
+		t.Errorf("HeadersFor makes %v allocations", n)
 	}
 	if n := testing.AllocsPerRun(100, func() { ParseParams(raw, at); EncodeValue("get_weather"); DecodeValue("get_weather") }); n > 0 {
-		t.Errorf("the usual case costs %v allocations, want 0", n)
+		t.Errorf("a call without mirrored parameters makes %v allocations, want 0", n)
 	}
 }

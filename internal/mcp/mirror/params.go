@@ -15,12 +15,11 @@ const (
 	prefix     = "Mcp-Param-"
 )
 
-// MaxParams is how many parameters of one tool may be mirrored. The specification sets
-// no limit, but HTTP implementations limit the header section.
+// MaxParams is the maximum number of mirrored parameters of one tool. The specification sets no
+// limit, but HTTP implementations limit the header section.
 const MaxParams = 64
 
-// maxRepeated limits how much of a peer's text is quoted in an error or a log, in
-// bytes.
+// maxRepeated limits how many bytes of a peer's text are quoted in an error or a log.
 const maxRepeated = 128
 
 // Param is a parameter that is mirrored in a header.
@@ -29,12 +28,12 @@ type Param struct {
 	Path []string // the path to its value in the arguments
 	Type string   // "integer", "string" or "boolean"
 
-	// Header is the whole name, Mcp-Param-{Name}.
+	// Header is the whole header name, Mcp-Param-{Name}.
 	Header string
 }
 
-// SchemaError says why a tool's inputSchema is invalid. Such a tool is left out of
-// lists for clients and servers with mirrored headers.
+// SchemaError says why a tool's inputSchema is invalid. Clients and servers that use mirrored
+// headers do not list such a tool.
 type SchemaError struct {
 	At     string // JSON pointer to the schema with the annotation
 	Reason string
@@ -44,14 +43,14 @@ func (e *SchemaError) Error() string {
 	return annotation + " at " + e.At + " " + e.Reason
 }
 
-// ParseParams returns the parameters that the inputSchema at the span of raw mirrors,
-// in order. It returns none if the schema is absent or not an object. The error is a
-// *SchemaError for the first annotation that violates a constraint of 2026-07-28
-// §Streamable HTTP, "Schema Extension". raw must have been scanned.
+// ParseParams returns the parameters that the inputSchema at the span of raw mirrors, in order.
+// It returns none if the schema is absent or not an object. The error is a *SchemaError for the
+// first annotation that violates a constraint of 2026-07-28 §Streamable HTTP, "Schema
+// Extension". raw must have been scanned.
 func ParseParams(raw []byte, schema jsonrpc.Span) ([]Param, error) {
 	text := schema.Of(raw)
 	if !bytes.Contains(text, []byte(annotation)) && bytes.IndexByte(text, '\\') < 0 {
-		return nil, nil // the case for nearly every tool
+		return nil, nil // nearly every tool ends here
 	}
 	p := parser{raw: raw}
 	if err := p.schema(schema, nil, nil, true); err != nil {
@@ -65,9 +64,9 @@ type parser struct {
 	params []Param
 }
 
-// schema walks one schema. at is its location, path the property names that lead to it.
-// reachable says that only "properties" is between it and the root. The scan of raw
-// limits the depth.
+// schema checks one schema. at is its location, and path contains the property names that lead
+// to it. reachable says that there is only "properties" between the schema and the root. The
+// scan of raw limits the depth.
 func (p *parser) schema(s jsonrpc.Span, at, path []string, reachable bool) error {
 	for m := range jsonrpc.Members(p.raw, s) {
 		key, _ := jsonrpc.Text(p.raw, m.Key)
@@ -76,7 +75,8 @@ func (p *parser) schema(s jsonrpc.Span, at, path []string, reachable bool) error
 		case annotation:
 			err = p.annotated(s, m.Value, at, path, reachable)
 		case "const", "default", "enum", "example", "examples":
-			// Values, not schemas: a member of this name in them has no meaning.
+			// These members contain values instead of schemas, so an annotation in them has no
+			// meaning.
 		case "properties":
 			for prop := range jsonrpc.Members(p.raw, m.Value) {
 				name, _ := jsonrpc.Text(p.raw, prop.Key)
@@ -96,7 +96,8 @@ func (p *parser) schema(s jsonrpc.Span, at, path []string, reachable bool) error
 	return nil
 }
 
-// named walks an object whose members are schemas. Its member names are not keywords.
+// named checks an object whose members are schemas. The names of these members are not
+// keywords.
 func (p *parser) named(s jsonrpc.Span, at []string) error {
 	for m := range jsonrpc.Members(p.raw, s) {
 		name, _ := jsonrpc.Text(p.raw, m.Key)
@@ -107,7 +108,7 @@ func (p *parser) named(s jsonrpc.Span, at []string) error {
 	return nil
 }
 
-// other walks a value that is or contains schemas that are not reachable.
+// other checks a value that is a schema or contains schemas, none of which are reachable.
 func (p *parser) other(s jsonrpc.Span, at []string) error {
 	switch jsonrpc.KindOf(p.raw, s) {
 	case '{':
@@ -161,7 +162,7 @@ func (p *parser) annotated(s, value jsonrpc.Span, at, path []string, reachable b
 	return nil
 }
 
-// grown returns path with names appended, without sharing memory.
+// grown returns path with names appended. The result shares no memory with path.
 func grown(path []string, names ...string) []string {
 	out := make([]string, 0, len(path)+len(names))
 	return append(append(out, path...), names...)

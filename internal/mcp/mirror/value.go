@@ -12,16 +12,16 @@ const (
 	sentinelEnd = "?="
 )
 
-// Header is one mirrored header, its value encoded.
+// Header is one mirrored header with its encoded value.
 type Header struct{ Name, Value string }
 
-// ErrValue reports a header value that is not a valid encoding of any text.
+// ErrValue means that a header value is not a valid encoding of a text.
 var ErrValue = errors.New("invalid header value")
 
-// EncodeValue returns the header value for a text. It is the text itself if that is
-// visible ASCII, with spaces and tabs only inside, and does not look encoded. Otherwise
-// it is the UTF-8 text in Base64 between the sentinels (2026-07-28 §Streamable HTTP,
-// "Value Encoding"). The result never contains a line end.
+// EncodeValue returns the header value for a text. If the text is visible ASCII, with spaces
+// and tabs only inside, and does not look encoded, it is used unchanged. Otherwise the value is
+// the UTF-8 text in Base64 between the sentinels (2026-07-28 §Streamable HTTP, "Value
+// Encoding"). The result never contains a line end.
 func EncodeValue(s string) string {
 	if plain(s) && !(strings.HasPrefix(s, sentinel) && strings.HasSuffix(s, sentinelEnd)) {
 		return s
@@ -40,8 +40,8 @@ func DecodeValue(h string) (string, error) {
 	if !plain(h) {
 		return "", ErrValue
 	}
-	// The sentinels match exactly and do not overlap: the bare "=?base64?=" contains no
-	// encoded text and is plain text.
+	// The sentinels must match exactly and must not overlap. "=?base64?=" contains no encoded
+	// text, so it is plain text.
 	if len(h) < len(sentinel)+len(sentinelEnd) || !strings.HasPrefix(h, sentinel) || !strings.HasSuffix(h, sentinelEnd) {
 		return h, nil
 	}
