@@ -346,11 +346,12 @@ func (h *health) cells() []screen.Cell {
 			return screen.Cell{Text: "!", Style: screen.Red}
 		}
 		n, ok := h.Counts[kind]
-		if kind == "resources" {
-			n += h.Counts["templates"]
-		}
-		if !ok {
+		templates := h.Counts["templates"]
+		switch {
+		case !ok:
 			return screen.Cell{Text: "-", Style: screen.Dim}
+		case kind == "resources" && templates > 0:
+			return screen.Cell{Text: strconv.Itoa(n) + " + " + strconv.Itoa(templates)}
 		}
 		return screen.Cell{Text: strconv.Itoa(n)}
 	}

@@ -29,10 +29,11 @@ configured server, or a command after --.
 
 Without a server, list opens all configured servers at the same time and prints
 a table of their health. It has the state, revision and transport of each
-server, and the number of its tools, prompts and resources. Then follow the
-estimated tokens of the tools, and the time until the server was ready. A server
-that is not ready within --timeout (default 30s) has failed. The exit code is 1
-if a server has failed.
+server, and the number of its tools, prompts and resources. "3 + 2" means three
+resources and two resource templates. Then follow the estimated tokens of the
+tools, and the time until the server was ready. A server that is not ready
+within --timeout (default 30s) has failed. The exit code is 1 if a server has
+failed.
 
 A gateway may have servers that are still starting. The command waits for them
 for up to 30 s, then names the missing servers on stderr. The exit code is 1 if

@@ -8,6 +8,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/admin"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/daemon"
+	"github.com/dragoman-mcp/dragoman/internal/runtime"
 )
 
 func (a *app) serveCommand() *cobra.Command {
@@ -78,7 +79,7 @@ text.`,
 				a.log.LogAttrs(c.Context(), slog.LevelWarn, "problem in the configuration", slog.String("at", p.String()))
 			}
 			for _, p := range problems.OfServers() {
-				a.log.LogAttrs(c.Context(), slog.LevelWarn, "a server is not started", slog.String("server", p.Server), slog.String("at", p.String()))
+				a.log.Warn("a server is not started", append([]any{"server", p.Server, "at", p.String()}, runtime.UnusableFailure(p).Attrs()...)...)
 			}
 			address := snapshot.Listen
 			if listen != "" {

@@ -358,7 +358,7 @@ func scriptLaunch(r *launch) string {
 	if module := r.flags["-m"]; module != "" {
 		return moduleName(module)
 	}
-	if r.flags["-c"] != "" {
+	if r.flags["-c"] != "" || r.runsCode() {
 		return ""
 	}
 	for (r.word == "run" || r.word == "watch" || r.word == "serve" || r.word == "x") && len(r.rest) > 0 {
@@ -380,6 +380,24 @@ func scriptLaunch(r *launch) string {
 		file = u.Path
 	}
 	return scriptName(file, r.dir)
+}
+
+// codeFlags are the flags after which an interpreter gets the program itself.
+var codeFlags = words("-e --eval -p --print -pe")
+
+// runsCode reports whether the program is on the command line, as in node -e CODE or
+// deno eval CODE.
+func (r *launch) runsCode() bool {
+	if r.word == "eval" {
+		return true
+	}
+	for _, flag := range codeFlags {
+		// A short flag with a value is another one, such as the port of fastmcp run -p 8000.
+		if value, ok := r.flags[flag]; ok && (value == "" || strings.HasPrefix(flag, "--")) {
+			return true
+		}
+	}
+	return false
 }
 
 // extensions are the file extensions of scripts and programs.

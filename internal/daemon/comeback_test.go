@@ -146,9 +146,10 @@ func TestUnsetVariableFailsOneServer(t *testing.T) {
 		s, _ := w.status()
 		return serverIn(t, s, "bad").State == "failed"
 	})
-	if !strings.Contains(w.log.String(), "a server is not started") {
-		t.Error("the log does not say so")
-	}
+	await(t, "the log says so", time.Minute, func() bool {
+		text := w.log.String()
+		return strings.Contains(text, `"a server is not started" server=bad`) && strings.Contains(text, "class=missing_variable")
+	})
 }
 
 // TestStrictRefusesUnsetVariablesOnReload: with Strict, such a changed configuration is

@@ -288,7 +288,7 @@ func (d *daemon) drain() {
 // warnUnusable logs the servers that cannot be used because of their configuration.
 func warnUnusable(log *slog.Logger, problems config.Problems) {
 	for _, p := range problems.OfServers() {
-		log.Warn("a server is not started", "server", p.Server, "at", p.String())
+		log.Warn("a server is not started", append([]any{"server", p.Server, "at", p.String()}, runtime.UnusableFailure(p).Attrs()...)...)
 	}
 }
 

@@ -22,6 +22,12 @@ func unusableOf(c config.Server) error {
 	return &unusable{c.Name, *c.Unusable}
 }
 
+// UnusableFailure returns the failure of the server that a problem makes unusable. It is the
+// one that the status shows.
+func UnusableFailure(p config.Problem) *failure.Failure {
+	return failure.Of(&unusable{p.Server, p}, failure.Facts{Server: p.Server})
+}
+
 func (e *unusable) Error() string {
 	return fmt.Sprintf("%s, so server %q is not started", e.problem.Text, e.server)
 }
