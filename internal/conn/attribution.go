@@ -47,7 +47,7 @@ func (t *attribution) add(n int64, call *mcp.Attempt) {
 		return
 	}
 	t.all.add(n, call)
-	if call.Method == nil || call.Method.MayAsk {
+	if mayAsk(call) {
 		t.may.add(n, call)
 	}
 }
@@ -65,6 +65,23 @@ func (t *attribution) addAbout(n int64, call *mcp.Attempt) {
 
 // counts reports whether a server may send messages about a call without naming it.
 func counts(call *mcp.Attempt) bool { return !call.Ours && call.Msg.Method != mcp.MethodListen }
+
+// mayAsk reports whether the method of a call allows server requests. Nothing is known of
+// other methods than those of the protocol.
+func mayAsk(call *mcp.Attempt) bool { return call.Method == nil || call.Method.MayAsk }
+
+// namesCall reports whether a server request says itself which call it belongs to: by the
+// progress token of the call with the number n, or by a task.
+func namesCall(m *jsonrpc.Message, n int64) bool {
+	token, ok := number(m.Raw, jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeyProgressToken))
+	return ok && token == n || taskOf(m) != ""
+}
+
+// mayOwn reports whether a server request that names no call, and was attributed to a call,
+// may as well belong to another one. Both are of one client then.
+func mayOwn(other, owner *mcp.Attempt) bool {
+	return counts(other) && counts(owner) && sameClient(other, owner) && (mayAsk(other) || !mayAsk(owner))
+}
 
 // owner returns the number of the call that a server request belongs to, 0 for none. It
 // prefers calls whose methods allow server requests (see 2026-07-28 §MRTR, "Supported

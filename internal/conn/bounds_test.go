@@ -66,7 +66,7 @@ func TestASingleQuestionMayBeAsLongAsAMessage(t *testing.T) {
 	calling(t, mcp.R20251125, o, func(s *Conn, w *pipetest.Wire) {
 		m := pipetest.Scan(t, `{"jsonrpc":"2.0","id":1,"method":"roots/list","params":{}}`)
 		m.Raw = append(m.Raw, make([]byte, maxQuestionBytes)...)
-		s.serveRequest(m, nil)
+		s.serveRequest(m, nil, nil)
 		if got := w.Heard(); len(got) != 1 || !strings.Contains(got[0], `"result"`) {
 			t.Errorf("got %.200q", got)
 		}

@@ -98,6 +98,10 @@ type clientTransport interface {
 	// call sends a request and returns its answer. Meanwhile it passes the call's messages
 	// to the flow, on the calling goroutine.
 	call(ctx context.Context, out *transport.Outgoing, f *flow) (*jsonrpc.Message, error)
+	// mates returns the other calls in flight that a server request may belong to that
+	// arrived for f, oldest first: all are of one client, and the request does not say which
+	// call needs it.
+	mates(m *jsonrpc.Message, f *flow) []*flow
 	// post sends a notification or a response.
 	post(ctx context.Context, out *transport.Outgoing) error
 	// tell queues a notification or a response without waiting for the server. It drops the

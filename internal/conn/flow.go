@@ -21,7 +21,7 @@ type flow struct {
 	call   *mcp.Attempt
 	caller mcp.Caller
 	n      int64
-	ctx    context.Context // of the call; its end cancels open server requests
+	ctx    context.Context // of the call; its end cancels its open server requests
 
 	timer   *time.Timer
 	idle    time.Duration
@@ -111,6 +111,10 @@ func (f *flow) finish() {
 
 // take handles one message that belongs to the call.
 func (f *flow) take(m *jsonrpc.Message) {
+	var mates []*flow
+	if m.Kind == jsonrpc.Request {
+		mates = f.server.link.mates(m, f)
+	}
 	f.taking.Lock()
 	defer f.taking.Unlock()
 	if f.over {
@@ -125,7 +129,7 @@ func (f *flow) take(m *jsonrpc.Message) {
 		return
 	case jsonrpc.Request:
 		f.resetIdle()
-		f.server.serveRequest(m, f)
+		f.server.serveRequest(m, f, mates)
 		return
 	}
 	f.resetIdle()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -121,15 +122,28 @@ func (l *httpConn) takeRequest(m *jsonrpc.Message) {
 	switch n, where := l.server.ownerOf(m, l, func(n int64) bool { return l.waiting(n) != nil }); where {
 	case here:
 		if f := l.waiting(n); f != nil {
-			l.server.serveRequest(m, f)
+			l.server.serveRequest(m, f, l.matesOf(m, f))
 			return
 		}
 		l.server.refuseOrDrop(m, ended)
 	case nowhere:
-		l.server.serveRequest(m, nil)
+		l.server.serveRequest(m, nil, nil)
 	default:
 		l.server.refuseOrDrop(m, where)
 	}
+}
+
+// mates implements clientTransport. A request on the stream of a call belongs to that call.
+func (l *httpConn) mates(*jsonrpc.Message, *flow) []*flow { return nil }
+
+// matesOf is mates for a request on the standalone stream.
+func (l *httpConn) matesOf(m *jsonrpc.Message, f *flow) []*flow {
+	if namesCall(m, f.n) {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return matesAmong(maps.Keys(l.flows), f)
 }
 
 // waiting returns the call in flight with the number n, nil for none.

@@ -143,7 +143,7 @@ func TestQuestionAfterTheEndOnAStandingStream(t *testing.T) {
 		r.ended()
 		p.posted()
 		f.take(pipetest.Scan(t, rootsAsked))
-		s.serveRequest(pipetest.Scan(t, rootsAsked), f)
+		s.serveRequest(pipetest.Scan(t, rootsAsked), f, nil)
 		if got := p.posted(); len(got) != 2 || got[0] != rootsDenied || got[1] != rootsDenied {
 			t.Errorf("posted %q", got)
 		}

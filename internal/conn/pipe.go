@@ -42,6 +42,7 @@ type pipeConn struct {
 // pending is a request that has no answer yet.
 type pending struct {
 	call *mcp.Attempt  // nil for a request of the handshake
+	flow *flow         // nil for a request of the handshake
 	wake chan struct{} // one slot; signals that something was added
 	sent atomic.Bool   // the request has been sent completely
 
@@ -105,13 +106,42 @@ func (l *pipeConn) abandon(n int64, p *pending, sent bool) {
 	// Notifications can be dropped, but the server waits for the answers to its requests.
 	for _, m := range events {
 		if m.Kind == jsonrpc.Request {
-			l.server.refuse(m, callEnded)
+			l.passOn(m, p)
 		}
 	}
 }
 
+// passOn gives a request that was queued for a call that has been given up to another call
+// that it may belong to, and refuses it if there is none.
+func (l *pipeConn) passOn(m *jsonrpc.Message, p *pending) {
+	if p.flow != nil {
+		for _, f := range l.mates(m, p.flow) {
+			if next := l.waiting(f.n); next != nil && l.queue(next, m) == "" {
+				return
+			}
+		}
+	}
+	l.server.refuse(m, callEnded)
+}
+
+// mates implements clientTransport.
+func (l *pipeConn) mates(m *jsonrpc.Message, f *flow) []*flow {
+	if namesCall(m, f.n) {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return matesAmong(func(yield func(*flow) bool) {
+		for _, p := range l.pending {
+			if p.flow != nil && !yield(p.flow) {
+				return
+			}
+		}
+	}, f)
+}
+
 func (l *pipeConn) call(ctx context.Context, out *transport.Outgoing, f *flow) (*jsonrpc.Message, error) {
-	return l.run(ctx, out.Body, f.n, &pending{wake: make(chan struct{}, 1), call: f.call}, f.take)
+	return l.run(ctx, out.Body, f.n, &pending{wake: make(chan struct{}, 1), call: f.call, flow: f}, f.take)
 }
 
 func (l *pipeConn) run(ctx context.Context, body []byte, n int64, p *pending, on func(*jsonrpc.Message)) (*jsonrpc.Message, error) {
@@ -195,7 +225,7 @@ func (l *pipeConn) Exchange(ctx context.Context, method string, params []byte, _
 	p := &pending{wake: make(chan struct{}, 1), keep: true}
 	return l.run(ctx, jsonrpc.AppendRequest(nil, jsonrpc.IntID(n), method, params), n, p, func(m *jsonrpc.Message) {
 		if m.Kind == jsonrpc.Request {
-			l.server.serveRequest(m, nil)
+			l.server.serveRequest(m, nil, nil)
 		}
 	})
 }
@@ -396,7 +426,7 @@ func (l *pipeConn) takeRequest(m *jsonrpc.Message) {
 // takeUnattributed handles a message that belongs to no call.
 func (l *pipeConn) takeUnattributed(m *jsonrpc.Message) {
 	if m.Kind == jsonrpc.Request {
-		l.server.serveRequest(m, nil)
+		l.server.serveRequest(m, nil, nil)
 		return
 	}
 	if l.server.opts.Notice != nil {
@@ -411,7 +441,11 @@ func (l *pipeConn) add(p *pending, m *jsonrpc.Message, other func(*jsonrpc.Messa
 		other(m)
 		return
 	}
-	if why := l.queue(p, m); why != "" && m.Kind == jsonrpc.Request {
+	switch why := l.queue(p, m); {
+	case why == "" || m.Kind != jsonrpc.Request:
+	case why == callEnded:
+		l.passOn(m, p)
+	default:
 		l.server.refuse(m, why)
 	}
 }

@@ -1,10 +1,13 @@
 package conn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
@@ -16,8 +19,9 @@ import (
 )
 
 // serveRequest answers a request of the server on its own goroutine; Close waits for it. f
-// is the call that the request belongs to, nil if unknown.
-func (s *Conn) serveRequest(m *jsonrpc.Message, f *flow) {
+// is the call that the request belongs to, nil if unknown. mates are calls of the same
+// client that it may belong to as well: it is open until all of them have ended.
+func (s *Conn) serveRequest(m *jsonrpc.Message, f *flow, mates []*flow) {
 	if m.Method == mcp.MethodPing {
 		s.respond(jsonrpc.AppendResult(nil, m.ID, []byte("{}")))
 		return
@@ -25,9 +29,14 @@ func (s *Conn) serveRequest(m *jsonrpc.Message, f *flow) {
 	if s.mustNotAsk(m) {
 		return
 	}
-	if f != nil && f.ctx.Err() != nil {
-		s.respond(refusal(m, callEnded))
-		return
+	var owners []*flow
+	if f != nil {
+		owners = slices.DeleteFunc(append([]*flow{f}, mates...), func(x *flow) bool { return x.ctx.Err() != nil })
+		if len(owners) == 0 {
+			s.respond(refusal(m, callEnded))
+			return
+		}
+		f = owners[0]
 	}
 	if m.Method == mcp.MethodElicit {
 		if why := mcp.URLProblem(m.Raw, m.Params); why != "" {
@@ -56,11 +65,7 @@ func (s *Conn) serveRequest(m *jsonrpc.Message, f *flow) {
 		s.questionBytes.Add(-size)
 		<-s.slots
 	}
-	base := s.life
-	if f != nil {
-		base = f.ctx
-	}
-	ctx, cancel := context.WithCancelCause(base)
+	ctx, cancel := s.untilEnded(owners)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closing {
@@ -80,7 +85,7 @@ func (s *Conn) serveRequest(m *jsonrpc.Message, f *flow) {
 			cancel(nil)
 			done()
 		}()
-		answer, err := s.ask(ctx, m, f)
+		f, answer, err := s.ask(ctx, m, owners)
 		switch {
 		case errors.Is(err, errServerCancelled):
 		case err != nil:
@@ -128,15 +133,53 @@ func (s *Conn) mustNotAsk(m *jsonrpc.Message) bool {
 
 var errServerCancelled = errors.New("the server cancelled its request")
 
-func (s *Conn) ask(ctx context.Context, m *jsonrpc.Message, f *flow) (*jsonrpc.Message, error) {
-	var answer *jsonrpc.Message
-	var err error
+// untilEnded returns a context that ends with the last of the calls that a server request may
+// belong to, for the same reason. Without any it ends with the connection.
+func (s *Conn) untilEnded(owners []*flow) (context.Context, context.CancelCauseFunc) {
+	switch len(owners) {
+	case 0:
+		return context.WithCancelCause(s.life)
+	case 1:
+		return context.WithCancelCause(owners[0].ctx)
+	}
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(owners[0].ctx))
+	var left atomic.Int32
+	left.Store(int32(len(owners)))
+	var stops []func() bool
+	for _, f := range owners {
+		stops = append(stops, context.AfterFunc(f.ctx, func() {
+			if left.Add(-1) == 0 {
+				cancel(context.Cause(f.ctx))
+			}
+		}))
+	}
+	return ctx, func(cause error) {
+		for _, stop := range stops {
+			stop()
+		}
+		cancel(cause)
+	}
+}
+
+// ask sends a server request to the client, through the first of its calls that has no
+// answer yet, and waits for the client's answer. It returns that call, nil if the request
+// belongs to none.
+func (s *Conn) ask(ctx context.Context, m *jsonrpc.Message, owners []*flow) (f *flow, answer *jsonrpc.Message, err error) {
 	began := time.Now()
-	if f != nil {
-		f.open.Add(1)
-		answer, err = f.caller.Ask(ctx, withoutToken(f.trail(), m))
-		f.open.Add(-1)
-		f.resetIdle()
+	if len(owners) > 0 {
+		for _, x := range owners {
+			x.open.Add(1) // any of them may wait for the user
+		}
+		for _, f = range owners {
+			if answer, err = f.caller.Ask(ctx, withoutToken(f.trail(), m)); !errors.Is(err, mcp.ErrAnswered) {
+				break
+			}
+		}
+		for _, x := range owners {
+			if x.open.Add(-1); x.ctx.Err() == nil {
+				x.resetIdle()
+			}
+		}
 	} else if s.opts.Ask != nil {
 		answer, err = s.opts.Ask(ctx, m)
 	} else {
@@ -146,9 +189,21 @@ func (s *Conn) ask(ctx context.Context, m *jsonrpc.Message, f *flow) (*jsonrpc.M
 		s.opts.Events.Publish(event.Asked(s.opts.Name, f.about(), m, answer, began, err))
 	}
 	if err != nil && errors.Is(context.Cause(ctx), errServerCancelled) {
-		return nil, errServerCancelled
+		return f, nil, errServerCancelled
 	}
-	return answer, err
+	return f, answer, err
+}
+
+// matesAmong returns the calls that a server request may belong to as well as to f, oldest
+// first. The request does not name its call.
+func matesAmong(all iter.Seq[*flow], f *flow) (mates []*flow) {
+	for x := range all {
+		if x != f && mayOwn(x.call, f.call) {
+			mates = append(mates, x)
+		}
+	}
+	slices.SortFunc(mates, func(a, b *flow) int { return cmp.Compare(a.n, b.n) })
+	return mates
 }
 
 // withoutToken removes the progress token from a server request. Tokens are valid on one

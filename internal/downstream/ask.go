@@ -75,7 +75,7 @@ func (c *Session) askClient(ctx context.Context, call *mcp.Call, m *jsonrpc.Mess
 		// §Cancellation: the sender may cancel its request.
 		note := jsonrpc.AppendNotification(nil, mcp.NoteCancelled,
 			append(append([]byte(`{"requestId":`), id...), `,"reason":"the call that needed it has ended"}`...))
-		if errors.Is(tell(note), errAnswered) && c.out != nil {
+		if errors.Is(tell(note), mcp.ErrAnswered) && c.out != nil {
 			// The answer of the call was faster, and the user may still be looking at the
 			// request.
 			_ = c.out.Send(note)
@@ -153,7 +153,7 @@ func (s *requestCaller) tell(b []byte) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	if s.finished {
-		return errAnswered
+		return mcp.ErrAnswered
 	}
 	if q, ok := s.responder.(transport.Queuer); ok {
 		return q.Queue(b)
@@ -172,7 +172,7 @@ func (s *requestCaller) send(ctx context.Context, b []byte) error {
 	finished := s.finished
 	s.writing.Unlock()
 	if finished {
-		return errAnswered
+		return mcp.ErrAnswered
 	}
 	// Not under the lock: a client that does not read must not delay the answer or messages
 	// that may be dropped.
@@ -197,8 +197,6 @@ func (s *requestCaller) postpone(after time.Duration) {
 		p.Postpone(after)
 	}
 }
-
-var errAnswered = errors.New("the request has been answered")
 
 func (s *requestCaller) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 	if !s.live {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
@@ -78,30 +77,30 @@ func TestT6_QuestionsReachTheirOwnCaller(t *testing.T) {
 }
 
 // TestTwoCallsOfOneLegacyClientAskOverOneSession checks that two calls of a legacy client share
-// one session. A server request goes to the client, not to one of its calls, so the calls need
-// no separate sessions.
+// one session. A server request goes to the client and does not name its call. So it stays open
+// until the user answers, also when the other call ends first.
 func TestTwoCallsOfOneLegacyClientAskOverOneSession(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		s := serverAskingWho()
-		n := build(t, s).legacy(`{"elicitation":{}}`)
-		for id := range 2 {
-			n.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"t","arguments":{}}}`, id))
-		}
-		synctest.Wait()
-		answered := 0
-		for answered < 2 {
-			m := n.next()
-			if m.Kind == jsonrpc.Request {
-				n.say(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":{"action":"cancel"}}`)
-				continue
+	for _, order := range [][2]int{{0, 1}, {1, 0}} {
+		inBubble(t, func(t *testing.T) {
+			s := serverAskingWho()
+			n := build(t, s).legacy(`{"elicitation":{}}`)
+			for id := range 2 {
+				n.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"t","arguments":{}}}`, id))
 			}
-			n.wants(m, `"action":"cancel"`)
-			answered++
-		}
-		if s.opened() != 1 {
-			t.Errorf("the server has %d sessions", s.opened())
-		}
-	})
+			asked := [2]*jsonrpc.Message{n.request(), n.request()}
+			for _, i := range order {
+				time.Sleep(2 * time.Minute) // the user thinks for longer than the idle timeout of a call
+				n.say(`{"jsonrpc":"2.0","id":` + string(asked[i].ID) + `,"result":{"action":"cancel"}}`)
+				n.wants(n.next(), `"action":"cancel"`)
+			}
+			if got := n.rest(); len(got) != 0 {
+				t.Errorf("and %q", got)
+			}
+			if s.opened() != 1 {
+				t.Errorf("the server has %d sessions", s.opened())
+			}
+		})
+	}
 }
 
 // TestT12_ClientGoneInMidCallEndsItAtTheServer checks that a call is cancelled at the server
