@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/calls"
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/logring"
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
@@ -19,6 +20,7 @@ type Options struct {
 	Runtime *runtime.Runtime
 	Budget  *transport.Budget
 	Recent  *logring.Ring
+	Calls   *calls.Ring   // the calls of clients; nil makes one that stays empty
 	Losses  func() []Loss // sorted by Server and What
 	Version string
 	Config  string // the full path of the configuration file; "" if there is none
@@ -38,7 +40,8 @@ type API struct {
 	started time.Time
 	alias   aliases
 
-	logStreams *Streams
+	logStreams  *Streams
+	callStreams *Streams
 }
 
 // New returns an API. The uptime that it reports begins now.
@@ -46,14 +49,20 @@ func New(o Options) *API {
 	if o.Access == nil {
 		o.Access = NewAccess(o.Local)
 	}
-	return &API{opts: o, started: time.Now(), logStreams: NewStreams(mostLogStreams)}
+	if o.Calls == nil {
+		o.Calls = calls.New(calls.Options{})
+	}
+	return &API{opts: o, started: time.Now(), logStreams: NewStreams(mostLogStreams), callStreams: NewStreams(mostCallStreams)}
 }
 
 // Access returns what decides who may see messages and change something.
 func (a *API) Access() *Access { return a.opts.Access }
 
 // Drain ends the streams, so that the listener can stop. It may be called more than once.
-func (a *API) Drain() { a.logStreams.Drain() }
+func (a *API) Drain() {
+	a.logStreams.Drain()
+	a.callStreams.Drain()
+}
 
 // Routes registers the page at /, /healthz, /readyz and /api/ with mux. It also answers the
 // paths that nothing else of mux handles.
@@ -68,6 +77,8 @@ func (a *API) Routes(mux *http.ServeMux) {
 	mux.HandleFunc("/api/v1/status", a.serveStatus)
 	mux.HandleFunc("/api/v1/logs", a.serveLogs)
 	mux.HandleFunc("/api/v1/logs/stream", a.serveLogStream)
+	mux.HandleFunc("/api/v1/calls", a.serveCalls)
+	mux.HandleFunc("/api/v1/calls/stream", a.serveCallStream)
 	mux.HandleFunc("/api/v1/console/link", a.serveConsoleLink)
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, Problem{Type: "not-found", Title: "Not found", Status: http.StatusNotFound, Instance: r.URL.Path})

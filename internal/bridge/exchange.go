@@ -159,6 +159,9 @@ func (r *Bridge) call(ctx context.Context, v *visit, a *mcp.Attempt, res Resume,
 	if err != nil {
 		return nil, err
 	}
+	if res.kind != 0 && res.call != 0 {
+		a.Resume(res.call)
+	}
 	l, err := v.open(ctx)
 	if err != nil {
 		leave()

@@ -400,7 +400,7 @@ func (r *Bridge) resume(ctx context.Context, u Server, c *mcp.Call, s mcp.Caller
 	if p == nil {
 		return nil, errParkLost
 	}
-	c.Number = p.first.Number
+	c.Resume(p.first.Number)
 	p.mu.Lock()
 	p.expiry.Stop()
 	bad := p.check(c.Msg.Raw, answers)

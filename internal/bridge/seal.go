@@ -62,6 +62,7 @@ const (
 	keyLife     = 24 * time.Hour
 	sealedStart = "drg1."
 	keyIDLen    = 4
+	stateHead   = 8 + 1 // the time of its end, and its kind; the number of its call follows
 )
 
 var errState = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "requestState is not valid for this request"}
@@ -124,8 +125,9 @@ func (r *Bridge) mint(u Server, c *mcp.Call, kind byte, inner []byte) (string, e
 	if err != nil {
 		return "", err
 	}
-	plain := binary.BigEndian.AppendUint64(make([]byte, 0, 9+len(inner)), uint64(time.Now().Add(stateTTL).Unix()))
-	plain = append(append(plain, kind), inner...)
+	plain := binary.BigEndian.AppendUint64(make([]byte, 0, stateHead+binary.MaxVarintLen64+len(inner)), uint64(time.Now().Add(stateTTL).Unix()))
+	plain = binary.AppendUvarint(append(plain, kind), c.Number)
+	plain = append(plain, inner...)
 	sealed := k.aead.Seal(bytes.Clone(k.id[:]), nil, plain, binding(u, c))
 	return sealedStart + base64.RawURLEncoding.EncodeToString(sealed), nil
 }
@@ -135,6 +137,7 @@ func (r *Bridge) mint(u Server, c *mcp.Call, kind byte, inner []byte) (string, e
 type Resume struct {
 	kind  byte // as in mint
 	inner []byte
+	call  uint64 // the number of the call that got the state
 	id    stateID
 }
 
@@ -181,13 +184,17 @@ func (r *Bridge) open(u Server, c *mcp.Call) (Resume, error) {
 		return none, errParkLost
 	}
 	plain, err := k.aead.Open(nil, nil, sealed[keyIDLen:], binding(u, c))
-	if err != nil || len(plain) < 9 {
+	if err != nil || len(plain) < stateHead {
 		return none, errState
 	}
 	if time.Now().Unix() > int64(binary.BigEndian.Uint64(plain)) {
 		return none, errExpired
 	}
-	return Resume{plain[8], plain[9:], sha256.Sum256(sealed)}, nil
+	number, n := binary.Uvarint(plain[stateHead:])
+	if n <= 0 {
+		return none, errState
+	}
+	return Resume{plain[8], plain[stateHead+n:], number, sha256.Sum256(sealed)}, nil
 }
 
 // takeState lets one retry at a time use a state. Until leave is called, a second retry with

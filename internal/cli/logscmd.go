@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"strconv"
 	"strings"
@@ -17,7 +16,6 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/admin"
 	"github.com/dragoman-mcp/dragoman/internal/screen"
-	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
 )
 
 func (a *app) logsCommand() *cobra.Command {
@@ -106,88 +104,21 @@ func printLogs(ctx context.Context, s *running, query url.Values, print func(*ad
 	return nil
 }
 
-// Pauses between attempts to reconnect a broken stream of records.
-const (
-	rejoinPause = time.Second
-	rejoinTries = 5
-)
-
-// followLogs prints new records until ctx ends or the serve process stops. If the connection
-// breaks, it reconnects and continues after the last record that it printed.
+// followLogs prints new records until ctx ends or the serve process stops.
 func (a *app) followLogs(ctx context.Context, s *running, query url.Values, print func(*admin.LogRecord) error) error {
-	last, began := "", false
-	for failures := 0; ; {
-		ended, err := followOnce(ctx, s, query, &last, func(r *admin.LogRecord) error {
-			failures = 0
-			return print(r)
-		}, func() { began, failures = true, 0 })
-		var written *printError
-		switch {
-		case ended:
-			if !a.quiet {
-				a.status.Printf("serve at %s has stopped", s.address)
-			}
+	return a.followStream(ctx, s, "/api/v1/logs/stream", query, func(name string, data []byte) error {
+		if name != admin.EventRecord {
 			return nil
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case errors.As(err, &written):
-			return written.err
-		case !began || failures >= rejoinTries:
-			return err
 		}
-		failures++
-		t := time.NewTimer(rejoinPause)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-			return context.Cause(ctx)
+		var r admin.LogRecord
+		if err := json.Unmarshal(data, &r); err != nil {
+			return fmt.Errorf("read a record: %w", err)
 		}
-	}
-}
-
-// printError says that a record could not be printed.
-type printError struct{ err error }
-
-func (e *printError) Error() string { return e.err.Error() }
-
-// followOnce prints records from one connection. last is the id of the last printed record, ""
-// for none. It calls opened when the serve process has accepted the request. ended is true if
-// the serve process is stopping.
-func followOnce(ctx context.Context, s *running, query url.Values, last *string, print func(*admin.LogRecord) error, opened func()) (ended bool, err error) {
-	header := []string{"Accept", "text/event-stream"}
-	if *last != "" {
-		header = append(header, "Last-Event-ID", *last)
-	}
-	resp, err := s.get(ctx, "/api/v1/logs/stream", query, header...)
-	if err != nil {
-		return false, err
-	}
-	defer resp.Body.Close()
-	opened()
-	in := eventstream.NewReader(resp.Body, eventstream.Limits{})
-	for {
-		e, err := in.Next()
-		if err != nil {
-			if errors.Is(err, io.EOF) {
-				err = s.absent("the connection to `dragoman serve` at " + s.address + " ended")
-			}
-			return false, err
+		if err := print(&r); err != nil {
+			return &printError{err}
 		}
-		switch e.Name {
-		case admin.EventEnd:
-			return true, nil
-		case admin.EventRecord:
-			var r admin.LogRecord
-			if err := json.Unmarshal(e.Data, &r); err != nil {
-				return false, fmt.Errorf("read a record: %w", err)
-			}
-			*last = e.ID
-			if err := print(&r); err != nil {
-				return false, &printError{err}
-			}
-		}
-	}
+		return nil
+	})
 }
 
 // printLogRecord prints a record on one line. If records were dropped before it, a line before

@@ -71,6 +71,7 @@ type adminStub struct {
 	mu      sync.Mutex
 	report  *admin.Report // if nil, connections are refused
 	records []admin.LogRecord
+	calls   []admin.Call
 	streams []string // the text that each connection to the stream receives, in order
 	asked   []string // the requests: path, query and Last-Event-ID
 }
@@ -99,7 +100,9 @@ func (s *adminStub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(s.report)
 	case r.URL.Path == "/api/v1/logs":
 		_ = json.NewEncoder(w).Encode(admin.Logs{Records: s.records})
-	case r.URL.Path == "/api/v1/logs/stream" && len(s.streams) > 0:
+	case r.URL.Path == "/api/v1/calls":
+		_ = json.NewEncoder(w).Encode(admin.Calls{Calls: s.calls})
+	case strings.HasSuffix(r.URL.Path, "/stream") && len(s.streams) > 0:
 		_, _ = io.WriteString(w, s.streams[0])
 		s.streams = s.streams[1:]
 	default:

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/admin"
+	"github.com/dragoman-mcp/dragoman/internal/calls"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/downstream"
 	"github.com/dragoman-mcp/dragoman/internal/event"
@@ -142,6 +143,8 @@ type daemon struct {
 	shown       *telemetry.Log // logs events
 	calls       *telemetry.CallLog
 	stopMetrics func() // ends the subscription of the metrics
+	recorded    *calls.Ring
+	stopCalls   func() // ends its subscription
 	guard       *httpdoor.Guard
 	budget      *transport.Budget
 	runtime     *runtime.Runtime
@@ -167,11 +170,13 @@ func newDaemon(o ServeOptions, local bool) *daemon {
 	}
 	d.guard = httpdoor.NewGuard(hosts, origins, nil)
 	d.guard.LogTo(o.Log)
+	d.recorded = calls.New(calls.Options{})
+	d.stopCalls = d.events.Tap(event.Of(event.Loss), func(e event.Event) { d.recorded.Lost(e.Call, e.Name, e.Detail) })
 	d.runtime = runtime.New(runtime.Options{
-		Config: o.Config, Log: o.Log, Events: d.events, Recent: o.recent, Guard: d.guard, Budget: d.budget, Drain: o.Drain, Version: o.Version,
+		Config: o.Config, Log: o.Log, Events: d.events, Calls: d.recorded, Recent: o.recent, Guard: d.guard, Budget: d.budget, Drain: o.Drain, Version: o.Version,
 		Exposed: !local,
 	})
-	d.admin = admin.New(admin.Options{Runtime: d.runtime, Recent: o.recent, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, PublicURL: o.Config.PublicURL})
+	d.admin = admin.New(admin.Options{Runtime: d.runtime, Recent: o.recent, Calls: d.recorded, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, PublicURL: o.Config.PublicURL})
 	d.metrics.WatchBudget(d.budget)
 	d.metrics.WatchEndpoints(d.counts, d.guard)
 	d.metrics.WatchServers(d.runtime.Statuses)
@@ -329,6 +334,7 @@ func (d *daemon) close() {
 	}
 	d.runtime.Close(limit)
 	d.stopMetrics()
+	d.stopCalls()
 	d.calls.Close()
 	d.shown.Close() // comes last, so that it writes what the others log at their end
 }

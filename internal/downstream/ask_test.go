@@ -41,7 +41,7 @@ const asking = `{"jsonrpc":"2.0","id":"srv","method":"tools/call","params":{"nam
 
 func TestAsking(t *testing.T) {
 	a := &asker{}
-	visitLegacy(t, &fakeHandler{on: calls{mcp.MethodCallTool: a.call}}, func(w *pipetest.Wire) {
+	visitLegacy(t, &fakeHandler{on: methods{mcp.MethodCallTool: a.call}}, func(w *pipetest.Wire) {
 		w.Say(asking)
 		w.Want(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}`)
 		// Answers to unknown ids, or with another spelling of the id, are dropped.
@@ -69,7 +69,7 @@ func TestAsking(t *testing.T) {
 
 func TestAQuestionTakenBack(t *testing.T) {
 	a := &asker{}
-	visitLegacy(t, &fakeHandler{on: calls{mcp.MethodCallTool: a.call}}, func(w *pipetest.Wire) {
+	visitLegacy(t, &fakeHandler{on: methods{mcp.MethodCallTool: a.call}}, func(w *pipetest.Wire) {
 		w.Say(asking)
 		w.Want(`{"jsonrpc":"2.0","id":1,…`)
 		a.give(context.Canceled)
@@ -88,7 +88,7 @@ func TestAQuestionTakenBack(t *testing.T) {
 func TestAQuestionThatOutlivesItsCall(t *testing.T) {
 	var asked sync.WaitGroup
 	var cancel context.CancelCauseFunc
-	h := &fakeHandler{on: calls{mcp.MethodCallTool: func(_ context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+	h := &fakeHandler{on: methods{mcp.MethodCallTool: func(_ context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 		var ctx context.Context
 		ctx, cancel = context.WithCancelCause(context.Background())
 		asked.Go(func() { _, _ = s.Ask(ctx, c.Msg) })
@@ -109,7 +109,7 @@ func TestAQuestionThatOutlivesItsCall(t *testing.T) {
 
 func TestCloseEndsQuestions(t *testing.T) {
 	a := &asker{}
-	visitLegacy(t, &fakeHandler{on: calls{mcp.MethodCallTool: a.call}}, func(w *pipetest.Wire) {
+	visitLegacy(t, &fakeHandler{on: methods{mcp.MethodCallTool: a.call}}, func(w *pipetest.Wire) {
 		w.Say(asking)
 		_ = w.Pipe.Close()
 	})
@@ -128,7 +128,7 @@ func declaring(capabilities string) string {
 // they come.
 func TestUndeclaredRequestsAreNotSent(t *testing.T) {
 	for capabilities, want := range map[string]int{`{}`: 0, `{"roots":{},"sampling":{}}`: 0, `{"elicitation":{"form":{}}}`: 1} {
-		h := &fakeHandler{on: calls{mcp.MethodCallTool: func(ctx context.Context, _ *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+		h := &fakeHandler{on: methods{mcp.MethodCallTool: func(ctx context.Context, _ *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 			_, err := s.Ask(ctx, pipetest.Scan(t, elicit))
 			return nil, err
 		}}}
@@ -181,7 +181,7 @@ func TestTooManyQuestions(t *testing.T) {
 
 func TestNothingFollowsTheAnswer(t *testing.T) {
 	var kept mcp.Caller
-	h := &fakeHandler{on: calls{mcp.MethodCallTool: func(_ context.Context, _ *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+	h := &fakeHandler{on: methods{mcp.MethodCallTool: func(_ context.Context, _ *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 		kept = s
 		s.Notify(pipetest.Note(progress("1", 1)))
 		return mcp.Answer([]byte(`{}`)), nil

@@ -132,7 +132,7 @@ func (g *gate) ended() []error {
 	return g.causes
 }
 
-type calls = map[string]func(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error)
+type methods = map[string]func(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error)
 
 const elicit = `{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"m"}}`
 

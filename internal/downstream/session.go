@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/dragoman-mcp/dragoman/internal/calls"
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/identity"
@@ -35,6 +36,8 @@ type Endpoint struct {
 	// Events gets each handshake, and each loss that a client's revision causes. Nil
 	// publishes nothing.
 	Events *event.Publisher
+	// Calls keeps the calls of clients. Nil keeps none.
+	Calls *calls.Ring
 	// Budget bounds the bytes of the messages of all clients; nil means no bound. On HTTP
 	// the transport counts what it reads.
 	Budget *transport.Budget
@@ -335,6 +338,11 @@ func (c *Session) setLevel(m *jsonrpc.Message, old *mcp.ClientInfo) {
 // serve runs a call to its end. It removes the call from the table of requests in flight
 // before it answers, because a client that has the answer may reuse the id.
 func (c *Session) serve(ctx context.Context, call *mcp.Call, s *requestCaller, leave func() (cancelled bool)) {
+	if call.Number == 0 {
+		call.Number = c.endpoint.Events.NextCall()
+	}
+	record, sent, cancelled := c.endpoint.Calls.Begin(call), 0, false
+	defer func() { record.End(sent, cancelled) }()
 	var reply *mcp.Reply
 	var err error
 	if utf8.ValidString(call.Name) {
@@ -354,6 +362,7 @@ func (c *Session) serve(ctx context.Context, call *mcp.Call, s *requestCaller, l
 	if leave() {
 		// §Cancellation, all revisions: a cancelled request gets no answer.
 		s.finish(nil, 0)
+		cancelled = true
 		return
 	}
 	// A client that reads slowly keeps its answer in memory here.
@@ -365,6 +374,7 @@ func (c *Session) serve(ctx context.Context, call *mcp.Call, s *requestCaller, l
 	s.finish(out, dialect.Code(call, reply))
 	jsonrpc.PutBuffer(buf, out)
 	c.publishLosses(call, reply.Losses)
+	sent = len(out)
 }
 
 // publishLosses publishes the losses of a call, nil for losses outside of calls.

@@ -19,7 +19,7 @@ func TestIDsInFlight(t *testing.T) {
 	for name, method := range map[string]string{"call": mcp.MethodCallTool, "listen": mcp.MethodListen} {
 		t.Run(name, func(t *testing.T) {
 			g := &gate{}
-			h := &fakeHandler{on: calls{method: g.call}}
+			h := &fakeHandler{on: methods{method: g.call}}
 			visitLegacy(t, h, func(w *pipetest.Wire) {
 				line := `{"jsonrpc":"2.0","id":7,"method":"` + method + `","params":{"name":"x"}}`
 				if method == mcp.MethodListen {
@@ -131,7 +131,7 @@ func TestStrictVersions(t *testing.T) {
 
 func TestCancelledByTheClient(t *testing.T) {
 	g := &gate{}
-	h := &fakeHandler{on: calls{mcp.MethodCallTool: g.call}}
+	h := &fakeHandler{on: methods{mcp.MethodCallTool: g.call}}
 	cancel := func(id string) string {
 		return `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `,"reason":"r"}}`
 	}
@@ -171,7 +171,7 @@ func TestCancelledBeforeItsTurn(t *testing.T) {
 	for name, order := range map[string][]int{"first first": {0, 1}, "second first": {1, 0}} {
 		t.Run(name, func(t *testing.T) {
 			live := 0
-			h := &fakeHandler{on: calls{mcp.MethodCallTool: func(ctx context.Context, _ *mcp.Call, _ mcp.Caller) (*mcp.Reply, error) {
+			h := &fakeHandler{on: methods{mcp.MethodCallTool: func(ctx context.Context, _ *mcp.Call, _ mcp.Caller) (*mcp.Reply, error) {
 				if ctx.Err() == nil {
 					live++
 				}
@@ -205,7 +205,7 @@ func TestCancelledBeforeItsTurn(t *testing.T) {
 // TestIDOfACancelledRequestIsFree although the handler has not returned yet.
 func TestIDOfACancelledRequestIsFree(t *testing.T) {
 	var g gate
-	h := &fakeHandler{on: calls{mcp.MethodCallTool: func(context.Context, *mcp.Call, mcp.Caller) (*mcp.Reply, error) {
+	h := &fakeHandler{on: methods{mcp.MethodCallTool: func(context.Context, *mcp.Call, mcp.Caller) (*mcp.Reply, error) {
 		<-g.open()
 		return mcp.Answer([]byte(`{}`)), nil
 	}}}
@@ -224,7 +224,7 @@ func TestIDOfACancelledRequestIsFree(t *testing.T) {
 func TestW11_BudgetOfPipes(t *testing.T) {
 	var g gate
 	budget := transport.NewBudget(300)
-	visit(t, &Endpoint{Handler: &fakeHandler{on: calls{mcp.MethodCallTool: g.call}}, Budget: budget}, func(w *pipetest.Wire) {
+	visit(t, &Endpoint{Handler: &fakeHandler{on: methods{mcp.MethodCallTool: g.call}}, Budget: budget}, func(w *pipetest.Wire) {
 		w.Say(hello25, ready)
 		w.Heard()
 		if s := budget.State(); s.Held != 0 {
@@ -331,7 +331,7 @@ func TestBatches(t *testing.T) {
 
 func TestBatchWithACancelledCall(t *testing.T) {
 	g := &gate{}
-	visit(t, &Endpoint{Handler: &fakeHandler{on: calls{mcp.MethodCallTool: g.call}}}, func(w *pipetest.Wire) {
+	visit(t, &Endpoint{Handler: &fakeHandler{on: methods{mcp.MethodCallTool: g.call}}}, func(w *pipetest.Wire) {
 		w.Say(strings.Replace(hello25, "2025-11-25", "2025-03-26", 1))
 		w.Heard()
 		w.Say(`[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"x"}}]`)
@@ -343,7 +343,7 @@ func TestBatchWithACancelledCall(t *testing.T) {
 
 func TestEndOfInput(t *testing.T) {
 	g := &gate{}
-	h := &fakeHandler{on: calls{mcp.MethodCallTool: g.call, mcp.MethodListen: g.call}}
+	h := &fakeHandler{on: methods{mcp.MethodCallTool: g.call, mcp.MethodListen: g.call}}
 	start := time.Time{}
 	visitLegacy(t, h, func(w *pipetest.Wire) {
 		for _, id := range []string{"1", "2", "3"} {

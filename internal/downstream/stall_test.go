@@ -73,7 +73,7 @@ func (h *pausingClient) call(era string, id any, name string) {
 // messages first, and "asks" sends the client a request. ended is called at the end of each
 // call.
 func chatty(ended func(name string)) *fakeHandler {
-	return &fakeHandler{on: calls{mcp.MethodCallTool: func(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+	return &fakeHandler{on: methods{mcp.MethodCallTool: func(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 		defer ended(c.Name)
 		text := "small"
 		switch c.Name {

@@ -15,17 +15,19 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/policy"
 )
 
-// begin gives a call its number and returns the start time, or zero if neither a policy nor
-// a subscriber needs it.
+// begin gives a call its number, unless it has one, and returns the start time, or zero if
+// no policy, record or subscriber needs it.
 func (x runner) begin(c *mcp.Call) (began time.Time) {
-	c.Number = x.bridge.Events.NextCall()
-	if len(x.policy) > 0 || x.bridge.Events.Wants(event.Call) {
+	if c.Number == 0 {
+		c.Number = x.bridge.Events.NextCall()
+	}
+	if len(x.policy) > 0 || c.Record != nil || x.bridge.Events.Wants(event.Call) {
 		began = time.Now()
 	}
 	return began
 }
 
-// end tells the policy and the event subscribers that a call was answered. passed is the
+// end tells the policy, the record and the event subscribers that a call was answered. passed is the
 // number of policy steps that allowed the call.
 func (x runner) end(ctx context.Context, r *route, passed int, began time.Time, reply *mcp.Reply, err error) {
 	if began.IsZero() {
@@ -44,6 +46,10 @@ func (x runner) end(ctx context.Context, r *route, passed int, began time.Time, 
 		r.asked.Server = r.Server // the bridge may have found the server after Admit
 		x.policy.Done(ctx, passed, r.asked, &a)
 	}
+	trace := r.TraceID()
+	if r.Record != nil {
+		r.Record.Answered(&r.Attempt, mcp.Ending{Reply: a.Reply, To: a.To, Outcome: a.Outcome, Cause: causeOf(err), Code: a.Code, Took: a.Took, Trace: trace})
+	}
 	if !x.bridge.Events.Wants(event.Call) {
 		return
 	}
@@ -51,7 +57,7 @@ func (x runner) end(ctx context.Context, r *route, passed int, began time.Time, 
 		Kind: event.Call, Level: slog.LevelDebug, Time: now, Took: a.Took,
 		Who: r.Client.Who, Client: r.Client, Project: x.project, Server: r.Server, Method: short(r.Msg.Method), Name: short(subject(&r.Attempt)),
 		From: r.Client.Revision, To: a.To, Outcome: a.Outcome, Code: a.Code,
-		In: len(r.Msg.Raw), Out: a.Size, Call: r.Number, Trace: r.TraceID(),
+		In: len(r.Msg.Raw), Out: a.Size, Call: r.Number, Trace: trace,
 	})
 }
 
@@ -106,6 +112,15 @@ func outcomeOf(err error) mcp.Outcome {
 		return event.Refused // the error of a server is a reply, so it does not get here
 	}
 	return mcp.OutcomeUnknown
+}
+
+// causeOf returns the cause of an error of ours, or "" for none.
+func causeOf(err error) string {
+	var e *mcp.Error
+	if errors.As(err, &e) {
+		return e.Cause
+	}
+	return ""
 }
 
 // short truncates a client's text for an event. Queues keep events, and a name may be as long

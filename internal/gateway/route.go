@@ -87,6 +87,9 @@ func (x runner) answer(ctx context.Context, by resolver, c *mcp.Call, k mcp.Call
 		// the state is opened first.
 		r.resume, err = x.bridge.Open(r.server, c)
 	}
+	if r.Record != nil {
+		r.Record.Routed(&r.Attempt)
+	}
 	if err == nil && len(x.policy) > 0 {
 		passed, err = x.admit(ctx, r)
 	}

@@ -5,9 +5,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
 )
 
-// Call is one request of a client: the client's own bytes and the values read from them. A Call
-// is immutable, so several goroutines may read it. An Attempt contains the changes for one
-// server.
+// Call is one request of a client: the client's own bytes and the values read from them. Once
+// it is made, only its number, its record and its trail are written, by the goroutine that
+// serves it. Several goroutines may read it. An Attempt contains the changes for one server.
 type Call struct {
 	Msg    *jsonrpc.Message
 	Method *Method // nil for an unknown method
@@ -35,12 +35,12 @@ type Call struct {
 	// Ours says that the call is Dragoman's own, for example to read a list, to subscribe or to
 	// set a level. No client waits for it, so it can get no requests and no notifications.
 	Ours bool
-	// Number is the same in all events of the call, 0 for none. The gateway sets it before it
-	// does anything else. A retry of a parked call gets the number of that call.
+	// Number is the same in all events of the call, 0 for none. It is given before anything else
+	// is done. Resume changes it if the call is a retry that brings answers.
 	Number uint64
-	// Once says that the client will not ask again. So a list waits for all servers until the
-	// call's context ends.
-	Once bool
+	// Record follows the call. If it is nil, nothing follows it.
+	Record Record
+	Once   bool
 }
 
 // NewCall returns the Call of a request, and reads the values that every call needs.

@@ -60,7 +60,7 @@ func (r *Runtime) newMount(name string) *mount {
 	s := r.opts.Config
 	m := &mount{handle: &Handle{}}
 	m.clients = &downstream.Endpoint{
-		Handler: m.handle, Events: r.opts.Events, Log: r.opts.Log,
+		Handler: m.handle, Events: r.opts.Events, Calls: r.opts.Calls, Log: r.opts.Log,
 		Revisions: s.Revisions.Accept, Strict: s.Revisions.Refuse, ManifestClient: s.Limits.ManifestClient, Budget: r.opts.Budget,
 	}
 	m.endpoint = NewEndpoint(name, m.clients, EndpointOptions{

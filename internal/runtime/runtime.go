@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/bridge"
+	"github.com/dragoman-mcp/dragoman/internal/calls"
 	"github.com/dragoman-mcp/dragoman/internal/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/downstream"
@@ -33,6 +34,7 @@ type Options struct {
 	Config *config.Snapshot
 	Log    *slog.Logger
 	Events *event.Publisher // nil publishes nothing
+	Calls  *calls.Ring      // keeps the calls of clients; nil keeps none
 	Recent *logring.Ring    // keeps the stderr of servers; nil keeps only what errors quote
 	Guard  *httpdoor.Guard
 	Budget *transport.Budget

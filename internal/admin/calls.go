@@ -1,0 +1,270 @@
+package admin
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/calls"
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
+)
+
+// Calls is the answer of /api/v1/calls: running and ended calls, the newest first.
+type Calls struct {
+	Calls []Call `json:"calls"`
+	// Before is the value of the parameter before that gets older calls; 0 if there are none.
+	Before uint64 `json:"before,omitempty"`
+}
+
+// Call is one call of a client. Secrets in its texts are masked.
+type Call struct {
+	Number uint64 `json:"number"`
+	// Outcome is "running", "ok", "failed" (the server has answered with an error), "refused"
+	// (Dragoman has, and no server was asked), "parked" (it waits for answers of the client),
+	// "not_sent" or "unknown".
+	Outcome string     `json:"outcome"`
+	Cause   string     `json:"cause,omitempty"` // of an error of Dragoman: timeout, cancelled, exited …
+	Code    int64      `json:"code,omitempty"`  // of the error that the client got
+	Client  CallClient `json:"client"`
+	Server  string     `json:"server,omitempty"` // "" for none or several
+	// Revision is that of the server; "" if no server was asked.
+	Revision string    `json:"revision,omitempty"`
+	Method   string    `json:"method"`
+	Name     string    `json:"name,omitempty"`   // of the tool, prompt or resource, for the client
+	Target   string    `json:"target,omitempty"` // the same for the server
+	Started  time.Time `json:"started"`
+	// Seconds is how long it took; of a running call, how long it has run.
+	Seconds float64 `json:"seconds"`
+	In      int     `json:"in"`  // bytes of the client's requests
+	Out     int     `json:"out"` // bytes of the answers that the client got
+	// Requests is how many requests of the client the call consists of: 1, and one for each
+	// retry with answers.
+	Requests  int        `json:"requests"`
+	ToolError bool       `json:"toolError,omitempty"` // the tool has answered with an error of its own
+	Losses    []CallLoss `json:"losses,omitempty"`
+	Recorded  bool       `json:"recorded"` // /api/v1/calls/NUMBER has its messages
+	TraceID   string     `json:"traceId,omitempty"`
+	// Missed says that calls before this one were dropped before they could be read.
+	Missed bool `json:"missed,omitempty"`
+}
+
+// CallClient is the client of a call, as it describes itself.
+type CallClient struct {
+	Name      string `json:"name,omitempty"`
+	Version   string `json:"version,omitempty"`
+	Revision  string `json:"revision,omitempty"`
+	Principal string `json:"principal,omitempty"` // an alias
+}
+
+// CallLoss is something that was left out of a call, and why.
+type CallLoss struct {
+	What string `json:"what"`
+	Why  string `json:"why"`
+}
+
+// OutcomeRunning is the Outcome of a call that has not ended.
+const OutcomeRunning = "running"
+
+// EventCall is the event of /api/v1/calls/stream. It carries a Call that has ended. A call
+// comes again if it goes on after it was parked, or if a loss is found late.
+const EventCall = "call"
+
+// Bounds of the routes of calls.
+const (
+	usualCalls      = 50
+	mostCalls       = 2000
+	mostCallStreams = 64
+)
+
+// callQuery is what a request asks of the calls.
+type callQuery struct {
+	server, client, method, outcome, text string
+	before                                uint64 // 0 for no bound
+	limit                                 int
+}
+
+// readCallQuery reads the parameters of a request. If ok is false, the request has been
+// answered.
+func (a *API) readCallQuery(w http.ResponseWriter, r *http.Request) (q callQuery, ok bool) {
+	values := r.URL.Query()
+	q = callQuery{
+		server: values.Get("server"), client: values.Get("client"), method: values.Get("method"), outcome: values.Get("outcome"),
+		text: strings.ToLower(values.Get("q")), limit: usualCalls,
+	}
+	bad := func(name, detail string) (callQuery, bool) {
+		refuse(w, Problem{Type: "parameter", Title: "The parameter " + name + " is invalid", Status: http.StatusBadRequest, Instance: r.URL.Path, Detail: detail})
+		return q, false
+	}
+	if text := values.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 || n > mostCalls {
+			return bad("limit", fmt.Sprintf("Write a number from 0 to %d.", mostCalls))
+		}
+		q.limit = n
+	}
+	if text := values.Get("before"); text != "" {
+		n, err := strconv.ParseUint(text, 10, 64)
+		if err != nil || n == 0 {
+			return bad("before", "Write the number of a call.")
+		}
+		q.before = n
+	}
+	return q, true
+}
+
+// may reports whether a query may ask for a call, without its texts.
+func (q *callQuery) may(c *calls.Call) bool {
+	return (q.before == 0 || c.Number < q.before) && (q.server == "" || q.server == c.Server)
+}
+
+// selects reports whether a query asks for a call.
+func (q *callQuery) selects(c *Call) bool {
+	has := func(list ...string) bool {
+		for _, text := range list {
+			if strings.Contains(strings.ToLower(text), q.text) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case q.client != "" && !strings.EqualFold(q.client, c.Client.Name) && q.client != c.Client.Principal:
+	case q.method != "" && q.method != c.Method:
+	case q.outcome != "" && q.outcome != c.Outcome && !(q.outcome == "tool_error" && c.ToolError) && !(q.outcome == "loss" && len(c.Losses) > 0):
+	case q.text != "" && !has(c.Server, c.Name, c.Target, c.Method, c.Client.Name, c.Cause, c.TraceID):
+	default:
+		return true
+	}
+	return false
+}
+
+// callsOf returns the calls that a query asks for.
+func (a *API) callsOf(q callQuery) Calls {
+	out := Calls{Calls: []Call{}}
+	clean := a.cleaner()
+	now := time.Now()
+	for _, c := range a.opts.Calls.All() {
+		if !q.may(&c) {
+			continue
+		}
+		x := a.call(&c, now, clean)
+		if !q.selects(&x) {
+			continue
+		}
+		if len(out.Calls) == q.limit {
+			if q.limit > 0 {
+				out.Before = out.Calls[q.limit-1].Number
+			}
+			break
+		}
+		out.Calls = append(out.Calls, x)
+	}
+	return out
+}
+
+// cleaner returns a function that makes texts of calls safe to show. The first argument is
+// the server of the call.
+func (a *API) cleaner() func(server, text string) string {
+	known := map[string]func(string) string{}
+	done := map[[2]string]string{} // most calls have the same few texts
+	return func(server, text string) string {
+		if text == "" {
+			return ""
+		}
+		if out, ok := done[[2]string{server, text}]; ok {
+			return out
+		}
+		clean, ok := known[server]
+		if !ok {
+			clean = excerpt.MaskSecrets
+			if a.opts.Runtime != nil {
+				clean = a.opts.Runtime.Clean(server)
+			}
+			known[server] = clean
+		}
+		out := excerpt.Line(clean(text), maxName)
+		done[[2]string{server, text}] = out
+		return out
+	}
+}
+
+// call returns a call for clients of the API.
+func (a *API) call(c *calls.Call, now time.Time, clean func(server, text string) string) Call {
+	text := func(s string) string { return clean(c.Server, s) }
+	x := Call{
+		Number: c.Number, Outcome: string(c.Outcome), Cause: c.Cause, Code: c.Code,
+		Client: CallClient{
+			Name: text(c.Client.Name), Version: text(c.Client.Version), Revision: revisionText(c.Client.Revision), Principal: a.alias.of(c.Client.Who.Key()),
+		},
+		Server: c.Server, Revision: revisionText(c.To), Method: text(c.Method), Name: text(c.Name), Target: text(c.Target),
+		Started: c.Start.UTC(), Seconds: c.Took.Seconds(), In: c.In, Out: c.Out, Requests: c.Asked, ToolError: c.ToolError,
+		Recorded: c.Recorded, TraceID: c.Trace,
+	}
+	if c.Running() {
+		x.Outcome, x.Seconds = OutcomeRunning, now.Sub(c.Start).Seconds()
+	}
+	for _, l := range c.Losses {
+		x.Losses = append(x.Losses, CallLoss{text(l.What), text(l.Why)})
+	}
+	return x
+}
+
+func revisionText(r mcp.Revision) string {
+	if r == mcp.Unknown {
+		return ""
+	}
+	return r.String()
+}
+
+// serveCalls answers /api/v1/calls.
+func (a *API) serveCalls(w http.ResponseWriter, r *http.Request) {
+	if !a.admits(w, r) {
+		return
+	}
+	if q, ok := a.readCallQuery(w, r); ok {
+		writeJSON(w, r, a.callsOf(q))
+	}
+}
+
+// serveCallStream answers /api/v1/calls/stream: the last calls that have ended, the oldest
+// first, then each one that ends.
+func (a *API) serveCallStream(w http.ResponseWriter, r *http.Request) {
+	if !a.admits(w, r) {
+		return
+	}
+	q, ok := a.readCallQuery(w, r)
+	if !ok {
+		return
+	}
+	ring := a.opts.Calls
+	after := ring.Last(q.limit)
+	if id := lastEventID(r); id != "" && !parseEventID(id, ring.Epoch(), &after) {
+		after = 0 // the position of another process has no meaning here
+	}
+	a.callStreams.Serve(w, r, func(out []byte) ([]byte, <-chan struct{}, bool) {
+		ended, missed, more := ring.Since(after, streamBatch)
+		clean := a.cleaner()
+		for i := range ended {
+			after = ended[i].Seq
+			if !q.may(&ended[i]) {
+				continue
+			}
+			x := a.call(&ended[i], ended[i].Start, clean)
+			if !q.selects(&x) {
+				continue
+			}
+			x.Missed, missed = missed, false
+			data, err := json.Marshal(x)
+			if err != nil {
+				continue // cannot happen: a call has only strings, numbers and times
+			}
+			out = eventstream.AppendEvent(out, eventID(ring.Epoch(), after), EventCall, data)
+		}
+		return out, more, false
+	})
+}

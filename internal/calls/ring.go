@@ -1,0 +1,416 @@
+package calls
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/identity"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// Kept is how many ended calls a Ring keeps, unless Options say otherwise.
+const Kept = 2000
+
+// The bounds of what is kept of peers' texts, in bytes.
+const (
+	maxName    = 256 // of a method, a tool, a URI, a client's name
+	maxClients = 256 // names of clients that are kept, in number
+	maxInfo    = 2 << 10
+)
+
+// Call is what is known of one call. It is a copy and may be kept.
+type Call struct {
+	Number uint64 // from 1; rises with the time at which calls begin
+	// Seq rises with each call that ends. It is 0 while the call runs. A call that goes on
+	// after it was parked, and a loss that is found late, give a call another Seq.
+	Seq     uint64
+	Client  Client
+	Server  string // its configured name; "" for none or several
+	To      mcp.Revision
+	Method  string
+	Name    string        // of the tool, prompt or resource, as the client wrote it
+	Target  string        // the same as the server knows it
+	Trace   string        // the client's W3C trace id
+	Start   time.Time     // of the first request
+	Took    time.Duration // until the last answer was written; 0 while the call runs
+	In      int           // bytes of the client's requests
+	Out     int           // bytes of the answers that the client got
+	Asked   int           // how many requests of the client it consists of: 1, and one for each retry with answers
+	Outcome mcp.Outcome   // "" while the call runs; see event for those that are not of mcp
+	Cause   string        // of an error of ours: timeout, cancelled, exited …
+	Code    int64         // of the error that the client got; 0 for none
+	// ToolError says that the tool has answered with an error of its own.
+	ToolError bool
+	Losses    []Loss // must not be changed
+	Recorded  bool   // its story is kept
+}
+
+// Running reports whether the call has not ended.
+func (c *Call) Running() bool { return c.Seq == 0 }
+
+// Client is what is known of the client of a call.
+type Client struct {
+	Name, Version string // as it says; "" for unknown
+	Revision      mcp.Revision
+	Who           *identity.Principal // nil if unknown
+	// Conversation tells clients of the same name apart, 0 for a request without a
+	// conversation.
+	Conversation uint64
+}
+
+// Loss is something that was left out of the call.
+type Loss struct{ What, Why string }
+
+// maxLosses bounds the losses of one call.
+const maxLosses = 16
+
+// Options are the options of New. The zero value works.
+type Options struct {
+	Keep int // ended calls; 0 means Kept
+}
+
+// Ring keeps the running calls and the last that have ended. A nil Ring keeps nothing. It
+// is safe for concurrent use.
+type Ring struct {
+	epoch int64
+	keep  int
+
+	mu      sync.Mutex // held for a few assignments, or for a copy of the calls
+	seq     uint64
+	missed  uint64 // the Seq of the last call that was dropped
+	calls   map[uint64]*Record
+	running list
+	ended   list // by Seq
+	free    *Record
+	clients map[string]named
+	grown   chan struct{} // closed when the next call ends; nil if nobody waits
+}
+
+// named is what a client says about itself.
+type named struct{ name, version string }
+
+// New returns an empty Ring.
+func New(o Options) *Ring {
+	if o.Keep <= 0 {
+		o.Keep = Kept
+	}
+	return &Ring{epoch: time.Now().UnixMilli(), keep: o.Keep, calls: make(map[uint64]*Record), clients: make(map[string]named)}
+}
+
+// Epoch tells the rings of different processes apart: when the ring was made, in
+// milliseconds.
+func (r *Ring) Epoch() int64 { return r.epoch }
+
+// Record follows one call: it is an mcp.Record. The conversation that has called Begin must
+// call End once, and must not use the Record after that. A nil Record follows nothing.
+type Record struct {
+	ring       *Ring
+	prev, next *Record // in a list
+	call       Call    // under Ring.mu, like all fields
+}
+
+// list is a list of records.
+type list struct {
+	first, last *Record
+	n           int
+}
+
+func (l *list) push(x *Record) {
+	x.prev, x.next = l.last, nil
+	if l.last == nil {
+		l.first = x
+	} else {
+		l.last.next = x
+	}
+	l.last = x
+	l.n++
+}
+
+func (l *list) remove(x *Record) {
+	if x.prev == nil {
+		l.first = x.next
+	} else {
+		x.prev.next = x.next
+	}
+	if x.next == nil {
+		l.last = x.prev
+	} else {
+		x.next.prev = x.prev
+	}
+	x.prev, x.next = nil, nil
+	l.n--
+}
+
+// Begin begins to follow a call and sets its Record. It returns nil if r is nil or the call
+// has no number.
+func (r *Ring) Begin(c *mcp.Call) *Record {
+	if r == nil || c.Number == 0 {
+		return nil
+	}
+	now := time.Now()
+	method, name, client := short(c.Msg.Method), short(c.Name), c.Client
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	x := r.free
+	if x == nil {
+		x = &Record{ring: r}
+	} else {
+		r.free, x.next = x.next, nil
+	}
+	who := r.clientLocked(client.Info)
+	x.call = Call{
+		Number: c.Number, Method: method, Name: name, Start: now, In: len(c.Msg.Raw), Asked: 1,
+		Client: Client{who.name, who.version, client.Revision, client.Who, client.Conversation},
+	}
+	r.calls[c.Number] = x
+	r.running.push(x)
+	c.Record = x
+	return x
+}
+
+// clientLocked returns the name and the version in a client's description.
+func (r *Ring) clientLocked(info []byte) named {
+	if len(info) == 0 {
+		return named{}
+	}
+	if have, ok := r.clients[string(info)]; ok {
+		return have
+	}
+	at := jsonrpc.Whole(info)
+	name, _ := jsonrpc.Text(info, jsonrpc.Find(info, at, "name"))
+	version, _ := jsonrpc.Text(info, jsonrpc.Find(info, at, "version"))
+	n := named{short(name), short(version)}
+	if len(info) <= maxInfo {
+		if len(r.clients) >= maxClients {
+			clear(r.clients)
+		}
+		r.clients[string(info)] = n
+	}
+	return n
+}
+
+// Routed implements mcp.Record.
+func (x *Record) Routed(a *mcp.Attempt) {
+	target := short(a.Name)
+	x.ring.mu.Lock()
+	defer x.ring.mu.Unlock()
+	x.call.Server, x.call.Target = a.Server, target
+}
+
+// Resumed implements mcp.Record. If the call with that number is no longer known, only its
+// number is taken. If it still runs, the call stays one of its own.
+func (x *Record) Resumed(_ *mcp.Call, number uint64) {
+	r := x.ring
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	old := r.calls[number]
+	if old != nil && old.call.Running() {
+		return
+	}
+	delete(r.calls, x.call.Number)
+	if old == nil {
+		x.call.Number = number
+		r.calls[number] = x
+		return
+	}
+	r.ended.remove(old)
+	was := old.call
+	was.Asked += x.call.Asked
+	was.In += x.call.In
+	was.Seq, was.Took, was.Outcome, was.Cause, was.Code, was.ToolError = 0, 0, "", "", 0, false
+	x.call = was
+	r.calls[number] = x
+	r.freeLocked(old)
+}
+
+// Answered implements mcp.Record.
+func (x *Record) Answered(a *mcp.Attempt, how mcp.Ending) {
+	toolError := saysToolError(a.Call, how.Reply)
+	target := short(a.Name)
+	x.ring.mu.Lock()
+	defer x.ring.mu.Unlock()
+	c := &x.call
+	c.Server, c.Target, c.To, c.Trace = a.Server, target, how.To, how.Trace
+	c.Outcome, c.Cause, c.Code, c.ToolError = how.Outcome, how.Cause, how.Code, toolError
+}
+
+// saysToolError reports whether an answer is that of a tool that has failed. An answer that
+// does not contain the word is not searched.
+func saysToolError(c *mcp.Call, reply *mcp.Reply) bool {
+	if c.Msg.Method != mcp.MethodCallTool || reply == nil || reply.Msg.Kind != jsonrpc.Result || !bytes.Contains(reply.Msg.Raw, isError) {
+		return false
+	}
+	return jsonrpc.KindOf(reply.Msg.Raw, reply.Msg.ResultMember("isError")) == 't'
+}
+
+// End says that the answer was written, or that none is wanted: cancelled. out is how many
+// bytes it has.
+func (x *Record) End(out int, cancelled bool) {
+	if x == nil {
+		return
+	}
+	now := time.Now()
+	r := x.ring
+	r.mu.Lock()
+	c := &x.call
+	c.Took, c.Out = now.Sub(c.Start), c.Out+out
+	if c.Outcome == "" {
+		c.Outcome = refused
+	}
+	if cancelled && c.Cause == "" {
+		c.Cause = "cancelled"
+	}
+	r.running.remove(x)
+	r.endLocked(x)
+	for r.ended.n > r.keep {
+		old := r.ended.first
+		r.missed = old.call.Seq
+		r.ended.remove(old)
+		delete(r.calls, old.call.Number)
+		r.freeLocked(old)
+	}
+	grown := r.grown
+	r.grown = nil
+	r.mu.Unlock()
+	if grown != nil {
+		close(grown)
+	}
+}
+
+// refused is the outcome of a call that reached no server: that of package event.
+const refused mcp.Outcome = "refused"
+
+// endLocked appends a record to those that have ended.
+func (r *Ring) endLocked(x *Record) {
+	r.seq++
+	x.call.Seq = r.seq
+	r.ended.push(x)
+}
+
+// freeLocked keeps the memory of a record for another one.
+func (r *Ring) freeLocked(x *Record) {
+	x.call = Call{}
+	x.next, r.free = r.free, x
+}
+
+// Lost adds a loss to the call with a number, if it is known.
+func (r *Ring) Lost(number uint64, what, why string) {
+	if r == nil || number == 0 {
+		return
+	}
+	l := Loss{short(what), short(why)}
+	r.mu.Lock()
+	x := r.calls[number]
+	var grown chan struct{}
+	if x != nil && len(x.call.Losses) < maxLosses && !slices.Contains(x.call.Losses, l) {
+		// Readers have the old slice.
+		x.call.Losses = append(slices.Clip(x.call.Losses), l)
+		if !x.call.Running() {
+			r.ended.remove(x)
+			r.endLocked(x)
+			grown, r.grown = r.grown, nil
+		}
+	}
+	r.mu.Unlock()
+	if grown != nil {
+		close(grown)
+	}
+}
+
+// All returns the running calls and the ended ones, the highest number first.
+func (r *Ring) All() []Call {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	all := make([]Call, 0, r.running.n+r.ended.n)
+	for _, l := range []*list{&r.running, &r.ended} {
+		for x := l.first; x != nil; x = x.next {
+			all = append(all, x.call)
+		}
+	}
+	r.mu.Unlock()
+	slices.SortFunc(all, func(a, b Call) int {
+		switch {
+		case a.Number > b.Number:
+			return -1
+		case a.Number < b.Number:
+			return 1
+		}
+		return 0
+	})
+	return all
+}
+
+// Find returns the call with a number.
+func (r *Ring) Find(number uint64) (c Call, ok bool) {
+	if r == nil {
+		return Call{}, false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	x := r.calls[number]
+	if x == nil {
+		return Call{}, false
+	}
+	return x.call, true
+}
+
+// Since returns up to limit calls that have ended after the position seq, in the order of
+// their ends. missed says that some of them were dropped before. If there are none, more is
+// closed when the next call ends.
+func (r *Ring) Since(seq uint64, limit int) (calls []Call, missed bool, more <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	x := r.ended.last
+	for x != nil && x.call.Seq > seq {
+		x = x.prev
+	}
+	if x == nil {
+		x = r.ended.first
+	} else {
+		x = x.next
+	}
+	for ; x != nil && len(calls) < limit; x = x.next {
+		calls = append(calls, x.call)
+	}
+	if len(calls) == 0 {
+		if r.grown == nil {
+			r.grown = make(chan struct{})
+		}
+		more = r.grown
+	}
+	return calls, r.missed > seq, more
+}
+
+// Last returns the position before the last n calls that have ended.
+func (r *Ring) Last(n int) uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	x := r.ended.last
+	for ; x != nil && n > 0; n-- {
+		x = x.prev
+	}
+	switch {
+	case x != nil:
+		return x.call.Seq
+	case r.ended.first != nil:
+		return r.ended.first.call.Seq - 1
+	}
+	return r.seq
+}
+
+// short bounds a text. The result does not share memory with a longer text.
+func short(text string) string {
+	if len(text) <= maxName {
+		return text
+	}
+	return strings.Clone(excerpt.Cut(text, maxName))
+}
+
+var isError = []byte(`"isError"`)

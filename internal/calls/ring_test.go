@@ -1,0 +1,275 @@
+package calls
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// request returns a call of a tool with a number.
+func request(number uint64, tool string) *mcp.Call {
+	m := jsonrpc.NewRequest("1", mcp.MethodCallTool, []byte(`{"name":"`+tool+`"}`))
+	c := mcp.NewCall(m, jsonrpc.Span{}, &mcp.ClientInfo{Revision: mcp.R20250618, Info: []byte(`{"name":"Cursor","version":"1.7"}`)})
+	c.Number = number
+	return c
+}
+
+// run begins a call, answers it and ends it.
+func run(r *Ring, number uint64, how mcp.Ending) {
+	c := request(number, "t")
+	x := r.Begin(c)
+	a := mcp.NewAttempt(c)
+	a.Server = "s"
+	x.Routed(a)
+	x.Answered(a, how)
+	x.End(10, false)
+}
+
+func numbers(all []Call) (text string) {
+	for _, c := range all {
+		text += fmt.Sprintf("%d ", c.Number)
+	}
+	return strings.TrimSpace(text)
+}
+
+// TestRing: a ring keeps the running calls, and the last that have ended.
+func TestRing(t *testing.T) {
+	r := New(Options{Keep: 3})
+	long := r.Begin(request(1, "long"))
+	for n := range uint64(5) {
+		run(r, n+2, mcp.Ending{Outcome: "ok"})
+	}
+	if got := numbers(r.All()); got != "6 5 4 1" {
+		t.Errorf("calls %s", got)
+	}
+	if c, ok := r.Find(1); !ok || !c.Running() || c.Name != "long" || c.Client.Name != "Cursor" || c.Client.Version != "1.7" {
+		t.Errorf("the running call is %+v, %v", c, ok)
+	}
+	if _, ok := r.Find(2); ok {
+		t.Error("a dropped call is found")
+	}
+	ended, missed, more := r.Since(0, 2)
+	if numbers(ended) != "4 5" || !missed || more != nil {
+		t.Errorf("since the beginning: %s, missed %v", numbers(ended), missed)
+	}
+	ended, missed, _ = r.Since(r.Last(1), 9)
+	if numbers(ended) != "6" || missed {
+		t.Errorf("the last one: %s, missed %v", numbers(ended), missed)
+	}
+	_, _, more = r.Since(ended[0].Seq, 9)
+	long.End(7, true)
+	<-more
+	ended, _, _ = r.Since(ended[0].Seq, 9)
+	if len(ended) != 1 || ended[0].Number != 1 || ended[0].Outcome != refused || ended[0].Cause != "cancelled" || ended[0].Out != 7 {
+		t.Errorf("the long call is %+v", ended)
+	}
+	if got := numbers(r.All()); got != "6 5 1" {
+		t.Errorf("calls %s", got)
+	}
+	if r.Last(0) != ended[0].Seq || r.Last(99) >= 4 {
+		t.Errorf("positions %d and %d", r.Last(0), r.Last(99))
+	}
+}
+
+// TestNilRing: a nil ring follows nothing, and so does a ring for calls without a number.
+func TestNilRing(t *testing.T) {
+	var none *Ring
+	c := request(1, "t")
+	none.Begin(c).End(0, false)
+	none.Lost(1, "a", "b")
+	if _, ok := none.Find(1); ok || c.Record != nil || none.All() != nil {
+		t.Error("a nil ring keeps calls")
+	}
+	r := New(Options{})
+	c = request(0, "t")
+	r.Begin(c).End(0, false)
+	if c.Record != nil || len(r.All()) != 0 {
+		t.Error("a call without a number is kept")
+	}
+}
+
+// TestResumed: a parked call and its retry are one call, with the time and the sizes of both.
+func TestResumed(t *testing.T) {
+	r := New(Options{})
+	run(r, 1, mcp.Ending{Outcome: "parked"})
+	first, _ := r.Find(1)
+	retry := request(2, "t")
+	x := r.Begin(retry)
+	retry.Resume(1)
+	if got := r.All(); numbers(got) != "1" || !got[0].Running() || got[0].Asked != 2 || !got[0].Start.Equal(first.Start) || got[0].Outcome != "" {
+		t.Errorf("calls %+v", got)
+	}
+	x.Answered(mcp.NewAttempt(retry), mcp.Ending{Outcome: "ok"})
+	x.End(5, false)
+	c, _ := r.Find(1)
+	if c.Outcome != "ok" || c.In != 2*first.In || c.Out != 15 || c.Seq <= first.Seq || retry.Number != 1 {
+		t.Errorf("the call is %+v", c)
+	}
+
+	// A retry while the call runs is a call of its own. One of an unknown call takes its number.
+	running := request(3, "t")
+	y := r.Begin(running)
+	for i, number := range []uint64{3, 77} {
+		other := request(uint64(4+i), "t")
+		z := r.Begin(other)
+		other.Resume(number)
+		z.End(0, false)
+	}
+	y.End(0, false)
+	if got := numbers(r.All()); got != "77 4 3 1" {
+		t.Errorf("calls %s", got)
+	}
+}
+
+// TestLost: a loss belongs to its call once, also after the call has ended. Readers that wait
+// get the call again.
+func TestLost(t *testing.T) {
+	r := New(Options{})
+	run(r, 1, mcp.Ending{Outcome: "ok"})
+	_, _, more := r.Since(1, 1)
+	before, _ := r.Find(1)
+	r.Lost(1, "structuredContent", "a list")
+	<-more
+	r.Lost(1, "structuredContent", "a list")
+	r.Lost(9, "x", "y")
+	after, _ := r.Find(1)
+	if len(before.Losses) != 0 || len(after.Losses) != 1 || after.Seq <= before.Seq {
+		t.Errorf("before %+v, after %+v", before, after)
+	}
+	for i := range 2 * maxLosses {
+		r.Lost(1, fmt.Sprint(i), "")
+	}
+	if after, _ = r.Find(1); len(after.Losses) != maxLosses {
+		t.Errorf("%d losses", len(after.Losses))
+	}
+}
+
+// TestToolError: a tool's own error is seen in its answer.
+func TestToolError(t *testing.T) {
+	for _, c := range []struct {
+		result string
+		want   bool
+	}{
+		{`{"content":[],"isError":true}`, true}, {`{"content":[],"isError":false}`, false},
+		{`{"content":[{"type":"text","text":"\"isError\":true"}]}`, false}, {`{"content":[]}`, false},
+	} {
+		reply := mcp.Answer([]byte(c.result))
+		if got := saysToolError(request(1, "t"), reply); got != c.want {
+			t.Errorf("%s: %v", c.result, got)
+		}
+	}
+}
+
+// TestBoundedTexts: long names of peers are cut.
+func TestBoundedTexts(t *testing.T) {
+	r := New(Options{})
+	c := request(1, strings.Repeat("x", 5000))
+	c.Client.Info = []byte(`{"name":"` + strings.Repeat("y", 5000) + `"}`)
+	r.Begin(c).End(0, false)
+	got, _ := r.Find(1)
+	if len(got.Name) > maxName || len(got.Client.Name) > maxName || got.Name == "" || got.Client.Name == "" {
+		t.Errorf("names of %d and %d bytes", len(got.Name), len(got.Client.Name))
+	}
+	for i := range 2 * maxClients {
+		c := request(uint64(i+2), "t")
+		c.Client.Info = fmt.Appendf(nil, `{"name":"c%d"}`, i)
+		r.Begin(c).End(0, false)
+	}
+	if len(r.clients) > maxClients {
+		t.Errorf("%d names of clients", len(r.clients))
+	}
+}
+
+// TestAtOnce, for the race detector: many calls run and end while others read.
+func TestAtOnce(t *testing.T) {
+	r := New(Options{Keep: 50})
+	var number atomic.Uint64
+	var work, reading sync.WaitGroup
+	done := make(chan struct{})
+	reading.Go(func() {
+		seq := uint64(0)
+		for {
+			ended, _, more := r.Since(seq, 10)
+			for _, c := range ended {
+				if c.Running() || c.Seq <= seq {
+					t.Errorf("call %+v after %d", c, seq)
+				}
+				seq = c.Seq
+			}
+			if more == nil {
+				continue
+			}
+			select {
+			case <-more:
+			case <-done:
+				return
+			}
+		}
+	})
+	for range 4 {
+		work.Go(func() {
+			for range 300 {
+				n := number.Add(1)
+				c := request(n, "t")
+				x := r.Begin(c)
+				a := mcp.NewAttempt(c)
+				x.Routed(a)
+				r.Lost(n, "a", "b")
+				r.All()
+				x.Answered(a, mcp.Ending{Outcome: "parked"})
+				x.End(1, false)
+				again := request(number.Add(1), "t")
+				y := r.Begin(again)
+				again.Resume(n)
+				y.End(1, false)
+			}
+		})
+	}
+	work.Wait()
+	close(done)
+	reading.Wait()
+	if all := r.All(); len(all) != 50 || r.running.n != 0 || len(r.calls) != 50 {
+		t.Errorf("%d calls, %d running, %d known", len(all), r.running.n, len(r.calls))
+	}
+}
+
+// TestAllocs: a call costs no memory once the ring is full.
+func TestAllocs(t *testing.T) {
+	r := New(Options{Keep: 10})
+	c := request(1, "t")
+	a := mcp.NewAttempt(c)
+	a.Server = "s"
+	once := func() {
+		c.Number++
+		x := r.Begin(c)
+		x.Routed(a)
+		x.Answered(a, mcp.Ending{Outcome: "ok"})
+		x.End(1, false)
+	}
+	for range 100 {
+		once()
+	}
+	if n := testing.AllocsPerRun(1000, once); n > 0 {
+		t.Errorf("a call allocates %v times", n)
+	}
+}
+
+func BenchmarkCall(b *testing.B) {
+	r := New(Options{})
+	c := request(1, "t")
+	a := mcp.NewAttempt(c)
+	a.Server = "s"
+	b.ReportAllocs()
+	for b.Loop() {
+		c.Number++
+		x := r.Begin(c)
+		x.Routed(a)
+		x.Answered(a, mcp.Ending{Outcome: "ok"})
+		x.End(1, false)
+	}
+}

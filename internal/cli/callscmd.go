@@ -1,0 +1,247 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dragoman-mcp/dragoman/internal/admin"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/screen"
+)
+
+// callsFlags select calls.
+type callsFlags struct {
+	server, client, method, outcome, search string
+	lines                                   int
+}
+
+// query returns the flags as parameters of the API.
+func (f *callsFlags) query() url.Values {
+	v := url.Values{"limit": {strconv.Itoa(f.lines)}}
+	for key, value := range map[string]string{"server": f.server, "client": f.client, "method": f.method, "outcome": f.outcome, "q": f.search} {
+		if value != "" {
+			v.Set(key, value)
+		}
+	}
+	return v
+}
+
+// callOutcomes are the values of --outcome.
+var callOutcomes = []string{"running", "ok", "tool_error", "failed", "refused", "parked", "not_sent", "unknown", "loss"}
+
+func (a *app) callsCommand() *cobra.Command {
+	var f runningFlags
+	var which callsFlags
+	var follow, asJSON bool
+	c := &cobra.Command{
+		Use:   "calls",
+		Short: "Print the calls that clients make through a running serve",
+		Long: `Print the last calls of clients to a running "dragoman serve", the oldest first.
+Each line says which client called what on which server, how it ended and how
+long it took.
+
+The running serve keeps the last 2,000 calls in memory.
+
+OUTCOME is one of these. "running": the call has not ended. "ok": the server
+answered with a result. "tool_error": the result says that the tool failed.
+"failed": the server answered with an error. "refused": Dragoman answered with
+an error and asked no server. "parked": the client has to answer a request of
+the server first. "not_sent": the server did not get the call. "unknown": the
+server may have run the call. "loss": the call lost something, however it ended.
+
+With -f, the command prints each call when it ends, until you press Ctrl-C or
+serve stops.`,
+		Example: `  # Print the last calls, and those to one server.
+  dragoman calls
+  dragoman calls --server github
+
+  # Follow what one client does.
+  dragoman calls -f --client "Claude Code"
+
+  # Print the calls that did not succeed, as JSON.
+  dragoman calls --json | jq 'select(.outcome != "ok")'`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("use --server NAME for the calls to one server", "unexpected argument %q", args[0])
+			}
+			if which.lines < 0 {
+				return usagef("use a number from 0", "-n does not accept %d", which.lines)
+			}
+			return oneOf("--outcome", which.outcome, callOutcomes)
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			a.startLog(0, nil)
+			s, err := a.running(&f)
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			print := a.callPrinter(asJSON, time.Local)
+			if follow {
+				err = a.followCalls(c.Context(), s, which.query(), print)
+			} else {
+				err = a.printCalls(c.Context(), s, which.query(), print)
+			}
+			return signalOr(c.Context(), err)
+		},
+	}
+	flags := flagsInOrder(c)
+	flags.BoolVarP(&follow, "follow", "f", false, "print each call when it ends, until Ctrl-C")
+	flags.IntVarP(&which.lines, "lines", "n", 50, "print the last `N` calls")
+	flags.StringVar(&which.server, "server", "", "print only the calls to the server `NAME`")
+	flags.StringVar(&which.client, "client", "", "print only the calls of the client `NAME`")
+	flags.StringVar(&which.method, "method", "", "print only the calls of `METHOD`, such as tools/call")
+	flags.StringVar(&which.outcome, "outcome", "", "print only calls with this `OUTCOME`")
+	flags.StringVar(&which.search, "search", "", "print only calls that contain `TEXT` in a name")
+	flags.BoolVar(&asJSON, "json", false, "print each call as JSON on one line")
+	f.add(c)
+	return c
+}
+
+// oneOf refuses a value of a flag that is neither "" nor in a list.
+func oneOf(flag, value string, list []string) error {
+	if value == "" {
+		return nil
+	}
+	for _, x := range list {
+		if x == value {
+			return nil
+		}
+	}
+	return usagef(didYouMean(value, list, "use "+strings.Join(list[:len(list)-1], ", ")+" or "+list[len(list)-1]), "%s does not accept %q", flag, value)
+}
+
+// printCalls prints the last calls, the oldest first.
+func (a *app) printCalls(ctx context.Context, s *running, query url.Values, print func(*admin.Call) error) error {
+	var all admin.Calls
+	if err := s.decode(ctx, "/api/v1/calls", query, &all); err != nil {
+		return err
+	}
+	for i := len(all.Calls) - 1; i >= 0; i-- {
+		if err := print(&all.Calls[i]); err != nil {
+			return err
+		}
+	}
+	if len(all.Calls) == 0 && !a.quiet {
+		a.status.Printf("no calls; a call appears here after the first request of a client")
+	}
+	return nil
+}
+
+// followCalls prints calls as they end, until ctx ends or serve stops.
+func (a *app) followCalls(ctx context.Context, s *running, query url.Values, print func(*admin.Call) error) error {
+	return a.followStream(ctx, s, "/api/v1/calls/stream", query, func(name string, data []byte) error {
+		if name != admin.EventCall {
+			return nil
+		}
+		var c admin.Call
+		if err := json.Unmarshal(data, &c); err != nil {
+			return fmt.Errorf("read a call: %w", err)
+		}
+		if err := print(&c); err != nil {
+			return &printError{err}
+		}
+		return nil
+	})
+}
+
+// callPrinter returns a function that prints a call on one line.
+func (a *app) callPrinter(asJSON bool, zone *time.Location) func(*admin.Call) error {
+	began := false
+	return func(c *admin.Call) error {
+		if asJSON {
+			return a.printJSON(c, "")
+		}
+		var b bytes.Buffer
+		if c.Missed {
+			b.WriteString("… calls dropped …\n")
+		}
+		t := callTable(!began)
+		began = true
+		t.Colour = a.screen && a.status.colour
+		t.Rows = [][]screen.Cell{callRow(c, zone)}
+		b.WriteString(t.Text())
+		_, err := a.stdout.Write(b.Bytes())
+		return err
+	}
+}
+
+// callTable returns an empty table of calls. Its columns have fixed widths, so that tables of
+// one row each look like one table.
+func callTable(titles bool) screen.Table {
+	columns := []screen.Column{
+		{Title: "CALL", Right: true, Whole: true, Least: 6}, {Title: "STARTED", Whole: true, Least: 19}, {Title: "OUTCOME", Whole: true, Least: 10},
+		{Title: "TOOK", Right: true, Whole: true, Least: 8}, {Title: "CLIENT", Least: 18, Most: 18}, {Title: "SERVER", Least: 14, Whole: true, Most: 14},
+		{Title: "CALLED", Whole: true, Least: 28, Most: 28}, {Title: "NOTE"},
+	}
+	if !titles {
+		for i := range columns {
+			columns[i].Title = ""
+		}
+	}
+	return screen.Table{Columns: columns}
+}
+
+// callRow returns the cells of a call.
+func callRow(c *admin.Call, zone *time.Location) []screen.Cell {
+	outcome := screen.Cell{Text: c.Outcome, Style: screen.Green}
+	switch {
+	case c.ToolError:
+		outcome = screen.Cell{Text: "tool_error", Style: screen.Yellow}
+	case c.Outcome == admin.OutcomeRunning, c.Outcome == "parked":
+		outcome.Style = screen.Dim
+	case c.Outcome != "ok":
+		outcome.Style = screen.Red
+	}
+	return []screen.Cell{
+		{Text: strconv.FormatUint(c.Number, 10)}, {Text: c.Started.In(zone).Format(time.DateTime), Style: screen.Dim}, outcome,
+		{Text: tookOf(c)}, {Text: strings.TrimSpace(c.Client.Name + " " + c.Client.Version)}, {Text: c.Server}, {Text: calledOf(c)}, {Text: callNote(c)},
+	}
+}
+
+// tookOf returns how long a call took.
+func tookOf(c *admin.Call) string {
+	d := time.Duration(c.Seconds * float64(time.Second))
+	if d < 10*time.Millisecond {
+		return strconv.FormatFloat(float64(d)/float64(time.Millisecond), 'f', 1, 64) + " ms"
+	}
+	return spanOf(d)
+}
+
+// calledOf returns what was called: the name of a tool, or the method with its name.
+func calledOf(c *admin.Call) string {
+	if c.Method == mcp.MethodCallTool {
+		return cmp.Or(c.Target, c.Name, c.Method)
+	}
+	return strings.TrimSpace(c.Method + " " + cmp.Or(c.Target, c.Name))
+}
+
+// callNote says what is special about a call.
+func callNote(c *admin.Call) string {
+	var parts []string
+	if c.Cause != "" {
+		parts = append(parts, c.Cause)
+	}
+	if c.Code != 0 {
+		parts = append(parts, "error "+strconv.FormatInt(c.Code, 10))
+	}
+	if c.Client.Revision != c.Revision && c.Client.Revision != "" && c.Revision != "" {
+		parts = append(parts, c.Client.Revision+" to "+c.Revision)
+	}
+	for _, l := range c.Losses {
+		parts = append(parts, "lost "+l.What)
+	}
+	if c.Requests > 1 {
+		parts = append(parts, "requests: "+strconv.Itoa(c.Requests))
+	}
+	return strings.Join(parts, "; ")
+}
