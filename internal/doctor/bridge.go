@@ -20,8 +20,9 @@ import (
 type throughDragoman struct {
 	tried   bool
 	works   bool
-	dialect string // the dialect in which it is opened; "" for standard MCP
-	// revisions are those whose clients got an answer. None is tested for an app-server.
+	dialect string // the dialect with which the bridge opens the server; "" for standard MCP
+	// revisions are the revisions whose clients got an answer. For an app-server none is
+	// tested.
 	revisions []mcp.Revision
 	err       error  // if it does not work
 	why       string // the reason if it does not work
@@ -62,7 +63,7 @@ func (e *exam) bridge(ctx context.Context) {
 	}
 }
 
-// bridgeFinding records what only the handshake's classifier sees.
+// bridgeFinding records a finding that only the classifier of the handshake can see.
 func (e *exam) bridgeFinding(f handshake.Finding) {
 	code := map[string]string{
 		handshake.FoundInitializedRefused: NoteAnswered,
@@ -111,7 +112,7 @@ func (e *exam) openBridge(ctx context.Context, offer handshake.Offer) (*handshak
 		p := stdio.NewPipe(from, to, stdio.Options{Limits: jsonrpc.Limits{Bytes: maxLine, Tolerant: true, Names: mcp.MethodName}})
 		if s, err = conn.OpenPipe(ctx, p, offer, o); err != nil {
 			if source, ok := child.(failure.Source); ok {
-				child.Epitaph() // waits for the exit if there is to be one
+				child.Epitaph() // waits until the process has exited, if it is exiting
 				e.mu.Lock()
 				source.DescribeFailure(&e.unreached.facts)
 				e.mu.Unlock()
@@ -126,9 +127,9 @@ func (e *exam) openBridge(ctx context.Context, offer handshake.Offer) (*handshak
 	return s.Opening(), works, err
 }
 
-// firstCall requests the tools for a client of each revision, because a handshake alone does
-// not make a server useful. It returns the revisions whose clients got an answer that their
-// revision defines.
+// firstCall requests the list of tools for a client of each revision, because a handshake
+// alone does not show that a server is usable. It returns the revisions whose clients got a
+// valid answer of their revision.
 func (e *exam) firstCall(ctx context.Context, s *conn.Conn) (works []mcp.Revision, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*(e.o.Patience+e.startTime()))
 	defer cancel()
@@ -157,8 +158,8 @@ func (e *exam) firstCall(ctx context.Context, s *conn.Conn) (works []mcp.Revisio
 	return works, err
 }
 
-// answersIn reports whether raw is an answer to tools/list that a revision defines. A server
-// without tools answers with an error.
+// answersIn reports whether raw is a valid answer to tools/list in a revision. A server
+// without tools answers with an error, which is valid too.
 func answersIn(r mcp.Revision, raw []byte) bool {
 	m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: maxLine})
 	if err != nil || m.ID != "1" {

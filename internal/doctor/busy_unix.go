@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// cpuTime returns how long this process has worked.
+// cpuTime returns the CPU time that this process has used.
 func cpuTime() (time.Duration, bool) {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

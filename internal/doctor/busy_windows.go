@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// cpuTime returns how long this process has worked.
+// cpuTime returns the CPU time that this process has used.
 func cpuTime() (time.Duration, bool) {
 	self, err := syscall.GetCurrentProcess()
 	if err != nil {

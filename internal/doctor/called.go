@@ -23,11 +23,11 @@ func (e *exam) call(ctx context.Context, t *talk) {
 	}
 }
 
-// cancel cancels a call as soon as it is sent. The server must keep working, whether or
-// not it still answers the call (2025-11-25 §Cancellation).
+// cancel sends a call and cancels it at once. The server may still answer the call, and must
+// keep working (2025-11-25 §Cancellation).
 func (e *exam) cancel(ctx context.Context, t *talk) {
 	if t.rev.Can(mcp.HangUpCancels) && e.http {
-		return // closing the connection cancels, and every conversation ends that way
+		return // closing the connection cancels the call, and every conversation tests that at its end
 	}
 	q := t.ask(mcp.MethodCallTool, `"name":`+quoted(e.o.Call)+`,"arguments":{}`)
 	q.givenUp = true

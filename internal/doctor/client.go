@@ -12,9 +12,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Stage plays a server of both eras to clients and records what they do. It has one tool,
-// which echoes its input. The zero value is not usable; call NewStage. Its methods are
-// safe for concurrent use.
+// Stage is a test server for clients. It acts as a server of both eras and records what the
+// clients do. It has one tool, which echoes its input. The zero value is not usable; call
+// NewStage. Its methods are safe for concurrent use.
 type Stage struct {
 	speaks []mcp.Revision
 
@@ -28,7 +28,7 @@ type Stage struct {
 // maxVisitors is the limit of HTTP sessions. Further ones are refused.
 const maxVisitors = 1000
 
-// NewStage returns a stage that speaks the given revisions, or all if none are given.
+// NewStage returns a stage that supports the given revisions, or all if none are given.
 func NewStage(speaks ...mcp.Revision) *Stage {
 	if len(speaks) == 0 {
 		speaks = mcp.Revisions()
@@ -36,7 +36,7 @@ func NewStage(speaks ...mcp.Revision) *Stage {
 	return &Stage{speaks: speaks, found: map[string]Finding{}, visitors: map[string]*visitor{}}
 }
 
-// visitor is one conversation with a client. It is guarded by the stage's mu.
+// visitor is one conversation with a client. The mutex of the stage guards it.
 type visitor struct {
 	http    bool
 	session string
@@ -48,10 +48,10 @@ type visitor struct {
 	declares []string
 	discover bool // server/discover was requested
 	ready    bool // notifications/initialized has arrived
-	requests int  // since the opening
+	requests int  // requests since the opening
 	lists    bool // tools/list was requested
 	used     map[jsonrpc.ID]bool
-	asked    map[jsonrpc.ID]string // our own requests that wait for an answer, with the code to report if none comes
+	asked    map[jsonrpc.ID]string // requests of the stage that wait for an answer, with the code to report if no answer comes
 	askedAt  time.Time
 }
 
@@ -67,7 +67,7 @@ func (s *Stage) enter(session string, http bool) *visitor {
 	return v
 }
 
-// find records a condition. The caller holds s.mu.
+// find records a finding. The caller holds s.mu.
 func (s *Stage) find(code string, raw []byte, what ...string) {
 	if _, had := s.found[code]; had {
 		return
@@ -86,8 +86,8 @@ func (s *Stage) find(code string, raw []byte, what ...string) {
 	s.found[code] = Finding{Condition: c, Evidence: evidence(append([]string{line}, what...)...)}
 }
 
-// hear handles one message from a client. It returns the messages to send back. The
-// answer, if there is one, comes first.
+// hear handles one message from a client. It returns the messages to send. If there is an
+// answer, it comes first.
 func (s *Stage) hear(v *visitor, raw []byte, version string) [][]byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,7 +139,7 @@ func (s *Stage) unreadable(raw []byte, err error) []byte {
 	return jsonrpc.AppendError(nil, "null", &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "the message is not valid JSON-RPC"})
 }
 
-// take handles a parsed message. version is the version header, or "".
+// take handles a parsed message. version is the value of the version header, or "".
 func (s *Stage) take(v *visitor, m *jsonrpc.Message, version string) [][]byte {
 	switch m.Kind {
 	case jsonrpc.Result, jsonrpc.Failure:
@@ -171,8 +171,8 @@ func (s *Stage) judgeID(v *visitor, m *jsonrpc.Message) {
 	}
 }
 
-// note handles a notification. After the handshake it returns requests that test whether
-// the client answers.
+// note handles a notification. When the handshake is complete, it returns requests that test
+// whether the client answers.
 func (s *Stage) note(v *visitor, m *jsonrpc.Message) [][]byte {
 	switch m.Method {
 	case mcp.NoteInitialized:
@@ -230,7 +230,7 @@ func (s *Stage) serve(v *visitor, m *jsonrpc.Message, version string) (result st
 	return s.perform(v, m, modern)
 }
 
-// greet records what a modern client says about itself.
+// greet records the client information that a modern client sends.
 func (s *Stage) greet(v *visitor, m *jsonrpc.Message, o mcp.Opening) {
 	if v.opened == "" || m.Method == mcp.MethodDiscover {
 		v.opened, v.revision, v.version = m.Method, o.Revision, o.Revision.String()
@@ -346,13 +346,13 @@ func (s *Stage) perform(v *visitor, m *jsonrpc.Message, modern bool) (string, *j
 	return "", &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "this server has not declared that capability"}
 }
 
-// leave records what a conversation lacked when it ends.
+// leave records which required steps a conversation lacked when it ended.
 func (s *Stage) leave(v *visitor) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id, code := range v.asked {
 		if time.Since(v.askedAt) < answerTime {
-			break // the conversation ended before the client could answer
+			break // the client had no time to answer before the conversation ended
 		}
 		s.find(code, nil, fmt.Sprintf("the client never answered the request %s", id))
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
 )
 
-// ServePipe plays the server to one client on a pipe, until in or ctx ends. It closes
-// in. It returns nil on a clean end of input.
+// ServePipe acts as a server for one client on a pipe, until in or ctx ends. It closes in. It
+// returns nil if in ends between two messages.
 func (s *Stage) ServePipe(ctx context.Context, in io.ReadCloser, out io.Writer) error {
 	defer context.AfterFunc(ctx, func() { _ = in.Close() })()
 	defer func() { _ = in.Close() }()
@@ -50,7 +50,7 @@ func (s *Stage) ServePipe(ctx context.Context, in io.ReadCloser, out io.Writer) 
 // maxBody limits a request body, in bytes.
 const maxBody = 4 << 20
 
-// ServeHTTP plays the server to Streamable HTTP clients.
+// ServeHTTP acts as a server for Streamable HTTP clients.
 func (s *Stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case strings.Contains(r.URL.Path, "/.well-known/"):
@@ -107,7 +107,8 @@ func (s *Stage) post(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "unknown session", http.StatusNotFound)
 		return
 	default:
-		// Requests without a session cannot be told apart, so they share one visitor.
+		// Requests without a session cannot be told apart, so they share one visitor with this
+		// key.
 		const loose = "-"
 		if v = s.visitors[loose]; v == nil {
 			v = s.enter(loose, true)

@@ -9,7 +9,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// ClientReport is what a stage has recorded.
+// ClientReport is the record of a stage.
 type ClientReport struct {
 	Findings []Finding // worst first
 	Visits   []Visit   // one per conversation
@@ -23,10 +23,10 @@ type Visit struct {
 	Offers    string   // the first version that it offered, or ""
 	Revision  string   // the revision in use
 	Declares  []string // its capabilities
-	Requests  int      // since the opening
+	Requests  int      // requests since the opening
 }
 
-// Report returns what was recorded so far.
+// Report returns the record so far.
 func (s *Stage) Report() *ClientReport {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,8 +53,8 @@ func (s *Stage) Report() *ClientReport {
 	return r
 }
 
-// String describes a visit on one line. The client's name is quoted, and so is any other
-// text from the client that is not a plain word.
+// String describes a visit on one line. It quotes the client's name, and any other text of the
+// client that is not a single plain word.
 func (v Visit) String() string {
 	who := "a client without a name"
 	if v.Client != "" {

@@ -31,7 +31,7 @@ func dumpClient(r *ClientReport) string {
 	return b.String() + r.Text()
 }
 
-// onPipe runs a client against the stage on a pipe.
+// onPipe connects a client to the stage on a pipe.
 func onPipe(t *testing.T, visit func(in io.ReadCloser, out io.WriteCloser)) *ClientReport {
 	t.Helper()
 	s := NewStage()
@@ -51,7 +51,7 @@ func onPipe(t *testing.T, visit func(in io.ReadCloser, out io.WriteCloser)) *Cli
 	return s.Report()
 }
 
-// overHTTP runs a client against the stage over Streamable HTTP.
+// overHTTP connects a client to the stage over Streamable HTTP.
 func overHTTP(t *testing.T, visit func(url string)) *ClientReport {
 	t.Helper()
 	s := NewStage()
@@ -76,13 +76,13 @@ func strictClient(t *testing.T, name string, at fake.Where) {
 		t.Error(err)
 	}
 	if at.In != nil {
-		synctest.Wait() // until the client has answered the stage's requests
+		synctest.Wait() // wait until the client has answered the stage's requests
 	}
 	if err := c.Close(); err != nil {
 		t.Errorf("Close: %v", err)
 	}
 	for _, v := range c.Violations() {
-		if !strings.Contains(v, "dragoman/") { // the stage's own probes are in no revision
+		if !strings.Contains(v, "dragoman/") { // the stage sends probes that no revision defines
 			t.Errorf("the stage violates its revision: %s", v)
 		}
 	}
@@ -208,7 +208,7 @@ func TestSloppyClients(t *testing.T) {
 				done := make(chan error, 1)
 				go func() { done <- s.ServePipe(t.Context(), in, io.Discard) }()
 				_, _ = io.WriteString(w, strings.Join(lines, "\n")+"\n")
-				time.Sleep(2 * answerTime) // synthetic time: the client had enough time to answer
+				time.Sleep(2 * answerTime) // the time is synthetic; the client has enough time to answer
 				_ = w.Close()
 				err := <-done
 				if r := s.Report(); err != nil || !slices.Contains(clientCodes(r), want) {
@@ -251,7 +251,8 @@ func TestSloppyClientsOverHTTP(t *testing.T) {
 	}
 }
 
-// TestStageEndsWithItsContext checks that the stage does not wait for its client.
+// TestStageEndsWithItsContext checks that ServePipe ends with its context and does not wait
+// for the client.
 func TestStageEndsWithItsContext(t *testing.T) {
 	in, w := io.Pipe()
 	defer w.Close()
@@ -262,8 +263,8 @@ func TestStageEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestStageIsFull checks that a client beyond the session limit gets an error, and that
-// the stage reports nothing else because of it.
+// TestStageIsFull checks that a client beyond the session limit gets an error, and that the
+// stage has no other finding because of it.
 func TestStageIsFull(t *testing.T) {
 	s := NewStage()
 	initialize := func() (status int, session string) {
@@ -287,8 +288,8 @@ func TestStageIsFull(t *testing.T) {
 	}
 }
 
-// TestVisitOfHostileClient checks that a client's name, capabilities and methods are on
-// one line of the report and cannot be mistaken for the report's own words.
+// TestVisitOfHostileClient checks that the name, capabilities and methods of a hostile client
+// stay on one line of the report, in quotes.
 func TestVisitOfHostileClient(t *testing.T) {
 	forged := "x\ndragoman: error: FORGED \x1b[2J\u202e"
 	v := Visit{Client: forged, OpensWith: forged, Offers: forged, Declares: []string{"roots", forged}, Revision: "2025-11-25", Requests: 1}

@@ -10,32 +10,32 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// This file decides which probes share a conversation. To start a process takes longer than
-// most probes, so on a pipe many probes follow each other in one. What they find there is
-// in doubt if it could be the fault of an earlier probe, or of a slow machine. Then the probe
-// is run again in a conversation of its own, and only that counts. Over HTTP a conversation
-// costs little, so each probe has its own.
+// This file decides which probes share a conversation. On a pipe, a conversation is a process,
+// which takes longer to start than most probes take to run. So many probes run one after the
+// other in one conversation. A finding of such a probe is in doubt if an earlier probe or a
+// slow machine could be the cause. Then the probe is run again in its own conversation, and
+// only that result counts. Over HTTP a conversation is cheap, so each probe has its own.
 
 // probe is one test.
 type probe struct {
 	name  string
-	rev   mcp.Revision // the revision to open first; Unknown for a probe that opens the server itself
+	rev   mcp.Revision // the revision with which to open the server before the probe; Unknown for a probe that opens the server itself
 	death string       // the code to report if the server exits during the probe; "" means Dies
 	run   func(ctx context.Context, t *talk)
-	alone func(ctx context.Context) // replaces run: opens its own conversations
+	alone func(ctx context.Context) // replaces run; it opens its own conversations
 
-	midway bool // runs between initialize and notifications/initialized, if that is where the talk is
-	odd    bool // sends malformed input, so that nothing but its like may follow
-	// then returns the probes that follow in the same conversation. It may be nil.
+	midway bool // the probe runs between initialize and notifications/initialized, if the conversation is at that point
+	odd    bool // the probe sends malformed input, so only probes of this kind may follow it
+	// then returns further probes for the same conversation. It may be nil.
 	then func() []probe
 }
 
-// job is what runs in one conversation.
+// job is a series of probes in one conversation.
 type job struct {
 	probes []probe
-	talk   *talk // an open conversation to use; nil to open one
+	talk   *talk // an open conversation to use; if nil, the job opens one
 	open   mcp.Revision
-	// final says that what is found now counts. A final job has one probe.
+	// final means that findings of this job count. A final job has one probe.
 	final bool
 }
 
@@ -47,7 +47,7 @@ func singles(all []probe) (out []job) {
 	return out
 }
 
-// draft is a condition that a conversation has shown, before it is certain.
+// draft is a possible finding, before it is certain.
 type draft struct {
 	code, seen string
 	level      Level // "" for the level of the code
@@ -56,7 +56,7 @@ type draft struct {
 func (d draft) condition() Condition {
 	c, ok := Lookup(d.code)
 	if !ok {
-		c = Condition{Code: d.code, Level: Warning} // tests use codes that are in no table
+		c = Condition{Code: d.code, Level: Warning} // tests use codes that the table does not have
 	}
 	if d.level != "" {
 		c.Level = d.level
@@ -64,24 +64,25 @@ func (d draft) condition() Condition {
 	return c
 }
 
-// find records a condition that the conversation shows.
+// find records a possible finding of the conversation.
 func (t *talk) find(code, seen string) { t.findAs(code, "", seen) }
 
-// findAs does the same as find, with another level.
+// findAs does the same as find, with another level than that of the code.
 func (t *talk) findAs(code string, level Level, seen string) {
 	t.drafts = append(t.drafts, draft{code, seen, level})
 }
 
-// deathCodes are the codes of a server that exits. formCodes are about the form of a message
-// alone: no earlier probe and no delay can be the reason. matchCodes depend on which request
-// an answer belongs to.
+// deathCodes are the codes for a server that exits. formCodes are about the form of a single
+// message, so an earlier probe or a delay cannot be the cause. matchCodes depend on which
+// request an answer belongs to.
 var (
 	deathCodes = []string{Dies, ProbeDies, BareDies, DiesOnOdd, LongMessage, VeryLongMessage}
 	formCodes  = []string{Noise, HalfLine, NoVersionMember, ErrorCode, ErrorShape, MessageShape, AsksUndeclared}
 	matchCodes = []string{IDLost, IDType, NoteAnswered, Unasked, PushesManifest, Floods}
 )
 
-// run runs jobs, Parallel at a time, and then what they left to be run again.
+// run runs jobs, at most Parallel at the same time. Then it runs the jobs that these jobs
+// added.
 func (e *exam) run(ctx context.Context, all []job) {
 	for len(all) > 0 && ctx.Err() == nil {
 		work, steps := make(chan job, len(all)), make(chan string)
@@ -184,7 +185,7 @@ func (e *exam) follow(ctx context.Context, j job, step func(*probe)) {
 	}
 }
 
-// fits reports whether the conversation is where a probe begins.
+// fits reports whether the conversation is in the state in which a probe begins.
 func (t *talk) fits(p *probe) bool {
 	switch {
 	case t.spent:
@@ -199,8 +200,8 @@ func (t *talk) fits(p *probe) bool {
 	return t.opened && t.rev == p.rev
 }
 
-// lingerAtEnd gives the server time to exit: one that crashes on its input may still answer
-// the next request before.
+// lingerAtEnd gives the server time to exit. A server that crashes on its input may still
+// answer the next request before it exits.
 func (t *talk) lingerAtEnd(ctx context.Context, odd bool) {
 	d := t.e.grace() / 20
 	if odd {
@@ -209,8 +210,8 @@ func (t *talk) lingerAtEnd(ctx context.Context, odd bool) {
 	t.linger(ctx, d)
 }
 
-// settle decides what counts of what a probe has found, and runs the probe again if that is
-// in doubt. It reports whether the conversation can go on.
+// settle decides which possible findings of a probe count. If one is in doubt, it runs the
+// probe again. It reports whether the conversation can continue.
 func (e *exam) settle(t *talk, p *probe) bool {
 	drafts := t.drafts
 	t.drafts = nil
@@ -242,8 +243,8 @@ func (e *exam) settle(t *talk, p *probe) bool {
 
 func isMatch(d draft) bool { return slices.Contains(matchCodes, d.code) }
 
-// keepDeath keeps what was seen of an exit in a shared conversation, in case that no probe
-// finds the reason when it is run alone.
+// keepDeath keeps the evidence of an exit in a shared conversation. It is used if no probe
+// causes the exit when it is run alone.
 func (t *talk) keepDeath(drafts []draft) {
 	t.e.mu.Lock()
 	defer t.e.mu.Unlock()
@@ -254,8 +255,8 @@ func (t *talk) keepDeath(drafts []draft) {
 	}
 }
 
-// judgeDeaths reports an exit that did not occur again. It is certain, but not which probe
-// was the reason.
+// judgeDeaths reports an exit that did not occur again. The exit is certain, but no single
+// probe is known to be the cause.
 func (e *exam) judgeDeaths() {
 	if slices.ContainsFunc(deathCodes, e.has) {
 		return
@@ -268,15 +269,15 @@ func (e *exam) judgeDeaths() {
 	}
 }
 
-// rerun runs a probe again, in a conversation of its own, where what it finds counts.
+// rerun runs a probe again in its own conversation. Its findings then count.
 func (e *exam) rerun(p *probe) {
 	one := *p
 	one.then = nil
 	e.later(job{probes: []probe{one}, final: true})
 }
 
-// leave gives up a shared conversation after probe p. The probes after it go on in another
-// one. Those before it are run again if the fault may be theirs.
+// leave ends a shared conversation after probe p. The probes after p continue in another
+// conversation. The probes before p are run again if one of them may be the cause.
 func (e *exam) leave(t *talk, p *probe, done, rest []probe) {
 	if t.over || !t.timedOut && !t.unsure {
 		for i := range done {
@@ -301,7 +302,7 @@ func (e *exam) later(jobs ...job) {
 	e.jobs = append(e.jobs, jobs...)
 }
 
-// progress tells of a step. How many there will be is not known: a probe may ask for more.
+// progress reports a step. The total number of steps is unknown, because a probe may add more.
 func (e *exam) progress(name string) {
 	e.done++
 	if e.o.Progress != nil {

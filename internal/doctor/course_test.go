@@ -27,7 +27,7 @@ func (c *census) add(n int) {
 	c.most = max(c.most, c.now)
 }
 
-// of counts the children of start.
+// of wraps start, so that census counts the children that it starts.
 func (c *census) of(start func(context.Context) (Child, error)) func(context.Context) (Child, error) {
 	return func(ctx context.Context) (Child, error) {
 		child, err := start(ctx)
@@ -49,8 +49,8 @@ func (c *countedChild) Stop() {
 	c.c.add(-1)
 }
 
-// TestProcessesAreFew checks that a healthy server is started a few times only, and at most
-// four times at once, and that no time is spent waiting.
+// TestProcessesAreFew checks that a healthy server is started only a few times, and at most
+// four times at once. The examination must not wait for anything.
 func TestProcessesAreFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c census
@@ -68,8 +68,8 @@ func TestProcessesAreFew(t *testing.T) {
 	})
 }
 
-// TestSilenceIsRepeated checks that a server that once does not answer in time, as on a busy
-// machine, has no finding, and that one that never answers has one.
+// TestSilenceIsRepeated checks a server that once fails to answer in time, as on a busy
+// machine: it has no finding. A server that never answers has a finding.
 func TestSilenceIsRepeated(t *testing.T) {
 	for name, c := range map[string]struct {
 		times int
@@ -96,8 +96,8 @@ func TestSilenceIsRepeated(t *testing.T) {
 	}
 }
 
-// TestSlowMachine checks that a server has no other findings on a machine on which each
-// answer takes longer than the timeout.
+// TestSlowMachine checks that a slow machine causes no false findings. On it each answer takes
+// longer than the timeout.
 func TestSlowMachine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := examinePlain(t, func(*plain, string, *jsonrpc.Message) bool {
@@ -113,7 +113,7 @@ func TestSlowMachine(t *testing.T) {
 	})
 }
 
-// TestAnExitIsNotLost checks that an exit that happens once only is reported.
+// TestAnExitIsNotLost checks that an exit is reported even if it happens only once.
 func TestAnExitIsNotLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var once sync.Once
@@ -132,8 +132,8 @@ func TestAnExitIsNotLost(t *testing.T) {
 	})
 }
 
-// TestAStopClosesTheFirstConversation checks that nothing is left behind when an examination
-// is cancelled at any time.
+// TestAStopClosesTheFirstConversation checks that no process is left when an examination is
+// cancelled at any time.
 func TestAStopClosesTheFirstConversation(t *testing.T) {
 	for _, after := range []time.Duration{0, time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond, time.Second} {
 		synctest.Test(t, func(t *testing.T) {

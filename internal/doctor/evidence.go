@@ -15,8 +15,8 @@ import (
 // rest.
 const shown = 300
 
-// redact makes bytes of a peer safe to show: printable, bounded, and with secrets masked,
-// both those we know and those that look like one.
+// redact makes bytes of a peer safe to show: printable and bounded. It masks the given
+// secrets, and text that looks like a secret.
 func redact(b []byte, secrets []string) string {
 	cut := len(b) > shown
 	s := string(b[:min(len(b), 4*shown)])
@@ -45,7 +45,7 @@ func maskAll(s string, secrets []string) string {
 	return s
 }
 
-// maskCutSecret masks the beginning of a secret at the end of s, where the text was cut in
+// maskCutSecret masks the beginning of a secret at the end of s. The text may have been cut in
 // the middle of the secret.
 func maskCutSecret(s string, secrets []string) string {
 	for _, secret := range secrets {
@@ -58,8 +58,9 @@ func maskCutSecret(s string, secrets []string) string {
 	return s
 }
 
-// spellings returns the secrets in every form in which a peer may repeat them, longest
-// first: the XYZ of "Bearer XYZ" alone, and each as it is written in JSON and in URLs.
+// spellings returns the secrets in every form in which a peer may repeat them, longest first.
+// For "Bearer XYZ" this includes XYZ alone. Each secret is also included as written in JSON
+// and in URLs.
 func spellings(secrets []string) []string {
 	var all []string
 	add := func(s string) {

@@ -13,7 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httplink"
 )
 
-// Options control an examination. The zero value is the usual one.
+// Options control an examination. The zero value has the usual settings.
 type Options struct {
 	Deep bool // also run the slower probes
 	// Call names the one tool that may be run; "" means none. It is called without
@@ -23,16 +23,16 @@ type Options struct {
 	Patience time.Duration
 	// Start is the timeout for the server's first answer; 0 means 30 s.
 	Start time.Duration
-	// Parallel is the number of conversations at a time, so of processes of a server on a
-	// pipe; 0 means 4.
+	// Parallel is the number of conversations at the same time. On a pipe it is also the
+	// number of processes of the server. 0 means 4.
 	Parallel int
-	// Progress is called with each step, on the goroutine that called Examine.
+	// Progress is called with each step, in the goroutine that called Examine.
 	Progress func(step string)
 }
 
 // Report is the result of an examination.
 type Report struct {
-	Findings []Finding // worst first, then by how many are hurt
+	Findings []Finding // worst level first, then by the number of affected clients
 	Verdict  Verdict
 	// Passed has the names of the probes that found nothing, sorted.
 	Passed []string
@@ -43,36 +43,37 @@ type exam struct {
 	t    *Target
 	o    Options
 	http bool
-	sse  bool // HTTP+SSE; decided before probes run in parallel
+	sse  bool // the server uses HTTP+SSE; decided before probes run in parallel
 
-	// byName guards knowsLocalhost: a server that answers 403 does serve localhost.
+	// byName guards knowsLocalhost, which is true if a server that answers 403 accepts the
+	// host localhost.
 	byName         sync.Once
 	knowsLocalhost bool
 
 	lastID atomic.Int64 // over HTTP, where all conversations share one counter
 
-	done int // probes started; used only by Examine's goroutine
+	done int // the number of probes started; used only by Examine's goroutine
 
 	mu sync.Mutex
 	state
 }
 
-// state is what the probes have found out. It is guarded by the exam's mu.
+// state has the results of the probes. The mutex of exam guards it.
 type state struct {
 	found   map[string]Finding
-	passed  map[string]bool // of each probe: whether it ran and found nothing
-	jobs    []job           // what has to be run again, or later
+	passed  map[string]bool // by probe: whether it ran and found nothing
+	jobs    []job           // jobs to run again, or later
 	deaths  []draft         // exits in shared conversations
-	started []time.Duration // time until the first answer, of each conversation
+	started []time.Duration // the time until the first answer, for each conversation
 	start   time.Duration   // extra time allowed for a process to start
 	reached bool            // the server has sent something
 	tried   map[mcp.Revision]*attempt
-	// Evidence of errors in answer to initialize with an unknown version and without
+	// Evidence of errors for an initialize with an unknown version, and for one without
 	// params. These are faults only if the server supports initialize at all.
 	refusedUnknown, refusedBare string
 
-	guess    mcp.Revision          // the newest legacy revision, as the first answer says
-	examined map[mcp.Revision]bool // the habits in it are being examined, or have been
+	guess    mcp.Revision          // the newest legacy revision, according to the first answer
+	examined map[mcp.Revision]bool // the revisions whose habits are being examined, or have been; see habits.go
 
 	pushed  bool              // the server pushed a manifest without a request
 	odd     bool              // initialize works, but returns no version
@@ -88,9 +89,9 @@ type state struct {
 // attempt is the result of opening the server in one revision.
 type attempt struct {
 	opened  bool   // the server speaks the revision and answers requests in it
-	answer  string // the revision that it returned instead
-	refused string // evidence of an error answer
-	why     string // human-readable reason if not opened
+	answer  string // the revision that the server returned instead
+	refused string // the evidence of an error answer
+	why     string // the reason, for people, if not opened
 }
 
 // Examine examines a server. It returns an error only if ctx ends. A server that cannot
@@ -138,7 +139,8 @@ func orDefault(d *time.Duration, def time.Duration) {
 	}
 }
 
-// grace is how long an answer may still take after a later request was answered.
+// grace is how long the server may still take for an answer after it has answered a later
+// request.
 func (e *exam) grace() time.Duration { return e.o.Patience / 2 }
 
 // begin opens a new conversation without sending anything.
@@ -162,17 +164,17 @@ func (e *exam) begin(ctx context.Context) (*talk, error) {
 	return t, err
 }
 
-// slack is the extra time for an answer before silence counts. A server that starts slowly,
-// perhaps because the machine is busy, has more.
+// slack is the extra time before a missing answer counts. It is longer for a server that
+// starts slowly, because the machine may be busy.
 func (e *exam) slack() time.Duration {
 	return max(e.o.Patience, min(4*e.o.Patience, e.startTime()))
 }
 
-// find records a condition. Only its first evidence is kept.
+// find records a finding. Only the first evidence of a code is kept.
 func (e *exam) find(code, seen string) { e.accept(draft{code: code, seen: seen}) }
 
-// accept records what a conversation has shown. Only the first evidence of a code is kept,
-// unless a later one is worse.
+// accept records a finding of a conversation. Only the first evidence of a code is kept,
+// unless a later finding has a worse level.
 func (e *exam) accept(d draft) {
 	f := Finding{Condition: d.condition(), Evidence: d.seen}
 	e.mu.Lock()
@@ -192,7 +194,7 @@ func (e *exam) pushes() {
 	e.mu.Unlock()
 }
 
-// startedAfter records how long a conversation took until its first answer.
+// startedAfter records the time from the start of a conversation to its first answer.
 func (e *exam) startedAfter(d time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -200,15 +202,15 @@ func (e *exam) startedAfter(d time.Duration) {
 	e.state.started = append(e.state.started, d)
 }
 
-// startTime is the extra time for the first answer of a process. It is a multiple of the
-// first start time, because several processes now start at once.
+// startTime is the extra time for the first answer of a process. It is a multiple of the first
+// start time, because several processes start at the same time.
 func (e *exam) startTime() time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.start
 }
 
-// judgeWhole reports that the server is unusable if no other finding explains why.
+// judgeWhole reports that the server is unusable, if no other finding explains it.
 func (e *exam) judgeWhole() {
 	e.mu.Lock()
 	useless := !e.odd && !e.pushed

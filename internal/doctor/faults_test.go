@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// fakeChild is a fake server instead of a process.
+// fakeChild is a fake server in this process, used in place of a child process.
 type fakeChild struct {
 	s    *fake.Server
 	from *io.PipeReader
@@ -145,7 +145,7 @@ func TestEveryFaultIsFound(t *testing.T) {
 					o.Call = "count"
 				}
 				var r *Report
-				if name == "broadcasts" { // a process on a pipe has one session
+				if name == "broadcasts" { // on a pipe a process has only one session, so it cannot broadcast
 					r = callFake(t, name, o)
 				} else {
 					r = look(t, name, sets[row], o)

@@ -13,19 +13,19 @@ type Level string
 
 // The levels, worst first.
 const (
-	Error   Level = "error"   // clients that follow the specification fail, or lose something
+	Error   Level = "error"   // clients that follow the specification fail, or cannot use something
 	Warning Level = "warning" // some clients fail
 	Info    Level = "info"    // for information; nothing is wrong
 )
 
-// Condition is something that the doctor can find. The table has one per code.
+// Condition is a fault or a fact that the doctor can find. The table has one for each code.
 type Condition struct {
 	Code    string // "DRG-…", stable
 	Level   Level
 	Title   string // a few words
-	Meaning string // what it means for users of the server
-	Fix     string // what the author of the server should change
-	Bridged string // what Dragoman does about it until it is fixed
+	Meaning string // the consequences for users of the server
+	Fix     string // the change that the author of the server should make
+	Bridged string // what Dragoman does about it until then
 }
 
 // Finding is a condition that was found, with its evidence.
@@ -58,7 +58,7 @@ func Lookup(code string) (Condition, bool) {
 	return Condition{}, false
 }
 
-// severity orders findings by level, worst first, then by how many clients are hurt, and
+// severity orders findings by level, worst first, then by the number of affected clients, and
 // then by code.
 func severity(a, b Finding) int {
 	levels := []Level{Error, Warning, Info}

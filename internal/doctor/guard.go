@@ -21,7 +21,7 @@ import (
 // foreignHost is the host of a web page that may be open in the user's browser.
 const foreignHost = "attacker.example"
 
-// guards returns the probes that are specific to HTTP, for one revision.
+// guards returns the probes that exist only over HTTP, for one revision.
 func (e *exam) guards(r mcp.Revision) []probe {
 	guard := func(name string, run func(context.Context, *talk, *web)) probe {
 		return probe{name: name + " (" + r.String() + ")", rev: r, run: func(ctx context.Context, t *talk) {
@@ -78,7 +78,8 @@ func (e *exam) seen(v *visit) string {
 	return evidence("> "+v.said, got)
 }
 
-// visit sends one request outside the talk. note says what is special about it.
+// visit sends one request outside the conversation. note describes the request, for the
+// evidence.
 func (w *web) visit(ctx context.Context, e *exam, p parcel, note string) *visit {
 	ctx, cancel := context.WithTimeout(ctx, e.o.Patience)
 	defer cancel()
@@ -114,7 +115,7 @@ func (w *web) visit(ctx context.Context, e *exam, p parcel, note string) *visit 
 	return v
 }
 
-// again sends another request in the talk's revision, with extra headers.
+// again sends another request in the revision of the conversation, with extra headers.
 func (e *exam) again(ctx context.Context, t *talk, w *web, h http.Header) *visit {
 	body := jsonrpc.AppendRequest(nil, t.nextID(), alive(t.rev), t.params(""))
 	var notes []string
@@ -132,8 +133,8 @@ func (e *exam) again(ctx context.Context, t *talk, w *web, h http.Header) *visit
 	return w.visit(ctx, e, parcel{body: body, method: http.MethodPost, header: h}, note)
 }
 
-// local reports whether only this machine can reach the server. Then only Origin and Host
-// distinguish a page in a browser from a client.
+// local reports whether only this machine can reach the server. In that case only Origin and
+// Host distinguish a page in a browser from a client.
 func (e *exam) local() bool {
 	host := e.t.URL.Hostname()
 	if a, err := netip.ParseAddr(host); err == nil {
@@ -143,8 +144,8 @@ func (e *exam) local() bool {
 }
 
 // origins sends requests that a page in a browser could send (2025-11-25 §Transports,
-// "Security Warning"). A POST from a page always has an Origin. With DNS rebinding it has
-// the page's Host as well.
+// "Security Warning"). A POST from a page always has an Origin header. With DNS rebinding it
+// also has the host name of the page in Host.
 func (e *exam) origins(ctx context.Context, t *talk, w *web) {
 	page := "https://" + foreignHost
 	v := e.again(ctx, t, w, http.Header{"Origin": {page}})
@@ -185,8 +186,8 @@ func (e *exam) shares(ctx context.Context, w *web, page string) bool {
 	return (origin == "*" || origin == page) && (strings.Contains(headers, "*") || strings.Contains(headers, "content-type"))
 }
 
-// contentType sends JSON with another content type, as a page can without a preflight
-// (CORS simple requests).
+// contentType sends JSON with another content type. A page in a browser can do that without a
+// preflight request (CORS simple requests).
 func (e *exam) contentType(ctx context.Context, t *talk, w *web) {
 	if v := e.again(ctx, t, w, http.Header{"Content-Type": {"text/plain"}}); v.served() {
 		t.find(ContentTypeUnchecked, e.seen(v))
@@ -231,14 +232,14 @@ func guessable(id string) bool {
 	return len(id) < 16 || len(kinds) < 8
 }
 
-// sessionEnd ends the session and then uses it again.
+// sessionEnd ends the session and then sends a request in it.
 func (e *exam) sessionEnd(ctx context.Context, t *talk, w *web) {
 	if w.sessionOf() == "" {
 		return
 	}
 	v := w.visit(ctx, e, parcel{method: http.MethodDelete}, "")
 	switch {
-	case v.err != nil, v.status == http.StatusMethodNotAllowed: // the server may refuse
+	case v.err != nil, v.status == http.StatusMethodNotAllowed: // the server may refuse to end the session
 	case v.status >= 300:
 		t.find(DeleteStatus, e.seen(v))
 	default:
@@ -324,7 +325,7 @@ func (t *talk) judgeResponse(q *question) {
 		if code := t.forbidden(q); code != "" {
 			see(code)
 		}
-	case q.id == bigID: // hardly any client sends such a number; ids reports it
+	case q.id == bigID: // hardly any client sends such a number; the probe ids reports it
 	case q.status >= 500:
 		see(ServerError)
 	case q.id == "" && !q.odd() && ok && q.status != http.StatusAccepted && !t.rev.Modern():
@@ -338,8 +339,8 @@ func (t *talk) judgeResponse(q *question) {
 	}
 }
 
-// forbidden returns the code for a 403 or 421: the host name or missing credentials, or
-// "" if it is neither.
+// forbidden returns the code for a response 403 or 421, which is about the host name or about
+// missing credentials. It returns "" if it is about something else.
 func (t *talk) forbidden(q *question) string {
 	text := strings.ToLower(string(q.raw[:min(len(q.raw), 2<<10)]))
 	switch {
@@ -357,8 +358,8 @@ func (t *talk) forbidden(q *question) string {
 	return ""
 }
 
-// credentialsCode returns the code for a server that answers only with credentials, or with
-// others than the request had.
+// credentialsCode returns the code for a server that needs credentials, or other credentials
+// than the request had.
 func (e *exam) credentialsCode() string {
 	for name := range e.t.Header {
 		if strings.EqualFold(name, "Authorization") || excerpt.SecretName(name) {
@@ -368,13 +369,13 @@ func (e *exam) credentialsCode() string {
 	return WantsCredentials
 }
 
-// The words with which servers refuse a host name.
+// Patterns for the texts with which servers refuse a host name.
 var (
 	hostWord    = regexp.MustCompile(`\bhost(name)?s?\b|dns.rebinding`)
 	refusalWord = regexp.MustCompile(`invalid|not allowed|disallowed|not permitted|forbidden|blocked|denied|untrusted|unknown|unexpected|mismatch|not in|rebinding`)
 )
 
-// servesLocalhost reports whether a server that refuses the URL's host name accepts
+// servesLocalhost reports whether a server that refuses the host name in the URL accepts
 // localhost. It tests this once.
 func (e *exam) servesLocalhost(w *web) bool {
 	e.byName.Do(func() {
@@ -387,8 +388,8 @@ func (e *exam) servesLocalhost(w *web) bool {
 			}
 			body := jsonrpc.AppendRequest(nil, "1", mcp.MethodInitialize, []byte("{"+greeting(mcp.LatestLegacy.String())+"}"))
 			v := w.visit(w.ctx, e, parcel{body: body, header: http.Header{"Host": {name}}}, "")
-			// Only an MCP answer counts: a reverse proxy for many hosts answers any
-			// unknown host with something.
+			// Only an MCP answer counts, because a reverse proxy for many hosts may answer
+			// every unknown host.
 			if v.served() && v.msg != nil {
 				e.knowsLocalhost = true
 				return

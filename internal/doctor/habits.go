@@ -11,9 +11,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// bases returns the revisions to examine in detail: the newest of each era that the
-// server supports. If the handshake is not MCP but works somehow, it is the newest legacy
-// revision.
+// bases returns the revisions to examine in detail: the newest of each era that the server
+// supports. If the handshake works but is not MCP, it returns the newest legacy revision.
 func (e *exam) bases() []mcp.Revision {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -43,8 +42,8 @@ func alive(r mcp.Revision) string {
 	return mcp.MethodPing
 }
 
-// examinations returns the jobs for the revisions that can be opened, as far as they have
-// not run in the conversations that opened them.
+// examinations returns the jobs for the revisions that can be opened. It leaves out probes
+// that ran in the conversations that opened them.
 func (e *exam) examinations() (jobs []job) {
 	for _, r := range e.bases() {
 		if !e.examined[r] {
@@ -76,15 +75,15 @@ func (e *exam) examinations() (jobs []job) {
 	return jobs
 }
 
-// habits returns the probes for a server that can be opened in a revision. They can follow
-// each other in one conversation.
+// habits returns the probes for a server that can be opened in a revision. They can run one
+// after the other in one conversation.
 func (e *exam) habits(r mcp.Revision) []probe {
 	var all []probe
 	add := func(name string, run func(context.Context, *talk)) {
 		all = append(all, probe{name: name + " (" + r.String() + ")", rev: r, run: run})
 	}
 	if r.Legacy() {
-		add("an unknown notification", e.unknownNote) // first, so that an answer has time to come
+		add("an unknown notification", e.unknownNote) // comes first, so that a wrong answer has time to arrive
 		add("ping", e.ping)
 	} else {
 		add("an unknown version in _meta", e.unknownMeta)
@@ -99,8 +98,8 @@ func (e *exam) habits(r mcp.Revision) []probe {
 	}
 	add("ids", e.ids)
 	if r.Modern() {
-		// After a message without _meta, a server of both eras may take the client for a
-		// legacy one.
+		// After a message without _meta, a server of both eras may treat the client as a
+		// legacy client.
 		add("an unknown notification", e.unknownNote)
 	}
 	add("staying alive", func(ctx context.Context, t *talk) { t.lingerAtEnd(ctx, false) })
@@ -125,11 +124,11 @@ func (e *exam) batchProbe(r mcp.Revision) probe {
 	return probe{name: "a batch (" + r.String() + ")", rev: r, run: e.batch}
 }
 
-// early sends a request before the handshake. Silence counts only if the server answers
-// the same request after the handshake.
+// early sends a request before the handshake. A missing answer counts only if the server
+// answers the same request after the handshake.
 func (e *exam) early(ctx context.Context, t *talk, r mcp.Revision) {
 	if e.http && !e.sse {
-		return // there is no session yet; the session probes cover this
+		return // there is no session yet; the session probes test this
 	}
 	q := t.ask(mcp.MethodListTools, "")
 	t.await(ctx, q)
@@ -147,9 +146,8 @@ func (e *exam) early(ctx context.Context, t *talk, r mcp.Revision) {
 	}
 }
 
-// beforeInitialized sends a request, then the late notifications/initialized, then the same
-// request again. The missing notification was the reason only if the second request
-// works.
+// beforeInitialized sends a request, then notifications/initialized, and then the same request
+// again. The finding counts only if the second request works.
 func (e *exam) beforeInitialized(ctx context.Context, t *talk, r mcp.Revision) {
 	if !t.greeted {
 		first := t.ask(mcp.MethodInitialize, greeting(r.String()))
@@ -191,7 +189,7 @@ func unsupported(q *question) bool {
 func (e *exam) ping(ctx context.Context, t *talk) {
 	q := t.ask(mcp.MethodPing, "")
 	if !t.await(ctx, q) || q.msg == nil {
-		return // silence was reported at the opening
+		return // the opening has reported a missing answer
 	}
 	if !q.worked() {
 		t.find(PingRefused, t.proof(q))
@@ -227,14 +225,14 @@ func (e *exam) ids(ctx context.Context, t *talk) {
 	if t.over {
 		return
 	}
-	q := t.askAs(`"dragoman-1"`, method, "") // reused: the server must refuse or answer it
+	q := t.askAs(`"dragoman-1"`, method, "") // the id is reused; the server must refuse or answer the request
 	t.await(ctx, q)
 	if q.silent() && !t.over {
 		t.find(IDReused, t.proof(q))
 	}
 }
 
-// bigID tries an id that many servers change or drop. It is never worth a long wait.
+// bigID tries an id that many servers change or drop. It never waits long for the answer.
 func (e *exam) bigID(ctx context.Context, t *talk) {
 	q := t.askAs(bigID, alive(t.rev), "")
 	if e.http && !e.sse {
@@ -248,8 +246,8 @@ func (e *exam) bigID(ctx context.Context, t *talk) {
 	t.giveUp(q)
 }
 
-// unknownMethod checks that the server answers an unknown method with an error. If a
-// later request is answered first, the server does not intend to answer.
+// unknownMethod checks that the server answers an unknown method with an error. If the server
+// answers a later request first, it will not answer this one.
 func (e *exam) unknownMethod(ctx context.Context, t *talk) {
 	q := t.ask("dragoman/no_such_method", "")
 	if t.e.http && !t.e.sse {
@@ -273,8 +271,8 @@ func (e *exam) unknownMethod(ctx context.Context, t *talk) {
 	}
 }
 
-// unknownNote sends an unknown notification, which the server must ignore (JSON-RPC 2.0
-// §4.1). Any answer is reported by the talk.
+// unknownNote sends an unknown notification, which the server must ignore (JSON-RPC 2.0 §4.1).
+// If the server answers, the talk reports it.
 func (e *exam) unknownNote(ctx context.Context, t *talk) {
 	note := t.tell("notifications/dragoman/unknown", "")
 	if t.e.http && !t.e.sse {
@@ -305,7 +303,7 @@ func (e *exam) unknownMeta(ctx context.Context, t *talk) {
 	}
 }
 
-// noMeta leaves out the _meta that each modern request must have.
+// noMeta sends a request without the _meta that each modern request must have.
 func (e *exam) noMeta(ctx context.Context, t *talk) {
 	id := t.nextID()
 	q := t.askRaw(id, mcp.MethodListTools, jsonrpc.AppendRequest(nil, id, mcp.MethodListTools, []byte("{}")), nil)
@@ -315,7 +313,7 @@ func (e *exam) noMeta(ctx context.Context, t *talk) {
 	}
 }
 
-// long pads a request that any server answers.
+// long sends a request of the given size, with padding. The server must answer it.
 func (e *exam) long(ctx context.Context, t *talk, size int, code string) {
 	t.death = code
 	pad := `"io.github.dragoman-mcp/pad":"` + strings.Repeat("x", size) + `"`
@@ -362,7 +360,7 @@ func (e *exam) batch(ctx context.Context, t *talk) {
 	t.open = append(t.open, alone...)
 	level := Level("")
 	if e.hasLater(t.rev) {
-		// Nobody has to use this revision, and the others have no batches.
+		// No client needs this revision, and the other revisions have no batches.
 		level = Info
 	}
 	if e.http && !e.sse {
@@ -393,7 +391,7 @@ func (e *exam) hasLater(r mcp.Revision) bool {
 	return false
 }
 
-// odd is malformed input. No client should send it, and no server should crash on it.
+// odd is malformed input. Clients should not send it, but servers should not crash on it.
 type odd struct {
 	name, body, death string
 }
@@ -439,8 +437,7 @@ func (e *exam) oddity(ctx context.Context, t *talk, o odd) {
 		}
 		return
 	}
-	// The server works now. An exception in the handler may still end it a little
-	// later.
+	// The server works at this moment. An exception in its handler may end it a little later.
 	if !t.shared {
 		t.linger(ctx, e.grace()/5)
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestVeilFindsSecretsInEverySpelling checks that secrets are masked however a server
-// spells them.
+// TestVeilFindsSecretsInEverySpelling checks that secrets are masked in every form in which a
+// server may write them.
 func TestVeilFindsSecretsInEverySpelling(t *testing.T) {
 	long := strings.Repeat("k", 40)
 	for _, c := range []struct {
@@ -77,8 +77,8 @@ func (c *crowd) RoundTrip(q *http.Request) (*http.Response, error) {
 	return nil, q.Context().Err()
 }
 
-// TestAnswersAreBounded checks that a server that sends endless requests on a stream, and
-// reads no answers, does not make us open an unlimited number of connections.
+// TestAnswersAreBounded checks a server that sends endless requests on a stream and reads no
+// answers. The doctor must not open an unlimited number of connections.
 func TestAnswersAreBounded(t *testing.T) {
 	c := &crowd{}
 	w := openWeb(t.Context(), &Target{URL: &url.URL{Scheme: "http", Host: "127.0.0.1"}, Transport: c})
@@ -91,8 +91,8 @@ func TestAnswersAreBounded(t *testing.T) {
 	}
 }
 
-// TestEndpointStaysSecure checks that credentials for an https URL are not sent without
-// TLS because an endpoint event says so.
+// TestEndpointStaysSecure checks an https URL with credentials. The doctor must not send the
+// credentials without TLS, even if an endpoint event asks for it.
 func TestEndpointStaysSecure(t *testing.T) {
 	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -107,7 +107,7 @@ func TestEndpointStaysSecure(t *testing.T) {
 	w, err := openSSE(ctx, &Target{URL: at, Transport: srv.Client().Transport})
 	if err == nil {
 		w.close()
-		t.Errorf("it would post to %s", w.to)
+		t.Errorf("the doctor would post to %s", w.to)
 	}
 }
 
@@ -129,10 +129,10 @@ func TestPromptsWithManyArguments(t *testing.T) {
 			result = `{"prompts":[{"name":"p","arguments":[` + many + `{"name":"z"}]}]}`
 		case mcp.MethodGetPrompt:
 			if len(raw) > 64<<10 {
-				t.Errorf("the server was sent %d bytes", len(raw))
+				t.Errorf("the server got %d bytes", len(raw))
 			}
 			if err := jsonrpc.Valid(raw, jsonrpc.Limits{}); err != nil {
-				t.Errorf("the server was sent an invalid message: %v", err)
+				t.Errorf("the server got an invalid message: %v", err)
 			}
 			result = `{"messages":[]}`
 		}

@@ -46,8 +46,8 @@ func callFake(t *testing.T, name string, o Options) *Report {
 	return call(t, s.Handler(), s.Path(), o)
 }
 
-// TestStrictServersAreHealthyOverHTTP is TestStrictServersAreHealthy over each revision's
-// HTTP transport.
+// TestStrictServersAreHealthyOverHTTP is TestStrictServersAreHealthy over the HTTP transport
+// of each revision.
 func TestStrictServersAreHealthyOverHTTP(t *testing.T) {
 	for _, rev := range mcp.Revisions() {
 		t.Run(rev.String(), func(t *testing.T) {
@@ -80,9 +80,9 @@ func TestFaultsOverHTTP(t *testing.T) {
 	}
 }
 
-// TestBroadcastingIsAllThatIsFound checks that a server that sends one session's messages
-// to all sessions has this finding and no other. Answers to the doctor's other sessions
-// must not look like answers to something else, a manifest or a flood.
+// TestBroadcastingIsAllThatIsFound checks a server that sends the messages of one session to
+// all sessions. The doctor must report this and nothing else. Answers to other sessions of the
+// doctor must not be reported as wrong answers, as a manifest or as a flood.
 func TestBroadcastingIsAllThatIsFound(t *testing.T) {
 	for range 5 {
 		synctest.Test(t, func(t *testing.T) {

@@ -5,30 +5,30 @@ import (
 	"strings"
 )
 
-// This file says which clients a finding affects. A client is named because of the messages
-// that it was seen to send, as listed below, or because no client can work without what is
-// missing. That the client then fails was tried with few of them: the Go SDK closes the
-// connection on Noise.
+// This file says which clients a finding affects. A client is listed if it was seen to send
+// the messages below, or if no client can work without the missing feature. Only a few of
+// these clients were tested with such a server: the Go SDK closes the connection on Noise.
 
-// EveryClient is the only entry of Condition.Hurts for what no client can work with.
+// EveryClient is the only entry of Condition.Hurts for a condition with which no client can
+// work.
 const EveryClient = "every client"
 
-// The clients, by what they were seen to do.
+// The clients, grouped by the messages that they were seen to send.
 var (
 	// probing clients open with server/discover. Claude Code waits three seconds for the
-	// answer and the AI SDK one; the Go SDK waits forever.
+	// answer, and the AI SDK waits one. The Go SDK waits without a limit.
 	probing = []string{"Claude Code", "AI SDK", "Mastra", "Go SDK", "mcp-go"}
-	// hasty clients do not wait for server/discover for long.
+	// hasty clients wait only a short time for the answer to server/discover.
 	hasty = []string{"Claude Code", "AI SDK"}
-	// sdk1 clients are built on the TypeScript SDK 1. They number requests from 0, open a
-	// GET stream after the handshake, and check each list against a schema.
+	// sdk1 clients use the TypeScript SDK 1. They number requests from 0, open a GET stream
+	// after the handshake, and check each list against a schema.
 	sdk1 = []string{"TypeScript SDK 1", "MCP Inspector", "mcporter", "OpenCode"}
 	// offering2025 clients offer one of the two newest legacy revisions.
 	offering2025 = slices.Concat([]string{"Claude Code", "Codex", "Gemini CLI"}, sdk1)
 )
 
-// hurts lists the clients of each code. Codes that are not here hurt clients that nobody has
-// named yet, or nobody.
+// hurts lists the affected clients of each code. For a code that is not here, no affected
+// client is known.
 var hurts = map[string][]string{
 	Unreachable: {EveryClient}, NoRevision: {EveryClient}, Dies: {EveryClient}, HalfLine: {EveryClient},
 	InitializeRefused: {EveryClient}, Manifest: {EveryClient}, PushesManifest: {EveryClient}, NotMCP: {EveryClient},
@@ -46,14 +46,14 @@ var hurts = map[string][]string{
 	MetaVersionCode:     probing,
 	SlowStart:           hasty,
 	VersionRefused:      offering2025,
-	IDString:            {"Claude Code"}, // the id of its probe
+	IDString:            {"Claude Code"}, // the id of its probe is a string
 	IDZero:              append([]string{"Codex"}, sdk1...),
 	UnknownSilent:       append([]string{"Codex"}, probing...), // it lists resources that were not declared
 	UnknownServed:       probing,
 	UnknownCode:         probing,
 	PingSilent:          {"Gemini CLI"}, // it pings after the handshake
 	PingRefused:         {"Gemini CLI"},
-	VersionHeaderNeeded: {"Gemini CLI"}, // it sends none
+	VersionHeaderNeeded: {"Gemini CLI"}, // it does not send the header
 	GetStatus:           sdk1,
 	SchemaMissing:       sdk1,
 	SchemaEmpty:         sdk1,
@@ -69,7 +69,7 @@ var hurts = map[string][]string{
 // because of the condition: EveryClient alone, or names, or nothing.
 func (c Condition) Hurts() []string { return hurts[c.Code] }
 
-// reach orders conditions of one level by how many are hurt.
+// reach orders conditions of one level by the number of affected clients.
 func (c Condition) reach() int {
 	if h := c.Hurts(); len(h) == 1 && h[0] == EveryClient {
 		return 1000

@@ -8,8 +8,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// read parses a message from the server and reports what is wrong with its form. It
-// returns nil if raw is not a message.
+// read parses a message from the server and reports faults of its form. It returns nil if raw
+// is not a message.
 func (t *talk) read(raw []byte, of *question) *jsonrpc.Message {
 	m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: maxLine})
 	if err == nil {
@@ -25,16 +25,16 @@ func (t *talk) read(raw []byte, of *question) *jsonrpc.Message {
 		return nil
 	}
 	if of != nil && of.odd() || t.odd && (loose.ID == "" || loose.ID == "null") {
-		return loose // the id may be null in an error about unreadable input
+		return loose // in an error about unreadable input the id may be null
 	}
 	if t.big() != nil && aboutBig(loose) {
-		return loose // a number that lost digits may be spelled like no valid id
+		return loose // a number that lost digits may no longer be a valid id
 	}
 	t.form(loose, err)
 	return loose
 }
 
-// form reports what only a tolerant parser accepts.
+// form reports faults that only a tolerant parser accepts.
 func (t *talk) form(m *jsonrpc.Message, err error) {
 	whole := jsonrpc.Whole(m.Raw)
 	see := func(code string) { t.find(code, evidence("> "+t.said, "< "+t.e.redact(m.Raw))) }
@@ -55,7 +55,7 @@ func (t *talk) form(m *jsonrpc.Message, err error) {
 		}
 	}
 	if (m.ID == "" || m.ID == "null") && m.Method == "" {
-		return // questionOf reports what this means
+		return // questionOf reports this fault
 	}
 	if !known {
 		reason := ""

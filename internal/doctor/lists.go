@@ -17,13 +17,13 @@ const (
 	maxPages  = 60
 	deepPages = 600
 	maxItems  = 20000
-	maxBytes  = 64 << 20 // all pages together
+	maxBytes  = 64 << 20 // of all pages together
 
-	maxArguments = 64 // arguments of a prompt that is read
+	maxArguments = 64 // the most arguments of a prompt that is read
 )
 
-// list describes one of a server's lists: its method, the result member that holds it,
-// and the member that identifies an entry.
+// list describes one of the lists of a server: its method, the result member that has the
+// items, and the member that identifies an item.
 type list struct{ method, member, key, capability string }
 
 var serverLists = []list{
@@ -33,7 +33,7 @@ var serverLists = []list{
 	{mcp.MethodListPrompts, "prompts", "name", "prompts"},
 }
 
-// declared returns the capabilities that the server declares in its opening.
+// declared returns the capabilities from the server's answer to the opening.
 func (t *talk) declared(ctx context.Context) (raw []byte, caps jsonrpc.Span) {
 	method, members := mcp.MethodInitialize, greeting(t.rev.String())
 	if t.rev.Modern() {
@@ -52,7 +52,7 @@ func (e *exam) lists(ctx context.Context, t *talk) {
 	raw, caps := t.hello, t.caps
 	if t.rev.Modern() {
 		if raw, caps = t.declared(ctx); raw == nil {
-			t.unsure = true // nothing can be said about capabilities
+			t.unsure = true // the capabilities are unknown
 		}
 	}
 	known := raw != nil
@@ -83,20 +83,20 @@ func (e *exam) lists(ctx context.Context, t *talk) {
 	e.handlers(ctx, t, raw, caps)
 }
 
-// tacit reports whether a list is expected although the server declared nothing: a
-// server without any capabilities should still have tools.
+// tacit reports whether a list is expected although the server declared no capabilities at
+// all. Such a server should still have tools.
 func tacit(raw []byte, caps jsonrpc.Span, l list) bool {
 	return l.capability == "tools" && jsonrpc.KindOf(raw, caps) != '{'
 }
 
-// refusedForGood reports whether a request failed for a reason other than an unknown
-// method or missing credentials.
+// refusedForGood reports whether a request failed for another reason than an unknown method or
+// missing credentials.
 func refusedForGood(q *question) bool {
 	return q.done && q.err == nil && !q.worked() && !unsupported(q) &&
 		q.status != http.StatusUnauthorized && q.status != http.StatusForbidden
 }
 
-// handlers tries methods of other capabilities, without side effects.
+// handlers tries a method of each other declared capability. These methods have no side effects.
 func (e *exam) handlers(ctx context.Context, t *talk, raw []byte, caps jsonrpc.Span) {
 	tries := []struct{ capability, method, members string }{
 		{"completions", mcp.MethodComplete, `"ref":{"type":"ref/prompt","name":"dragoman_no_such_prompt"},"argument":{"name":"a","value":""}`},
@@ -230,7 +230,8 @@ func (e *exam) read(ctx context.Context, t *talk) {
 	}
 }
 
-// textMember returns a member's text as a JSON string, "" if it is not a string.
+// textMember returns the text of a member as a JSON string. It returns "" if the member is not
+// a string.
 func textMember(raw []byte, obj jsonrpc.Span, key string) string {
 	s, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, obj, key))
 	return string(jsonrpc.AppendQuote(nil, s))

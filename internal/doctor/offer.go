@@ -10,20 +10,19 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/tokens"
 )
 
-// Offer says who the server is and what it offers. The zero Offer is that of a server that
-// was not opened.
+// Offer has the server's name and version, and says what the server offers. The zero Offer
+// belongs to a server that could not be opened.
 type Offer struct {
-	// Name and Version are what the server says. They are bounded, printable and without
-	// known secrets. They may be "".
+	// Name and Version are as the server sent them, but bounded, printable and without known
+	// secrets. They may be "".
 	Name, Version string
 	// Ready is the time from the start of the process, or from the first request, until the
 	// first answer. 0 means that there was none.
 	Ready time.Duration
-	// Lists has the number of items of each list that was read, in the order in which they
-	// are asked for.
+	// Lists has the number of items of each list that was read, in the order of the requests.
 	Lists []ListOffer
-	// Tokens estimates what tools and instructions cost in a model's context (package
-	// tokens). 0 means that the server offers neither.
+	// Tokens is an estimate of the tokens that tools and instructions need in a model's
+	// context (package tokens). 0 means that the server offers neither.
 	Tokens int
 }
 
@@ -33,7 +32,7 @@ type ListOffer struct {
 	Items int
 }
 
-// offered is what the probes have seen of the offer. It is guarded by the exam's mu.
+// offered has the parts of the offer that the probes have seen. The mutex of exam guards it.
 type offered struct {
 	name, version string
 	instructions  int            // tokens
@@ -43,7 +42,7 @@ type offered struct {
 // nameLimit bounds the name and the version, in bytes.
 const nameLimit = 80
 
-// introduce keeps what the server says about itself in an answer to initialize or
+// introduce keeps the name, version and instructions from an answer to initialize or
 // server/discover.
 func (e *exam) introduce(q *question) {
 	raw := q.msg.Raw
@@ -69,8 +68,8 @@ func (e *exam) introduce(q *question) {
 	e.offered.instructions = max(e.offered.instructions, cost)
 }
 
-// offers keeps the size of a list and what its items cost in a model's context. Lists may
-// differ between revisions; the longest counts.
+// offers keeps the size of a list and the tokens of its items. Lists may differ between
+// revisions, and the longest one counts.
 func (e *exam) offers(member string, items, cost int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -97,7 +96,7 @@ func (e *exam) offerLocked() Offer {
 	return o
 }
 
-// append appends the members of a JSON object that describe the offer.
+// append appends the members that describe the offer to a JSON object.
 func (o Offer) append(dst []byte) []byte {
 	for _, m := range [][2]string{{"name", o.Name}, {"version", o.Version}} {
 		if m[1] != "" {

@@ -15,9 +15,10 @@ import (
 // unknownDate is a version that no server supports.
 const unknownDate = "1999-12-31"
 
-// reach opens the server for the first time, with no other probe running and a long
-// timeout: it may have to be downloaded or built first. It reports whether the server
-// sent anything. If initialize was answered on a pipe, the conversation goes on as first.
+// reach opens the server for the first time. No other probe runs, and the timeout is long,
+// because the server may have to be downloaded or built first. It reports whether the server
+// sent anything. If the server answered initialize on a pipe, first is the conversation, for
+// further use.
 func (e *exam) reach(ctx context.Context) (first *greeted, ok bool) {
 	ways := []struct {
 		name, method, members string
@@ -80,14 +81,14 @@ func (e *exam) reach(ctx context.Context) (first *greeted, ok bool) {
 	return nil, false
 }
 
-// unreached is what is known about why a server cannot be reached.
+// unreached has the facts about a server that cannot be reached.
 type unreached struct {
 	err   error
 	facts failure.Facts
 }
 
-// notReached keeps why a way to open the server got no answer. The first way that tells more
-// than silence counts.
+// notReached keeps the reason why one way to open the server got no answer. The first reason
+// other than a timeout counts.
 func (e *exam) notReached(t *talk, q *question, waited time.Duration) {
 	if e.unreached.err != nil || e.unreached.facts.Class == failure.Exited {
 		return
@@ -108,8 +109,8 @@ func (e *exam) notReached(t *talk, q *question, waited time.Duration) {
 	}
 }
 
-// failureLocked returns why the server cannot be used, nil if it can be used through the
-// bridge. The caller holds e.mu.
+// failureLocked returns the failure of the server. It returns nil if the server can be used
+// through the bridge. The caller holds e.mu.
 func (e *exam) failureLocked() *failure.Failure {
 	err, facts := e.through.err, failure.Facts{}
 	switch {
@@ -125,15 +126,15 @@ func (e *exam) failureLocked() *failure.Failure {
 	return failure.Of(err, facts)
 }
 
-// greeted is a conversation in which initialize was answered with a result, and that
-// request.
+// greeted is a conversation in which the server answered initialize with a result. It includes
+// that request.
 type greeted struct {
 	t *talk
 	q *question
 }
 
-// guessFrom remembers the version that the server answered first. It is the newest legacy
-// revision of a server that follows the specification.
+// guessFrom keeps the version of the server's first answer. A server that follows the
+// specification answers with its newest legacy revision.
 func (e *exam) guessFrom(q *question) {
 	version, _ := jsonrpc.Text(q.msg.Raw, q.msg.ResultMember("protocolVersion"))
 	if r, ok := mcp.ParseRevision(version); ok && r.Legacy() {
@@ -141,7 +142,7 @@ func (e *exam) guessFrom(q *question) {
 	}
 }
 
-// mayBeEvents reports whether a POST was refused in the way that an HTTP+SSE server does
+// mayBeEvents reports whether the server refused a POST in the way of an HTTP+SSE server
 // (2026-07-28 §Streamable HTTP, "HTTP+SSE Transport (2024-11-05)").
 func mayBeEvents(q *question) bool {
 	code, _ := q.failed()
@@ -152,7 +153,7 @@ func mayBeEvents(q *question) bool {
 	return false
 }
 
-// forget replaces Unreachable by Dies after a later attempt reached the server.
+// forget replaces Unreachable with Dies after a later attempt reached the server.
 func (e *exam) forget(code string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -165,8 +166,8 @@ func (e *exam) forget(code string) {
 	}
 }
 
-// tryEvents reports whether the URL speaks HTTP+SSE (2024-11-05 §Transports), the way a
-// client whose POST was refused finds out.
+// tryEvents reports whether the server at the URL uses HTTP+SSE (2024-11-05 §Transports). It
+// tests this as a client does after a refused POST.
 func (e *exam) tryEvents(ctx context.Context) bool {
 	e.sse = true
 	t, err := e.begin(ctx)
@@ -187,8 +188,9 @@ func (e *exam) tryEvents(ctx context.Context) bool {
 	return e.sse
 }
 
-// openings returns the jobs that open the server. On a pipe, a conversation that was opened
-// is used for the habits in that revision as well. first is the conversation of reach.
+// openings returns the jobs that open the server in each revision. On a pipe, a conversation
+// that was opened is also used for the habits in that revision. first is the conversation from
+// reach.
 func (e *exam) openings(first *greeted) []job {
 	goOn := func(r mcp.Revision) func() []probe {
 		if e.http {
@@ -204,7 +206,7 @@ func (e *exam) openings(first *greeted) []job {
 		p := legacy(mcp.LatestLegacy)
 		p.run = func(ctx context.Context, t *talk) {
 			q := first.q
-			if t != first.t { // it is run again
+			if t != first.t { // the probe runs again later
 				q = nil
 			}
 			e.initialize(ctx, t, mcp.LatestLegacy, q)
@@ -230,7 +232,7 @@ func (e *exam) openings(first *greeted) []job {
 	return append(jobs, job{probes: append(append([]probe{e.earlyProbe(e.guess)}, mistakes...), e.midwayProbe(e.guess))})
 }
 
-// goOn returns the probes that follow in a conversation that was opened in a revision.
+// goOn returns the probes that follow in a conversation after it was opened in a revision.
 func (e *exam) goOn(r mcp.Revision) (more []probe) {
 	e.mu.Lock()
 	a := e.tried[r]
@@ -281,7 +283,8 @@ func (e *exam) discover(ctx context.Context, t *talk) {
 	}
 }
 
-// modernResult checks what every modern result must have (2026-07-28 §Base, "ResultType").
+// modernResult checks the members that every modern result must have (2026-07-28 §Base,
+// "ResultType").
 func (e *exam) modernResult(t *talk, q *question) {
 	if q.msg.ResultMember("resultType").IsZero() {
 		t.find(NoResultType, t.proof(q))
@@ -298,8 +301,8 @@ func (e *exam) attempted(r mcp.Revision, a *attempt) {
 	e.tried[r] = a
 }
 
-// initialize opens with one revision (2025-11-25 §Lifecycle, "Version Negotiation"). q is
-// the request if it was sent and answered already, or nil.
+// initialize opens with one revision (2025-11-25 §Lifecycle, "Version Negotiation"). If the
+// request was already sent and answered, q is that request; otherwise q is nil.
 func (e *exam) initialize(ctx context.Context, t *talk, r mcp.Revision, q *question) {
 	a := &attempt{why: "the server does not answer initialize"}
 	defer func() { e.attempted(r, a) }()
@@ -359,7 +362,7 @@ func (e *exam) versionless(t *talk, q *question) {
 	e.odd, e.notMCP = true, e.notMCP || code == NotMCP
 }
 
-// openAs opens the server in a revision for a probe, in whatever way works.
+// openAs opens the server in a revision for a probe, in any way that works.
 func (t *talk) openAs(ctx context.Context, r mcp.Revision) bool {
 	t.rev = r
 	if r.Modern() {
@@ -435,14 +438,14 @@ func (e *exam) unknownVersion(ctx context.Context, t *talk) {
 		return
 	}
 	if t.unsure = true; t.shared {
-		return // the server may refuse it because of what was sent before
+		return // the server may refuse it because of earlier messages
 	}
 	e.mu.Lock()
 	e.refusedUnknown = t.proof(q)
 	e.mu.Unlock()
 }
 
-// bareInitialize sends initialize without params. The server must answer and not exit.
+// bareInitialize sends initialize without params. The server must answer and must not exit.
 func (e *exam) bareInitialize(ctx context.Context, t *talk) {
 	q := t.ask(mcp.MethodInitialize, "")
 	t.await(ctx, q)
@@ -460,8 +463,8 @@ func (e *exam) bareInitialize(ctx context.Context, t *talk) {
 	}
 }
 
-// settleVersions judges refused versions once it is known whether the server is legacy at
-// all. A server that is not legacy is right to refuse.
+// settleVersions decides about refused versions when it is known whether the server is legacy.
+// A server that is not legacy may refuse initialize.
 func (e *exam) settleVersions() {
 	e.mu.Lock()
 	legacy, refused, strict, bare := false, e.refusedUnknown, "", e.refusedBare
@@ -494,5 +497,5 @@ func (e *exam) settleVersions() {
 	}
 }
 
-// clip shortens a peer's text for use within ours.
+// clip shortens a peer's text, to be used within a text of Dragoman.
 func clip(s string) string { return excerpt.Cut(s, 40) }

@@ -14,16 +14,16 @@ import (
 // toolName is the pattern that 2025-11-25 §Tools, "Tool Names" recommends.
 var toolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
 
-// judgeTool checks one entry of tools/list. It reports whether the schema says
-// "type":"object" and nothing else.
+// judgeTool checks one entry of tools/list. It reports whether the schema has only
+// "type":"object".
 func (t *talk) judgeTool(raw []byte, tool jsonrpc.Span) (stub bool) {
 	return t.judgeToolAs(raw, tool, []string{"inputSchema"})
 }
 
-// schemaKeys are the members that have the schema of a tool, of MCP and of its dialects.
+// schemaKeys are the members in which a tool may have its schema, in MCP and in its dialects.
 var schemaKeys = []string{"inputSchema", "params_schema", "parameters", "input_schema", "schema"}
 
-// judgeToolAs checks a tool whose schema is in one of the members keys.
+// judgeToolAs checks a tool. Its schema is in one of the members keys.
 func (t *talk) judgeToolAs(raw []byte, tool jsonrpc.Span, keys []string) (stub bool) {
 	name, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, tool, "name"))
 	seen := func(what string) string {
@@ -78,7 +78,7 @@ func (t *talk) judgeToolAs(raw []byte, tool jsonrpc.Span, keys []string) (stub b
 	return stub
 }
 
-// isStub reports whether a schema says its type and nothing else about the value.
+// isStub reports whether a schema has only a type and no other constraint.
 func isStub(raw []byte, at jsonrpc.Span) bool {
 	for m := range jsonrpc.Members(raw, at) {
 		switch word, _ := jsonrpc.Text(raw, m.Key); word {
@@ -90,8 +90,8 @@ func isStub(raw []byte, at jsonrpc.Span) bool {
 	return true
 }
 
-// judgeStubs reports that tools have no parameters at all in their schemas: all tools of a
-// server, two at least, or any of a manifest. It takes the place of SchemaBare.
+// judgeStubs reports that the schemas of tools have no parameters: of all tools of a server
+// with two or more tools, or of any tool in a manifest. This finding replaces SchemaBare.
 func (t *talk) judgeStubs(said string, stubs []string, tools int, manifest bool) {
 	if len(stubs) == 0 || !manifest && (tools < 2 || len(stubs) < tools) {
 		return
@@ -101,7 +101,7 @@ func (t *talk) judgeStubs(said string, stubs []string, tools int, manifest bool)
 	t.find(SchemaStub, evidence("> "+said, "< "+stubs[0], what))
 }
 
-// judgeManifest checks the tools in a result of initialize, or in an unsolicited one.
+// judgeManifest checks the tools in a result of initialize, whether or not it was requested.
 func (t *talk) judgeManifest(raw []byte, all jsonrpc.Span, said string) {
 	var stubs []string
 	tools := 0
@@ -116,11 +116,11 @@ func (t *talk) judgeManifest(raw []byte, all jsonrpc.Span, said string) {
 	t.judgeStubs(said, stubs, tools, true)
 }
 
-// The limits up to which a schema is compiled. Larger ones are only walked through.
+// The limits up to which a schema is compiled. A larger schema is only walked through.
 var compiled = jsonrpc.Limits{Bytes: 1 << 20, Depth: schemaDepth, Tokens: 100_000}
 
-// compile compiles a schema that looks right, which finds what no walk does, such as a $ref
-// without a target.
+// compile compiles a schema in which the walk found no fault. It finds faults that the walk
+// cannot find, such as a $ref without a target.
 func (j *schemaJudge) compile(at jsonrpc.Span) {
 	if len(j.found) > 0 || jsonrpc.Valid(at.Of(j.raw), compiled) != nil {
 		return
@@ -146,7 +146,7 @@ func (j *schemaJudge) find(code, what string) {
 	}
 }
 
-// dialect checks the $schema of a root (2025-11-25 §Base, "JSON Schema Usage": the
+// dialect checks the $schema of a root schema (2025-11-25 §Base, "JSON Schema Usage": the
 // default is 2020-12).
 func (j *schemaJudge) dialect(at jsonrpc.Span) {
 	uri, ok := jsonrpc.Text(j.raw, jsonrpc.Find(j.raw, at, "$schema"))
@@ -177,7 +177,7 @@ var (
 	}
 )
 
-// schemaDepth limits the walk. Deeper parts are not checked.
+// schemaDepth limits the depth of the walk. Deeper parts are not checked.
 const schemaDepth = 64
 
 func (j *schemaJudge) schema(at jsonrpc.Span, depth int) {

@@ -94,7 +94,7 @@ func TestSloppyServers(t *testing.T) {
 						t.Errorf("%s was not found:\n%s", code, dump(r))
 					}
 				}
-				// A server that wants sign-in is no error.
+				// A server that requires sign-in is not an error.
 				if signIn := name == "wants credentials"; r.Verdict.Healthy != signIn {
 					t.Errorf("healthy is %t", r.Verdict.Healthy)
 				}
@@ -139,8 +139,8 @@ func TestSessionsAreJudged(t *testing.T) {
 	}
 }
 
-// TestNothingIsRunUnasked checks that the doctor sends no tool call, subscription or other
-// request with side effects.
+// TestNothingIsRunUnasked checks that the doctor by default sends no tool call, subscription
+// or other request with side effects.
 func TestNothingIsRunUnasked(t *testing.T) {
 	harmless := []string{
 		mcp.MethodInitialize, mcp.MethodDiscover, mcp.MethodPing, mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources,
@@ -155,7 +155,7 @@ func TestNothingIsRunUnasked(t *testing.T) {
 				if m, err := jsonrpc.Scan(raw, jsonrpc.Limits{}); err == nil && m.Method != "" && !slices.Contains(harmless, m.Method) {
 					name, named := jsonrpc.Text(m.Raw, m.Param("name"))
 					if m.Method != mcp.MethodCallTool || named && name != "dragoman_no_such_tool" {
-						t.Errorf("the server was sent %s", raw)
+						t.Errorf("the server got %s", raw)
 					}
 				}
 				serve(w, r)

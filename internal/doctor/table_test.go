@@ -15,8 +15,8 @@ import (
 
 var update = flag.Bool("update", false, "write the generated files")
 
-// TestTheTableIsWhole checks that each code of the source is in the table once, that
-// each code of the table is used, and that its texts are whole sentences.
+// TestTheTableIsWhole checks that each code in the source is in the table once, and that each
+// code in the table is used. The texts of the table must be whole sentences.
 func TestTheTableIsWhole(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
@@ -47,11 +47,11 @@ func TestTheTableIsWhole(t *testing.T) {
 		}
 		seen[c.Code] = true
 		if !regexp.MustCompile(`\b` + names[c.Code] + `\b`).MatchString(source.String()) {
-			t.Errorf("nothing ever finds %s (%s)", c.Code, names[c.Code])
+			t.Errorf("no code reports %s (%s)", c.Code, names[c.Code])
 		}
 		for _, s := range []string{c.Meaning, c.Fix, c.Bridged} {
 			if !strings.HasSuffix(s, ".") || s[:1] != strings.ToUpper(s[:1]) {
-				t.Errorf("%s: %q is no sentence", c.Code, s)
+				t.Errorf("%s: %q is not a sentence", c.Code, s)
 			}
 		}
 		if c.Title == "" || strings.HasSuffix(c.Title, ".") || c.Level != Error && c.Level != Warning && c.Level != Info {

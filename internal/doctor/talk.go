@@ -14,40 +14,40 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// talk is one conversation of a probe. It belongs to the probe's goroutine. It reports
-// what the server does wrong, even if the probe is about something else.
+// talk is one conversation with a server. Only the goroutine of the probe uses it. It reports
+// every fault that it sees, even if the probe tests something else.
 type talk struct {
 	e    *exam
 	w    wire
 	rev  mcp.Revision // the revision in use; Unknown until it is known
-	last int64        // the id of our last request
+	last int64        // the id of the last request of the doctor
 	open []*question  // requests that wait for an answer
 
 	hello []byte       // the result of initialize
 	caps  jsonrpc.Span // the capabilities in it
 
-	said      string // the last message that was sent, for evidence
-	saidNote  string // the last notification that was sent
-	notes     int    // our notifications that an error could still be about
+	said      string // the last message to the server, for evidence
+	saidNote  string // the last notification to the server
+	notes     int    // the number of notifications to the server that an error could still be about
 	noted     int    // the number of the last one
-	passed    bool   // a request sent after it has been answered
+	passed    bool   // the server answered a request that was sent after this notification
 	began     time.Time
-	answered  bool // something was received
-	over      bool // nothing more will arrive
+	answered  bool // the server has sent something
+	over      bool // no more input can arrive
 	death     string
 	announced bool // notifications/initialized was sent
-	odd       bool // malformed input was sent, so answers without an id belong to it
+	odd       bool // malformed input was sent, so answers without an id may belong to it
 	notices   int  // log and progress notifications since the last request
 
-	drafts   []draft // what the current probe has found
+	drafts   []draft // the possible findings of the current probe
 	ran      bool    // the current probe was run: the server could be opened for it
 	shared   bool    // several probes use the conversation
-	final    bool    // what is found now counts, so the server is given more time
+	final    bool    // findings count, so the server is given more time
 	greeted  bool    // initialize was answered with a result
-	spent    bool    // the conversation is of no use to other probes
+	spent    bool    // other probes cannot use the conversation any more
 	opened   bool    // the handshake is complete, and the server answers requests
-	timedOut bool    // an answer did not come in time
-	unsure   bool    // what was sent before may be the reason for what was found
+	timedOut bool    // an answer did not arrive in time
+	unsure   bool    // an earlier message may be the cause of a finding
 }
 
 // question is a request that waits for its answer.
@@ -64,13 +64,13 @@ type question struct {
 	err    error // over HTTP: why there was no response
 	done   bool
 
-	givenUp bool // it was cancelled and should no longer be answered
+	givenUp bool // the request was cancelled and should not be answered any more
 }
 
 // silent reports whether there was no answer of any kind.
 func (q *question) silent() bool { return !q.done }
 
-// failed returns the code of an error answer; ok is false for anything else.
+// failed returns the code of an error answer. ok is false if there is no error answer.
 func (q *question) failed() (code int64, ok bool) {
 	if q.msg == nil || q.msg.Kind != jsonrpc.Failure {
 		return 0, false
@@ -136,7 +136,7 @@ func (t *talk) tellRaw(method string, body []byte, header http.Header) *question
 	q.n = t.w.send(parcel{body: body, header: header})
 	t.noted, t.passed = q.n, false
 	if t.e.http {
-		t.open = append(t.open, q) // for its HTTP status
+		t.open = append(t.open, q) // open because its HTTP status is checked
 	}
 	return q
 }
@@ -195,8 +195,8 @@ func (t *talk) wait(ctx context.Context, q *question, d time.Duration) bool {
 }
 
 // await waits for the answer to q as long as a client would. It reports whether q was
-// answered. A server may be slow because the machine is. So, when silence is to count, it
-// gets more time, until it has answered a later request.
+// answered. If a missing answer is to count, await waits longer, because the machine may be
+// slow. It stops when the server has answered a later request.
 func (t *talk) await(ctx context.Context, q *question) bool {
 	if t.wait(ctx, q, t.e.o.Patience) {
 		return true
@@ -215,9 +215,9 @@ func (t *talk) await(ctx context.Context, q *question) bool {
 	return q.done
 }
 
-// outrun waits for q until the server has answered a later request, and then as long again
-// as many such answers take: a server that answers in turn does not intend to answer q. It
-// reports whether q was answered.
+// outrun waits for q until the server has answered a later request. Then it waits again as
+// long as several such answers took. A server that answers in order will then not answer q any
+// more. outrun reports whether q was answered.
 func (t *talk) outrun(ctx context.Context, q *question) bool {
 	began := time.Now()
 	t.await(ctx, t.ask(alive(t.rev), ""))
@@ -228,8 +228,8 @@ func (t *talk) outrun(ctx context.Context, q *question) bool {
 	return t.wait(ctx, q, d)
 }
 
-// askUntilReady sends a request. It retries while the server says that it is not ready, as the
-// bridge does.
+// askUntilReady sends a request. Like the bridge, it retries while the server answers that it
+// is not ready.
 func (t *talk) askUntilReady(ctx context.Context, method, members string) *question {
 	q := t.ask(method, members)
 	t.await(ctx, q)
@@ -270,7 +270,7 @@ func (t *talk) end() {
 
 // take processes one piece of input.
 func (t *talk) take(p piece) {
-	if !t.answered && p.err == nil { // a connection that fails is no answer
+	if !t.answered && p.err == nil { // a failed connection is not an answer
 		t.answered = true
 		t.e.startedAfter(time.Since(t.began))
 	}
@@ -309,7 +309,7 @@ func (t *talk) take(p piece) {
 	t.hear(m, of)
 }
 
-// takeBatch processes an array of answers, which belongs to our batch.
+// takeBatch processes an array of answers, which must belong to the doctor's batch.
 func (t *talk) takeBatch(raw []byte, of *question) {
 	items, err := jsonrpc.ScanBatch(raw, jsonrpc.Limits{Bytes: maxLine, Tolerant: true})
 	if err != nil {
@@ -343,7 +343,7 @@ func (t *talk) settle(q *question) {
 	}
 }
 
-// giveUp forgets a question that was not answered.
+// giveUp stops waiting for the answer to a question.
 func (t *talk) giveUp(q *question) {
 	if i := slices.Index(t.open, q); i >= 0 {
 		t.open = slices.Delete(t.open, i, i+1)
@@ -383,8 +383,8 @@ func (t *talk) hear(m *jsonrpc.Message, of *question) {
 // tooMany is the number of notifications during one call that is reported as a flood.
 const tooMany = 1000
 
-// handleRequest answers a request of the server. We declare no capabilities, so it may only send
-// ping.
+// handleRequest answers a request of the server. The doctor declares no capabilities, so the
+// server may only send ping.
 func (t *talk) handleRequest(m *jsonrpc.Message) {
 	if m.Method == mcp.MethodPing {
 		t.w.send(parcel{body: jsonrpc.AppendResult(nil, m.ID, nil)})
@@ -430,7 +430,8 @@ func (t *talk) questionOf(m *jsonrpc.Message, of *question) *question {
 		}
 		return of
 	case nameless && t.batch() != nil:
-		// One error for the whole batch, because it cannot be read (JSON-RPC 2.0 §6).
+		// The server sent one error for the whole batch, because it cannot read it (JSON-RPC
+		// 2.0 §6).
 		return t.batch()
 	case t.notes > 0 && !t.odd && (nameless || m.ID == "0") && m.Kind == jsonrpc.Failure && (!t.passed || len(t.open) == 0):
 		t.notes--
@@ -454,7 +455,7 @@ func (t *talk) questionOf(m *jsonrpc.Message, of *question) *question {
 	return nil
 }
 
-// batch returns the batch that waits for its answer, or nil.
+// batch returns the batch that waits for its answer. It returns nil if there is none.
 func (t *talk) batch() *question {
 	for _, q := range t.open {
 		if q.method == batchOf {
@@ -467,7 +468,7 @@ func (t *talk) batch() *question {
 // bigID is an id that a JavaScript number, a 64-bit float, cannot represent.
 const bigID jsonrpc.ID = "9007199254740993"
 
-// big returns the request with the big id if it waits for its answer, or nil.
+// big returns the request with bigID, if it waits for its answer. Otherwise it returns nil.
 func (t *talk) big() *question {
 	for _, q := range t.open {
 		if q.id == bigID {
@@ -477,9 +478,8 @@ func (t *talk) big() *question {
 	return nil
 }
 
-// aboutBig reports whether an unmatched answer may belong to the request with the big id.
-// A number that lost digits has no certain value, and a server that refuses the number
-// may leave the id out.
+// aboutBig reports whether an unmatched answer may belong to the request with bigID. A server
+// may change the number by rounding it, or refuse it with an error that has no id.
 func aboutBig(m *jsonrpc.Message) bool {
 	if m.ID == "" || m.ID == "null" {
 		return m.Kind == jsonrpc.Failure

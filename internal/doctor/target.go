@@ -20,20 +20,20 @@ type Target struct {
 	// Start starts a new conversation with a server on a pipe. It is nil for a URL.
 	Start func(ctx context.Context) (Child, error)
 
-	// Name is what the server is called in texts about it. Given says that it was given on
-	// the command line, not in a configuration.
+	// Name is the name of the server in texts. Given means that the server comes from the
+	// command line and not from a configuration.
 	Name    string
 	Given   bool
 	Program string   // the command without arguments; "" for a URL
-	Args    []string // of the program; they are not shown
+	Args    []string // the arguments of the program, which are not shown
 
 	URL       *url.URL          // the endpoint
 	Header    http.Header       // sent with each request; nil for none
-	Transport http.RoundTripper // nil means one of our own
-	CAs       *x509.CertPool    // trusted by our own transport; nil means those of the system
+	Transport http.RoundTripper // nil means a transport of this package
+	CAs       *x509.CertPool    // trusted by the transport of this package; nil means those of the system
 
-	// Dialect is the configured dialect, with which the bridge opens the server. Nil
-	// detects it.
+	// Dialect is the configured dialect with which the bridge opens the server. If it is nil,
+	// the bridge detects the dialect.
 	Dialect *dialect.Profile
 
 	// Secrets are masked in evidence.
@@ -47,7 +47,7 @@ type Child interface {
 	Streams() (from io.Reader, to io.WriteCloser)
 	// Stop ends the process, waits for its exit and unblocks readers and writers.
 	Stop()
-	// Epitaph returns how the process ended and its last stderr lines.
+	// Epitaph describes the exit of the process, with its last lines of stderr.
 	Epitaph() string
 }
 
@@ -66,8 +66,8 @@ func Command(spec stdio.Spec) func(context.Context) (Child, error) {
 // process is one of the processes of a command.
 type process struct {
 	*stdio.Process
-	// stays is set once one of them has not exited within endingTime. The others are then
-	// not waited for.
+	// stays is set when one process has not exited within endingTime. The doctor then does not
+	// wait for the others.
 	stays *atomic.Bool
 }
 
@@ -94,7 +94,7 @@ func (p process) DescribeFailure(f *failure.Facts) {
 	f.Exit, f.Stderr = p.ExitText(), p.StderrTail(stderrLines)
 }
 
-// stderrLines is how many lines of stderr a failure is told from.
+// stderrLines is the number of stderr lines from which a failure is classified.
 const stderrLines = 40
 
 func (p process) Epitaph() string {

@@ -18,8 +18,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// plain is a typical server on a pipe: it has only tools, and answers each line with one
-// line. Each test changes one thing about it.
+// plain is a typical server on a pipe. It has only tools, and answers each line with one line.
+// Each test changes one part of its behaviour.
 type plain struct {
 	from *io.PipeReader
 	to   *io.PipeWriter
@@ -30,8 +30,8 @@ type plain struct {
 	initialized bool
 }
 
-// startPlain starts plain servers. odd may answer in their place, and reports whether it
-// did. m is nil for a line that is not a message.
+// startPlain starts plain servers. odd may answer in place of the server, and reports whether
+// it did. m is nil for a line that is not a message.
 func startPlain(odd func(p *plain, line string, m *jsonrpc.Message) bool) func(context.Context) (Child, error) {
 	return func(context.Context) (Child, error) {
 		in, to := io.Pipe()
@@ -99,8 +99,8 @@ func (p *plain) answer(m *jsonrpc.Message) {
 	p.say(string(jsonrpc.AppendResult(nil, m.ID, []byte(result))))
 }
 
-// examinePlain returns the findings in a plain server with one oddity. Batches are left
-// out, because a plain server does not support them.
+// examinePlain returns the findings for a plain server with one oddity. It leaves out batches,
+// because a plain server does not support them.
 func examinePlain(t *testing.T, odd func(p *plain, line string, m *jsonrpc.Message) bool) *Report {
 	t.Helper()
 	r, err := Examine(t.Context(), Target{Start: startPlain(odd)}, Options{})
@@ -113,7 +113,7 @@ func examinePlain(t *testing.T, odd func(p *plain, line string, m *jsonrpc.Messa
 
 func isBig(m *jsonrpc.Message) bool { return m != nil && m.ID == "9007199254740993" }
 
-// TestTruth checks the exact findings for servers as they occur in practice.
+// TestTruth checks the exact findings for servers with faults that occur in practice.
 func TestTruth(t *testing.T) {
 	early := func(p *plain, m *jsonrpc.Message, refuse func()) bool {
 		p.mu.Lock()
@@ -133,7 +133,7 @@ func TestTruth(t *testing.T) {
 	}{
 		"nothing": {nil, nil},
 
-		// Ids above 2^53: one info, whatever the server does with them.
+		// Ids above 2^53: the only finding is one info, whatever the server does with the id.
 		"a big id is rounded": {func(p *plain, _ string, m *jsonrpc.Message) bool {
 			if isBig(m) {
 				p.say(`{"jsonrpc":"2.0","id":9007199254740992,"result":{}}`)
@@ -215,8 +215,8 @@ func TestTruth(t *testing.T) {
 			}
 			return false
 		}, nil},
-		// An error without an id belongs to the request once the server has answered what
-		// was sent after the notification.
+		// An error without an id belongs to the request if the server has already answered a
+		// request that was sent after the notification.
 		"errors have no id": {func(p *plain, _ string, m *jsonrpc.Message) bool {
 			if m != nil && m.Method == "dragoman/no_such_method" {
 				p.say(`{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"Method not found"}}`)
@@ -246,8 +246,8 @@ func TestTruth(t *testing.T) {
 	}
 }
 
-// TestForbidden checks that a 403 counts as a request for credentials only if it is not
-// about the host name or something else.
+// TestForbidden checks that a 403 counts as a request for credentials only if it is about
+// credentials, and not about the host name or something else.
 func TestForbidden(t *testing.T) {
 	respond := func(status int, header, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -295,8 +295,8 @@ func TestForbidden(t *testing.T) {
 	}
 }
 
-// TestDeathOverHTTP checks a server that crashes on malformed input and then refuses every
-// connection.
+// TestDeathOverHTTP checks a server that crashes on malformed input. After that its port
+// refuses every connection.
 func TestDeathOverHTTP(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -321,8 +321,8 @@ func TestDeathOverHTTP(t *testing.T) {
 	})
 }
 
-// TestOriginOfLoopback checks that a server on a loopback address that ignores Origin is
-// reported as open to web pages only if nothing else protects it.
+// TestOriginOfLoopback checks a server on a loopback address that ignores Origin. It is
+// reported as open to web pages only if no other check protects it.
 func TestOriginOfLoopback(t *testing.T) {
 	for name, c := range map[string]struct {
 		guard func(w http.ResponseWriter, r *http.Request) (refused bool)

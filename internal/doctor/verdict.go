@@ -16,25 +16,26 @@ type Verdict struct {
 	Reached   bool
 	Healthy   bool // no finding has level error
 	Revisions []RevisionVerdict
-	// SignIn reports that the server answers only clients that have signed in, so that
-	// little could be checked. That is no error.
+	// SignIn means that the server answers only clients that have signed in, so the doctor
+	// could check little. That is not an error.
 	SignIn bool
-	// Through reports whether the bridge can open the server and has asked it for its tools.
-	// RevisionVerdict.Through says for which clients.
+	// Through means that the bridge can open the server and has requested its tools.
+	// RevisionVerdict.Through says for which clients this works.
 	Through bool
 	Dialect string // the dialect in which the bridge opens it; "" for standard MCP
-	Why     string // why the bridge cannot open it
+	Why     string // the reason why the bridge cannot open it
 	Offer   Offer
-	// Failure says why the server cannot be used through the bridge; nil if it can.
+	// Failure is the reason why the server cannot be used through the bridge. It is nil if the
+	// server can be used.
 	Failure *failure.Failure
 }
 
-// RevisionVerdict says whether one revision works without Dragoman.
+// RevisionVerdict says whether clients of one revision can use the server without Dragoman.
 type RevisionVerdict struct {
 	Revision mcp.Revision
 	Works    bool
 	Why      string // the reason if it does not work
-	// Through reports that a client of this revision got the tools through the bridge.
+	// Through means that a client of this revision got the tools through the bridge.
 	Through bool
 }
 

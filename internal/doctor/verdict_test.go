@@ -14,7 +14,7 @@ import (
 )
 
 // TestThroughIsMeasured checks that a client of each revision gets the tools of a server of
-// each revision through the bridge, and what the verdict says about the server.
+// each revision through the bridge. It also checks the verdict about the server.
 func TestThroughIsMeasured(t *testing.T) {
 	for _, rev := range mcp.Revisions() {
 		synctest.Test(t, func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestStubSchemas(t *testing.T) {
 	}
 }
 
-// TestBatchesHurtSomebody checks when missing batches are a warning.
+// TestBatchesHurtSomebody checks when a server without batches gets a warning.
 func TestBatchesHurtSomebody(t *testing.T) {
 	for _, c := range []struct {
 		newest mcp.Revision
@@ -119,8 +119,8 @@ func TestBatchesHurtSomebody(t *testing.T) {
 	}
 }
 
-// TestSignIn checks that a server that wants sign-in is no error, and that one that refuses
-// the given credentials is one.
+// TestSignIn checks that a server that requires sign-in is not an error. A server that refuses
+// the given credentials is an error.
 func TestSignIn(t *testing.T) {
 	for _, given := range []bool{false, true} {
 		header := http.Header{}
@@ -151,7 +151,8 @@ func (f roundTrip) RoundTrip(q *http.Request) (*http.Response, error) {
 	return f(q), nil
 }
 
-// TestMostHurtComeFirst checks the order of findings.
+// TestMostHurtComeFirst checks that findings of one level are ordered by the number of
+// affected clients.
 func TestMostHurtComeFirst(t *testing.T) {
 	var all []Finding
 	for _, code := range []string{IDBig, BareDies, ProbeSilent, PingSilent, Dies, SlowStart} {

@@ -16,8 +16,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
 )
 
-// web is the wire to a Streamable HTTP endpoint. Each parcel is a separate request with its
-// own goroutine.
+// web is the connection to a Streamable HTTP endpoint. It sends each parcel as a separate
+// request, in its own goroutine.
 type web struct {
 	t       *Target
 	in      chan piece
@@ -30,7 +30,7 @@ type web struct {
 
 	mu      sync.Mutex
 	session string
-	version string // for the version header; "" for none
+	version string // the value of the version header; "" for none
 }
 
 func openWeb(ctx context.Context, t *Target) *web {
@@ -128,7 +128,7 @@ func (w *web) send(p parcel) int {
 	n := w.sent
 	if w.underWay.Add(1) > maxUnsent {
 		w.underWay.Add(-1)
-		return n // the server reads nothing; the probe will time out
+		return n // the server reads nothing, so the probe will time out
 	}
 	w.running.Go(func() {
 		defer w.underWay.Add(-1)
@@ -154,7 +154,7 @@ func (w *web) send(p parcel) int {
 	return n
 }
 
-// learn remembers the session id that a server assigns.
+// learn keeps the session id that a server assigns.
 func (w *web) learn(h http.Header) {
 	if id := h.Get(mcp.HeaderSession); id != "" {
 		w.mu.Lock()
@@ -165,7 +165,7 @@ func (w *web) learn(h http.Header) {
 	}
 }
 
-// body passes on the messages of a response.
+// body passes on the messages in a response.
 func (w *web) body(n int, res *http.Response) {
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	p := piece{of: n, status: res.StatusCode, header: res.Header}
@@ -195,7 +195,7 @@ func (w *web) give(p piece) {
 	}
 }
 
-// speak sets the revision for the following requests.
+// speak sets the revision of the following requests.
 func (w *web) speak(r mcp.Revision) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -211,8 +211,8 @@ func (w *web) sessionOf() string {
 	return w.session
 }
 
-// sse is the wire of HTTP+SSE (2024-11-05 §Transports). The server sends on one stream. We
-// post to the address in its first event.
+// sse is the connection over HTTP+SSE (2024-11-05 §Transports). The server sends its messages
+// on one stream. The doctor posts its messages to the address in the first event.
 type sse struct {
 	web
 	to  string
@@ -246,7 +246,7 @@ func openSSE(ctx context.Context, t *Target) (*sse, error) {
 	case bad != nil:
 		err = bad
 	case at.Host != t.URL.Host, at.Scheme != t.URL.Scheme:
-		// Our messages contain credentials, so they must not go to another host.
+		// The messages contain credentials, so they must not go to another host.
 		err = fmt.Errorf("the endpoint event has a URL on another host, %s://%s", at.Scheme, at.Host)
 	}
 	if err != nil {
@@ -272,12 +272,12 @@ func openSSE(ctx context.Context, t *Target) (*sse, error) {
 	return w, nil
 }
 
-// send queues a message. Messages are posted one at a time, because their order matters.
+// send queues a message. It posts one message at a time, because the order matters.
 func (w *sse) send(p parcel) int {
 	w.sent++
 	select {
 	case w.out <- p.body:
-	default: // the server reads nothing; the probe will time out
+	default: // the server reads nothing, so the probe will time out
 	}
 	return w.sent
 }

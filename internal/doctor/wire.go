@@ -12,11 +12,13 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/failure"
 )
 
-// wire is one conversation as bytes. Its methods are called by one goroutine.
+// wire is the connection of one conversation. It carries raw bytes. Only one goroutine calls
+// its methods.
 type wire interface {
 	// send queues a message and returns its number, starting at 1. It does not block.
 	send(p parcel) int
-	// pieces returns the channel of input. It is closed when no more can arrive.
+	// pieces returns the channel of input. The channel is closed when no more input can
+	// arrive.
 	pieces() <-chan piece
 	// close ends the conversation and waits for all goroutines it has started.
 	close()
@@ -28,16 +30,17 @@ type wire interface {
 type parcel struct {
 	body   []byte
 	method string      // the HTTP method; "" means POST
-	header http.Header // for this request only, set last; an empty value removes a header
+	header http.Header // headers for this request only, set last; an empty value removes a header
 }
 
-// piece is one unit of input: a line, a body or an event.
+// piece is one unit of input: a line of a pipe, an HTTP body or an event of a stream.
 type piece struct {
 	raw  []byte
 	half bool // the stream ended in the middle of it
 
-	// Over HTTP: the number of the parcel that this responds to, 0 if unknown; the
-	// status; and whether it is the end of the response, which has no bytes.
+	// The following fields are used over HTTP. of is the number of the parcel that the piece
+	// responds to, 0 if unknown. If end is set, the response has ended and the piece has no
+	// bytes.
 	of     int
 	status int
 	header http.Header
@@ -48,11 +51,12 @@ type piece struct {
 // Limits of a wire.
 const (
 	maxLine   = 8 << 20 // bytes of a line, body or event; the rest is ignored
-	maxPieces = 16      // unread pieces; beyond that the server has to wait
+	maxPieces = 16      // pieces that have not been read; when there are more, the server must wait
 	maxUnsent = 32      // parcels that the server has not read
 )
 
-// pipe is the wire to a child. One goroutine reads its stdout, another writes its stdin.
+// pipe is the connection to a child process. One goroutine reads its stdout, and another
+// writes its stdin.
 type pipe struct {
 	child   Child
 	out     chan []byte
@@ -80,7 +84,7 @@ func (p *pipe) send(l parcel) int {
 	p.sent++
 	select {
 	case p.out <- append(bytes.Clone(l.body), '\n'):
-	default: // the server reads nothing; the probe will time out
+	default: // the server reads nothing, so the probe will time out
 	}
 	return p.sent
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Asked returns the event of m, a request that a server sent to a client at began, and of
-// its answer or the error why there is none. c is the call in which it was sent, nil if
-// that is unknown.
+// Asked returns the event for m, a request that a server sent to a client at the time began.
+// answer is the client's answer, or err says why there is none. c is the call during which the
+// request was sent, nil if unknown.
 func Asked(server string, c *mcp.Call, m, answer *jsonrpc.Message, began time.Time, err error) Event {
 	e := Event{
 		Kind: ServerRequest, Level: slog.LevelDebug, Time: time.Now(), Server: server, Method: m.Method,

@@ -1,11 +1,12 @@
 // Package event is the stream of everything that happens in the program: calls, losses,
-// handshakes, notifications, server state, refusals. Layers publish. Metrics, logs,
-// status and stores subscribe. A publisher does not know its subscribers.
+// handshakes, notifications, server states and refusals. The layers of the bridge publish
+// events. Metrics, logs and status subscribe to them. A publisher does not know its
+// subscribers.
 //
-// There are two kinds of subscribers. A tap runs in the publisher's goroutine, misses
-// nothing, must not block and only counts. A queue is read by its own goroutine. It
-// never blocks a publisher, and it counts the events that it dropped. Data that must
-// not be lost, such as an audit trail, is not a subscriber but a step before the call.
+// There are two kinds of subscribers. A tap is a function that runs in the publisher's
+// goroutine. It gets every event, but must not block. A queue is read by its own goroutine. It
+// never blocks a publisher, and counts the events that it drops. Data that must not be lost,
+// such as an audit trail, needs a step before the call instead of a subscriber.
 //
 // The package starts no goroutine and does no I/O.
 package event
@@ -21,22 +22,22 @@ import (
 // Kind is the kind of an event.
 type Kind uint8
 
-// The kinds of events. The zero Kind is no kind.
+// The kinds of events. The zero Kind is not a kind.
 const (
 	Call          Kind = iota + 1 // a client's request was answered
 	ServerRequest                 // a server sent the client a request: sampling, elicitation, roots
-	Loss                          // something was lost; Detail says what and why
-	Handshake                     // a handshake ended, of a client with us or of us with a server
+	Loss                          // translation lost something; Detail says what and why
+	Handshake                     // a handshake ended, either of a client with Dragoman or of Dragoman with a server
 	Notification                  // a notification was passed on
 	Lifecycle                     // a server or a session changed its state
 	Refusal                       // a request was refused before it became a call
-	Rename                        // clients see an item under another name than the usual one
-	kinds                         // one more than there are kinds
+	Rename                        // clients see an item under another name than usual
+	kinds                         // the number of kinds plus one
 )
 
 var kindNames = [kinds]string{"", "call", "server_request", "loss", "handshake", "notification", "lifecycle", "refusal", "rename"}
 
-// String returns the name of the kind for logs and JSON, "" for an unknown kind.
+// String returns the name of the kind for logs and JSON. It returns "" for an unknown kind.
 func (k Kind) String() string {
 	if k >= kinds {
 		return ""
@@ -47,7 +48,7 @@ func (k Kind) String() string {
 // Kinds is a set of kinds. The zero value is empty.
 type Kinds uint32
 
-// All is every kind.
+// All is the set of all kinds.
 const All Kinds = 1<<kinds - 2
 
 // Of returns the set of the given kinds.
@@ -62,27 +63,28 @@ func Of(list ...Kind) Kinds {
 // Has reports whether k is in the set.
 func (s Kinds) Has(k Kind) bool { return s>>k&1 != 0 }
 
-// The outcomes of a call beside those of mcp, which are of calls that failed.
+// The outcomes of a call, in addition to those of package mcp, which are for calls that
+// failed.
 const (
 	OK      mcp.Outcome = "ok"
-	Parked  mcp.Outcome = "parked"  // it waits for its client's answers; a retry goes on with it
-	Refused mcp.Outcome = "refused" // we have answered with an error, and no server was asked
-	// Cancelled: the client cancelled the call or left. It gets no answer, so the code is 0.
-	// A server may have executed the call.
+	Parked  mcp.Outcome = "parked"  // it waits for its client's answers; a retry continues it
+	Refused mcp.Outcome = "refused" // Dragoman answered with an error, and no server got the call
+	// Cancelled means that the client cancelled the call or disconnected. The client gets no
+	// answer, so the code is 0. A server may have executed the call.
 	Cancelled mcp.Outcome = "cancelled"
 )
 
-// DefaultProject is the project of all events, as long as there is one project.
+// DefaultProject is the project of all events while Dragoman has only one project.
 const DefaultProject = "default"
 
-// Event is one event. Which members are set depends on its kind; the others are zero.
-// It is passed by value and shares its strings with the publisher, so that publishing
-// allocates nothing.
+// Event is one event. Which members are set depends on its kind; the others are zero. It is
+// passed by value and shares its strings with the publisher, so that publishing allocates
+// nothing.
 //
-//	Call           Server is "" where the answer was made of several servers, or of none
+//	Call           Server is "" if the answer comes from several servers, or from none
 //	ServerRequest  Method is what the server asks for, Took how long the answer took
 //	Loss           Name is what was lost, Detail why; Method, if known, that of its call
-//	Handshake      of a client: Server is "", Name the client's own name, From its revision;
+//	Handshake      with a client: Server is "", Name the client's own name, From its revision;
 //	               with a server: Detail is the trace, a line for each step
 //	Notification   Method is that of the notification
 //	Lifecycle      Detail is what is being done while somebody waits, "" when it is over
@@ -91,22 +93,22 @@ const DefaultProject = "default"
 type Event struct {
 	Kind    Kind
 	Level   slog.Level
-	Time    time.Time           // when it was over; Publish sets it where it is zero
-	Took    time.Duration       // 0 where nothing was waited for
-	Who     *identity.Principal // nil if unknown
-	Project string              // Publish sets it where it is ""
-	Server  string              // its configured name
+	Time    time.Time           // the end of the event; if it is zero, Publish sets it
+	Took    time.Duration       // the duration; 0 if nothing took time
+	Who     *identity.Principal // the client's principal; nil if unknown
+	Project string              // if it is "", Publish sets it
+	Server  string              // the configured name of the server
 	Method  string
 	Name    string       // of the tool, prompt or resource, as the server knows it
-	From    mcp.Revision // the client's
-	To      mcp.Revision // the server's
+	From    mcp.Revision // the client's revision
+	To      mcp.Revision // the server's revision
 	Outcome mcp.Outcome
-	Code    int64  // of the error that the client got; 0 for none
+	Code    int64  // the code of the error that the client got; 0 for none
 	In, Out int    // bytes of the request, and of the answer as the server sent it
-	Call    uint64 // the same number in all events of one call, its retries included; 0 for none
-	// Client is what is known of the client of a Call. Only taps get it, and only until they
-	// return: it is part of the request.
+	Call    uint64 // the same number in all events of one call and its retries; 0 for none
+	// Client describes the client of a Call. Only taps get it, and may use it only until they
+	// return, because it is part of the request.
 	Client *mcp.ClientInfo
 	Trace  string // the client's W3C trace id
-	Detail string // for people
+	Detail string // text for people
 }

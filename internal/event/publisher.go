@@ -12,13 +12,13 @@ import (
 // Publisher passes events to its subscribers. The zero value is ready to use. A nil
 // Publisher publishes nothing. Publisher is safe for concurrent use.
 type Publisher struct {
-	want atomic.Uint32 // the union of what subscribers want
+	want atomic.Uint32 // the union of the kinds that subscribers want
 	subs atomic.Pointer[subscribers]
-	call atomic.Uint64 // the last number of a call
+	call atomic.Uint64 // the number of the latest call
 	mu   sync.Mutex    // guards changes to subs
 }
 
-// subscribers is immutable once it is published.
+// subscribers is not changed after it is published.
 type subscribers struct {
 	taps   []*tap
 	queues []*Queue
@@ -29,12 +29,12 @@ type tap struct {
 	f    func(Event)
 }
 
-// Wants reports whether anybody listens to events of a kind. Check it before building a
-// costly event.
+// Wants reports whether a subscriber wants events of a kind. Callers check it before they
+// build a costly event.
 func (p *Publisher) Wants(k Kind) bool { return p != nil && Kinds(p.want.Load()).Has(k) }
 
-// NextCall returns the number of a new call for its events, from 1 on. It is 0 for a nil
-// publisher.
+// NextCall returns the number of a new call for its events. Numbers start at 1. For a nil
+// publisher it returns 0.
 func (p *Publisher) NextCall() uint64 {
 	if p == nil {
 		return 0
@@ -61,7 +61,7 @@ func (p *Publisher) Publish(e Event) {
 			t.f(e)
 		}
 	}
-	e.Client = nil // a queue would keep the request
+	e.Client = nil // a queue would keep the request in memory
 	for _, q := range s.queues {
 		if q.want.Has(e.Kind) {
 			q.push(&e)
@@ -69,9 +69,9 @@ func (p *Publisher) Publish(e Event) {
 	}
 }
 
-// Tap calls f for each event of the kinds, in the goroutine that publishes it, so f
-// runs concurrently. f must be fast, must not block and must not publish. An event that
-// is being published may still reach f after stop.
+// Tap calls f for each event of the kinds, in the goroutine that publishes it. So several
+// goroutines may call f at the same time. f must be fast, must not block and must not publish.
+// An event that is being published may still reach f after stop.
 func (p *Publisher) Tap(want Kinds, f func(Event)) (stop func()) {
 	t := &tap{want, f}
 	p.change(func(s *subscribers) { s.taps = append(s.taps, t) })
@@ -82,16 +82,16 @@ func (p *Publisher) Tap(want Kinds, f func(Event)) (stop func()) {
 	}
 }
 
-// Subscribe returns a queue of the events of the kinds that are published from now on.
-// It holds depth events, at least one. When it is full, the oldest event is dropped and
-// counted as lost. The queue must be closed.
+// Subscribe returns a queue of the events of the given kinds that are published from now on.
+// The queue holds depth events, at least one. When it is full, the oldest event is dropped and
+// counted as lost. The caller must close the queue.
 func (p *Publisher) Subscribe(want Kinds, depth int) *Queue {
 	q := &Queue{of: p, want: want, ring: make([]Event, max(depth, 1)), wake: make(chan struct{}, 1)}
 	p.change(func(s *subscribers) { s.queues = append(s.queues, q) })
 	return q
 }
 
-// change replaces the subscribers by a changed copy.
+// change replaces the subscribers with a changed copy.
 func (p *Publisher) change(f func(*subscribers)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,7 +107,7 @@ func (p *Publisher) change(f func(*subscribers)) {
 	for _, q := range next.queues {
 		want |= q.want
 	}
-	p.subs.Store(next) // before want, so that who sees the new want finds the subscriber
+	p.subs.Store(next) // stored before want, so that a publisher that sees the new want finds the new subscriber
 	p.want.Store(uint32(want))
 }
 
@@ -118,9 +118,9 @@ var ErrClosed = errors.New("the queue is closed")
 type Queue struct {
 	of   *Publisher
 	want Kinds
-	wake chan struct{} // one slot: something was added, or the queue was closed
+	wake chan struct{} // has room for one signal: an event was added, or the queue was closed
 
-	mu     sync.Mutex // held for the copy of one event
+	mu     sync.Mutex // held only while one event is copied
 	ring   []Event
 	first  int
 	n      int
@@ -152,9 +152,9 @@ func (q *Queue) signal() {
 	}
 }
 
-// Next waits for events and moves them to buf, which must not be empty. n is how many
-// it moved. lost is how many were dropped before them. It returns ErrClosed if the
-// queue was closed and is empty, and the cause of ctx if that ends first.
+// Next waits for events and moves them to buf, which must not be empty. n is the number of
+// moved events. lost is the number of events that were dropped before them. Next returns
+// ErrClosed if the queue is closed and empty, and the cause of ctx if ctx ends first.
 func (q *Queue) Next(ctx context.Context, buf []Event) (n int, lost int64, err error) {
 	for {
 		if n, lost, err = q.take(buf); n > 0 || err != nil {
@@ -173,7 +173,7 @@ func (q *Queue) take(buf []Event) (n int, lost int64, err error) {
 	defer q.mu.Unlock()
 	for n < len(buf) && q.n > 0 {
 		buf[n] = q.ring[q.first]
-		q.ring[q.first] = Event{} // releases its strings
+		q.ring[q.first] = Event{} // release the strings of the event
 		q.first = (q.first + 1) % len(q.ring)
 		q.n--
 		n++

@@ -23,12 +23,12 @@ func TestNobodyListens(t *testing.T) {
 	var p Publisher
 	p.Publish(Event{Kind: Call})
 	if p.Wants(Call) {
-		t.Error("nobody listens")
+		t.Error("Wants is false for a kind with a subscriber")
 	}
 }
 
-// TestKinds: each subscriber gets the kinds that it wants, and nothing after it has
-// stopped.
+// TestKinds checks that each subscriber gets the kinds that it wants, and no events after it
+// has stopped.
 func TestKinds(t *testing.T) {
 	var p Publisher
 	var calls, losses int
@@ -45,13 +45,13 @@ func TestKinds(t *testing.T) {
 	}
 	stopCalls()
 	if p.Wants(Call) || !p.Wants(Loss) {
-		t.Error("stopping one changes another")
+		t.Error("stopping one subscriber changes another")
 	}
 	stopLosses()
 	stopLosses()
 	p.Publish(Event{Kind: Loss})
 	if losses != 2 || p.Wants(Loss) {
-		t.Error("a stopped tap hears on")
+		t.Error("a stopped tap still gets events")
 	}
 }
 
@@ -68,7 +68,7 @@ func TestKindNames(t *testing.T) {
 	}
 }
 
-// TestQueueOverflows: a full queue keeps the newest events and counts the others.
+// TestQueueOverflows checks that a full queue keeps the newest events and counts the others.
 func TestQueueOverflows(t *testing.T) {
 	var p Publisher
 	q := p.Subscribe(All, 3)
@@ -85,8 +85,8 @@ func TestQueueOverflows(t *testing.T) {
 	}
 }
 
-// TestQueueCloses: events published before Close can be read after it; later ones
-// cannot.
+// TestQueueCloses checks that events published before Close can be read after it, and that
+// later ones cannot.
 func TestQueueCloses(t *testing.T) {
 	var p Publisher
 	q := p.Subscribe(All, 0)
@@ -103,7 +103,7 @@ func TestQueueCloses(t *testing.T) {
 	}
 }
 
-// TestQueueWakes: a reader wakes for an event, for Close and for the end of its
+// TestQueueWakes checks that a reader wakes up for an event, for Close and for the end of its
 // context.
 func TestQueueWakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -139,8 +139,8 @@ func TestQueueWakes(t *testing.T) {
 	})
 }
 
-// TestConcurrent, for the race detector: subscribers come and go while others publish.
-// A tap that stays misses nothing, and a queue accounts for every event.
+// TestConcurrent adds and removes subscribers while others publish, for the race detector. A
+// tap that stays must get every event, and a queue must account for every event.
 func TestConcurrent(t *testing.T) {
 	const publishers, each = 4, 2000
 	var p Publisher
@@ -218,7 +218,8 @@ func BenchmarkPublish(b *testing.B) {
 	run("tap and three queues", &p)
 }
 
-// TestClient: only taps get the client of a call, because a queue would keep its request.
+// TestClient checks that only taps get the client of a call, because a queue would keep its
+// request in memory.
 func TestClient(t *testing.T) {
 	var p Publisher
 	var got *mcp.ClientInfo

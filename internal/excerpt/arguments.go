@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Arguments returns a copy of args in which mask replaces each credential that the name
-// before it shows to be one: --token X, --token=X, TOKEN=X and "Authorization: X".
+// Arguments returns a copy of args in which mask replaces each credential. It recognises a
+// credential by the name before it: --token X, --token=X, TOKEN=X and "Authorization: X".
 func Arguments(args []string, mask string) []string {
 	out := slices.Clone(args)
 	for i, a := range args {
@@ -17,7 +17,7 @@ func Arguments(args []string, mask string) []string {
 	return out
 }
 
-// SecretArguments returns the texts that Arguments masks, without the spaces around them.
+// SecretArguments returns the texts that Arguments masks, without surrounding spaces.
 func SecretArguments(args []string) []string {
 	var out []string
 	for i, a := range args {
@@ -28,8 +28,8 @@ func SecretArguments(args []string) []string {
 	return out
 }
 
-// SecretArgument reports whether args[i] is or contains a credential, and at which byte of it
-// the credential begins.
+// SecretArgument reports whether args[i] is a credential or contains one. at is the byte at
+// which the credential begins.
 func SecretArgument(args []string, i int) (at int, ok bool) {
 	a := args[i]
 	if at := strings.IndexAny(a, "=:"); at > 0 && SecretName(a[:at]) {

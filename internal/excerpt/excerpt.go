@@ -1,17 +1,16 @@
-// Package excerpt makes a peer's text safe to repeat in ours: in an answer, a log, a trace
-// or a question to a user.
+// Package excerpt makes a peer's text safe to repeat in a text of Dragoman: in an answer, a
+// log, a trace or a question to a user.
 //
-// Cut only limits the length. Line and Lines also remove everything that a terminal would
-// act on, and characters that hide or reverse nearby text. The result is for people to
-// read; it is not byte for byte what the peer sent. Quote adds quotes, so that the text
-// cannot be mistaken for ours; our messages repeat a peer's words in that form. JSON makes
-// JSON safe for a terminal without changing its meaning. Secrets and SecretName find text
-// that should not be repeated at all. They recognise known forms and names, and miss
-// secrets that have neither.
+// Cut only limits the length. Line and Lines also remove characters that control a terminal,
+// and characters that hide or reverse nearby text. The result is for people to read; it is not
+// byte for byte what the peer sent. Quote adds quotes, so that the text cannot be mistaken for
+// Dragoman's own. Messages repeat a peer's text in that form. JSON makes JSON safe for a
+// terminal without changing its meaning. Secrets and SecretName find text that should not be
+// repeated at all. They recognise known forms and names, and miss secrets that have neither.
 //
-// The package knows no protocol, keeps no state and is safe for concurrent use. Every limit
-// is in bytes, includes the ellipsis that marks missing text, and must be at least its
-// length, three.
+// The package knows no protocol, keeps no state and is safe for concurrent use. Every limit is
+// in bytes and includes the ellipsis that marks missing text. A limit must be at least three,
+// the length of the ellipsis.
 package excerpt
 
 import (
@@ -25,13 +24,14 @@ import (
 
 const dots = "…"
 
-// Cut returns s, or its beginning with as many whole characters as fit.
+// Cut returns s if it fits. Otherwise it returns the beginning of s, with as many whole
+// characters as fit.
 func Cut(s string, limit int) string {
 	if len(s) <= limit {
 		return s
 	}
 	end := limit - len(dots)
-	// Text that is not UTF-8 may be cut anywhere, so look back only a few bytes.
+	// Text that is not UTF-8 may be cut anywhere, so check only a few bytes.
 	for back := 0; back < utf8.UTFMax && end > 0 && !utf8.RuneStart(s[end]); back++ {
 		end--
 	}
@@ -42,15 +42,15 @@ func Cut(s string, limit int) string {
 // changes and invalid UTF-8 becomes one space. Leading and trailing spaces are removed.
 func Line(s string, limit int) string { return clean(s, limit, false) }
 
-// Lines is Line for text of several lines. It keeps line ends, tabs and spaces.
+// Lines does the same as Line for text of several lines. It keeps line ends, tabs and spaces.
 func Lines(s string, limit int) string { return clean(s, limit, true) }
 
 // Quote returns Line(s, limit) in double quotes. Quotes in s are escaped, so that s cannot
 // end the quotation. The limit applies to Line.
 func Quote(s string, limit int) string { return strconv.Quote(Line(s, limit)) }
 
-// Word returns Line(s, limit) if that is a single plain word, such as a name, a MIME type
-// or a URI, which cannot be mistaken for a sentence of ours. Otherwise it returns Quote.
+// Word returns Line(s, limit) if that is a single plain word, such as a name, a MIME type or a
+// URI. Such a word cannot be mistaken for a sentence of Dragoman. Otherwise it returns Quote.
 func Word(s string, limit int) string {
 	l := Line(s, limit)
 	plain := func(r rune) bool {
@@ -62,10 +62,10 @@ func Word(s string, limit int) string {
 	return l
 }
 
-// JSON returns b, a JSON text, with every character that a terminal would act on replaced
-// by a \u escape: C1 controls, direction changes and invisible characters. They can occur
-// only in strings, where an escape has the same meaning. Line ends stay. If nothing
-// changes, JSON returns b itself.
+// JSON returns the JSON text b with every character that controls a terminal replaced by a \u
+// escape: C1 controls, direction changes and invisible characters. They can occur only in
+// strings, where an escape has the same meaning. Line ends stay. If nothing changes, JSON
+// returns b itself.
 func JSON(b []byte) []byte {
 	var out []byte
 	from := 0
@@ -98,7 +98,7 @@ func JSON(b []byte) []byte {
 
 func clean(s string, limit int, lines bool) string {
 	var b strings.Builder
-	fits := 0 // bytes of b that fit together with the dots
+	fits := 0 // the number of bytes of b that fit together with the dots
 	space := false
 	for _, r := range s {
 		keep := lines && (r == '\n' || r == '\t')

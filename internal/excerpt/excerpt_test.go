@@ -46,10 +46,10 @@ func TestLine(t *testing.T) {
 		}
 	}
 	if got := Line("exactly", 7); got != "exactly" {
-		t.Errorf("what fits is cut to %q", got)
+		t.Errorf("a text that fits is cut to %q", got)
 	}
 	if got := Line("exactly!", 7); got != "exac…" {
-		t.Errorf("what does not fit is %q", got)
+		t.Errorf("a text that does not fit is cut to %q", got)
 	}
 }
 
@@ -122,7 +122,7 @@ func FuzzExcerpt(f *testing.F) {
 			}
 		}
 		if got := Line(s, len(s)+8); Line(got, len(got)+8) != got {
-			t.Errorf("Line(%q) changes what it made: %q", s, got)
+			t.Errorf("Line changes its own result %q to %q", s, got)
 		}
 	})
 }

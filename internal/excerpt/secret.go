@@ -22,24 +22,25 @@ const shortest = 6
 
 var (
 	bearer = regexp.MustCompile(`(?i)\b(bearer|basic)(\s+)([A-Za-z0-9._~+/=-]{6,})`)
-	// A member or variable within a text, or in JSON that we do not parse.
+	// Patterns for a member or a variable within a text, or in JSON that is not parsed.
 	inJSON = regexp.MustCompile(`"([^"\\]{1,63})"\s*:\s*"((?:[^"\\]|\\.)+)|\\"([^"\\]{1,63})\\"\s*:\s*\\"((?:[^"\\]|\\[^"])+)`)
 	setTo  = regexp.MustCompile(`\b([A-Za-z][A-Za-z0-9_.-]{0,62})=([^\s"'&;,<>\\]{6,})`)
-	// As in YAML. A word without a digit is more likely part of a sentence.
+	// A name with a colon, as in YAML. A value without a digit is more likely a word of a
+	// sentence.
 	colon    = regexp.MustCompile(`\b([A-Za-z][A-Za-z0-9_.-]{0,62}):[ \t]+([^\s"'&;,<>\\]*[0-9][^\s"'&;,<>\\]*)`)
 	userinfo = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)([^/\s"'@]+)@`)
 )
 
-// Mask stands for a secret in texts for people.
+// Mask replaces secrets in texts for people.
 const Mask = "***"
 
 // MaskSecrets returns s with Mask in place of each apparent secret; see Secrets.
 func MaskSecrets(s string) string { return Secrets(s, func(string) string { return Mask }) }
 
-// Secrets returns s with each apparent secret replaced by with(secret): keys with
-// well-known prefixes, signed tokens, private keys, the credentials of an Authorization
-// header or a URL, and values whose name says that they are secret. Where two of these
-// overlap, with is called again with its own result.
+// Secrets returns s with each apparent secret replaced by with(secret). It finds keys with
+// well-known prefixes, signed tokens, private keys, the credentials of an Authorization header
+// or a URL, and values with names of secrets. If two of these overlap, with is called again
+// with its own result.
 func Secrets(s string, with func(secret string) string) string {
 	s = forms.ReplaceAllStringFunc(s, with)
 	s = bearer.ReplaceAllStringFunc(s, func(m string) string {
@@ -53,8 +54,8 @@ func Secrets(s string, with func(secret string) string) string {
 	})
 }
 
-// named replaces values whose name says that they are secret. The groups of the pattern
-// are pairs of a name and its value.
+// named replaces values with names of secrets. The groups of the pattern are pairs of a name
+// and its value.
 func named(pattern *regexp.Regexp, s string, with func(secret string) string) string {
 	var out strings.Builder
 	from := 0
@@ -75,32 +76,35 @@ func named(pattern *regexp.Regexp, s string, with func(secret string) string) st
 	return out.String()
 }
 
-// Names of secrets. This is the only such list. Tapes, evidence, logs, the status and the
+// Names of secrets. There is no other such list. Tapes, evidence, logs, the status and the
 // configuration use SecretName or SecretText.
 var (
-	// secretWords mark a secret as the last word of a name: pw, dbPass, SMTP_PASSWORD.
+	// secretWords make a name the name of a secret if one of them is its last word: pw,
+	// dbPass, SMTP_PASSWORD.
 	secretWords    = set("password passwd passphrase passcode pwd pw pass secret token jwt otp")
 	numericSecrets = set("password passwd passphrase passcode pwd pw otp")
-	// secretNames are whole names, without separators.
+	// secretNames are complete names of secrets, without separators.
 	secretNames = set("authorization proxyauthorization cookie setcookie credential credentials clientassertion codeverifier " +
 		"authcode authorizationcode devicecode connectionstring sig xamzsignature")
-	// secretEnds are the ends of longer names, without separators: accesstoken.
+	// secretEnds are ends of longer names of secrets, without separators: accesstoken.
 	secretEnds = strings.Fields("password passwd passphrase passcode secret token apikey accesskey secretkey privatekey signingkey " +
 		"encryptionkey masterkey accountkey sharedkey authkey sessionkey sshkey servicekey servicerolekey deploykey subscriptionkey appkey")
 
-	// positions are words before "token" for tokens that mark a position or a part of a
-	// text, and grant no access. Those in positionEnds are also recognised without separators.
+	// positions are words before "token". Tokens with such a name mark a position or a part of
+	// a text, and grant no access. Those in positionEnds are also recognised without
+	// separators.
 	positions = set("progress page paging pagination next previous prev continuation continue cursor sync resume skip delta scroll " +
 		"position offset marker change cancel cancellation idempotency start stop end first last partial max min " +
 		"eos bos pad unk sep cls mask special design syntax")
 	positionEnds = strings.Fields("progresstoken pagetoken nexttoken paginationtoken continuationtoken cursortoken synctoken resumetoken")
 
-	// questions make the following word a flag, an action or a round.
+	// questions and rounds are words before a secret word that give the name another meaning:
+	// has_token is a flag, show_password an action, second_pass a round.
 	questions = set("is has no needs requires show hide forgot")
 	rounds    = set("first second third single multi two render")
-	// openKeys are keys that are not secret, in names such as PUBLIC_KEY.
+	// openKeys are words before "key" for keys that are not secret, as in PUBLIC_KEY.
 	openKeys = set("public primary foreign sort partition cache hot group map object registry unique")
-	// about are last words of variables that describe a secret: TOKEN_URL.
+	// about are last words of names that only describe a secret: TOKEN_URL.
 	about = set("file path dir folder url uri name type id ids count limit budget endpoint host port policy ttl expiry expires " +
 		"length size enabled required algorithm issuer audience scope scopes version header field mode provider manager command cmd")
 )
@@ -113,15 +117,15 @@ func set(words string) map[string]bool {
 	return m
 }
 
-// maxSecretName is how many bytes of a name are examined, from its end.
+// maxSecretName is the number of bytes of a name that are examined, counted from its end.
 const maxSecretName = 64
 
-// SecretName reports whether the value of a member, parameter, variable, option or header
-// with this name is a secret. It compares whole words, in any spelling, so max_tokens,
-// keyboard and passage are not secrets.
+// SecretName reports whether a value with this name is a secret. The name is that of a member,
+// parameter, variable, option or header. SecretName compares whole words, in any spelling, so
+// max_tokens, keyboard and passage are not names of secrets.
 func SecretName(name string) bool {
 	if name == "PWD" || name == "OLDPWD" {
-		return false // a shell's working directory
+		return false // pwd is the working directory of a shell
 	}
 	words := wordsOf(name[max(0, len(name)-maxSecretName):])
 	if n := len(words); n > 1 && words[n-1] == "value" {
@@ -148,12 +152,12 @@ func SecretName(name string) bool {
 	case last == "key":
 		return before != "" && !openKeys[before]
 	}
-	// A variable: TOKEN_GITHUB.
+	// An environment variable such as TOKEN_GITHUB.
 	return len(words) > 1 && slices.ContainsFunc(words, func(w string) bool { return secretWords[w] })
 }
 
-// SecretText is SecretName for a known value. A value named pwd is a folder as often as a
-// password.
+// SecretText does the same as SecretName for a known value. A value with the name pwd may be a
+// folder or a password.
 func SecretText(name, text string) bool {
 	if text == "" {
 		return false

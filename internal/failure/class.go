@@ -4,9 +4,9 @@ package failure
 // for links to docs/failures.md.
 type Class string
 
-// The classes. See Classes for what each means.
+// The classes. Classes returns their meaning.
 const (
-	// Starting a command.
+	// Failures to start a command.
 	CommandNotFound Class = "command_not_found"
 	CannotStart     Class = "cannot_start"
 	NotAdmitted     Class = "not_admitted"
@@ -15,7 +15,7 @@ const (
 	NotJSON         Class = "not_json"
 	OutOfFiles      Class = "out_of_files"
 
-	// Reaching an address.
+	// Failures to reach an address.
 	BadAddress        Class = "bad_address"
 	DNS               Class = "dns"
 	ConnectionRefused Class = "connection_refused"
@@ -29,7 +29,7 @@ const (
 	Overloaded        Class = "overloaded"
 	ServerError       Class = "server_error"
 
-	// Talking to a server.
+	// Failures in the exchange with a server.
 	Silent        Class = "silent"
 	Stalled       Class = "stalled"
 	WrongVersion  Class = "wrong_version"
@@ -41,7 +41,7 @@ const (
 	CutOff        Class = "cut_off"
 	SessionLost   Class = "session_lost"
 
-	// On our side.
+	// Failures of Dragoman itself.
 	PortInUse    Class = "port_in_use"
 	Permission   Class = "permission"
 	CannotListen Class = "cannot_listen"
@@ -53,8 +53,8 @@ const (
 // Info describes a class for docs/failures.md.
 type Info struct {
 	Class Class
-	Means string // what happened, a sentence
-	Do    string // what to do, a sentence
+	Means string // a sentence that says what happened
+	Do    string // a sentence that says what to do
 }
 
 // Classes returns all classes in the order of docs/failures.md.

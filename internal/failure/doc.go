@@ -1,16 +1,16 @@
-// Package failure describes what went wrong with a server or a listener, once, in a form
-// that every place shows: the command line, the log, the error to a client, the status,
-// /readyz and doctor.
+// Package failure describes what went wrong with a server or a listener. The same description
+// appears in every place: on the command line, in the log, in the error to a client, in the
+// status, in /readyz and in the report of doctor.
 //
-// A Failure has a class with a stable code, one sentence, evidence in the words of the
-// server, and one action. Of makes it from an error and from facts that the caller knows.
-// Errors on the way add what they know by implementing Source. Evidence and sentence are
-// bounded, printable, and have secrets masked.
+// A Failure has a class with a stable code, one sentence, evidence in the words of the server,
+// and one action. Of makes it from an error and from facts that the caller knows. An error
+// that implements Source adds the facts that it knows. Evidence and sentence are bounded and
+// printable, and secrets in them are masked.
 //
 // The JSON form has the members class, server, sentence, evidence, evidenceFrom, action,
-// status and cause. Members may be added but not renamed. docs/failures.md lists the
-// classes and is checked by a test.
+// status and cause. Members may be added but not renamed. docs/failures.md lists the classes,
+// and a test checks it.
 //
-// The package does no I/O and keeps no state. Its values are immutable after Of, so they
-// are safe for concurrent use.
+// The package does no I/O and keeps no state. A Failure does not change after Of returns it,
+// so it is safe for concurrent use.
 package failure

@@ -10,8 +10,8 @@ import (
 
 var update = flag.Bool("update", false, "write docs/failures.md")
 
-// TestDocs checks that docs/failures.md is what the table says. Run it with -update to write
-// the page.
+// TestDocs compares docs/failures.md with the table of classes. With -update it writes the
+// page.
 func TestDocs(t *testing.T) {
 	path := filepath.Join("..", "..", "docs", "failures.md")
 	want := page()
@@ -48,7 +48,7 @@ An error to a client is a JSON-RPC error; its ` + "`message`" + ` is the sentenc
 
 `
 
-// page returns docs/failures.md.
+// page returns the expected text of docs/failures.md.
 func page() string {
 	var b strings.Builder
 	b.WriteString(intro)
@@ -58,7 +58,8 @@ func page() string {
 	return strings.TrimRight(b.String(), "\n") + "\n"
 }
 
-// TestClasses checks the table: each class once, codes in snake_case, whole sentences.
+// TestClasses checks that the table has each class once, with a code in snake_case and with
+// whole sentences.
 func TestClasses(t *testing.T) {
 	seen := map[Class]bool{}
 	for _, c := range Classes() {

@@ -4,7 +4,7 @@ package failure
 
 import "syscall"
 
-// The numbers of the operating system.
+// Error numbers of the operating system.
 var (
 	addressInUse      = []syscall.Errno{syscall.EADDRINUSE}
 	accessDenied      = []syscall.Errno{syscall.EACCES, syscall.EPERM}

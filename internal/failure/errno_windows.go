@@ -2,7 +2,7 @@ package failure
 
 import "syscall"
 
-// The numbers of Winsock, which are not those of package syscall.
+// Error numbers of Winsock. They differ from those of package syscall.
 var (
 	addressInUse      = []syscall.Errno{syscall.EADDRINUSE, 10048}
 	accessDenied      = []syscall.Errno{syscall.EACCES, 10013}

@@ -15,14 +15,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// How telling a line of stderr is.
+// Weights of a line of stderr, from the least useful to the most useful.
 const (
-	noise   = iota // never of use
+	noise   = iota // never useful
 	trail          // stack frames and source lines that belong to an error
-	neutral        // anything else
-	hint           // has a word such as failed
+	neutral        // any other line
+	hint           // has a word such as "failed"
 	problem        // begins with the name of an error
-	telling        // names the cause
+	telling        // names the cause of the failure
 )
 
 var (
@@ -33,7 +33,7 @@ var (
 	wordLine  = regexp.MustCompile(`(?i)\b(error|failed|failure|fatal|missing|required|denied|refused|invalid|not found|unable|cannot|can't|could not|must be set|not set|undefined|usage:)\b`)
 )
 
-// weigh returns how telling a line of stderr is.
+// weigh returns the weight of a line of stderr.
 func weigh(line string) int {
 	switch {
 	case strings.TrimSpace(line) == "" || noiseLine.MatchString(line):
@@ -50,13 +50,13 @@ func weigh(line string) int {
 	return neutral
 }
 
-// maxTrail is how many lines of stack traces are shown.
+// maxTrail is the number of lines of stack traces that are shown.
 const maxTrail = 4
 
-// rank returns at most MaxEvidence lines of stderr: the most telling ones first, and within
-// one weight in the order in which they were written. The last line of a weight is the one
-// that ended the process, so the last ones are kept, and repeated lines count once. best is
-// the most telling line, "" if stderr says nothing.
+// rank returns at most MaxEvidence lines of stderr, with the highest weight first. Lines of
+// equal weight stay in the order in which they were written. If there are too many, the last
+// ones are kept, because the last line is usually the one that ended the process. Repeated
+// lines count once. best is the most useful line, or "" if stderr has none.
 func rank(stderr []string) (out []string, best string) {
 	type weighed struct{ at, weight int }
 	var all []weighed
@@ -83,7 +83,7 @@ func rank(stderr []string) (out []string, best string) {
 		best = strings.TrimSpace(stderr[all[0].at])
 	}
 	all = all[:min(len(all), MaxEvidence)]
-	// The line that the sentence quotes goes first.
+	// The line that the sentence quotes comes first.
 	slices.SortStableFunc(all[1:], func(a, b weighed) int {
 		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.at, b.at))
 	})
@@ -93,8 +93,8 @@ func rank(stderr []string) (out []string, best string) {
 	return out, best
 }
 
-// Environment variables that stderr says are missing. The name is the first group that
-// matched.
+// missingPatterns match lines of stderr that say that an environment variable is missing. The
+// first group that matched is the name.
 var missingPatterns = []*regexp.Regexp{
 	regexp.MustCompile(`\b([A-Z][A-Z0-9]*_[A-Z0-9_]+|[A-Z][A-Z0-9]{3,})(?: (?:environment|env\.?) ?(?:variable|var))?(?: is| was| are)?(?: (?:not set|not defined|undefined|missing|required|unset|empty|not provided|not configured|not found|must be (?:set|provided|defined))|: unbound variable|: parameter (?:null or )?not set)`),
 	regexp.MustCompile(`(?i:(?:missing|required|set|provide|define|need|no|expected|export|specify|lacks?)\b[^A-Z\n]{0,40}?(?:environment|env\.?) ?(?:variables?|vars?):? *["'` + "`" + `$]?)([A-Z][A-Z0-9_]{2,})`),
@@ -103,11 +103,11 @@ var missingPatterns = []*regexp.Regexp{
 	regexp.MustCompile(`^KeyError: '([A-Z][A-Z0-9_]{2,})'`),
 }
 
-// notVariables are words in capitals that are no names of variables.
+// notVariables are words in capitals that are not names of variables.
 var notVariables = map[string]bool{"ERROR": true, "FATAL": true, "ENOENT": true, "EACCES": true, "MODULE_NOT_FOUND": true, "ERR_MODULE_NOT_FOUND": true, "JSON": true, "HTTP": true, "HTTPS": true, "NULL": true, "PATH": false}
 
-// missingVariable returns the name of an environment variable that a line says is missing,
-// and the line; "" if there is none.
+// missingVariable returns the name of an environment variable that a line of stderr reports as
+// missing, and the line. Both are "" if there is none.
 func missingVariable(stderr []string) (name, line string) {
 	for _, l := range slices.Backward(stderr) {
 		if weigh(l) == noise {
@@ -122,7 +122,8 @@ func missingVariable(stderr []string) (name, line string) {
 	return "", ""
 }
 
-// httpEvidence returns the status and what the body said. said is the latter alone.
+// httpEvidence returns the HTTP status and the text of the body. said is only the text of the
+// body.
 func (f *Facts) httpEvidence() (out []string, said string) {
 	line := "HTTP " + strconv.Itoa(f.Status)
 	if text := http.StatusText(f.Status); text != "" {
@@ -147,8 +148,8 @@ func (f *Facts) httpEvidence() (out []string, said string) {
 
 var challengePart = regexp.MustCompile(`\b(realm|error|error_description|resource_metadata|authorization_uri|scope)="([^"]*)"`)
 
-// challengeText returns the scheme of a challenge and what its parameters say, in a form in
-// which nothing looks like a token.
+// challengeText returns the scheme and the parameters of a challenge, without text that looks
+// like a token.
 func challengeText(challenge string) string {
 	scheme, _, _ := strings.Cut(strings.TrimSpace(challenge), " ")
 	out := strings.TrimSuffix(scheme, ",")
@@ -164,8 +165,8 @@ var (
 	anyTag   = regexp.MustCompile(`(?s)<[^>]*>`)
 )
 
-// bodyText returns what the body of an error response says: the text of a JSON error or
-// problem, the title of a page, or the beginning of a text.
+// bodyText returns the text of the body of an error response: the text of a JSON error or
+// problem, the title of a page, or the beginning of a plain text.
 func bodyText(body []byte) string {
 	body = bytes.TrimSpace(body)
 	switch {
@@ -186,8 +187,8 @@ func bodyText(body []byte) string {
 	return string(body)
 }
 
-// jsonText returns the text of an error in the forms that servers use: of JSON-RPC, of
-// OAuth, of RFC 9457, and similar ones.
+// jsonText returns the text of an error in the forms that servers use: JSON-RPC, OAuth, RFC
+// 9457 and similar ones.
 func jsonText(raw []byte, at jsonrpc.Span, depth int) string {
 	keys := [...]string{"error_description", "detail", "message", "title", "error", "errors", "reason"}
 	var found [len(keys)]jsonrpc.Span

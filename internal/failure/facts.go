@@ -6,63 +6,64 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
-// Facts is what is known about a failure. The zero value knows nothing. A Source adds to
-// it and leaves alone what is set already.
+// Facts has the known facts about a failure. In the zero value no facts are known. A Source
+// sets facts, but does not change those that are already set.
 type Facts struct {
-	Class  Class  // "" to find it out
+	Class  Class  // the class; if "", Of finds it
 	Server string // the configured name
-	Cause  string // the word for the cause, see Failure
-	// Given says that the server was given on the command line, so that the action names a
-	// flag instead of a setting.
+	Cause  string // the short word for the cause; see Failure.Cause
+	// Given means that the server comes from the command line, so that the action names a flag
+	// instead of a setting.
 	Given bool
 
-	// Of a command.
-	Command string   // the word that was started; no arguments
-	Args    []string // they may be secret, so that they are only compared
-	Start   string   // why it could not be started, from the operating system
-	Hint    string   // what to check about that
-	PATH    string   // that was searched; "" if none was
+	// Facts about a command.
+	Command string   // the program that was started, without arguments
+	Args    []string // its arguments; they may be secret, so they are only compared
+	Start   string   // the operating system's reason why it could not be started
+	Hint    string   // what the user should check about that
+	PATH    string   // the PATH that was searched; "" if none was searched
 	Near    []string // commands in PATH with a similar name
-	Exit    string   // how the process ended, such as "exit status 1"; "" if it runs
-	Running bool     // it was ready before; no call is concerned
+	Exit    string   // how the process ended, such as "exit status 1"; "" if it is running
+	Running bool     // the server was ready before, and no call is affected
 	Stderr  []string // the last lines of stderr, oldest first, printable
 	Stdout  []string // the first lines of stdout that are not messages, printable
-	// Withheld are environment variables that we have, that stderr names, and that were not
+	// Withheld are environment variables of Dragoman that stderr mentions and that were not
 	// passed on.
 	Withheld []string
 
-	// Of an address.
+	// Facts about an address.
 	Address     string // the URL without user, query and secrets
-	Status      int    // of the HTTP response
+	Status      int    // the status of the HTTP response
 	ContentType string
-	Body        []byte // its beginning
-	Challenge   string // WWW-Authenticate
+	Body        []byte // the beginning of the response body
+	Challenge   string // the header WWW-Authenticate
 	Location    string // the target of a redirect, without query
 	RetryAfter  time.Duration
 	Credentials bool     // the request had an Authorization header
-	Found       []string // URLs of the same origin at which there is an MCP endpoint
+	Found       []string // URLs of the same origin that have an MCP endpoint
 
-	// Of a conversation.
+	// Facts about the exchange of messages.
 	Sent, Got    string        // the last exchange, described
-	Answer       string        // the message of a JSON-RPC error, in the server's words
-	Waited       time.Duration // how long there was no answer; 0 if unknown
-	Call         bool          // a call failed, not the opening of the server
-	Theirs, Ours []string      // protocol versions
+	Answer       string        // the text of a JSON-RPC error, as the server wrote it
+	Waited       time.Duration // how long Dragoman waited for an answer; 0 if unknown
+	Call         bool          // the failure is about a call, not about opening the server
+	Theirs, Ours []string      // the protocol versions of the server and of Dragoman
 	Dialect      string        // the name of a protocol that is not MCP
 
-	// Of a listener.
-	Listen string // its address
-	Holder string // the program that listens there already, with its pid; "" if unknown
+	// Facts about a listener.
+	Listen string // the listen address
+	Holder string // the program that already listens there, with its pid; "" if unknown
 
-	// Sentence replaces the sentence of the class, Action the action.
+	// Sentence replaces the sentence of the class. Action replaces its action.
 	Sentence, Action string
 
-	// Clean masks configured secrets. Nil masks only what looks like a secret.
+	// Clean masks configured secrets. If it is nil, only text that looks like a secret is
+	// masked.
 	Clean func(string) string
 }
 
-// Source is an error that knows facts. DescribeFailure adds those that are not set. It must
-// not block.
+// Source is an error that knows facts. DescribeFailure sets facts that are not set yet. It
+// must not block.
 type Source interface{ DescribeFailure(*Facts) }
 
 // clean masks secrets in a text of a peer.
@@ -73,10 +74,10 @@ func (f *Facts) clean(s string) string {
 	return excerpt.MaskSecrets(s)
 }
 
-// say returns a peer's text on one line, with secrets masked, bounded.
+// say returns a peer's text on one line, bounded and with secrets masked.
 func (f *Facts) say(s string, limit int) string { return excerpt.Line(f.clean(s), limit) }
 
-// gather adds what the errors in err's tree know, the outermost first.
+// gather adds the facts that the errors in err's tree know, starting with the outermost error.
 func (f *Facts) gather(err error) {
 	if s, ok := err.(Source); ok {
 		s.DescribeFailure(f)

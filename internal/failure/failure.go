@@ -11,45 +11,46 @@ import (
 
 // Bounds of a Failure, in bytes except for the number of lines.
 const (
-	MaxEvidence = 12  // lines
+	MaxEvidence = 12  // number of lines
 	maxLine     = 400 // of one line of evidence
 	maxSentence = 700
 	maxAction   = 400
-	maxQuoted   = 200 // of the server's words within the sentence
+	maxQuoted   = 200 // of the quoted words of the server in the sentence
 )
 
-// From says where evidence comes from.
+// From is the origin of evidence.
 type From string
 
 // The origins of evidence.
 const (
-	Stderr   From = "stderr"   // of the server's process
-	Stdout   From = "stdout"   // of the server's process: text that is not a message
-	Response From = "response" // the HTTP status, and what the body said
-	Exchange From = "exchange" // what was sent, and what came back
-	System   From = "system"   // of the operating system, or of the way to the server
+	Stderr   From = "stderr"   // stderr of the server's process
+	Stdout   From = "stdout"   // text on stdout of the server's process that is not a message
+	Response From = "response" // the HTTP status and the text of the body
+	Exchange From = "exchange" // the message that was sent, and the answer
+	System   From = "system"   // the operating system, or the network on the way to the server
 )
 
-// Failure says what went wrong. It is an error whose text is the sentence. Of makes it; it
-// does not change afterwards. Its JSON has no more than what is said here.
+// Failure describes what went wrong with a server or a listener. It is an error, and its text
+// is the sentence. Of makes a Failure, which does not change afterwards. Its JSON form has
+// only the fields below.
 type Failure struct {
 	Class  Class  `json:"class"`
-	Server string `json:"server,omitempty"` // its configured name; "" if no server is concerned
-	// Sentence says what happened, to whom, the cause first. It has no full stop.
+	Server string `json:"server,omitempty"` // the configured name; "" if the failure is not about a server
+	// Sentence says what happened and to whom, with the cause first. It has no full stop.
 	Sentence string `json:"sentence"`
-	// Evidence has at most MaxEvidence lines, the telling ones first.
+	// Evidence has at most MaxEvidence lines, the most useful ones first.
 	Evidence     []string `json:"evidence,omitempty"`
 	EvidenceFrom From     `json:"evidenceFrom,omitempty"`
 	// Action is one thing to do: a command, a setting or a link. It has no full stop.
 	Action string `json:"action,omitempty"`
 	Status int    `json:"status,omitempty"` // HTTP status; 0 for none
-	// Cause is the word for the cause that errors to clients have under data.cause; "" if
-	// there is none.
+	// Cause is the short word for the cause that errors to clients have under data.cause. ""
+	// means that there is none.
 	Cause string `json:"cause,omitempty"`
-	// Err is the error that it was made from. It is never shown.
+	// Err is the error from which the failure was made. It is never shown.
 	Err error `json:"-"`
 
-	plain, plainAction string // for Public; "" for no difference
+	plain, plainAction string // used by Public; "" if Public shows the same text
 }
 
 func (f *Failure) Error() string { return f.Sentence }
@@ -57,7 +58,7 @@ func (f *Failure) Error() string { return f.Sentence }
 // Unwrap returns the error that the failure was made from.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// Text returns the sentence and the action, for places that have room for one text.
+// Text returns the sentence and the action together, for places that show a single text.
 func (f *Failure) Text() string {
 	if f.Action == "" {
 		return f.Sentence
@@ -65,8 +66,8 @@ func (f *Failure) Text() string {
 	return f.Sentence + "; " + f.Action
 }
 
-// Public returns the failure for clients on other machines: without output of the process,
-// without what the operating system said about it, and without paths in the sentence.
+// Public returns the failure for clients on other machines. It leaves out the output of the
+// process, the text of the operating system, and paths in the sentence.
 func (f *Failure) Public() *Failure {
 	if f == nil || f.EvidenceFrom == "" || f.EvidenceFrom == Response || f.EvidenceFrom == Exchange {
 		return f
@@ -82,7 +83,8 @@ func (f *Failure) Public() *Failure {
 	return &g
 }
 
-// AppendJSON appends the failure as a JSON object, in the form that encoding/json writes.
+// AppendJSON appends the failure as a JSON object, in the same form as encoding/json writes
+// it.
 func (f *Failure) AppendJSON(dst []byte) []byte {
 	text := func(key, value string) {
 		if value != "" {
@@ -106,7 +108,7 @@ func (f *Failure) AppendJSON(dst []byte) []byte {
 }
 
 // Parse reads a failure from its JSON form, such as data.failure of an error or a member of
-// the status. Its texts are made safe to show. It returns nil if raw is not a failure.
+// the status. It makes the texts safe to show. It returns nil if raw is not a failure.
 func Parse(raw []byte) *Failure {
 	var at [8]jsonrpc.Span
 	jsonrpc.FindAll(raw, jsonrpc.Whole(raw), []string{"class", "server", "sentence", "evidence", "evidenceFrom", "action", "status", "cause"}, at[:])
@@ -132,13 +134,13 @@ func Parse(raw []byte) *Failure {
 	return f
 }
 
-// lines is evidence in a log record: an array in JSON, one text elsewhere.
+// lines is the type of evidence in a log record. In JSON it is an array, elsewhere one text.
 type lines []string
 
 func (l lines) String() string { return strings.Join(l, " | ") }
 
-// Attrs returns the failure as attributes of a log record. The server is not among them,
-// because a record about a server has it already.
+// Attrs returns the failure as attributes of a log record. It omits the server, because a
+// record about a server already has it.
 func (f *Failure) Attrs() []any {
 	out := []any{slog.String("class", string(f.Class)), slog.String("sentence", f.Sentence)}
 	if len(f.Evidence) > 0 {

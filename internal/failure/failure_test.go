@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// TestOf checks class, sentence and action of one failure of each kind.
+// TestOf checks class, sentence and action for one failure of each kind.
 func TestOf(t *testing.T) {
 	stderr := func(lines ...string) Facts {
 		return Facts{Server: "gh", Command: "npx", Cause: "exited", Exit: "exit status 1", Stderr: lines}
@@ -239,11 +239,12 @@ func TestSafe(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	if w := Of(nil, Facts{Server: "gh", Status: 401, Body: []byte("no")}); w.Public() != w {
-		t.Error("the answer of the server is hidden")
+		t.Error("the text of the server's answer is missing")
 	}
 }
 
-// TestJSON checks that the two ways to write a failure agree, and that Parse reads it.
+// TestJSON checks that both functions that write a failure produce the same JSON, and that
+// Parse reads it.
 func TestJSON(t *testing.T) {
 	for _, f := range []*Failure{
 		{Class: Internal, Sentence: `a "b"`},
@@ -278,6 +279,6 @@ func TestSources(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 	if Of(fmt.Errorf("again: %w", f), Facts{Server: "other"}) != f {
-		t.Error("a failure was made anew")
+		t.Error("Of made a new failure instead of returning the one in the chain")
 	}
 }

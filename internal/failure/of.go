@@ -16,9 +16,9 @@ import (
 	"syscall"
 )
 
-// Of returns the failure that err and the facts describe, never nil. If err has a Failure
-// in its chain, Of returns that one. The errors of the chain that are a Source add what they
-// know to the facts; those given win.
+// Of returns the failure that err and the facts describe. It never returns nil. If err has a
+// Failure in its chain, Of returns that one. Errors in the chain that implement Source add
+// facts. Facts that are already set are kept.
 func Of(err error, facts Facts) *Failure {
 	var have *Failure
 	if errors.As(err, &have) && have != nil {
@@ -41,8 +41,8 @@ func Of(err error, facts Facts) *Failure {
 	return out
 }
 
-// words maps the words for causes, of handshakes and of calls, to classes. Words that are
-// not here say too little.
+// words maps the short words for causes of handshakes and calls to classes. Words that fit no
+// single class are not in it.
 var words = map[string]Class{
 	"cancelled": Cancelled, "timeout": Silent, "exited": Exited, "rate_limited": Overloaded, "unavailable": Overloaded,
 	"overloaded": Overloaded, "server_error": ServerError, "refused": Rejected, "not_ready": NotReady,
@@ -88,7 +88,7 @@ func (f *Facts) classify(err error) Class {
 
 var plainOnTLS = regexp.MustCompile(`(?i)(HTTP request to an HTTPS server|plain HTTP request was sent to HTTPS port|speaking plain HTTP to an SSL)`)
 
-// byStatus returns the class of an HTTP status, "" if it says nothing.
+// byStatus returns the class of an HTTP status. It returns "" if the status has no class.
 func (f *Facts) byStatus() Class {
 	switch s := f.Status; {
 	case s == 0:
@@ -125,8 +125,8 @@ func (f *Facts) wantsSignIn() bool {
 		strings.Contains(low, "bearer") && strings.Contains(low, "scope="))
 }
 
-// byError returns the class of an error of the operating system or the network, "" if it is
-// another error.
+// byError returns the class of an error of the operating system or the network. It returns ""
+// for any other error.
 func byError(err error) Class {
 	var (
 		dns     *net.DNSError

@@ -14,14 +14,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
-// saying is what is said about a failure. plain and plainAction leave out what only this
-// machine may see; "" means that there is no difference.
+// saying has the texts of a failure. plain and plainAction leave out text that only this
+// machine may see. "" means that they are the same as the full texts.
 type saying struct {
 	sentence, plain     string
 	action, plainAction string
 }
 
-// tell fills in the texts of a failure.
+// tell sets the texts of a failure.
 func (f *Facts) tell(out *Failure, err error) {
 	evidence, best, from := f.evidence()
 	s := f.sentence(err, best)
@@ -42,8 +42,8 @@ func (f *Facts) tell(out *Failure, err error) {
 	}
 }
 
-// evidence returns the evidence and where it comes from. best is the line that the sentence
-// quotes, "" for none.
+// evidence returns the evidence and its origin. best is the line that the sentence quotes, ""
+// for none.
 func (f *Facts) evidence() (out []string, best string, from From) {
 	add := func(line string) {
 		if line = f.say(line, maxLine); line != "" && len(out) < MaxEvidence {
@@ -91,7 +91,7 @@ func (f *Facts) who() string {
 	return "server " + strconv.Quote(f.Server)
 }
 
-// said returns ": " and the quoted words, "" for none.
+// said returns ": " and the words in quotes. For "" it returns "".
 func said(words string) string {
 	if words == "" {
 		return ""
@@ -99,8 +99,8 @@ func said(words string) string {
 	return ": " + strconv.Quote(words)
 }
 
-// flag returns how to set something: with a flag if the server was given on the command
-// line, otherwise with a setting.
+// flag returns a phrase that tells the user how to set something: with the flag if the server
+// comes from the command line, otherwise with the setting.
 func (f *Facts) flag(flag, setting string) string {
 	if f.Given {
 		return flag
@@ -265,10 +265,10 @@ func (f *Facts) exit() string {
 	return "exited" + before
 }
 
-// killed reports whether a signal that no program sends to itself ended the process.
+// killed reports whether another program ended the process with a signal.
 func (f *Facts) killed() bool { return f.Exit == "signal: killed" || f.Exit == "signal: terminated" }
 
-// exitAction returns what to do about the most telling line of stderr.
+// exitAction returns the action for the most useful line of stderr.
 func (f *Facts) exitAction(best string) string {
 	low := strings.ToLower(best)
 	switch {
@@ -290,8 +290,8 @@ func (f *Facts) exitAction(best string) string {
 
 var missingScript = regexp.MustCompile(`(?:Cannot find module|can't open file) '([^']+)'`)
 
-// noScript returns the file that an interpreter did not find, if the command line names it as
-// the script; else "".
+// noScript returns the file that an interpreter did not find, if the command line has it as
+// the script. Otherwise it returns "".
 func (f *Facts) noScript() string {
 	for _, line := range f.Stderr {
 		m := missingScript.FindStringSubmatch(line)
@@ -334,7 +334,7 @@ func (f *Facts) missing() saying {
 	return s
 }
 
-// more returns the server's words after a sentence that already has a colon.
+// more returns the server's words, to be added to a sentence that already has a colon.
 func more(line string, f *Facts) string {
 	if line = f.say(line, maxQuoted); line != "" {
 		return "; its stderr says " + strconv.Quote(line)
@@ -342,7 +342,7 @@ func more(line string, f *Facts) string {
 	return ""
 }
 
-// installs says how to get a program that servers are often started with.
+// installs has instructions to install programs that often start servers.
 var installs = map[string]string{
 	"node": "install Node.js (https://nodejs.org)", "npm": "install Node.js (https://nodejs.org)", "npx": "install Node.js (https://nodejs.org), which has npx",
 	"uv": "install uv (https://docs.astral.sh/uv/)", "uvx": "install uv (https://docs.astral.sh/uv/), which has uvx",
@@ -433,7 +433,7 @@ func (f *Facts) within() string {
 	return " in time"
 }
 
-// reason returns ": " and why no connection was made.
+// reason returns ": " and the reason why no connection was made.
 func (f *Facts) reason(err error) string {
 	if f.Got != "" {
 		return ": " + f.Got
@@ -441,7 +441,7 @@ func (f *Facts) reason(err error) string {
 	return after(err)
 }
 
-// after returns ": " and the text of an error, "" for none.
+// after returns ": " and the text of an error. It returns "" if there is no text.
 func after(err error) string {
 	for err != nil {
 		if t := excerpt.Line(err.Error(), maxQuoted*2); t != "" {
@@ -497,8 +497,8 @@ func (f *Facts) tls(err error) saying {
 	return s
 }
 
-// innermost returns the text of the innermost error of the chain that contains a word, "" if
-// none does.
+// innermost returns the text of the innermost error of the chain whose text contains word. It
+// returns "" if there is none.
 func innermost(err error, word string) (text string) {
 	for ; err != nil; err = errors.Unwrap(err) {
 		if t := err.Error(); strings.Contains(t, word) {
