@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// watcher is an adapter that changes nothing and counts messages.
+// watcher is an adapter that counts messages and changes nothing.
 type watcher struct {
 	refuse          error
 	admitted        atomic.Int64
@@ -50,9 +50,9 @@ func (p *watched) Close() error {
 	return p.Pipe.Close()
 }
 
-// TestAdapterWrapsTheChild: the adapter is asked before each start, its pipe is used
-// and closed, the server is not probed, and clients that can be asked share the child,
-// since its server requests name their calls.
+// TestAdapterWrapsTheChild checks an adapter for a child process. The adapter is asked before
+// each start, and its pipe is used and closed. The server is not probed. Clients that can be
+// asked share the child, since its server requests name their calls.
 func TestAdapterWrapsTheChild(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -75,7 +75,7 @@ func TestAdapterWrapsTheChild(t *testing.T) {
 	}
 	u.Close(t.Context())
 	if a, b, c := w.admitted.Load(), w.adapted.Load(), w.closed.Load(); a != 1 || b != 1 || c == 0 {
-		t.Errorf("admitted %d, adapted %d, closed %d", a, b, c)
+		t.Errorf("Admit was called %d times, Adapt %d times, and %d pipes were closed", a, b, c)
 	}
 }
 
@@ -89,12 +89,12 @@ func TestAdapterRefusesAStart(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	if w.adapted.Load() != 0 {
-		t.Error("it was started")
+		t.Error("the child was started")
 	}
 }
 
-// TestDialectIsRecognised: a child that answers initialize in a dialect is restarted with
-// the adapter for it. Without an adapter the error of the handshake stays.
+// TestDialectIsRecognised checks a child that answers initialize in a dialect. It is restarted
+// with the adapter for the dialect. Without an adapter, the error of the handshake remains.
 func TestDialectIsRecognised(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -106,7 +106,7 @@ func TestDialectIsRecognised(t *testing.T) {
 		if known {
 			spec.AdapterFor = func(dialect string) Adapter {
 				if dialect != "app-server" {
-					t.Errorf("dialect %q", dialect)
+					t.Errorf("the dialect is %q", dialect)
 				}
 				return w
 			}
@@ -114,13 +114,13 @@ func TestDialectIsRecognised(t *testing.T) {
 		u := New(spec, Options{})
 		_, err := call(t, u, modernClient, mcp.MethodCallTool, `{"name":"pid"}`)
 		if known != (err == nil) || known != (w.adapted.Load() == 1) {
-			t.Errorf("known %t: %v, adapted %d times", known, err, w.adapted.Load())
+			t.Errorf("adapter known %t: %v, Adapt was called %d times", known, err, w.adapted.Load())
 		}
 		u.Close(t.Context())
 	}
 }
 
-// translator turns the app-server's answer to initialize into an MCP answer.
+// translator converts the app-server's answer to initialize to an MCP answer.
 type translator struct{ watcher }
 
 func (w *translator) Adapt(p transport.Pipe) transport.Pipe {

@@ -10,9 +10,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestSubscriptionsOfOneClientAreBounded: the number and length of URIs that one client
-// watches is bounded, for servers of both eras. Watched resources may be watched again and
-// unsubscribed, and other clients are not affected.
+// TestSubscriptionsOfOneClientAreBounded checks the bounds on the number and length of URIs
+// that one client may watch, for servers of both eras. The client may watch the same resource
+// twice, and may unsubscribe. Other clients are not affected.
 func TestSubscriptionsOfOneClientAreBounded(t *testing.T) {
 	for _, modern := range []bool{false, true} {
 		for name, x := range map[string]struct {
@@ -43,29 +43,29 @@ func TestSubscriptionsOfOneClientAreBounded(t *testing.T) {
 					u.mu.Lock()
 					greedy.want.URIs = map[string]bool{}
 					for n := range x.fit - 1 {
-						greedy.want.URIs[x.uri(n)] = true // stands for as many requests
+						greedy.want.URIs[x.uri(n)] = true // has the same effect as many requests
 					}
 					u.mu.Unlock()
 					if _, err := greedy.Subscribe(t.Context(), x.uri(x.fit-1)); err != nil {
-						t.Errorf("the last one that fits: %v", err)
+						t.Errorf("the last subscription that fits: %v", err)
 					}
 					for n := range 3 {
 						_, err := greedy.Subscribe(t.Context(), x.uri(x.fit+n))
 						if err == nil || mcp.Wire(err).Code != jsonrpc.CodeInvalidParams {
-							t.Errorf("one more: %v", err)
+							t.Errorf("a subscription beyond the bound: %v", err)
 						}
 					}
 					if _, err := greedy.Subscribe(t.Context(), x.uri(0)); err != nil {
-						t.Errorf("one that is watched already: %v", err)
+						t.Errorf("a repeated subscription: %v", err)
 					}
 					if _, err := other.Subscribe(t.Context(), "z:1"); err != nil {
-						t.Errorf("another client: %v", err)
+						t.Errorf("a subscription of another client: %v", err)
 					}
 					if _, err := greedy.Unsubscribe(t.Context(), x.uri(0)); err != nil {
 						t.Error(err)
 					}
 					if _, err := greedy.Subscribe(t.Context(), "z:2"); err != nil {
-						t.Errorf("after one was left: %v", err)
+						t.Errorf("a subscription after another was removed: %v", err)
 					}
 					greedy.Close()
 					other.Close()
@@ -75,7 +75,7 @@ func TestSubscriptionsOfOneClientAreBounded(t *testing.T) {
 	}
 }
 
-// TestForwardingsAreBoundedInBytes: the queue of client notifications for a server that
+// TestForwardingsAreBoundedInBytes checks the queue of client notifications for a server that
 // does not read them.
 func TestForwardingsAreBoundedInBytes(t *testing.T) {
 	h := &program{legacy: true}
@@ -85,7 +85,7 @@ func TestForwardingsAreBoundedInBytes(t *testing.T) {
 			t.Fatal(err)
 		}
 		u.mu.Lock()
-		u.isForwarding = true // pretends that forwardAll runs forever
+		u.isForwarding = true // pretends that forwardAll is still running
 		u.mu.Unlock()
 		raw := []byte(`{"jsonrpc":"2.0","method":"notifications/x","params":{"x":"` + strings.Repeat("x", 300<<10) + `"}}`)
 		for range 2 * maxForwardings {
@@ -97,13 +97,13 @@ func TestForwardingsAreBoundedInBytes(t *testing.T) {
 			size += len(x.raw)
 		}
 		if size > maxForwardingBytes+len(raw) || size != u.forwardingBytes || size == 0 {
-			t.Errorf("%d bytes wait, %d are counted", size, u.forwardingBytes)
+			t.Errorf("%d bytes are queued, %d are counted", size, u.forwardingBytes)
 		}
 		u.mu.Unlock()
 		u.forwardAll()
 		synctest.Wait()
 		if u.forwardingBytes != 0 || h.count("notifications/x") == 0 {
-			t.Errorf("%d bytes are counted of none", u.forwardingBytes)
+			t.Errorf("%d bytes are counted for an empty queue", u.forwardingBytes)
 		}
 	})
 }

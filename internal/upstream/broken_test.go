@@ -15,7 +15,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/inmem"
 )
 
-// closedInput is a pipe whose other end may close its input, and goes on writing.
+// closedInput is a pipe whose other end may stop reading and still write.
 type closedInput struct {
 	transport.Pipe
 	closed *atomic.Bool
@@ -28,9 +28,9 @@ func (p *closedInput) Send(ctx context.Context, quit <-chan struct{}, b []byte) 
 	return p.Pipe.Send(ctx, quit, b)
 }
 
-// TestWriteFails: a server that has closed its input, and has not exited, gets no further
-// calls: they are sent to a new session. The call of another client that it has read
-// already gets its answer.
+// TestWriteFails checks a server that has closed its input but has not exited. Further calls
+// are sent to a new session. Another client's call that the server has already read still gets
+// its answer.
 func TestWriteFails(t *testing.T) {
 	for _, modern := range []bool{false, true} {
 		for _, others := range []int{0, 1} {
@@ -67,7 +67,7 @@ func TestWriteFails(t *testing.T) {
 					running.Wait()
 					for _, x := range busy {
 						if x.err != nil {
-							t.Errorf("the call that was read: %v", x.err)
+							t.Errorf("the call that the server has read: %v", x.err)
 						}
 					}
 					if last := h.all()[1].last(mcp.MethodCallTool); !strings.Contains(last, `"t"`) {

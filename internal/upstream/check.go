@@ -12,26 +12,25 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// A server over HTTP can be gone without anybody noticing: there is no pipe that ends. So
-// the sessions of a server that is kept open are checked by a ping, once a minute while
-// they are idle, and soon after a call failed or a stream of the server ended. A session
+// An HTTP server can disappear without a sign, because there is no pipe that ends. So Dragoman
+// checks the sessions of a server that is kept open by a ping. It checks an idle session once a
+// minute, and any session soon after a call failed or a stream of the server ended. A session
 // that fails two checks in a row is ended, and the server is opened again in the background.
 
 const (
 	checkEvery   = time.Minute
 	checkTimeout = 10 * time.Second
-	// checkGap is the shortest time between two checks of a session, as servers may end
-	// their streams as often as they like. Between the two failures of a session it is
-	// checkAgain.
+	// checkGap is the minimum time between two checks of a session, since servers may end their
+	// streams often. Between two failures of a session it is checkAgain.
 	checkGap   = 5 * time.Second
 	checkAgain = time.Second
 )
 
-// errNoAnswer is the cause of the end of a session that failed its checks.
+// errNoAnswer is the reason for the end of a session that failed its checks.
 var errNoAnswer = errors.New("it does not answer a ping")
 
-// checkLaterLocked plans a check of a session in place of an earlier plan, if the server is
-// kept open and over HTTP.
+// checkLaterLocked schedules a check of a session and replaces the previous schedule. It has no
+// effect unless the server uses HTTP and is kept open.
 func (u *Upstream) checkLaterLocked(s *session, after time.Duration) {
 	if s.pipe || s.over || !u.kept || u.closed {
 		return
@@ -40,7 +39,7 @@ func (u *Upstream) checkLaterLocked(s *session, after time.Duration) {
 	s.check = time.AfterFunc(after, func() { u.work.Go(func() { u.check(s) }) })
 }
 
-// stopCheck cancels the planned check. Upstream.mu must be held.
+// stopCheck cancels the scheduled check. Upstream.mu must be held.
 func (s *session) stopCheck() {
 	if s.check != nil {
 		s.check.Stop()
@@ -48,7 +47,7 @@ func (s *session) stopCheck() {
 	}
 }
 
-// checkSoon plans an early check, because something failed on the session.
+// checkSoon schedules an early check, because something failed on the session.
 func (u *Upstream) checkSoon(s *session) {
 	if s.pipe {
 		return
@@ -60,7 +59,8 @@ func (u *Upstream) checkSoon(s *session) {
 	}
 }
 
-// check pings the server, unless calls run: they show by themselves whether it answers.
+// check pings the server. It does not ping while calls run, because these show whether the
+// server answers.
 func (u *Upstream) check(s *session) {
 	u.mu.Lock()
 	s.checked = time.Now()
@@ -103,8 +103,9 @@ func (u *Upstream) others(s *session) (all []*session) {
 	return all
 }
 
-// pingFails pings the server and returns why it is of no use to calls, nil if it answers.
-// Any answer will do, also one that says that there have been too many requests.
+// pingFails pings the server. It returns nil if the server answers, and otherwise the reason
+// why the session is useless. Any answer counts, even one that says that there were too many
+// requests.
 func (u *Upstream) pingFails(s *session) error {
 	ctx, stop := context.WithTimeout(u.life, checkTimeout)
 	defer stop()
@@ -116,8 +117,8 @@ func (u *Upstream) pingFails(s *session) error {
 	return err
 }
 
-// pingMethod returns the method by which a server shows that it answers. The modern
-// revisions have no ping (2026-07-28 §Changelog); all modern servers have server/discover.
+// pingMethod returns the method that is used as a ping. The modern revisions have no ping
+// (2026-07-28 §Changelog), but all modern servers support server/discover.
 func pingMethod(s *session) string {
 	if s.server.Revision().Modern() {
 		return mcp.MethodDiscover

@@ -10,9 +10,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestCloseUnderLoad: a server is closed while clients of both eras call, list, subscribe
-// and disconnect, with every isolation. When Close returns, nothing is left running. The
-// test is for the race detector.
+// TestCloseUnderLoad closes a server while clients of both eras call, list, subscribe and
+// disconnect, with every isolation. No goroutine runs when Close has returned. The race
+// detector makes the test stricter.
 func TestCloseUnderLoad(t *testing.T) {
 	for _, isolation := range []Isolation{Auto, Shared, PerCall} {
 		for _, modern := range []bool{false, true} {
@@ -26,7 +26,8 @@ func TestCloseUnderLoad(t *testing.T) {
 	}
 }
 
-// busy starts many operations and closes the server meanwhile; n varies when.
+// busy starts many operations, and closes the server while they run. The time of the close
+// depends on n.
 func busy(t *testing.T, u *Upstream, n int) {
 	var wait sync.WaitGroup
 	done, closed := make(chan struct{}), make(chan struct{})
@@ -40,7 +41,7 @@ func busy(t *testing.T, u *Upstream, n int) {
 					over = true
 				}
 			}
-			f() // after Close
+			f() // runs after Close
 		})
 	}
 	for i := range 3 {

@@ -11,16 +11,15 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// A deployment can replace a server by one of the other era. The errors of the new server
-// look like errors of an unchanged one: a legacy server may use the codes from -32000 to
-// -32099 for anything, and a modern one may answer 400 for its own reasons. So such an
-// answer is only a hint. To verify it, a second session is opened. Only if that is of the
-// other era are the old sessions taken out of service, and even then their running calls
-// continue.
+// A deployment can replace a server by one of the other era. The errors of the new server look
+// like errors that the old one might send: a legacy server may use the codes from -32000 to
+// -32099 for anything, and a modern one may answer 400 for its own reasons. So such an error is
+// only a hint. To verify it, Dragoman opens a second session. If the second session has the
+// other era, the old sessions are taken out of service, but their running calls continue.
 
-// Pauses between era checks that find no change: the first, and the maximum after doubling.
-// A server that answers every call with such an error is not checked each time. A real
-// change is detected within the pause.
+// eraCheckPause is the first pause after an era check that finds no change. The pause doubles
+// up to maxEraCheckPause. So a server that answers every call with such an error is not checked
+// each time. A real change is detected after the pause at the latest.
 const (
 	eraCheckPause    = 30 * time.Second
 	maxEraCheckPause = 10 * time.Minute
@@ -28,7 +27,7 @@ const (
 
 var errEraChanged = errors.New("the server now speaks another era")
 
-// eraCheck is one check that several calls may wait for.
+// eraCheck is one check of the era. Several calls may wait for it.
 type eraCheck struct {
 	done    chan struct{} // closed when changed is set
 	changed bool
@@ -47,7 +46,7 @@ func maybeOtherEra(s *session, r *mcp.Reply, err error) bool {
 	case modern:
 		switch r.Code() {
 		case jsonrpc.CodeMethodNotFound, jsonrpc.CodeInvalidParams, jsonrpc.CodeInternal, jsonrpc.CodeParse:
-			return false // modern servers answer these with a status
+			return false // the specification allows these statuses for modern servers
 		}
 		return isRefusal(r.Status) && !mcp.IsModernCode(r.Code())
 	}
@@ -57,17 +56,18 @@ func maybeOtherEra(s *session, r *mcp.Reply, err error) bool {
 // isRefusal reports whether a server of the other era refuses requests with this status.
 func isRefusal(status int) bool { return status == 400 || status == 404 || status == 405 }
 
-// notExecuted reports whether a call may be retried after the server that gave the answer r
-// turned out to be of the other era. r is nil if the answer was a bare HTTP status.
+// notExecuted reports whether a call may be retried. It is called when the server has turned
+// out to be of the other era. r is the server's answer, or nil if the answer was only an HTTP
+// status.
 func notExecuted(s *session, c *mcp.Call, r *mcp.Reply) bool {
 	switch {
 	case r == nil, s.server.Revision().Modern():
-		return true // maybeOtherEra has seen a status that refuses the whole request
+		return true // maybeOtherEra has checked that the status refuses the whole request
 	case c.Method != nil && c.Method.ReadOnly:
 		return true
 	case isRefusal(r.Status):
-		// 2026-07-28 §Streamable HTTP, "Protocol Version Header" and "Server Validation":
-		// 400. A legacy server answers 200 to a call that it has executed.
+		// 2026-07-28 §Streamable HTTP, "Protocol Version Header" and "Server Validation": the
+		// status is 400. A legacy server answers 200 to a call that it has executed.
 		return true
 	}
 	// 2026-07-28 §Versioning, "Protocol Version Negotiation": the error lists the
@@ -85,9 +85,9 @@ func notExecuted(s *session, c *mcp.Call, r *mcp.Reply) bool {
 	return false
 }
 
-// eraChanged reports whether the server now speaks another era than the session s. It opens
-// a second session to find out, or waits for a check that is running; s stays in use until
-// then. If a recent check found no change, it returns false without another one.
+// eraChanged reports whether the server now speaks another era than the session s. To find out,
+// it opens a second session, or waits for a check that is running. s stays in use until then.
+// If a recent check found no change, it returns false without a new check.
 func (u *Upstream) eraChanged(ctx context.Context, s *session) bool {
 	u.mu.Lock()
 	l := u.eraChecking
@@ -114,8 +114,8 @@ func (u *Upstream) eraChanged(ctx context.Context, s *session) bool {
 	}
 }
 
-// checkEra opens a second session that is independent of any client. If the server has
-// become modern, that session is the new link; otherwise it is closed.
+// checkEra opens a second session that does not belong to a client. If the server has become
+// modern, this session becomes the new link. Otherwise it is closed.
 func (u *Upstream) checkEra(s *session, l *eraCheck) {
 	u.opts.Log.Debug("opening a second session to check the era of the server", "server", u.spec.Name)
 	next, err := u.open(u.life, &pool{}, nil, true)
@@ -149,9 +149,9 @@ func (u *Upstream) checkEra(s *session, l *eraCheck) {
 	close(l.done)
 }
 
-// provesChangeFrom reports whether a newly opened session shows that the server has left
-// the previous era. A modern server that also speaks the legacy era has not left it: its
-// legacy sessions continue.
+// provesChangeFrom reports whether a new session shows that the server no longer speaks the
+// previous era. A modern server that also speaks the legacy era still does, so its legacy
+// sessions continue.
 func (s *session) provesChangeFrom(modern bool) bool {
 	if modern || !s.server.Revision().Modern() {
 		return s.server.Revision().Modern() != modern
@@ -159,8 +159,8 @@ func (s *session) provesChangeFrom(modern bool) bool {
 	return s.legacyFirst || !offersLegacy(s.server.Hello().Versions)
 }
 
-// eraIsOverLocked takes all sessions of an era out of service and resets everything that
-// was learned about it.
+// eraIsOverLocked takes all sessions of an era out of service, and forgets everything that
+// depends on the era.
 func (u *Upstream) eraIsOverLocked(modern bool) {
 	u.era, u.sse, u.noLegacy, u.silent, u.up = mcp.Unknown, false, false, false, false
 	if modern {
@@ -184,14 +184,13 @@ func (u *Upstream) eraIsOverLocked(modern bool) {
 	}
 }
 
-// outdateLocked takes a session out of service. Its calls continue, and it ends with the
-// last of them.
+// outdateLocked takes a session out of service. The session ends after its last call.
 func (u *Upstream) outdateLocked(s *session) {
 	s.outdated = true
 	s.leaveLink()
 	if p := s.pool; p != nil {
 		p.removeLocked(s)
-		close(p.freed) // callers that wait for an exclusive session get another one
+		close(p.freed) // wakes the callers that wait for an exclusive session, so that they choose another one
 		p.freed = make(chan struct{})
 		u.tidyLocked(p)
 	}

@@ -16,15 +16,15 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// deployed is an HTTP server that can change its era.
+// deployed is an HTTP server whose era can change.
 type deployed struct {
 	mu     sync.Mutex
 	modern bool
-	answer func(w http.ResponseWriter, m *jsonrpc.Message) bool // answers calls; nil for the usual answer
-	foul   func(w http.ResponseWriter)                          // how a legacy server answers modern requests
-	hold   func(m *jsonrpc.Message)                             // blocks an answer; nil for never
+	answer func(w http.ResponseWriter, m *jsonrpc.Message) bool // answers calls; nil means the default answer
+	foul   func(w http.ResponseWriter)                          // answers modern requests while the server is legacy
+	hold   func(m *jsonrpc.Message)                             // blocks an answer; nil never blocks
 	opened int
-	calls  int // executed calls
+	calls  int // number of calls that were executed
 }
 
 func (s *deployed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -94,7 +94,7 @@ func badAnswer(status int, contentType, body string) func(http.ResponseWriter) {
 	}
 }
 
-// badAnswers holds the known answers of legacy servers to a modern request.
+// badAnswers contains known answers of legacy servers to a modern request.
 var badAnswers = map[string]func(http.ResponseWriter){
 	"TypeScript":   badAnswer(400, "application/json", `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: Server not initialized"},"id":null}`),
 	"Python":       badAnswer(400, "application/json", `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Bad Request: Missing session ID"}}`),
@@ -145,8 +145,8 @@ func (s *deployed) deploy(modern bool) {
 	s.modern = modern
 }
 
-// TestRefusalOfTheSameEraIsNotSentAgain: a modern server executes a tool and answers as
-// only a legacy server should. The call is not retried.
+// TestRefusalOfTheSameEraIsNotSentAgain checks a modern server that executes a tool, and then
+// answers in a way that only legacy servers should. The call is not retried.
 func TestRefusalOfTheSameEraIsNotSentAgain(t *testing.T) {
 	for name, foul := range badAnswers {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
@@ -166,15 +166,15 @@ func TestRefusalOfTheSameEraIsNotSentAgain(t *testing.T) {
 				t.Errorf("got %s", r.Msg.Raw)
 			}
 			if s.calls != 1 {
-				t.Errorf("executed %d times", s.calls)
+				t.Errorf("the call was executed %d times", s.calls)
 			}
 		})
 	}
 }
 
-// TestT14_EraAfterADeployOnStdio: the program behind a pipe is replaced by one of the other
-// era, and back, between calls and during one. The era of the new process is detected, and
-// no call runs twice: an interrupted call is never retried.
+// TestT14_EraAfterADeployOnStdio replaces the program behind a pipe by one of the other era and
+// back, between calls and during a call. Dragoman detects the era of the new process. No call
+// runs twice, because an interrupted call is never retried.
 func TestT14_EraAfterADeployOnStdio(t *testing.T) {
 	for name, client := range map[string]*mcp.ClientInfo{"modern_client": modernClient, "legacy_client": legacyClient} {
 		t.Run(name, func(t *testing.T) {
@@ -190,7 +190,7 @@ func TestT14_EraAfterADeployOnStdio(t *testing.T) {
 						t.Fatal(err)
 					}
 					if got := u.Status().Revision.Modern(); got != modern {
-						t.Errorf("after call %d the server is taken for modern: %t", calls, got)
+						t.Errorf("after call %d, modern is %t", calls, got)
 					}
 					if n := h.count(mcp.MethodCallTool); n != calls {
 						t.Errorf("%d calls ran, want %d", n, calls)
@@ -210,7 +210,7 @@ func TestT14_EraAfterADeployOnStdio(t *testing.T) {
 					deploy(false)
 					works(false)
 				}
-				// During a call.
+				// The program is replaced during a call.
 				for _, modern := range []bool{true, false} {
 					h.on = held(release)
 					cut := make(chan error, 1)
@@ -224,7 +224,7 @@ func TestT14_EraAfterADeployOnStdio(t *testing.T) {
 					deploy(modern)
 					var e *mcp.Error
 					if err := <-cut; !errors.As(err, &e) || e.Outcome != mcp.OutcomeUnknown {
-						t.Errorf("the call that was cut short: %v", err)
+						t.Errorf("the interrupted call: %v", err)
 					}
 					works(modern)
 				}
@@ -233,12 +233,12 @@ func TestT14_EraAfterADeployOnStdio(t *testing.T) {
 	}
 }
 
-// probed is a legacy HTTP server with sessions that answers probes in a given way.
+// probed is a legacy HTTP server with sessions. It answers probes in a configurable way.
 type probed struct {
 	probe func(w http.ResponseWriter, m *jsonrpc.Message)
 
 	mu      sync.Mutex
-	down    func(w http.ResponseWriter) // answers everything; nil if the server is up
+	down    func(w http.ResponseWriter) // answers every request; nil means that the server works normally
 	modern  bool
 	session int
 	probes  int
@@ -278,7 +278,7 @@ func (s *probed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// change changes the server and returns how often it had been probed before.
+// change modifies the server, and returns the number of probes until then.
 func (s *probed) change(f func()) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -286,9 +286,9 @@ func (s *probed) change(f func()) int {
 	return s.probes
 }
 
-// TestT13_OverHTTP: a legacy server answers the probe in each way that real servers do. It
-// is opened by initialize. When its session is lost, it is probed again exactly if the
-// first answer said nothing about its era.
+// TestT13_OverHTTP checks a legacy server that answers the probe, in each way that is known
+// from existing servers. It is opened by initialize. When its session is lost, it is probed
+// again only if its first answer did not show its era.
 func TestT13_OverHTTP(t *testing.T) {
 	refusal := func(status int, code int64) func(http.ResponseWriter, *jsonrpc.Message) {
 		return func(w http.ResponseWriter, m *jsonrpc.Message) {
@@ -334,21 +334,21 @@ func TestT13_OverHTTP(t *testing.T) {
 					t.Fatal(err)
 				}
 				if r := u.Status().Revision; !r.Legacy() {
-					t.Errorf("the server is taken for %s", r)
+					t.Errorf("the era is %s", r)
 				}
 			}
 			works()
 			before := s.change(func() { s.session++ })
 			works()
 			if after := s.change(func() {}); (after > before) != x.forget || before == 0 {
-				t.Errorf("probed %d times, then %d in all", before, after)
+				t.Errorf("the server was probed %d times at first, and %d times in all", before, after)
 			}
 		})
 	}
 }
 
-// TestT13_InconclusiveIsForgotten: a server that wants credentials or is down says nothing
-// about its era. When it becomes available, it is probed.
+// TestT13_InconclusiveIsForgotten checks a server that requires credentials or is down, so that
+// its era remains unknown. When it becomes available, it is probed.
 func TestT13_InconclusiveIsForgotten(t *testing.T) {
 	for _, status := range []int{401, 403, 407, 429, 502, 503, 504} {
 		for _, modern := range []bool{false, true} {
@@ -366,25 +366,26 @@ func TestT13_InconclusiveIsForgotten(t *testing.T) {
 				}
 				u.mu.Lock()
 				if u.era != mcp.Unknown {
-					t.Errorf("remembered is %s", u.era)
+					t.Errorf("the remembered era is %s", u.era)
 				}
-				u.notBefore = time.Time{} // no back-off
+				u.notBefore = time.Time{} // skips the back-off
 				u.mu.Unlock()
 				before := s.change(func() { s.down = nil })
 				if _, err := call(t, u, modernClient, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
 					t.Fatal(err)
 				}
 				if got := u.Status().Revision; got.Modern() != modern || s.change(func() {}) == before {
-					t.Errorf("the server is taken for %s", got)
+					t.Errorf("the era is %s", got)
 				}
 			})
 		}
 	}
 }
 
-// TestT13_SilenceProvesNothing: a server on stdio that does not answer the probe is opened
-// by initialize after 3 s, and its next process without that wait. The timeout is
-// remembered but no era: the process after that is modern and detected as such.
+// TestT13_SilenceProvesNothing checks a server on stdio that does not answer the probe. It is
+// opened by initialize after 3 s. Its next process is opened without this delay, since the
+// timeout is remembered. The era is not remembered: the process after that is modern, and
+// detected as modern.
 func TestT13_SilenceProvesNothing(t *testing.T) {
 	h := &program{legacy: true}
 	mute := true
@@ -405,10 +406,10 @@ func TestT13_SilenceProvesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			if took, got := time.Since(start), u.Status().Revision; took != want || got.Modern() != modern {
-				t.Errorf("process %d: opened after %v, taken for %s", n, took, got)
+				t.Errorf("process %d: opened after %v, the era is %s", n, took, got)
 			}
 			if u.mu.Lock(); n == 0 && u.era != mcp.Unknown {
-				t.Errorf("process %d: remembered is %s", n, u.era)
+				t.Errorf("process %d: the remembered era is %s", n, u.era)
 			}
 			u.mu.Unlock()
 			_ = h.all()[n].pipe.Close()

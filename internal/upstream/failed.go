@@ -15,17 +15,17 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
-// Everything that goes wrong with a server becomes one failure.Failure here. The status,
-// the log and the clients get the same one.
+// This file converts every failure of a server to one failure.Failure. The status, the log and
+// the clients all get the same one.
 
-// stderrLines is how many of the last lines of stderr are searched for evidence.
+// stderrLines is the number of the last lines of stderr that are searched for evidence.
 const stderrLines = 200
 
-// exitGrace is how long to wait for the exit of a child that has closed its stdout. Most
+// exitGrace is the time to wait for the exit of a child that has closed its stdout. Most
 // children close it because they exit.
 const exitGrace = 5 * time.Second
 
-// facts returns what is known of the server without a failure.
+// facts returns the facts about the server that do not depend on a failure.
 func (u *Upstream) facts() failure.Facts {
 	f := failure.Facts{Server: u.spec.Name, Given: u.spec.Given, Command: u.spec.Command, Args: u.spec.Args, Clean: u.opts.Clean}
 	if u.spec.Command == "" {
@@ -37,13 +37,14 @@ func (u *Upstream) facts() failure.Facts {
 	return f
 }
 
-// childError adds what a child has left to a failed handshake.
+// childError adds the exit status and the output of a child to a failed handshake.
 type childError struct {
 	err    error
-	exit   string   // "" if it had not exited by itself
-	stderr []string // the last lines
+	exit   string   // how the child exited; "" if it did not exit by itself
+	stderr []string // the last lines of stderr
 	noise  []string // lines of stdout that are not messages
-	// withheld are variables that stderr names; see stdio.Process.Withheld.
+	// withheld are environment variables that the child did not get and that stderr names; see
+	// stdio.Process.Withheld.
 	withheld []string
 }
 
@@ -57,7 +58,8 @@ func (e *childError) DescribeFailure(f *failure.Facts) {
 	}
 }
 
-// withChild ends a child whose handshake has failed, and adds what it has left to the error.
+// withChild ends a child whose handshake has failed, and adds the child's exit status and
+// output to the error.
 func (u *Upstream) withChild(err error, child *stdio.Process) error {
 	e := &childError{err: err}
 	var failed *handshake.Error
@@ -69,8 +71,8 @@ func (u *Upstream) withChild(err error, child *stdio.Process) error {
 	return e
 }
 
-// exitOf returns how a child ended that has closed its stdout, "" if it does not exit by
-// itself.
+// exitOf returns how a child that has closed its stdout has exited. It returns "" if the child
+// does not exit by itself.
 func (u *Upstream) exitOf(child *stdio.Process) string {
 	late := time.NewTimer(exitGrace)
 	defer late.Stop()
@@ -83,7 +85,7 @@ func (u *Upstream) exitOf(child *stdio.Process) string {
 	return ""
 }
 
-// unavailable returns the error of a call that got no session.
+// unavailable returns the error for a call that got no session.
 func (u *Upstream) unavailable(cause error, word string) *mcp.Error {
 	e := &mcp.Error{
 		Origin: mcp.FromGateway, Upstream: u.spec.Name, Outcome: mcp.NotSent, Cause: word,
@@ -98,7 +100,7 @@ func (u *Upstream) unavailable(cause error, word string) *mcp.Error {
 	return e
 }
 
-// explain adds the failure to an error for clients, and makes its message of it.
+// explain adds the failure to an error for clients, and replaces the error's message.
 func (u *Upstream) explain(e *mcp.Error, f *failure.Failure) {
 	e.Failure, e.Exposed = f, u.opts.Exposed
 	if u.opts.Exposed {
@@ -107,8 +109,8 @@ func (u *Upstream) explain(e *mcp.Error, f *failure.Failure) {
 	e.Message = f.Text()
 }
 
-// openError returns the error that clients and operators get if the server could not be
-// opened. found are URLs at which there is an MCP endpoint instead.
+// openError returns the error for clients and operators if the server could not be opened.
+// found contains other URLs where lookAround has found an MCP endpoint.
 func (u *Upstream) openError(err error, found []string) *mcp.Error {
 	e := u.unavailable(err, "connect")
 	var he *handshake.Error
@@ -156,11 +158,12 @@ func (u *Upstream) RecordFailure(err error) {
 	}
 }
 
-// failureOf returns the failure of an error that openError or unavailable made.
+// failureOf returns the failure of an error from openError or unavailable.
 func (u *Upstream) failureOf(err error) *failure.Failure { return failure.Of(err, u.facts()) }
 
-// withRemains returns the error of a call with what the child has left, if it exited during
-// the call. The session has err as its cause, so err itself is not changed.
+// withRemains returns the error of a call. If the child exited during the call, it adds the
+// child's exit status and output. It returns a new error, because err is also the reason for
+// the end of the session.
 func (u *Upstream) withRemains(s *session, err error) error {
 	var e *mcp.Error
 	if s.child == nil || !errors.As(err, &e) || e.Cause != "exited" {
@@ -175,8 +178,8 @@ func (u *Upstream) withRemains(s *session, err error) error {
 	return e
 }
 
-// ended returns the failure of a server whose session has ended by itself. The child, if
-// there is one, has been stopped; exit is how it ended by itself, "" if it did not.
+// ended returns the failure of a server whose session has ended by itself. The child, if there
+// is one, has been stopped. exit says how it exited, and is "" if it did not exit by itself.
 func (u *Upstream) ended(s *session, cause error, exit string) *failure.Failure {
 	f := u.facts()
 	f.Running, f.Class = true, failure.CutOff
@@ -187,6 +190,6 @@ func (u *Upstream) ended(s *session, cause error, exit string) *failure.Failure 
 	if errors.Is(cause, errUnresponsive) || errors.Is(cause, errStalled) {
 		f.Class, f.Sentence = failure.Silent, fmt.Sprintf("server %q was restarted: %v", u.spec.Name, cause)
 	}
-	// The cause may be the error of a call, which has a failure of its own.
+	// The error of a call may be the cause. It has a failure of its own.
 	return failure.Of(errors.New(cause.Error()), f)
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestExposed: clients on other machines get the class, a sentence and an action, but nothing
-// that the process printed. The report has all of it.
+// TestExposed checks that clients on other machines get the class of a failure, a sentence and
+// an action, but no output of the process. The report contains all of it.
 func TestExposed(t *testing.T) {
 	for _, exposed := range []bool{false, true} {
 		u := New(Spec{
@@ -44,7 +44,8 @@ func TestExposed(t *testing.T) {
 	}
 }
 
-// TestExitDuringACall: a call during which the child exits says how, and what it printed.
+// TestExitDuringACall checks the error of a call during which the child exits. The error
+// contains the exit status and the output of the child.
 func TestExitDuringACall(t *testing.T) {
 	script := `
 read x; printf '{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}}\n' $(echo "$x" | sed 's/.*"id":\([0-9]*\).*/\1/')
@@ -63,15 +64,15 @@ read x; read x; echo "panic: out of paper" >&2; exit 7`
 	}
 }
 
-// TestLookAround: after 404 and 405 the usual paths of the same origin are tried, and nothing
-// else.
+// TestLookAround checks that only the usual paths of the same origin are tried after 404 and
+// 405.
 func TestLookAround(t *testing.T) {
 	jsonAt := func(w http.ResponseWriter) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"Method not found"}}`)
 	}
 	for name, tt := range map[string]struct {
-		at, there string // the path of the URL, and where the endpoint is
+		at, there string // the path of the configured URL, and the path of the endpoint
 		serve     func(http.ResponseWriter, *http.Request)
 		want      string
 	}{

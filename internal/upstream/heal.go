@@ -10,33 +10,34 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// A server that is kept open is opened again in the background whenever it is not ready:
-// after an open that failed, and after its last session ended by itself. Only one session is
-// opened for that, the home session of clients without capabilities, which our own requests
-// use too. Sessions for other clients are opened when they call.
+// This file opens a server that is kept open again in the background when it is not ready:
+// after a failed open, and after its last session has ended by itself. The background opens one
+// session only, the home session of clients without capabilities. Dragoman's own requests use
+// this session too. Sessions for other clients are opened when they call.
 //
-// All attempts of a server share one schedule, whoever makes them. A call may try earlier
-// than the background does, but not in a loop: after a failed open, and after several
-// sessions in a row that ended early, calls wait too, up to a minute.
+// All attempts to open a server share one schedule. A call may try earlier than the background
+// does, but not in a loop. After a failed open, and after several sessions in a row that ended
+// early, calls have to wait too, for up to a minute.
 
 const (
-	// steady is how long a session must last before its end no longer counts as a failure in
-	// a row. A session that has answered a call of a client has proved itself too.
+	// steady is how long a session must last before its end no longer counts as a failure in a
+	// row. A session that has answered a client's call also does not count.
 	steady = time.Minute
-	// maxCallPause is the longest time after a failure in which calls are refused without an
+	// maxCallPause is the maximum time after a failure in which calls are refused without an
 	// attempt. The background may pause for longer.
 	maxCallPause = time.Minute
-	// freeRestarts is how many sessions in a row may end early before calls wait too.
+	// freeRestarts is the number of sessions in a row that may end early before calls have to
+	// wait too.
 	freeRestarts = 4
-	// maxRetryAfter is the longest pause that a server can ask for.
+	// maxRetryAfter is the maximum pause that a server can request.
 	maxRetryAfter = time.Hour
-	// readersWait is how long readers of a server's lists wait for its first start at least.
-	// After that they have given up and must be told that the server is there.
+	// readersWait is the minimum time for which readers of a server's lists wait for its first
+	// start. After this time they have given up, and must be notified when the server is ready.
 	readersWait = 45 * time.Second
 )
 
-// KeepOpen says whether the server is kept open; see above. It does not open a server that
-// nobody has needed so far.
+// KeepOpen says whether the server is kept open; see the start of this file. It does not open a
+// server that was not needed yet.
 func (u *Upstream) KeepOpen(keep bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -75,7 +76,8 @@ func (u *Upstream) hasSession() bool {
 	return u.hasSessionLocked()
 }
 
-// healLaterLocked plans the next attempt in the background, in place of an earlier plan.
+// healLaterLocked schedules the next attempt in the background, and replaces the previous
+// schedule.
 func (u *Upstream) healLaterLocked(pause time.Duration) {
 	if !u.kept || u.closed || u.spec.Unusable != nil {
 		return
@@ -102,7 +104,7 @@ func (u *Upstream) heal() {
 	}
 	for _, p := range u.pools {
 		if p.opening != nil && p.scope == "" {
-			return // a call was earlier; when that open fails, it plans the next attempt
+			return // a call is opening the server; if that fails, it schedules the next attempt
 		}
 	}
 	p := u.pools[""]
@@ -114,8 +116,8 @@ func (u *Upstream) heal() {
 	}
 }
 
-// failLocked counts a failure and returns the pause before the next attempt. lived is how
-// long the server was ready before. Zero means that it was not.
+// failLocked counts a failure and returns the pause before the next attempt. lived is how long
+// the server was ready before the failure. Zero means that it was not ready.
 func (u *Upstream) failLocked(lived time.Duration) time.Duration {
 	if lived >= steady {
 		u.backoff.Reset()
@@ -123,15 +125,15 @@ func (u *Upstream) failLocked(lived time.Duration) time.Duration {
 	return u.backoff.Fail()
 }
 
-// awayLocked notes that the server is needed and not ready.
+// awayLocked records that the server is needed but not ready.
 func (u *Upstream) awayLocked() {
 	if u.awaySince.IsZero() {
 		u.awaySince, u.tries = time.Now(), 0
 	}
 }
 
-// failedLocked records an open that failed and plans the next attempt. why is that error
-// for users.
+// failedLocked records an open that failed, and schedules the next attempt. why is the failure
+// of err, for users.
 func (u *Upstream) failedLocked(err error, why *failure.Failure) {
 	var lived time.Duration
 	if !u.opened.IsZero() {
@@ -150,14 +152,14 @@ func (u *Upstream) failedLocked(err error, why *failure.Failure) {
 	repeated := u.backoff.Failures() > 1 && u.fault.same(why)
 	u.faultLocked(why)
 	if u.hasSessionLocked() {
-		u.setStateLocked(Ready, "") // only another session could not be opened
+		u.setStateLocked(Ready, "") // the server has other sessions, so it is still ready
 	} else {
 		u.awayLocked()
 		u.setFailedLocked(Broken, why)
 		u.healLaterLocked(pause)
 	}
 	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
-		// Not the fault of this server; one line covers all servers.
+		// This is not the fault of the server. One log line is enough for all servers.
 		u.lines = append(u.lines, logLine{slog.LevelWarn, "no free file descriptors: servers cannot be started or connected to; raise the limit of open files (ulimit -n)", nil})
 		return
 	}
@@ -168,13 +170,13 @@ func (u *Upstream) failedLocked(err error, why *failure.Failure) {
 	u.logLocked(slog.LevelWarn, "server could not be opened", append(why.Attrs(), "attempt", u.backoff.Failures(), "retry_after", shownPause(pause))...)
 }
 
-// shownPause returns a pause for the log.
+// shownPause returns a pause in the form for the log.
 func shownPause(pause time.Duration) string {
 	return pause.Round(100 * time.Millisecond).String()
 }
 
-// endedLocked records that the last session has ended by itself, and plans the next attempt.
-// It returns the pause before that, 0 if nothing is planned.
+// endedLocked records that the last session has ended by itself, and schedules the next
+// attempt. It returns the pause before that attempt, or 0 if none is scheduled.
 func (u *Upstream) endedLocked(s *session, why *failure.Failure) (pause time.Duration) {
 	u.opened = time.Time{}
 	u.awayLocked()
@@ -197,7 +199,8 @@ func (u *Upstream) endedLocked(s *session, why *failure.Failure) (pause time.Dur
 	return pause
 }
 
-// endError returns the error of calls that get no session because the server ends early.
+// endError returns the error for calls that get no session because the sessions of the server
+// end early.
 func (u *Upstream) endError(s *session, why *failure.Failure) *mcp.Error {
 	e := u.unavailable(s.server.Err(), "exited")
 	u.explain(e, why)

@@ -19,7 +19,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// journal is a log that a test can read while it is written.
+// journal is a log that a test can read while others write to it.
 type journal struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -41,7 +41,7 @@ func (j *journal) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(j, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
-// kill ends all processes of a program as kill -9 does.
+// kill ends all processes of a program, like kill -9.
 func (h *program) kill() {
 	for _, l := range h.all() {
 		_ = l.pipe.Close()
@@ -54,7 +54,7 @@ func (h *program) starts() int {
 	return len(h.tries)
 }
 
-// keptOpen runs a test with a server that is kept open and was needed once.
+// keptOpen runs a test with a server that is kept open and has been needed once.
 func keptOpen(t *testing.T, h *program, spec Spec, f func(t *testing.T, u *Upstream, log *journal)) {
 	t.Helper()
 	bubble(t, h, spec, func(t *testing.T, u *Upstream) {
@@ -67,16 +67,16 @@ func keptOpen(t *testing.T, h *program, spec Spec, f func(t *testing.T, u *Upstr
 	})
 }
 
-// TestServerComesBackByItself: a server that cannot be opened at first is ready without any
-// call. The status counts the failures and tells the next attempt, the log says how long it
-// took, and the owner is told that its lists may have changed.
+// TestServerComesBackByItself checks a server that cannot be opened at first and becomes ready
+// without a call. The status counts the failures and shows the next attempt. The log says how
+// long it took. Options.Changed is called, because the lists may have changed.
 func TestServerComesBackByItself(t *testing.T) {
 	for _, era := range []string{"legacy", "modern"} {
 		t.Run(era, func(t *testing.T) {
 			h := &program{legacy: era == "legacy", modern: era == "modern", fails: func(n int) bool { return n <= 4 }}
 			h.on = func(_ *process, m *jsonrpc.Message) []byte {
 				if m.Method == mcp.MethodListen {
-					return silent // it goes on
+					return silent // the listen stays open
 				}
 				return nil
 			}
@@ -96,19 +96,19 @@ func TestServerComesBackByItself(t *testing.T) {
 				for failures := 1; failures <= 4; failures++ {
 					s := u.Status()
 					if s.State != Broken || s.Attempts != failures || s.Reason == "" || !s.Retry.After(time.Now()) {
-						t.Fatalf("after %d failures: %+v", failures, s)
+						t.Fatalf("the status after %d failures is %+v", failures, s)
 					}
 					time.Sleep(time.Until(s.Retry))
 					synctest.Wait()
 				}
 				if s := u.Status(); s.State != Ready || s.Attempts != 0 || !s.Retry.IsZero() || s.Sessions != 1 {
-					t.Errorf("in the end: %+v", s)
+					t.Errorf("the status at the end is %+v", s)
 				}
 				if n := changed.Load(); n != 1 {
-					t.Errorf("the owner was told %d times", n)
+					t.Errorf("Changed was called %d times", n)
 				}
 				if text := log.String(); strings.Count(text, `msg="server ready"`) != 1 || !strings.Contains(text, "attempts=5") {
-					t.Errorf("the log: %s", text)
+					t.Errorf("the log is %s", text)
 				}
 				n := h.starts()
 				time.Sleep(10 * time.Minute)
@@ -125,7 +125,8 @@ func TestServerComesBackByItself(t *testing.T) {
 	}
 }
 
-// TestKilledServerIsStartedAgain: each time, within a second, and without a call.
+// TestKilledServerIsStartedAgain kills a server three times. Each time it is started again
+// within a second, and without a call.
 func TestKilledServerIsStartedAgain(t *testing.T) {
 	for _, era := range []string{"legacy", "modern"} {
 		h := &program{legacy: era == "legacy", modern: era == "modern"}
@@ -137,12 +138,12 @@ func TestKilledServerIsStartedAgain(t *testing.T) {
 					synctest.Wait()
 					s := u.Status()
 					if s.State != Broken || s.Failure == nil || s.Attempts != 1 || s.Retry.IsZero() {
-						t.Errorf("kill %d: %+v", i, s)
+						t.Errorf("the status after kill %d is %+v", i, s)
 					}
 					time.Sleep(time.Second)
 					synctest.Wait()
 					if s := u.Status(); s.State != Ready || s.Sessions != 1 || h.alive() != 1 {
-						t.Errorf("a second after kill %d: %+v", i, s)
+						t.Errorf("the status a second after kill %d is %+v", i, s)
 					}
 				}
 				if n := strings.Count(log.String(), `msg="server ready"`); n != 4 {
@@ -153,8 +154,8 @@ func TestKilledServerIsStartedAgain(t *testing.T) {
 	}
 }
 
-// TestOnlyTheHomeSessionIsOpenedAgain: sessions for other clients and exclusive ones are
-// opened when they are needed.
+// TestOnlyTheHomeSessionIsOpenedAgain checks that sessions for other clients and exclusive
+// sessions are opened only when they are needed.
 func TestOnlyTheHomeSessionIsOpenedAgain(t *testing.T) {
 	h := &program{legacy: true}
 	f := info(mcp.R20260728, "anna", canElicit, 0)
@@ -167,7 +168,7 @@ func TestOnlyTheHomeSessionIsOpenedAgain(t *testing.T) {
 			synctest.Wait()
 		}
 		if n := h.alive(); n != 4 {
-			t.Fatalf("%d sessions, want one and three of another client", n)
+			t.Fatalf("there are %d sessions, want one and three of another client", n)
 		}
 		home, others := h.all()[0], h.all()[1:]
 		for _, l := range others[1:] {
@@ -200,8 +201,9 @@ func exitsAtOnce(l *process, m *jsonrpc.Message) []byte {
 	return silent
 }
 
-// TestServerThatExitsAtOnceIsNotStartedInALoop: the pauses grow to five minutes, with and
-// without clients that call all the time. Once it is stable they begin anew.
+// TestServerThatExitsAtOnceIsNotStartedInALoop checks that the pauses grow to five minutes,
+// with and without clients that call all the time. When the server is stable, the pauses start
+// from the beginning.
 func TestServerThatExitsAtOnceIsNotStartedInALoop(t *testing.T) {
 	for _, calls := range []bool{false, true} {
 		name := map[bool]string{false: "nobody calls", true: "clients call"}[calls]
@@ -234,7 +236,8 @@ func TestServerThatExitsAtOnceIsNotStartedInALoop(t *testing.T) {
 				first := h.starts()
 				time.Sleep(half)
 				synctest.Wait()
-				// A call may try a minute after a failure, the background after 150 s to 300 s.
+				// A call may try again a minute after a failure, and the background after 150 s
+				// to 300 s.
 				most := int(half/(150*time.Second)) + 1
 				if calls {
 					most = int(half/(30*time.Second)) + 1
@@ -251,22 +254,22 @@ func TestServerThatExitsAtOnceIsNotStartedInALoop(t *testing.T) {
 				time.Sleep(6 * time.Minute)
 				synctest.Wait()
 				if s := u.Status(); s.State != Ready || h.alive() != 1 {
-					t.Fatalf("when it has been repaired: %+v", s)
+					t.Fatalf("the status after the repair is %+v", s)
 				}
 				time.Sleep(steady)
 				h.kill()
 				time.Sleep(time.Second)
 				synctest.Wait()
 				if s := u.Status(); s.State != Ready {
-					t.Errorf("the count was not reset: %+v", s)
+					t.Errorf("the number of failures was not reset: %+v", s)
 				}
 			})
 		})
 	}
 }
 
-// TestCallMayTryBeforeTheBackground: the background pauses for longer than calls have to
-// wait, and the attempt of a call is as good.
+// TestCallMayTryBeforeTheBackground checks that a call may open a server while the background
+// still pauses. Afterwards the background does not try again.
 func TestCallMayTryBeforeTheBackground(t *testing.T) {
 	var down atomic.Bool
 	down.Store(true)
@@ -291,7 +294,8 @@ func TestCallMayTryBeforeTheBackground(t *testing.T) {
 	})
 }
 
-// TestServerThatIsNotKeptOpenWaitsForCalls: neither an end nor a failure starts anything.
+// TestServerThatIsNotKeptOpenWaitsForCalls checks that a server that is not kept open is
+// started only by calls, even after its end or a failure.
 func TestServerThatIsNotKeptOpenWaitsForCalls(t *testing.T) {
 	h := &program{legacy: true}
 	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
@@ -301,9 +305,9 @@ func TestServerThatIsNotKeptOpenWaitsForCalls(t *testing.T) {
 		h.kill()
 		time.Sleep(time.Hour)
 		if n := h.starts(); n != 1 || u.Status().State != Idle {
-			t.Errorf("%d starts, %+v", n, u.Status())
+			t.Errorf("the server was started %d times, and its status is %+v", n, u.Status())
 		}
-		u.KeepOpen(true) // as after a reload
+		u.KeepOpen(true) // a reload does the same
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if s := u.Status(); s.State != Ready || h.alive() != 1 {
@@ -313,20 +317,20 @@ func TestServerThatIsNotKeptOpenWaitsForCalls(t *testing.T) {
 		h.kill()
 		time.Sleep(time.Hour)
 		if n := h.starts(); n != 2 {
-			t.Errorf("%d starts", n)
+			t.Errorf("the server was started %d times", n)
 		}
 	})
 }
 
-// TestSessionsOfOneCallAreNotOpenedAgain: with isolation "call" the end of a session
-// concerns one call. Only opens that fail are repeated.
+// TestSessionsOfOneCallAreNotOpenedAgain checks a server with isolation "call". The end of a
+// session concerns only one call. Only opens that fail are repeated.
 func TestSessionsOfOneCallAreNotOpenedAgain(t *testing.T) {
 	h := &program{legacy: true, fails: func(n int) bool { return n == 1 }}
 	keptOpen(t, h, Spec{Isolation: PerCall}, func(t *testing.T, u *Upstream, _ *journal) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if s := u.Status(); s.State != Ready || h.starts() != 2 {
-			t.Fatalf("%+v after %d starts", s, h.starts())
+			t.Fatalf("the status is %+v after %d starts", s, h.starts())
 		}
 		h.on = func(l *process, m *jsonrpc.Message) []byte {
 			if m.Method == mcp.MethodCallTool {
@@ -341,12 +345,13 @@ func TestSessionsOfOneCallAreNotOpenedAgain(t *testing.T) {
 		n := h.starts()
 		time.Sleep(time.Hour)
 		if h.starts() != n || h.alive() != 0 {
-			t.Errorf("%d starts for the calls, %d after an hour", n, h.starts())
+			t.Errorf("the server was started %d times for the calls, and %d times after an hour", n, h.starts())
 		}
 	})
 }
 
-// TestFailedLaneDoesNotMakeTheServerFailed: the server has another session.
+// TestFailedLaneDoesNotMakeTheServerFailed checks that the server stays ready if a second,
+// exclusive session cannot be opened.
 func TestFailedLaneDoesNotMakeTheServerFailed(t *testing.T) {
 	h := &program{legacy: true, fails: func(n int) bool { return n > 1 }}
 	keptOpen(t, h, Spec{}, func(t *testing.T, u *Upstream, _ *journal) {
@@ -358,13 +363,14 @@ func TestFailedLaneDoesNotMakeTheServerFailed(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		if n := h.starts(); n != 2 {
-			t.Errorf("%d starts", n)
+			t.Errorf("the server was started %d times", n)
 		}
 	})
 }
 
-// TestHTTPServerThatWasAwayIsNoticed: an HTTP server goes away without a word. A failed call
-// shows it, or a stream of the server that ends. When the server is back, that is noticed without a call.
+// TestHTTPServerThatWasAwayIsNoticed checks an HTTP server that disappears without a sign.
+// Dragoman notices it when a call fails or a stream of the server ends. When the server is
+// back, Dragoman notices that without a call.
 func TestHTTPServerThatWasAwayIsNoticed(t *testing.T) {
 	t.Parallel()
 	for name, how := range map[string]struct{ modern, stream bool }{"legacy": {}, "modern": {modern: true}, "legacy with a stream": {stream: true}} {
@@ -418,7 +424,7 @@ func TestHTTPServerThatWasAwayIsNoticed(t *testing.T) {
 			}
 			for end := time.Now().Add(time.Minute); how.stream && streams.Load() == 0; time.Sleep(10 * time.Millisecond) {
 				if time.Now().After(end) {
-					t.Fatal("there is no stream")
+					t.Fatal("the server has no stream open")
 				}
 			}
 			_ = web.Listener.Close()
@@ -426,13 +432,13 @@ func TestHTTPServerThatWasAwayIsNoticed(t *testing.T) {
 			web.Close()
 			if !how.stream {
 				if _, err := call(t, u, modernClient, mcp.MethodCallTool, `{"name":"t"}`); err == nil {
-					t.Error("a call to a server that is away succeeded")
+					t.Error("a call succeeded although the server is away")
 				}
 			}
 			wait("it is away", func(s Status) bool { return s.State == Broken && s.Attempts > 0 })
 			l, err := net.Listen("tcp", address)
 			if err != nil {
-				t.Skipf("its port is taken: %v", err)
+				t.Skipf("the port of the server is in use: %v", err)
 			}
 			again := &http.Server{Handler: http.HandlerFunc(answers)}
 			var serving sync.WaitGroup
@@ -441,14 +447,14 @@ func TestHTTPServerThatWasAwayIsNoticed(t *testing.T) {
 			defer again.Close()
 			wait("it is back", func(s Status) bool { return s.State == Ready })
 			if !strings.Contains(log.String(), `msg="server ready"`) {
-				t.Errorf("the log: %s", log)
+				t.Errorf("the log is %s", log)
 			}
 		})
 	}
 }
 
-// TestReadySince: one more session for a client with other capabilities does not change
-// since when the server is ready, also if that session cannot be opened.
+// TestReadySince checks that Status.Since does not change when a session for a client with
+// other capabilities is opened, or cannot be opened.
 func TestReadySince(t *testing.T) {
 	h := &program{legacy: true, fails: func(n int) bool { return n == 3 }}
 	keptOpen(t, h, Spec{}, func(t *testing.T, u *Upstream, _ *journal) {
@@ -457,18 +463,18 @@ func TestReadySince(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			_, err := u.Hello(t.Context(), &mcp.ClientInfo{Capabilities: []byte(caps)})
 			if h.starts() != n+2 || (err == nil) != (n == 0) {
-				t.Fatalf("%s: %d starts, %v", caps, h.starts(), err)
+				t.Fatalf("%s: the server was started %d times, %v", caps, h.starts(), err)
 			}
 			synctest.Wait()
 			if s := u.Status(); s.State != Ready || !s.Since.Equal(began) {
-				t.Errorf("%s: %s since %s, want since %s", caps, s.State, s.Since, began)
+				t.Errorf("%s: the state is %s since %s, want since %s", caps, s.State, s.Since, began)
 			}
 		}
 	})
 }
 
-// TestRepeatedFailureIsOneShortLine: only the first record of a failure has its sentence and
-// evidence. Another failure is told in full again.
+// TestRepeatedFailureIsOneShortLine checks that only the first log record of a failure has its
+// sentence and evidence. Another failure gets a full record again.
 func TestRepeatedFailureIsOneShortLine(t *testing.T) {
 	h := &program{legacy: true, fails: func(n int) bool { return n <= 4 }}
 	keptOpen(t, h, Spec{}, func(t *testing.T, u *Upstream, log *journal) {
@@ -476,19 +482,19 @@ func TestRepeatedFailureIsOneShortLine(t *testing.T) {
 		synctest.Wait()
 		text := log.String()
 		if n := strings.Count(text, `msg="server could not be opened"`); n != 1 || strings.Count(text, "sentence=") != 1 {
-			t.Errorf("%d full records: %s", n, text)
+			t.Errorf("there are %d full records: %s", n, text)
 		}
 		for line := range strings.Lines(text) {
 			if strings.Contains(line, `msg="server still fails"`) && (len(line) > 200 || !strings.Contains(line, " class=") || !strings.Contains(line, " retry_in=")) {
-				t.Errorf("a repeat: %s", line)
+				t.Errorf("the record of a repeated failure is %s", line)
 			}
 		}
 		if n := strings.Count(text, `msg="server still fails"`); n != 3 || !strings.Contains(text, "attempts=4 ") {
-			t.Errorf("%d short records: %s", n, text)
+			t.Errorf("there are %d short records: %s", n, text)
 		}
 	})
 	if (Fault{}).same(&failure.Failure{}) {
-		t.Error("no fault is the same as one")
+		t.Error("the zero Fault counts as a repeat")
 	}
 	f := &failure.Failure{Class: failure.Exited, Sentence: "a", Evidence: []string{"12:01"}}
 	for g, want := range map[*failure.Failure]bool{

@@ -9,14 +9,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// A server at the other end of a pipe can run and do nothing: stopped, swapped out, or in
-// an endless loop. Its calls time out. If a session has calls in flight and nothing arrives
-// from the server, the server is pinged. If the ping is not answered, the server is
-// reported as unresponsive until it sends anything. After it has been silent for twice the
-// idle timeout of a call, its process group is killed, and the next call restarts it.
+// A server on a pipe can exist without working: it is stopped, swapped out, or in an endless
+// loop. Its calls time out. If a session has calls in flight and nothing arrives from the
+// server, Dragoman pings the server. If the server does not answer the ping, it is reported as
+// unresponsive until it sends anything. After it has been silent for twice the idle timeout of
+// a call, its process group is killed, and the next call restarts it.
 
 const (
-	// Together with two thirds of it for the answer to the ping this makes 25 s.
+	// The answer to the ping may take two thirds of this time, so the state changes after 25 s.
 	defaultSilence     = 15 * time.Second
 	defaultIdle        = 60 * time.Second // default of conn.Options.Idle
 	reasonUnresponsive = "calls are waiting, the server sends nothing, and it does not answer a ping"
@@ -75,22 +75,23 @@ func (u *Upstream) checkSilence(s *session) {
 	}
 }
 
-// silentLocked returns for how long the server has sent nothing, counted at most from the
-// start of the watch.
+// silentLocked returns how long the server has sent nothing since the watch started. The second
+// result is false if that is not known.
 func (u *Upstream) silentLocked(s *session) (time.Duration, bool) {
 	silent, known := s.server.Silence()
 	return min(silent, time.Since(s.watchedFrom)), known
 }
 
-// rewatchLocked restarts the watch timer, unless no call runs on the session or is about
-// to: whoever holds the session may have found the timer running and relies on it.
+// rewatchLocked restarts the watch timer. It stops the timer instead if no call runs on the
+// session and none is about to. A caller that has acquired the session relies on a running
+// timer.
 func (u *Upstream) rewatchLocked(s *session, after time.Duration) {
 	if s.server.Running() == 0 && s.unresponsiveSince.IsZero() {
 		if s.users == 0 {
 			u.unwatchLocked(s)
 			return
 		}
-		s.watchedFrom = time.Now() // nothing is expected yet
+		s.watchedFrom = time.Now() // the server need not send anything yet
 	}
 	s.watch.Reset(after)
 }
@@ -102,8 +103,8 @@ func (u *Upstream) markResponsiveLocked(s *session) {
 	}
 }
 
-// lastsTooLong reports whether every call that waited for so long has timed out.
-// tasks/result has no timeout; it ends with the session then.
+// lastsTooLong reports whether every call that has waited this long has timed out. tasks/result
+// has no timeout, so it ends with the session.
 func (u *Upstream) lastsTooLong(silent time.Duration) bool {
 	idle := u.times.Load().Idle
 	if idle == 0 {
@@ -112,7 +113,7 @@ func (u *Upstream) lastsTooLong(silent time.Duration) bool {
 	return idle > 0 && silent >= 2*idle
 }
 
-// probe pings the server; any answer counts.
+// probe pings the server. Any answer counts.
 func (u *Upstream) probe(s *session) {
 	ctx, stop := context.WithTimeout(u.life, u.silence()*2/3)
 	defer stop()

@@ -23,8 +23,8 @@ func stopped(h *program, still *atomic.Bool) {
 	}
 }
 
-// TestU09_HungServerIsReported within half a minute. Its calls time
-// out, and a server that never comes back is restarted.
+// TestU09_HungServerIsReported checks that a hung server is reported within half a minute. Its
+// calls time out. If it stays hung, it is killed, and the next call restarts it.
 func TestU09_HungServerIsReported(t *testing.T) {
 	for name, h := range map[string]*program{"legacy": {legacy: true}, "modern": {modern: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -47,42 +47,43 @@ func TestU09_HungServerIsReported(t *testing.T) {
 				time.Sleep(14 * time.Second)
 				synctest.Wait()
 				if s := u.Status(); s.State != Ready {
-					t.Errorf("after 14 s: %+v", s)
+					t.Errorf("the status after 14 s is %+v", s)
 				}
 				time.Sleep(16 * time.Second)
 				synctest.Wait()
 				if s := u.Status(); s.State != Unresponsive || s.Since.Sub(start) != 25*time.Second || s.Reason == "" {
-					t.Errorf("after 30 s: %+v", s)
+					t.Errorf("the status after 30 s is %+v", s)
 				}
 				if r := u.Report(); r.Fault.Text == "" || r.State != Unresponsive {
-					t.Errorf("the report: %+v", r)
+					t.Errorf("the report is %+v", r)
 				}
 				wait.Wait()
 				var e *mcp.Error
 				if !errors.As(err, &e) || e.Cause != "timeout" || time.Since(start) != time.Minute {
-					t.Errorf("after %v: %v", time.Since(start), err)
+					t.Errorf("after %v the call ended with %v", time.Since(start), err)
 				}
 				if n := len(h.all()); n != 1 {
-					t.Errorf("%d processes", n)
+					t.Errorf("there are %d processes", n)
 				}
 				time.Sleep(2 * time.Minute)
 				synctest.Wait()
 				if n := h.alive(); n != 0 {
-					t.Errorf("%d processes are left of one that never came back", n)
+					t.Errorf("%d processes are left of a server that stayed hung", n)
 				}
 				still.Store(false)
 				if err := run(); err != nil {
 					t.Error(err)
 				}
 				if s := u.Status(); s.State != Ready || len(h.all()) != 2 {
-					t.Errorf("anew: %+v", s)
+					t.Errorf("the status of the new process is %+v", s)
 				}
 			})
 		})
 	}
 }
 
-// TestU09_ServerThatComesBackIsReady as soon as it sends anything.
+// TestU09_ServerThatComesBackIsReady checks that a hung server is ready as soon as it sends
+// anything.
 func TestU09_ServerThatComesBackIsReady(t *testing.T) {
 	h := &program{legacy: true}
 	var still atomic.Bool
@@ -112,8 +113,8 @@ func TestU09_ServerThatComesBackIsReady(t *testing.T) {
 	})
 }
 
-// TestSlowCallsAreNotUnresponsive: a server that answers pings or sends progress is left alone
-// however long its call takes. One without calls is never pinged.
+// TestSlowCallsAreNotUnresponsive checks that a server that answers pings or sends progress
+// stays ready, however long its call takes. A server without calls is not pinged.
 func TestSlowCallsAreNotUnresponsive(t *testing.T) {
 	h := &program{legacy: true}
 	bubble(t, h, Spec{Idle: 20 * time.Minute, Hard: time.Hour}, func(t *testing.T, u *Upstream) {
@@ -141,13 +142,13 @@ func TestSlowCallsAreNotUnresponsive(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
 		if n := h.count(mcp.MethodPing) - pings; n > 1 {
-			t.Errorf("%d pings while nobody waited", n)
+			t.Errorf("%d pings while no call was waiting", n)
 		}
 	})
 }
 
-// TestLevelComesBackWithTheServer: a new session gets the log level of the one before,
-// before anything else.
+// TestLevelComesBackWithTheServer checks that a new session gets the log level of the previous
+// session before any other request.
 func TestLevelComesBackWithTheServer(t *testing.T) {
 	h := &program{legacy: true}
 	h.on = func(_ *process, m *jsonrpc.Message) []byte {
@@ -174,10 +175,10 @@ func TestLevelComesBackWithTheServer(t *testing.T) {
 		}
 		for i, l := range h.all() {
 			if got := l.last(mcp.MethodSetLevel); !strings.Contains(got, `"info"`) {
-				t.Errorf("process %d was told %q", i, got)
+				t.Errorf("process %d got the levels %q", i, got)
 			}
 			if got := strings.Join(l.methods(), " "); strings.Index(got, mcp.MethodSetLevel) > strings.Index(got, mcp.MethodCallTool) {
-				t.Errorf("process %d heard %s", i, got)
+				t.Errorf("process %d got %s", i, got)
 			}
 		}
 	})
@@ -191,7 +192,7 @@ func mustLevel(t *testing.T, name string) mcp.LogLevel {
 	return l
 }
 
-// subscriber is a client that subscribes and declares nothing.
+// subscriber is a client without capabilities that subscribes.
 type subscriber struct {
 	mcp.NoCaller
 	info *mcp.ClientInfo

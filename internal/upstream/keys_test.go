@@ -10,7 +10,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// spellings returns n ways to declare form elicitation and roots, all with different bytes.
+// spellings returns n capabilities objects that declare form elicitation and roots, each with
+// different bytes.
 func spellings(n int) []string {
 	out := []string{
 		`{"elicitation":{},"roots":{"listChanged":false}}`, `{ "roots" : { }, "elicitation" : { "form" : { } } }`,
@@ -31,8 +32,9 @@ func spellings(n int) []string {
 	return out
 }
 
-// TestSpellingsOfCapabilitiesStartNoProcesses: clients that declare the same capabilities
-// in other bytes share a session, which declares exactly those capabilities.
+// TestSpellingsOfCapabilitiesStartNoProcesses checks that clients that declare the same
+// capabilities with different bytes share a session. The session declares exactly those
+// capabilities.
 func TestSpellingsOfCapabilitiesStartNoProcesses(t *testing.T) {
 	for _, r := range []mcp.Revision{mcp.R20251125, mcp.R20260728} {
 		h := &program{legacy: true}
@@ -43,7 +45,7 @@ func TestSpellingsOfCapabilitiesStartNoProcesses(t *testing.T) {
 			h.on = held(release)
 			wait.Go(func() {
 				if _, err := call(t, u, info(r, "", all[0], 9), mcp.MethodCallTool, `{"name":"t"}`); err != nil {
-					t.Errorf("the innocent call: %v", err)
+					t.Errorf("the call that runs meanwhile: %v", err)
 				}
 			})
 			for i, caps := range all {
@@ -54,18 +56,18 @@ func TestSpellingsOfCapabilitiesStartNoProcesses(t *testing.T) {
 				u.Subscribe(f, func(*jsonrpc.Message) {}, nil).Close()
 			}
 			if n := len(h.all()); n != 1 {
-				t.Errorf("%d processes for 40 spellings", n)
+				t.Errorf("there are %d processes for 40 spellings", n)
 			}
 			want := `"capabilities":{"elicitation":{"form":{}},"roots":{}}`
 			if got := h.all()[0].last(mcp.MethodInitialize); !strings.Contains(got, want) {
-				t.Errorf("declared %s", got)
+				t.Errorf("the session was opened with %s", got)
 			}
 			if s := u.Report(); len(s.Sessions) != 1 || strings.Join(s.Sessions[0].Capabilities, " ") != "elicitation roots" {
-				t.Errorf("reported %+v", s.Sessions)
+				t.Errorf("the report contains the sessions %+v", s.Sessions)
 			}
 			close(release)
 			wait.Wait()
-			// A difference that a server could act on makes another session.
+			// A difference on which a server could act leads to another session.
 			for i, caps := range []string{
 				`{"elicitation":{"url":{}},"roots":{}}`, `{"elicitation":{},"roots":{"listChanged":true}}`, `{"elicitation":{}}`, `{}`, `{"experimental":{}}`,
 			} {
@@ -74,13 +76,14 @@ func TestSpellingsOfCapabilitiesStartNoProcesses(t *testing.T) {
 				}
 			}
 			if n := len(h.all()); n != 5 {
-				t.Errorf("%d processes for five sets of capabilities", n)
+				t.Errorf("there are %d processes for five sets of capabilities", n)
 			}
 		})
 	}
 }
 
-// TestKeysOfPoolsAreBounded: the key of a pool is short whatever a client declares.
+// TestKeysOfPoolsAreBounded checks that the key of a pool is short, whatever capabilities a
+// client declares.
 func TestKeysOfPoolsAreBounded(t *testing.T) {
 	h := &program{legacy: true}
 	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
@@ -93,7 +96,7 @@ func TestKeysOfPoolsAreBounded(t *testing.T) {
 		u.mu.Lock()
 		defer u.mu.Unlock()
 		if len(u.pools) != 1 {
-			t.Errorf("%d pools", len(u.pools))
+			t.Errorf("there are %d pools", len(u.pools))
 		}
 		for key, p := range u.pools {
 			if n := len(key) + len(p.key) + len(p.declared); n > 1024 {
@@ -102,14 +105,14 @@ func TestKeysOfPoolsAreBounded(t *testing.T) {
 		}
 		for _, x := range u.canon.last {
 			if len(x.raw) > maxRemembered {
-				t.Errorf("%d bytes are remembered", len(x.raw))
+				t.Errorf("the cache keeps %d bytes", len(x.raw))
 			}
 		}
 	})
 }
 
-// TestOneClientKeepsItsCapabilities: unknown capabilities reach a server that only one
-// client uses. Spellings start no further processes there either.
+// TestOneClientKeepsItsCapabilities checks that a server with only one client gets that
+// client's unknown capabilities too. Different spellings do not start further processes.
 func TestOneClientKeepsItsCapabilities(t *testing.T) {
 	for _, caps := range []string{
 		`{"elicitation":{"later":{"n":1e400}},"experimental":{"a/b":{}},"x":[1]}`,
@@ -121,7 +124,7 @@ func TestOneClientKeepsItsCapabilities(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := h.all()[0].last(mcp.MethodInitialize); !strings.Contains(got, `"capabilities":`+caps+`,`) {
-				t.Errorf("%s declared as %s", caps, got)
+				t.Errorf("%s was declared as %s", caps, got)
 			}
 			for i := range 40 {
 				other := strings.Replace(caps, "{", fmt.Sprintf(`{"y%d":{},`, i), 1)
@@ -130,7 +133,7 @@ func TestOneClientKeepsItsCapabilities(t *testing.T) {
 				}
 			}
 			if n := len(h.all()); n != 1 {
-				t.Errorf("%d processes for 40 spellings", n)
+				t.Errorf("there are %d processes for 40 spellings", n)
 			}
 		})
 	}

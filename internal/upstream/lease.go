@@ -11,16 +11,16 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Lease is a session of the server, reserved for one call. What it tells about the server
-// and the call itself use the same session. It belongs to one goroutine at a time. It is
-// not held while waiting for a user or polling a task, since a pool has few sessions.
+// Lease is a session of the server, reserved for one call. The facts about the server and the
+// call itself come from the same session. A lease belongs to one goroutine at a time. It must
+// be released while a user is asked or a task is polled, since a pool has few sessions.
 type Lease struct {
 	u       *Upstream
 	s       *session // nil after Release
 	client  *mcp.ClientInfo
 	need    mcp.Need
-	counted bool // it counts in the calls of the session
-	unused  bool // nothing was sent yet, so a session of isolation "call" can still be used
+	counted bool // the lease counts as a call of the session
+	unused  bool // nothing was sent yet, so a session with isolation "call" can be reused
 	rev     mcp.Revision
 	tasks   mcp.TaskForm
 
@@ -37,7 +37,7 @@ func (u *Upstream) Acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need
 		if u.spec.piped() {
 			return nil, u.sessionOver()
 		}
-		// An HTTP server may still have the task in another session.
+		// An HTTP server may know the task in another session too.
 	}
 	l, err := u.acquire(ctx, f, need.ForCall)
 	if err != nil {
@@ -47,14 +47,14 @@ func (u *Upstream) Acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need
 	return l, nil
 }
 
-// sessionOver returns the error for a request about a task whose session has ended: its
-// process has exited with its tasks.
+// sessionOver returns the error for a request about a task whose session has ended. The process
+// and its tasks are gone then.
 func (u *Upstream) sessionOver() error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams,
 		Message: fmt.Sprintf("Task not found: the session of server %q that had it is over", u.spec.Name)}
 }
 
-// newLease returns a lease of an acquired session.
+// newLease returns a lease on an acquired session.
 func (u *Upstream) newLease(s *session, f *mcp.ClientInfo, counted bool) *Lease {
 	l := &Lease{u: u, client: f}
 	l.take(s, counted)
@@ -72,8 +72,8 @@ func (l *Lease) Revision() mcp.Revision { return l.rev }
 // Tasks returns the form in which the server supports tasks in this session.
 func (l *Lease) Tasks() mcp.TaskForm { return l.tasks }
 
-// Tool returns what the server's tool list says about a tool. If the list is not known, it
-// is read through this session.
+// Tool returns the facts that the server's tool list states about a tool. If the list is not
+// known, it is read through this session.
 func (l *Lease) Tool(ctx context.Context, name string) mcp.ToolFacts {
 	var info mcp.ToolFacts
 	l.u.lookUpTool(ctx, l.client, l.s, func(t *toolSpecs) bool {
@@ -84,11 +84,11 @@ func (l *Lease) Tool(ctx context.Context, name string) mcp.ToolFacts {
 	return info
 }
 
-// OnRelease sets what the first Release calls. It must be set before the lease is used, and
-// must not block.
+// OnRelease sets a function that the first Release calls. It must be set before the lease is
+// used, and must not block.
 func (l *Lease) OnRelease(f func()) { l.released = f }
 
-// Release gives the session back. Further calls have no effect.
+// Release returns the session. Further calls have no effect.
 func (l *Lease) Release() {
 	l.giveBack()
 	if f := l.released; f != nil {
@@ -104,9 +104,9 @@ func (l *Lease) giveBack() {
 	}
 }
 
-// Call sends a call and waits for its answer; see conn.Conn.Call. A call that provably did
-// not arrive or is read-only is retried once in another session, which the lease keeps. The
-// error is mcp.ErrChanged if the attempt does not fit that session.
+// Call sends a call and waits for its answer; see conn.Conn.Call. It retries a call once in
+// another session if the call certainly did not arrive or is read-only. The lease then keeps
+// the new session. The error is mcp.ErrChanged if the attempt does not fit the new session.
 func (l *Lease) Call(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {
 	l.unused = false
 	if l.need.Session != 0 {
@@ -122,7 +122,7 @@ func (l *Lease) Call(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Re
 		u.watch(s)
 		reply, err := s.server.Call(ctx, a, s.related(a.Trail, k))
 		if err == nil && u.missesHeader(s, a, reply) {
-			// The schema of the tool has changed since we read it (2026-07-28 §Streamable
+			// The schema of the tool has changed since it was read (2026-07-28 §Streamable
 			// HTTP, "Client Behavior").
 			u.forgetTools()
 			reply, err = s.server.Call(ctx, a, k)
@@ -171,7 +171,7 @@ func (l *Lease) Call(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Re
 	}
 }
 
-// again replaces the session that failed by another one.
+// again replaces the failed session with another one.
 func (l *Lease) again(ctx context.Context) error {
 	l.giveBack()
 	next, err := l.u.acquire(ctx, l.client, l.need.ForCall)
@@ -186,12 +186,13 @@ func (l *Lease) again(ctx context.Context) error {
 	return nil
 }
 
-// brokenGrace is how long the end of a session may take that accepts no messages any more.
+// brokenGrace is how long replaceBroken waits for the end of a session that accepts no more
+// messages.
 const brokenGrace = 100 * time.Millisecond
 
-// replaceBroken takes a session out of service that accepts no messages any more, so that
-// nobody gets it again. Most such servers have exited, and the session ends with the pipe.
-// If it does not, it goes on for the other calls that wait for their answers.
+// replaceBroken takes a session that accepts no more messages out of service, so that no other
+// call gets it. Most such servers have exited, and the session ends with the pipe. Otherwise
+// the session continues for calls that still wait for their answers.
 func (u *Upstream) replaceBroken(ctx context.Context, s *session, err error) {
 	t := time.NewTimer(brokenGrace)
 	defer t.Stop()
@@ -217,8 +218,8 @@ func (u *Upstream) replaceBroken(ctx context.Context, s *session, err error) {
 	}
 }
 
-// callInSession sends a call that only one session can answer. If that session is over on a
-// pipe, the process has exited with its tasks. An HTTP server may still have them.
+// callInSession sends a call that only one session can answer. If that session has ended on a
+// pipe, the process and its tasks are gone. An HTTP server may still know the task.
 func (l *Lease) callInSession(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {
 	u := l.u
 	for try := 0; ; try++ {
@@ -249,9 +250,9 @@ func (l *Lease) callInSession(ctx context.Context, a *mcp.Attempt, k mcp.Caller)
 	}
 }
 
-// Call acquires a session, sends one call and releases the session. Callers that need to
-// know nothing about the session beforehand use it. If the server has changed in between,
-// the call is rebuilt once.
+// Call acquires a session, sends one call and releases the session. It is for calls that do not
+// depend on the session. If the server has changed in between, Call builds the attempt once
+// more.
 func (u *Upstream) Call(ctx context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
 	l, err := u.Acquire(ctx, c.Client, mcp.NeedOf(c))
 	if err != nil {

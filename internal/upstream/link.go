@@ -13,36 +13,38 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// Credentials authorise the requests of principals to one HTTP server. Safe for concurrent
-// use.
+// Credentials authorise the requests of principals to one HTTP server. They are safe for
+// concurrent use.
 type Credentials interface {
-	// Scope returns the credential scope of a principal. Sessions, subscriptions and lists
-	// are never shared between scopes. All principals without credentials of their own
-	// share the scope "". It is called several times for each call.
+	// Scope returns the credential scope of a principal. Scopes never share sessions,
+	// subscriptions or lists. All principals without credentials of their own share the scope
+	// "". Scope is called several times for each call.
 	Scope(p *identity.Principal) string
 	// Headers returns the headers of one HTTP request in a scope. They replace configured
-	// headers of the same name. It is called for each request and may block until ctx ends.
-	// After an error the request is not sent.
+	// headers of the same name. Headers is called for each request, and may block until ctx
+	// ends. If it returns an error, the request is not sent.
 	Headers(ctx context.Context, scope string) ([]transport.HeaderField, error)
 }
 
-// link is the connection to a modern server that all clients of a credential scope share,
-// with its subscriptions. Guarded by Upstream.mu.
+// link is the connection to a modern server that all clients of one credential scope share. It
+// includes their subscriptions. Guarded by Upstream.mu.
 type link struct {
 	scope   string
-	who     *mcp.ClientInfo // represents the scope in our own requests; nil for ""
+	who     *mcp.ClientInfo // a client of the scope for Dragoman's own requests; nil for ""
 	session *session        // nil if there is none
 
-	listen      *listening // the newest listen, nil for none
+	listen      *listening // the newest listen, or nil
 	listenSet   listenSet  // all open listens
 	relistening bool       // a goroutine is about to update listen
 
-	// Back-off after the server has refused the credentials. Other scopes are not affected.
+	// notBefore ends the back-off after the server has refused the credentials. Other scopes
+	// are not affected.
 	notBefore time.Time
 	lastErr   error
 }
 
-// scopeOf returns the credential scope of a client, "" for the shared one.
+// scopeOf returns the credential scope of a client. "" is the scope that clients without their
+// own credentials share.
 func (u *Upstream) scopeOf(f *mcp.ClientInfo) string {
 	if u.spec.Credentials == nil || f == nil || u.spec.piped() {
 		return ""
@@ -50,7 +52,7 @@ func (u *Upstream) scopeOf(f *mcp.ClientInfo) string {
 	return u.spec.Credentials.Scope(f.Who)
 }
 
-// linkLocked returns the link of a scope and creates it if necessary. The link may have no
+// linkLocked returns the link of a scope, and creates it if necessary. The link may have no
 // session. f is a client of the scope, or nil.
 func (u *Upstream) linkLocked(scope string, f *mcp.ClientInfo) *link {
 	l := u.links[scope]
@@ -65,8 +67,8 @@ func (u *Upstream) linkLocked(scope string, f *mcp.ClientInfo) *link {
 	return l
 }
 
-// maxUnusedLinks bounds the links without a session: of scopes whose credentials were
-// refused, or that have been idle.
+// maxUnusedLinks bounds the links that have no session, because their credentials were refused
+// or they were idle.
 const maxUnusedLinks = 256
 
 // dropUnusedLinksLocked removes links without a session to make room for another one.
@@ -104,8 +106,8 @@ func (u *Upstream) linksLocked() []*link {
 	return all
 }
 
-// endIdleLinkLocked ends the link of a scope that has been idle for a while: there may be
-// as many scopes as users.
+// endIdleLinkLocked ends the link of a scope that was idle for some time. There may be as many
+// scopes as users, so idle links are not kept.
 func (u *Upstream) endIdleLinkLocked(s *session) {
 	l := s.link
 	if l == nil || l.scope == "" || s.users > 0 || s.reap != nil || u.closed || !s.current() {
@@ -125,8 +127,8 @@ func (u *Upstream) endIdleLinkLocked(s *session) {
 }
 
 // refusedScopeLocked starts the back-off of a scope if err says that the server refuses its
-// credentials, and reports whether it does. The server does not count as failed, and other
-// scopes are not affected.
+// credentials. It reports whether that is the case. The server does not count as failed, and
+// other scopes are not affected.
 func (u *Upstream) refusedScopeLocked(p *pool, f *mcp.ClientInfo, err error) bool {
 	var e *handshake.Error
 	refused := errors.As(err, &e) && e.Cause == handshake.CauseAuth || errors.Is(err, transport.ErrCredentials)

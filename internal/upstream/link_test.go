@@ -17,7 +17,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// tokens are the credentials of a test, by subject; principals without an entry share "".
+// tokens are the credentials of a test; the key is the subject. Principals without an entry
+// share the scope "".
 type tokens map[string]string
 
 func (t tokens) Scope(p *identity.Principal) string {
@@ -34,14 +35,14 @@ func (t tokens) Headers(_ context.Context, scope string) ([]transport.HeaderFiel
 	return []transport.HeaderField{{Name: "authorization", Value: t[scope]}}, nil
 }
 
-// teller is an HTTP server that tells who called: its tool answers with the Authorization
-// header of the request, and a listen gets what its caller may see.
+// teller is an HTTP server that shows who calls. Its tool returns the Authorization header of
+// the request, and a listen gets only the notifications for its caller.
 type teller struct {
 	modern  bool
 	refuses string
 
 	mu       sync.Mutex
-	opened   map[string]int // discover and initialize, by Authorization
+	opened   map[string]int // number of discover and initialize requests, by Authorization
 	sessions int
 	listens  map[string]func(uri string) // by Authorization
 }
@@ -113,8 +114,8 @@ func (s *teller) listen(w http.ResponseWriter, r *http.Request, m *jsonrpc.Messa
 	}
 }
 
-// TestEachCredentialHasALinkOfItsOwn: two credentials for one server make two links, one
-// for each principal. Principals without credentials share the configured headers.
+// TestEachCredentialHasALinkOfItsOwn checks that two credentials for one server lead to two
+// links, one for each principal. Principals without credentials share the configured headers.
 func TestEachCredentialHasALinkOfItsOwn(t *testing.T) {
 	for _, modern := range []bool{true, false} {
 		s := &teller{modern: modern}
@@ -137,21 +138,21 @@ func TestEachCredentialHasALinkOfItsOwn(t *testing.T) {
 						want = "shared"
 					}
 					if !strings.Contains(string(r.Msg.Raw), `"text":"`+want+`"`) {
-						t.Errorf("modern %t: %q is told %s", modern, principal, r.Msg.Raw)
+						t.Errorf("modern %t: %q got %s", modern, principal, r.Msg.Raw)
 					}
 				}
 			}
 		}
 		s.mu.Lock()
 		if n := len(s.opened); n != 3 || s.opened["annas"] != 1 || s.opened["bens"] != 1 || modern && s.opened["shared"] != 1 {
-			t.Errorf("modern %t: opened %v", modern, s.opened)
+			t.Errorf("modern %t: the numbers of opens are %v", modern, s.opened)
 		}
 		s.mu.Unlock()
 	}
 }
 
-// TestRefusedCredentialsStopOnlyTheirScope: refused or unavailable credentials stop only the
-// principals that use them, and the server does not count as failed.
+// TestRefusedCredentialsStopOnlyTheirScope checks that refused or missing credentials affect
+// only the principals that use them. The server does not count as failed.
 func TestRefusedCredentialsStopOnlyTheirScope(t *testing.T) {
 	for _, modern := range []bool{true, false} {
 		s := &teller{modern: modern, refuses: "bens"}
@@ -164,12 +165,12 @@ func TestRefusedCredentialsStopOnlyTheirScope(t *testing.T) {
 		for range 3 {
 			for _, principal := range []string{"ben", "carl"} {
 				if r, err := call(t, u, info(mcp.R20260728, principal, "{}", 0), mcp.MethodCallTool, `{"name":"who"}`); err == nil {
-					t.Errorf("modern %t: %s has an answer: %s", modern, principal, r.Msg.Raw)
+					t.Errorf("modern %t: the call of %s got %s", modern, principal, r.Msg.Raw)
 				}
 			}
 			r, err := call(t, u, info(mcp.R20260728, "anna", "{}", 0), mcp.MethodCallTool, `{"name":"who"}`)
 			if err != nil || !strings.Contains(string(r.Msg.Raw), "annas") {
-				t.Errorf("modern %t: the innocent call: %v", modern, err)
+				t.Errorf("modern %t: the call with valid credentials: %v", modern, err)
 			}
 		}
 		if st := u.Status(); st.State != Ready {
@@ -178,7 +179,7 @@ func TestRefusedCredentialsStopOnlyTheirScope(t *testing.T) {
 	}
 }
 
-// TestEachCredentialListensForItself: subscriptions belong to the link of their
+// TestEachCredentialListensForItself checks that subscriptions belong to the link of their
 // credentials.
 func TestEachCredentialListensForItself(t *testing.T) {
 	s := &teller{modern: true}
@@ -203,11 +204,11 @@ func TestEachCredentialListensForItself(t *testing.T) {
 	s.listens["annas"]("x:1")
 	s.mu.Unlock()
 	if uri := <-heard["anna"]; uri != "x:1" || n != 2 || len(heard["ben"]) != 0 {
-		t.Errorf("got %q on one of %d links; the other heard %d", uri, n, len(heard["ben"]))
+		t.Errorf("the client got %q, there are %d links, and the other client got %d", uri, n, len(heard["ben"]))
 	}
 }
 
-// Links of scopes that nobody uses are forgotten.
+// TestUnusedLinksAreBounded checks that links of scopes without use are removed.
 func TestUnusedLinksAreBounded(t *testing.T) {
 	u := New(Spec{Name: "web", URL: "http://127.0.0.1:1", Kind: "http"}, Options{})
 	defer u.Close(t.Context())
@@ -217,6 +218,6 @@ func TestUnusedLinksAreBounded(t *testing.T) {
 		u.linkLocked(fmt.Sprint(i), info(mcp.R20260728, fmt.Sprint(i), "{}", 0))
 	}
 	if n := len(u.links); n > maxUnusedLinks {
-		t.Errorf("%d links are kept", n)
+		t.Errorf("%d unused links are kept", n)
 	}
 }

@@ -13,36 +13,36 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// listening is one subscriptions/listen to a modern server, on behalf of all subscribers
+// listening is one open subscriptions/listen at a modern server, on behalf of all subscribers
 // (2026-07-28 §Subscriptions).
 type listening struct {
-	union  string // the subscription filter, as a key
+	union  string // the subscription filter as JSON, for comparison
 	cancel context.CancelCauseFunc
 	acked  chan struct{} // closed when the server has acknowledged or the listen has ended
 
-	// Under Upstream.mu, set before acked is closed:
+	// The following fields are guarded by Upstream.mu, and set before acked is closed.
 	honoured mcp.SubscriptionFilter
 	err      error
-	refused  bool           // the server does not have the method; no goroutine keeps this listen open
-	acks     int            // how often the server has acknowledged it
+	refused  bool           // the server does not support listens, so no goroutine keeps this one open
+	acks     int            // number of acknowledgements from the server
 	received map[string]int // see listenSet
 }
 
-// errNoListen ends a listen for good: the server does not have the method.
+// errNoListen ends a listen permanently, because the server does not support the method.
 var errNoListen = errors.New("the server does not support subscriptions/listen")
 
 // noListenFor is how long an HTTP server without subscriptions/listen is not asked again. A
-// server on a pipe is not asked again during the life of its process.
+// server on a pipe is asked once for each process.
 const noListenFor = time.Hour
 
-// hasNoListenLocked reports whether the server of a session is known not to have
+// hasNoListenLocked reports whether the server of a session is known not to support
 // subscriptions/listen.
 func (u *Upstream) hasNoListenLocked(s *session) bool {
 	return !s.noListen.IsZero() && (u.spec.piped() || time.Since(s.noListen) < noListenFor)
 }
 
-// noteListen remembers that a server answers subscriptions/listen with -32601. r is nil if
-// there is no answer.
+// noteListen records that a server answers subscriptions/listen with -32601. r is nil if there
+// is no answer.
 func (u *Upstream) noteListen(s *session, method string, r *mcp.Reply) {
 	if method != mcp.MethodListen || r == nil || r.Code() != jsonrpc.CodeMethodNotFound {
 		return
@@ -56,7 +56,7 @@ func (u *Upstream) noteListen(s *session, method string, r *mcp.Reply) {
 	}
 }
 
-// answerListen answers subscriptions/listen for a server that is known not to have it. It
+// answerListen answers subscriptions/listen for a server that is known not to support it. It
 // returns nil if the server must be asked.
 func (u *Upstream) answerListen(s *session, method string) *mcp.Reply {
 	if method != mcp.MethodListen {
@@ -74,13 +74,13 @@ func (u *Upstream) answerListen(s *session, method string) *mcp.Reply {
 func (u *Upstream) unionLocked(l *link) mcp.SubscriptionFilter {
 	all := mcp.SubscriptionFilter{URIs: map[string]bool{}}
 	if u.opts.Changed != nil && l.session != nil {
-		// The owner of Options.Changed caches lists and relies on these notifications.
+		// The owner of Options.Changed keeps lists and relies on these notifications.
 		caps := l.session.server.Hello().Capabilities
 		all.Tools, all.Prompts, all.Resources = says(caps, "tools", "listChanged"), says(caps, "prompts", "listChanged"), says(caps, "resources", "listChanged")
 	}
 	for _, p := range u.pools {
 		if len(p.sessions) > 0 || p.scope != l.scope {
-			continue // they get notifications from their session, or on another link
+			continue // this subscriber uses a legacy session or another link
 		}
 		for _, w := range p.subscribers {
 			all.Tools = all.Tools || w.want.Tools
@@ -94,9 +94,9 @@ func (u *Upstream) unionLocked(l *link) mcp.SubscriptionFilter {
 	return all
 }
 
-// relisten updates the listen to the current union of subscriptions. It opens a new listen
-// before it closes the old one, so that no notification is missed. It blocks until the
-// server has acknowledged, at most a few seconds.
+// relisten adapts the listen to the current union of subscriptions. It opens a new listen
+// before it closes the old one, so that no notification is lost. It waits until the server has
+// acknowledged, at most a few seconds.
 func (u *Upstream) relisten(ctx context.Context, on *link) {
 	u.mu.Lock()
 	if on == nil || on.session == nil || u.closed {
@@ -125,7 +125,7 @@ func (u *Upstream) relisten(ctx context.Context, on *link) {
 		life, next.cancel = context.WithCancelCause(u.life)
 		u.work.Go(func() {
 			if old != nil {
-				u.awaitAck(life, old) // the server may be about to answer that it has no listen
+				u.awaitAck(life, old) // the server may be about to answer that it does not support listens
 			}
 			u.keepListening(life, on, next)
 		})
@@ -143,7 +143,7 @@ func (u *Upstream) relisten(ctx context.Context, on *link) {
 	}
 }
 
-// stopListenLocked ends all listens of a link.
+// stopListenLocked ends all listens on a link.
 func (u *Upstream) stopListenLocked(on *link, cause error) {
 	for _, l := range on.listenSet.listens {
 		l.cancel(cause)
@@ -163,22 +163,22 @@ func (u *Upstream) awaitAck(ctx context.Context, l *listening) {
 	}
 }
 
-// keepListening keeps a listen open and reopens it when it breaks.
+// keepListening keeps a listen open. If the listen breaks, it opens it again.
 func (u *Upstream) keepListening(ctx context.Context, on *link, l *listening) {
 	pauses := work.Backoff{Ceiling: time.Minute}
 	for {
 		before := u.acksOf(l)
 		err := u.listenOnce(ctx, on, l)
 		if ctx.Err() != nil || errors.Is(err, errEraChanged) || errors.Is(err, errNoListen) {
-			return // the next session or subscription starts another
+			return // the next session or subscription starts another listen
 		}
-		level := slog.LevelDebug // it could not even begin
+		level := slog.LevelDebug // the listen has not started yet
 		if u.acksOf(l) != before {
-			// Changes may have been missed in between.
+			// Notifications may have been lost while the listen was broken.
 			level = slog.LevelInfo
 			pauses.Reset()
 			u.forgetTools()
-			if u.opts.Changed != nil && u.hasSession() { // otherwise the next open says it
+			if u.opts.Changed != nil && u.hasSession() { // without a session, the next open calls Changed
 				u.opts.Changed("")
 			}
 		}
@@ -237,8 +237,8 @@ func (u *Upstream) listenOnce(ctx context.Context, on *link, l *listening) error
 	return err
 }
 
-// ackLocked sets the outcome and closes acked; only the first call has an effect.
-// Upstream.mu must be held.
+// ackLocked sets the outcome and closes acked. Only the first call has an effect. Upstream.mu
+// must be held.
 func (l *listening) ackLocked(honoured mcp.SubscriptionFilter, err error) {
 	select {
 	case <-l.acked:
@@ -277,8 +277,8 @@ func (s *listenCaller) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message,
 	return nil, mcp.ErrCannotAsk
 }
 
-// deliverModern delivers a notification of a modern server. only is the one conversation
-// that it can concern, 0 for any.
+// deliverModern delivers a notification of a modern server. If only is not 0, the notification
+// is for that conversation alone.
 func (u *Upstream) deliverModern(on *link, m *jsonrpc.Message, only uint64) {
 	kind := changedList(m.Method)
 	if kind == "tools" {
@@ -301,7 +301,8 @@ func (u *Upstream) deliverModern(on *link, m *jsonrpc.Message, only uint64) {
 	}
 }
 
-// listenFor makes a modern server watch a resource for a legacy client, or stop.
+// listenFor starts or stops watching a resource at a modern server, on behalf of a legacy
+// client.
 func (u *Upstream) listenFor(ctx context.Context, on *link, method, uri string) (*mcp.Reply, error) {
 	u.relisten(ctx, on)
 	u.mu.Lock()
@@ -318,7 +319,7 @@ func (u *Upstream) listenFor(ctx context.Context, on *link, method, uri string) 
 	return mcp.Answer([]byte("{}")), nil
 }
 
-// says reports whether the value at a path of the capabilities is true.
+// says reports whether the value at a path in the capabilities is true.
 func says(caps []byte, path ...string) bool {
 	at := jsonrpc.Whole(caps)
 	for _, k := range path {
@@ -336,9 +337,9 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// Watch sets the subscriptions of w. It returns the part that the server supports:
-// according to its acknowledgement if it is modern, otherwise according to its capabilities
-// and its answer for each resource.
+// Watch sets the subscriptions of w, and returns the part that the server supports. A modern
+// server states that part in its acknowledgement. For a legacy server, it follows from the
+// capabilities and from the answer for each resource.
 func (w *Subscriber) Watch(ctx context.Context, want mcp.SubscriptionFilter) (mcp.SubscriptionFilter, error) {
 	u := w.upstream
 	u.mu.Lock()
@@ -377,7 +378,7 @@ func (w *Subscriber) honouredLocked(s *session) mcp.SubscriptionFilter {
 		l = s.link.listen
 	}
 	if s.server.Revision().Can(mcp.Listen) && l != nil && l.refused {
-		return got // whatever it declares, it sends no notifications
+		return got // the server sends no notifications, whatever it declares
 	}
 	if s.server.Revision().Can(mcp.Listen) && l != nil && isClosed(l.acked) && l.err == nil {
 		got.Tools, got.Prompts, got.Resources = l.honoured.Tools, l.honoured.Prompts, l.honoured.Resources

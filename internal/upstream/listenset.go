@@ -10,28 +10,28 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// drainFor is how long the old listen stays open after the server has acknowledged the new
-// one. Over HTTP they are separate streams: a notification that the server wrote to the old
-// one before it knew the new one can arrive after the acknowledgement. On a pipe a server
-// may acknowledge a listen a moment before it sends notifications on it.
+// drainFor is how long the old listen stays open after the server has acknowledged the new one.
+// Over HTTP they are separate streams. So a notification that was written to the old stream can
+// arrive after the acknowledgement on the new one. A server on a pipe may acknowledge a listen
+// shortly before it sends notifications for it.
 const drainFor = time.Second
 
-// mostCounted bounds the counters of a listenSet. Beyond it a notification may be delivered
-// twice, which every revision allows.
+// mostCounted bounds the counters of a listenSet. Above this bound a notification may be
+// delivered twice, which every revision allows.
 const mostCounted = 1024
 
-// listenSet is the set of open listens of one link. Usually there is one. While one replaces
-// another, both are open and most notifications arrive twice; each is delivered once, from
-// whichever listen brings it first. The zero value has no listen. Guarded by Upstream.mu.
+// listenSet contains the open listens of one link. Usually there is one. While a listen
+// replaces another, both are open and most notifications arrive twice. Each notification is
+// delivered once, when it first arrives. The zero value has no listen. Guarded by Upstream.mu.
 type listenSet struct {
 	listens []*listening
-	// delivered counts the notifications delivered while several listens were open, by
-	// method and URI. It is the highest count of any open listen.
+	// delivered counts the notifications that were delivered while several listens were open.
+	// The key is the method and URI, and the value is the highest count of any open listen.
 	delivered map[string]int
 }
 
-// mostListens bounds the concurrently open listens of one link. If clients change their
-// subscriptions faster than the server acknowledges, the oldest listen is closed.
+// mostListens bounds the listens of one link that are open at the same time. If clients change
+// their subscriptions faster than the server acknowledges, the oldest listen is closed.
 const mostListens = 4
 
 func (h *listenSet) open(l *listening) {
@@ -43,7 +43,7 @@ func (h *listenSet) open(l *listening) {
 	h.listens = append(h.listens, l)
 }
 
-// close removes l. Notifications that still arrive on it are dropped.
+// close removes l. Notifications that arrive on it later are dropped.
 func (h *listenSet) close(l *listening) {
 	i := slices.Index(h.listens, l)
 	if i < 0 {
@@ -73,8 +73,8 @@ func (h *listenSet) before(l *listening) (older []*listening) {
 	return older
 }
 
-// first reports whether m must be delivered: l is open, and no other listen has delivered m
-// before.
+// first reports whether m must be delivered: l is open, and m has not arrived on another listen
+// yet.
 func (h *listenSet) first(l *listening, m *jsonrpc.Message) bool {
 	if !slices.Contains(h.listens, l) {
 		return false
@@ -97,7 +97,7 @@ func (h *listenSet) first(l *listening, m *jsonrpc.Message) bool {
 	return true
 }
 
-// count raises a counter to n, and reports whether there was room for it.
+// count raises a counter to n. It returns false if there are too many counters.
 func (h *listenSet) count(counts *map[string]int, key string, n int) bool {
 	if _, known := (*counts)[key]; !known && len(*counts) >= mostCounted {
 		return false
@@ -109,12 +109,12 @@ func (h *listenSet) count(counts *map[string]int, key string, n int) bool {
 	return true
 }
 
-// replace ends the old listen after the server has acknowledged the next one.
+// replace ends the old listen after the server has acknowledged the new one.
 func (u *Upstream) replace(l *link, old, next *listening) {
 	u.awaitAck(u.life, next)
 	u.mu.Lock()
 	for _, older := range l.listenSet.before(old) {
-		older.cancel(errReplaced) // at most two are open: this one and its replacement
+		older.cancel(errReplaced) // so only this listen and its replacement are open
 	}
 	u.mu.Unlock()
 	_ = work.Sleep(u.life, drainFor)

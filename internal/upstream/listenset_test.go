@@ -13,12 +13,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestChangesAreHeardWhileAListenIsReplaced: the new listen is open before the old one
-// ends. A change at any time in between is delivered once: before the server has read the
-// new listen, after it has acknowledged it, and after the end of the old one.
+// TestChangesAreHeardWhileAListenIsReplaced checks that the new listen is open before the old
+// one ends. A change is delivered once, whenever it occurs: before the server has read the new
+// listen, after it has acknowledged it, and after the end of the old one.
 func TestChangesAreHeardWhileAListenIsReplaced(t *testing.T) {
 	var mu sync.Mutex
-	var ids []string // the listens acknowledged by the server
+	var ids []string // ids of the listens that the server has acknowledged
 	var acknowledge chan struct{}
 	h := &program{modern: true}
 	h.on = func(l *process, m *jsonrpc.Message) []byte {
@@ -87,7 +87,7 @@ func TestChangesAreHeardWhileAListenIsReplaced(t *testing.T) {
 
 func TestHearing(t *testing.T) {
 	type step struct {
-		listen string // the listen that brings it
+		listen string // the listen on which the notification arrives
 		uri    string
 		first  bool
 	}
@@ -112,7 +112,7 @@ func TestHearing(t *testing.T) {
 			if s.listen == "end" {
 				h.close(listens["old"])
 			} else if got := h.first(listens[s.listen], note(s.uri)); got != s.first {
-				t.Errorf("%s: step %d: first is %t", name, i, got)
+				t.Errorf("%s: step %d: first returns %t", name, i, got)
 			}
 		}
 	}
@@ -127,7 +127,7 @@ func TestHearingIsBounded(t *testing.T) {
 		h.open(all[i])
 	}
 	if !slices.Equal(ended, []int{0, 1}) || len(h.listens) != mostListens {
-		t.Errorf("ended %v, %d open", ended, len(h.listens))
+		t.Errorf("the listens %v were closed, and %d are open", ended, len(h.listens))
 	}
 	for i := range mostCounted + 10 {
 		m := jsonrpc.NewNotification(mcp.NoteResourceUpdated, fmt.Appendf(nil, `{"uri":"x:%d"}`, i))
@@ -136,6 +136,6 @@ func TestHearingIsBounded(t *testing.T) {
 		}
 	}
 	if n := len(h.delivered); n > mostCounted {
-		t.Errorf("%d counted", n)
+		t.Errorf("there are %d counters", n)
 	}
 }

@@ -14,33 +14,34 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// Bounds of a list.
+// maxPages and the constants below bound a list.
 const (
 	maxPages     = 1000
 	maxListBytes = 16 << 20
 )
 
-// List reads a whole list on behalf of f, which may be nil, and returns the items as the
-// server wrote them. complete is false if a bound was reached or a cursor repeated; the
-// items read until then are returned.
+// List reads a whole list on behalf of f, which may be nil. It returns the items as the server
+// wrote them. complete is false if a bound was reached or a cursor was repeated; the items that
+// were read until then are returned.
 func (u *Upstream) List(ctx context.Context, f *mcp.ClientInfo, method string) (items [][]byte, complete bool, err error) {
 	return u.ListPages(ctx, f, method, func(*jsonrpc.Message) {})
 }
 
-// ListPages is List that also passes each page to page. A page is a response with a result.
+// ListPages does the same as List, and also passes each page to page. A page is a response with
+// a result.
 func (u *Upstream) ListPages(ctx context.Context, f *mcp.ClientInfo, method string, page func(*jsonrpc.Message)) (items [][]byte, complete bool, err error) {
 	shown := false
 	show := func(m *jsonrpc.Message) { shown = true; page(m) }
 	items, complete, err = u.listPages(ctx, f, nil, method, show)
 	if errors.Is(err, transport.ErrStalled) && !shown && ctx.Err() == nil {
-		// The session was set aside. Use another one.
+		// The session was taken out of service. Read the list through another session.
 		items, complete, err = u.listPages(ctx, f, nil, method, show)
 	}
 	return items, complete, err
 }
 
-// listPages is ListPages without a retry. It uses the session via, which the caller holds,
-// or acquires one if via is nil.
+// listPages does the same as ListPages, without a retry. It uses the session via, which the
+// caller must hold. If via is nil, it acquires a session.
 func (u *Upstream) listPages(ctx context.Context, f *mcp.ClientInfo, via *session, method string, page func(*jsonrpc.Message)) (items [][]byte, complete bool, err error) {
 	info := mcp.LookupMethod(method)
 	if info == nil || info.ListKey == "" {
@@ -100,8 +101,8 @@ func (u *Upstream) listPages(ctx context.Context, f *mcp.ClientInfo, via *sessio
 	return items, false, nil
 }
 
-// mayList rejects a tool whose x-mcp-header is invalid, as a Streamable HTTP client must
-// (2026-07-28 §Streamable HTTP, "Schema Extension"), and stores the reason in left.
+// mayList rejects a tool with an invalid x-mcp-header, as a Streamable HTTP client must
+// (2026-07-28 §Streamable HTTP, "Schema Extension"). It stores the reason in left.
 func mayList(raw []byte, tool jsonrpc.Span, left map[string]string) bool {
 	_, err := mirror.ParseParams(raw, jsonrpc.Find(raw, tool, "inputSchema"))
 	if err != nil && len(left) < maxLeftOut {
@@ -111,16 +112,16 @@ func mayList(raw []byte, tool jsonrpc.Span, left map[string]string) bool {
 	return err == nil
 }
 
-// Bounds of what is remembered of tools that are left out.
+// maxLeftOut and maxToolName bound what is kept about tools that are left out.
 const (
 	maxLeftOut  = 100
-	maxToolName = 128 // bytes
+	maxToolName = 128 // in bytes
 )
 
-// leaveOut logs each tool that is left out once, because lists are read again and again.
-// whole says that the list was read without an error; then tools that are no longer in it
-// are forgotten. some says that only some clients see this list; then it says nothing about
-// tools that are not in it.
+// leaveOut logs each tool that is left out. It logs a tool only once, because lists are read
+// repeatedly. whole says that the list was read without an error; then tools that are no longer
+// in it are forgotten. some says that only some clients see this list; then tools that are not
+// in it are kept.
 func (u *Upstream) leaveOut(left map[string]string, whole, some bool) {
 	u.mu.Lock()
 	before := u.leftOut
@@ -148,24 +149,24 @@ func (u *Upstream) leaveOut(left map[string]string, whole, some bool) {
 	}
 }
 
-// toolSpecs holds what the server's tools want mirrored into headers, and their support for
-// tasks.
+// toolSpecs contains, for the server's tools, the parameters to mirror into headers and the
+// support for tasks.
 type toolSpecs struct {
-	done   chan struct{} // closed when the others are set
+	done   chan struct{} // closed when the other fields are set
 	params map[string][]mirror.Param
-	tasks  map[string]mcp.TaskSupport // tools that declare it
+	tasks  map[string]mcp.TaskSupport // only tools that declare their support
 }
 
-// forgetTools drops what is known about the tools, for all clients.
+// forgetTools removes what is known about the tools, for all clients.
 func (u *Upstream) forgetTools() {
 	u.mu.Lock()
 	u.tools = nil
 	u.mu.Unlock()
 }
 
-// ToolParams returns the arguments that a tool wants mirrored into headers, and whether the
-// server has the tool for the client f, which may be nil. It reads the tools once, and
-// again after a change.
+// ToolParams returns the arguments of a tool that must be mirrored into headers. It also
+// returns whether the server has the tool for the client f, which may be nil. ToolParams reads
+// the tool list once, and again after a change.
 func (u *Upstream) ToolParams(ctx context.Context, f *mcp.ClientInfo, tool string) (params []mirror.Param, known bool) {
 	u.lookUpTool(ctx, f, nil, func(t *toolSpecs) bool {
 		params, known = t.params[tool]
@@ -174,9 +175,9 @@ func (u *Upstream) ToolParams(ctx context.Context, f *mcp.ClientInfo, tool strin
 	return params, known
 }
 
-// lookUpTool calls find with the known tools until it returns true: first the tools that
-// all clients see, then those for clients with the capabilities of f. Unknown lists are
-// read through the session via, or another one if via is nil.
+// lookUpTool calls find with the known tools until find returns true. It starts with the tools
+// that all clients see, and continues with those for clients with the capabilities of f. It
+// reads unknown lists through the session via, or through another one if via is nil.
 func (u *Upstream) lookUpTool(ctx context.Context, f *mcp.ClientInfo, via *session, find func(*toolSpecs) bool) {
 	scope := u.scopeOf(f)
 	u.mu.Lock()
@@ -185,7 +186,7 @@ func (u *Upstream) lookUpTool(ctx context.Context, f *mcp.ClientInfo, via *sessi
 	u.mu.Unlock()
 	scoped := scope != ""
 	if scoped {
-		all = nil // other credentials may see other tools
+		all = nil // other credentials may lead to other tools
 	}
 	for _, t := range [...]*toolSpecs{all, mine} {
 		if t != nil && isClosed(t.done) && find(t) {
@@ -202,8 +203,8 @@ func (u *Upstream) lookUpTool(ctx context.Context, f *mcp.ClientInfo, via *sessi
 	}
 }
 
-// setLocked returns the key of the tools that a client sees: its scope and the capabilities
-// of its sessions. It is "" for clients that declare nothing.
+// setLocked returns the key of the tools that a client sees. The key consists of its scope and
+// the capabilities of its sessions. It is "" for clients without capabilities.
 func (u *Upstream) setLocked(f *mcp.ClientInfo, scope string) string {
 	if f == nil {
 		return ""
@@ -218,12 +219,12 @@ func (u *Upstream) setLocked(f *mcp.ClientInfo, scope string) string {
 	return caps
 }
 
-// maxToolSpecs bounds the number of capability sets whose tools are cached.
+// maxToolSpecs bounds the sets of capabilities whose tools are cached.
 const maxToolSpecs = 16
 
-// toolsOf returns the tools of clients with the capabilities of f, which may be nil. It
-// returns nil if ctx ends first. The tools are read through the session via, which the
-// caller holds, or another one if via is nil.
+// toolsOf returns the tools for clients with the capabilities of f, which may be nil. It
+// returns nil if ctx ends first. It reads the tools through the session via, which the caller
+// must hold, or through another one if via is nil.
 func (u *Upstream) toolsOf(ctx context.Context, f *mcp.ClientInfo, via *session) *toolSpecs {
 	scope := u.scopeOf(f)
 	u.mu.Lock()
@@ -237,9 +238,9 @@ func (u *Upstream) toolsOf(ctx context.Context, f *mcp.ClientInfo, via *session)
 		u.tools[key] = t
 		f = f.Own()
 		if via != nil {
-			via.users++ // its holder may release it before the list is read
+			via.users++ // the caller may release the session before the list is read
 		}
-		// Not with the caller's ctx: others wait too.
+		// The read must not use the caller's ctx, because other callers wait for it too.
 		u.work.Go(func() {
 			ctx, stop := context.WithTimeout(u.life, 30*time.Second)
 			defer stop()
@@ -293,8 +294,8 @@ func (u *Upstream) loadTools(ctx context.Context, f *mcp.ClientInfo, via *sessio
 	}
 }
 
-// listTools reads the tool list through the session via, or another one if via is nil or
-// its session is over.
+// listTools reads the tool list through the session via. If via is nil or has ended, it uses
+// another session.
 func (u *Upstream) listTools(ctx context.Context, f *mcp.ClientInfo, via *session) ([][]byte, error) {
 	if via != nil {
 		items, _, err := u.listPages(ctx, f, via, mcp.MethodListTools, func(*jsonrpc.Message) {})
@@ -306,7 +307,8 @@ func (u *Upstream) listTools(ctx context.Context, f *mcp.ClientInfo, via *sessio
 	return items, err
 }
 
-// paramsOf is ToolParams for the headers that we send. Pipes have no headers.
+// paramsOf returns the parameters for which Dragoman sends headers. It returns none for a pipe,
+// which has no headers.
 func (u *Upstream) paramsOf(ctx context.Context, f *mcp.ClientInfo, tool string) ([]mirror.Param, bool) {
 	if u.spec.piped() {
 		return nil, false

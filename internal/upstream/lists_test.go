@@ -13,8 +13,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestToolWithAnInvalidHeaderIsLoggedOnce: only that tool is left out, the report says why
-// for as long as it is so, and reading the list again logs nothing new.
+// TestToolWithAnInvalidHeaderIsLoggedOnce checks that only this tool is left out, and that the
+// report gives the reason as long as it applies. Reading the list again logs nothing new.
 func TestToolWithAnInvalidHeaderIsLoggedOnce(t *testing.T) {
 	var mended atomic.Bool
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -56,26 +56,26 @@ func TestToolWithAnInvalidHeaderIsLoggedOnce(t *testing.T) {
 		list(1)
 	}
 	if len(lost) != 1 || !strings.HasPrefix(lost[0], mcp.MethodListTools) {
-		t.Errorf("lost: %q", lost)
+		t.Errorf("the losses are %q", lost)
 	}
 	if why := u.Report().LeftOut["bad"]; !strings.Contains(why, "object") {
-		t.Errorf("the report: %q", u.Report().LeftOut)
+		t.Errorf("the report contains %q", u.Report().LeftOut)
 	}
 	mended.Store(true)
 	list(2)
 	if left := u.Report().LeftOut; len(left) != 0 {
-		t.Errorf("mended, the report says %q", left)
+		t.Errorf("after the repair, the report contains %q", left)
 	}
 	mended.Store(false)
 	list(1)
 	if len(lost) != 2 {
-		t.Errorf("broken again, lost: %q", lost)
+		t.Errorf("after the error came back, the losses are %q", lost)
 	}
 }
 
-// TestParamsOfToolsForSomeClients: a tool that a server lists only for clients with certain
-// capabilities gets its headers like any other, from clients of both eras. Such a list says
-// nothing about tools left out of the common list.
+// TestParamsOfToolsForSomeClients checks a tool that a server lists only for clients with
+// certain capabilities. Clients of both eras send its headers. The list for these clients does
+// not change which tools are left out of the common list.
 func TestParamsOfToolsForSomeClients(t *testing.T) {
 	const mirrored = `"inputSchema":{"type":"object","properties":{"a":{"type":"string","x-mcp-header":"A"}}}}`
 	var lists atomic.Int32
@@ -126,14 +126,14 @@ func TestParamsOfToolsForSomeClients(t *testing.T) {
 					}
 					_, known := u.ToolParams(t.Context(), f, tool)
 					if want := tool == "plain" || caps != "{}"; known != want {
-						t.Errorf("%d: %s of %v with %s is known: %t", i, tool, rev, caps, known)
+						t.Errorf("%d: the tool %s of %v with %s is known: %t", i, tool, rev, caps, known)
 					}
 					if !known {
 						continue
 					}
 					reply, err := u.Call(t.Context(), mcp.NewCall(m, m.Param(mcp.KeyMeta), f), mcp.NoCaller{})
 					if err != nil || reply.Code() != 0 {
-						t.Errorf("%d: %s of %v with %s: %v, %v", i, tool, rev, caps, reply, err)
+						t.Errorf("%d: the parameters of %s of %v with %s: %v, %v", i, tool, rev, caps, reply, err)
 					}
 				}
 			}
@@ -143,6 +143,6 @@ func TestParamsOfToolsForSomeClients(t *testing.T) {
 		t.Errorf("the tools were listed %d times, want once for each set of capabilities", n)
 	}
 	if n := lost.Load(); n != 1 || u.Report().LeftOut["bad"] == "" {
-		t.Errorf("%d losses, left out are %v", n, u.Report().LeftOut)
+		t.Errorf("there are %d losses, and the tools left out are %v", n, u.Report().LeftOut)
 	}
 }

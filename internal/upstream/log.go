@@ -8,8 +8,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/failure"
 )
 
-// logLine is a log line that is written after the lock is released: writing may block on a
-// terminal, and everyone who needs the lock would wait.
+// logLine is a log line that is written after the lock is released. Writing may block on a
+// terminal, and all users of the lock would have to wait.
 type logLine struct {
 	level slog.Level
 	text  string
@@ -21,16 +21,16 @@ func (u *Upstream) logLocked(level slog.Level, text string, attrs ...any) {
 	u.lines = append(u.lines, logLine{level, text, append([]any{"server", u.spec.Name}, attrs...)})
 }
 
-// unlock unlocks mu and writes the queued log lines. Callers of functions that queue lines
-// must use it instead of mu.Unlock.
+// unlock unlocks mu and writes the queued log lines. Callers of functions that queue lines must
+// call it instead of mu.Unlock.
 func (u *Upstream) unlock() {
 	lines := u.takeLinesLocked()
 	u.mu.Unlock()
 	u.write(lines)
 }
 
-// takeLinesLocked returns the queued lines, for callers that must do something else before
-// they write them.
+// takeLinesLocked returns the queued lines, for callers that have other work to do before they
+// write them.
 func (u *Upstream) takeLinesLocked() []logLine {
 	lines := u.lines
 	u.lines = nil

@@ -23,7 +23,7 @@ func (l stuckLog) Handle(context.Context, slog.Record) error {
 	return nil
 }
 
-// TestStuckLogDelaysNothing: a blocked log delays neither calls nor the status.
+// TestStuckLogDelaysNothing checks that a blocked log delays neither calls nor the status.
 func TestStuckLogDelaysNothing(t *testing.T) {
 	h := &program{legacy: true, fails: func(n int) bool { return n <= 2 }}
 	synctest.Test(t, func(t *testing.T) {
@@ -56,15 +56,15 @@ func TestStuckLogDelaysNothing(t *testing.T) {
 			default:
 				t.Errorf("status %d waits for the log", i)
 			}
-			time.Sleep(5 * time.Second) // the back-off
+			time.Sleep(5 * time.Second) // until the back-off has ended
 		}
 		close(log.proceed)
 		u.Close(t.Context())
 	})
 }
 
-// TestRepeatedEndsAreLoggedInShort: a server that ends again for the same reason is logged in
-// full once in ten minutes.
+// TestRepeatedEndsAreLoggedInShort checks that a server that ends again for the same reason is
+// logged in full once in ten minutes.
 func TestRepeatedEndsAreLoggedInShort(t *testing.T) {
 	h := &program{legacy: true}
 	keptOpen(t, h, Spec{}, func(t *testing.T, u *Upstream, log *journal) {

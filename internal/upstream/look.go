@@ -13,15 +13,16 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httplink"
 )
 
-// Bounds of lookAround.
+// lookTimeout and lookBody bound lookAround.
 const (
-	lookTimeout = 3 * time.Second // for all addresses, within the timeout of the start
-	lookBody    = 64 << 10        // bytes of a response
+	lookTimeout = 3 * time.Second // for all addresses together, within the timeout of the start
+	lookBody    = 64 << 10        // bytes of one response
 )
 
-// lookAround returns the URLs of MCP endpoints that it finds at the usual paths, if err says
-// that there is none at the configured URL. All of them have the origin of that URL, so
-// nobody else gets its headers. It only reads; no session is opened over Streamable HTTP.
+// lookAround returns the URLs of MCP endpoints at the usual paths, if err says that there is
+// none at the configured URL. All of them have the origin of that URL, so the configured
+// headers do not reach other servers. lookAround changes nothing at the server and opens no
+// session over Streamable HTTP.
 func (u *Upstream) lookAround(ctx context.Context, err error) (found []string) {
 	if u.spec.URL == "" || ctx.Err() != nil {
 		return nil
@@ -56,8 +57,8 @@ func (u *Upstream) lookAround(ctx context.Context, err error) (found []string) {
 	return found
 }
 
-// usualPaths returns the paths at which servers usually have their endpoints: below the root
-// and below the path of the address. The path of the address is not among them.
+// usualPaths returns the paths at which servers usually have their endpoints, below the root
+// and below the path of the address. It leaves out the path of the address itself.
 func usualPaths(address string) (paths []string) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -74,8 +75,7 @@ func usualPaths(address string) (paths []string) {
 	return paths
 }
 
-// looksLikeMCP reports whether an address speaks MCP, or asks for credentials. The one it
-// was tried for does neither.
+// looksLikeMCP reports whether an address speaks MCP or asks for credentials.
 func looksLikeMCP(ctx context.Context, at *httplink.Link, path string) bool {
 	h := at.NewHeader(2)
 	if strings.HasSuffix(path, "/sse") {

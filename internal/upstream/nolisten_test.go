@@ -13,9 +13,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestAServerWithoutListenIsAskedOnce: a modern server answers subscriptions/listen with
-// -32601. It is not asked again during the life of its process; the next process is. Calls
-// work meanwhile, and the report shows no listen.
+// TestAServerWithoutListenIsAskedOnce checks a modern server that answers subscriptions/listen
+// with -32601. It is asked once for each process. Calls work, and the report shows no listen.
 func TestAServerWithoutListenIsAskedOnce(t *testing.T) {
 	h := &program{modern: true}
 	h.on = func(_ *process, m *jsonrpc.Message) []byte {
@@ -32,12 +31,12 @@ func TestAServerWithoutListenIsAskedOnce(t *testing.T) {
 				a := u.Subscribe(modernClient, func(*jsonrpc.Message) {}, nil)
 				got, err := a.Watch(t.Context(), mcp.SubscriptionFilter{Tools: true, URIs: map[string]bool{"x:1": true}})
 				if err != nil || !got.Empty() {
-					t.Errorf("agreed to %+v, %v", got, err)
+					t.Errorf("the server agreed to %+v, %v", got, err)
 				}
 				b := u.Subscribe(legacyClient, func(*jsonrpc.Message) {}, nil)
 				b.Lists(true, true, true)
 				if _, err := b.Subscribe(t.Context(), "x:2"); err == nil {
-					t.Error("subscribed to what nobody watches")
+					t.Error("a subscription succeeded although the server sends no notifications")
 				}
 				time.Sleep(4 * time.Hour)
 				if r, err := call(t, u, modernClient, mcp.MethodListen, `{"notifications":{"taskIds":["t"]}}`); err != nil || r.Code() != jsonrpc.CodeMethodNotFound {
@@ -51,10 +50,10 @@ func TestAServerWithoutListenIsAskedOnce(t *testing.T) {
 				time.Sleep(time.Minute)
 			}
 			if n := h.count(mcp.MethodListen); n != want {
-				t.Errorf("asked %d times, want %d", n, want)
+				t.Errorf("the server was asked %d times, want %d", n, want)
 			}
 			if r := u.Report(); r.State != Ready || r.Listen != nil {
-				t.Errorf("reported %s, %+v", r.State, r.Listen)
+				t.Errorf("the report says %s with the listen %+v", r.State, r.Listen)
 			}
 		}
 		round(1)
@@ -64,8 +63,8 @@ func TestAServerWithoutListenIsAskedOnce(t *testing.T) {
 	})
 }
 
-// TestAServerWithoutListenIsAskedOnceOverHTTP: it is asked again after an hour at the
-// earliest.
+// TestAServerWithoutListenIsAskedOnceOverHTTP checks that an HTTP server without listens is
+// asked again after an hour at the earliest.
 func TestAServerWithoutListenIsAskedOnceOverHTTP(t *testing.T) {
 	var asked atomic.Int64
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -91,12 +90,12 @@ func TestAServerWithoutListenIsAskedOnceOverHTTP(t *testing.T) {
 		for _, uri := range []string{"x:1", "x:2", "x:3"} {
 			w := u.Subscribe(modernClient, func(*jsonrpc.Message) {}, nil)
 			if got, err := w.Watch(t.Context(), mcp.SubscriptionFilter{Tools: true, URIs: map[string]bool{uri: true}}); err != nil || !got.Empty() {
-				t.Errorf("agreed to %+v, %v", got, err)
+				t.Errorf("the server agreed to %+v, %v", got, err)
 			}
 			w.Close()
 		}
 		if n := asked.Load(); n != want {
-			t.Errorf("asked %d times, want %d", n, want)
+			t.Errorf("the server was asked %d times, want %d", n, want)
 		}
 	}
 	watch(1)

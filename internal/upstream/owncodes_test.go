@@ -14,16 +14,16 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// ownErrors are errors of a server's own that look like refusals by a server of the other
-// era. JSON-RPC leaves -32000 to -32099 to the server.
+// ownErrors are errors that a server uses for its own purposes, and that look like refusals by
+// a server of the other era. JSON-RPC leaves the codes from -32000 to -32099 to the server.
 var ownErrors = map[string]string{
 	"-32020":               `{"code":-32020,"message":"quota exceeded"}`,
 	"-32022":               `{"code":-32022,"message":"unsupported version of the document"}`,
 	"-32022 with its data": `{"code":-32022,"message":"m","data":{"supported":["2026-07-28"],"requested":"x"}}`,
 }
 
-// odd answers the tool "odd" with an error of the server's own, and blocks the tool "slow"
-// until release is closed.
+// odd answers the tool "odd" with an error of the server, and blocks the tool "slow" until
+// release is closed.
 func odd(release <-chan struct{}, code string) func(*process, *jsonrpc.Message) []byte {
 	return func(l *process, m *jsonrpc.Message) []byte {
 		if m.Method != mcp.MethodCallTool {
@@ -36,10 +36,10 @@ func odd(release <-chan struct{}, code string) func(*process, *jsonrpc.Message) 
 	}
 }
 
-// TestOwnErrorCodesEndNoSession: a tool of a legacy server answers with a code of the
-// server's own. Its caller gets that error, the call of another client on the same session
-// continues, and the server stays ready. A server that always answers so is checked only
-// now and then.
+// TestOwnErrorCodesEndNoSession checks a tool of a legacy server that answers with a code of
+// the server's own. The caller gets that error. The call of another client on the same session
+// continues, and the server stays ready. If the server answers like this often, Dragoman checks
+// its era only from time to time.
 func TestOwnErrorCodesEndNoSession(t *testing.T) {
 	for name, code := range ownErrors {
 		for _, dual := range []bool{false, true} {
@@ -55,7 +55,7 @@ func TestOwnErrorCodesEndNoSession(t *testing.T) {
 					var wait sync.WaitGroup
 					wait.Go(func() {
 						if r, err := call(t, u, other, mcp.MethodCallTool, `{"name":"slow"}`); err != nil || r.Code() != 0 {
-							t.Errorf("the innocent call: %v", err)
+							t.Errorf("the call of the other client: %v", err)
 						}
 					})
 					synctest.Wait()
@@ -72,13 +72,13 @@ func TestOwnErrorCodesEndNoSession(t *testing.T) {
 						t.Errorf("the server is %+v", s)
 					}
 					if n := len(h.all()); n != 2 {
-						t.Errorf("%d processes for one look", n)
+						t.Errorf("there are %d processes after one era check", n)
 					}
 					for range 20 {
 						ask()
 					}
 					if n := len(h.all()); n != 2 {
-						t.Errorf("%d processes after 20 more such answers", n)
+						t.Errorf("there are %d processes after 20 more such answers", n)
 					}
 					close(release)
 					wait.Wait()
@@ -87,7 +87,7 @@ func TestOwnErrorCodesEndNoSession(t *testing.T) {
 						ask()
 					}
 					if n := len(h.all()); n > 2+12 {
-						t.Errorf("%d processes after an hour of such answers", n)
+						t.Errorf("there are %d processes after an hour of such answers", n)
 					}
 					if n := h.count(mcp.MethodCallTool); n != 82 {
 						t.Errorf("%d calls were executed, want 82", n)
@@ -96,7 +96,7 @@ func TestOwnErrorCodesEndNoSession(t *testing.T) {
 						t.Errorf("%d processes are left", n)
 					}
 					if r := u.Report(); r.Restarts != 0 || r.Fault.Text != "" {
-						t.Errorf("reported: %d restarts, fault %q", r.Restarts, r.Fault.Text)
+						t.Errorf("the report says %d restarts and the fault %q", r.Restarts, r.Fault.Text)
 					}
 				})
 			})
@@ -104,8 +104,8 @@ func TestOwnErrorCodesEndNoSession(t *testing.T) {
 	}
 }
 
-// TestOwnErrorCodesEndNoSessionOverHTTP is the same over HTTP for both eras, including the
-// statuses of the other era's refusals.
+// TestOwnErrorCodesEndNoSessionOverHTTP checks the same over HTTP for both eras. It includes
+// the statuses with which the other era refuses requests.
 func TestOwnErrorCodesEndNoSessionOverHTTP(t *testing.T) {
 	type answer struct {
 		modern bool
@@ -146,7 +146,7 @@ func TestOwnErrorCodesEndNoSessionOverHTTP(t *testing.T) {
 			defer wait.Wait()
 			wait.Go(func() {
 				if r, err := call(t, u, legacyClient, mcp.MethodCallTool, `{"name":"slow"}`); err != nil || r.Code() != 0 {
-					t.Errorf("the innocent call: %v", err)
+					t.Errorf("the call of the other client: %v", err)
 				}
 			})
 			defer close(release)
@@ -163,15 +163,14 @@ func TestOwnErrorCodesEndNoSessionOverHTTP(t *testing.T) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			if s.calls != 20 || s.opened > 2 {
-				t.Errorf("%d calls were executed, %d sessions opened", s.calls, s.opened)
+				t.Errorf("%d calls were executed, and %d sessions opened", s.calls, s.opened)
 			}
 		})
 	}
 }
 
-// TestT14_RunningCallsSurviveTheDeploy: one call runs on a server of one era, the next call
-// meets a server of the other. The second is converted and retried, and the first gets its
-// answer.
+// TestT14_RunningCallsSurviveTheDeploy replaces a server by one of the other era while a call
+// runs. The next call is converted and retried, and the first call still gets its answer.
 func TestT14_RunningCallsSurviveTheDeploy(t *testing.T) {
 	for _, modern := range []bool{false, true} {
 		t.Run(fmt.Sprintf("from_modern_%t", modern), func(t *testing.T) {
@@ -210,13 +209,13 @@ func TestT14_RunningCallsSurviveTheDeploy(t *testing.T) {
 			}
 			close(release)
 			if err := <-done; err != nil {
-				t.Errorf("the call that was running: %v", err)
+				t.Errorf("the call that ran during the change: %v", err)
 			}
 			if s.calls != 3 {
 				t.Errorf("%d calls were executed, want 3", s.calls)
 			}
 			if u.Report().Restarts != 1 {
-				t.Errorf("%d restarts", u.Report().Restarts)
+				t.Errorf("the server was restarted %d times", u.Report().Restarts)
 			}
 		})
 	}

@@ -13,32 +13,33 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// pool holds the sessions that may serve the same clients. Guarded by Upstream.mu.
+// pool contains the sessions that may serve the same clients. Guarded by Upstream.mu.
 type pool struct {
 	key         string
-	seat        string        // the principal's seat; "" for anonymous clients
+	seat        string        // seat of the principal; "" for anonymous clients
 	scope       string        // credential scope of its sessions
 	declared    []byte        // capabilities that its sessions declare
-	sessions    []*session    // home first
-	opening     *opening      // the open in progress, nil for none
-	freed       chan struct{} // closed when an exclusive session may have become free
+	sessions    []*session    // the home session comes first
+	opening     *opening      // the open that is running, or nil
+	freed       chan struct{} // closed when an exclusive session may be free
 	subscribers []*Subscriber
 }
 
-// opening is an open that several callers may wait for.
+// opening is one open of a session. Several callers may wait for it.
 type opening struct {
 	done chan struct{} // closed when err is set
 	err  error
 }
 
-// maxSessionsPerPool bounds the sessions of one pool; further calls wait for a free one.
+// maxSessionsPerPool bounds the sessions of one pool. At the bound, calls wait for a free
+// session.
 const maxSessionsPerPool = 16
 
-// keyLocked returns the key of the pool for a client's calls: its seat, and the canonical
-// form of its capabilities. A legacy server may start a process for each pool, so
-// differences that no server could act on do not count: white space, the order of members,
-// unknown names. All clients without capabilities for server requests share a key, also
-// with our own calls.
+// keyLocked returns the key of the pool for a client's calls. The key consists of the seat and
+// the canonical form of the capabilities. Each pool of a legacy server may need a process, so
+// the key ignores differences on which no server could act: white space, the order of members,
+// and unknown names. All clients without capabilities for server requests share a key with
+// Dragoman's own calls.
 func (u *Upstream) keyLocked(f *mcp.ClientInfo, scope string) string {
 	if f == nil {
 		return ""
@@ -56,14 +57,14 @@ func (u *Upstream) keyLocked(f *mcp.ClientInfo, scope string) string {
 	return key
 }
 
-// canon caches the canonical form of the last few capabilities: a client sends the same in
-// each call.
+// canon caches the canonical form of the last few capabilities, because a client sends the same
+// ones in each call.
 type canon struct {
 	last [4]struct{ raw, canonical string }
 	next int
 }
 
-// maxRemembered bounds the capabilities that a canon caches, in bytes each.
+// maxRemembered bounds the length of capabilities that a canon caches, in bytes.
 const maxRemembered = 2 << 10
 
 func (c *canon) of(caps []byte) string {
@@ -83,7 +84,7 @@ func (c *canon) of(caps []byte) string {
 	return canonical
 }
 
-// newPoolLocked creates the pool for a key; f may be nil.
+// newPoolLocked creates the pool for a key. f may be nil.
 func (u *Upstream) newPoolLocked(key string, f *mcp.ClientInfo, scope string) *pool {
 	p := &pool{key: key, freed: make(chan struct{})}
 	if f != nil {
@@ -97,10 +98,10 @@ func (u *Upstream) newPoolLocked(key string, f *mcp.ClientInfo, scope string) *p
 	return p
 }
 
-// capabilities returns the capabilities to declare to a legacy server on behalf of f. A
-// session may later serve other clients, and a capability that a client does not have must
-// never be declared on its behalf. So it returns the canonical form, which all clients of
-// the pool share. A server for one client alone gets that client's own bytes.
+// capabilities returns the capabilities to declare to a legacy server on behalf of f. The
+// session may serve other clients later, and must not declare a capability that they lack. So
+// capabilities returns the canonical form, which all clients of the pool share. If a server has
+// only one client, it gets that client's own bytes.
 func (u *Upstream) capabilities(f *mcp.ClientInfo) []byte {
 	switch {
 	case f == nil:
@@ -114,9 +115,9 @@ func (u *Upstream) capabilities(f *mcp.ClientInfo) []byte {
 // canBeAsked reports whether a client has declared a capability for server requests.
 func canBeAsked(f *mcp.ClientInfo) bool { return mcp.Askable(f.Capabilities) }
 
-// useModernLocked reports whether a client is served over the link to a modern server. A
-// legacy client that can be asked uses the legacy era if the server has it too, because
-// server requests are live there. For other clients it makes no visible difference.
+// useModernLocked reports whether a client is served over the link to a modern server. For a
+// legacy client that can be asked, the legacy era is better if the server supports it, because
+// server requests are live there. For other clients the era makes no visible difference.
 func (u *Upstream) useModernLocked(f *mcp.ClientInfo, scope string) bool {
 	if l := u.links[scope]; l == nil || l.session == nil {
 		return false
@@ -124,9 +125,9 @@ func (u *Upstream) useModernLocked(f *mcp.ClientInfo, scope string) bool {
 	return f == nil || !f.Revision.Legacy() || u.noLegacy || !canBeAsked(f)
 }
 
-// acquire returns a session for a client and opens one if necessary. forCall says that a
-// call will run on it; then the session is chosen so that server requests can be
-// attributed. The caller must release the lease.
+// acquire returns a lease on a session for a client, and opens a session if necessary. forCall
+// says that a call will run on the session. Then acquire chooses a session on which server
+// requests can be attributed. The caller must release the lease.
 func (u *Upstream) acquire(ctx context.Context, f *mcp.ClientInfo, forCall bool) (*Lease, error) {
 	scope := u.scopeOf(f)
 	for {
@@ -151,8 +152,8 @@ func (u *Upstream) acquire(ctx context.Context, f *mcp.ClientInfo, forCall bool)
 	}
 }
 
-// pick returns a session, or what to wait for before the next attempt: an open, or a free
-// exclusive session.
+// pick returns a session. If there is none yet, it returns what to wait for before the next
+// attempt: an open, or a free exclusive session.
 func (u *Upstream) pick(f *mcp.ClientInfo, scope string, forCall bool) (s *session, open *opening, freed <-chan struct{}, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -175,7 +176,7 @@ func (u *Upstream) pick(f *mcp.ClientInfo, scope string, forCall bool) (s *sessi
 	key := u.keyLocked(f, scope)
 	p := u.pools[key]
 	if f == nil && (p == nil || len(p.sessions) == 0) {
-		// Our own requests, such as for its tools, do not need a session of their own.
+		// Dragoman's own requests, such as for the tool list, can use any session.
 		if q := u.anyLocked(); q != nil {
 			p = q
 		}
@@ -221,7 +222,7 @@ func (u *Upstream) pick(f *mcp.ClientInfo, scope string, forCall bool) (s *sessi
 	return nil, p.opening, nil, nil
 }
 
-// anyLocked returns an anonymous pool that has a session, nil if there is none.
+// anyLocked returns an anonymous pool that has a session, or nil if there is none.
 func (u *Upstream) anyLocked() *pool {
 	for _, p := range u.pools {
 		if p.seat == "" && p.scope == "" && len(p.sessions) > 0 {
@@ -231,8 +232,8 @@ func (u *Upstream) anyLocked() *pool {
 	return nil
 }
 
-// chooseLocked returns a session of the pool that may take the call, nil if another one is
-// needed.
+// chooseLocked returns a session of the pool that may take the call. It returns nil if another
+// session is needed.
 func (u *Upstream) chooseLocked(p *pool, f *mcp.ClientInfo, forCall bool) *session {
 	if u.spec.Isolation == PerCall {
 		for _, s := range p.sessions {
@@ -250,9 +251,9 @@ func (u *Upstream) chooseLocked(p *pool, f *mcp.ClientInfo, forCall bool) *sessi
 	if !forCall || f == nil || !home.shared || u.spec.Isolation == Shared || !canBeAsked(f) {
 		return home
 	}
-	// On a shared pipe a server request belongs to the one client whose calls run there.
-	// Prefer the home session, because it holds the server's state. A client with a
-	// conversation keeps the session of its last call.
+	// On a shared pipe, a server request belongs to the client whose calls run there, so there
+	// must be only one such client. The home session is the first choice, because it holds the
+	// server's state. A client with a conversation keeps the session of its last call.
 	var free *session
 	for _, s := range p.sessions[i:] {
 		switch {
@@ -260,8 +261,8 @@ func (u *Upstream) chooseLocked(p *pool, f *mcp.ClientInfo, forCall bool) *sessi
 		case s.calls == 0 && (free == nil || f.Conversation != 0 && s.owner == f.Conversation):
 			free = s
 		case s.calls > 0 && f.Revision.Legacy() && s.owner == f.Conversation:
-			// A legacy client takes server requests for its whole conversation. A modern
-			// one takes them as the result of one call, so that call must be alone.
+			// A legacy client accepts server requests during its whole conversation. A modern
+			// client gets them in the result of one call, so this call must be alone.
 			return s
 		}
 	}
@@ -270,8 +271,8 @@ func (u *Upstream) chooseLocked(p *pool, f *mcp.ClientInfo, forCall bool) *sessi
 
 func (s *session) isReading() bool { return !s.stuck }
 
-// release gives back an acquired session. called says that it counted as a call of the
-// session, unused that nothing was sent.
+// release returns an acquired session. called says that the lease counted as a call of the
+// session, and unused says that nothing was sent.
 func (u *Upstream) release(s *session, called, unused bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -300,7 +301,7 @@ func (u *Upstream) release(s *session, called, unused bool) {
 	} else if end {
 		p.removeLocked(s)
 	} else if p != nil && s.users == 0 && s.reap == nil && !u.closed {
-		// A session that has ended is no longer in its pool.
+		// A session that has ended is no longer in the list of its pool.
 		if i := slices.Index(p.sessions, s); i >= 0 {
 			wait := homeIdle
 			if i > 0 || u.spec.Isolation == PerCall {
@@ -314,29 +315,31 @@ func (u *Upstream) release(s *session, called, unused bool) {
 		}
 	}
 	if end {
-		// Under the lock: Close finds the session in its pool, or waits for this.
+		// This runs under the lock, so that Close finds the session in its pool or waits for
+		// this goroutine.
 		u.work.Go(func() { s.shut(u.graceful, cause) })
 	}
 }
 
-// How long idle sessions are kept: exclusive ones for the next call that needs one, and
-// home sessions, which hold the server's state, until their clients return.
+// exclusiveIdle is how long an idle exclusive session is kept for the next call that needs one.
+// homeIdle is how long an idle home session, which holds the server's state, is kept for its
+// clients.
 const (
 	exclusiveIdle = time.Minute
 	homeIdle      = 15 * time.Minute
 )
 
-// maxSessions bounds the sessions of one server over all pools, because the keys of pools
-// depend on what clients declare. maxPerPrincipal bounds the share of one principal, so
-// that a principal with many capability sets does not lock out others. Anonymous clients
-// are all one principal; only the first bound applies to them.
+// maxSessions bounds the sessions of one server in all pools together, because clients can
+// cause many pools. maxPerPrincipal bounds the share of one principal, so that a principal with
+// many sets of capabilities does not take the sessions of others. Anonymous clients count as
+// one principal, for which only the first bound applies.
 const (
 	maxSessions     = 64
 	maxPerPrincipal = 24
 )
 
-// reapIdle ends an idle session. A home session with subscribers is checked again later. A
-// pool without sessions is removed.
+// reapIdle ends an idle session. It checks a home session with subscribers again later. It
+// removes a pool that has no sessions left.
 func (u *Upstream) reapIdle(s *session, wait time.Duration) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -366,7 +369,7 @@ func (u *Upstream) retireLocked(s *session) {
 	u.work.Go(func() { s.shut(u.graceful, errIdleSession) })
 }
 
-// tidyLocked removes a pool that is not needed any more. Its key may be as long as a
+// tidyLocked removes a pool that is no longer needed. The key of a pool can be as long as a
 // message.
 func (u *Upstream) tidyLocked(p *pool) {
 	if len(p.sessions) == 0 && len(p.subscribers) == 0 && p.opening == nil && u.pools[p.key] == p {
@@ -374,9 +377,9 @@ func (u *Upstream) tidyLocked(p *pool) {
 	}
 }
 
-// retireKeptLocked ends the session of a full pool that exists only for its tasks and has
-// the shortest time to live. It returns false if there is none. So tasks do not keep other
-// clients from calls.
+// retireKeptLocked makes room in a full pool. Of the sessions that exist only for their tasks,
+// it ends the one with the shortest time to live. So tasks do not prevent calls of other
+// clients. It returns false if there is no such session.
 func (u *Upstream) retireKeptLocked(p *pool) bool {
 	var soonest *session
 	for _, s := range p.sessions {
@@ -392,10 +395,10 @@ func (u *Upstream) retireKeptLocked(p *pool) bool {
 	return true
 }
 
-// roomLocked reports whether the pool may open one more session. If necessary it ends an
-// idle session: one of the same principal if that has reached its share, otherwise any.
-// Exclusive sessions go before home sessions, those idle for longest go first, and home
-// sessions with subscribers stay.
+// roomLocked reports whether the pool may open one more session. If necessary, it ends an idle
+// session: one of the same principal if that has used its share, and otherwise any. It prefers
+// exclusive sessions to home sessions, and then the session that has been idle for the longest
+// time. It never ends a home session with subscribers.
 func (u *Upstream) roomLocked(p *pool) bool {
 	all, own := 0, 0
 	var idle, ownIdle *session
@@ -436,10 +439,10 @@ func (u *Upstream) roomLocked(p *pool) bool {
 	return true
 }
 
-// sooner reports whether an idle session ends before another.
+// sooner reports whether an idle session should end before another one.
 func sooner(s *session, home bool, than *session, thanHome bool) bool {
 	if held := s.keep.After(time.Now()); held != than.keep.After(time.Now()) {
-		return !held // its tasks would end with it
+		return !held // the tasks of the session would end with it
 	}
 	if home != thanHome {
 		return thanHome
@@ -471,7 +474,7 @@ func (u *Upstream) openLocked(p *pool, f *mcp.ClientInfo) {
 	p.opening = o
 	f = f.Own()
 	if u.status.State != Broken && !u.hasSessionLocked() {
-		// Otherwise the server is in use, and one more session does not change that.
+		// If the server has other sessions, it is in use, and its state does not change.
 		u.setStateLocked(Starting, "")
 	}
 	began := time.Now()
@@ -502,7 +505,7 @@ func (u *Upstream) openLocked(p *pool, f *mcp.ClientInfo) {
 		}
 		failed := u.backoff.Failures() > 0
 		if err != nil {
-			// For the callers that wait now, not for later ones.
+			// The error is for callers that wait now, and not for later ones.
 			if !u.refusedScopeLocked(p, f, err) {
 				u.failedLocked(err, why)
 			} else if u.backoff.Failures() > 0 && !u.hasSessionLocked() {
@@ -518,8 +521,8 @@ func (u *Upstream) openLocked(p *pool, f *mcp.ClientInfo) {
 		if err == nil && !u.up {
 			u.up = true
 			u.starts++
-			// At the first start the reader of the lists has caused the start and reads
-			// them now. Nothing read before can have changed.
+			// At the first start, the readers of the lists have caused the start and read the
+			// lists now. There is nothing older that could have changed.
 			changed = failed || u.starts > 1 || time.Since(began) > readersWait
 		}
 		lines := u.takeLinesLocked()
@@ -544,13 +547,13 @@ func (u *Upstream) openedLocked(p *pool, f *mcp.ClientInfo, s *session) {
 	}
 	u.setStateLocked(Ready, "")
 	if slices.ContainsFunc(opened.Findings, func(f handshake.Finding) bool { return f.Code == handshake.FoundSilentProbe }) {
-		// The probe timed out and told nothing about the era; the error of an initialize
-		// might.
+		// The probe timed out, so the era is unknown. The error of an initialize may still show
+		// it.
 		u.silent = true
 	}
 	if opened.Revision.Modern() {
-		// The listed versions are not always true: a modern server that was sent initialize
-		// first has refused it.
+		// The listed versions may be wrong: a modern server that got initialize first has
+		// refused it.
 		u.noLegacy = s.legacyFirst || !offersLegacy(opened.Hello.Versions)
 		s.pool = nil
 		scope := ""
@@ -584,7 +587,7 @@ func offersLegacy(versions []string) bool {
 	return false
 }
 
-// drop takes a session out of service. Its calls fail by themselves.
+// drop takes a session out of service and ends it. Its calls fail with cause.
 func (u *Upstream) drop(s *session, cause error) {
 	u.mu.Lock()
 	s.leaveLink()

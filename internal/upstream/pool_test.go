@@ -13,9 +13,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestStateStaysInTheHomeSession: concurrent calls have opened exclusive sessions.
-// Sequential calls of a modern client then all use the home session, which holds the
-// server's state.
+// TestStateStaysInTheHomeSession opens exclusive sessions with concurrent calls. Later,
+// sequential calls of a modern client all use the home session, which holds the server's state.
 func TestStateStaysInTheHomeSession(t *testing.T) {
 	h := &program{legacy: true}
 	f := info(mcp.R20260728, "", canElicit, 0)
@@ -30,7 +29,7 @@ func TestStateStaysInTheHomeSession(t *testing.T) {
 		close(release)
 		wait.Wait()
 		if n := h.alive(); n != 3 {
-			t.Fatalf("%d sessions: the test shows nothing", n)
+			t.Fatalf("there are %d sessions, so this test does not prove anything", n)
 		}
 		before := len(h.all()[0].methods())
 		for range 5 {
@@ -44,7 +43,8 @@ func TestStateStaysInTheHomeSession(t *testing.T) {
 	})
 }
 
-// TestAConversationStaysWithItsSession even if the home session is free.
+// TestAConversationStaysWithItsSession checks that a conversation keeps its session, even if
+// the home session is free.
 func TestAConversationStaysWithItsSession(t *testing.T) {
 	h := &program{legacy: true}
 	a, b := info(mcp.R20251125, "", canElicit, 1), info(mcp.R20251125, "", canElicit, 2)
@@ -69,9 +69,9 @@ func TestAConversationStaysWithItsSession(t *testing.T) {
 	})
 }
 
-// TestOnePrincipalLeavesRoomForOthers: a principal with ever new capabilities gets a
-// bounded number of sessions. It loses its own idle sessions first, and is refused if all
-// of them are in use. Others are not affected.
+// TestOnePrincipalLeavesRoomForOthers checks a principal that always uses new capabilities. It
+// gets a bounded number of sessions and loses its own idle sessions first. It is refused if all
+// of them are in use. Other principals are not affected.
 func TestOnePrincipalLeavesRoomForOthers(t *testing.T) {
 	h := &program{legacy: true}
 	who := func(principal string, n int) *mcp.ClientInfo {
@@ -85,17 +85,17 @@ func TestOnePrincipalLeavesRoomForOthers(t *testing.T) {
 			if _, err := call(t, u, who("loud", n), mcp.MethodCallTool, `{"name":"t"}`); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(time.Millisecond) // so that one has been idle for longer
+			time.Sleep(time.Millisecond) // so that one session has been idle for longer
 		}
 		synctest.Wait()
 		if n := h.alive(); n != maxPerPrincipal+1 {
-			t.Errorf("%d sessions, want %d", n, maxPerPrincipal+1)
+			t.Errorf("there are %d sessions, want %d", n, maxPerPrincipal+1)
 		}
 		if h.all()[0].gone {
-			t.Error("the session of another had to make room")
+			t.Error("a session of another principal was ended")
 		}
 		if h.all()[len(h.all())-1].gone {
-			t.Error("the newest session had to make room, and not the oldest")
+			t.Error("the newest session was ended instead of the oldest")
 		}
 		release := make(chan struct{})
 		h.on = held(release)
@@ -106,11 +106,11 @@ func TestOnePrincipalLeavesRoomForOthers(t *testing.T) {
 		}
 		_, err := call(t, u, who("loud", 5000), mcp.MethodCallTool, `{"name":"t"}`)
 		if e := (*mcp.Error)(nil); !errors.As(err, &e) || e.Cause != "overloaded" || e.Outcome != mcp.NotSent {
-			t.Errorf("one more: %v", err)
+			t.Errorf("a session beyond the bound: %v", err)
 		}
 		wait.Go(func() {
 			if _, err := call(t, u, who("quiet", 7), mcp.MethodCallTool, `{"name":"t"}`); err != nil {
-				t.Errorf("another: %v", err)
+				t.Errorf("a session of another principal: %v", err)
 			}
 		})
 		synctest.Wait()
@@ -145,7 +145,7 @@ func TestReportTellsOfEachSession(t *testing.T) {
 	f := info(mcp.R20260728, "anna", canElicit, 0)
 	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
 		if r := u.Report(); r.State != Idle || len(r.Sessions) != 0 || r.Isolation != Auto || r.Transport != "inmem" {
-			t.Errorf("before: %+v", r)
+			t.Errorf("the report before the calls is %+v", r)
 		}
 		release := make(chan struct{})
 		h.on = held(release)
@@ -160,7 +160,7 @@ func TestReportTellsOfEachSession(t *testing.T) {
 		}
 		r := u.Report()
 		if len(r.Sessions) != 2 || r.Running != 2 || r.Hearers != 1 || len(r.Trace) == 0 || r.Restarts != 0 {
-			t.Fatalf("in use: %+v", r)
+			t.Fatalf("the report during the calls is %+v", r)
 		}
 		for i, want := range []Role{Home, Lane} {
 			s := r.Sessions[i]
@@ -169,7 +169,7 @@ func TestReportTellsOfEachSession(t *testing.T) {
 			}
 		}
 		if r.Sessions[0].Watched != 1 || r.Sessions[1].Watched != 0 {
-			t.Errorf("watched: %+v", r.Sessions)
+			t.Errorf("the report with a watched resource is %+v", r.Sessions)
 		}
 		close(release)
 		wait.Wait()
@@ -177,31 +177,32 @@ func TestReportTellsOfEachSession(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		for _, s := range u.Report().Sessions {
 			if !s.Idle.Equal(now) || s.Running != 0 {
-				t.Errorf("idle: %+v", s)
+				t.Errorf("the report after the calls is %+v", s)
 			}
 		}
 		w.Close()
-		synctest.Wait() // until the server has the request
-		// The server exits and restarts.
+		synctest.Wait() // until the server has got the request
+		// The server exits and is started again.
 		h.on = nil
 		for _, l := range h.all() {
 			_ = l.pipe.Close()
 		}
 		synctest.Wait()
 		if r = u.Report(); r.Fault.Text == "" || !r.Fault.At.Equal(time.Now()) || r.Restarts != 0 {
-			t.Errorf("after its death: %+v", r)
+			t.Errorf("the status after the exit is %+v", r)
 		}
 		if _, err := call(t, u, f, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
 			t.Fatal(err)
 		}
 		if r = u.Report(); r.Restarts != 1 || r.State != Ready {
-			t.Errorf("after its return: %+v", r)
+			t.Errorf("the status after the restart is %+v", r)
 		}
 	})
 }
 
-// TestSessionsKeepNoRequestAlive: the info of a modern client is part of its request, and a
-// session may outlive the request that opened it by hours.
+// TestSessionsKeepNoRequestAlive checks that a session does not keep the request of a modern
+// client in memory. The client info is part of the request, and a session may exist for hours
+// after it.
 func TestSessionsKeepNoRequestAlive(t *testing.T) {
 	h := &program{legacy: true}
 	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
@@ -219,7 +220,7 @@ func TestSessionsKeepNoRequestAlive(t *testing.T) {
 		runtime.GC()
 		runtime.GC()
 		if request.Value() != nil {
-			t.Error("the session keeps all of the request")
+			t.Error("the session keeps the whole request in memory")
 		}
 	})
 }

@@ -15,15 +15,15 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/inmem"
 )
 
-// program is a server program: each pipe to it is another process of it.
+// program is a server program. Each pipe to it is a separate process.
 type program struct {
 	modern, legacy bool // the eras that it supports
-	lists          bool // lists a legacy version even if it does not support it
-	dies           bool // exits on the probe
+	lists          bool // lists a legacy version even if the program does not support it
+	dies           bool // exits when it is probed
 	fails          func(n int) bool
-	// link returns a pipe to a process; nil for an in-memory pipe.
+	// link returns a pipe to a process. If it is nil, the pipe is in memory.
 	link func() (ours, theirs transport.Pipe)
-	// on answers a request with a message; if it returns nil, the request gets the usual
+	// on answers a request with a message. If it returns nil, the request gets the default
 	// answer.
 	on func(c *process, m *jsonrpc.Message) []byte
 
@@ -32,7 +32,7 @@ type program struct {
 	tries     []time.Time
 }
 
-// process is one process of the program. Its server goroutine ends with its pipe.
+// process is one process of the program. The goroutine of the process ends with its pipe.
 type process struct {
 	n    int
 	pipe transport.Pipe

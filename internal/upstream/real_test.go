@@ -17,11 +17,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// childEnv makes this test binary a server on stdio.
+// childEnv is the environment variable that turns this test binary into a server on stdio.
 const childEnv = "DRAGOMAN_TEST_CHILD"
 
-// beChild runs a legacy server that exits during tools/call "crash". With "codex" in the
-// variable it answers initialize as a Codex app-server does.
+// beChild runs a legacy server that exits during a call of the tool "crash". If the variable is
+// "codex", it answers initialize as a Codex app-server does.
 func beChild() {
 	in := bufio.NewScanner(os.Stdin)
 	for in.Scan() {
@@ -79,7 +79,7 @@ func TestChildIsStartedOnceAndAgainAfterACrash(t *testing.T) {
 	}
 	wait.Wait()
 	if len(pids) != 1 {
-		t.Errorf("children %v", pids)
+		t.Errorf("the child processes are %v", pids)
 	}
 	_, err = call(t, u, modernClient, mcp.MethodCallTool, `{"name":"crash"}`)
 	var e *mcp.Error
@@ -87,16 +87,16 @@ func TestChildIsStartedOnceAndAgainAfterACrash(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	if p := pid(); p == "" || pids[p] {
-		t.Errorf("after the crash: %q", p)
+		t.Errorf("after the crash the server answers %q", p)
 	}
 }
 
-// forgetful is a legacy HTTP server that knows only its newest session, and forgets it on
-// request.
+// forgetful is a legacy HTTP server that knows only its newest session. It also forgets that
+// one when a test asks for it.
 type forgetful struct {
 	opened, calls atomic.Int64
-	valid         atomic.Int64 // the session that it knows
-	always        atomic.Bool  // forgets each session at once
+	valid         atomic.Int64 // number of the session that the server knows
+	always        atomic.Bool  // the server forgets each session at once
 }
 
 func (s *forgetful) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -148,19 +148,19 @@ func TestLostSessionIsOpenedOnceMoreAndTheCallSentAgain(t *testing.T) {
 	}
 	s.valid.Store(0)
 	if err := send(); err != nil {
-		t.Errorf("after the session was lost: %v", err)
+		t.Errorf("the call after the session was lost: %v", err)
 	}
 	if o, c := s.opened.Load(), s.calls.Load(); o != 2 || c != 2 {
-		t.Errorf("%d sessions, %d calls", o, c)
+		t.Errorf("%d sessions were opened, and %d calls received", o, c)
 	}
 	s.always.Store(true)
 	if err := send(); err == nil {
-		t.Error("a call in a session that is always lost has an answer")
+		t.Error("a call has an answer although the server always forgets the session")
 	}
 	if o := s.opened.Load(); o != 3 {
-		t.Errorf("%d sessions", o)
+		t.Errorf("%d sessions were opened", o)
 	}
 	if s := u.Status(); strings.Contains(s.Reason, web.URL) {
-		t.Errorf("status %+v", s)
+		t.Errorf("the status is %+v", s)
 	}
 }

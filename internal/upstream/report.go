@@ -11,21 +11,21 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Report is everything that an operator can see of a server. It contains no secrets, but
-// Principal names people, and texts may repeat output of the server.
+// Report is what an operator can see of a server. It contains no secrets. But Principal may
+// name people, and texts may repeat output of the server.
 type Report struct {
 	Status
-	Transport string // "stdio", "http", "sse" or "inmem"; "" if not known yet
+	Transport string // "stdio", "http", "sse" or "inmem"; "" if not yet known
 	Isolation Isolation
-	Restarts  int      // number of restarts after the first start
-	Fault     Fault    // the last fault; the zero Fault for none
-	Trace     []string // the last handshake, a line per step
+	Restarts  int      // number of starts after the first one
+	Fault     Fault    // the last fault; the zero Fault if there was none
+	Trace     []string // the last handshake, one line per step
 	TracedAt  time.Time
 	Sessions  []SessionReport
-	LeftOut   map[string]string // tools hidden from clients, and why
-	Opening   int               // sessions being opened
+	LeftOut   map[string]string // tools that clients do not see, and why
+	Opening   int               // number of sessions that are being opened
 	Hearers   int               // number of subscribers
-	// Listen is the filter of the subscriptions/listen, nil for none.
+	// Listen is the filter of the open subscriptions/listen, or nil if there is none.
 	Listen *mcp.SubscriptionFilter
 }
 
@@ -33,11 +33,11 @@ type Report struct {
 type Fault struct {
 	Text    string
 	At      time.Time
-	Failure *failure.Failure // its sentence is Text; nil for the zero Fault
+	Failure *failure.Failure // the failure whose sentence is Text; nil for the zero Fault
 }
 
-// same reports whether a failure is a repeat of the fault: the same in all that its log
-// record says except the evidence, in which a server may print times and process numbers.
+// same reports whether a failure repeats the fault. It compares everything in the log record
+// except the evidence, because a server may print times and process numbers there.
 func (f Fault) same(g *failure.Failure) bool {
 	return f.Failure != nil && f.Failure.Class == g.Class && f.Failure.Cause == g.Cause && f.Failure.Status == g.Status && f.Text == g.Sentence && f.Failure.Action == g.Action
 }
@@ -45,33 +45,33 @@ func (f Fault) same(g *failure.Failure) bool {
 // Role says what a session is used for.
 type Role string
 
-// The roles of a session.
+// These are the roles of a session.
 const (
-	Home Role = "home" // holds the server's state for its clients
-	Lane Role = "lane" // exclusive, for calls in which the server may send requests
-	Once Role = "call" // for one call
-	Link Role = "link" // to a modern server, which has no sessions
+	Home Role = "home" // holds the state that the server keeps for its clients
+	Lane Role = "lane" // an exclusive session, for calls during which the server may send requests
+	Once Role = "call" // a session for one call
+	Link Role = "link" // the connection to a modern server, which has no sessions
 )
 
-// SessionReport is one session with a server.
+// SessionReport describes one session with a server.
 type SessionReport struct {
-	Principal    string   // the owner; "" for anonymous clients
-	Capabilities []string // declared to the server, by name
+	Principal    string   // owner of the session; "" for anonymous clients
+	Capabilities []string // names of the capabilities that were declared to the server
 	Role         Role
 	Revision     mcp.Revision
-	PID          int // of the child, 0 for none
+	PID          int // process id of the child, 0 for none
 	Opened       time.Time
-	Running      int       // calls in flight
+	Running      int       // number of calls in flight
 	Idle         time.Time // time of the last use; zero while in use
 	Hearers      int       // number of subscribers
 	Watched      int       // number of watched resources
 }
 
-// maxShownNames bounds the capability names shown for one client.
+// maxShownNames bounds the names of capabilities that are shown for one client.
 const maxShownNames = 16
 
-// Report returns the state of the server. Sessions are sorted by principal and
-// capabilities, the home session of a pool first.
+// Report returns the state of the server. The sessions are sorted by principal and
+// capabilities. The home session of a pool comes first.
 func (u *Upstream) Report() Report {
 	r := Report{Status: u.Status(), Isolation: u.spec.Isolation}
 	if r.Isolation == "" {
@@ -153,8 +153,8 @@ func (s *session) reportLocked(role Role) SessionReport {
 	return x
 }
 
-// capabilityNames returns the names of a client's capabilities, sorted. Clients choose the
-// names freely, so only a few short printable ones are returned.
+// capabilityNames returns the sorted names of a client's capabilities. Clients choose the names
+// freely, so only a few short printable names are returned.
 func capabilityNames(caps []byte) []string {
 	var names []string
 	for m := range jsonrpc.Members(caps, jsonrpc.Whole(caps)) {

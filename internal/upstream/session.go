@@ -21,46 +21,46 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/streamhttp"
 )
 
-// session is one conversation with the server and, on stdio, its child process.
+// session is one session with the server. On stdio, it includes the child process.
 type session struct {
 	server *conn.Conn
-	child  *stdio.Process // nil on HTTP
+	child  *stdio.Process // nil over HTTP
 	shared bool           // all calls share one pipe
-	pipe   bool           // it uses a pipe, even if an adapter is in between
-	// legacyFirst: opened with initialize for a legacy client, so a legacy outcome does not
-	// tell whether the server is modern too.
+	pipe   bool           // the session uses a pipe, even if there is an adapter in between
+	// legacyFirst says that initialize was sent first, for a legacy client. Then a legacy
+	// outcome does not show whether the server supports the modern era too.
 	legacyFirst bool
-	number      uint64       // unique; see mcp.TaskRef
+	number      uint64       // unique for the server; see mcp.TaskRef
 	tasks       mcp.TaskForm // set before the session is used
 	ending      sync.Once
-	watched     atomic.Bool // the watch timer runs
-	served      atomic.Bool // it has answered a call of a client
+	watched     atomic.Bool // the watch timer is running
+	served      atomic.Bool // the session has answered a call of a client
 
-	// Under Upstream.mu:
+	// The following fields are guarded by Upstream.mu.
 	pool              *pool     // nil for the link to a modern server
 	link              *link     // nil for a legacy session
 	opened, idle      time.Time // idle is the time of the last release
-	taken             bool      // acquired and used for a call
-	users             int       // acquired and not released
-	calls             int       // running calls of clients that can be asked
+	taken             bool      // the session is reserved for one call
+	users             int       // number of leases
+	calls             int       // number of running calls of clients that can be asked
 	owner             uint64
-	reap              *time.Timer  // ends an idle session; nil while it is in use
-	over              bool         // it has ended, and cleanUp has taken it out of service
-	check             *time.Timer  // see checkLaterLocked; nil for none
-	checked           time.Time    // the last check
-	outdated          bool         // the server speaks the other era now; see eraChanged
-	noListen          time.Time    // when it answered that it does not have subscriptions/listen; zero for never
-	keep              time.Time    // holds tasks until then and is not ended as idle
-	level             mcp.LogLevel // log level set at the server; 0 for never
-	watch             *time.Timer  // see watched; nil if it does not run
+	reap              *time.Timer  // timer that ends an idle session; nil while the session is in use
+	over              bool         // the session has ended, and cleanUp has taken it out of service
+	check             *time.Timer  // timer of the next check; see checkLaterLocked
+	checked           time.Time    // time of the last check
+	outdated          bool         // the session is out of service; see outdateLocked
+	noListen          time.Time    // time when the server answered that it has no subscriptions/listen; zero for never
+	keep              time.Time    // the session has tasks, and is not ended as idle before this time
+	level             mcp.LogLevel // log level that was set at the server; 0 for none
+	watch             *time.Timer  // the watch timer; nil if it is not running
 	watchedFrom       time.Time
-	stall             *time.Timer // checks whether the server reads; nil while the session is idle
-	stuck             bool        // the server has stopped reading; see setAsideLocked
-	unresponsiveSince time.Time   // time since which it is unresponsive; zero if it is not
+	stall             *time.Timer // timer that checks whether the server reads; nil while the session is idle
+	stuck             bool        // the server does not read; see setAsideLocked
+	unresponsiveSince time.Time   // start of the unresponsive state; zero if the server is responsive
 }
 
-// shut ends the session and its child process, and waits for both. When ctx ends, the child
-// is killed.
+// shut ends the session and its child process, and waits for both. When ctx ends, the child is
+// killed.
 func (s *session) shut(ctx context.Context, cause error) {
 	s.ending.Do(func() {
 		_ = s.server.Close(cause)
@@ -70,8 +70,8 @@ func (s *session) shut(ctx context.Context, cause error) {
 	})
 }
 
-// open starts or dials the server and performs the handshake for the client f. anew ignores
-// what is remembered of the server's era.
+// open starts the server or connects to it, and performs the handshake for the client f. If
+// anew is set, it ignores what is known about the server's era.
 func (u *Upstream) open(ctx context.Context, p *pool, f *mcp.ClientInfo, anew bool) (*session, error) {
 	defer u.step("")
 	limit := u.times.Load().Start
@@ -81,10 +81,10 @@ func (u *Upstream) open(ctx context.Context, p *pool, f *mcp.ClientInfo, anew bo
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	s, err := u.dial(ctx, p, f, anew)
-	var before handshake.Trace // of earlier attempts
+	var before handshake.Trace // the traces of earlier attempts
 	for try := 0; try < 2 && errors.Is(err, handshake.ErrDiedOnProbe); try++ {
-		// A server that has answered a probe before is broken; it does not crash on probes.
-		// If it exits twice, it may have been replaced.
+		// A server that has answered a probe before does not crash on probes, so it is broken.
+		// If it exits twice, another server may have replaced it.
 		u.mu.Lock()
 		if crashesOnProbe(err) {
 			u.skipProbe = true
@@ -126,7 +126,7 @@ func (u *Upstream) open(ctx context.Context, p *pool, f *mcp.ClientInfo, anew bo
 	return s, nil
 }
 
-// warnCut logs once that clients do not get all of the server's instructions.
+// warnCut logs, once, that clients do not get all of the server's instructions.
 func (u *Upstream) warnCut(s *session) {
 	for _, f := range s.server.Opening().Findings {
 		if f.Code == handshake.FoundLongInstructions && !u.cut.Swap(true) {
@@ -136,7 +136,7 @@ func (u *Upstream) warnCut(s *session) {
 	}
 }
 
-// traceOf returns the trace of a failed handshake, nil if err is another error.
+// traceOf returns the trace of a failed handshake, or nil if err is another error.
 func traceOf(err error) handshake.Trace {
 	var failed *handshake.Error
 	if errors.As(err, &failed) {
@@ -145,8 +145,8 @@ func traceOf(err error) handshake.Trace {
 	return nil
 }
 
-// publishTrace stores the trace of the last handshake and publishes it: with the negotiated
-// revision, or the error.
+// publishTrace stores the trace of the last handshake, and publishes it together with the
+// negotiated revision or the error.
 func (u *Upstream) publishTrace(t handshake.Trace, rev mcp.Revision, err error) {
 	u.mu.Lock()
 	u.trace, u.tracedAt = t, time.Now()
@@ -161,8 +161,8 @@ func (u *Upstream) publishTrace(t handshake.Trace, rev mcp.Revision, err error) 
 	u.opts.Events.Publish(e)
 }
 
-// recognise looks up the adapter for a server whose dialect the handshake has recognised,
-// and reports whether there is one.
+// recognise looks for the adapter for the dialect that the handshake has detected, and reports
+// whether there is one.
 func (u *Upstream) recognise(err error) bool {
 	var e *handshake.Error
 	if !errors.As(err, &e) || e.Dialect == "" || u.spec.AdapterFor == nil || u.spec.Command == "" {
@@ -175,7 +175,7 @@ func (u *Upstream) recognise(err error) bool {
 	if u.adapter == nil {
 		u.adapter = a
 	}
-	return u.adapter != nil // possibly set by a concurrent open
+	return u.adapter != nil // a concurrent open may have set it
 }
 
 // crashesOnProbe reports whether a server that exited on the probe will do so again.
@@ -184,12 +184,13 @@ func crashesOnProbe(err error) bool {
 	return errors.As(err, &e) && e.Remember()
 }
 
-// step publishes what is being done while callers wait; "" says that it is finished.
+// step publishes the current step of an open while callers wait. "" means that the open has
+// ended.
 func (u *Upstream) step(text string) {
 	u.opts.Events.Publish(event.Event{Kind: event.Lifecycle, Level: slog.LevelDebug, Server: u.spec.Name, Detail: text})
 }
 
-// displayName returns how the server is reached, without secrets.
+// displayName returns the command or URL of the server without secrets.
 func (u *Upstream) displayName() string {
 	if u.spec.Shown != "" {
 		return u.spec.Shown
@@ -197,7 +198,7 @@ func (u *Upstream) displayName() string {
 	return u.spec.Name
 }
 
-// dial makes one attempt over the known or configured transport.
+// dial makes one attempt to open the server over the known or configured transport.
 func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientInfo, anew bool) (*session, error) {
 	legacyFirst := false
 	u.mu.Lock()
@@ -206,18 +207,18 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientInfo, anew bo
 		Dialect: u.spec.Dialect, Dialects: u.spec.Dialects,
 	}
 	overSSE := u.sse || u.spec.Kind == "sse"
-	// A probe over HTTP is cheap, and some modern servers accept initialize but refuse all
-	// later requests of that version.
+	// A probe over HTTP is cheap, and some modern servers accept initialize but then refuse all
+	// requests of that version.
 	known := u.spec.piped() || overSSE || u.era != mcp.Unknown
 	if f != nil && f.Revision.Legacy() && known && !u.noLegacy && u.spec.Pin == mcp.Unknown {
-		// Try the client's own era first: initialize needs no probe, and a server that does
-		// not support it says so.
+		// Try the client's own era first. initialize needs no probe, and a server that does not
+		// support it returns an error.
 		legacyFirst = true
 		offer.Known = mcp.LatestLegacy
 	}
 	if anew {
-		// A pipe server that answers initialize counts as legacy, whatever else it speaks.
-		// Over HTTP the probe comes first, as above.
+		// A server on a pipe that answers initialize counts as legacy, even if it is modern
+		// too. Over HTTP the probe comes first, for the reason given above.
 		overSSE = u.spec.Kind == "sse"
 		legacyFirst = u.spec.piped() || overSSE
 		offer.Known, offer.InitializeFirst = mcp.Unknown, false
@@ -227,7 +228,7 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientInfo, anew bo
 	}
 	adapter := u.adapter
 	if adapter != nil {
-		offer.Pin = mcp.LatestLegacy // adapters speak only this
+		offer.Pin = mcp.LatestLegacy // the only revision that adapters support
 	}
 	u.mu.Unlock()
 	var credentials func(context.Context) ([]transport.HeaderField, error)
@@ -291,7 +292,7 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientInfo, anew bo
 	return s, nil
 }
 
-// limits returns the bounds of one message of the server.
+// limits returns the limits for one message of the server.
 func (u *Upstream) limits() jsonrpc.Limits {
 	return jsonrpc.Limits{Bytes: u.spec.Message, Names: mcp.MethodName}
 }
@@ -335,12 +336,12 @@ func (u *Upstream) process() stdio.Spec {
 	}
 }
 
-// notAdmitted is the error of a start that the adapter refused.
+// notAdmitted is the error of a start that Adapter.Admit refused.
 type notAdmitted struct{ error }
 
 func (e *notAdmitted) Unwrap() error { return e.error }
 
-// wanted reports whether we ended the session ourselves.
+// wanted reports whether Dragoman ended the session itself.
 func wanted(cause error) bool {
 	for _, ours := range []error{errCallOver, errEraChanged, errNotNeeded, errIdleSession, errStopped} {
 		if errors.Is(cause, ours) {
@@ -350,7 +351,7 @@ func wanted(cause error) bool {
 	return false
 }
 
-// cleanUp waits for the end of a session and cleans up after it.
+// cleanUp waits for the end of a session, and releases everything that belongs to the session.
 func (u *Upstream) cleanUp(s *session) {
 	<-s.server.Gone()
 	cause := s.server.Err()
@@ -372,12 +373,12 @@ func (u *Upstream) cleanUp(s *session) {
 	u.leaving = slices.DeleteFunc(u.leaving, func(x *session) bool { return x == s })
 	unexpected := !u.closed && !s.outdated && !wanted(cause)
 	var pause time.Duration
-	if unexpected && !s.opened.IsZero() { // otherwise openLocked takes care of it
+	if unexpected && !s.opened.IsZero() { // if the session was never in use, openLocked handles its end
 		u.faultLocked(first)
 		switch {
 		case u.hasSessionLocked():
 		case u.spec.Isolation == PerCall:
-			u.setFailedLocked(Idle, first) // the next call opens another one anyway
+			u.setFailedLocked(Idle, first) // the next call opens another session
 		default:
 			pause = u.endedLocked(s, first)
 		}
@@ -398,8 +399,8 @@ func (u *Upstream) cleanUp(s *session) {
 	u.restore(p, s.link)
 }
 
-// endedAtOnce returns the error of an open whose session has ended before anybody could
-// use it. It waits for the child.
+// endedAtOnce returns the error of an open whose session has ended before its first use. It
+// waits for the child.
 func (u *Upstream) endedAtOnce(s *session) error {
 	cause, exit := s.server.Err(), ""
 	if s.child != nil {

@@ -14,12 +14,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/inmem"
 )
 
-// TestSilenceIsWaitedForOnce: a server that never answers the probe delays only its first
-// connection.
+// TestSilenceIsWaitedForOnce checks a server that never answers the probe. This delays only its
+// first connection.
 func TestSilenceIsWaitedForOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
-		var seen [][]string // methods, by session
+		var seen [][]string // methods that the server got, by session
 		var far []transport.Pipe
 		var serving sync.WaitGroup
 		u := New(Spec{Name: "s", Pipe: func(context.Context) (transport.Pipe, error) {
@@ -61,7 +61,7 @@ func TestSilenceIsWaitedForOnce(t *testing.T) {
 		u.Close(context.Background())
 		serving.Wait()
 		if !slices.Equal(seen[0][:2], []string{mcp.MethodDiscover, mcp.MethodInitialize}) || seen[1][0] != mcp.MethodInitialize {
-			t.Errorf("the server was sent %q", seen)
+			t.Errorf("the server got %q", seen)
 		}
 	})
 }

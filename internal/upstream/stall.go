@@ -9,18 +9,20 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// A server on a pipe can stop reading: it is busy in a tool, stopped, or deadlocked on its
-// own output. Messages to it wait then, and so do calls that must be sent. The status says
-// so at once. Calls that the server has read are not affected: they may still finish. After
-// ten seconds without reading the session is set aside: calls of which nothing was sent,
-// and new ones, get another session. The session returns to service when the server reads
-// again. It is ended when no call is left that the server has read. With one session for
-// all clients there is no other session, so calls wait until they time out.
+// A server on a pipe can stop reading because it is busy in a tool, stopped, or blocked while
+// it writes its own output. Messages to it then wait, and with them the calls that they belong
+// to. The status shows this at once. Calls that the server has read are not affected and may
+// still finish.
+//
+// After ten seconds without reading, the session is set aside. New calls, and calls of which
+// nothing was sent, then get another session. When the server reads again, the session returns
+// to service. It is ended when it has no call left that the server has read. If there is one
+// session for all clients, calls wait until they time out.
 
 const (
-	stallTick  = time.Second             // interval of the checks while a session is in use
-	stallShown = 1500 * time.Millisecond // time without reading before the status says so
-	stallLimit = 10 * time.Second        // time without reading before a session is set aside
+	stallTick  = time.Second             // interval of the checks while the session is in use
+	stallShown = 1500 * time.Millisecond // the status shows a stall after this time without reading
+	stallLimit = 10 * time.Second        // the session is set aside after this time without reading
 
 	reasonStalled     = "the server has stopped reading; messages to it are waiting"
 	reasonSomeStalled = "one of its sessions has stopped reading"
@@ -28,16 +30,16 @@ const (
 
 var errStalled = fmt.Errorf("session ended because %w", transport.ErrStalled)
 
-// watchStallLocked starts the stall timer of a session that is about to be used. The
-// timer restarts itself for as long as the session is in use.
+// watchStallLocked starts the stall timer of a session that is about to be used. The timer
+// restarts itself while the session is in use.
 func (u *Upstream) watchStallLocked(s *session) {
 	if s.stall == nil && s.pipe && !u.closed {
 		s.stall = time.AfterFunc(stallTick, func() { u.lookAtStall(s) })
 	}
 }
 
-// lookAtStall checks whether the server reads, and sets its session aside or ends it.
-// The stall timer calls it.
+// lookAtStall runs when the stall timer fires. It checks whether the server reads. If not, it
+// sets the session aside or ends it.
 func (u *Upstream) lookAtStall(s *session) {
 	u.mu.Lock()
 	defer u.unlock()
@@ -50,8 +52,8 @@ func (u *Upstream) lookAtStall(s *session) {
 	case d < stallLimit:
 		u.resumeLocked(s)
 	case s.server.Sent() == 0 && (!midway || d >= u.idleLimit()):
-		// No running call is lost. A partly sent call has until its timeout: the server may
-		// be about to read the rest.
+		// No running call is lost here. A call that was partly sent keeps the session until the
+		// call times out, because the server may be about to read the rest.
 		s.stall = nil
 		u.stalledLocked(s)
 		u.work.Go(func() { u.drop(s, errStalled) })
@@ -66,7 +68,7 @@ func (u *Upstream) lookAtStall(s *session) {
 	s.stall.Reset(stallTick)
 }
 
-// stalledLocked logs a stall once and marks the session as stuck.
+// stalledLocked logs a stall, once, and marks the session as stuck.
 func (u *Upstream) stalledLocked(s *session) {
 	if s.stuck {
 		return
@@ -87,18 +89,18 @@ func (u *Upstream) setAsideLocked(s *session) {
 	case s.current():
 		s.link.session = nil
 		u.leaving = append(u.leaving, s)
-		u.stopListenLocked(s.link, errStalled) // the next link starts its own
+		u.stopListenLocked(s.link, errStalled) // the next link starts its own listen
 	case p != nil:
-		close(p.freed) // callers that wait for an exclusive session get another one
+		close(p.freed) // wakes the callers that wait for an exclusive session, so that they choose another one
 		p.freed = make(chan struct{})
 	}
 	if !slices.ContainsFunc(u.sessionsLocked(), func(x *session) bool { return !x.stuck && !x.outdated }) {
-		u.up = false // the next session is a restart
+		u.up = false // the next session counts as a restart
 	}
 }
 
-// resumeLocked puts a session back into service that was set aside. If its link has another
-// session by now, it ends with its calls.
+// resumeLocked returns a session that was set aside to service. If its link has another session
+// by now, the session ends after its last call.
 func (u *Upstream) resumeLocked(s *session) {
 	if !s.stuck {
 		return
@@ -128,7 +130,7 @@ func (u *Upstream) idleLimit() time.Duration {
 	return defaultIdle
 }
 
-// sayStallsLocked adds to the status that the server does not read from its sessions.
+// reportStallsLocked adds to the status that the server does not read.
 func (u *Upstream) reportStallsLocked(st *Status) {
 	if st.State != Ready {
 		return

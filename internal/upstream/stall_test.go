@@ -19,8 +19,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
-// links are the pipes over which a server can stop reading. Their buffers are smaller than
-// any message.
+// links are the pipes on which the tests let a server stop reading. Their buffers are smaller
+// than any message.
 var links = map[string]func() (ours, theirs transport.Pipe){
 	"stdio": func() (transport.Pipe, transport.Pipe) {
 		near, far := netsim.NewLink(netsim.Options{Buffer: 32})
@@ -36,8 +36,8 @@ var links = map[string]func() (ours, theirs transport.Pipe){
 	"inmem": func() (transport.Pipe, transport.Pipe) { return inmem.Pipe() },
 }
 
-// pausing makes the first process of a program stop reading while it runs the tool "busy",
-// until release or its pipe is closed.
+// pausing makes the first process of a program stop reading while it runs the tool "busy". It
+// reads again when release or its pipe is closed.
 func pausing(h *program, release <-chan struct{}) {
 	h.on = func(l *process, m *jsonrpc.Message) []byte {
 		if l.n == 0 && strings.Contains(string(m.Raw), `"busy"`) {
@@ -48,7 +48,7 @@ func pausing(h *program, release <-chan struct{}) {
 	}
 }
 
-// tool is one call whose end a test checks later.
+// tool is one call of a tool. A test checks later how the call has ended.
 type tool struct {
 	took time.Duration
 	over bool
@@ -72,10 +72,10 @@ func start(ctx context.Context, t *testing.T, u *Upstream, all *sync.WaitGroup, 
 	return x
 }
 
-// TestU16_ServerThatStopsReading for a while, with few or many bytes waiting for it. The
-// call that keeps it busy and the call that it has read in part get their answers. A second
-// client's calls are answered throughout, if necessary by another session. The status is
-// right within two seconds.
+// TestU16_ServerThatStopsReading checks a server that does not read for a while, with few or
+// many bytes waiting for it. The call that keeps it busy and the call that it has partly read
+// get their answers. A second client's calls are answered all the time, if necessary through
+// another session. The status is correct within two seconds.
 func TestU16_ServerThatStopsReading(t *testing.T) {
 	for link, open := range links {
 		for _, era := range []string{"legacy", "modern"} {
@@ -83,10 +83,10 @@ func TestU16_ServerThatStopsReading(t *testing.T) {
 				for _, pause := range []time.Duration{time.Second, 11 * time.Second, time.Minute} {
 					for _, waiting := range []int{1, 1 << 20} {
 						if isolation == Shared && pause > 30*time.Second {
-							continue // there is no other session, see TestU16_OneSessionForEverybody
+							continue // there is no other session; see TestU16_OneSessionForEverybody
 						}
 						if link == "inmem" && waiting > 1 {
-							continue // it counts messages and not bytes
+							continue // this pipe counts messages instead of bytes
 						}
 						name := fmt.Sprintf("%s/%s/%s/%v/%d", link, era, isolation, pause, waiting)
 						t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
@@ -106,8 +106,8 @@ func stopsReading(t *testing.T, h *program, isolation Isolation, pause time.Dura
 		pausing(h, release)
 		var all sync.WaitGroup
 		keeps := start(t.Context(), t, u, &all, "busy", 1)
-		// The first of these is the one that the server has read in part, or that fills the
-		// queue; an in-memory pipe holds 64 messages.
+		// The server reads the first of these calls partly, or the call fills the queue. An
+		// in-memory pipe holds 64 messages.
 		var fills []*tool
 		for range 66 {
 			fills = append(fills, start(t.Context(), t, u, &all, "fill", waiting))
@@ -121,7 +121,7 @@ func stopsReading(t *testing.T, h *program, isolation Isolation, pause time.Dura
 			time.Sleep(time.Until(begun.Add(at)) - time.Millisecond)
 			if at == 2*time.Second && pause > at {
 				if s := u.Status(); s.State != Unresponsive || s.Reason != reasonStalled {
-					t.Errorf("after 2 s: %+v", s)
+					t.Errorf("the status after 2 s is %+v", s)
 				}
 			}
 			if at == pause {
@@ -129,7 +129,7 @@ func stopsReading(t *testing.T, h *program, isolation Isolation, pause time.Dura
 			}
 			if at == pause+2*time.Second {
 				if s := u.Status(); s.State != Ready || s.Reason != "" {
-					t.Errorf("2 s after it reads again: %+v", s)
+					t.Errorf("the status 2 s after the server reads again is %+v", s)
 				}
 			}
 			impatient, stop := context.WithTimeoutCause(t.Context(), 500*time.Millisecond, errImpatient)
@@ -139,18 +139,18 @@ func stopsReading(t *testing.T, h *program, isolation Isolation, pause time.Dura
 			synctest.Wait()
 			stop()
 			if !x.over {
-				t.Errorf("at %v a call with a deadline of 500 ms goes on", at)
+				t.Errorf("at %v a call with a deadline of 500 ms still runs", at)
 			}
 		}
 		all.Wait()
 		for _, x := range append(fills, keeps) {
 			if x.err != nil {
-				t.Errorf("a call that the server had: %v", x.err)
+				t.Errorf("a call that the server has read: %v", x.err)
 			}
 		}
 		for i, x := range innocent {
 			if x.err != nil || x.took > stallLimit+2*stallTick {
-				t.Errorf("innocent call %d: %v, %v", i, x.took, x.err)
+				t.Errorf("call %d of the other client: %v, %v", i, x.took, x.err)
 			}
 		}
 		want := 1
@@ -158,7 +158,7 @@ func stopsReading(t *testing.T, h *program, isolation Isolation, pause time.Dura
 			want = 2
 		}
 		if n := len(h.all()); n != want {
-			t.Errorf("%d processes, want %d", n, want)
+			t.Errorf("there are %d processes, want %d", n, want)
 		}
 	})
 }
@@ -171,16 +171,16 @@ func (u *Upstream) first() *session {
 	return u.sessionsLocked()[0]
 }
 
-// stalledNow reports whether anything waits for the server at this moment, for however
-// short a time.
+// stalledNow reports whether any message currently waits for the server.
 func (u *Upstream) stalledNow() bool {
 	time.Sleep(20 * time.Millisecond)
 	d, _ := u.first().server.Stalled()
 	return d > 0
 }
 
-// TestU16_ServerThatNeverReadsAgain: its running call has until its timeout, other calls
-// get another session. Then the process is killed. The status is right throughout.
+// TestU16_ServerThatNeverReadsAgain checks a server that never reads again. Its running call
+// continues until it times out, and other calls get another session. Then the process is
+// killed. The status is always correct.
 func TestU16_ServerThatNeverReadsAgain(t *testing.T) {
 	for link, open := range links {
 		for _, era := range []string{"legacy", "modern"} {
@@ -209,14 +209,14 @@ func TestU16_ServerThatNeverReadsAgain(t *testing.T) {
 						all.Wait()
 						var e *mcp.Error
 						if !errors.As(keeps.err, &e) || e.Outcome != mcp.OutcomeUnknown || keeps.took != time.Minute {
-							t.Errorf("the call that never ended: %v, %v", keeps.took, keeps.err)
+							t.Errorf("the call that the server never answers: %v, %v", keeps.took, keeps.err)
 						}
 						for i, x := range innocent {
 							if x.err != nil || x.took > stallLimit+2*stallTick {
-								t.Errorf("innocent call %d: %v, %v", i, x.took, x.err)
+								t.Errorf("call %d of the other client: %v, %v", i, x.took, x.err)
 							}
 						}
-						close(never) // the process is not read any more and may exit
+						close(never) // nobody reads from the process any more, and it may exit
 						synctest.Wait()
 						r := u.Report()
 						if r.State != Ready || r.Restarts != 1 || r.Fault.Text == "" || h.alive() != 1 || len(h.all()) != 2 {
@@ -229,9 +229,9 @@ func TestU16_ServerThatNeverReadsAgain(t *testing.T) {
 	}
 }
 
-// TestU16_OneSessionForEverybody: without another session, calls wait for the busy one
-// until their own timeouts. When no call is left that the server could answer, it is
-// killed, and the next call restarts it.
+// TestU16_OneSessionForEverybody checks that calls wait for a busy session until they time out
+// if there is no other session. When no call is left that the server could answer, the server
+// is killed, and the next call restarts it.
 func TestU16_OneSessionForEverybody(t *testing.T) {
 	h := &program{legacy: true, link: links["stdio"]}
 	bubble(t, h, Spec{Isolation: Shared}, func(t *testing.T, u *Upstream) {
@@ -251,13 +251,13 @@ func TestU16_OneSessionForEverybody(t *testing.T) {
 		close(never)
 		var e *mcp.Error
 		if !errors.As(keeps.err, &e) || e.Cause != "timeout" || e.Outcome != mcp.OutcomeUnknown {
-			t.Errorf("the call that never ended: %v", keeps.err)
+			t.Errorf("the call that the server never answers: %v", keeps.err)
 		}
 		if !errors.As(part.err, &e) || e.Cause != "timeout" || e.Outcome != mcp.OutcomeUnknown || part.took != time.Minute {
-			t.Errorf("the call that was read in part: %v, %v", part.took, part.err)
+			t.Errorf("the call that the server has partly read: %v, %v", part.took, part.err)
 		}
 		if waits.err != nil || waits.took > time.Minute {
-			t.Errorf("the call that waited: %v, %v", waits.took, waits.err)
+			t.Errorf("the call that was not sent: %v, %v", waits.took, waits.err)
 		}
 		synctest.Wait()
 		if r := u.Report(); r.State != Ready || r.Restarts != 1 || h.alive() != 1 {

@@ -17,11 +17,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestU09_StoppedChild: a real child is stopped (SIGSTOP) and continued. A child that stays
-// stopped is killed, and the next call gets a new one.
+// TestU09_StoppedChild stops a real child process (SIGSTOP) and continues it. A child that
+// stays stopped is killed, and the next call starts another.
 func TestU09_StoppedChild(t *testing.T) {
 	if testing.Short() {
-		t.Skip("a stopped child is given its 5 s to end")
+		t.Skip("this test waits 5 s for the end of a stopped child")
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -46,12 +46,12 @@ func TestU09_StoppedChild(t *testing.T) {
 		t.Helper()
 		for end := time.Now().Add(30 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
 			if time.Now().After(end) {
-				t.Fatalf("%s: not in 30 s, %+v", what, u.Status())
+				t.Fatalf("%s: the state was not reached in 30 s, %+v", what, u.Status())
 			}
 		}
 	}
 	first := pid()
-	// One thread takes the signal first; the others may still answer until then.
+	// One thread handles the signal first, and the other threads may answer until then.
 	stop := func() {
 		t.Helper()
 		_ = syscall.Kill(first, syscall.SIGSTOP)
@@ -75,19 +75,19 @@ func TestU09_StoppedChild(t *testing.T) {
 	await("ready again", func() bool { return u.Status().State == Ready })
 	wait.Wait()
 	if again := pid(); again != first {
-		t.Errorf("another child, %s, for one that had only slept", strconv.Itoa(again))
+		t.Errorf("another child was started, %s, although the first one was only stopped for a while", strconv.Itoa(again))
 	}
 	stop()
 	wait.Go(func() { _, _ = call(t, u, modernClient, mcp.MethodCallTool, `{"name":"pid"}`) })
 	await("its end", func() bool { return syscall.Kill(first, 0) == syscall.ESRCH })
 	wait.Wait()
 	if again := pid(); again == first || again == 0 {
-		t.Errorf("the same child, %d", again)
+		t.Errorf("the child is still the same, %d", again)
 	}
 }
 
-// TestU16_StoppedChild over an operating system pipe: the status reports the waiting
-// messages at once, and the child gets all of them when it continues.
+// TestU16_StoppedChild stops a child with an operating system pipe. The status reports the
+// waiting messages at once, and the child gets all of them when it continues.
 func TestU16_StoppedChild(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -104,10 +104,10 @@ func TestU16_StoppedChild(t *testing.T) {
 	defer wait.Wait()
 	_ = syscall.Kill(int(pid), syscall.SIGSTOP)
 	defer func() { _ = syscall.Kill(int(pid), syscall.SIGCONT) }()
-	for range 4 { // more than a pipe holds; the child does not read a line of 64 KiB
+	for range 4 { // more bytes than a pipe holds; the child cannot read a line of 64 KiB
 		wait.Go(func() {
 			if r, err := call(t, u, modernClient, mcp.MethodCallTool, `{"name":"pid","arguments":{"a":"`+strings.Repeat("x", 40<<10)+`"}}`); err != nil || r.Code() != 0 {
-				t.Errorf("a call that waited: %v", err)
+				t.Errorf("a call that waited for the child: %v", err)
 			}
 		})
 	}
@@ -117,7 +117,7 @@ func TestU16_StoppedChild(t *testing.T) {
 			if s := u.Status(); s.State == want && s.Reason == reason {
 				return
 			} else if time.Now().After(end) {
-				t.Fatalf("not %s in 30 s: %+v", want, s)
+				t.Fatalf("the state was not %s in 30 s: %+v", want, s)
 			}
 		}
 	}

@@ -9,30 +9,30 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// A task of a legacy server lives in the session in which it was created, on stdio in the
-// process. So sessions are numbered, requests about a task go to its session, and a session
+// A task of a legacy server belongs to the session in which it was created, and on stdio to the
+// process. So sessions have numbers, requests about a task go to its session, and a session
 // with tasks is not ended as idle.
 
-// firstNumber returns the first session number of an upstream. It differs between runs of
-// the program and after a change of settings, so that old task ids do not match new
+// firstNumber returns the first session number of an upstream. It is different after a restart
+// of the program and after a change of settings, so that old task ids do not match new
 // sessions.
 func firstNumber() uint64 { return uint64(time.Now().UnixMilli()) << 10 }
 
-// How long a session is kept for its tasks: the default for a task without a TTL, the
-// maximum, and the minimum after each request about a task.
+// These constants say how long a session is kept for its tasks: the default for a task without
+// a TTL, the maximum, and the minimum after each request about a task.
 const (
 	taskLife    = time.Hour
 	taskMaxLife = 4 * time.Hour
 	taskRest    = 15 * time.Minute
 )
 
-// knownForms is the set of task forms seen in the sessions of a server.
+// knownForms contains the task forms that the sessions of a server have shown.
 type knownForms struct{ seen atomic.Uint32 }
 
 func (k *knownForms) add(f mcp.TaskForm) { k.seen.Or(1 << f) }
 
-// Tasks returns the form in which the server supports tasks for the client f. If necessary
-// it opens the server; if that fails, it returns mcp.NoTasks.
+// Tasks returns the form in which the server supports tasks for the client f. It opens the
+// server if necessary. If that fails, it returns mcp.NoTasks.
 func (u *Upstream) Tasks(ctx context.Context, f *mcp.ClientInfo) mcp.TaskForm {
 	if u.forms.seen.Load() == 1<<mcp.NoTasks {
 		return mcp.NoTasks // the usual case
@@ -45,8 +45,8 @@ func (u *Upstream) Tasks(ctx context.Context, f *mcp.ClientInfo) mcp.TaskForm {
 	return l.Tasks()
 }
 
-// acquireSession returns the session with a number that a client gives. It returns nil if
-// the session is over or belongs to another principal: numbers can be guessed.
+// acquireSession returns the session whose number a client gives. It returns nil if the session
+// has ended or belongs to another principal, because a client could guess the number.
 func (u *Upstream) acquireSession(f *mcp.ClientInfo, need mcp.Need) *Lease {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -76,8 +76,8 @@ func (u *Upstream) acquireSession(f *mcp.ClientInfo, need mcp.Need) *Lease {
 	return nil
 }
 
-// remember stores in the reply which session of a legacy server has answered, and keeps
-// that session for the task that the answer is about. r is nil if there is no answer.
+// remember stores in the reply which session of a legacy server has answered. It also keeps
+// that session for the task in the answer. r is nil if there is no answer.
 func (u *Upstream) remember(s *session, c *mcp.Attempt, r *mcp.Reply) {
 	if r == nil || s.pool == nil {
 		return
@@ -102,8 +102,8 @@ func (u *Upstream) remember(s *session, c *mcp.Attempt, r *mcp.Reply) {
 	u.mu.Unlock()
 }
 
-// related returns a caller for a session with tasks: in server requests it adds the session
-// to the task id.
+// related returns a Caller for a session with tasks. The Caller adds the session to the task id
+// in server requests.
 func (s *session) related(t *jsonrpc.Trail, caller mcp.Caller) mcp.Caller {
 	if s.tasks != mcp.RequestedTasks {
 		return caller
@@ -121,8 +121,8 @@ func (r relatedCaller) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Me
 	return r.session.askRelated(ctx, r.trail, m, r.Caller.Ask)
 }
 
-// askRelated sends a server request that may be about a task, with the session added to the
-// task id. In the answer it restores the server's task id (2025-11-25 §Tasks, "Associating
+// askRelated sends a server request that may be about a task to asker. It adds the session to
+// the task id. In the answer it restores the server's task id (2025-11-25 §Tasks, "Associating
 // Task-Related Messages").
 func (s *session) askRelated(ctx context.Context, t *jsonrpc.Trail, m *jsonrpc.Message, ask func(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error)) (*jsonrpc.Message, error) {
 	at := mcp.RelatedTask(m.Raw, m.Param(mcp.KeyMeta))
@@ -140,7 +140,7 @@ func (s *session) askRelated(ctx context.Context, t *jsonrpc.Trail, m *jsonrpc.M
 	return answer, nil
 }
 
-// withSession returns m with the session added to the task id at a place.
+// withSession returns m with the session added to the task id at the position at.
 func (s *session) withSession(t *jsonrpc.Trail, m *jsonrpc.Message, at jsonrpc.Span) *jsonrpc.Message {
 	id, _ := jsonrpc.Text(m.Raw, at)
 	return spliced(t, m, at, jsonrpc.AppendQuote(nil, mcp.TaskRef{Session: s.number, ID: id}.String()))

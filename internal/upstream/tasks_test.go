@@ -16,7 +16,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// tasking is a legacy server that makes every call a task of a minute.
+// tasking is a legacy server that turns every call into a task of one minute.
 func tasking() *program {
 	return &program{legacy: true, on: func(l *process, m *jsonrpc.Message) []byte {
 		const task = `{"taskId":"t","status":"working","ttl":60000}`
@@ -34,7 +34,7 @@ func tasking() *program {
 	}}
 }
 
-// about requests the task of a session.
+// about sends a request about the task of a session.
 func about(t *testing.T, u *Upstream, f *mcp.ClientInfo, method string, session uint64) (*mcp.Reply, error) {
 	raw := `{"jsonrpc":"2.0","id":8,"method":"` + method + `","params":{"taskId":"t"}}`
 	m, err := jsonrpc.Scan([]byte(raw), jsonrpc.Limits{})
@@ -51,9 +51,9 @@ func about(t *testing.T, u *Upstream, f *mcp.ClientInfo, method string, session 
 	return l.Call(t.Context(), c, mcp.NoCaller{})
 }
 
-// TestTasksOutliveTheirCall: with a process per call, the process of a task lives as long
-// as the task, gets only requests about the task, and ends then. Tasks never keep other
-// clients from calls.
+// TestTasksOutliveTheirCall checks a server with one process per call. The process of a task
+// lives as long as the task, and gets only requests about the task. Tasks never prevent calls
+// of other clients.
 func TestTasksOutliveTheirCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := tasking()
@@ -72,7 +72,7 @@ func TestTasksOutliveTheirCall(t *testing.T) {
 		}
 		time.Sleep(30 * time.Second)
 		if h.alive() != 3 {
-			t.Fatalf("%d processes are there", h.alive())
+			t.Fatalf("there are %d processes", h.alive())
 		}
 		for i, session := range made {
 			r, err := about(session)
@@ -87,7 +87,7 @@ func TestTasksOutliveTheirCall(t *testing.T) {
 		}
 		synctest.Wait()
 		if h.alive() > maxSessionsPerPool {
-			t.Errorf("%d processes are there", h.alive())
+			t.Errorf("there are %d processes", h.alive())
 		}
 		time.Sleep(taskRest + time.Minute)
 		synctest.Wait()
@@ -95,13 +95,13 @@ func TestTasksOutliveTheirCall(t *testing.T) {
 			t.Errorf("%d processes are left", h.alive())
 		}
 		if _, err := about(made[0]); err == nil {
-			t.Error("a task whose process has ended is there")
+			t.Error("a task exists although its process has ended")
 		}
 	})
 }
 
-// TestTasksOfATool: the task support of a tool is known if the server has tasks, and not
-// requested otherwise.
+// TestTasksOfATool checks that the task support of a tool is read from the server's list only
+// if the server has tasks.
 func TestTasksOfATool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := tasking()
@@ -123,17 +123,17 @@ func TestTasksOfATool(t *testing.T) {
 		defer v.Close(context.Background())
 		for range 2 {
 			if form := v.Tasks(t.Context(), f); form != mcp.NoTasks {
-				t.Errorf("a server without tasks has %d", form)
+				t.Errorf("a tool of a server without tasks has the support %d", form)
 			}
 		}
 		if plain.count(mcp.MethodListTools) != 0 {
-			t.Error("its tools were read for nothing")
+			t.Error("the tool list was read without need")
 		}
 	})
 }
 
-// TestU09_TaskResultOfAStoppedServerEnds although only the end of the server
-// answers it.
+// TestU09_TaskResultOfAStoppedServerEnds checks that a request for a task's result fails when a
+// stopped server is ended, although it has no timeout.
 func TestU09_TaskResultOfAStoppedServerEnds(t *testing.T) {
 	h := tasking()
 	usual := h.on
@@ -149,7 +149,7 @@ func TestU09_TaskResultOfAStoppedServerEnds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(5 * time.Minute) // the watch timer of the call has stopped
+		time.Sleep(5 * time.Minute) // until the watch timer of the call has stopped
 		var over atomic.Bool
 		var wait sync.WaitGroup
 		wait.Go(func() {
@@ -158,23 +158,23 @@ func TestU09_TaskResultOfAStoppedServerEnds(t *testing.T) {
 		})
 		time.Sleep(10 * time.Minute)
 		if over.Load() {
-			t.Fatalf("a task that is under way was given up: %v", err)
+			t.Fatalf("the request for a running task was given up: %v", err)
 		}
 		still.Store(true)
 		time.Sleep(3 * time.Minute)
 		synctest.Wait()
 		if !over.Load() {
-			t.Error("it is still waited for")
+			t.Error("the request is still waiting")
 			u.Close(t.Context())
 		}
 		if wait.Wait(); err == nil {
-			t.Error("it was answered")
+			t.Error("the request has an answer")
 		}
 	})
 }
 
-// TestTaskLifetimeIsBounded: a task without a limit keeps its session for the
-// maximum, not for the default.
+// TestTaskLifetimeIsBounded checks that a task without a limit keeps its session for the
+// maximum time instead of the default.
 func TestTaskLifetimeIsBounded(t *testing.T) {
 	for _, ttl := range []string{"9007199254740991", "9223372036854775807", "18446744073709551616", "null", "1e15"} {
 		h := tasking()
@@ -192,14 +192,14 @@ func TestTaskLifetimeIsBounded(t *testing.T) {
 			time.Sleep(taskLife - time.Minute)
 			synctest.Wait()
 			if h.alive() != 1 {
-				t.Errorf("ttl %s: %d processes are there", ttl, h.alive())
+				t.Errorf("ttl %s: there are %d processes", ttl, h.alive())
 			}
 		})
 	}
 }
 
-// TestTasksOfALostSession: an HTTP server that has forgotten the session of a task is asked
-// in another session; it may still have the task.
+// TestTasksOfALostSession checks an HTTP server that has forgotten the session of a task. The
+// request is sent in another session, because the server may still know the task.
 func TestTasksOfALostSession(t *testing.T) {
 	var opened, made atomic.Int64
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -234,16 +234,16 @@ func TestTasksOfALostSession(t *testing.T) {
 	}
 	for range 2 {
 		if r, err := about(t, u, legacyClient, mcp.MethodGetTask, r.Session); err != nil || r.Code() != 0 {
-			t.Fatalf("after the session was lost: %v", err)
+			t.Fatalf("a request after the session was lost: %v", err)
 		}
 	}
 	if opened.Load() != 2 || made.Load() != 1 {
-		t.Errorf("%d sessions were opened and %d tasks made", opened.Load(), made.Load())
+		t.Errorf("%d sessions were opened and %d tasks created", opened.Load(), made.Load())
 	}
 }
 
-// TestTasksOfAnotherPrincipalAreNotFound: guessing the number of another principal's session
-// gives no access.
+// TestTasksOfAnotherPrincipalAreNotFound checks that a client gets no access by guessing the
+// number of another principal's session.
 func TestTasksOfAnotherPrincipalAreNotFound(t *testing.T) {
 	h := tasking()
 	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
@@ -254,7 +254,7 @@ func TestTasksOfAnotherPrincipalAreNotFound(t *testing.T) {
 		}
 		for _, stranger := range []string{"", "bob"} {
 			if _, err := about(t, u, info(mcp.R20251125, stranger, canElicit, 2), mcp.MethodGetTask, r.Session); err == nil {
-				t.Errorf("%q was answered", stranger)
+				t.Errorf("a request of %q has an answer", stranger)
 			}
 		}
 		if _, err := about(t, u, alice, mcp.MethodGetTask, r.Session); err != nil {
@@ -263,21 +263,21 @@ func TestTasksOfAnotherPrincipalAreNotFound(t *testing.T) {
 	})
 }
 
-// TestAskingForTasksStartsNoProcess: with a process per call, finding out the task support
-// starts no extra process.
+// TestAskingForTasksStartsNoProcess checks a server with one process per call. Finding out its
+// task support starts no additional process.
 func TestAskingForTasksStartsNoProcess(t *testing.T) {
 	h := tasking()
 	bubble(t, h, Spec{Isolation: PerCall}, func(t *testing.T, u *Upstream) {
 		for range 4 {
 			if form := u.Tasks(t.Context(), legacyClient); form != mcp.RequestedTasks {
-				t.Fatalf("it has tasks in the form %d", form)
+				t.Fatalf("the form of tasks is %d", form)
 			}
 			if _, err := call(t, u, legacyClient, "tools/call", `{"name":"may","arguments":{}}`); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if n := len(h.all()); n > 5 {
-			t.Errorf("%d processes for four calls", n)
+			t.Errorf("there are %d processes for four calls", n)
 		}
 	})
 }

@@ -22,72 +22,74 @@ import (
 // Isolation says which clients may share a session of a legacy server.
 type Isolation string
 
-// The values of Isolation. The zero value means Auto.
+// These are the values of Isolation. The zero value means Auto.
 const (
 	Auto    Isolation = "auto"   // one pool per principal and capability set
 	Shared  Isolation = "shared" // one session for all clients
-	PerCall Isolation = "call"   // a fresh session for every call
+	PerCall Isolation = "call"   // a new session for every call
 )
 
 // Spec describes a server. It must not change after New.
 type Spec struct {
 	Name string
 
-	// Command starts a child process on stdio; if it is empty, URL is dialled.
+	// Command starts a child process on stdio. If it is empty, URL is used.
 	Command string
 	Args    []string
 	Env     map[string]string // added to the inherited environment variables
 	Dir     string
-	// Inherit reports whether the child gets a variable of our environment that is not
-	// among the basic ones; see stdio.Environ. Nil means none.
+	// Inherit reports whether the child gets a variable of Dragoman's environment that is not a
+	// basic one; see stdio.Environ. Nil means that the child gets only basic ones.
 	Inherit func(name string) bool
 
-	// Pipe, if not nil, is called for each session instead of starting Command or dialling
-	// URL: for in-process servers and tests. The session owns the pipe and closes it.
+	// Pipe is for in-process servers and tests. If it is not nil, it is called for each
+	// session, and Command and URL are not used. The session owns the pipe and closes it.
 	Pipe func(ctx context.Context) (transport.Pipe, error)
 
-	// Adapter translates the child's protocol to MCP; nil if it speaks MCP.
+	// Adapter converts the child's protocol to MCP. It is nil if the child speaks MCP.
 	Adapter Adapter
-	// AdapterFor returns the adapter for a dialect that a handshake has recognised (see
-	// handshake.Error), nil for none. AdapterFor may be nil.
+	// AdapterFor returns the adapter for a dialect that a handshake has detected (see
+	// handshake.Error), or nil if there is none. AdapterFor may be nil.
 	AdapterFor func(dialect string) Adapter
 
-	// Unusable says why the server cannot be opened as it is configured; nil if it can. Such a
-	// server is failed from the start, and opening it is never tried.
+	// Unusable says why the server cannot be opened with its configuration. It is nil if it
+	// can. An unusable server is in the state Broken from the start, and Dragoman does not try
+	// to open it.
 	Unusable error
 
 	URL    string
-	Shown  string // what users may see of Command or URL; "" for the name alone
+	Shown  string // the part of Command or URL that users may see; "" shows only the name
 	Header []Header
-	// Given says that the server was given on the command line and not in a file, so that
+	// Given says that the server was given on the command line instead of in a file. Then
 	// advice names flags.
 	Given bool
-	// Credentials authorise the requests of each principal; nil uses only Header.
+	// Credentials authorise the requests of each principal. If they are nil, only Header is
+	// used.
 	Credentials Credentials
-	Kind        string // "http", "sse", or "" to detect it
-	// CAFile is a PEM file of certificate authorities that are trusted besides those of the
-	// system; "" for none. It is read for each session, so that it can be renewed.
+	Kind        string // "http" or "sse"; "" detects it
+	// CAFile is a PEM file of certificate authorities that are trusted in addition to those of
+	// the system, or "". It is read for each session, so that it can be replaced.
 	CAFile string
 
 	Isolation Isolation
-	// OneClient says that only one client uses the server, as on a pipe: the server gets
-	// its capabilities unchanged.
+	// OneClient says that only one client uses the server, as on a pipe. The server then gets
+	// the client's capabilities unchanged.
 	OneClient bool
-	Pin       mcp.Revision // Unknown negotiates
+	Pin       mcp.Revision // the only allowed revision; Unknown negotiates
 
-	// Dialect is the one that the operator chose; nil detects it among Dialects, or the
-	// built-in ones if that is nil.
+	// Dialect is the dialect that the operator has configured. If it is nil, the dialect is
+	// detected among Dialects, or among the built-in ones if Dialects is nil.
 	Dialect  *dialect.Profile
 	Dialects []*dialect.Profile
 
-	// Message bounds one message of the server, in bytes; 0 means 16 MiB.
+	// Message limits one message of the server, in bytes. 0 means 16 MiB.
 	Message int
 
-	// Start is the timeout of spawning plus handshake, 0 means 30 s. Idle and Hard are the
-	// timeouts of a call; see conn.Options. SetTimes changes them.
+	// Start is the timeout of starting the server, including the handshake. 0 means 30 s. Idle
+	// and Hard are the timeouts of a call; see conn.Options. SetTimes changes all three.
 	Start, Idle, Hard time.Duration
-	// Silence is how long a server on a pipe may send nothing while a call waits before it
-	// is pinged; 0 means 15 s.
+	// Silence is the time without messages from a server on a pipe after which it is pinged,
+	// while a call waits. 0 means 15 s.
 	Silence time.Duration
 }
 
@@ -97,126 +99,128 @@ type Times struct{ Start, Idle, Hard time.Duration }
 // SetTimes changes the timeouts of future handshakes and calls.
 func (u *Upstream) SetTimes(t Times) { u.times.Store(&t) }
 
-// piped reports whether the server uses a configured pipe, not HTTP: it has no headers, and
-// its transport need not be detected.
+// piped reports whether the server uses a configured pipe instead of HTTP. Such a server has no
+// headers, and its transport need not be detected.
 func (s *Spec) piped() bool { return s.Command != "" || s.Pipe != nil }
 
-// Adapter translates between a child with another protocol and our conversation with it.
-// Its methods are safe for concurrent use: a server may have several children.
+// Adapter converts between the protocol of a child and MCP. Its methods are safe for concurrent
+// use, since a server may have several children.
 type Adapter interface {
-	// Admit is called before each start. It may block. An error, written as a sentence,
-	// prevents the start.
+	// Admit is called before each start. It may block. If it returns an error, the child is not
+	// started. The error must be a sentence.
 	Admit(ctx context.Context) error
-	// Adapt takes ownership of the pipe to a new child and returns a pipe that speaks a
-	// legacy revision of MCP. Closing that closes both. Each server request on it carries
-	// the progress token of its call, even if the call has none, so that several clients
-	// may share the pipe.
+	// Adapt takes ownership of the pipe to a new child, and returns a pipe that speaks a legacy
+	// revision of MCP. Closing the new pipe closes both. Each server request on it must have
+	// the progress token of its call, even if the client sent none, so that several clients may
+	// share the pipe.
 	Adapt(p transport.Pipe) transport.Pipe
-	// Readiness describes the state of the children in a word.
+	// Readiness describes the state of the children in one word.
 	Readiness() string
 }
 
 // Header is a configured HTTP header.
 type Header struct{ Name, Value string }
 
-// Options connect an upstream to its owner. The zero value works.
+// Options connect an upstream to the rest of the program. The zero value works.
 type Options struct {
-	// Info is the Implementation object that we send for sessions without a client.
+	// Info is the Implementation object to send for sessions without a client.
 	Info []byte
-	// Changed is called after a list of the server has changed: "tools", "prompts" or
-	// "resources", or "" for any, as after a restart. It must not block.
+	// Changed is called after a list of the server has changed. kind is "tools", "prompts" or
+	// "resources", or "" if any list may have changed, as after a restart. Changed must not
+	// block.
 	Changed func(kind string)
-	// Events gets each handshake, the steps of opening the server, and losses. Nil
-	// publishes nothing.
+	// Events gets each handshake, the steps of each open, and losses. If it is nil, nothing is
+	// published.
 	Events *event.Publisher
-	// Exposed says that clients may be on other machines. They get failures without the
+	// Exposed says that clients may be on other machines. They then get failures without the
 	// output of the server's process.
 	Exposed bool
-	// Clean removes secrets from texts of the server, its process or the network before
-	// they are shown. Nil changes nothing.
+	// Clean removes secrets from texts of the server, its process or the network before anyone
+	// sees them. If it is nil, texts are shown unchanged.
 	Clean func(text string) string
-	// Stderr is called with each line of stderr of the server's processes; see
-	// stdio.Spec.OnStderr. Several goroutines may call it. Nil is allowed.
+	// Stderr is called with each line on stderr of the server's processes; see
+	// stdio.Spec.OnStderr. Several goroutines may call it. It may be nil.
 	Stderr func(line []byte)
-	// Sessions assigns the request ids of the server's sessions. Nil starts at a random id;
-	// tests that compare bytes pass one that starts at 1.
+	// Sessions assigns the request ids of the server's sessions. If it is nil, the ids start at
+	// a random number. Tests that compare bytes set one that starts at 1.
 	Sessions *conn.Sessions
 	Log      *slog.Logger
 }
 
-// Upstream manages one server. New creates it, Close ends it.
+// Upstream manages one server. New creates it and Close ends it.
 type Upstream struct {
 	spec Spec
 	opts Options
 
 	forms knownForms
 
-	// Failures that are found under mu, where Clean must not be called.
+	// These failures are made in New, because Clean must not be called under mu, where they are
+	// needed.
 	unresponsive, stalled, removed, cancelled *failure.Failure
 	times                                     atomic.Pointer[Times]
-	cut                                       atomic.Bool // cut instructions have been logged
+	cut                                       atomic.Bool // it was logged that instructions were cut
 	sessions                                  *conn.Sessions
-	numbers                                   atomic.Uint64 // the last session number
+	numbers                                   atomic.Uint64 // the number of the last session
 
 	life context.Context
 	end  context.CancelCauseFunc
-	work work.Group // opens, session ends, listens; closed together with closed, under mu
+	work work.Group // goroutines of opens, session ends and listens; closed together with closed, under mu
 
-	graceful context.Context // ends when children are killed instead of asked to exit
+	graceful context.Context // when it ends, children are killed instead of asked to exit
 	kill     context.CancelFunc
 
 	mu              sync.Mutex
 	pools           map[string]*pool
 	canon           canon
-	links           map[string]*link // to a modern server, by credential scope
+	links           map[string]*link // links to a modern server, by credential scope
 	era             mcp.Revision
-	noLegacy        bool // a modern server without the legacy era
+	noLegacy        bool // the server is modern and does not support the legacy era
 	adapter         Adapter
 	skipProbe       bool
-	silent          bool // does not answer the probe
+	silent          bool // the server does not answer the probe
 	sse             bool
 	status          Status
-	backoff         work.Backoff // counts failed opens and early ends in a row
-	notBefore       time.Time    // no call opens the server before this time
-	lastErr         error        // that calls get until notBefore
+	backoff         work.Backoff // counts consecutive failed opens and early ends
+	notBefore       time.Time    // calls do not open the server before this time
+	lastErr         error        // the error for calls before notBefore
 	kept            bool         // see KeepOpen
-	healTimer       *time.Timer  // for the next attempt in the background; nil for none
-	nextTry         time.Time    // when it fires; zero for none
-	opened          time.Time    // the last time that a session was opened; zero after a failure
-	awaySince       time.Time    // since when the server is not ready although it is needed; zero if it is
-	tries           int          // opens since then
+	healTimer       *time.Timer  // timer of the next attempt in the background, or nil
+	nextTry         time.Time    // time of the next attempt in the background, or zero
+	opened          time.Time    // time of the last open of a session; zero after a failure
+	awaySince       time.Time    // start of the time in which the server is needed but not ready; zero if it is ready
+	tries           int          // number of opens since awaySince
 	closed          bool
-	up              bool // is open
+	up              bool // the server is open
 	starts          int  // number of starts
 	fault           Fault
 	lastEnd         endLog // see countEnd
 	trace           handshake.Trace
 	tracedAt        time.Time
-	tools           map[string]*toolSpecs // by the capabilities of the clients that see them
-	leftOut         map[string]string     // tools that are not listed, and why
-	lines           []logLine             // of the log, that unlock writes
+	tools           map[string]*toolSpecs // by the capabilities of the clients that see the tools
+	leftOut         map[string]string     // tools that clients do not see, and why
+	lines           []logLine             // log lines that unlock writes
 	forwardings     []forwarding
 	forwardingBytes int
-	isForwarding    bool       // a goroutine sends them
-	eraChecking     *eraCheck  // the running era check, nil for none
-	nextEraCheck    time.Time  // no check before this time
-	eraChecks       int        // consecutive checks that found no change
-	leaving         []*session // out of service and in no pool, but with running calls
+	isForwarding    bool       // a goroutine sends the queued notifications
+	eraChecking     *eraCheck  // the running era check, or nil
+	nextEraCheck    time.Time  // no era check starts before this time
+	eraChecks       int        // number of consecutive era checks without a change
+	leaving         []*session // sessions that are out of service and in no pool, but have running calls
 }
 
-// State describes a server in a word.
+// State describes a server in one word.
 type State string
 
-// The values of State.
+// These are the values of State.
 const (
-	Idle     State = "idle"     // not needed so far
-	Starting State = "starting" // an open is in progress
+	Idle     State = "idle"     // not needed yet
+	Starting State = "starting" // being opened
 	Ready    State = "ready"
-	// Broken: the last open failed, or the server has ended and is kept open. See Reason. An
-	// attempt to open it again does not change the state before it succeeds.
+	// Broken means that the last open failed, or that the server is kept open and has ended.
+	// See Reason. A new attempt does not change the state until it succeeds.
 	Broken State = "failed"
-	// Unresponsive: calls wait, nothing has arrived for a while, and a ping is not
-	// answered; or the server does not read. See Reason.
+	// Unresponsive means that calls wait, nothing has arrived for a while, and the server does
+	// not answer a ping. It also means that the server does not read. See Reason.
 	Unresponsive State = "unresponsive"
 )
 
@@ -224,28 +228,29 @@ const (
 type Status struct {
 	Name  string
 	State State
-	// Since is when the state began. A server that is ready stays so while sessions for other
-	// clients are opened and closed.
+	// Since is when the state began. A server that is ready stays in this state while sessions
+	// for other clients are opened and closed.
 	Since  time.Time
-	Reason string // why it failed, a sentence
-	// Failure has the same and more; nil while Reason is "". It must not be changed.
+	Reason string // one sentence that says why the server failed
+	// Failure contains Reason and more details. It is nil if Reason is "". It must not be
+	// modified.
 	Failure  *failure.Failure
-	Attempts int       // failures in a row, while it is not ready; see work.Backoff
-	Retry    time.Time // the next attempt in the background, or before which no call makes one; zero for none
+	Attempts int       // number of consecutive failures while the server is not ready; see work.Backoff
+	Retry    time.Time // time of the next attempt in the background; calls make none before it; zero for none
 	Revision mcp.Revision
 	Sessions int
-	Running  int // calls in flight
-	// Unasked counts the answers that matched no open request. Odd counts the other
-	// messages that could not be used. Broadcasts says that the server sends messages meant
-	// for one session to all of its sessions.
+	Running  int // number of calls in flight
+	// Unasked counts the answers that match no open request. Odd counts the other messages that
+	// could not be used. Broadcasts says that the server sends messages for one session to all
+	// of its sessions.
 	Unasked    int64
 	Odd        int64
 	Broadcasts bool
-	// Readiness is the word of Adapter.Readiness, "" without an adapter.
+	// Readiness is the result of Adapter.Readiness, or "" without an adapter.
 	Readiness string
 }
 
-// New returns an upstream and starts nothing.
+// New returns an upstream. It does not start the server.
 func New(spec Spec, o Options) *Upstream {
 	u := &Upstream{spec: spec, opts: o, pools: make(map[string]*pool), links: make(map[string]*link), adapter: spec.Adapter}
 	if u.opts.Clean == nil {
@@ -342,14 +347,14 @@ func (u *Upstream) setStateLocked(st State, reason string) {
 	u.status.Failure = nil
 }
 
-// setFailedLocked sets the state of a server that does not work, and why.
+// setFailedLocked sets the state of a server that does not work, and the reason.
 func (u *Upstream) setFailedLocked(st State, f *failure.Failure) {
 	u.setStateLocked(st, f.Sentence)
 	u.status.Failure = f
 }
 
-// replaceFailure puts what is known now in the place of an earlier failure, wherever that
-// is still the last one.
+// replaceFailure replaces an earlier failure with a more detailed one, wherever the earlier one
+// is still the last failure.
 func (u *Upstream) replaceFailure(before, now *failure.Failure) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -369,8 +374,8 @@ func (u *Upstream) replaceFailure(before, now *failure.Failure) {
 
 var errStopped = fmt.Errorf("%w, or Dragoman is stopping", conn.ErrRemoved)
 
-// Close ends all sessions and child processes, and waits for them. When ctx ends, the
-// remaining children are killed.
+// Close ends all sessions and child processes, and waits for them. When ctx ends, it kills the
+// remaining children.
 func (u *Upstream) Close(ctx context.Context) {
 	defer context.AfterFunc(ctx, u.kill)()
 	u.mu.Lock()
@@ -401,9 +406,9 @@ func (u *Upstream) sessionsLocked() []*session {
 	return append(all, u.leaving...)
 }
 
-// Hello returns what the server said about itself in the handshake. If necessary it opens
-// the server for the client f, which may be nil. While the server is unavailable, it
-// returns the reason as an error and no cached value.
+// Hello returns the server information from the handshake. It opens the server for the client
+// f, which may be nil, if necessary. While the server is unavailable, Hello returns the reason
+// as an error and no older value.
 func (u *Upstream) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo, error) {
 	l, err := u.acquire(ctx, f, false)
 	if err != nil {
@@ -413,43 +418,43 @@ func (u *Upstream) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInf
 	return l.s.server.Hello(), nil
 }
 
-// isOver reports whether the error of a call says that its session accepts no further
-// calls.
+// isOver reports whether the error of a call says that the session accepts no more calls.
 func isOver(err error) bool {
 	var e *mcp.Error
 	return errors.Is(err, conn.ErrSessionLost) || errors.Is(err, conn.ErrLinkOver) || errors.As(err, &e) && e.Cause == "exited"
 }
 
 // missesHeader reports whether a modern server refused a call because of a mirrored header.
-// The call was not executed then.
+// Such a call was not executed.
 func (u *Upstream) missesHeader(s *session, c *mcp.Attempt, r *mcp.Reply) bool {
 	return r.Code() == mcp.CodeHeaderMismatch && c.Msg.Method == mcp.MethodCallTool &&
 		s.server.Revision().Can(mcp.MirroredHeaders) && u.spec.Command == ""
 }
 
-// publishLoss publishes a loss. Do not call it while holding mu.
+// publishLoss publishes a loss. The caller must not hold mu.
 func (u *Upstream) publishLoss(what, why string) {
 	u.opts.Events.Publish(event.Event{Kind: event.Loss, Level: slog.LevelDebug, Server: u.spec.Name, Name: what, Detail: why})
 }
 
-// forwarding is a client's notification that waits to be sent to its sessions.
+// forwarding is a client's notification that waits to be sent to the client's sessions.
 type forwarding struct {
 	to     []*session
 	raw    []byte
 	method string
 }
 
-// Bounds of the queue for a server that does not read notifications.
+// maxForwardings and maxForwardingBytes bound the queue of notifications for a server that does
+// not read them.
 const (
 	maxForwardings     = 64
-	maxForwardingBytes = 1 << 20 // plus one more of any length
+	maxForwardingBytes = 1 << 20 // exceeded by at most one notification of any length
 	forwardTimeout     = 10 * time.Second
 )
 
-// Forward queues a client's notification for the client's sessions, in order. It does not
-// wait for the server, because the reader of a client's pipe calls it. Modern servers have
-// no sessions: there the notification is a loss, since each request describes the client
-// anew.
+// Forward queues a client's notification for the client's sessions, in order. It does not wait
+// for the server, because the goroutine that reads a client's pipe calls it. Modern servers
+// have no sessions, and each request describes the client anyway. There the notification is
+// dropped and published as a loss.
 func (u *Upstream) Forward(f *mcp.ClientInfo, raw []byte, method string) {
 	if why := u.queueForwarding(f, u.scopeOf(f), raw, method); why != "" {
 		u.publishLoss(method, why)

@@ -17,8 +17,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// bubble runs a test in a synctest bubble; at the end the server must have no goroutines
-// left.
+// bubble runs a test in a synctest bubble. At the end, the server must have no goroutines left.
 func bubble(t *testing.T, h *program, spec Spec, f func(t *testing.T, u *Upstream)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -64,7 +63,7 @@ func TestTenCallsAtOnceStartOneServer(t *testing.T) {
 		}
 		wait.Wait()
 		if n := len(h.all()); n != 1 {
-			t.Errorf("%d started", n)
+			t.Errorf("the server was started %d times", n)
 		}
 	})
 }
@@ -82,9 +81,9 @@ func TestFailuresInARowAreFurtherAndFurtherApart(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 		}
 		if n := len(h.tries); n != 10 {
-			t.Fatalf("tried %d times", n)
+			t.Fatalf("%d attempts were made", n)
 		}
-		for i, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60, 60} { // seconds, at most; jitter takes up to half
+		for i, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60, 60} { // maximum pauses in seconds; jitter makes them up to half shorter
 			const step = 100 * time.Millisecond
 			want *= time.Second
 			if got := h.tries[i+1].Sub(h.tries[i]); got > want+step || got < want/2 {
@@ -113,7 +112,7 @@ func TestCallsThatMayBeAskedHaveLanesOfTheirOwn(t *testing.T) {
 			synctest.Wait()
 		}
 		start()
-		// Lists run on the exclusive session and do not free it.
+		// Lists use the exclusive session, but do not make it free.
 		for range 3 {
 			if _, _, err := u.List(t.Context(), f, mcp.MethodListTools); err != nil {
 				t.Error(err)
@@ -121,7 +120,7 @@ func TestCallsThatMayBeAskedHaveLanesOfTheirOwn(t *testing.T) {
 		}
 		start()
 		if n := h.alive(); n != 2 {
-			t.Errorf("%d sessions for two calls", n)
+			t.Errorf("there are %d sessions for two calls", n)
 		}
 		for i, l := range h.all() {
 			if n := len(slices.DeleteFunc(l.methods(), func(m string) bool { return m != mcp.MethodCallTool })); n != 1 {
@@ -133,12 +132,12 @@ func TestCallsThatMayBeAskedHaveLanesOfTheirOwn(t *testing.T) {
 		time.Sleep(exclusiveIdle - time.Second)
 		synctest.Wait()
 		if n := h.alive(); n != 2 {
-			t.Errorf("%d sessions while they may be needed again", n)
+			t.Errorf("there are %d sessions shortly after the calls", n)
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		if n := h.alive(); n != 1 {
-			t.Errorf("%d sessions when idle", n)
+			t.Errorf("there are %d sessions when they are idle", n)
 		}
 	})
 }
@@ -159,7 +158,7 @@ func TestLanesAreBounded(t *testing.T) {
 		}
 		synctest.Wait()
 		if n := len(h.all()); n != maxSessionsPerPool {
-			t.Errorf("%d sessions", n)
+			t.Errorf("there are %d sessions", n)
 		}
 		close(release)
 		wait.Wait()
@@ -181,13 +180,14 @@ func TestPrincipalsAndCapabilitiesKeepSessionsApart(t *testing.T) {
 				t.Fatal(err)
 			}
 			if n := len(h.all()); n != x.want {
-				t.Errorf("after client %d: %d sessions, want %d", i, n, x.want)
+				t.Errorf("after client %d there are %d sessions, want %d", i, n, x.want)
 			}
 		}
 	})
 }
 
-// Two keys of one user are two seats and have their own sessions.
+// TestSeatsKeepSessionsApart checks that two keys of one user are two seats, which have
+// separate sessions.
 func TestSeatsKeepSessionsApart(t *testing.T) {
 	h := &program{legacy: true}
 	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
@@ -198,7 +198,7 @@ func TestSeatsKeepSessionsApart(t *testing.T) {
 				t.Fatal(err)
 			}
 			if n, want := len(h.all()), min(i+1, 2); n != want {
-				t.Errorf("after call %d: %d sessions, want %d", i, n, want)
+				t.Errorf("after call %d there are %d sessions, want %d", i, n, want)
 			}
 		}
 	})
@@ -229,7 +229,7 @@ func TestServerThatListsTheOldEraAndRefusesItIsNotStartedOverAndOver(t *testing.
 			}
 		}
 		if n := len(h.all()); n > 2 {
-			t.Errorf("%d started", n)
+			t.Errorf("the server was started %d times", n)
 		}
 	})
 }
@@ -243,12 +243,12 @@ func TestServerThatDiesOnTheProbeIsStartedOnceMore(t *testing.T) {
 			}
 		}
 		if n := len(h.all()); n != 2 {
-			t.Errorf("%d started", n)
+			t.Errorf("the server was started %d times", n)
 		}
 	})
 }
 
-// crashing exits the first process on a method.
+// crashing returns a handler that lets the first process exit when it gets a method.
 func crashing(method string) func(*process, *jsonrpc.Message) []byte {
 	return func(l *process, m *jsonrpc.Message) []byte {
 		if m.Method != method || l.n > 0 {
@@ -268,13 +268,13 @@ func TestCallThatACrashCutShortIsNotSentAgain(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		if n := h.count(mcp.MethodCallTool); n != 1 {
-			t.Errorf("sent %d times", n)
+			t.Errorf("the call was sent %d times", n)
 		}
 		if _, err := call(t, u, modernClient, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
 			t.Errorf("the next call: %v", err)
 		}
 		if n := len(h.all()); n != 2 {
-			t.Errorf("%d started", n)
+			t.Errorf("the server was started %d times", n)
 		}
 	})
 }
@@ -286,7 +286,7 @@ func TestReadThatACrashCutShortIsSentAgain(t *testing.T) {
 			t.Error(err)
 		}
 		if n := h.count(mcp.MethodReadResource); n != 2 {
-			t.Errorf("sent %d times", n)
+			t.Errorf("the call was sent %d times", n)
 		}
 	})
 }
@@ -304,14 +304,14 @@ func TestSubscriptionsComeBackWithTheServer(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		all := h.all()
 		if len(all) != 2 || all[1].last(mcp.MethodSubscribe) == "" {
-			t.Errorf("%d started", len(all))
+			t.Errorf("the server was started %d times", len(all))
 		}
 	})
 }
 
-// TestResume: what a client has watched before is asked for without waiting, once the
-// server is there; what somebody watches already is not asked for. A resource that the
-// server refuses is a loss, and the others stay.
+// TestResume checks Subscriber.Resume. It does not wait, and subscribes when the server is
+// available. It does not ask for a resource that another client already watches. A resource
+// that the server refuses is a loss, and the others are watched.
 func TestResume(t *testing.T) {
 	h := &program{legacy: true, fails: func(n int) bool { return n == 1 }}
 	h.on = func(_ *process, m *jsonrpc.Message) []byte {
@@ -338,24 +338,24 @@ func TestResume(t *testing.T) {
 		other.Resume([]string{"x:1"})
 		synctest.Wait()
 		if n := h.count(mcp.MethodSubscribe); n != 0 {
-			t.Errorf("%d subscriptions while the server is away", n)
+			t.Errorf("%d subscriptions were sent while the server is away", n)
 		}
 		time.Sleep(10 * time.Second)
 		if n := h.count(mcp.MethodSubscribe); n != 2 || lost.Load() != 1 {
-			t.Errorf("%d subscriptions, %d lost", n, lost.Load())
+			t.Errorf("%d subscriptions were sent, and %d are lost", n, lost.Load())
 		}
 		again := stand(info(mcp.R20251125, "", "{}", 3))
 		again.Resume([]string{"x:1"})
 		w.Close()
 		time.Sleep(time.Second)
 		if n := h.count(mcp.MethodSubscribe) + h.count(mcp.MethodUnsubscribe); n != 2 {
-			t.Errorf("the server was asked %d times", n)
+			t.Errorf("the server got %d subscriptions", n)
 		}
 		l := h.all()[0]
 		_ = l.pipe.Write([]byte(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:1"}}`))
 		synctest.Wait()
 		if heard[w].Load() != 0 || heard[other].Load() != 1 || heard[again].Load() != 1 {
-			t.Errorf("who has left heard %d, the others %d and %d", heard[w].Load(), heard[other].Load(), heard[again].Load())
+			t.Errorf("the client that closed its subscriber got %d notifications, the others %d and %d", heard[w].Load(), heard[other].Load(), heard[again].Load())
 		}
 		again.Close()
 	})
@@ -389,28 +389,28 @@ func TestListenStandsForAllAndFollowsThem(t *testing.T) {
 		a := u.Subscribe(modernClient, func(*jsonrpc.Message) {}, nil)
 		a.Lists(true, false, false)
 		if got := filter(); got != `{"toolsListChanged":true}` {
-			t.Errorf("one: %s", got)
+			t.Errorf("the first subscriber: %s", got)
 		}
 		b := u.Subscribe(legacyClient, func(*jsonrpc.Message) {}, nil)
 		if _, err := b.Subscribe(t.Context(), "x:1"); err != nil {
 			t.Error(err)
 		}
 		if got := filter(); got != `{"toolsListChanged":true,"resourceSubscriptions":["x:1"]}` {
-			t.Errorf("two: %s", got)
+			t.Errorf("both subscribers: %s", got)
 		}
 		listens, cancels := h.count(mcp.MethodListen), h.count(mcp.NoteCancelled)
 		if listens-cancels != 1 {
-			t.Errorf("%d listens, %d cancelled", listens, cancels)
+			t.Errorf("%d listens were opened and %d cancelled", listens, cancels)
 		}
 		a.Close()
 		if got := filter(); got != `{"resourceSubscriptions":["x:1"]}` {
-			t.Errorf("after the first has left: %s", got)
+			t.Errorf("after the first subscriber has closed: %s", got)
 		}
 		b.Close()
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if listens, cancels = h.count(mcp.MethodListen), h.count(mcp.NoteCancelled); listens != cancels {
-			t.Errorf("at the end %d listens, %d cancelled", listens, cancels)
+			t.Errorf("at the end %d listens were opened and %d cancelled", listens, cancels)
 		}
 	})
 }
@@ -436,7 +436,7 @@ func TestG03_ListThatNeverEndsIsCutOff(t *testing.T) {
 		bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
 			items, complete, err := u.List(t.Context(), nil, mcp.MethodListTools)
 			if err != nil || complete || len(items) != x.pages || n != x.pages {
-				t.Errorf("%s: %d items of %d pages, complete %v, %v", what, len(items), n, complete, err)
+				t.Errorf("%s: %d items on %d pages, complete %v, %v", what, len(items), n, complete, err)
 			}
 		})
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// Subscriber gets the notifications of a server on behalf of a client: a legacy client
-// during its conversation, a modern one during its listen.
+// Subscriber gets the notifications of a server on behalf of a client. A legacy client has one
+// during its conversation, and a modern client during its listen.
 type Subscriber struct {
 	upstream *Upstream
 	pool     *pool
@@ -21,10 +21,10 @@ type Subscriber struct {
 	want     mcp.SubscriptionFilter
 	deliver  func(*jsonrpc.Message)
 	asker    mcp.Subscriber // nil for clients that cannot be asked
-	index    int            // in pool.standing; under Upstream.mu
+	index    int            // index in pool.standing; guarded by Upstream.mu
 }
 
-// leaveLocked removes w from the pool. The order of subscribers does not matter.
+// leaveLocked removes w from the pool. It may change the order of the other subscribers.
 func (p *pool) leaveLocked(w *Subscriber) {
 	last := len(p.subscribers) - 1
 	if w.index > last || p.subscribers[w.index] != w {
@@ -36,9 +36,9 @@ func (p *pool) leaveLocked(w *Subscriber) {
 	p.subscribers = p.subscribers[:last]
 }
 
-// Subscribe registers a client. deliver gets the server's messages on the goroutine that
-// reads the connection, and must not block. asker answers server requests outside of calls;
-// nil refuses them.
+// Subscribe registers a client. deliver gets the server's messages on the goroutine that reads
+// the connection, and must not block. asker answers server requests outside calls. If it is
+// nil, they are refused.
 func (u *Upstream) Subscribe(f *mcp.ClientInfo, deliver func(*jsonrpc.Message), asker mcp.Subscriber) *Subscriber {
 	scope := u.scopeOf(f)
 	u.mu.Lock()
@@ -53,8 +53,8 @@ func (u *Upstream) Subscribe(f *mcp.ClientInfo, deliver func(*jsonrpc.Message), 
 	return w
 }
 
-// Close removes the subscriber. The last one that watched a resource unsubscribes at the
-// server.
+// Close removes the subscriber. If no other subscriber watches a resource, Close unsubscribes
+// from it at the server.
 func (w *Subscriber) Close() {
 	u := w.upstream
 	u.mu.Lock()
@@ -69,7 +69,7 @@ func (w *Subscriber) Close() {
 	u.relistenSoonLocked(u.links[w.pool.scope])
 	u.tidyLocked(w.pool)
 	if len(uris) == 0 || u.closed || len(w.pool.sessions) == 0 {
-		return // a server that is not running need not be started for this
+		return // a server that is not running has no subscriptions
 	}
 	u.work.Go(func() {
 		ctx, stop := context.WithTimeout(u.life, 10*time.Second)
@@ -80,8 +80,8 @@ func (w *Subscriber) Close() {
 	})
 }
 
-// Lists sets which list changes w gets from now on. It does not wait for the server; Watch
-// does.
+// Lists sets which list changes w gets from now on. Unlike Watch, it does not wait for the
+// server.
 func (w *Subscriber) Lists(tools, prompts, resources bool) {
 	u := w.upstream
 	u.mu.Lock()
@@ -90,7 +90,7 @@ func (w *Subscriber) Lists(tools, prompts, resources bool) {
 	u.relistenSoonLocked(u.links[w.pool.scope])
 }
 
-// relistenSoonLocked updates the listen on another goroutine.
+// relistenSoonLocked runs relisten on another goroutine.
 func (u *Upstream) relistenSoonLocked(l *link) {
 	if l == nil || l.session == nil || u.closed || l.relistening {
 		return
@@ -104,8 +104,8 @@ func (u *Upstream) relistenSoonLocked(l *link) {
 	})
 }
 
-// Subscribe watches a resource. The reply is the server's, or ours if another client
-// watches the resource already.
+// Subscribe watches a resource. The reply comes from the server. If another client already
+// watches the resource, it comes from Dragoman.
 func (w *Subscriber) Subscribe(ctx context.Context, uri string) (*mcp.Reply, error) {
 	u := w.upstream
 	u.mu.Lock()
@@ -132,9 +132,9 @@ func (w *Subscriber) Subscribe(ctx context.Context, uri string) (*mcp.Reply, err
 	return r, err
 }
 
-// Resume watches resources that the client has subscribed to before. It does not wait: what
-// the server does not watch yet is asked for in the background, however long the server
-// takes to start. A resource that the server refuses is published as a loss.
+// Resume watches resources that the client has subscribed to earlier. It does not wait. If the
+// server does not watch a resource yet, the request is sent in the background when the server
+// is available. A resource that the server refuses is published as a loss.
 func (w *Subscriber) Resume(uris []string) {
 	u := w.upstream
 	u.mu.Lock()
@@ -157,8 +157,8 @@ func (w *Subscriber) Resume(uris []string) {
 	}
 }
 
-// resume asks the server to watch resources, as long as a client wants them and until the
-// server could be asked.
+// resume asks the server to watch resources. It continues until the server was asked, or until
+// no client wants the resources any more.
 func (u *Upstream) resume(w *Subscriber, uris []string) {
 	pauses := work.Backoff{Ceiling: time.Minute}
 	for len(uris) > 0 {
@@ -225,8 +225,8 @@ func (p *pool) watchedLocked(uri string) bool {
 	return false
 }
 
-// subscription makes the server watch a resource, or stop: by a request if it has sessions,
-// otherwise by a listen with the new union.
+// subscription starts or stops watching a resource at the server. A server with sessions gets a
+// request, and a modern server a listen with the new union of subscriptions.
 func (u *Upstream) subscription(ctx context.Context, w *Subscriber, method, uri string) (*mcp.Reply, error) {
 	lease, err := u.acquire(ctx, w.info, false)
 	if err != nil {
@@ -241,8 +241,9 @@ func (u *Upstream) subscription(ctx context.Context, w *Subscriber, method, uri 
 	return s.server.Call(ctx, u.ownCall(method, params, w.info), mcp.NoCaller{})
 }
 
-// ownCall creates a call of our own on behalf of a client. Without a client it carries our
-// own info (2026-07-28 §Base, "Per-request protocol fields": on every request).
+// ownCall returns a call of Dragoman itself on behalf of a client. Without a client it has
+// Dragoman's own client info (2026-07-28 §Base, "Per-request protocol fields": required on
+// every request).
 func (u *Upstream) ownCall(method string, params []byte, f *mcp.ClientInfo) *mcp.Attempt {
 	g := mcp.ClientInfo{Revision: mcp.LatestLegacy, Info: u.opts.Info}
 	if f != nil {
@@ -253,7 +254,7 @@ func (u *Upstream) ownCall(method string, params []byte, f *mcp.ClientInfo) *mcp
 		}
 	}
 	if !g.Revision.Legacy() {
-		// Our own requests are written as by a legacy client; the codec adds the rest.
+		// Dragoman's own requests have the form of a legacy client's. The codec converts them.
 		g.Revision = mcp.LatestLegacy
 	}
 	m := jsonrpc.NewRequest("1", method, params)
@@ -262,8 +263,8 @@ func (u *Upstream) ownCall(method string, params []byte, f *mcp.ClientInfo) *mcp
 	return mcp.NewAttempt(c)
 }
 
-// deliverNotification handles a notification of a legacy session, or of a modern one
-// outside of any listen. only is the one conversation that it can concern, 0 for any.
+// deliverNotification handles a notification of a legacy session, or one of a modern server
+// outside all listens. If only is not 0, the notification is for that conversation alone.
 func (u *Upstream) deliverNotification(p *pool, s *session, m *jsonrpc.Message, only uint64) {
 	kind := changedList(m.Method)
 	if kind == "tools" {
@@ -311,8 +312,8 @@ func changedList(method string) string {
 	return ""
 }
 
-// audienceLocked returns the subscribers of a pool that get a notification. leveled says
-// that some client has set the log level of the session.
+// audienceLocked returns the subscribers of a pool that get a notification. leveled says that a
+// client has set the log level of the session.
 func (u *Upstream) audienceLocked(p *pool, m *jsonrpc.Message, only uint64, leveled bool) []*Subscriber {
 	var uri string
 	if m.Method == mcp.NoteResourceUpdated {
@@ -339,8 +340,8 @@ func (w *Subscriber) wants(m *jsonrpc.Message, uri string, leveled bool) bool {
 		if w.want.URIs[uri] {
 			return true
 		}
-		// Schema of ResourceUpdatedNotification, all revisions: the URI may be a
-		// sub-resource of the one subscribed to.
+		// Schema of ResourceUpdatedNotification in all revisions: the URI may be that of a
+		// sub-resource.
 		for have := range w.want.URIs {
 			if strings.HasPrefix(uri, strings.TrimSuffix(have, "/")+"/") {
 				return true
@@ -353,22 +354,22 @@ func (w *Subscriber) wants(m *jsonrpc.Message, uri string, leveled bool) bool {
 		}
 		f := w.asker.ClientInfo()
 		if f == nil || f.LogLevel == 0 && leveled {
-			// This client has not set a level; the current one is another client's.
+			// This client has not set a level. The current level comes from another client.
 			return false
 		}
 		return mcp.WantsLog(f.Revision, f.LogLevel, m)
 	}
 	if m.Method == mcp.NoteTaskStatus && (!w.info.Revision.Can(mcp.ExperimentalTasks) || w.info.Who.Key() != "" && w.upstream.spec.Isolation == Shared) {
-		// It belongs to a task that we wait for, or its client is unknown. No client may
-		// rely on it.
+		// The notification belongs to a task that Dragoman waits for, or to an unknown client.
+		// Clients must not depend on it.
 		return false
 	}
-	// Unknown notifications go to all clients of the session.
+	// Unknown notifications go to all legacy clients of the session.
 	return w.asker != nil
 }
 
 // askSubscriber sends a server request that belongs to no call to the only client of the
-// session. With several clients it is refused.
+// session. If there are several clients, it refuses the request.
 func (u *Upstream) askSubscriber(ctx context.Context, p *pool, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 	var one mcp.Subscriber
 	for waited := 0; ; waited++ {
@@ -387,8 +388,8 @@ func (u *Upstream) askSubscriber(ctx context.Context, p *pool, m *jsonrpc.Messag
 		if n > 1 || waited == 20 {
 			return nil, mcp.ErrCannotAsk
 		}
-		// Servers ask for roots right after the handshake, before the client of the session
-		// has finished its own.
+		// Some servers ask for roots right after the handshake, when the client of the session
+		// has not finished its own handshake yet.
 		if err := work.Sleep(ctx, 100*time.Millisecond); err != nil {
 			return nil, err
 		}
@@ -396,7 +397,7 @@ func (u *Upstream) askSubscriber(ctx context.Context, p *pool, m *jsonrpc.Messag
 }
 
 // restore restores the subscriptions of a lost session. It retries until the server is
-// back.
+// available.
 func (u *Upstream) restore(p *pool, l *link) {
 	if p == nil {
 		u.mu.Lock()
@@ -415,7 +416,7 @@ func (u *Upstream) restore(p *pool, l *link) {
 	}
 }
 
-// resubscribe subscribes again to the watched resources of a pool, and reports whether the
+// resubscribe subscribes to the watched resources of a pool again. It reports whether the
 // server was available.
 func (u *Upstream) resubscribe(p *pool) bool {
 	u.mu.Lock()
@@ -438,7 +439,7 @@ func (u *Upstream) resubscribe(p *pool) bool {
 	return true
 }
 
-// raiseLevel sets the log level that a call wants at a legacy server.
+// raiseLevel sets the log level that a call needs at a legacy server.
 func (u *Upstream) raiseLevel(ctx context.Context, s *session, c *mcp.Attempt) {
 	if c.Level == 0 || s.server.Revision().Modern() {
 		return
@@ -456,8 +457,8 @@ func (u *Upstream) raiseLevel(ctx context.Context, s *session, c *mcp.Attempt) {
 	_, _ = s.server.Call(ctx, u.ownCall(mcp.MethodSetLevel, params, c.Client), mcp.NoCaller{})
 }
 
-// replayLevel sets the log level at a new session that the pool's clients had set at the
-// session before.
+// replayLevel sets the log level at a new session. The level is the one that the pool's clients
+// had set at the previous session.
 func (u *Upstream) replayLevel(s *session, p *pool) {
 	if s.server.Revision().Modern() || !hasLog(s) {
 		return
@@ -483,14 +484,15 @@ func (u *Upstream) replayLevel(s *session, p *pool) {
 	_, _ = s.server.Call(ctx, u.ownCall(mcp.MethodSetLevel, params, nil), mcp.NoCaller{})
 }
 
-// hasLog reports whether a server has declared logging. Others never get logging/setLevel.
+// hasLog reports whether a server has declared logging. Only such a server gets
+// logging/setLevel.
 func hasLog(s *session) bool {
 	caps := s.server.Hello().Capabilities
 	return !jsonrpc.Find(caps, jsonrpc.Whole(caps), "logging").IsZero()
 }
 
-// SetLevel answers logging/setLevel. A legacy server gets the most verbose level of all
-// clients in the pool; each client still gets only its own.
+// SetLevel answers logging/setLevel. A legacy server gets the most verbose level of all clients
+// in the pool. Each client still gets only messages of its own level.
 func (u *Upstream) SetLevel(ctx context.Context, c *mcp.Call) (*mcp.Reply, error) {
 	level, ok := mcp.ParseLogLevel(text(c.Msg, "level"))
 	if !ok {
