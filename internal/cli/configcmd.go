@@ -24,6 +24,9 @@ filled in. docs/configuration.md describes every key.`,
 	}, a.configCheckCommand(), a.configPrintCommand())
 }
 
+// addServer says how a configuration without servers gets some.
+const addServer = "write one under mcpServers as `NAME: {command: …}` or `NAME: {url: …}`, or run `dragoman import` to take over the servers of your clients"
+
 func (a *app) configCheckCommand() *cobra.Command {
 	var file string
 	var asJSON bool
@@ -46,8 +49,11 @@ not change that.`,
 			if !ok {
 				return a.noConfig()
 			}
-			_, problems := config.Load(path)
+			snapshot, problems := config.Load(path)
 			err := problems.Err()
+			if snapshot != nil && len(snapshot.Servers) == 0 {
+				problems = append(problems, config.Problem{File: path, Warning: true, Text: "has no servers", Hint: addServer})
+			}
 			if asJSON {
 				if e := a.printProblems(path, err == nil, problems); e != nil {
 					return e

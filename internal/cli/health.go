@@ -72,7 +72,7 @@ func (a *app) listHealth(ctx context.Context, f *clientFlags, asJSON bool) error
 		return problems.Err()
 	}
 	if len(snapshot.Servers) == 0 {
-		return withHint(fmt.Errorf("%s has no servers", clean(path)), "add servers to the file under mcpServers")
+		return withHint(fmt.Errorf("%s has no servers", clean(path)), "%s", addServer)
 	}
 	a.startLog(slog.LevelError, nil)
 	limit := healthTime

@@ -15,8 +15,20 @@ import (
 func (c *compiler) readFile(b []byte) *node {
 	var root *node
 	switch {
+	case len(b) > MaxFile && clientfile.LooksLikeJSON(b):
+		// Some clients keep their history in the same file. It is read by a parser that can
+		// take that much. Problems have no source then: the file may be one line.
+		v, err := clientfile.Parse(c.file, b)
+		if err != nil {
+			c.syntaxError(err)
+			return nil
+		}
+		if client := clientfile.Identify(c.file, v); client != nil && !plain(client) && v.Get("dragoman") == nil {
+			return c.convert(client, v)
+		}
+		root = fromValue(v)
 	case len(b) > MaxFile:
-		return c.readTree(b) // readTree reports the syntax error
+		return c.readTree(b) // readTree reports the problem
 	case clientfile.IsTOML(c.file):
 		c.source.lines = strings.Split(string(b), "\n")
 		v, err := clientfile.Parse(c.file, b)
@@ -68,14 +80,23 @@ func (c *compiler) adapt(root *node) *node {
 	}
 	value := toValue(root)
 	client := clientfile.Identify(c.file, value)
-	if client == nil {
+	switch {
+	case client == nil:
 		return root
+	case plain(client):
+		return c.withoutOurselves(root, c.serversOf(client, value))
 	}
+	return c.convert(client, value)
+}
+
+func (c *compiler) serversOf(client *clientfile.Client, value *clientfile.Value) clientfile.File {
 	opt := clientfile.Options{OS: runtime.GOOS, Addresses: []string{Default().Listen}}
-	file := clientfile.Read(client, c.file, value, false, opt)
-	if plain(client) {
-		return c.withoutOurselves(root, file)
-	}
+	return clientfile.Read(client, c.file, value, false, opt)
+}
+
+// convert returns the settings of a client's file in the shape of dragoman.yaml.
+func (c *compiler) convert(client *clientfile.Client, value *clientfile.Value) *node {
+	file := c.serversOf(client, value)
 	servers, settings := &node{kind: mappingKind}, &node{kind: mappingKind}
 	for _, s := range file.Servers {
 		at := &node{line: s.Line, col: s.Col}

@@ -45,6 +45,13 @@ func TestClientFiles(t *testing.T) {
 			t.Errorf("%s: %v", name, problems.Err())
 			continue
 		}
+		if !clientfile.IsTOML(a.Files[0].Name) {
+			// A client may keep megabytes of history in the same file.
+			large, same := Parse(a.Files[0].Name, []byte(text+strings.Repeat(" ", MaxFile)), env)
+			if large == nil || !large.Equal(s) || len(same) != len(problems) {
+				t.Errorf("%s with more than 1 MiB: %v", name, same)
+			}
+		}
 		var got []string
 		for _, srv := range s.Servers {
 			got = append(got, srv.Name)

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/dragoman-mcp/dragoman/internal/clientfile"
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
@@ -62,7 +63,7 @@ func Load(path string) (*Snapshot, Problems) {
 	return s, problems
 }
 
-// read reads at most MaxFile+1 bytes, one more than Parse accepts. It accepts only
+// read reads at most clientfile.MaxFile+1 bytes, one more than Parse accepts. It accepts only
 // regular files. It does not block on a named pipe that has no writer.
 func read(path string) ([]byte, fs.FileMode, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|nonblock, 0)
@@ -77,7 +78,7 @@ func read(path string) ([]byte, fs.FileMode, error) {
 	if !st.Mode().IsRegular() {
 		return nil, 0, &irregular{st.Mode()}
 	}
-	b, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
+	b, err := io.ReadAll(io.LimitReader(f, clientfile.MaxFile+1))
 	return b, st.Mode(), err
 }
 

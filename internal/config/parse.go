@@ -70,7 +70,6 @@ func (c *compiler) compile(b []byte) *Snapshot {
 	top := c.object(root, "")
 	entries := top.get("mcpServers")
 	ours := top.object("dragoman")
-	c.foreignTop(top)
 	if ours == nil {
 		ours = c.object(&node{}, "dragoman")
 	}
@@ -79,19 +78,25 @@ func (c *compiler) compile(b []byte) *Snapshot {
 	s.Dialects = c.dialects
 	settings := ours.object("servers")
 	ours.done()
+	c.foreignTop(top, ours.known)
 	c.readServers(entries, settings, s)
 	c.problems.sort()
 	return s
 }
 
 // foreignTop reports unknown top-level keys. They are warnings, because files of other clients
-// have many. A key that looks like a typo of a key of Dragoman is an error.
-func (c *compiler) foreignTop(top *object) {
+// have many. A key that looks like a typo of a key of Dragoman is an error. ours are the keys
+// that belong under dragoman.
+func (c *compiler) foreignTop(top *object, ours []string) {
 	for _, m := range top.unknown() {
 		switch {
 		case m.key == "$schema" || strings.HasPrefix(m.key, "x-"):
 		case m.key == "servers" && top.get("mcpServers") == nil:
 			c.problem(m.place(), join("", m.key), "servers belong under the key mcpServers", "rename it")
+		case slices.Contains(ours, m.key):
+			c.warning(m.place(), join("", m.key), "is not a top-level key, ignored", "move it under the key dragoman, with more indentation")
+		case slices.Contains(entryKeys, m.key):
+			c.warning(m.place(), join("", m.key), "is not a top-level key, ignored", "write it under mcpServers, below the name of a server")
 		default:
 			if s := Suggest(m.key, []string{"mcpServers", "dragoman"}); s != "" {
 				c.problem(m.place(), join("", m.key), "unknown key", "did you mean "+s+"?")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/dragoman-mcp/dragoman/internal/clientfile"
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -295,7 +296,13 @@ func TestProblems(t *testing.T) {
 		{server(`{command: x, disabled: maybe}`), "must be true or false"},
 		{"a: " + strings.Repeat("[", 100), "the file is nested too deeply"},
 		{strings.Repeat("- ", 1000), "the file is nested too deeply"},
-		{strings.Repeat("#", MaxFile+1), "the file is larger than 1 MiB"},
+		{strings.Repeat("#", MaxFile+1), "the file is larger than 1 MiB; make it smaller; only JSON may have up to 32 MiB"},
+		{"{" + strings.Repeat(" ", clientfile.MaxFile), "the file is larger than 32 MiB"},
+		{"{" + strings.Repeat(" ", MaxFile), "f:1:1048578: "},
+		{server("{command: x, args: [${A}]}"), `put ${NAME} in quotes between { } or [ ]: "${NAME}"`},
+		{server("{command: x, env: { A: ${A}, B: 1 }}"), `put ${NAME} in quotes`},
+		{server("{url: http://h/${A}}"), `put ${NAME} in quotes`},
+		{server("{command: x, args: [-k=${A}, b]}"), `put ${NAME} in quotes`},
 	} {
 		s, problems := Parse("f", []byte(tt.text), env())
 		// A variable that is not set makes one server unusable. It is an error too.
@@ -313,6 +320,10 @@ func TestProblems(t *testing.T) {
 func TestWarnings(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{"globalShortcut: x", "f:1:1: warning: globalShortcut: unknown key, ignored"},
+		{"listen: x", "f:1:1: warning: listen: is not a top-level key, ignored; move it under the key dragoman"},
+		{"inheritEnv: [A]", "inheritEnv: is not a top-level key, ignored; move it under the key dragoman"},
+		{"command: x", "f:1:1: warning: command: is not a top-level key, ignored; write it under mcpServers, below the name of a server"},
+		{"mcpServers: {a: {command: x, callTimeout: 3s}}", "f:1:30: warning: mcpServers.a.callTimeout: is not used here; write dragoman.servers.a.callTimeout"},
 		{"mcpServers: {a: {command: x, timeout: 60}}", "write dragoman.servers.a.callTimeout"},
 		{"mcpServers: {a: {command: x, autoApprove: []}}", "mcpServers.a.autoApprove: is not used"},
 		{"mcpServers: {a: {command: x, tools: ['*']}}", "write dragoman.servers.a.expose.tools"},

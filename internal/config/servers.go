@@ -154,10 +154,16 @@ func (c *compiler) readEntry(o *object, srv *Server) {
 	}
 }
 
+// entryKeys are the keys of an entry of mcpServers, and settingKeys those of an entry of
+// dragoman.servers.
+var (
+	entryKeys   = []string{"command", "args", "env", "cwd", "url", "headers", "type", "disabled"}
+	settingKeys = []string{"callMax", "callTimeout", "caFile", "dialect", "expose", "inheritEnv", "isolation", "lazy", "prefix", "revision", "startTimeout"}
+)
+
 // foreignMembers reports unknown and unused keys. misspelt is true if one of them looks like a
 // typo of a known key.
 func (c *compiler) foreignMembers(o *object, srv *Server) (misspelt bool) {
-	ours := []string{"command", "args", "env", "cwd", "url", "headers", "type", "disabled"}
 	for _, m := range o.unknown() {
 		path := o.at(m.key)
 		switch {
@@ -167,8 +173,10 @@ func (c *compiler) foreignMembers(o *object, srv *Server) (misspelt bool) {
 			c.warning(m.place(), path, "is not used", "write dragoman.servers."+printable(srv.Name)+".expose.tools")
 		case slices.Contains(foreign, m.key):
 			c.warning(m.place(), path, "is not used", "")
+		case slices.Contains(settingKeys, m.key):
+			c.warning(m.place(), path, "is not used here", "write dragoman.servers."+printable(srv.Name)+"."+m.key)
 		default:
-			if s := Suggest(m.key, ours); s != "" {
+			if s := Suggest(m.key, entryKeys); s != "" {
 				c.problem(m.place(), path, "unknown key", "did you mean "+s+"?")
 				misspelt = true
 				continue

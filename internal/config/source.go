@@ -234,9 +234,7 @@ const (
 var holders = []string{"mcpServers", "servers", "mcp_servers", "mcp"}
 
 // serverKeys are the keys that a server may have, here and in the files of other clients.
-var serverKeys = slices.Concat(foreign, foreignFilters, clientfile.ServerKeys(), []string{
-	"callMax", "callTimeout", "caFile", "dialect", "expose", "inheritEnv", "isolation", "lazy", "prefix", "revision", "startTimeout",
-})
+var serverKeys = slices.Concat(foreign, foreignFilters, clientfile.ServerKeys(), settingKeys)
 
 // below returns the kind of the keys below a key, and whether all values below it are secret.
 // If no server has such a key, it may be a typo of env or headers, so its values are secret.

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -16,7 +17,7 @@ import (
 // Limits of a file. The YAML parser recurses, so a file that is nested too deeply is
 // refused before it is parsed.
 const (
-	MaxFile    = 1 << 20 // bytes
+	MaxFile    = 1 << 20 // bytes of YAML; JSON may have clientfile.MaxFile
 	maxDepth   = 64      // brackets, braces and indented blocks together
 	maxMembers = 100_000 // all mappings together, after merging
 )
@@ -55,7 +56,7 @@ type member struct {
 // it reported a problem that makes the rest meaningless.
 func (c *compiler) readTree(b []byte) (root *node) {
 	if len(b) > MaxFile {
-		c.problem(nil, "", "the file is larger than 1 MiB", "")
+		c.problem(nil, "", "the file is larger than 1 MiB", "make it smaller; only JSON may have up to 32 MiB, as the files of some clients do")
 		return nil
 	}
 	if !utf8.Valid(b) {
@@ -183,8 +184,25 @@ func (t *treeReader) syntax(err error, src string) {
 		text, hint = "YAML does not allow tabs for indentation", "use spaces"
 	case looksCommented(src):
 		hint = "JSON with // comments is not YAML; write # comments instead"
+	case at != nil && t.bareReference(at.line):
+		hint = `put ${NAME} in quotes between { } or [ ]: "${NAME}"`
 	}
 	t.c.problem(at, "", "syntax error: "+text, hint)
+}
+
+// flowReference matches a reference without quotes within braces or brackets, where YAML reads
+// its brace as the beginning of a mapping.
+var flowReference = regexp.MustCompile(`[\[{,:]\s*[^\s"'\[{,]*\$\{[^}"']*\}`)
+
+// bareReference reports whether a syntax error on a line probably comes from a reference
+// without quotes, on that line or the one before.
+func (t *treeReader) bareReference(line int) bool {
+	for _, i := range []int{line - 1, line - 2} {
+		if i >= 0 && i < len(t.lines) && flowReference.MatchString(t.lines[i]) {
+			return true
+		}
+	}
+	return false
 }
 
 func (t *treeReader) read(n ast.Node) *node {

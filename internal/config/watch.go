@@ -20,7 +20,7 @@ const (
 // Watch calls onChange with the file's content each time the content changes. It returns nil
 // when ctx ends, or an error if watching fails. The initial content is not reported. If the
 // file disappears, Watch reports nothing until it is back with other content. It reads at most
-// MaxFile+1 bytes. Parse refuses a file of that length. Calls to onChange do not overlap, and
+// clientfile.MaxFile+1 bytes. Parse refuses a file of that length. Calls to onChange do not overlap, and
 // Watch waits for the last one.
 //
 // Watch watches the folder, because editors replace a file and a watch on the file would stay
