@@ -14,8 +14,8 @@ import (
 // §Base, "_meta").
 const reserved = "io.modelcontextprotocol/"
 
-// admit decides whether a request is served, and registers it as running. If not, it
-// returns the error to answer with.
+// admit decides whether the server may serve a request, and registers it as running. If the
+// request is not admitted, admit returns the error for the answer.
 func (c *conversation) admit(x *exchange) *jsonrpc.Error {
 	known := c.s.methods[x.m.Method]
 	opening := c.opening(x, known)
@@ -63,7 +63,8 @@ func (c *conversation) register(x *exchange) *jsonrpc.Error {
 	return nil
 }
 
-// opening checks what a request must contain and what must precede it.
+// opening checks the required members of a request, and whether the client has done the steps
+// that must come before it.
 func (c *conversation) opening(x *exchange, known *method) *jsonrpc.Error {
 	if !c.ed.has(handshake) {
 		return c.stateless(x)
@@ -81,9 +82,9 @@ func (c *conversation) opening(x *exchange, known *method) *jsonrpc.Error {
 	c.s.mu.Unlock()
 	switch {
 	case probe:
-		// 2026-07-28 §Versioning, "Backward Compatibility": this is how a client of
-		// both eras finds out that we are legacy. It is not a violation, and the client
-		// may reuse the id.
+		// 2026-07-28 §Versioning, "Backward Compatibility": a client of both eras learns from
+		// this answer that the server is legacy. It is not a violation, and the client may
+		// reuse the id.
 		return refusal(jsonrpc.CodeMethodNotFound, "%s has no method %s before initialize", c.ed.date, clip(m.Method))
 	case used:
 		// 2025-11-25 §Base, "Requests": an id must not be reused within the session.
@@ -141,9 +142,9 @@ var capabilityShape = []member{
 func (c *conversation) stateless(x *exchange) *jsonrpc.Error {
 	m := x.m
 	if m.Method == mcp.MethodInitialize {
-		// 2026-07-28 §Versioning, "Backward Compatibility": the error lists the
-		// versions, because it is all that an older client will show. This is not a
-		// violation, unless the client has also used this revision.
+		// 2026-07-28 §Versioning, "Backward Compatibility": the error lists the versions,
+		// because an older client shows nothing else. This is not a violation, unless the
+		// client has also used this revision.
 		bad := refusal(jsonrpc.CodeMethodNotFound, "%s has no initialize; this server supports %s and nothing else", c.ed.date, c.ed.date)
 		c.s.mu.Lock()
 		late := c.phase == operating
@@ -166,7 +167,7 @@ func (c *conversation) stateless(x *exchange) *jsonrpc.Error {
 	}
 	version, _ := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, meta, mcp.KeyVersion))
 	if version != "" && version != c.ed.date {
-		// A client may propose a version and be told another (2026-07-28 §Versioning,
+		// A client may propose a version and get another one (2026-07-28 §Versioning,
 		// "Protocol Version Negotiation"). That is not a violation.
 		return &jsonrpc.Error{
 			Code: mcp.CodeUnsupportedVersion, Message: "unsupported protocol version",
@@ -195,7 +196,7 @@ var notes = []struct {
 	{"notifications/tasks/status", experimentalTask, shape{need("taskId", aString), need("status", aString)}},
 }
 
-// note handles a notification and records what is wrong with it.
+// note handles a notification and records its violations. ok is false if there are any.
 func (c *conversation) note(m *jsonrpc.Message, overHTTP bool) (ok bool) {
 	wrong := c.checkNotification(m, overHTTP)
 	if wrong != "" {
@@ -263,8 +264,8 @@ func (c *conversation) initialized() (wrong string) {
 	return ""
 }
 
-// cancelRequest cancels a running request. It is not a violation if the request has ended
-// in the meantime (2025-11-25 §Cancellation, "Timing Considerations"), but it is one if
+// cancelRequest cancels a running request. A cancellation is not a violation if the request
+// has already ended (2025-11-25 §Cancellation, "Timing Considerations"). It is a violation if
 // the request never existed.
 func (c *conversation) cancelRequest(m *jsonrpc.Message) (wrong string) {
 	id := jsonrpc.ID(m.Param("requestId").Of(m.Raw))
@@ -284,7 +285,7 @@ func (c *conversation) cancelRequest(m *jsonrpc.Message) (wrong string) {
 	return ""
 }
 
-// answer handles a client's response to a server request.
+// answer handles a client's response to a request of the server.
 func (c *conversation) answer(m *jsonrpc.Message) (ok bool) {
 	if !c.ed.has(handshake) {
 		// 2026-07-28 §Streamable HTTP, "Sending Messages": clients send no responses.
@@ -297,7 +298,7 @@ func (c *conversation) answer(m *jsonrpc.Message) (ok bool) {
 	c.s.mu.Unlock()
 	switch {
 	case known && waits != nil:
-		waits <- m // does not block: the buffer has room for one, and only one response is sent
+		waits <- m // does not block: the buffer holds one response, and only one is sent
 	case !known:
 		c.s.violate("response", "no request with the id %s was sent, or it was answered before", clip(string(m.ID)))
 	}

@@ -14,17 +14,18 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// question is a request from a tool to the client.
+// question is a request of a tool to the client.
 type question struct {
 	key     string // its key among the questions of one round
 	method  string
 	params  string
-	needs   []string // path of the capability that the client must declare
+	needs   []string // the path of the capability that the client must declare
 	answers shape    // the shape of the answer
 	check   func(raw []byte, answer jsonrpc.Span) string
 }
 
-// inputRequired is a result that requests input (2026-07-28 §Multi Round-Trip Requests).
+// inputRequired is the result of a call that needs input from the client (2026-07-28 §Multi
+// Round-Trip Requests).
 type inputRequired struct{ members string }
 
 func (*inputRequired) Error() string { return "input is required" }
@@ -32,7 +33,7 @@ func (*inputRequired) Error() string { return "input is required" }
 func (e *edition) askSample(key, prompt string) question {
 	content := need("content", anObject, need("type", aString), may("text", aString))
 	if e.has(formModes) {
-		// 2025-11-25 §Sampling: one block or several.
+		// 2025-11-25 §Sampling: one content block or several.
 		content = need("content", anything)
 	}
 	return question{
@@ -120,8 +121,8 @@ func (q *question) wrong(raw []byte, a jsonrpc.Span) string {
 	return ""
 }
 
-// declared reports whether the client has declared what a question needs. A client that
-// declares elicitation without a mode supports forms (2025-11-25 §Elicitation,
+// declared reports whether the client has declared the capability that a question needs. A
+// client that declares elicitation without a mode supports forms (2025-11-25 §Elicitation,
 // "Capabilities").
 func (x *exchange) declared(q *question) bool {
 	if len(q.needs) == 2 && q.needs[1] == "form" {
@@ -130,9 +131,9 @@ func (x *exchange) declared(q *question) bool {
 	return allows(x.caps, q.needs...)
 }
 
-// ask sends questions to the client and returns the answers, each a JSON object, in the
-// order of the questions. In revisions with input rounds it is called once per round of a
-// call, always with the same questions.
+// ask sends questions to the client and returns the answers as JSON objects, in the order of
+// the questions. In revisions with input rounds, a call calls ask once in each round, always
+// with the same questions.
 func (x *exchange) ask(qs ...question) ([][]byte, error) {
 	for i := range qs {
 		if !x.declared(&qs[i]) {
@@ -196,7 +197,7 @@ func (x *exchange) askLive(q *question) ([]byte, error) {
 	case <-x.ctx.Done():
 		c.s.mu.Lock()
 		if _, still := c.asked[id]; still {
-			c.asked[id] = nil // its response may be on the way and is not a violation
+			c.asked[id] = nil // the client's response may already be on its way; it is then not a violation
 		}
 		c.s.mu.Unlock()
 		if causeOf(x) == errCancelled {
@@ -208,15 +209,15 @@ func (x *exchange) askLive(q *question) ([]byte, error) {
 
 func causeOf(x *exchange) error { return context.Cause(x.ctx) }
 
-// askInResult takes the answers from the request, or requests them in its result. Answers
-// of earlier rounds are in the state.
+// askInResult takes the answers from the request. If some are missing, it asks for them in the
+// result. The state has the answers of earlier rounds.
 func (x *exchange) askInResult(qs []question) ([][]byte, error) {
 	if x.spent+len(qs) <= len(x.past) {
 		x.spent += len(qs)
 		return x.past[x.spent-len(qs) : x.spent], nil
 	}
 	if x.answered {
-		return nil, x.inputRequired(qs) // the next round
+		return nil, x.inputRequired(qs) // ask in the next round
 	}
 	raw, given := x.m.Raw, x.m.Param("inputResponses")
 	var answers [][]byte
@@ -250,11 +251,11 @@ func (x *exchange) inputRequired(qs []question) error {
 	return &inputRequired{`"inputRequests":{` + strings.Join(asks, ",") + `},"requestState":` + quote(x.sealed())}
 }
 
-// stateKey signs the state that a client carries. It is not secret: the fake only needs
-// to be deterministic.
+// stateKey signs the state that the client sends back. It is not secret, because the fake only
+// needs to be deterministic.
 const stateKey = "a fake has no secrets"
 
-// sealed returns the answers so far as signed state that only the same tool accepts
+// sealed returns the answers so far as a signed state. Only the same tool accepts it
 // (2026-07-28 §Multi Round-Trip Requests, "Server Requirements").
 func (x *exchange) sealed() string {
 	body := "[" + string(bytes.Join(x.past, []byte(","))) + "]"

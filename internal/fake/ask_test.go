@@ -37,8 +37,7 @@ func TestAsksLive(t *testing.T) {
 		l.want(`{"jsonrpc":"2.0","id":6,"error":{"code":-1,"message":"no"}}`, result(date, "6", words("asked, and got the error -1: no")+`,"isError":true`))
 		l.broken("answer to elicitation/create: content.age is not of type integer")
 
-		// A cancelled call withdraws its question. The client's answer may still
-		// arrive.
+		// A cancelled call cancels its question. The client's answer may still arrive.
 		l.want(call(date, "7", "roots", ``), `{"jsonrpc":"2.0","id":7,"method":"roots/list"}`)
 		l.want(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`,
 			`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7,"reason":"the call that asked was cancelled"}}`)
@@ -63,7 +62,7 @@ func TestAsksInResults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := play(t, "strict-"+date)
 		all := sample("sample", "Say something.") + `,"elicit":{"method":"elicitation/create","params":{"mode":"form","message":"Who are you?",` + formSchema + `}},"roots":{"method":"roots/list","params":{}}`
-		const begun = "W10.nX_Mf_vk-pU4z0fIboniLQ" // []
+		const begun = "W10.nX_Mf_vk-pU4z0fIboniLQ" // the state without answers, []
 		l.want(call(date, "1", "ask_all", ``), inputs("1", begun, all))
 		// A missing answer is requested again.
 		l.want(again("2", "ask_all", begun, `"sample":`+sampleAnswer), inputs("2", begun, all))
@@ -179,7 +178,7 @@ func TestSubscriptions(t *testing.T) {
 		l.want(ask(modernDate, `"t"`, "subscriptions/listen", `"notifications":{}`),
 			`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"t"},"notifications":{}}}`)
 		l.broken()
-		_ = l.s.Close() // ends the subscription with a message
+		_ = l.s.Close() // ends the subscription with a message to the client
 		got := l.hear()
 		if len(got) != 2 || !strings.Contains(got[0], `"method":"notifications/cancelled"`) || !strings.HasPrefix(got[1], `{"jsonrpc":"2.0","id":"t","result":{"resultType":"complete","_meta":{`) {
 			t.Errorf("%q", got)

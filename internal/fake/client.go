@@ -13,18 +13,18 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Where says how to reach a server.
+// Where says how a client reaches a server.
 type Where struct {
 	// Command starts the server as a child process on stdio; empty means use URL.
 	Command []string
-	// Env lists environment variables to add to this process's own, as K=V.
+	// Env lists environment variables as K=V. They are added to those of this process.
 	Env []string
-	// In and Out connect to a server that already runs, one message per line: In is
-	// its output, Out its input. The client closes both.
+	// In and Out connect to a server that already runs, one message per line: In is the output
+	// of the server, and Out is its input. The client closes both.
 	In  io.ReadCloser
 	Out io.WriteCloser
-	// URL is the endpoint of a running server: Streamable HTTP, or HTTP+SSE in the
-	// revision that has only that.
+	// URL is the endpoint of a running server. The transport is Streamable HTTP, or HTTP+SSE
+	// in the revision that has nothing else.
 	URL string
 }
 
@@ -51,7 +51,7 @@ type ClientOptions struct {
 type Ask struct {
 	Method string
 	Params []byte // an object; nil for none
-	// Key is the question's key within its round; "" for a live request.
+	// Key is the question's key within its round; "" for a request outside of rounds.
 	Key string
 }
 
@@ -70,27 +70,27 @@ type Reply struct {
 	// Rounds is the number of requests sent. It is more than 1 if the server answered
 	// input_required (2026-07-28 §Multi Round-Trip Requests).
 	Rounds int
-	// Progress and Logs are the notifications that belong to this call: those with its
-	// token, and in revisions with per-request logging the logs of its request.
+	// Progress and Logs are the notifications that belong to this call. They are the progress
+	// with its token and, in revisions with per-request logging, the logs of its request.
 	Progress, Logs []Notice
 }
 
-// CallOptions are optional parts of a call. The zero value sets none.
+// CallOptions are the optional settings of a call. The zero value sets none.
 type CallOptions struct {
-	// Progress sends a progress token. OnProgress, if set, is called for each progress
-	// notification on the reading goroutine; it must not block.
+	// If Progress is set, the call sends a progress token. OnProgress is called for each
+	// progress notification, on the reading goroutine. It must not block. Nil is allowed.
 	Progress   bool
 	OnProgress func(Notice)
-	// LogLevel requests log messages for this request, in revisions with per-request
-	// logging (2026-07-28 §Logging). In other revisions it is an error.
+	// LogLevel requests log messages for this call, in revisions with per-request logging
+	// (2026-07-28 §Logging). In other revisions it is an error.
 	LogLevel string
-	// Break closes the response stream after that many events with an id and resumes
-	// it, if the revision and the transport support that. 0 never does.
+	// Break closes the response stream after this many events with an id, and then resumes it,
+	// if the revision and the transport support that. 0 means never.
 	Break int
-	// Meta is members to add to _meta, as JSON without the braces.
+	// Meta has members to add to _meta, as JSON without the braces.
 	Meta string
 
-	probe *edition // revision of a probe before initialize; nil otherwise
+	probe *edition // the revision of a probe before initialize; nil for other requests
 }
 
 // Limits of one client. Exceeding them is recorded as a violation.
@@ -106,12 +106,12 @@ const clientPatience = 5 * time.Second
 // wire carries the messages of one conversation. send and cancel may be called by several
 // goroutines.
 type wire interface {
-	// send sends a message. f is the pending request, nil for other messages. An error
-	// means that the message did not arrive. Ending ctx does not cancel the request;
-	// cancel does.
+	// send sends a message. f is the pending request, or nil for other messages. An error
+	// means that the message was not delivered. The end of ctx does not cancel the request;
+	// the method cancel does.
 	send(ctx context.Context, msg []byte, f *pendingRequest) error
-	// cancel cancels a request if the transport itself signals that. done is false if
-	// a notification must be sent instead.
+	// cancel cancels a request if the transport itself has a signal for that. If done is
+	// false, the caller must send a notification instead.
 	cancel(f *pendingRequest) (done bool)
 	// close ends the conversation and waits for its goroutines.
 	close(ctx context.Context) error
@@ -125,7 +125,7 @@ type Client struct {
 	caps []byte // the declared capabilities
 	wire wire
 
-	ctx    context.Context // for the client's own actions; ended by Close
+	ctx    context.Context // ends when Close is called; for actions that no caller started
 	stop   context.CancelCauseFunc
 	asking sync.WaitGroup
 
@@ -134,27 +134,27 @@ type Client struct {
 	mu         sync.Mutex
 	ids        int64
 	pending    map[jsonrpc.ID]*pendingRequest
-	cancelled  map[jsonrpc.ID]bool        // requests whose response may still arrive
-	tokens     map[string]*pendingRequest // calls with progress, by the token's JSON text
+	cancelled  map[jsonrpc.ID]bool        // cancelled requests whose response may still arrive
+	tokens     map[string]*pendingRequest // calls with progress, by token as JSON text
 	lastToken  int64                      // the last numeric token
 	lateTokens map[string]bool            // tokens of cancelled calls, whose progress may still arrive
 	open       map[jsonrpc.ID]bool        // server requests that are being answered
 	ready      bool                       // initialized was sent, or the revision has no handshake
 	server     greeting
-	level      mcp.LogLevel // of the session; 0 until set
+	level      mcp.LogLevel // the level of the session; 0 until it is set
 	watched    map[string]bool
 	listens    map[jsonrpc.ID]*Subscription
-	mirrors    map[string][]headerArg // per tool, the arguments that headers repeat
+	mirrors    map[string][]headerArg // by tool: the arguments that headers repeat
 	notices    []Notice
 	asks       []Ask
 	violations []string
-	// overwhelmed is true once there were more notifications than are kept.
+	// overwhelmed is true after the server has sent more notifications than the client keeps.
 	overwhelmed bool
 	news        chan struct{} // closed and replaced at each notification
 	dead        error         // why the conversation has ended
 }
 
-// greeting is the server's introduction.
+// greeting is the answer with which the server introduces itself.
 type greeting struct {
 	raw  []byte // the result of initialize or server/discover
 	caps jsonrpc.Span
@@ -167,13 +167,13 @@ type pendingRequest struct {
 	name    string // params.name or params.uri
 	params  []byte
 	token   string
-	level   mcp.LogLevel // requested for this request only
+	level   mcp.LogLevel // the log level for this request only
 	opts    CallOptions
-	cut     context.CancelFunc // ends its HTTP exchange; nil for none
+	cut     context.CancelFunc // ends the HTTP exchange of the request; nil for none
 	done    chan struct{}
 	once    sync.Once
 	reply   Reply
-	err     error // error of the transport
+	err     error // an error of the transport
 	reached float64
 	events  bool // a progress notification has arrived
 	listen  *Subscription
@@ -202,8 +202,8 @@ func strictClients() []Profile {
 	return out
 }
 
-// OpenClient opens a conversation with the server in the profile's revision and returns
-// once requests may be sent. It fails if the server does not support the revision; the
+// OpenClient opens a conversation with the server in the profile's revision and returns as
+// soon as requests may be sent. It fails if the server does not support the revision, and the
 // error names the step. Only ctx limits its duration. The caller must close the client.
 func OpenClient(ctx context.Context, profile string, at Where, o ClientOptions) (*Client, error) {
 	r, err := roleOf(profile, o.Set)
@@ -355,16 +355,16 @@ func (c *Client) Asks() []Ask {
 	return slices.Clone(c.asks)
 }
 
-// Violations returns what the server did that the revision does not allow, in the order
-// of occurrence; at most 100.
+// Violations returns what the server did against the rules of the revision, oldest first. It
+// has at most 100 entries.
 func (c *Client) Violations() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.violations)
 }
 
-// Await returns the first notification after the given serial number for which want
-// returns true. It waits for one until ctx or the conversation ends.
+// Await returns the first notification with a number greater than after for which want returns
+// true. It waits for one until ctx or the conversation ends.
 func (c *Client) Await(ctx context.Context, after int, want func(Notice) bool) (Notice, error) {
 	for {
 		c.mu.Lock()
@@ -387,7 +387,7 @@ func (c *Client) Await(ctx context.Context, after int, want func(Notice) bool) (
 	}
 }
 
-// Serial returns the serial number of the last notification, or 0.
+// Serial returns the number of the last notification. It is 0 if there was none.
 func (c *Client) Serial() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -396,8 +396,8 @@ func (c *Client) Serial() int {
 
 var errClientClosed = errors.New("the client was closed")
 
-// Close ends the conversation as the revision requires and waits for everything that the
-// client started. A second call has no effect.
+// Close ends the conversation as the revision requires, and waits for everything that the
+// client started. Further calls have no effect.
 func (c *Client) Close() error {
 	c.endWith(errClientClosed)
 	ctx, cancel := context.WithTimeout(c.ctx, clientPatience)
@@ -411,7 +411,7 @@ func (c *Client) Close() error {
 	return err
 }
 
-// endWith ends every pending request; the first reason counts.
+// endWith ends every pending request. Only the reason of the first call counts.
 func (c *Client) endWith(why error) {
 	c.mu.Lock()
 	if c.dead != nil {
@@ -432,7 +432,7 @@ func (c *Client) endWith(why error) {
 	}
 }
 
-// violate records what the server must not do.
+// violate records a violation of the server.
 func (c *Client) violate(format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,11 +12,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Call sends a request and waits for the outcome. params is an object without _meta, or
-// nil. If the server answers input_required, Call answers the questions and resends the
-// request until it is complete. Ending ctx cancels the request as the revision and the
-// transport specify. The returned error is the conversation's or ctx's; errors from the
-// server are in the Reply.
+// Call sends a request and waits for the outcome. params is an object without _meta, or nil.
+// If the server answers input_required, Call answers the questions and resends the request
+// until it is complete. If ctx ends, Call cancels the request as the revision and the
+// transport specify. The returned error is an error of the conversation or of ctx. Errors from
+// the server are in the Reply.
 func (c *Client) Call(ctx context.Context, method string, params []byte, o CallOptions) (*Reply, error) {
 	if o.LogLevel != "" && !c.e.has(perRequest) {
 		return nil, fmt.Errorf("%s has no log level of a request", c.e.date)
@@ -51,8 +51,8 @@ func isInputRequired(result []byte) bool {
 	return t == "input_required"
 }
 
-// answerRound answers the questions of an input_required. It returns the params of the
-// retry: those of the call, the answers, and the unmodified state (2026-07-28 §Multi
+// answerRound answers the questions of an input_required result. It returns the params of the
+// retry: the params of the call, the answers, and the unchanged state (2026-07-28 §Multi
 // Round-Trip Requests, "Client Requirements").
 func (c *Client) answerRound(ctx context.Context, params, result []byte) ([]byte, error) {
 	whole := jsonrpc.Whole(result)
@@ -83,7 +83,7 @@ func (c *Client) answerRound(ctx context.Context, params, result []byte) ([]byte
 	if len(answers) > 1 {
 		fields = append(fields, jsonrpc.Field{Key: "inputResponses", Value: append(answers, '}')})
 	} else if err := sleep(ctx, 50*time.Millisecond); err != nil {
-		return nil, err // no questions: the server only wants the request again
+		return nil, err // no questions: the server only needs the request again
 	}
 	if state := jsonrpc.Find(result, whole, "requestState"); !state.IsZero() {
 		fields = append(fields, jsonrpc.Field{Key: "requestState", Value: state.Of(result)})
@@ -112,7 +112,7 @@ func (c *Client) exchange(ctx context.Context, method string, params []byte, o C
 	c.tape.write(request, msg)
 	if err := c.wire.send(ctx, msg, f); err != nil {
 		if ctx.Err() != nil && f.end(func() { f.err = context.Cause(ctx) }) {
-			c.abandon(f) // it may have arrived
+			c.abandon(f) // the server may have got the request
 		}
 		c.retire(f)
 		return nil, fmt.Errorf("send %s: %w", method, err)
@@ -192,7 +192,7 @@ func (c *Client) launch(method string, params []byte, o CallOptions) (*pendingRe
 	return f, jsonrpc.AppendRequest(nil, f.id, method, params), nil
 }
 
-// retire removes a request whose response is no longer needed.
+// retire removes a request that no longer needs its response.
 func (c *Client) retire(f *pendingRequest) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -225,7 +225,7 @@ func (c *Client) abandon(f *pendingRequest) {
 	defer done()
 	_ = c.Notify(ctx, mcp.NoteCancelled, fmt.Appendf(nil, `{"requestId":%s,"reason":"no longer wanted"}`, f.id))
 	if f.cut != nil {
-		f.cut() // the stream of a response that may never come
+		f.cut() // closes the stream, because the response may never come
 	}
 }
 
@@ -259,7 +259,7 @@ func (c *Client) SetLevel(ctx context.Context, level string) (*Reply, error) {
 
 // Filter selects the changes that a client wants to be notified of.
 type Filter struct {
-	Tools, Prompts, Resources bool     // list changes
+	Tools, Prompts, Resources bool     // changes of these lists
 	URIs                      []string // updates of these resources
 }
 
@@ -283,20 +283,19 @@ func (f *Filter) json() string {
 	return "{" + strings.Join(parts, ",") + "}"
 }
 
-// Subscription is a subscription to changes. Its notifications are among the client's
-// Notices.
+// Subscription is a subscription to changes. Its notifications are in the client's Notices.
 type Subscription struct {
 	c      *Client
 	filter Filter
 	f      *pendingRequest // the subscriptions/listen request; nil in the legacy revisions
 	acked  chan struct{}
-	once   bool // acknowledged; guarded by the client's mutex
+	once   bool // the server acknowledged it; guarded by the client's mutex
 	agreed Filter
 }
 
-// Subscribe subscribes to changes and returns once the server has agreed. The legacy
-// revisions use one resources/subscribe per URI, and list changes need no subscription.
-// 2026-07-28 uses subscriptions/listen.
+// Subscribe subscribes to changes and returns when the server has agreed. The legacy revisions
+// use one resources/subscribe per URI, and list changes need no subscription. 2026-07-28 uses
+// subscriptions/listen.
 func (c *Client) Subscribe(ctx context.Context, want Filter) (*Subscription, error) {
 	s := &Subscription{c: c, filter: want, acked: make(chan struct{})}
 	if c.e.has(handshake) {
@@ -342,7 +341,7 @@ func (c *Client) Subscribe(ctx context.Context, want Filter) (*Subscription, err
 	}
 }
 
-// Agreed returns what the server agreed to.
+// Agreed returns the changes that the server agreed to send.
 func (s *Subscription) Agreed() Filter {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()

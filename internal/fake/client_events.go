@@ -33,13 +33,14 @@ func newEventReader(r io.Reader) *eventReader {
 	return &eventReader{s}
 }
 
-// eventLines splits at LF, CRLF and CR. A CR at the end of the data waits for one more
-// byte only if the line is not empty, so that a complete event is not delayed.
+// eventLines splits at LF, CRLF and CR. A CR at the end of the data may be the start of a
+// CRLF. eventLines waits for one more byte only if the line is not empty, so that a complete
+// event is not delayed.
 func eventLines(data []byte, atEOF bool) (advance int, token []byte, err error) {
 	i := bytes.IndexAny(data, "\r\n")
 	switch {
 	case i < 0:
-		return 0, nil, nil // an unterminated line does not count
+		return 0, nil, nil // an unterminated line is ignored
 	case data[i] == '\r' && i+1 < len(data) && data[i+1] == '\n':
 		return i + 2, data[:i], nil
 	case data[i] == '\r' && i+1 == len(data) && !atEOF:
@@ -90,8 +91,8 @@ func (r *eventReader) next() (streamEvent, error) {
 	return ev, io.EOF
 }
 
-// eventWire is HTTP+SSE: one stream for all messages from the server, whose first event
-// contains the URL to POST to (2024-11-05 §Transports, "HTTP with SSE").
+// eventWire is HTTP+SSE. One stream carries all messages from the server, and its first event
+// has the URL for POST (2024-11-05 §Transports, "HTTP with SSE").
 type eventWire struct {
 	c      *Client
 	to     string
@@ -105,7 +106,7 @@ func (c *Client) dialEvents(ctx context.Context, address string) (wire, error) {
 	r := &eventWire{c: c, client: newHTTPClient()}
 	streaming, stop := context.WithCancel(c.ctx)
 	r.stop = stop
-	// ctx limits only the opening; the stream outlives it.
+	// ctx limits only the opening. The stream continues after ctx has ended.
 	unbind := context.AfterFunc(ctx, stop)
 	first, events, err := r.open(streaming, address)
 	if !unbind() && err == nil {
@@ -163,7 +164,7 @@ func (r *eventWire) read(events *eventReader) {
 			return
 		}
 		if ev.name != "message" {
-			// The specification requires the name message.
+			// The specification requires the event type "message".
 			r.c.violate("an event of the type %q", clip(ev.name))
 			continue
 		}

@@ -13,14 +13,15 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// role describes the client to play: a revision and its habits.
+// role describes the client that is played: a revision and its habits.
 type role struct {
 	e           *edition
 	habits      habits
 	step, whole time.Duration
 }
 
-// habits are what a client does beyond its revision. The zero value is a strict client.
+// habits are the ways in which a client deviates from its revision. The zero value is a strict
+// client.
 type habits struct {
 	probes     bool // sends server/discover first, in the same conversation
 	fromZero   bool // counts ids and progress tokens from 0
@@ -31,7 +32,7 @@ type habits struct {
 	wantsOAuth bool // requests a stream and OAuth metadata before anything else
 }
 
-// probeID is the id of the probe before initialize, as one widely used client sends it.
+// probeID is the id of the probe before initialize. One widely used client sends this id.
 const probeID = jsonrpc.ID(`"server-discover-probe-1"`)
 
 // probeWithin is the timeout of the probe.
@@ -71,7 +72,7 @@ func habitualClients() []Profile {
 	}
 }
 
-// role reads the settings of a client that OpenClient plays.
+// role reads the settings of a client that OpenClient plays, and returns its role.
 func (s *settings) role(e *edition, h habits) (*role, error) {
 	r := &role{e: e, habits: h}
 	for _, d := range []struct {
@@ -128,8 +129,8 @@ var wellKnown = []string{
 	"/.well-known/openid-configuration%s", "%s/.well-known/openid-configuration", "/.well-known/openid-configuration",
 }
 
-// lookForOAuth requests a stream without a session, and the OAuth metadata. A server
-// without metadata answers 404; one with metadata answers JSON.
+// lookForOAuth requests a stream without a session, and then the OAuth metadata. A server
+// without metadata answers 404. A server with metadata answers JSON.
 func (c *Client) lookForOAuth(ctx context.Context) error {
 	h, ok := c.wire.(*httpWire)
 	if !ok {
@@ -165,7 +166,7 @@ func (c *Client) look(ctx context.Context, client *http.Client, at *url.URL, str
 	}
 	defer resp.Body.Close()
 	if stream {
-		return nil // it may stay open or be refused
+		return nil // the server may keep the stream open or refuse it
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, bodyOfErrorMost))
 	switch {
@@ -178,7 +179,7 @@ func (c *Client) look(ctx context.Context, client *http.Client, at *url.URL, str
 	return nil
 }
 
-// hangUp disconnects from a server that no longer reads. Pending writes fail, and the
+// hangUp disconnects from a server that does not read any more. Pending writes fail, and the
 // conversation ends.
 func (c *Client) hangUp(why error) {
 	c.endWith(why)

@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// between returns a server on a pipe and how to reach it.
+// between starts a server on a pipe and returns it, and the Where with which a client reaches
+// it.
 func between(t *testing.T, name string, set map[string]string) (s *Server, at Where, ended func()) {
 	t.Helper()
 	s, err := NewServer(name, Options{Set: set})
@@ -35,7 +36,7 @@ func between(t *testing.T, name string, set map[string]string) (s *Server, at Wh
 	}
 }
 
-// told collects the findings of a play, one per line.
+// told returns a function that adds each finding of a play to a list.
 func told(to *[]string) func(Finding) {
 	return func(f Finding) {
 		mark := "ok "
@@ -46,11 +47,11 @@ func told(to *[]string) func(Finding) {
 	}
 }
 
-// TestHabitsOnAPipe checks what each client sends that a strict one does not, and which
-// violation a strict server records for it.
+// TestHabitsOnAPipe checks the messages that each client sends and a strict client does not.
+// It also checks the violation that a strict server records for them.
 func TestHabitsOnAPipe(t *testing.T) {
 	for profile, want := range map[string]struct {
-		says   []string // contained in what it sends, in this order
+		says   []string // texts that the client sends, in this order
 		never  string
 		breaks string // the first violation that the server sees; "" for none
 	}{
@@ -62,7 +63,7 @@ func TestHabitsOnAPipe(t *testing.T) {
 			says: []string{`"method":"initialize"`, `"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/logLevel":"info"}}`}, breaks: "tools/list: 2025-11-25 does not define",
 		},
 		"forgets-initialized": {never: "notifications/initialized", breaks: "tools/list: tools/list before notifications/initialized"},
-		"no-version-header":   {}, "looks-for-oauth": {}, // a pipe makes no difference for these
+		"no-version-header":   {}, "looks-for-oauth": {}, // these habits are only visible over HTTP
 	} {
 		t.Run(profile, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -94,7 +95,7 @@ func TestHabitsOnAPipe(t *testing.T) {
 				}
 				broken := slices.DeleteFunc(s.Violations(), func(v string) bool { return slices.Contains(usually.Violations(), v) })
 				if want.breaks == "" && len(broken) > 0 || want.breaks != "" && (len(broken) == 0 || !strings.HasPrefix(broken[0], want.breaks)) {
-					t.Errorf("the server saw %q, want %q", broken, want.breaks)
+					t.Errorf("the server recorded %q, want %q", broken, want.breaks)
 				}
 				if bad := strings.Contains(strings.Join(steps, "\n"), "BAD"); bad != (want.breaks != "") {
 					t.Errorf("%s", strings.Join(steps, "\n"))
@@ -154,7 +155,7 @@ func TestHabitsOverHTTP(t *testing.T) {
 			t.Errorf("%q", got)
 		}
 		if got := of(t, "id-zero", "notifications/initialized").Get("MCP-Protocol-Version"); got != usual {
-			t.Errorf("one that has it sends %q", got)
+			t.Errorf("a client with the habit sends %q", got)
 		}
 	})
 	t.Run("mcp-method-in-the-old-era", func(t *testing.T) {
@@ -196,7 +197,7 @@ func TestPlaysEnd(t *testing.T) {
 		server, client string
 		set            map[string]string
 		wantErr        string
-		want           string // in a step
+		want           string // the expected text of a step
 		within         time.Duration
 	}{
 		{server: "never-answers", client: "strict-2025-06-18", wantErr: "initialize: no answer within 10s", within: 10 * time.Second},
@@ -257,8 +258,8 @@ func TestAPlayEndsAsAWhole(t *testing.T) {
 	})
 }
 
-// TestScripts runs the non-standard clients against servers that they can read and some
-// that they cannot.
+// TestScripts runs the non-standard clients against servers that they can read, and against
+// some that they cannot.
 func TestScripts(t *testing.T) {
 	manifest := func(t *testing.T, server string) []string {
 		t.Helper()
@@ -341,6 +342,6 @@ func TestClientSettings(t *testing.T) {
 		}
 	}
 	if _, err := OpenClient(t.Context(), "manifest-client", Where{}, ClientOptions{}); err == nil {
-		t.Error("OpenClient plays a client that is not of a revision")
+		t.Error("OpenClient accepts a client that has no revision")
 	}
 }

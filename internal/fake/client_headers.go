@@ -10,7 +10,7 @@ import (
 // headerArg is a tool argument that a header repeats (2026-07-28 §Streamable HTTP,
 // "Custom Headers from Tool Parameters").
 type headerArg struct {
-	path   []string // names below arguments
+	path   []string // the names of the members below arguments
 	header string   // the part after Mcp-Param-
 }
 
@@ -30,7 +30,7 @@ func (c *Client) learnMirrors(result []byte) {
 	}
 }
 
-// headerArgs walks the properties of a schema, and no other keywords.
+// headerArgs visits the properties of a schema. It ignores all other keywords.
 func headerArgs(raw []byte, schema jsonrpc.Span, path []string) (out []headerArg) {
 	const deepest = 8
 	if len(path) == deepest {

@@ -22,7 +22,7 @@ type httpWire struct {
 	c      *Client
 	url    string
 	client *http.Client
-	ctx    context.Context // for everything except the final DELETE
+	ctx    context.Context // for all requests except the final DELETE
 	stop   context.CancelFunc
 	runs   sync.WaitGroup
 
@@ -158,8 +158,8 @@ func (h *httpWire) answer(ctx context.Context, f *pendingRequest, resp *http.Res
 	return fmt.Errorf("status %d: %s", resp.StatusCode, clip(string(body)))
 }
 
-// takeSession reads the session id. Only the response to initialize may set it
-// (2025-03-26 §Streamable HTTP, "Session Management"), and since 2026-07-28 none may.
+// takeSession reads the session id. Only the response to initialize may set it (2025-03-26
+// §Streamable HTTP, "Session Management"). Since 2026-07-28 no response may set it.
 func (h *httpWire) takeSession(f *pendingRequest, resp *http.Response) {
 	id := resp.Header.Get(mcp.HeaderSession)
 	if id == "" {
@@ -189,7 +189,7 @@ func (h *httpWire) takeSession(f *pendingRequest, resp *http.Response) {
 func (h *httpWire) checkStatus(f *pendingRequest, status int, body []byte) {
 	m, err := jsonrpc.Scan(body, jsonrpc.Limits{})
 	if err != nil {
-		return // reported by the caller
+		return // the caller reports it
 	}
 	if m.Kind != jsonrpc.Failure {
 		if status != http.StatusOK {
@@ -213,8 +213,8 @@ func (h *httpWire) checkStatus(f *pendingRequest, status int, body []byte) {
 	}
 }
 
-// stream reads a response stream to its end. If it breaks before the answer, stream
-// resumes it, if the revision allows that.
+// stream reads a response stream to its end. If the stream breaks before the answer, and the
+// revision allows it, stream resumes it.
 func (h *httpWire) stream(ctx context.Context, f *pendingRequest, resp *http.Response) error {
 	s := &resumable{h: h, f: f, breakAfter: f.opts.Break}
 	for tries := 0; ; tries++ {
@@ -241,8 +241,8 @@ func (h *httpWire) stream(ctx context.Context, f *pendingRequest, resp *http.Res
 	}
 }
 
-// get opens a stream, after the event last if that is not empty (2025-03-26 §Streamable
-// HTTP, "Resumability and Redelivery").
+// get opens a stream. If last is not "", the stream continues after the event with that id
+// (2025-03-26 §Streamable HTTP, "Resumability and Redelivery").
 func (h *httpWire) get(ctx context.Context, last string) (*http.Response, error) {
 	r, err := h.request(ctx, http.MethodGet, nil)
 	if err != nil {
@@ -255,7 +255,7 @@ func (h *httpWire) get(ctx context.Context, last string) (*http.Response, error)
 	return h.client.Do(r)
 }
 
-// resumable is a stream that may take several connections to read.
+// resumable is a stream that can be resumed, so that reading it may take several connections.
 type resumable struct {
 	h          *httpWire
 	f          *pendingRequest // the request it belongs to; nil for the session's own stream
@@ -300,8 +300,8 @@ func (s *resumable) read(resp *http.Response) (ended bool, err error) {
 	}
 }
 
-// remember records an event id. Ids must be unique in the session, and since 2026-07-28
-// streams have none (§Key Changes, "Remove SSE stream resumability").
+// remember records the id of an event. Ids must be unique in the session. Since 2026-07-28,
+// events have no ids (§Key Changes, "Remove SSE stream resumability").
 func (s *resumable) remember(id string) {
 	h := s.h
 	if !h.c.e.has(httpSessions) {
@@ -319,8 +319,8 @@ func (s *resumable) remember(id string) {
 	}
 }
 
-// listen opens the session's own stream and keeps it open. A server may refuse it (405).
-// listen returns once the server has answered, or after headersWithin.
+// listen opens the stream of the session and keeps it open. A server may refuse it with 405.
+// listen returns when the server has answered, or after headersWithin.
 func (h *httpWire) listen() {
 	opened := make(chan struct{})
 	h.runs.Go(func() {
@@ -362,7 +362,7 @@ func (h *httpWire) listen() {
 	}
 }
 
-// cancel closes the stream of a request, in revisions where that cancels it.
+// cancel closes the stream of a request, in revisions in which that cancels the request.
 func (h *httpWire) cancel(f *pendingRequest) bool {
 	if !h.c.e.has(perRequest) {
 		return false

@@ -13,8 +13,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// surveyed runs a strict client against a handler: it lists the tools and closes.
-// surveyed returns the violations.
+// surveyed connects a strict client to a handler. The client lists the tools and closes.
+// surveyed returns the violations that the client recorded.
 func surveyed(t *testing.T, date string, h http.HandlerFunc) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), within)
@@ -32,8 +32,8 @@ func surveyed(t *testing.T, date string, h http.HandlerFunc) string {
 	return strings.Join(c.Violations(), "\n")
 }
 
-// TestHTTPClientSeesViolations checks that a client reports what a Streamable HTTP server
-// must not do.
+// TestHTTPClientSeesViolations checks that a client reports each action that a Streamable HTTP
+// server must not do.
 func TestHTTPClientSeesViolations(t *testing.T) {
 	const legacyHello = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"x","version":"1"}}`
 	const modernHello = `{"resultType":"complete","ttlMs":0,"cacheScope":"private","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}`
@@ -132,7 +132,7 @@ func TestHTTPClientSeesViolations(t *testing.T) {
 				}
 			})
 			if tt.want == "" && got != "" || !strings.Contains(got, tt.want) {
-				t.Errorf("saw %q, want something about %q", got, tt.want)
+				t.Errorf("the client recorded %q, want a violation with %q", got, tt.want)
 			}
 		})
 	}
@@ -161,7 +161,7 @@ func TestClientMirrorsHeaders(t *testing.T) {
 	}
 }
 
-// TestEventReader checks the three line endings. An unterminated event does not count.
+// TestEventReader checks the three kinds of line ends. An unterminated event is ignored.
 func TestEventReader(t *testing.T) {
 	r := newEventReader(strings.NewReader(": hello\r\n\nevent: message\rdata: a\rdata:b\r\rid: 7\n\nretry: 20\ndata\n\ndata: cut"))
 	for i, want := range []streamEvent{{name: "message", data: []byte("a\nb"), retry: -1}, {id: "7", retry: -1}, {retry: 20}} {

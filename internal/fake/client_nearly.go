@@ -31,31 +31,31 @@ func nearlyClients() []Profile {
 	}
 }
 
-// ManifestTool is a tool as a manifest client reads it.
+// ManifestTool is a tool in a manifest, as a manifest client reads it.
 type ManifestTool struct {
 	Name, Description string
-	Schema            string // JSON
+	Schema            string // as JSON
 	Confirm, Undo     bool
 }
 
-// ManifestClient is the profile manifest-client: one request at a time over a pipe, with
-// ids from 1. It must be used by one goroutine.
+// ManifestClient is the profile manifest-client. It sends one request at a time over a pipe,
+// with ids from 1. Only one goroutine may use it.
 type ManifestClient struct {
 	Tools []ManifestTool
-	// Skipped lists the lines that were not an answer to the current request. Each is
-	// shortened, and there are at most 1000.
+	// Skipped lists the lines that did not answer the current request. Each line is shortened,
+	// and there are at most 1000.
 	Skipped []string
 
 	in     *bufio.Reader
 	out    io.WriteCloser
 	id     int64
 	tape   *capture
-	broken error // why no more requests can be sent
+	broken error // the reason why no more requests can be sent
 }
 
-// OpenManifest opens a conversation with a server that reads out and writes in. It fails
-// as a real manifest client would: on a tool without a name or a description, a member in
-// two spellings, or an id that is not an unsigned number.
+// OpenManifest opens a conversation with a server. in is the server's output, and out is its
+// input. It fails where a real manifest client would fail: at a tool without a name or a
+// description, at a member in two spellings, or at an id that is not an unsigned number.
 func OpenManifest(in io.Reader, out io.WriteCloser) (*ManifestClient, error) {
 	c := newManifest(in, out, nil)
 	if err := c.open(); err != nil {
@@ -182,9 +182,9 @@ func (c *ManifestClient) Shutdown() error {
 	return c.write(`{"jsonrpc":"2.0","method":"shutdown","params":null}`)
 }
 
-// Post is the profile bare-http-client: it calls a tool with one POST. version is its
-// MCP-Protocol-Version, "" for none. meta is the members of _meta, "" for none. It returns
-// the messages of the response in order.
+// Post is the profile bare-http-client. It calls a tool with one POST, and returns the
+// messages in the response in order. version is the value of MCP-Protocol-Version, "" for
+// none. meta has the members of _meta, "" for none.
 func Post(ctx context.Context, client *http.Client, url, version, tool, args, meta string) ([]*jsonrpc.Message, error) {
 	return post(ctx, client, nil, url, version, tool, args, meta)
 }
@@ -220,7 +220,7 @@ func post(ctx context.Context, client *http.Client, tape *capture, url, version,
 		for events := newEventReader(bytes.NewReader(b)); ; {
 			ev, err := events.next()
 			if err != nil {
-				break // an incomplete event does not count
+				break // an incomplete event is ignored
 			}
 			if len(ev.data) > 0 {
 				said = append(said, ev.data)

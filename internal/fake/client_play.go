@@ -13,14 +13,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// script is how a non-standard client is played.
+// script says how to play a non-standard client.
 type script struct {
-	piped bool                    // it uses a pipe; otherwise HTTP
-	check func(s *settings) error // nil for nothing to check
+	piped bool                    // the client uses a pipe; otherwise HTTP
+	check func(s *settings) error // checks the settings; nil if there is nothing to check
 	play  func(ctx context.Context, p *playing) error
 }
 
-// playing is one run of a script. It belongs to one goroutine.
+// playing is one run of a script. Only one goroutine uses it.
 type playing struct {
 	at   Where
 	o    ClientOptions
@@ -30,8 +30,8 @@ type playing struct {
 	done func(Finding)
 }
 
-// Reaches returns why a client of this profile cannot talk to the given server, or nil if
-// it can.
+// Reaches returns an error if a client of this profile cannot connect to the given server, and
+// nil if it can.
 func (p *Profile) Reaches(at Where) error {
 	switch {
 	case p.script == nil:
@@ -44,10 +44,10 @@ func (p *Profile) Reaches(at Where) error {
 	return nil
 }
 
-// Play plays a client profile against a server from beginning to end. It calls done after
-// each step, on the calling goroutine. It takes no longer than the setting "whole", plus
-// the time to close. violations lists what the server did that the client's revision does
-// not allow. The error says why there was no conversation.
+// Play plays a client profile against a server from beginning to end. It calls done after each
+// step, on the calling goroutine. It takes no longer than the setting "whole", plus the time
+// to close. violations lists what the server did against the rules of the client's revision.
+// The error is the reason why the client could not connect.
 func Play(ctx context.Context, profile string, at Where, o ClientOptions, done func(Finding)) (violations []string, err error) {
 	p, set, limits, err := loadClient(profile, o.Set)
 	if err != nil {
@@ -74,7 +74,7 @@ func Play(ctx context.Context, profile string, at Where, o ClientOptions, done f
 	return c.Violations(), nil
 }
 
-// CheckClient returns what is wrong with a client profile's name or settings, or nil.
+// CheckClient returns an error if the name or the settings of a client profile are invalid.
 func CheckClient(profile string, set map[string]string) error {
 	_, _, _, err := loadClient(profile, set)
 	return err
@@ -102,7 +102,8 @@ func loadClient(profile string, set map[string]string) (p Profile, s *settings, 
 	return p, s, r, err
 }
 
-// playStep plays one step within the step timeout. It calls free when that expires.
+// playStep plays one step within the step timeout. If the time is over, it calls free to end
+// the step.
 func (p *playing) playStep(ctx context.Context, name string, free func(), play func(ctx context.Context) (string, error)) bool {
 	ctx, cancel := context.WithTimeoutCause(ctx, p.step, fmt.Errorf("no answer within %s", p.step))
 	defer cancel()
@@ -149,7 +150,7 @@ func playManifest(ctx context.Context, p *playing) (err error) {
 		_, _ = out.Close(), in.Close()
 	}
 	defer func() {
-		hangUp() // harmless if the server has already exited
+		hangUp() // has no effect if the server has already exited
 		if child != nil {
 			_ = child.Wait()
 		}
@@ -195,7 +196,7 @@ func playManifest(ctx context.Context, p *playing) (err error) {
 		}
 		_, err := io.Copy(io.Discard, c.in)
 		if ctx.Err() != nil {
-			// Not a failure: such a client kills the server.
+			// Not a failure: a real client of this kind then kills the server.
 			return "the server did not end within " + exitWithin.String(), nil
 		}
 		return "the server has ended", err
@@ -203,7 +204,7 @@ func playManifest(ctx context.Context, p *playing) (err error) {
 	return nil
 }
 
-// try calls a tool and describes the outcome.
+// try calls a tool and returns a description of the outcome.
 func (c *ManifestClient) try(name string) (string, error) {
 	m, err := c.Call(name, "{}")
 	if err != nil {
@@ -257,7 +258,7 @@ func playBare(ctx context.Context, p *playing) error {
 	return nil
 }
 
-// bareAnswer describes the response and what is wrong with it.
+// bareAnswer returns a description of the response. The error describes its faults.
 func bareAnswer(all []*jsonrpc.Message) (string, error) {
 	at := slices.IndexFunc(all, func(m *jsonrpc.Message) bool { return m.ID == `"1"` && m.Kind != jsonrpc.Request })
 	if at < 0 || at != len(all)-1 {

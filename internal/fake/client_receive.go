@@ -10,15 +10,15 @@ import (
 
 // origin says where a message came from.
 type origin struct {
-	// f is the request on whose response stream the message came. It is nil on a pipe, on
-	// a GET stream, and with HTTP+SSE, where one stream carries everything.
+	// f is the request with the response stream that carried the message. It is nil on a pipe,
+	// on a GET stream, and with HTTP+SSE, where one stream carries all messages.
 	f *pendingRequest
 	// get is true if the message came on the GET stream of a session.
 	get bool
 }
 
 // receive handles one message from the server, or a batch if the revision has batches. It
-// reports whether that completed the request of the origin.
+// reports whether the message completed the request from.f.
 func (c *Client) receive(b []byte, from origin) (ended bool) {
 	c.tape.write(response, b)
 	if jsonrpc.IsBatch(b) {
@@ -93,7 +93,7 @@ func (c *Client) handleResponse(m *jsonrpc.Message, from origin) (ended bool) {
 	c.mu.Unlock()
 	e := c.e
 	if f.opts.probe != nil && m.Kind == jsonrpc.Result {
-		e = f.opts.probe // a server without that revision answers with its own error
+		e = f.opts.probe // a server without the probe's revision answers with an error of its own
 	}
 	if m.Kind == jsonrpc.Failure {
 		e := &jsonrpc.Error{ID: m.ID}
@@ -122,7 +122,7 @@ func (c *Client) handleResponse(m *jsonrpc.Message, from origin) (ended bool) {
 func (c *Client) handleRequest(m *jsonrpc.Message, from origin) {
 	if !c.e.has(handshake) {
 		c.violate("the request %s, but a server of %s sends none", clip(m.Method), c.e.date)
-		return // and the client must not send a response
+		return // the client must not send a response either
 	}
 	c.mu.Lock()
 	known := c.open[m.ID]
@@ -130,7 +130,7 @@ func (c *Client) handleRequest(m *jsonrpc.Message, from origin) {
 		c.violateLocked("the id %s of %s is that of another question in progress", m.ID, clip(m.Method))
 	}
 	if !c.ready && m.Method != mcp.MethodPing {
-		// §Lifecycle, "Initialization": only pings and logging before initialized.
+		// §Lifecycle, "Initialization": only pings and logging are allowed before initialized.
 		c.violateLocked("the request %s before the conversation was open", clip(m.Method))
 	}
 	full := len(c.open) >= maxOpenAsks
@@ -159,7 +159,7 @@ func (c *Client) handleRequest(m *jsonrpc.Message, from origin) {
 	})
 }
 
-// answer returns the response to a live server request.
+// answer returns the response to a request of the server.
 func (c *Client) answer(id jsonrpc.ID, a Ask) []byte {
 	if a.Method == mcp.MethodPing {
 		return jsonrpc.AppendResult(nil, id, nil)
@@ -215,8 +215,8 @@ func (c *Client) handleNotification(m *jsonrpc.Message, from origin) {
 	}
 }
 
-// checkNoticeLocked returns what is wrong with a notification and the call that it
-// belongs to, if any.
+// checkNoticeLocked returns the violation in a notification, or "". f is the call that the
+// notification belongs to, or nil.
 func (c *Client) checkNoticeLocked(n Notice, from origin) (wrong string, f *pendingRequest) {
 	p := n.Params
 	at := jsonrpc.Whole(p)
@@ -241,7 +241,7 @@ func (c *Client) checkNoticeLocked(n Notice, from origin) (wrong string, f *pend
 		f = c.tokens[string(token)]
 		if f == nil {
 			if c.lateTokens[string(token)] {
-				return "", nil // it may have been on its way
+				return "", nil // the notification may have been on its way
 			}
 			return fmt.Sprintf("the token %s is not that of a call in progress", clip(string(token))), nil
 		}
@@ -270,14 +270,14 @@ func (c *Client) checkNoticeLocked(n Notice, from origin) (wrong string, f *pend
 	case mcp.NoteCancelled:
 		id := jsonrpc.ID(jsonrpc.Find(p, at, "requestId").Of(p))
 		if !c.open[id] {
-			return "", nil // it may have been answered in the meantime
+			return "", nil // the call may have been answered in the meantime
 		}
 	}
 	return "", f
 }
 
-// checkListened checks a notification for subscriptions/listen (2026-07-28
-// §Subscriptions). done means that no further checks apply.
+// checkListened checks a notification for subscriptions/listen (2026-07-28 §Subscriptions).
+// done means that no other checks apply.
 func (c *Client) checkListened(n Notice, from origin) (wrong string, done bool) {
 	p := n.Params
 	at := jsonrpc.Whole(p)
@@ -300,7 +300,7 @@ func (c *Client) checkListened(n Notice, from origin) (wrong string, done bool) 
 	case id == "":
 		return "without a subscriptionId", true
 	case s == nil && c.cancelled[id]:
-		return "", true // it may have been on its way
+		return "", true // the notification may have been on its way
 	case s == nil:
 		return fmt.Sprintf("the subscriptionId %s is not that of a listen in progress", clip(string(id))), true
 	case from.f != nil && from.f != s.f:
@@ -345,7 +345,7 @@ func filterOf(raw []byte, at jsonrpc.Span) (f Filter) {
 	return f
 }
 
-// excess returns what a server agreed to that the client did not request.
+// excess returns the changes that a server agreed to and the client did not request.
 func (f *Filter) excess(want *Filter) string {
 	if f.Tools && !want.Tools || f.Prompts && !want.Prompts || f.Resources && !want.Resources {
 		return "agrees to lists that were not asked for"
@@ -371,8 +371,9 @@ func (c *Client) checkLogLocked(n Notice, from origin) (wrong string, f *pending
 		}
 		return "", nil
 	}
-	// 2026-07-28 §Logging: only for a request that asked for it, on its stream. On a
-	// pipe the request is unknown, so any that asked for this level will do.
+	// 2026-07-28 §Logging: log messages are only for a request that asked for them, and are
+	// sent on its stream. On a pipe the request is unknown, so it is enough that some request
+	// asked for this level.
 	if from.f != nil {
 		f = from.f
 		if f.level == 0 {

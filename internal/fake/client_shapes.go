@@ -9,7 +9,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// clientCaps returns the capabilities that a client of the edition declares, except those named.
+// clientCaps returns the capabilities that a client of the edition declares, without the given
+// ones.
 func (e *edition) clientCaps(without []string) []byte {
 	out := []byte{'{'}
 	add := func(name, value string) {
@@ -137,7 +138,7 @@ func (e *edition) resultShape(method string) shape {
 	return nil
 }
 
-// checkResult returns what is wrong with a result, or "".
+// checkResult returns the fault of a result, or "".
 func (e *edition) checkResult(method string, result []byte) string {
 	whole := jsonrpc.Whole(result)
 	if jsonrpc.KindOf(result, whole) != '{' {
@@ -184,7 +185,7 @@ func (e *edition) checkResult(method string, result []byte) string {
 			}
 		}
 		s := jsonrpc.Find(result, whole, "structuredContent")
-		// 2025-06-18 §Tools, "Structured Content": an object. Since 2026-07-28, any value.
+		// 2025-06-18 §Tools, "Structured Content": an object. Since 2026-07-28: any value.
 		if !s.IsZero() && e.has(structured) && !e.has(resultTypes) && jsonrpc.KindOf(result, s) != '{' {
 			return "structuredContent is not an object"
 		}
@@ -364,7 +365,7 @@ func floatOf(raw []byte, at jsonrpc.Span) (float64, bool) {
 	return v, err == nil
 }
 
-// The answers that Obliging gives.
+// The answers of Obliging.
 const (
 	ObligingName  = "Ada"
 	ObligingAge   = 36

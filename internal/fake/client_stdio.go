@@ -13,10 +13,11 @@ import (
 	"time"
 )
 
-// pipeWire is a server on stdio: one message per line (§stdio of all revisions).
+// pipeWire is the connection to a server on stdio, with one message per line (§stdio of all
+// revisions).
 type pipeWire struct {
 	c     *Client
-	cmd   *exec.Cmd // nil for a server that the caller has started
+	cmd   *exec.Cmd // the process; nil for a server that the caller has started
 	in    io.WriteCloser
 	out   io.ReadCloser
 	reads sync.WaitGroup
@@ -39,7 +40,8 @@ func startChild(at Where, stderr io.Writer) (cmd *exec.Cmd, in io.WriteCloser, o
 	cmd = exec.Command(at.Command[0], at.Command[1:]...)
 	cmd.Env = append(os.Environ(), at.Env...)
 	cmd.Stderr = stderr
-	// A process that the child leaves behind may keep its stderr open.
+	// If the child exits and a process that it started keeps stderr open, do not wait longer
+	// than this.
 	cmd.WaitDelay = clientPatience
 	if in, err = cmd.StdinPipe(); err == nil {
 		out, err = cmd.StdoutPipe()
@@ -69,7 +71,7 @@ func (p *pipeWire) read() {
 		err = io.EOF
 	}
 	p.c.endWith(fmt.Errorf("the server's output ended: %w", err))
-	_, _ = io.Copy(io.Discard, p.out) // so that it can exit
+	_, _ = io.Copy(io.Discard, p.out) // read the rest, so that the child can exit
 }
 
 // newLines returns a scanner for lines of bounded length.
@@ -100,7 +102,7 @@ func (p *pipeWire) close(ctx context.Context) error {
 			if p.cmd != nil {
 				_ = p.cmd.Process.Kill()
 			}
-			_ = p.out.Close() // a grandchild may hold the other end
+			_ = p.out.Close() // a process started by the child may hold the other end open
 		}
 	})
 	p.reads.Wait()

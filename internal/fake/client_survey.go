@@ -14,21 +14,21 @@ import (
 // Finding is the outcome of one step of a survey.
 type Finding struct {
 	Step   string
-	Detail string // the result; if Bad, what is wrong
+	Detail string // the result, or the fault if Bad is set
 	Bad    bool
 }
 
 // Limits of a survey.
 const (
-	maxSurveyed = 20  // entries of a list that are tried
-	maxPages    = 200 // pages of a list
+	maxSurveyed = 20  // the most items of a list that are tried
+	maxPages    = 200 // the most pages of a list
 )
 
-// Survey tries everything on a server that has no side effects: lists, reads, prompts,
-// completions, subscriptions, requests that must be refused, and the tools that are
-// read-only and need no arguments. It calls done after each step. A step takes no longer
-// than the setting "step". When ctx ends, the remaining steps are not tried. What the
-// server does meanwhile that the revision does not allow is in Violations.
+// Survey tries all requests without side effects: lists, reads, prompts, completions,
+// subscriptions, requests that the server must refuse, and the tools that are read-only and
+// need no arguments. It calls done after each step. A step takes no longer than the setting
+// "step". When ctx ends, Survey skips the remaining steps. Violations has the violations of
+// the server during the survey.
 func (c *Client) Survey(ctx context.Context, done func(Finding)) {
 	v := survey{c: c}
 	free := context.AfterFunc(ctx, func() { c.hangUp(context.Cause(ctx)) })
@@ -62,7 +62,7 @@ func (c *Client) Survey(ctx context.Context, done func(Finding)) {
 	}
 }
 
-// survey holds what later steps need from earlier ones.
+// survey keeps the results of earlier steps that later steps need.
 type survey struct {
 	c         *Client
 	readers   []string // tools that may be called
@@ -73,7 +73,7 @@ type survey struct {
 
 const notOffered = "not offered"
 
-// walk reads a list to its end and returns the number of entries.
+// walk reads a list to its end and returns the number of items.
 func (v *survey) walk(ctx context.Context, method, key string, each func(raw []byte, entry jsonrpc.Span)) (string, error) {
 	n, params := 0, []byte("{}")
 	for page := 1; page <= maxPages; page++ {
@@ -278,7 +278,8 @@ func (v *survey) wrongCursor(ctx context.Context) (string, error) {
 	if !v.c.Offers("tools") {
 		return notOffered, nil
 	}
-	// §Pagination, "Error Handling": SHOULD, so a server may also start over.
+	// §Pagination, "Error Handling": servers SHOULD refuse an invalid cursor, so they may also
+	// start over.
 	detail, err := v.refused(ctx, mcp.MethodListTools, `{"cursor":"no such cursor"}`, jsonrpc.CodeInvalidParams)
 	if err != nil && strings.HasPrefix(err.Error(), "not refused") {
 		return "not refused", nil
@@ -293,7 +294,7 @@ func (v *survey) unknownTool(ctx context.Context) (string, error) {
 	const params = `{"name":"no such tool","arguments":{}}`
 	detail, err := v.refused(ctx, mcp.MethodCallTool, params, jsonrpc.CodeInvalidParams)
 	if err != nil && strings.Contains(err.Error(), `"isError":true`) {
-		return "reported as the error of a tool", nil // as many servers do
+		return "reported as the error of a tool", nil // many servers do that
 	}
 	return detail, err
 }
@@ -302,7 +303,7 @@ func (v *survey) unknownMethod(ctx context.Context) (string, error) {
 	return v.refused(ctx, "no/such/method", "{}", jsonrpc.CodeMethodNotFound)
 }
 
-// unoffered requests the lists that were not declared. Each may be empty or refused.
+// unoffered requests the lists that the server did not declare. Each may be empty or refused.
 func (v *survey) unoffered(ctx context.Context) (string, error) {
 	asked := 0
 	for _, l := range [][2]string{{"resources", mcp.MethodListResources}, {"resources", mcp.MethodListTemplates}, {"prompts", mcp.MethodListPrompts}} {

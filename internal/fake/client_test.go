@@ -12,7 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// within is the timeout of what a test waits for. Only a failure takes that long.
+// within is the timeout of waits in tests. A passing test needs much less.
 const within = time.Minute
 
 // converse connects a strict client to a strict server of the same revision, over an
@@ -43,10 +43,10 @@ func converse(t *testing.T, date string, o ClientOptions) (context.Context, *Cli
 		}
 		<-served
 		for _, v := range c.Violations() {
-			t.Errorf("the client saw: %s", v)
+			t.Errorf("the client recorded: %s", v)
 		}
 		for _, v := range s.Violations() {
-			t.Errorf("the server saw: %s", v)
+			t.Errorf("the server recorded: %s", v)
 		}
 	})
 	return ctx, c
@@ -92,16 +92,16 @@ func TestClientAndServerAgree(t *testing.T) {
 	}
 }
 
-// TestClientSeesViolations checks that a client reports what a server must not send. Each
-// case has its own conversation.
+// TestClientSeesViolations checks that a client reports each message that a server must not
+// send. Each case has its own conversation.
 func TestClientSeesViolations(t *testing.T) {
 	const legacyHello = `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18","capabilities":{"logging":{},"tools":{}},"serverInfo":{"name":"x","version":"1"}}}`
 	const modernHello = `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","ttlMs":0,"cacheScope":"private","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}}}}`
 	for name, tt := range map[string]struct {
 		date, hello string
-		says        []string // before the response to the list
-		list        string   // the result
-		want        string   // in the violation
+		says        []string // messages before the response to tools/list
+		list        string   // the result of tools/list
+		want        string   // a text in the expected violation
 	}{
 		"an answer to nobody":     {"2025-06-18", legacyHello, []string{`{"jsonrpc":"2.0","id":77,"result":{}}`}, `{"tools":[]}`, "77"},
 		"an unknown notice":       {"2025-06-18", legacyHello, []string{`{"jsonrpc":"2.0","method":"notifications/odd"}`}, `{"tools":[]}`, "notifications/odd"},
@@ -153,7 +153,7 @@ func TestClientSeesViolations(t *testing.T) {
 			_ = c.Close()
 			<-ended
 			if all := strings.Join(c.Violations(), "\n"); !strings.Contains(all, tt.want) {
-				t.Errorf("saw %q, want something about %s", all, tt.want)
+				t.Errorf("the client recorded %q, want a violation with %s", all, tt.want)
 			}
 		})
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// codexServers returns the Codex app-server workers, which speak JSON-RPC but not MCP.
-// Current ones have threads and turns, older ones have conversations. The first word of
-// the prompt decides what a turn does:
+// codexServers returns the Codex app-server workers, which use JSON-RPC but not MCP. Current
+// workers have threads and turns. Older ones have conversations. The first word of the prompt
+// decides what a turn does:
 //
 //	run    asks for approval of a command
 //	patch  asks for approval of a file change
@@ -49,7 +49,7 @@ func codexServers() []Profile {
 	}
 }
 
-// codexWorker plays all connections of one server.
+// codexWorker is the state of one server, shared by all its connections.
 type codexWorker struct {
 	older bool
 	v2    string
@@ -57,28 +57,28 @@ type codexWorker struct {
 
 	mu    sync.Mutex
 	pipes map[*conversation]*codexPipe
-	last  int // number of the last thread
+	last  int // the number of the last thread
 }
 
-// codexPipe is one connection. It belongs to the goroutine that reads from it.
+// codexPipe is one connection. Only the goroutine that reads from it uses it.
 type codexPipe struct {
 	w       *codexWorker
 	c       *conversation
 	out     outlet
 	open    bool
-	late    jsonrpc.ID // id of an unanswered offer of version 2
+	late    jsonrpc.ID // the id of an offer of version 2 that was not answered
 	threads map[string]*codexThread
 	asks    int64
-	waiting map[jsonrpc.ID]func(m *jsonrpc.Message) // what to do with each answer
+	waiting map[jsonrpc.ID]func(m *jsonrpc.Message) // the handler of each answer, by the id of the request
 	turns   int
-	ears    map[string]string // older workers: conversations by subscription id
+	ears    map[string]string // for older workers: conversations by subscription id
 }
 
 type codexThread struct{ id, turn, policy string }
 
 func (w *codexWorker) open(ctx context.Context, c *conversation) {
 	if c == nil {
-		return // nothing to send over HTTP
+		return // over HTTP there is nothing to send
 	}
 	w.mu.Lock()
 	w.pipes[c] = &codexPipe{
@@ -127,7 +127,7 @@ func (w *codexWorker) nextThread() string {
 	return "thread-" + strconv.Itoa(w.last)
 }
 
-// Messages of a worker have no jsonrpc member.
+// Messages of a worker have no member "jsonrpc".
 
 func (p *codexPipe) result(m *jsonrpc.Message, result string) {
 	p.out.send([]byte(`{"id":` + string(m.ID) + `,"result":` + result + `}`))
@@ -141,9 +141,9 @@ func (p *codexPipe) notify(method, params string) {
 	p.out.send([]byte(`{"method":"` + method + `","params":` + params + `}`))
 }
 
-// ask sends a request. then is called with the answer.
+// ask sends a request. It calls then with the answer.
 func (p *codexPipe) ask(method, params string, then func(*jsonrpc.Message)) {
-	id := jsonrpc.IntID(p.asks) // from 0, like the real one
+	id := jsonrpc.IntID(p.asks) // ids start at 0, as in the real worker
 	p.asks++
 	p.waiting[id] = then
 	p.out.send([]byte(`{"method":"` + method + `","id":` + string(id) + `,"params":` + params + `}`))
@@ -167,8 +167,8 @@ func (p *codexPipe) request(m *jsonrpc.Message) {
 	}
 }
 
-// initialize answers either version of the handshake. A worker that refuses version 2
-// also refuses its members when they are null.
+// initialize answers both versions of the handshake. A worker that refuses version 2 also
+// refuses the members of version 2 if they are null.
 func (p *codexPipe) initialize(m *jsonrpc.Message) {
 	two := false
 	for _, key := range []string{"protocolVersion", "protocol_version", "capabilities", "client_info"} {
@@ -281,7 +281,7 @@ func (p *codexPipe) olderRequest(m *jsonrpc.Message) {
 		p.threads[t.id] = t
 		p.result(m, `{"conversationId":`+quote(t.id)+`,"model":"fake-model","rolloutPath":"/nowhere/`+t.id+`.jsonl"}`)
 	case "resumeConversation":
-		// Only the file matters.
+		// The folder does not matter, only the file name does.
 		name := strings.TrimSuffix(strings.TrimPrefix(paramText(m, "path"), "/nowhere/"), ".jsonl")
 		if !strings.HasPrefix(name, "thread-") {
 			p.fail(m, -32600, "Invalid request")
@@ -330,7 +330,7 @@ func (p *codexPipe) olderRequest(m *jsonrpc.Message) {
 	}
 }
 
-// The parts of a turn, in the form of either generation.
+// The following methods send the parts of a turn, in the form of the worker's generation.
 
 func (p *codexPipe) event(t *codexThread, kind, members string) {
 	p.notify("codex/event/"+kind, `{"id":"`+t.turn+`","msg":{"type":"`+kind+`"`+members+`},"conversationId":`+quote(t.id)+`}`)
@@ -378,7 +378,7 @@ func (p *codexPipe) finish(t *codexThread, status, text, failure string) {
 	p.notify("turn/completed", `{"threadId":`+quote(t.id)+`,"turn":{"id":"`+turn+`","items":`+items+`,"status":"`+status+`","error":`+problem+`}}`)
 }
 
-// speak sends a text in pieces and ends the turn with it.
+// speak sends a text in pieces, and then ends the turn.
 func (p *codexPipe) speak(t *codexThread, text string) {
 	for _, word := range strings.SplitAfter(text, " ") {
 		p.delta(t, word)
@@ -419,10 +419,10 @@ func (p *codexPipe) play(t *codexThread, prompt string) {
 	}
 }
 
-// decided continues after an approval.
+// decided continues a turn after the answer to an approval request.
 func (p *codexPipe) decided(t *codexThread, m *jsonrpc.Message, what string) {
 	if t.turn == "" {
-		return // interrupted in the meantime
+		return // the turn was interrupted in the meantime
 	}
 	if m.Kind == jsonrpc.Failure {
 		p.speak(t, what+" got an error")

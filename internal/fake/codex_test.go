@@ -7,8 +7,8 @@ import (
 
 const codexHello = `{"id":1,"method":"initialize","params":{"clientInfo":{"name":"c","version":"1"}}}`
 
-// TestCodexIsNoMCP checks that the worker behaves like the real one: no jsonrpc member,
-// -32600 for every error, and no answer to a message that is not a request.
+// TestCodexIsNoMCP checks that the fake worker behaves like the real one: no member "jsonrpc",
+// code -32600 for every error, and no answer to a message that is not a request.
 func TestCodexIsNoMCP(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := play(t, "codex-app-server", "events=yes")
@@ -28,8 +28,8 @@ func TestCodexIsNoMCP(t *testing.T) {
 	})
 }
 
-// TestCodexRefusesVersionTwo checks each way in which the first offer can fail, and that
-// the second one is accepted on the same pipe.
+// TestCodexRefusesVersionTwo checks each way in which the worker can refuse the first offer.
+// It must accept the second offer on the same pipe.
 func TestCodexRefusesVersionTwo(t *testing.T) {
 	two := `{"id":1,"method":"initialize","params":{"protocolVersion":"v2","clientInfo":{"name":"c","version":"1"},"capabilities":{}}}`
 	for v2, want := range map[string]string{

@@ -21,37 +21,37 @@ const (
 	operating              // everything is allowed
 )
 
-// conversation is the state between a client and a server: a session in revisions with
-// sessions, otherwise a pipe or one HTTP request.
+// conversation is the state between a client and a server. In revisions with sessions it is a
+// session; otherwise it is a pipe or one HTTP request.
 type conversation struct {
 	s    *Server
 	ed   *edition
-	out  outlet         // for messages that belong to no request
+	out  outlet         // receives the messages that belong to no request
 	pipe *pipe          // nil over HTTP
-	wg   sync.WaitGroup // requests that wait
+	wg   sync.WaitGroup // counts the requests that wait
 
-	// Guarded by s.mu from here on.
-	ended   bool // nothing new may start
+	// s.mu guards the following fields.
+	ended   bool // nothing may start any more
 	phase   phase
-	id      string // of the HTTP session
-	caps    []byte // the client's capabilities, as it declared them
+	id      string // the id of the HTTP session
+	caps    []byte // the capabilities that the client declared
 	level   mcp.LogLevel
-	calls   int // of count
+	calls   int // the number of calls of the tool count
 	used    map[jsonrpc.ID]bool
 	running map[jsonrpc.ID]*exchange
 	asked   map[jsonrpc.ID]chan *jsonrpc.Message
 	lastAsk int64
-	watched map[string]bool // URIs
+	watched map[string]bool // the subscribed URIs
 	listens []*listen
 
-	// For HTTP sessions.
+	// The following fields are for HTTP sessions.
 	standing   *stream            // the GET stream
 	streams    map[string]*stream // by id, for resuming
 	lastStream int
 }
 
-// exchange is one request while it is served. It belongs to the goroutine that serves the
-// request.
+// exchange is one request while it is served. Only the goroutine that serves the request uses
+// it.
 type exchange struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -60,14 +60,15 @@ type exchange struct {
 	method *method
 	tool   *tool
 	out    outlet
-	header http.Header // nil on a pipe
+	header http.Header // the headers of the HTTP request; nil on a pipe
 
-	caps  []byte       // the client's capabilities; "" for none
-	level mcp.LogLevel // minimum level of log messages to send; 0 for none
-	token []byte       // progress token; nil if none is wanted
+	caps  []byte       // the client's capabilities; nil for none
+	level mcp.LogLevel // the lowest level of log messages to send; 0 for none
+	token []byte       // the progress token; nil if the client wants no progress
 
-	// In revisions with input rounds: the answers so far, how many of them the tool
-	// has consumed, and whether those of this request are included.
+	// These fields are for revisions with input rounds. They have the answers so far, the
+	// number of answers that the tool has used, and whether those of this request are
+	// included.
 	past     [][]byte
 	spent    int
 	answered bool
@@ -80,8 +81,8 @@ func (s *Server) converse(out outlet) *conversation {
 		used: map[jsonrpc.ID]bool{}, running: map[jsonrpc.ID]*exchange{},
 		asked: map[jsonrpc.ID]chan *jsonrpc.Message{}, watched: map[string]bool{},
 	}
-	// 2025-11-25 §Logging, "Setting Log Level": until the client sets a level, the
-	// server chooses.
+	// 2025-11-25 §Logging, "Setting Log Level": the server may choose the level until the
+	// client sets it.
 	c.level, _ = mcp.ParseLogLevel("info")
 	s.mu.Lock()
 	s.state.conversations[c] = true
@@ -105,7 +106,8 @@ func (c *conversation) end(cause error) {
 	c.wg.Wait()
 }
 
-// spawn runs f on a new goroutine, unless the conversation has ended.
+// spawn runs f in a new goroutine. It does nothing and returns false if the conversation has
+// ended.
 func (c *conversation) spawn(f func()) bool {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -115,13 +117,13 @@ func (c *conversation) spawn(f func()) bool {
 	return !c.ended
 }
 
-// hear handles one message or batch from a client on a pipe.
+// hear handles one message or batch that a client sent on a pipe.
 func (c *conversation) hear(ctx context.Context, raw []byte, out outlet) {
 	c.s.capture.write(request, raw)
 	c.process(ctx, raw, out)
 }
 
-// process is hear for a message that was already captured.
+// process does the same as hear for a message that was already captured.
 func (c *conversation) process(ctx context.Context, raw []byte, out outlet) {
 	if c.ed.has(batches) && jsonrpc.IsBatch(raw) {
 		c.hearBatch(ctx, raw, out)
@@ -139,7 +141,7 @@ func (c *conversation) process(ctx context.Context, raw []byte, out outlet) {
 	})
 }
 
-// applyTwist passes a message to the profile's twist first.
+// applyTwist passes a message to the twist of the profile, and through it to next.
 func (c *conversation) applyTwist(h *arrival, next func()) {
 	if hear := c.s.part.twist.hear; hear != nil {
 		hear(h, next)
@@ -162,9 +164,9 @@ func (s *Server) unreadable(err error) []byte {
 	return jsonrpc.AppendError(nil, id, bad)
 }
 
-// take handles one message. It answers invalid requests, handles notifications and
-// responses, and returns a request that must be served. ok is false if the revision does
-// not allow the message.
+// take handles one message. It answers invalid requests and handles notifications and
+// responses. It returns a request that must be served. ok is false if the revision does not
+// allow the message.
 func (c *conversation) take(ctx context.Context, m *jsonrpc.Message, header http.Header, out outlet) (x *exchange, ok bool) {
 	switch m.Kind {
 	case jsonrpc.Request:
@@ -183,7 +185,7 @@ func (c *conversation) take(ctx context.Context, m *jsonrpc.Message, header http
 	}
 }
 
-// serve runs a request, on its own goroutine if it waits.
+// serve runs a request. If the request waits, it runs in its own goroutine.
 func (c *conversation) serve(x *exchange) {
 	if x.waits() {
 		c.spawn(x.run)
@@ -196,7 +198,7 @@ func (x *exchange) waits() bool {
 	return x.method.waits || x.tool != nil && (x.tool.waits || x.c.s.part.twist.call != nil)
 }
 
-// run serves the request to its end.
+// run serves the request until its end.
 func (x *exchange) run() {
 	defer x.cancel(nil)
 	result, err := x.perform()
@@ -204,7 +206,7 @@ func (x *exchange) run() {
 	cause := context.Cause(x.ctx)
 	if errors.Is(cause, errCancelled) || err != nil && cause != nil {
 		// 2025-11-25 §Cancellation, "Behavior Requirements": a cancelled request gets no
-		// response. Neither does one that ends because the server ends.
+		// response. Neither does a request that ends because the server ends.
 		if st, ok := x.out.(*stream); ok && !st.standing {
 			st.end()
 		}
@@ -222,7 +224,7 @@ func (x *exchange) perform() (string, error) {
 	return x.method.run(x)
 }
 
-// wrap builds a response from a result's members or an error.
+// wrap builds a response from the members of a result, or from an error.
 func (x *exchange) wrap(members string, err error) []byte {
 	var said toolError
 	var rounds *inputRequired
@@ -273,7 +275,7 @@ func (s *Server) identity() string {
 	return `{"name":"fake"` + title + `,"version":` + quote(s.version) + `}`
 }
 
-// tell sends a message that belongs to the request m, or to none.
+// tell sends a message that belongs to the request m. m may be nil.
 func (c *conversation) tell(out outlet, m *jsonrpc.Message, msg []byte) {
 	if say := c.s.part.twist.say; say != nil {
 		if msg = say(c, m, msg); msg == nil {
@@ -288,8 +290,8 @@ func (x *exchange) notify(method, params string) {
 	x.c.tell(x.out, x.m, jsonrpc.AppendNotification(nil, method, []byte(params)))
 }
 
-// abandon removes a running request from its conversation and returns it, or nil. A call
-// of a long tool counts as cancelled.
+// abandon removes a running request from its conversation and returns it. It returns nil if
+// there is none. A call of a long tool is counted as cancelled.
 func (c *conversation) abandon(id jsonrpc.ID) *exchange {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -310,8 +312,8 @@ func (c *conversation) retire(x *exchange) {
 	}
 }
 
-// hearBatch handles a batch. The responses are sent as one array, other messages are not
-// part of it (2025-03-26 §Base, "Batching"; JSON-RPC 2.0 §6).
+// hearBatch handles a batch. It sends the responses as one array. Other messages are not part
+// of the array (2025-03-26 §Base, "Batching"; JSON-RPC 2.0 §6).
 func (c *conversation) hearBatch(ctx context.Context, raw []byte, out outlet) {
 	xs, b, bad := c.takeBatch(ctx, raw, nil, out)
 	if bad != nil {
@@ -331,7 +333,7 @@ func (c *conversation) hearBatch(ctx context.Context, raw []byte, out outlet) {
 	finish()
 }
 
-// takeBatch is take for a batch. The caller must serve the returned requests.
+// takeBatch does the same as take for a batch. The caller must serve the returned requests.
 func (c *conversation) takeBatch(ctx context.Context, raw []byte, header http.Header, out outlet) ([]*exchange, *batch, []byte) {
 	items, err := jsonrpc.ScanBatch(raw, jsonrpc.Limits{Bytes: maxMessage})
 	if err != nil {
@@ -344,7 +346,7 @@ func (c *conversation) takeBatch(ctx context.Context, raw []byte, header http.He
 		case it.Err != nil:
 			b.send(c.s.unreadable(it.Err))
 		case it.Message.Method == mcp.MethodInitialize:
-			// 2025-03-26 §Lifecycle, "Initialization": it must not be in a batch.
+			// 2025-03-26 §Lifecycle, "Initialization": initialize must not be in a batch.
 			b.send(jsonrpc.AppendError(nil, it.Message.ID, c.s.refuse(it.Message.Method, jsonrpc.CodeInvalidRequest, "initialize must not be part of a batch")))
 		default:
 			if x, _ := c.take(ctx, it.Message, header, b); x != nil {
@@ -373,7 +375,7 @@ func (b *batch) send(msg []byte) {
 	b.answers = append(b.answers, string(msg))
 }
 
-// serve runs the requests one after the other.
+// serve runs the requests one at a time.
 func (b *batch) serve(xs []*exchange) {
 	for _, x := range xs {
 		x.run()

@@ -1,17 +1,17 @@
-// Package fake plays deterministic MCP peers for tests. For each revision there is a
-// strict peer that implements all of it and refuses everything else. Dialects and faults
-// that occur in practice are built on these.
+// Package fake has deterministic MCP servers and clients for tests. A profile says how a fake
+// peer behaves. For each revision there is a strict peer, which implements all of the revision
+// and refuses everything else. Other profiles add dialects and faults that occur in practice.
 //
-// The fake peers are an oracle for the bridge, so they share no codec or transport with
-// it. Line framing, HTTP and event streams are implemented here. The features of each
-// revision are in the package's own table (edition.go). From this module the package uses
-// only jsonrpc (to inspect messages), excerpt, and the names in mcp.
+// The fake peers check the bridge independently, so they share no codec and no transport with
+// it. This package has its own line framing, HTTP and event streams. It has its own table of
+// the features of each revision (edition.go). From this module it uses only jsonrpc (to
+// inspect messages), excerpt, and the names in mcp.
 //
-// A strict peer refuses what its revision does not define and records it as a violation.
-// The tool "violations" returns what the other side has done wrong so far, including
-// notifications and responses, which cannot be refused. A fault or a dialect is a strict
-// peer with one twist.
+// A strict peer refuses everything that its revision does not define, and records it as a
+// violation. The tool "violations" returns the violations of the other side so far. They
+// include notifications and responses, which cannot be refused. A fault or a dialect is a
+// strict peer with one change, called a twist.
 //
-// Nothing here is random or depends on the time of day. Everything is bounded, and
-// everything a peer starts has ended when its Close returns.
+// Nothing here is random or depends on the time of day. All queues and lists are bounded. When
+// Close of a peer returns, everything that the peer started has ended.
 package fake

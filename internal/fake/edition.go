@@ -5,10 +5,10 @@ import "github.com/dragoman-mcp/dragoman/internal/mcp"
 // feature is something that a revision has or requires.
 type feature uint
 
-// The features. The comments name the revision or page in which a feature appears or
+// The features. The comments name the revision or the page in which a feature appears or
 // disappears.
 const (
-	always           feature = iota // every revision has this
+	always           feature = iota // a feature of every revision
 	handshake                       // initialize, initialized, ping, setLevel, subscribe: gone in 2026-07-28 (§Versioning)
 	perRequest                      // version, identity and capabilities in each request's _meta (2026-07-28 §Base, "_meta")
 	batches                         // 2025-03-26 §Base, "Batching"; gone in 2025-06-18
@@ -20,7 +20,7 @@ const (
 	mirrored                        // Mcp-Method, Mcp-Name and Mcp-Param-* are required (2026-07-28 §Streamable HTTP)
 	nullIDs                         // an error about an unreadable id has null; the member is optional from 2025-11-25 on
 	notFoundCode                    // -32002 for an unknown resource; -32602 in 2026-07-28 (§Resources)
-	completions                     // the capability of that name (2025-03-26 on)
+	completions                     // the capability "completions" (2025-03-26 on)
 	completeContext                 // completion/complete has context (2025-06-18 on)
 	audio                           // audio content (2025-03-26 on)
 	toolHints                       // tool annotations (2025-03-26 on)
@@ -35,11 +35,11 @@ const (
 	experimentalTask                // tasks/* (2025-11-25 only)
 	directedTask                    // the extension io.modelcontextprotocol/tasks (SEP-2663, with 2026-07-28)
 	resultTypes                     // resultType in every result, ttlMs and cacheScope in some (2026-07-28)
-	inputRounds                     // questions travel in results (2026-07-28 §Multi Round-Trip Requests)
+	inputRounds                     // the server asks in results (2026-07-28 §Multi Round-Trip Requests)
 )
 
-// edition is the feature set of one revision. Only this table distinguishes revisions; all
-// other code asks for features.
+// edition is the feature set of one revision. Only this table compares revisions. All other
+// code asks for features.
 type edition struct {
 	date string
 	rev  mcp.Revision
@@ -62,8 +62,8 @@ func without(base uint64, fs ...feature) uint64 {
 	return base
 }
 
-// editions returns the revisions, oldest first, each as its changes to the previous one
-// (schema/DATE/schema.ts, and the pages that the features name).
+// editions returns the revisions, oldest first. Each is given by its changes to the previous
+// one (schema/DATE/schema.ts, and the pages that the features name).
 func editions() []*edition {
 	a := with(0, always, handshake, eventTransport, nullIDs, notFoundCode)
 	b := with(without(a, eventTransport), batches, streamable, httpSessions, completions, audio, toolHints, progressWords)
@@ -80,7 +80,7 @@ func editions() []*edition {
 	}
 }
 
-// editionOf returns the edition of a date, or nil.
+// editionOf returns the edition with a date, or nil.
 func editionOf(date string) *edition {
 	for _, e := range editions() {
 		if e.date == date {

@@ -29,7 +29,7 @@ func faultServers() []Profile {
 			},
 		}
 	}
-	// at sets another default revision for a fault.
+	// at sets a different default revision for a fault.
 	at := func(revision string, p Profile) Profile {
 		p.Settings[0].Default = revision
 		return p
@@ -53,7 +53,7 @@ func faultServers() []Profile {
 	}
 }
 
-// steps maps the step names of crash-at to the methods of that step.
+// steps maps the names of steps in crash-at to their methods.
 var steps = map[string][]string{
 	"initialize":  {mcp.MethodInitialize, mcp.MethodDiscover},
 	"initialized": {mcp.NoteInitialized},
@@ -134,7 +134,7 @@ func sayToAll(c *conversation, _ *jsonrpc.Message, msg []byte) []byte {
 	return msg
 }
 
-// sayHalf sends half of the answer to a call, and then nothing.
+// sayHalf sends half of the answer to a call, and then nothing more.
 func sayHalf(c *conversation, m *jsonrpc.Message, msg []byte) []byte {
 	if m == nil || m.Method != mcp.MethodCallTool {
 		return msg
@@ -156,7 +156,7 @@ func answerNotes(h *arrival, next func()) {
 	}
 }
 
-// openNoisily prints what some servers print when they start.
+// openNoisily prints text to stdout, as some servers do when they start.
 func openNoisily(_ context.Context, c *conversation) {
 	if c != nil {
 		c.pipe.raw([]byte("Fake server running on stdio\n\n\x1b[32minfo\x1b[0m: ready\n" + `{"level":"info","msg":"listening"}` + "\n"))
@@ -170,8 +170,8 @@ func sayNoisily(c *conversation, _ *jsonrpc.Message, msg []byte) []byte {
 	return msg
 }
 
-// sayOtherID turns a numeric id into a string, and a string that is a number into a
-// number.
+// sayOtherID turns a number into a string in the id of an answer, and a string with a number
+// into a number.
 func sayOtherID(_ *conversation, _ *jsonrpc.Message, msg []byte) []byte {
 	m, err := jsonrpc.Scan(msg, jsonrpc.Limits{})
 	if err != nil || m.Kind == jsonrpc.Request || m.ID == "" {
@@ -189,8 +189,8 @@ func sayOtherID(_ *conversation, _ *jsonrpc.Message, msg []byte) []byte {
 	return jsonrpc.Splice(nil, msg, &e)
 }
 
-// badSchemas returns tools whose schemas each break one rule (2026-07-28 §Base, "JSON
-// Schema Usage"; §Streamable HTTP, "Schema Extension").
+// badSchemas returns tools. The schema of each breaks one rule (2026-07-28 §Base, "JSON Schema
+// Usage"; §Streamable HTTP, "Schema Extension").
 func badSchemas() []tool {
 	ran := func(*exchange, jsonrpc.Span) (string, error) { return textResult("ran"), nil }
 	bad := func(name, about, schema string) tool {

@@ -20,7 +20,7 @@ func TestNeverAnswers(t *testing.T) {
 	})
 }
 
-// TestCrashAt checks that earlier answers arrive and the last request gets none.
+// TestCrashAt checks that earlier answers arrive, and that the last request gets no answer.
 func TestCrashAt(t *testing.T) {
 	open := `{"jsonrpc":"2.0","id":"hi","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
 	ready := `{"jsonrpc":"2.0","method":"notifications/initialized"}`
@@ -53,7 +53,7 @@ func TestCrashAt(t *testing.T) {
 	}
 	for _, name := range []string{"crash-at=", "crash-at=never", "crash-at"} {
 		if _, err := NewServer(name, Options{}); err == nil {
-			t.Errorf("%s can be played", name)
+			t.Errorf("%s is accepted", name)
 		}
 	}
 }
@@ -87,9 +87,9 @@ func TestSlowStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := play(t, "slow-start", "ms=5000")
 		began := time.Now()
-		l.say(ask(legacyDate, "1", "ping", "")) // read when the server starts reading
+		l.say(ask(legacyDate, "1", "ping", "")) // returns when the server reads the line
 		if took := time.Since(began); took != 5*time.Second {
-			t.Errorf("it read after %v", took)
+			t.Errorf("the server read after %v", took)
 		}
 		l.end()
 	})
@@ -194,8 +194,8 @@ func TestBadSchemas(t *testing.T) {
 	})
 }
 
-// TestEveryProfile checks that every server profile can be played in every revision and
-// with every value that its settings allow.
+// TestEveryProfile checks that every server profile works in every revision and with every
+// valid value of its settings.
 func TestEveryProfile(t *testing.T) {
 	for _, p := range Profiles() {
 		if p.Side != ServerSide {

@@ -21,8 +21,8 @@ const (
 	messagesPath = "/messages"
 )
 
-// Path returns the URL path for clients: that of Streamable HTTP, or of the HTTP+SSE event
-// stream in the revision that has only that.
+// Path returns the URL path for clients: that of Streamable HTTP, or that of the event stream
+// in the revision that has only HTTP+SSE.
 func (s *Server) Path() string {
 	if s.part.ed.has(streamable) {
 		return mcpPath
@@ -30,9 +30,9 @@ func (s *Server) Path() string {
 	return eventsPath
 }
 
-// Handler serves HTTP: Streamable HTTP at /mcp in the revisions that have it, and HTTP+SSE
-// at /sse and /messages in those with a handshake (the later ones allow it for older
-// clients). Its requests end when Close is called.
+// Handler serves HTTP: Streamable HTTP at /mcp in the revisions that have it, and HTTP+SSE at
+// /sse and /messages in the revisions with a handshake. The later of these allow HTTP+SSE for
+// older clients. All requests end when Close is called.
 func (s *Server) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		done, ok := s.begin()
@@ -76,9 +76,8 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// foreign returns what is wrong with a request that a browser may have been tricked into
-// sending: an Origin of another machine, or on a loopback address a Host of another
-// machine.
+// foreign returns the fault of a request that a web page may have made the browser send: an
+// Origin of another machine or, on a loopback address, a Host of another machine.
 func foreign(r *http.Request) string {
 	if origin := r.Header.Get("Origin"); origin != "" {
 		u, err := url.Parse(origin)
@@ -109,7 +108,8 @@ func local(host string) bool {
 	return strings.EqualFold(host, "localhost") || err == nil && a.Unmap().IsLoopback()
 }
 
-// only answers HTTP methods that are not supported.
+// only reports whether the HTTP method is one of the given ones. Otherwise it answers the
+// request.
 func (s *Server) only(w http.ResponseWriter, r *http.Request, methods ...string) bool {
 	for _, m := range methods {
 		if r.Method == m {
@@ -121,7 +121,8 @@ func (s *Server) only(w http.ResponseWriter, r *http.Request, methods ...string)
 	return false
 }
 
-// accepts checks that the client accepts the response types. A wildcard does not count.
+// accepts reports whether the client accepts the response types. A wildcard does not count. If
+// the client does not accept them, it answers the request.
 func (s *Server) accepts(w http.ResponseWriter, r *http.Request, types ...string) bool {
 	have := map[string]bool{}
 	for part := range strings.SplitSeq(strings.Join(r.Header.Values("Accept"), ","), ",") {
@@ -138,7 +139,7 @@ func (s *Server) accepts(w http.ResponseWriter, r *http.Request, types ...string
 	return true
 }
 
-// body reads the body of a POST, and answers the request if that fails.
+// body reads the body of a POST. If that fails, it answers the request.
 func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
 		s.violate("HTTP", "the Content-Type is not application/json")
@@ -158,7 +159,7 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 	return raw, true
 }
 
-// fail answers a request with an error only.
+// fail answers a request with only an error.
 func (s *Server) fail(w http.ResponseWriter, status int, msg []byte) {
 	s.capture.write(response, msg)
 	w.Header().Set("Content-Type", "application/json")
@@ -166,7 +167,7 @@ func (s *Server) fail(w http.ResponseWriter, status int, msg []byte) {
 	_, _ = w.Write(msg)
 }
 
-// deny is fail for a message that was parsed.
+// deny does the same as fail for a parsed message.
 func (s *Server) deny(w http.ResponseWriter, status int, m *jsonrpc.Message, bad *jsonrpc.Error) {
 	id := jsonrpc.ID("")
 	if m != nil && m.Kind == jsonrpc.Request {

@@ -7,8 +7,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// serveEvents serves the HTTP+SSE event stream: first the URL to post to, then all
-// messages of the server (2024-11-05 §Transports, "HTTP with SSE").
+// serveEvents serves the event stream of HTTP+SSE. The first event has the URL for POST. All
+// messages of the server follow (2024-11-05 §Transports, "HTTP with SSE").
 func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 	if !s.only(w, r, http.MethodGet) {
 		return
@@ -16,7 +16,7 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 	st := newStream(s, "")
 	c := s.newSession(st)
 	defer s.forget(c)
-	st.id = "" // its events cannot be resumed
+	st.id = "" // without ids its events cannot be resumed
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-cache")
@@ -40,7 +40,7 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// servePosted accepts a message. The response is sent as an event.
+// servePosted accepts a posted message. The response is sent as an event on the stream.
 func (s *Server) servePosted(w http.ResponseWriter, r *http.Request) {
 	if !s.only(w, r, http.MethodPost) {
 		return
@@ -63,8 +63,8 @@ func (s *Server) servePosted(w http.ResponseWriter, r *http.Request) {
 	}
 	m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: maxMessage})
 	if err == nil && m.Kind != jsonrpc.Request {
-		// The client may rely on the 202: a request that it posts next must not overtake
-		// this message.
+		// Process the message before the 202, because the client may post the next request
+		// after it, which must not come first.
 		c.process(s.ctx, raw, c.out)
 		w.WriteHeader(http.StatusAccepted)
 		return

@@ -12,11 +12,11 @@ import (
 // Limits of HTTP sessions.
 const (
 	maxSessions = 1000
-	maxStreams  = 100 // resumable streams per session
+	maxStreams  = 100 // the most resumable streams per session
 )
 
 // serveLegacy serves Streamable HTTP with sessions (2025-11-25 §Transports, "Streamable
-// HTTP"; the table of editions says what earlier revisions lack).
+// HTTP"). The table of editions has the differences of earlier revisions.
 func (s *Server) serveLegacy(w http.ResponseWriter, r *http.Request) {
 	if !s.only(w, r, http.MethodPost, http.MethodGet, http.MethodDelete) {
 		return
@@ -93,7 +93,7 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// accepted answers a notification or a response. Only a twisted profile sends a message
+// accepted answers a notification or a response. Only a profile with a twist sends a message
 // in return.
 func (s *Server) accepted(w http.ResponseWriter, r *http.Request, st *stream, ok bool) {
 	if msg, _, _, _ := st.after(0); msg != nil {
@@ -136,16 +136,16 @@ func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, raw []byte) {
 
 func alwaysOK([]byte) int { return http.StatusOK }
 
-// openSession starts a session for initialize.
+// openSession starts a session for an initialize request.
 func (s *Server) openSession(w http.ResponseWriter, r *http.Request, m *jsonrpc.Message) *conversation {
 	if r.Header.Get(mcp.HeaderSession) != "" {
-		// 2025-11-25 §Transports, "Session Management": initialize has no session ID.
+		// 2025-11-25 §Transports, "Session Management": initialize must not have a session id.
 		s.deny(w, http.StatusBadRequest, m, s.refuse(m.Method, jsonrpc.CodeInvalidRequest, "initialize with an Mcp-Session-Id"))
 		return nil
 	}
 	if v := r.Header.Get(mcp.HeaderVersion); v != "" && v != s.part.ed.date && s.part.ed.has(versionHeader) {
-		// 2025-11-25 §Transports, "Protocol Version Header": an unsupported version gets
-		// 400. The header is not required yet, so this is not a violation.
+		// 2025-11-25 §Transports, "Protocol Version Header": an unsupported version gets 400.
+		// In this request the header is not required yet, so this is not a violation.
 		s.deny(w, http.StatusBadRequest, m, refusal(jsonrpc.CodeInvalidRequest, "the MCP-Protocol-Version %s is not supported", clip(v)))
 		return nil
 	}
@@ -176,28 +176,28 @@ func (c *conversation) newStream() *stream {
 	c.lastStream++
 	st := newStream(c.s, strconv.Itoa(c.lastStream))
 	c.streams[st.id] = st
-	delete(c.streams, strconv.Itoa(c.lastStream-maxStreams)) // the GET stream has 0
+	delete(c.streams, strconv.Itoa(c.lastStream-maxStreams)) // the number of the GET stream is 0
 	if c.lastStream == maxStreams {
 		c.streams["0"] = c.standing
 	}
 	return st
 }
 
-// forgetStream removes an unused stream.
+// forgetStream removes a stream that is not needed any more.
 func (c *conversation) forgetStream(st *stream) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	delete(c.streams, st.id)
 }
 
-// session returns the session of a request, or answers the request if there is none. m is
-// the message, or nil.
+// session returns the session of a request. If there is none, it answers the request. m is the
+// message, or nil.
 func (s *Server) session(w http.ResponseWriter, r *http.Request, m *jsonrpc.Message) *conversation {
 	where := "HTTP " + r.Method
 	ids := r.Header.Values(mcp.HeaderSession)
 	if m != nil && len(ids) == 0 && !jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeyVersion).IsZero() {
-		// 2026-07-28 §Streamable HTTP, "Backward Compatibility": this is how a client of
-		// both eras finds out that we are legacy.
+		// 2026-07-28 §Streamable HTTP, "Backward Compatibility": a client of both eras learns
+		// from this answer that the server is legacy.
 		s.deny(w, http.StatusBadRequest, m, refusal(jsonrpc.CodeInvalidRequest, "%s opens with initialize", s.part.ed.date))
 		return nil
 	}

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// web is a server that receives a test's HTTP requests.
+// web is a server under test, with an HTTP client for it.
 type web struct {
 	t   *testing.T
 	s   *Server
@@ -27,8 +27,8 @@ func onHTTP(t *testing.T, name string, set map[string]string) *web {
 		t.Fatal(err)
 	}
 	h := httptest.NewServer(s.Handler())
-	// The timeout covers streams too, so that a test that waits for a message that does not
-	// come fails, and does not hang.
+	// The timeout covers streams too. A test that waits for a missing message then fails
+	// instead of hanging.
 	c := &http.Client{Transport: &http.Transport{}, Timeout: within}
 	t.Cleanup(func() {
 		c.CloseIdleConnections()
@@ -69,7 +69,7 @@ func (w *web) do(ctx context.Context, method, path, body string, headers ...stri
 	return resp
 }
 
-// want sends a POST and expects a status and, unless want is "-", a body.
+// want sends a POST. It expects a status and, unless want is "-", a body.
 func (w *web) want(status int, want, method, path, body string, headers ...string) *http.Response {
 	w.t.Helper()
 	resp := w.do(w.t.Context(), method, path, body, headers...)
@@ -118,7 +118,7 @@ func TestSessionRules(t *testing.T) {
 				null = ""
 			}
 			ping := ask(date, "1", "ping", "")
-			w.want(400, refused("1", "-32600", date+" opens with initialize"), "POST", "/mcp", ask("2026-07-28", "1", "tools/list", "")) // a probe
+			w.want(400, refused("1", "-32600", date+" opens with initialize"), "POST", "/mcp", ask("2026-07-28", "1", "tools/list", "")) // the request is a probe
 			w.want(400, refused("1", "-32600", "0 Mcp-Session-Id headers instead of one"), "POST", "/mcp", ping)
 			h := w.session(date)
 			w.want(200, `{"jsonrpc":"2.0","id":1,"result":{}}`, "POST", "/mcp", ping, h...)
@@ -201,7 +201,7 @@ func (e *events) over() {
 	}
 }
 
-// TestResumption checks that a closed stream resumes where it was, with only its own
+// TestResumption checks that a closed stream can be resumed where it ended, with only its own
 // messages.
 func TestResumption(t *testing.T) {
 	for _, date := range []string{"2025-03-26", "2025-06-18", "2025-11-25"} {
@@ -215,12 +215,12 @@ func TestResumption(t *testing.T) {
 			}
 			e := w.events(t.Context(), "POST", "/mcp", call, h...)
 			if primed {
-				e.want("3.0", "") // the first streams were those of initialize and initialized
+				e.want("3.0", "") // initialize and initialized used the first streams
 			}
 			e.want("3.1", step("1"))
 			e.want("3.2", step("2"))
 			if primed {
-				e.want("", "") // retry
+				e.want("", "") // the retry field
 			}
 			e.over()
 			e = w.events(t.Context(), "GET", "/mcp", "", append(h, "Last-Event-Id: 3.1")...)
@@ -236,8 +236,8 @@ func TestResumption(t *testing.T) {
 	}
 }
 
-// TestBatchesOverHTTP checks that the responses are one array, alone or at the end of a
-// stream.
+// TestBatchesOverHTTP checks that the responses to a batch are one array, as the whole body or
+// at the end of a stream.
 func TestBatchesOverHTTP(t *testing.T) {
 	const date = "2025-03-26"
 	w := onHTTP(t, "strict-"+date, nil)
@@ -254,7 +254,7 @@ func TestBatchesOverHTTP(t *testing.T) {
 }
 
 // TestStandingStream checks that messages that belong to no request are sent on the GET
-// stream, including those from before it was opened.
+// stream. That includes messages from before the stream was opened.
 func TestStandingStream(t *testing.T) {
 	const date = "2025-06-18"
 	w := onHTTP(t, "strict-"+date, nil)
@@ -289,7 +289,7 @@ func TestHeaderRules(t *testing.T) {
 	list := ask(date, "1", "prompts/list", "")
 	region := func(args string) string { return call(date, "2", "headers", args) }
 	w.want(200, "-", "POST", "/mcp", list, h("prompts/list")...)
-	w.want(200, "-", "POST", "/mcp", list, h("prompts/list", "Mcp-Session-Id: x", "Last-Event-Id: 1")...) // ignored
+	w.want(200, "-", "POST", "/mcp", list, h("prompts/list", "Mcp-Session-Id: x", "Last-Event-Id: 1")...) // the server ignores these headers
 	w.want(405, "-", "GET", "/mcp", "")
 	w.want(405, "-", "DELETE", "/mcp", "")
 	w.want(200, result(date, "2", words("us-west1")), "POST", "/mcp", region(`"region":"us-west1"`), h("tools/call", "Mcp-Name: headers", "Mcp-Param-Region: us-west1")...)
@@ -320,7 +320,7 @@ func TestHeaderRules(t *testing.T) {
 	}
 }
 
-// TestHangUpCancels checks that in 2026-07-28 closing the stream cancels its call.
+// TestHangUpCancels checks that in 2026-07-28 a client cancels a call by closing its stream.
 func TestHangUpCancels(t *testing.T) {
 	const date = modernDate
 	w := onHTTP(t, "strict-"+date, nil)
@@ -332,7 +332,7 @@ func TestHangUpCancels(t *testing.T) {
 		t.Fatal("no progress")
 	}
 	cancel()
-	for end := time.Now().Add(within); !strings.Contains(w.text(h), `"text":"1"`); { // until the server has noticed
+	for end := time.Now().Add(within); !strings.Contains(w.text(h), `"text":"1"`); { // wait until the server has noticed
 		if time.Now().After(end) {
 			t.Fatalf("the call was not cancelled within %s", within)
 		}
@@ -395,7 +395,7 @@ func TestEventTransport(t *testing.T) {
 	w.broken("HTTP POST: the body is not JSON")
 }
 
-// TestBroadcasts checks that one session also receives the responses of the other.
+// TestBroadcasts checks that one session also receives the responses for the other.
 func TestBroadcasts(t *testing.T) {
 	const date = "2024-11-05"
 	w := onHTTP(t, "broadcasts", nil)
@@ -404,7 +404,7 @@ func TestBroadcasts(t *testing.T) {
 	one, other := w.events(ctx, "GET", "/sse", ""), w.events(ctx, "GET", "/sse", "")
 	_, path, _ := one.next()
 	other.next()
-	// The tool runs on after the 202, so the answer has to wait for the question.
+	// The tool continues after the 202, so the answer must come after the question.
 	w.want(202, "", "POST", path, opening(date))
 	_, hello, _ := one.next()
 	if _, too, _ := other.next(); too != hello {
@@ -423,7 +423,7 @@ func TestBroadcasts(t *testing.T) {
 	w.broken()
 }
 
-// TestFaultsOverHTTP checks that a crashing server breaks the connection.
+// TestFaultsOverHTTP checks that a server that crashes breaks the connection.
 func TestFaultsOverHTTP(t *testing.T) {
 	w := onHTTP(t, "crash-at=call", nil)
 	h := w.session(legacyDate)

@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// line is a connection to a server, line by line, in a synctest bubble.
+// line is a connection to a server in a synctest bubble. The test reads and writes lines.
 type line struct {
 	t     *testing.T
 	s     *Server
@@ -65,7 +65,7 @@ func (l *line) say(lines ...string) {
 	}
 }
 
-// hear returns the lines that have arrived, once no more arrive without time passing.
+// hear returns the lines that have arrived, when no more lines can arrive unless time passes.
 func (l *line) hear() []string {
 	synctest.Wait()
 	var got []string
@@ -82,7 +82,7 @@ func (l *line) hear() []string {
 	}
 }
 
-// want sends lines and expects exactly these in return.
+// want sends lines and expects exactly the given lines in return.
 func (l *line) want(say string, want ...string) {
 	l.t.Helper()
 	for s := range strings.Lines(say) {

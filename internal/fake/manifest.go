@@ -11,9 +11,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// manifestServers returns servers that send their tools in the result of initialize: the
-// two variants of LocalCowork, the form in its design record, and the predecessor of both.
-// They are not based on a strict server; all their answers are here.
+// manifestServers returns servers that send their tools in the result of initialize. They are
+// the two variants of LocalCowork, the form in its design document, and an older variant. They
+// are not based on a strict server. All their answers are in this file.
 func manifestServers() []Profile {
 	profile := func(name, about string, k manifestKind) Profile {
 		return Profile{
@@ -39,18 +39,18 @@ func manifestServers() []Profile {
 
 // manifestKind holds the differences between the variants.
 type manifestKind struct {
-	snake   bool   // server_info, and capabilities
-	nested  bool   // the flags are in metadata, in camelCase
+	snake   bool   // has server_info, and capabilities
+	nested  bool   // the flags are in metadata, with names in camelCase
 	schema  string // the tool member that holds the schema
-	pushes  bool   // the manifest is sent unsolicited
-	longest int    // bytes of a line including its end; 0 for no limit
+	pushes  bool   // the server sends the manifest without a request
+	longest int    // the most bytes of a line, with its end; 0 for no limit
 }
 
 type manifestServer struct {
 	manifestKind
 
 	mu   sync.Mutex
-	seen []string // methods, in order of arrival
+	seen []string // the methods of all messages, in the order in which they arrived
 }
 
 // manifestTool is a tool that all variants have.
@@ -59,7 +59,7 @@ type manifestTool struct {
 	confirm, undo       bool
 }
 
-// manifestTools have schemas as OpenAPI 3.0 converters write them.
+// manifestTools have schemas in the form that OpenAPI 3.0 converters write.
 var manifestTools = []manifestTool{
 	{name: "files.add", about: "Adds two numbers.",
 		schema: `{"type":"object","properties":{"a":{"type":"number","minimum":0,"exclusiveMinimum":true},"b":{"type":"number","nullable":true}},"required":["a"]}`},
@@ -92,8 +92,8 @@ func (s *manifestServer) manifest() []byte {
 	return []byte(`{"serverInfo":{"name":"files","version":"1.0.0"},"tools":` + s.list() + `}`)
 }
 
-// push sends the manifest before anything is read. Over HTTP there is no connection to
-// push to.
+// push sends the manifest before it reads anything. Over HTTP there is no connection on which
+// it could send.
 func (s *manifestServer) push(_ context.Context, c *conversation) {
 	if c != nil {
 		c.out.send(jsonrpc.AppendResult(nil, `"init"`, s.manifest()))
@@ -105,12 +105,12 @@ func (s *manifestServer) hear(h *arrival, _ func()) {
 	c, m := h.c, h.m
 	answer := func(b []byte) { c.tell(h.out, m, b) }
 	if s.longest > 0 && len(h.raw)+1 > s.longest {
-		c.s.die() // the line reader of the real server throws
+		c.s.die() // in the real server the line reader throws an exception
 		return
 	}
 	if m == nil {
 		if s.snake && jsonrpc.IsBatch(h.raw) {
-			c.s.die() // the real server calls get on a list and crashes
+			c.s.die() // the real server calls "get" on a list and crashes
 			return
 		}
 		answer(jsonrpc.AppendError(nil, "0", refusal(jsonrpc.CodeParse, "Invalid JSON")))
@@ -135,7 +135,8 @@ func (s *manifestServer) hear(h *arrival, _ func()) {
 	case m.Method == mcp.MethodCallTool:
 		s.call(h, id, answer)
 	default:
-		// Notifications too: without an id in TypeScript, with the id 0 in Python.
+		// Notifications get this answer too: without an id from the TypeScript variant, with
+		// the id 0 from the Python variant.
 		answer(jsonrpc.AppendError(nil, id, refusal(jsonrpc.CodeMethodNotFound, "Unknown method: %s", clip(m.Method))))
 	}
 }

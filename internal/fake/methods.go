@@ -9,7 +9,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// method is a request that a server answers. run returns the members of the result.
+// method is a method that a server supports. run returns the members of the result.
 type method struct {
 	name   string
 	of     feature
@@ -19,17 +19,17 @@ type method struct {
 	run    func(x *exchange) (string, error)
 }
 
-// extension is what one file adds to the strict servers: methods, tools and capabilities,
+// extension has the methods, tools and capabilities that one file adds to the strict servers,
 // each for one feature.
 type extension struct {
 	methods      []method
 	tools        []tool
 	of           feature
-	capabilities string // members of ServerCapabilities, for that feature
+	capabilities string // members of ServerCapabilities for that feature
 }
 
-// extensions returns what is defined outside this file and tools.go. Add further
-// extensions here.
+// extensions returns the extensions that other files define. Further extensions are added
+// here.
 func extensions() []extension { return taskExtensions() }
 
 // methodsOf returns the methods of an edition, by name.
@@ -108,8 +108,8 @@ func discover(x *exchange) (string, error) {
 		`,"instructions":` + quote("fake of "+x.c.ed.date), nil
 }
 
-// page returns one page of a list as members of a result. A cursor is the name of the list
-// and the next position. Any other cursor is refused (2025-11-25 §Pagination, "Error
+// page returns one page of a list as members of a result. A cursor consists of the name of the
+// list and the next position. Any other cursor is refused (2025-11-25 §Pagination, "Error
 // Handling").
 func (x *exchange) page(list string, entries []string) (string, error) {
 	from, size := 0, x.c.s.part.page
@@ -133,7 +133,7 @@ func (x *exchange) page(list string, entries []string) (string, error) {
 	return quote(list) + ":[" + strings.Join(entries[from:to], ",") + "]" + next, nil
 }
 
-// endless is page for a list that never ends.
+// endless does the same as page for a list that never ends.
 func (x *exchange) endless(list string, entries []string) (string, error) {
 	next := list + "-again"
 	if x.c.s.part.twist.endless == "new" {
@@ -149,7 +149,7 @@ const (
 	blobURI  = "fake://blob"
 	itemsURI = "fake://items/"
 
-	// somePNG is an image of one pixel, someWAV an empty sound.
+	// somePNG is an image of one pixel. someWAV is a sound without samples.
 	somePNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 	someWAV = "UklGRiQAAABXQVZFZm10IBAAAAABAAEARKwAAIhYAQACABAAZGF0YQAAAAA="
 )
@@ -244,7 +244,7 @@ func getPrompt(x *exchange) (string, error) {
 	}
 }
 
-// blocks returns one content block of each kind that the revision has.
+// blocks returns one content block of each kind in the revision.
 func (e *edition) blocks() []string {
 	out := []string{textBlock("some text"), `{"type":"image","data":"` + somePNG + `","mimeType":"image/png"}`}
 	if e.has(audio) {
@@ -296,12 +296,12 @@ func textBlock(s string) string { return `{"type":"text","text":` + quote(s) + `
 // textResult returns the members of a text result of a tool.
 func textResult(s string) string { return `"content":[` + textBlock(s) + `]` }
 
-// toolError is an error that a tool reports as a result with isError.
+// toolError is an error of a tool, which is sent as a result with isError.
 type toolError string
 
 func (e toolError) Error() string { return string(e) }
 
-// toolsOf returns the tools of an edition plus the given ones, sorted by name.
+// toolsOf returns the tools of an edition and those in more, sorted by name.
 func toolsOf(ed *edition, more []tool) []tool {
 	all := slices.Concat(coreTools(), askTools(), more)
 	for _, e := range extensions() {

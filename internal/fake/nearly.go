@@ -8,8 +8,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// nearlyServers returns strict legacy servers whose handshake fails with clients that do
-// not know their peculiarity.
+// nearlyServers returns strict legacy servers with one unusual behaviour each. The handshake
+// fails with clients that do not know about it.
 func nearlyServers() []Profile {
 	nearly := func(name, revision, about string, makeTwist func(s *settings) (twist, error), more ...Setting) Profile {
 		return Profile{
@@ -53,7 +53,7 @@ func nearlyServers() []Profile {
 	}
 }
 
-// wrongCode refuses unknown requests as if they were invalid requests.
+// wrongCode refuses unknown methods with the code for invalid requests.
 func wrongCode(s *settings) (twist, error) {
 	code, err := s.number("code", -40_000, 40_000)
 	return twist{hear: func(h *arrival, next func()) {
@@ -62,7 +62,7 @@ func wrongCode(s *settings) (twist, error) {
 			next()
 			return
 		}
-		if m.Method != mcp.MethodDiscover { // a probe is not a violation
+		if m.Method != mcp.MethodDiscover { // a probe of a modern client is not a violation
 			h.c.s.violate(m.Method, "%s has no such method", h.c.ed.date)
 		}
 		h.c.tell(h.out, m, jsonrpc.AppendError(nil, m.ID, refusal(int64(code), "Invalid request: %s", clip(m.Method))))
@@ -84,7 +84,7 @@ func gateInitialized(s *settings) (twist, error) {
 	}}, err
 }
 
-// strictVersion refuses unsupported versions, in one of the ways that occur in practice.
+// strictVersion refuses unsupported versions in one of the ways that occur in practice.
 func strictVersion(s *settings) (twist, error) {
 	how := s.values["says"]
 	if how != "code" && how != "text" {
@@ -110,7 +110,7 @@ func strictVersion(s *settings) (twist, error) {
 	}}, nil
 }
 
-// codeWords are JSON-RPC's codes as words, as some servers write them.
+// codeWords maps the codes of JSON-RPC to words, as some servers write them.
 var codeWords = map[int64]string{
 	jsonrpc.CodeParse: "PARSE_ERROR", jsonrpc.CodeInvalidRequest: "INVALID_REQUEST", jsonrpc.CodeMethodNotFound: "METHOD_NOT_FOUND",
 	jsonrpc.CodeInvalidParams: "INVALID_PARAMS", jsonrpc.CodeInternal: "INTERNAL_ERROR", mcp.CodeResourceNotFound: "RESOURCE_NOT_FOUND",

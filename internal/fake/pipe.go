@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// stuck is how long a client that does not read may keep a pipe open after its end.
+// stuck is how long the end of a pipe waits for a client that does not read.
 const stuck = 2 * time.Second
 
 // pipe is the outlet of a conversation over stdio.
@@ -21,10 +21,10 @@ type pipe struct {
 	dead  chan struct{} // closed when writing is no longer possible
 }
 
-// ServePipe serves one client whose messages are the lines of in (2025-11-25 §Transports,
+// ServePipe serves one client, whose messages are the lines of in (2025-11-25 §Transports,
 // "stdio"). It returns nil at the end of in, the cause of ctx if ctx ended first, and
-// otherwise the error that broke the pipe. It closes out, and in if that is an io.Closer.
-// If closing does not unblock a read of in, ctx and Close take effect at the next line.
+// otherwise the error of the pipe. It closes out, and also in if that is an io.Closer. If
+// closing does not unblock a read of in, ctx and Close take effect at the next line.
 func (s *Server) ServePipe(ctx context.Context, in io.Reader, out io.WriteCloser) error {
 	done, ok := s.begin()
 	if !ok {
@@ -112,7 +112,7 @@ func (p *pipe) send(msg []byte) {
 	p.raw(append(append(line, msg...), '\n'))
 }
 
-// raw writes bytes unchanged. The pipe owns them from then on.
+// raw writes bytes without changes. The caller must not use them afterwards.
 func (p *pipe) raw(b []byte) {
 	select {
 	case p.lines <- b:
@@ -127,7 +127,7 @@ func (p *pipe) write(out io.WriteCloser, fail context.CancelCauseFunc) {
 		if _, err := out.Write(line); err != nil {
 			fail(fmt.Errorf("write to the client: %w", err))
 			close(p.dead)
-			for range p.lines { // drain, so that no sender blocks
+			for range p.lines { // discard the rest, so that no sender blocks
 			}
 			return
 		}

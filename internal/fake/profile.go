@@ -12,12 +12,12 @@ type Kind string
 
 // The kinds, in the order of Profiles.
 const (
-	Strict  Kind = "strict"  // one revision, all of it and nothing else
+	Strict  Kind = "strict"  // all of one revision and nothing else
 	Dialect Kind = "dialect" // a family of real peers that deviate from MCP
 	Fault   Kind = "fault"   // a strict peer with one fault
 )
 
-// Side is the end of a conversation that a profile plays.
+// Side is the side of a conversation that a profile plays: server or client.
 type Side string
 
 // The sides.
@@ -33,22 +33,22 @@ type Profile struct {
 	About string // one sentence
 	Kind  Kind
 	Side  Side
-	// Settings are what Options.Set may change.
+	// Settings are the settings that Options.Set may change.
 	Settings []Setting
 
-	server func(s *settings) (*part, error) // for a server: how to play it
-	client func(s *settings) (*role, error) // for a client that OpenClient plays
-	script *script                          // for any other client
+	server func(s *settings) (*part, error) // plays a server; nil for a client
+	client func(s *settings) (*role, error) // plays a client that OpenClient opens; nil for others
+	script *script                          // plays any other client; nil for others
 }
 
-// Setting is a parameter of a profile. Values are text. Numbers, and durations in
-// milliseconds, are decimal.
+// Setting is a parameter of a profile. Values are text. Numbers are decimal, and durations are
+// decimal numbers of milliseconds.
 type Setting struct{ Name, Default, About string }
 
-// Profiles returns all profiles in a stable order: strict, dialects, faults, and within
-// each kind the servers before the clients.
+// Profiles returns all profiles in a stable order: strict, dialects, faults. Within each kind,
+// servers come before clients.
 func Profiles() []Profile {
-	// Add the profiles of further files here.
+	// The profiles of further files are added here.
 	all := slices.Concat(
 		strictServers(),
 		strictClients(),
@@ -76,7 +76,7 @@ func Lookup(side Side, name string) (Profile, bool) {
 	return p, ok
 }
 
-// find is Lookup, but also returns the parameter.
+// find does the same as Lookup, and also returns the parameter.
 func find(side Side, name string) (p Profile, parameter string, ok bool) {
 	base, parameter, given := strings.Cut(name, "=")
 	if given {
@@ -100,9 +100,9 @@ func unknownProfile(side Side, name string) error {
 	return fmt.Errorf("unknown %s profile %q; use one of %s", side, name, strings.Join(names, ", "))
 }
 
-// settings are the values for playing one peer.
+// settings are the values with which one peer is played.
 type settings struct {
-	parameter string // the part after = in the name
+	parameter string // the part of the name after "="
 	values    map[string]string
 }
 
@@ -118,7 +118,7 @@ func mergeSettings(p *Profile, parameter string, set map[string]string) (*settin
 	for name := range set {
 		asked = append(asked, name)
 	}
-	slices.Sort(asked) // for deterministic error messages
+	slices.Sort(asked) // sorted, so that error messages are deterministic
 	for _, name := range asked {
 		if _, ok := s.values[name]; !ok {
 			return nil, fmt.Errorf("profile %s has no setting %q; it has %s", p.Name, name, listed(names))
@@ -135,7 +135,7 @@ func listed(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// number returns an integer setting within bounds.
+// number returns an integer setting. It fails if the value is out of bounds.
 func (s *settings) number(name string, least, most int) (int, error) {
 	n, err := strconv.Atoi(s.values[name])
 	if err != nil || n < least || n > most {

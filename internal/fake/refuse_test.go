@@ -10,7 +10,7 @@ func refused(id, code, message string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,"error":{"code":` + code + `,"message":"` + message + `"}}`
 }
 
-// TestLegacyRefuses checks what no revision with a handshake allows.
+// TestLegacyRefuses checks the requests that no revision with a handshake allows.
 func TestLegacyRefuses(t *testing.T) {
 	for _, ed := range editions() {
 		if !ed.has(handshake) {
@@ -45,7 +45,7 @@ func TestLegacyRefuses(t *testing.T) {
 				l.want(ask(date, "10", "logging/setLevel", `"level":"loud"`), refused("10", "-32602", "params.level is not of type level"))
 				l.want(`{"jsonrpc":"2.0","method":"notifications/nothing"}`)
 				l.want(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":77}}`)
-				l.want(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":10}}`) // too late, but not a violation
+				l.want(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":10}}`) // the cancellation is too late, which is not a violation
 				l.want(`{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`)
 				l.want(`{"jsonrpc":"2.0","id":99,"result":{}}`)
 				l.want(call(date, "11", "nothing", ""), refused("11", "-32602", "unknown tool nothing"))
@@ -77,7 +77,7 @@ func TestLegacyRefuses(t *testing.T) {
 
 const modernDate = "2026-07-28"
 
-// TestModernRefuses checks what the revision without a handshake does not allow.
+// TestModernRefuses checks the requests that the revision without a handshake does not allow.
 func TestModernRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := play(t, "strict-"+modernDate)
@@ -86,13 +86,13 @@ func TestModernRefuses(t *testing.T) {
 		meta := func(members string) string {
 			return `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{` + members + `}}}`
 		}
-		l.want(hello, no) // from a legacy client: not a violation
+		l.want(hello, no) // not a violation, because the client may be a legacy client
 		l.want(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, refused("1", "-32602", "params._meta is missing or not an object"))
 		l.want(meta(`"io.modelcontextprotocol/clientCapabilities":{}`), refused("1", "-32602", "params._meta.io.modelcontextprotocol/protocolVersion is missing"))
 		l.want(meta(`"io.modelcontextprotocol/protocolVersion":"2026-07-28"`), refused("1", "-32602", "params._meta.io.modelcontextprotocol/clientCapabilities is missing"))
 		l.want(meta(`"io.modelcontextprotocol/protocolVersion":"2025-06-18","io.modelcontextprotocol/clientCapabilities":{}`),
 			`{"jsonrpc":"2.0","id":1,"error":{"code":-32022,"message":"unsupported protocol version","data":{"supported":["2026-07-28"],"requested":"2025-06-18"}}}`)
-		l.want(hello, no) // from a client that has used this revision
+		l.want(hello, no) // a violation, because the client has used this revision
 		l.want(ask(modernDate, "1", "ping", ""), refused("1", "-32601", modernDate+" has no method ping"))
 		l.want(ask(modernDate, "1", "resources/subscribe", `"uri":"fake://text"`), refused("1", "-32601", modernDate+" has no method resources/subscribe"))
 		l.want(`[`+ask(modernDate, "1", "tools/list", "")+`]`, `{"jsonrpc":"2.0","error":{"code":-32600,"message":"invalid message: message is not an object"}}`)

@@ -12,13 +12,13 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// Limits of what a peer keeps.
+// Limits of the data that a peer keeps.
 const (
-	maxMessage    = 4 << 20 // bytes of one message, in either direction
+	maxMessage    = 4 << 20 // the most bytes of a message, in either direction
 	maxViolations = 1000
-	maxUsedIDs    = 1 << 16 // remembered ids of a session; later ones are not checked
-	maxWaiting    = 256     // waiting requests per conversation
-	maxQueued     = 256     // undelivered messages
+	maxUsedIDs    = 1 << 16 // the most ids of a session that are kept; later ones are not checked
+	maxWaiting    = 256     // the most waiting requests per conversation
+	maxQueued     = 256     // the most undelivered messages
 )
 
 // Reasons for ending requests and conversations.
@@ -28,43 +28,43 @@ var (
 	errCancelled = errors.New("the request is cancelled")
 )
 
-// ErrDied is the cause of the end of a server whose profile simulates a crash.
+// ErrDied means that a server ended because its profile simulates a crash.
 var ErrDied = errors.New("the fake server crashed, as its profile says")
 
-// Options configure a server. The zero value plays a profile with its defaults.
+// Options configure a server. The zero value uses the defaults of the profile.
 type Options struct {
 	// Set overrides settings of the profile, by name.
 	Set map[string]string
 	// Capture receives each message in both directions as one line of JSON:
-	// {"capture":{"direction":"request","payload":…}}. "request" means to the server.
-	// Text that is not JSON is captured as a string. Nil captures nothing.
+	// {"capture":{"direction":"request","payload":…}}. "request" means a message to the
+	// server. Text that is not JSON is captured as a string. Nil captures nothing.
 	Capture io.Writer
-	// Version is the peer's own version; "" means "0".
+	// Version is the version that the peer reports; "" means "0".
 	Version string
 }
 
-// part is how a server is played: an edition and the changes to it.
+// part says how to play a server: an edition and the changes to it.
 type part struct {
 	ed    *edition
-	page  int // entries per page of a list
-	drop  int // events after which the stream of a wait is closed; 0 for never
+	page  int // the number of items on a page of a list
+	drop  int // the number of events after which the stream of the tool wait is closed; 0 for never
 	twist twist
 }
 
-// twist is what a dialect or fault changes about its strict server. The zero twist changes
-// nothing.
+// twist is the change that a dialect or a fault makes to its strict server. The zero twist
+// changes nothing.
 type twist struct {
 	// open runs before a pipe's first message is read. Over HTTP it runs before the first
 	// request is handled, with c nil.
 	open func(ctx context.Context, c *conversation)
-	// hear receives each message. next plays the strict server.
+	// hear receives each message. next passes it to the strict server.
 	hear func(h *arrival, next func())
-	// say returns what to send instead of msg, or nil to send nothing. m is the request
+	// say returns the bytes to send in place of msg, or nil to send nothing. m is the request
 	// that msg belongs to, or nil.
 	say func(c *conversation, m *jsonrpc.Message, msg []byte) []byte
 	// call runs before each tool call and delays it. An error ends the call.
 	call func(x *exchange) error
-	// endless makes lists endless: with "new" cursors, or always the "same".
+	// endless makes lists endless: with cursors that are "new", or always the "same".
 	endless string
 	// tools are added to those of a strict server.
 	tools []tool
@@ -78,8 +78,8 @@ type arrival struct {
 	out outlet
 }
 
-// outlet sends messages to a client. It is safe for concurrent use. Messages sent after its
-// end are lost.
+// outlet sends messages to a client. It is safe for concurrent use. Messages after its end are
+// lost.
 type outlet interface{ send(msg []byte) }
 
 // Server plays one server profile. Its methods are safe for concurrent use.
@@ -90,21 +90,21 @@ type Server struct {
 	tools         []tool // sorted by name
 	capture       *capture
 
-	ctx    context.Context // ends with the server
+	ctx    context.Context // ends when the server ends
 	cancel context.CancelCauseFunc
-	wg     sync.WaitGroup // pipes, handlers and what they have started
-	opened sync.Once      // guards the twist's open, over HTTP
+	wg     sync.WaitGroup // counts pipes, handlers and their goroutines
+	opened sync.Once      // for the open function of the twist, over HTTP
 
 	mu    sync.Mutex
 	state state
 }
 
-// state is everything that a server remembers. It is guarded by mu.
+// state has all data that a server keeps. mu guards it.
 type state struct {
-	ended         bool // nothing new may start
+	ended         bool // nothing may start any more
 	violations    []string
-	calls         int // of count, for those without a session
-	cancelled     int // calls of wait that were cancelled
+	calls         int // the calls of the tool count, for clients without a session
+	cancelled     int // the number of cancelled calls of the tool wait
 	tasks         []*task
 	grown         bool
 	conversations map[*conversation]bool
@@ -112,8 +112,8 @@ type state struct {
 	lastSession   int
 }
 
-// NewServer returns a server that plays the named profile. The error for an unknown
-// profile or setting lists the known ones.
+// NewServer returns a server for the named profile. If the profile or a setting is unknown,
+// the error lists the known ones.
 func NewServer(name string, o Options) (*Server, error) {
 	p, parameter, ok := find(ServerSide, name)
 	if !ok {
@@ -139,8 +139,8 @@ func NewServer(name string, o Options) (*Server, error) {
 	return s, nil
 }
 
-// Close ends everything that the server runs and waits for it. It may be called more than
-// once.
+// Close ends everything that the server runs, and waits until it has ended. It may be called
+// more than once.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	s.state.ended = true
@@ -156,7 +156,8 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// begin reports whether something may start. The caller must call done at its end.
+// begin reports whether new work may start. If it may, the caller must call done when the work
+// ends.
 func (s *Server) begin() (done func(), ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -167,15 +168,14 @@ func (s *Server) begin() (done func(), ok bool) {
 	return s.wg.Done, true
 }
 
-// Violations returns what clients have done that the revision does not allow, oldest
-// first, at most 1000.
+// Violations returns the violations of clients, oldest first. It has at most 1000 entries.
 func (s *Server) Violations() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]string(nil), s.state.violations...)
 }
 
-// violate records what a client did that the revision does not allow.
+// violate records a violation of a client.
 func (s *Server) violate(where, format string, args ...any) {
 	if where == "" {
 		where = "message"
@@ -188,7 +188,7 @@ func (s *Server) violate(where, format string, args ...any) {
 	}
 }
 
-// refuse records a violation and returns the error to answer with.
+// refuse records a violation and returns the error for the answer.
 func (s *Server) refuse(where string, code int64, format string, args ...any) *jsonrpc.Error {
 	s.violate(where, format, args...)
 	return refusal(code, format, args...)
@@ -202,7 +202,7 @@ func refusal(code int64, format string, args ...any) *jsonrpc.Error {
 // simulated crash.
 func (s *Server) Dead() <-chan struct{} { return s.ctx.Done() }
 
-// die ends the server like a crash. Messages sent before still arrive.
+// die ends the server as a crash would. Messages that were sent before still arrive.
 func (s *Server) die() {
 	s.mu.Lock()
 	s.state.ended = true

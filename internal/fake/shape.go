@@ -17,9 +17,9 @@ type member struct {
 	name   string
 	kind   kind
 	needed bool
-	within shape   // of an object
-	each   *member // of an array's elements, or of all values of an object
-	header string  // x-mcp-header of a tool's argument, in revisions that have it
+	within shape   // the members of an object
+	each   *member // the elements of an array, or all values of an object
+	header string  // the x-mcp-header of a tool's argument, in revisions that have it
 }
 
 // kind is the type of a JSON value.
@@ -45,13 +45,13 @@ func may(name string, k kind, within ...member) member {
 	return member{name: name, kind: k, within: within}
 }
 
-// of sets the type of an array's elements or an object's values.
+// of sets the type of the elements of an array, or of the values of an object.
 func (m member) of(each member) member {
 	m.each = &each
 	return m
 }
 
-// check returns what is wrong with an object, or "". at is its path in the message. An
+// check returns the fault of an object, or "". at is the path of the object in the message. An
 // absent object counts as empty.
 func (s shape) check(raw []byte, obj jsonrpc.Span, at string) string {
 	for _, m := range s {
@@ -149,5 +149,5 @@ func (s shape) schema(headers bool) string {
 
 func quote(s string) string { return string(jsonrpc.AppendQuote(nil, s)) }
 
-// clip shortens a peer's text for use in a message of ours.
+// clip shortens a peer's text for use in a message of this package.
 func clip(s string) string { return excerpt.Cut(s, 64) }

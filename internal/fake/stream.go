@@ -13,21 +13,21 @@ import (
 // maxEvents limits the events of a stream that are kept for sending or resending.
 const maxEvents = 1024
 
-// stream holds the messages of one HTTP request, or of a session's GET stream. If the
-// revision allows resuming, it outlives the connections that it is written to.
+// stream holds the messages of one HTTP request, or of the GET stream of a session. If the
+// revision allows resuming, the stream continues when a connection ends.
 type stream struct {
 	s        *Server
-	id       string // "" for a stream whose events have no ids
+	id       string // "" if events of the stream have no ids
 	standing bool   // the GET stream, which belongs to no request
-	served   bool   // a request is being served that will end it
-	drop     int    // events after which the connection is closed once; 0 for never
+	served   bool   // a request is running that will end the stream
+	drop     int    // the number of events after which the connection is closed once; 0 for never
 
 	mu      sync.Mutex
 	first   int // the number of events[0]; numbers start at 1
 	events  [][]byte
-	sent    int           // number of the last event written
-	reader  int           // number of the current connection, from 1
-	reading bool          // there is a connection
+	sent    int           // the number of the last event that was written
+	reader  int           // the number of the current connection, starting at 1
+	reading bool          // a connection is reading
 	over    bool          // no more messages will come
 	changed chan struct{} // closed and replaced at each change
 }
@@ -49,8 +49,8 @@ func (st *stream) serve(c *conversation, f func()) {
 	}
 }
 
-// send queues a message. It blocks while a connected reader is slow. Without a reader the
-// oldest messages are dropped.
+// send queues a message. It blocks while a connected reader is slow. If there is no reader,
+// the oldest messages are dropped.
 func (st *stream) send(msg []byte) {
 	st.s.capture.write(response, msg)
 	m, err := jsonrpc.Scan(msg, jsonrpc.Limits{Tolerant: true})
@@ -99,8 +99,8 @@ func (st *stream) after(n int) (msg []byte, number int, over bool, changed <-cha
 	return nil, 0, st.over, st.changed
 }
 
-// take makes this connection the stream's reader and ends an earlier one. A negative from
-// continues where the last one stopped.
+// take makes this connection the reader of the stream and ends an earlier one. If from is
+// negative, the stream continues where the last connection stopped.
 func (st *stream) take(from int) (me, last int) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -113,7 +113,8 @@ func (st *stream) take(from int) (me, last int) {
 	return st.reader, st.sent
 }
 
-// mine reports whether the connection is still the reader, and records its position.
+// mine reports whether this connection is still the reader. If it is, mine records its
+// position.
 func (st *stream) mine(me, sent int) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -136,10 +137,10 @@ func (st *stream) leave(me int) {
 	}
 }
 
-// deliver writes the stream to a connection until the stream or the connection ends. If
-// the answer comes first, it is written as plain JSON, otherwise as events. status returns
-// the HTTP status of a plain answer. If status is nil, events are used even before there
-// is a message.
+// deliver writes the stream to a connection until the stream or the connection ends. If the
+// answer is the first message, it is written as plain JSON. Otherwise messages are written as
+// events. status returns the HTTP status of a plain answer. If status is nil, events are used
+// even before there is a message.
 func (st *stream) deliver(w http.ResponseWriter, r *http.Request, from int, status func(msg []byte) int) {
 	me, last := st.take(from)
 	defer st.leave(me)
@@ -154,7 +155,7 @@ func (st *stream) deliver(w http.ResponseWriter, r *http.Request, from int, stat
 			w.WriteHeader(status(msg))
 			_, _ = w.Write(msg)
 			if st.s.ctx.Err() != nil {
-				_ = http.NewResponseController(w).Flush() // before the connection is aborted
+				_ = http.NewResponseController(w).Flush() // flush before the connection is aborted
 			}
 			return
 		}
@@ -187,7 +188,7 @@ func (st *stream) deliver(w http.ResponseWriter, r *http.Request, from int, stat
 		}
 		if st.dropNow(last) {
 			if !st.s.part.ed.has(primed) {
-				panic(http.ErrAbortHandler) // like a broken connection
+				panic(http.ErrAbortHandler) // abort, as a broken connection would
 			}
 			// 2025-11-25 §Transports, "Sending Messages": send a retry field before closing.
 			out.text("retry: 10\n\n")
@@ -202,14 +203,14 @@ func (st *stream) deliver(w http.ResponseWriter, r *http.Request, from int, stat
 func (st *stream) wait(ctx context.Context, me, last int) (msg []byte, over, ok bool) {
 	closed := st.s.ctx.Done()
 	if st.served {
-		closed = nil // the request that is served may still send something before it ends
+		closed = nil // the running request may still send messages before it ends
 	}
 	for {
 		msg, _, over, changed := st.after(last)
 		if msg != nil || over {
 			return msg, over, true
 		}
-		// Check after getting changed, so that a takeover from here on wakes us.
+		// Check after reading changed, so that a later takeover wakes this goroutine.
 		if !st.mine(me, last) {
 			return nil, false, false
 		}

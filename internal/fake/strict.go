@@ -32,7 +32,7 @@ func strictPart(ed *edition, s *settings) (*part, error) {
 	return &part{ed: ed, page: page, drop: drop}, nil
 }
 
-// revised returns the settings of a profile that can use several revisions.
+// revised returns the settings of a profile that works in several revisions.
 func revised(missing string, more ...Setting) []Setting {
 	return slices.Concat([]Setting{{"revision", missing, "the revision that the peer speaks"}}, strictSettings, more)
 }

@@ -45,7 +45,7 @@ func result(date, id, members string) string {
 
 func words(s string) string { return `"content":[{"type":"text","text":"` + s + `"}]` }
 
-// TestEveryRevision checks what all revisions have.
+// TestEveryRevision checks the features that all revisions have.
 func TestEveryRevision(t *testing.T) {
 	for _, ed := range editions() {
 		date := ed.date

@@ -46,7 +46,7 @@ type listen struct {
 
 	mu      sync.Mutex
 	acked   bool
-	pending [][]byte // notifications before the acknowledgement was sent; bounded
+	pending [][]byte // notifications that wait for the acknowledgement; bounded
 }
 
 // listenTo keeps a subscription until it is cancelled or the server ends (2026-07-28
@@ -74,7 +74,7 @@ func listenTo(x *exchange) (string, error) {
 	return l.close()
 }
 
-// filter returns the part of a filter that is honoured. This server never changes its
+// filter returns the part of a filter that the server supports. This server never changes its
 // prompts or its list of resources.
 func (l *listen) filter(raw []byte, asked jsonrpc.Span) string {
 	var parts []string
@@ -103,7 +103,7 @@ func (l *listen) close() (string, error) {
 	return "", cause
 }
 
-// note returns a notification of the subscription. more is further members of its params.
+// note returns a notification of the subscription. more has further members of its params.
 func (l *listen) note(method, more string) []byte {
 	params := `{"_meta":{` + quote(mcp.KeySubscriptionID) + `:` + string(l.x.m.ID) + `}` + more + `}`
 	return jsonrpc.AppendNotification(nil, method, []byte(params))
@@ -142,7 +142,7 @@ func (l *listen) flush() {
 	}
 }
 
-// recipients returns the recipients of a notification: the interested conversations of
+// recipients returns the recipients of a notification: the conversations that want it, in
 // revisions with sessions, and the matching subscriptions.
 func (s *Server) recipients(wants func(*conversation) bool, isFor func(*listen) bool) (cs []*conversation, ls []*listen) {
 	s.mu.Lock()

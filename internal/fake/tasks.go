@@ -7,19 +7,19 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// The tools task and task_only become tasks: in 2025-11-25 if they are called as a task,
-// in 2026-07-28 for clients that declare the extension (SEP-2663). task may also be called
-// normally, task_only may not. Tasks do not depend on time: a task is working until its
-// first look-up, and complete at the second look-up or when its result is requested.
+// The tools task and task_only create tasks: in 2025-11-25 if the call asks for a task, in
+// 2026-07-28 if the client declares the extension (SEP-2663). task may also be called without
+// a task, but task_only may not. Tasks do not depend on time. A task is working until the
+// first request for it. It is complete at the second request, or when its result is requested.
 
 const maxTasks = 256
 
-// task is one task; under Server.mu.
+// task is one task. Server.mu guards it.
 type task struct {
 	id, status string
 	asks       bool
 	looks      int
-	answer     []byte // the client's answer to its question, or nil
+	answer     []byte // the client's answer to the question of the task, or nil
 }
 
 // support is a tool's support for tasks (2025-11-25 §Tasks, "Tool-Level Negotiation").
@@ -63,7 +63,7 @@ func taskTools(of feature) []tool {
 	}
 }
 
-// asTask is returned by a call that has become a task.
+// asTask is the error that a call returns when it has become a task.
 type asTask struct{ members string }
 
 func (*asTask) Error() string { return "the call has become a task" }
@@ -73,11 +73,11 @@ var needsExtension = &jsonrpc.Error{
 	Data: []byte(`{"requiredCapabilities":{"extensions":{"` + mcp.ExtensionTasks + `":{}}}}`),
 }
 
-// fitsTask refuses a call that does not match the tool's task support.
+// fitsTask returns an error if a call does not match the task support of its tool.
 func (x *exchange) fitsTask() error {
 	switch wants := !x.m.Param("task").IsZero(); {
 	case !x.c.ed.has(experimentalTask):
-		return nil // SEP-2663, "Backward Compatibility": the member is ignored
+		return nil // SEP-2663, "Backward Compatibility": the server ignores the member
 	case wants && x.tool.task == "":
 		return x.c.s.refuse(x.m.Method, jsonrpc.CodeMethodNotFound, "%s may not be called as a task", x.tool.name)
 	case !wants && x.tool.task == required:
@@ -143,7 +143,7 @@ func (t *task) result() string {
 	return textResult("done")
 }
 
-// task returns the task of a request. Server.mu is held until done is called.
+// task returns the task that a request names. It holds Server.mu until done is called.
 func (x *exchange) task() (t *task, done func(), err error) {
 	if x.c.ed.has(directedTask) && !mcp.HasTasksExtension(x.caps) {
 		return nil, nil, needsExtension
@@ -185,7 +185,7 @@ func getTask(x *exchange) (string, error) {
 	return out, nil
 }
 
-// taskResult asks the task's question and completes the task (2025-11-25 §Tasks, "Input
+// taskResult asks the question of the task and completes the task (2025-11-25 §Tasks, "Input
 // Required Status", "Result Retrieval").
 func taskResult(x *exchange) (string, error) {
 	t, done, err := x.task()
@@ -250,7 +250,7 @@ func updateTask(x *exchange) (string, error) {
 	defer done()
 	a := jsonrpc.Find(x.m.Raw, x.m.Param("inputResponses"), "who")
 	if t.status != mcp.TaskInput || a.IsZero() {
-		return "", nil // SEP-2663, "Task Update Requests": unsolicited answers are ignored
+		return "", nil // SEP-2663, "Task Update Requests": answers that were not requested are ignored
 	}
 	q := x.c.ed.askForm("who", "Who are you?")
 	if wrong := q.wrong(x.m.Raw, a); wrong != "" {

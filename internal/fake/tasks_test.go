@@ -10,7 +10,7 @@ const taskForm = `"requestedSchema":{"type":"object","properties":{"name":{"type
 
 const directedDate = "2026-07-28"
 
-// aTask returns a task in the form of a revision.
+// aTask returns a Task in the form of a revision.
 func aTask(date, id, status string) string {
 	ttl, poll := `"ttl":60000`, `"pollInterval":10`
 	if date == directedDate {
@@ -21,8 +21,8 @@ func aTask(date, id, status string) string {
 
 const related = `"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"task-1"}}`
 
-// TestTasksAsRequested tests the tasks of 2025-11-25: the caller requests them, and waits
-// for their questions and results.
+// TestTasksAsRequested tests the tasks of 2025-11-25: the caller asks for a task, and waits
+// for its question and its result.
 func TestTasksAsRequested(t *testing.T) {
 	const date = "2025-11-25"
 	synctest.Test(t, func(t *testing.T) {
@@ -54,8 +54,8 @@ func TestTasksAsRequested(t *testing.T) {
 	})
 }
 
-// TestTasksAsDirected tests the tasks of the extension: the server creates them, for
-// clients that have declared it.
+// TestTasksAsDirected tests the tasks of the extension: the server creates tasks for clients
+// that have declared the extension.
 func TestTasksAsDirected(t *testing.T) {
 	const date = directedDate
 	synctest.Test(t, func(t *testing.T) {

@@ -19,10 +19,10 @@ type tool struct {
 	args   shape
 	input  string // the raw inputSchema, instead of one built from args
 	output string // outputSchema, in revisions that have it
-	writes bool   // it changes something, so it has no readOnlyHint
-	waits  bool   // it runs concurrently with other requests
-	long   bool   // its cancellations are counted, and its HTTP stream may be dropped
-	absent bool   // listed only after grow was called
+	writes bool   // the tool changes something, so it has no readOnlyHint
+	waits  bool   // the tool runs concurrently with other requests
+	long   bool   // cancellations of the tool are counted, and its HTTP stream may be dropped
+	absent bool   // the tool is listed only after a call of grow
 	task   support
 	run    func(x *exchange, args jsonrpc.Span) (string, error)
 }
@@ -199,7 +199,7 @@ func logText(x *exchange, args jsonrpc.Span) (string, error) {
 	return textResult("logged"), nil
 }
 
-// Limits of wait.
+// Limits of the tool wait.
 const (
 	maxSteps = 1000
 	maxPause = time.Minute
@@ -220,7 +220,7 @@ func wait(x *exchange, args jsonrpc.Span) (string, error) {
 	return textResult("waited"), nil
 }
 
-// integer returns an integer argument, or missing if it is absent.
+// integer returns an integer argument. If it is absent, it returns missing.
 func (x *exchange) integer(args jsonrpc.Span, name string, missing, most int) (int, bool) {
 	at := jsonrpc.Find(x.m.Raw, args, name)
 	if at.IsZero() {
@@ -242,7 +242,7 @@ func (x *exchange) progress(step, of int) {
 	x.notify(mcp.NoteProgress, `{"progressToken":`+string(x.token)+`,"progress":`+strconv.Itoa(step)+`,"total":`+strconv.Itoa(of)+words+`}`)
 }
 
-// pause sleeps unless ctx ends first.
+// pause waits for d. It returns an error if ctx ends first.
 func pause(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()

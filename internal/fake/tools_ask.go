@@ -86,7 +86,7 @@ func askTwice(x *exchange, _ jsonrpc.Span) (string, error) {
 	return textResult(sampled(first[0]) + "; " + sampled(second[0])), nil
 }
 
-// sampled returns the text of a sampling answer, all blocks joined.
+// sampled returns the text of a sampling answer, with all blocks joined.
 func sampled(answer []byte) string {
 	content := jsonrpc.Find(answer, jsonrpc.Whole(answer), "content")
 	blocks := []jsonrpc.Span{content}
@@ -104,7 +104,7 @@ func sampled(answer []byte) string {
 	return all
 }
 
-// filled returns the action of an elicitation answer and the values filled in.
+// filled returns the action and the values of an elicitation answer as text.
 func filled(answer []byte) string {
 	whole := jsonrpc.Whole(answer)
 	action, _ := jsonrpc.Text(answer, jsonrpc.Find(answer, whole, "action"))
@@ -118,7 +118,7 @@ func filled(answer []byte) string {
 	return action
 }
 
-// rooted returns the URIs of roots, separated by spaces.
+// rooted returns the URIs of the roots, separated by spaces.
 func rooted(answer []byte) string {
 	var uris []string
 	for e := range jsonrpc.Elements(answer, jsonrpc.Find(answer, jsonrpc.Whole(answer), "roots")) {

@@ -1,13 +1,13 @@
-// Package identity represents who makes a request. A Principal is created when a
-// request arrives and is passed along with it. Later layers need not know how the
-// client connected.
+// Package identity represents the caller of a request. A Principal is created when a request
+// arrives, and is passed on with the request. So later layers need not know how the client
+// connected.
 //
-// A principal has two identifiers. Subject is the owner of credentials, sealed state
-// and kept tasks. Seat is the unit for sessions, pools and quotas. One person with two
-// keys is one subject with two seats.
+// A principal has two identifiers. Subject owns credentials, encrypted request state and
+// stored tasks. Seat is the unit for sessions, pools and quotas. A person with two API keys is
+// one subject with two seats.
 //
-// The package does no I/O, checks no credentials and does not know MCP. It is below
-// mcp, which refers to it.
+// The package does no I/O, checks no credentials and does not know MCP. Package mcp imports
+// it.
 package identity
 
 import "time"
@@ -15,17 +15,17 @@ import "time"
 // Principal is the caller of a request. It is immutable, so all requests of one client
 // may share it. The zero value is an unknown caller.
 type Principal struct {
-	Subject string    // the owner of credentials, seals and tasks
+	Subject string    // the owner of credentials, encrypted request state and tasks
 	Seat    string    // the unit for sessions, pools and quotas
-	Via     string    // how the caller authenticated: none, key, token …; for logs and events
-	Until   time.Time // when the credential ends; zero for never
+	Via     string    // how the caller authenticated, such as none, key or token; for logs and events
+	Until   time.Time // when the credential expires; zero for never
 }
 
-// Local is the principal of callers that need not authenticate: the one user of a
-// loopback address or a pipe.
+// Local is the principal of callers that need not authenticate: the only user of a loopback
+// address or a pipe.
 var Local = &Principal{Subject: "local", Seat: "local", Via: "none"}
 
-// Named returns a principal whose subject and seat are the same. It is nil for "".
+// Named returns a principal with the same subject and seat. It returns nil for "".
 func Named(subject string) *Principal {
 	if subject == "" {
 		return nil
@@ -33,9 +33,9 @@ func Named(subject string) *Principal {
 	return &Principal{Subject: subject, Seat: subject}
 }
 
-// Key returns what the principal's objects are bound to. It is "" for nil and for
-// Local: without authentication there is nothing to bind to, and task ids stay valid
-// after this process ends.
+// Key returns the key to which the principal's objects are bound. It is "" for nil and for
+// Local. Without authentication there is no such key, and so task ids stay valid after this
+// process ends.
 func (p *Principal) Key() string {
 	if p == nil || p == Local {
 		return ""
@@ -43,7 +43,7 @@ func (p *Principal) Key() string {
 	return p.Subject
 }
 
-// SeatKey is Key for sessions, pools and quotas.
+// SeatKey returns the key for sessions, pools and quotas, with the same rules as Key.
 func (p *Principal) SeatKey() string {
 	if p == nil || p == Local {
 		return ""

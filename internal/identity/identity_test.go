@@ -2,7 +2,7 @@ package identity
 
 import "testing"
 
-// TestKey: without authentication ids, seals and pools are bound to nothing.
+// TestKey checks that the key is "" for a caller that has not authenticated.
 func TestKey(t *testing.T) {
 	for name, p := range map[string]*Principal{"nil": nil, "Local": Local, "zero": {}} {
 		if p.Key() != "" || p.SeatKey() != "" {

@@ -1,13 +1,13 @@
-// Package leaktest makes a test binary fail if something outlives its tests: a goroutine, a
-// child process or an open file descriptor. A package uses it with
+// Package leaktest makes a test binary fail if its tests leave a goroutine, a child process or
+// an open file descriptor behind. A package uses it with
 //
 //	func TestMain(m *testing.M) { leaktest.Main(m) }
 //
-// Goroutines are found with goleak on all systems. Processes and descriptors are found
-// through /proc, so on Linux only. There the test binary also adopts descendants whose
-// parents have exited, so that orphaned grandchildren are found. Leaked processes are
-// killed before the report. leaktest waits for what is about to end. It does not check a
-// test binary that has already failed.
+// Goroutines are found with goleak on all systems. Processes and descriptors are found through
+// /proc, so only on Linux. There the test binary also becomes the parent of descendants whose
+// parents have exited, so that it finds them too. Leaked processes are killed before the
+// report. leaktest first waits a few seconds, because some goroutines and processes may be
+// about to end. It does not check a test binary that has already failed.
 package leaktest
 
 import (
@@ -20,20 +20,20 @@ import (
 	"go.uber.org/goleak"
 )
 
-// settle is how long Main waits for what is about to end. It is long, because only a leak
-// makes it wait.
+// settle is how long Main waits for goroutines and processes that are about to end. It is
+// long, but only a leak takes this time.
 var settle = 5 * time.Second
 
-// ignored lists goroutines that may outlive the tests, with reasons. goleak already ignores
-// those of testing, the execution tracer and os/signal, which the runtime never ends. No
-// other exception has been needed.
+// ignored lists goroutines that may outlive the tests, with reasons. goleak itself ignores the
+// goroutines of testing, the execution tracer and os/signal, which never end. No other
+// exception has been needed.
 var ignored []goleak.Option
 
 // Main runs the tests, looks for leaks if they passed, and exits. It does not
 // return.
 func Main(m *testing.M) { os.Exit(Run(m)) }
 
-// Run is Main for packages with their own cleanup. It returns the exit code.
+// Run does the same as Main, but returns the exit code, for packages with their own cleanup.
 func Run(m *testing.M) int {
 	adoptOrphans()
 	before := descriptors()
@@ -63,14 +63,14 @@ func Run(m *testing.M) int {
 	return 0
 }
 
-// await calls find until it finds nothing or the time is up, and returns its last result.
+// await calls find until it returns nothing or the time is over. It returns the last result.
 func await(find func() []string) []string {
 	for end := time.Now().Add(settle); ; time.Sleep(10 * time.Millisecond) {
 		found := find()
 		if len(found) == 0 || time.Now().After(end) {
 			return found
 		}
-		runtime.GC() // closes files that are no longer referenced
+		runtime.GC() // closes files that nothing refers to any more
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestMain is part of the test: Main must find what the tests below leave behind, in a
-// separate test binary.
+// TestMain is a part of the test. In a separate test binary, Main must find the leaks of the
+// tests below.
 func TestMain(m *testing.M) {
 	if os.Getenv("LEAKTEST_SLEEP") != "" {
 		time.Sleep(time.Minute)
@@ -31,7 +31,7 @@ func TestFinds(t *testing.T) {
 		t.Run(leak.name, func(t *testing.T) {
 			t.Parallel()
 			if leak.name != "goroutine" && descriptors() == nil {
-				t.Skip("processes and descriptors are looked for on Linux only")
+				t.Skip("processes and descriptors are checked only on Linux")
 			}
 			cmd := exec.Command(os.Args[0], "-test.run=^TestLeaves$", "-test.count=1")
 			cmd.Env = append(os.Environ(), "LEAKTEST_LEAVE="+leak.name)
@@ -51,7 +51,7 @@ func TestFinds(t *testing.T) {
 
 var kept *os.File
 
-// TestLeaves leaks what the environment variable names.
+// TestLeaves leaks the resource that the environment variable names.
 func TestLeaves(t *testing.T) {
 	switch os.Getenv("LEAKTEST_LEAVE") {
 	case "goroutine":

@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// process is a child of the test binary, started or adopted.
+// process is a child of the test binary. The binary started it, or became its parent when its
+// own parent exited.
 type process struct {
 	pid  int
 	name string
@@ -19,8 +20,8 @@ type process struct {
 func (p process) String() string { return fmt.Sprintf("%d (%s)", p.pid, p.name) }
 
 func (p process) kill() {
-	// The pid belongs to our child and nobody else waits for it, so it cannot have
-	// been reused.
+	// The process is a child of this one, and no other code waits for it, so the pid cannot
+	// have been reused.
 	if err := unix.Kill(p.pid, unix.SIGKILL); err == nil {
 		_, _ = unix.Wait4(p.pid, nil, 0, nil)
 	}
@@ -29,9 +30,9 @@ func (p process) kill() {
 // adoptOrphans makes this process the parent of descendants whose parents exit.
 func adoptOrphans() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
-// processes returns our running children. It reaps those that have exited: after the tests
-// nobody else waits for them, and a child that a test forgot to wait for is still visible
-// by its pidfd.
+// processes returns the running children of this process. It waits for those that have exited,
+// because after the tests no other code does. A child that a test forgot to wait for still has
+// a pidfd, which descriptors finds.
 func processes() []process {
 	for {
 		pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
@@ -58,8 +59,8 @@ func processes() []process {
 	return found
 }
 
-// descriptors returns our open descriptors and their targets. It leaves out those of the
-// runtime's poller, which are opened on first use and never closed.
+// descriptors returns the open descriptors of this process with their targets. It omits those
+// of the runtime's network poller, which are opened on first use and never closed.
 func descriptors() map[int]string {
 	open := make(map[int]string)
 	entries, err := os.ReadDir("/proc/self/fd")
@@ -73,7 +74,7 @@ func descriptors() map[int]string {
 		}
 		what, err := os.Readlink("/proc/self/fd/" + e.Name())
 		switch {
-		case err != nil: // the descriptor of the listing itself
+		case err != nil: // the descriptor with which the list itself was read
 		case what == "anon_inode:[eventpoll]", what == "anon_inode:[eventfd]":
 		default:
 			open[fd] = what

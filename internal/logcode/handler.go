@@ -5,15 +5,16 @@ import (
 	"log/slog"
 )
 
-// Key is the key of the attribute.
+// Key is the key of the attribute that holds the code.
 const Key = "code"
 
-// Handler adds the code to the records that it passes on, as the last attribute. Records
-// that have a code, or whose message has none, are passed on unchanged. Use New.
+// Handler adds the code to the records that it passes on, as the last attribute. It passes a
+// record on unchanged if the record already has a code, or if its message has none. Call New
+// to create a Handler.
 type Handler struct{ next slog.Handler }
 
-// New returns a handler that passes records to next. If next adds codes itself, it is
-// returned.
+// New returns a handler that passes records to next. If next already adds codes, New returns
+// next.
 func New(next slog.Handler) slog.Handler {
 	if h, ok := next.(*Handler); ok {
 		return h

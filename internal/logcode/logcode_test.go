@@ -14,7 +14,7 @@ import (
 
 var update = flag.Bool("update", false, "write the table of docs/monitoring.md")
 
-// TestHandler: a record gets the code of its message as its last attribute, once.
+// TestHandler checks that a record gets the code of its message once, as its last attribute.
 func TestHandler(t *testing.T) {
 	var b bytes.Buffer
 	h := slog.NewTextHandler(&b, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
@@ -38,7 +38,8 @@ level=INFO msg="no message of the table" x=1
 	}
 }
 
-// TestTable: a message has one code, and the first entry of a code says what it means.
+// TestTable checks that a message has only one code, and that the first entry of a code has
+// its meaning.
 func TestTable(t *testing.T) {
 	means, messages := map[string]bool{}, map[string]bool{}
 	for _, e := range Table() {
@@ -46,7 +47,7 @@ func TestTable(t *testing.T) {
 			t.Errorf("%q has several codes", e.Message)
 		}
 		if (e.Means == "") != means[e.Code] {
-			t.Errorf("%s: the first entry has the meaning, and only that", e.Code)
+			t.Errorf("%s: only the first entry of a code must have a meaning", e.Code)
 		}
 		means[e.Code], messages[e.Message] = true, true
 		if e.Message != "" && Of(e.Message) != e.Code {

@@ -1,10 +1,10 @@
 package logcode
 
-// Entry is the code of a kind of record.
+// Entry is one row of the table: a code and a message with this code.
 type Entry struct {
-	Code    string // snake_case; it does not change
-	Message string // the message of the records; "" if they carry the code themselves
-	Means   string // for docs/monitoring.md
+	Code    string // in snake_case; a code never changes
+	Message string // the message of the records; "" if the records have the code themselves
+	Means   string // the meaning, for docs/monitoring.md
 }
 
 // Table returns all codes, in the order of the documentation. Several messages may have one
@@ -12,7 +12,7 @@ type Entry struct {
 func Table() []Entry { return append([]Entry(nil), table...) }
 
 var table = []Entry{
-	// The servers.
+	// State of servers.
 	{"server_ready", "server ready", "A server is ready, at first or again; `took` is how long it was needed and not ready."},
 	{"server_failed", "server could not be opened", "A server could not be started, dialled or initialized; `class`, `sentence` and `action` say why, `retry_after` when it is tried again."},
 	{"server_failed", "server still fails", ""},
@@ -43,7 +43,7 @@ var table = []Entry{
 	{"codex_question_declined", "declined a codex question that belongs to no call", "No client could be asked."},
 	{"codex_question_dropped", "dropped a codex question: its id is already used by an open one", "A Codex app-server used an id twice."},
 
-	// Messages of servers.
+	// Invalid messages of servers.
 	{"answer_unusable", "answer cannot be used", "An answer of a server breaks the protocol; its call fails."},
 	{"message_too_large", "discarded a message that is larger than the size limit", "A message of a server is over `limits.message`."},
 	{"message_too_large", "discarded an SSE event that is larger than the size limit", ""},
@@ -63,7 +63,7 @@ var table = []Entry{
 	{"calls_not_logged", "too many calls at once; some were not logged", "The log was too slow for the records of calls; `missed` counts them."},
 	{"events_not_logged", "too many events at once; some were not logged", "The same for other events."},
 
-	// The configuration.
+	// Configuration.
 	{"config_applied", "configuration applied", "A changed configuration is in use; the counts say what changed."},
 	{"config_unchanged", "configuration is unchanged", "The file was read again, and nothing has changed."},
 	{"config_refused", "the changed configuration is invalid; keeping the current one", "A changed file has problems; the old configuration stays."},
@@ -82,7 +82,7 @@ var table = []Entry{
 	{"instructions_unreadable", "the instructions are too long and are left out", ""},
 	{"instructions_unreadable", "the instructions are not UTF-8 and are left out", ""},
 
-	// The process.
+	// The process as a whole.
 	{"open_to_network", "other machines can reach every tool without any credentials", "The listen address is not a loopback address."},
 	{"out_of_files", "no free file descriptors: servers cannot be started or connected to; raise the limit of open files (ulimit -n)", "The process is out of file descriptors."},
 	{"out_of_files", "no free file descriptors: new connections wait; raise the limit of open files (ulimit -n)", ""},
@@ -92,7 +92,7 @@ var table = []Entry{
 	{"calls_cut", "running calls are cut off", "Calls took too long for the stop."},
 	{"stdin_ended", "stdin ended", "The client on stdin of `serve --stdio` broke off."},
 
-	// Lines of commands, as records.
+	// Lines of commands for people, written as records.
 	{"notice", "", "A line for people, such as where clients connect."},
 	{"output", "", "Another line of a command."},
 	{"error", "", "A command failed; the message says why."},
@@ -105,7 +105,7 @@ var table = []Entry{
 	{"change", "", "The change that `connect --write` makes."},
 }
 
-// ofMessage has the code of each message.
+// ofMessage maps each message to its code.
 var ofMessage = func() map[string]string {
 	out := make(map[string]string, len(table))
 	for _, e := range table {
@@ -116,5 +116,5 @@ var ofMessage = func() map[string]string {
 	return out
 }()
 
-// Of returns the code of a message, or "" for none.
+// Of returns the code of a message. It returns "" if there is none.
 func Of(message string) string { return ofMessage[message] }

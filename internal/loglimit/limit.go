@@ -1,15 +1,15 @@
-// Package loglimit limits what peers can make us log. A peer that sends thirty thousand
-// forged messages causes a few log lines, and then one count per minute for as long as it
-// continues.
+// Package loglimit limits the log records that peers can cause. If a peer sends thirty
+// thousand forged messages, the log gets a few lines, and then one count per minute for as
+// long as the peer continues.
 //
-// A Handler wraps another slog.Handler. Records with the same level and message are one
-// kind. Within a kind they are grouped by the peer that caused them, which is named by the
-// attributes in peerKeys. The first few distinct records of each kind and peer pass, and
-// the rest are counted. The count is written each minute, and by Close. Records pass again
-// after a minute without any.
+// A Handler wraps another slog.Handler. Records with the same level and message are one kind.
+// The records of a kind are grouped by the peer that caused them; the attributes in peerKeys
+// name the peer. The first few distinct records of each kind and peer are written, and the
+// rest are counted. The count is written each minute, and by Close. After a minute without
+// such records, they are written again.
 //
-// Memory is bounded: kinds, and peers per kind, beyond a limit are counted together. No
-// lock is held while the next handler runs.
+// Memory is bounded. Kinds above a limit are counted together, and so are the peers of a kind
+// above a limit. No lock is held while the next handler runs.
 package loglimit
 
 import (
@@ -24,10 +24,10 @@ import (
 // Limits of a Handler.
 const (
 	window    = time.Minute
-	first     = 10  // records of one kind and peer that pass before counting starts
-	firstFine = 100 // the same below slog.LevelInfo, which the user has asked for
+	first     = 10  // the number of records of a kind and a peer that are written before counting starts
+	firstFine = 100 // the same for levels below slog.LevelInfo, which the user has enabled
 	maxKinds  = 256
-	maxPeers  = 64 // per kind
+	maxPeers  = 64 // the most peers per kind
 )
 
 // peerKeys are the attributes that name the peer that caused a record.
@@ -38,8 +38,8 @@ var peerKeys = []string{"server", "principal", "remote", "endpoint"}
 type Handler struct {
 	next  slog.Handler
 	state *state
-	own   string       // the peer, as far as known from WithAttrs
-	hash  maphash.Hash // of everything given to WithAttrs and WithGroup
+	own   string       // the peer, as far as WithAttrs has set it
+	hash  maphash.Hash // hash of everything that was passed to WithAttrs and WithGroup
 }
 
 // New returns a handler that wraps next.
@@ -51,11 +51,11 @@ func New(next slog.Handler) *Handler {
 
 var seed = maphash.MakeSeed()
 
-// state is shared by a handler and those derived from it.
+// state is shared by a handler and the handlers derived from it.
 type state struct {
 	mu      sync.Mutex
 	kinds   map[kind]*tally
-	tick    *time.Timer // fires at the end of the current minute; nil while nothing is counted
+	tick    *time.Timer // fires at the end of the current minute; nil while no records are counted
 	ticking sync.WaitGroup
 	closed  bool
 }
@@ -65,19 +65,19 @@ type kind struct {
 	text  string
 }
 
-// tally counts the records of one kind, by peer. Peers beyond the limit are counted under
-// "".
+// tally counts the records of one kind, by peer. Peers above the limit are counted together
+// under "".
 type tally struct {
 	peers map[string]*entry
 }
 
 type entry struct {
-	passed []uint64 // hashes of the records that passed
-	held   int64    // records held back in the current minute
-	storm  bool     // records were held back in the minute before, so none passes
+	passed []uint64 // hashes of the records that were written
+	held   int64    // the number of records in the current minute that were not written
+	storm  bool     // records were counted in the previous minute, so none is written
 	next   slog.Handler
 	about  []slog.Attr // the attributes that name the peer
-	// several is true if these are records of several peers.
+	// several is true if the records come from several peers.
 	several bool
 }
 
@@ -125,7 +125,7 @@ func add(h *maphash.Hash, a slog.Attr) {
 	_ = h.WriteByte(0)
 }
 
-// passes reports whether a record should be written, and counts it otherwise.
+// passes reports whether a record should be written. If not, it counts the record.
 func (s *state) passes(h *Handler, r *slog.Record) bool {
 	sum, peer := h.hash, h.own
 	var about []slog.Attr
@@ -191,7 +191,7 @@ func (s *state) entry(k kind, peer string) *entry {
 	return e
 }
 
-// arm schedules the end of the minute. The caller holds mu.
+// arm starts the timer for the end of the minute. The caller holds mu.
 func (s *state) arm() {
 	s.ticking.Add(1)
 	s.tick = time.AfterFunc(window, func() {
@@ -200,7 +200,7 @@ func (s *state) arm() {
 	})
 }
 
-// count describes records that were held back.
+// count describes records that were counted and not written.
 type count struct {
 	kind  kind
 	next  slog.Handler
@@ -208,7 +208,7 @@ type count struct {
 	held  int64
 }
 
-// turn ends the minute and returns what was counted. If last is false, it starts a new one.
+// turn ends the minute and returns its counts. If last is false, it starts a new minute.
 func (s *state) turn(last bool) (out []count) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -241,8 +241,8 @@ func (s *state) write(all []count) {
 	}
 }
 
-// Close writes the remaining counts and waits for writes in progress. Records logged
-// afterwards are limited, and their counts are lost.
+// Close writes the remaining counts and waits for running writes. Later records are still
+// limited, but their counts are lost.
 func (h *Handler) Close() {
 	s := h.state
 	s.mu.Lock()

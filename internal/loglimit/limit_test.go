@@ -28,7 +28,7 @@ func (p *page) Write(b []byte) (int, error) {
 	return p.b.Write(b)
 }
 
-// take returns the lines since the last call.
+// take returns the lines that were written since the last call.
 func (p *page) take() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -59,8 +59,8 @@ func want(t *testing.T, p *page, lines ...string) {
 	}
 }
 
-// TestStorm checks that a storm causes one line, then a count each minute and at the end,
-// and that other records pass.
+// TestStorm checks that a flood of equal records causes one line, and then one count each
+// minute and at the end. Other records must be written.
 func TestStorm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, h, log := open(slog.LevelInfo)
@@ -76,7 +76,7 @@ func TestStorm(t *testing.T) {
 		time.Sleep(window + time.Second)
 		synctest.Wait()
 		want(t, p, "level=WARN msg=forged server=a principal=x more=29999 within=1m0s")
-		storm(7) // it continues: none passes, all are counted
+		storm(7) // the flood continues: no record is written, all are counted
 		log.Warn("forged", "server", "b", "principal", "x")
 		want(t, p, "level=WARN msg=forged server=b principal=x")
 		time.Sleep(window)
@@ -87,7 +87,7 @@ func TestStorm(t *testing.T) {
 		want(t, p)
 		h.state.mu.Lock()
 		if len(h.state.kinds) != 0 || h.state.tick != nil {
-			t.Errorf("kept after a quiet minute: %v", h.state.kinds)
+			t.Errorf("state is left after a quiet minute: %v", h.state.kinds)
 		}
 		h.state.mu.Unlock()
 		storm(3)
@@ -99,8 +99,8 @@ func TestStorm(t *testing.T) {
 	})
 }
 
-// TestDifferentRecords checks that different records of one kind pass up to a limit, which
-// is higher for debug.
+// TestDifferentRecords checks that different records of one kind are written up to a limit.
+// The limit is higher for debug records.
 func TestDifferentRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, h, log := open(slog.LevelDebug)
@@ -155,7 +155,8 @@ func TestBounds(t *testing.T) {
 	})
 }
 
-// TestDerived checks that attributes from With and WithGroup count like those in the record.
+// TestDerived checks that attributes from With and WithGroup have the same effect as
+// attributes of the record.
 func TestDerived(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, h, log := open(slog.LevelInfo)
@@ -188,7 +189,7 @@ func (b blocking) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// TestNoLockWhileWriting checks that records are counted while the next handler is blocked.
+// TestNoLockWhileWriting checks that records can be counted while the next handler blocks.
 func TestNoLockWhileWriting(t *testing.T) {
 	b := blocking{entered: make(chan struct{}), proceed: make(chan struct{})}
 	h := New(b)
@@ -197,14 +198,14 @@ func TestNoLockWhileWriting(t *testing.T) {
 	writing.Go(func() { log.Warn("stuck") })
 	<-b.entered
 	for range 100 {
-		log.Warn("stuck") // same record, so it is counted
+		log.Warn("stuck") // the same record, so it is counted
 		log.Warn("other")
 	}
 	close(b.proceed)
 	writing.Wait()
 	var closing sync.WaitGroup
 	closing.Go(h.Close)
-	<-b.entered // the count
+	<-b.entered // wait until the count is being written
 	closing.Wait()
 }
 
@@ -231,7 +232,7 @@ func TestConcurrent(t *testing.T) {
 			total += n
 		}
 		if total != 8000 {
-			t.Errorf("%d of 8000 are told", total)
+			t.Errorf("the log accounts for %d of 8000 records", total)
 		}
 	})
 }
