@@ -14,13 +14,13 @@ var layers = [][]string{
 	{"internal/conn", "internal/downstream"},
 	{"internal/bridge", "internal/catalog", "internal/policy"},
 	{
-		"internal/codex", "internal/config", "internal/console", "internal/demo", "internal/doctor", "internal/fake", "internal/gateway",
+		"internal/codex", "internal/config", "internal/demo", "internal/doctor", "internal/fake", "internal/gateway",
 		"internal/store", "internal/tape", "internal/upstream", "internal/vault", "servers",
 	},
 	{"internal/runtime"},
 	{"internal/matrix"},
 	{"internal/admin"},
-	{"internal/telemetry"},
+	{"internal/console", "internal/telemetry"},
 	{"internal/daemon"},
 	{"internal/cli"},
 	{"cmd"},
@@ -66,7 +66,7 @@ var goStatements = map[string]string{
 // in a work.Group. waitGroupFields are the files that may have a struct with a sync.WaitGroup,
 // with the reason why no goroutine is added after the wait.
 var waitGroupRooms = []string{
-	"internal/transport", "internal/handshake", "internal/conn", "internal/downstream", "internal/upstream", "internal/bridge", "internal/catalog", "internal/gateway", "internal/codex", "internal/runtime", "internal/daemon", "internal/telemetry",
+	"internal/transport", "internal/handshake", "internal/conn", "internal/downstream", "internal/upstream", "internal/bridge", "internal/catalog", "internal/gateway", "internal/codex", "internal/runtime", "internal/console", "internal/daemon", "internal/telemetry",
 }
 
 var waitGroupFields = map[string]string{

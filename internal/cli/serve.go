@@ -14,7 +14,7 @@ import (
 func (a *app) serveCommand() *cobra.Command {
 	var file, listen string
 	var hosts []string
-	var stdio, demo, strict, open, logCalls bool
+	var stdio, demo, strict, open, logCalls, noConsole bool
 	c := &cobra.Command{
 		Use:   "serve [flags]",
 		Short: "Serve many servers at one endpoint",
@@ -30,6 +30,10 @@ A server that refers to an environment variable that is not set fails alone, and
 the others are served. With --strict such a file is refused. A running Dragoman
 reads the file again when it changes and on SIGHUP, but its environment stays
 that of its start.
+
+The console at /console/ shows clients, servers and calls in a browser. On a
+terminal, serve prints a link that opens it; "dragoman console" makes another.
+There is a console only if no other machine can reach the address of serve.
 
 /api/v1/status returns the status of every server and session as JSON, but only
 to clients on this machine. On SIGUSR1 Dragoman writes the status to stderr as
@@ -94,10 +98,16 @@ text.`,
 			case file != "":
 				start.flags = " -c " + file
 			}
+			var console *daemon.Console
 			err := a.backend.Serve(c.Context(), daemon.ServeOptions{
 				ConfigPath: path, Config: snapshot, Listen: listen, Hosts: hosts, Strict: strict, Stdio: stdio,
 				Log: a.log, LogCalls: logCalls || snapshot.Log.Calls, Progress: a.status.Step, Trace: a.tracer(), Version: version(), Dump: a.showStatus,
-				KeyFolders: admin.KeyFolders(a.env),
+				KeyFolders: admin.KeyFolders(a.env), NoConsole: noConsole,
+				Console: func(c daemon.Console) {
+					if !noConsole && snapshot.Console {
+						console = &c
+					}
+				},
 				Ready: func(endpoint string) {
 					start.endpoint = reachable(endpoint)
 					a.status.End()
@@ -107,6 +117,9 @@ text.`,
 					a.status.Printf("MCP clients connect to %s", reachable(endpoint))
 					if snapshot.PublicURL != "" {
 						a.status.Printf("Through the proxy they connect to %s/mcp", snapshot.PublicURL)
+					}
+					if console != nil {
+						a.showConsole(*console, start.flags)
 					}
 					if demo {
 						a.showTrial(reachable(endpoint))
@@ -127,6 +140,7 @@ text.`,
 	f.StringVar(&listen, "listen", "", "listen for HTTP on `ADDR` (host:port) instead of the configured address")
 	addHostFlag(c, &hosts)
 	f.BoolVar(&strict, "strict", false, "refuse a configuration in which a server refers to an unset variable")
+	f.BoolVar(&noConsole, "no-console", false, "leave out the console, the pages at /console/")
 	f.BoolVar(&stdio, "stdio", false, "also serve a client on stdin and stdout")
 	f.BoolVar(&demo, "demo", false, "serve two demo servers, and the servers of -c FILE if it is given")
 	addCallsFlag(c, &logCalls)

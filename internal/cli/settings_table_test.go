@@ -47,6 +47,12 @@ func serveSettings() map[string]setting {
 				s.wants(s.post("/other/mcp", "{", "Host", "gateway.internal"), "404 ")
 			},
 		},
+		"dragoman.console": {
+			ours: `console: false`,
+			effect: func(s *stage) {
+				s.wants(s.get("/console/"), "The console is off, because the configuration has")
+			},
+		},
 		"dragoman.allowedHosts": {
 			ours: `allowedHosts: [gateway.internal]`,
 			effect: func(s *stage) {

@@ -17,6 +17,7 @@ import (
 func Default() *Snapshot {
 	return &Snapshot{
 		Listen:    "127.0.0.1:7300",
+		Console:   true,
 		Identity:  Identity{Name: "dragoman"},
 		Revisions: Revisions{Accept: mcp.Revisions()},
 		Separator: "__",
@@ -143,6 +144,7 @@ func (c *compiler) readOurs(o *object, s *Snapshot) {
 		}
 		s.Origins = append(s.Origins, strings.ToLower(e.text))
 	})
+	o.boolean("console", &s.Console)
 	if l := o.object("log"); l != nil {
 		levels := []string{"debug", "info", "warn", "error"}
 		i := l.choice("level", levels, 1)

@@ -27,6 +27,7 @@ func (s *Snapshot) AppendYAML(dst []byte) []byte {
 	if s.PublicURL != "" {
 		p.text(1, "publicURL", s.PublicURL)
 	}
+	p.line(1, "console: "+strconv.FormatBool(s.Console))
 	if s.AllowUnauthenticatedNetworkAccess {
 		p.line(1, "allowUnauthenticatedNetworkAccess: true")
 	}

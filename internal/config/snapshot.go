@@ -29,6 +29,7 @@ type Snapshot struct {
 	Hosts     []string // Host headers to accept in addition to the loopback names
 	Origins   []string // additional Origin headers to accept
 	Log       Log
+	Console   bool               // serve has the console, if only this machine can reach Listen; true unless configured
 	Servers   []Server           // in file order, including disabled ones
 	Dialects  []*dialect.Profile // defined in the file, in file order
 

@@ -3,6 +3,8 @@
 package daemon
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,4 +37,51 @@ func TestKeyOfServe(t *testing.T) {
 	if left, _ := os.ReadDir(folder); len(left) != 0 {
 		t.Errorf("%v is left", left)
 	}
+}
+
+// TestCookieOpensNoEndpoint checks that the session of a browser and the key open the console
+// and nothing else: a request of a page to an MCP endpoint is treated like that of any page.
+func TestCookieOpensNoEndpoint(t *testing.T) {
+	var link string
+	r := serve(t, snapshot(), func(o *ServeOptions) { o.Console = func(c Console) { link = c.Link() } })
+	r.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	a := r.do(t.Context(), "GET", strings.TrimPrefix(link, r.base), nil)
+	cookie, _, _ := strings.Cut(a.header.Get("Set-Cookie"), ";")
+	if a.status != 303 || cookie == "" {
+		t.Fatalf("%d %v", a.status, a.header)
+	}
+	if a := r.do(t.Context(), "GET", "/console/", nil, "Cookie", cookie); a.status != 200 || !strings.Contains(a.body, "<h1>") {
+		t.Errorf("the console: %d %.200s", a.status, a.body)
+	}
+	for _, header := range [][]string{nil, {"Cookie", cookie}} {
+		for _, origin := range []string{"https://evil.example", "http://127.0.0.1:1"} {
+			if a := r.post("/mcp", initializeBody("2025-11-25", "{}"), append(header, "Origin", origin)...); a.status != 403 {
+				t.Errorf("/mcp from %s with %v: %d", origin, header, a.status)
+			}
+		}
+	}
+	if strings.Contains(r.log.String(), cookie) || strings.Contains(r.log.String(), link) {
+		t.Error("the log has a secret")
+	}
+}
+
+// TestNoConsole checks that there is no console on an address that others can reach.
+func TestNoConsole(t *testing.T) {
+	for why, o := range map[string]ServeOptions{"other machines": {}, "--no-console": {NoConsole: true}} {
+		o.Config, o.Version = snapshot(), "test"
+		d := newDaemon(o, o.NoConsole)
+		a := recordedAt(d.handler(), "/console/")
+		if a.status != 403 || !strings.Contains(a.body, why) {
+			t.Errorf("%d %s", a.status, a.body)
+		}
+		d.close()
+	}
+}
+
+func recordedAt(h http.Handler, path string) answer {
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest("GET", path, nil)
+	r.Host = "localhost:7300"
+	h.ServeHTTP(w, r)
+	return answer{w.Code, w.Header(), w.Body.String()}
 }

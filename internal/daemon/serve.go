@@ -19,6 +19,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/admin"
 	"github.com/dragoman-mcp/dragoman/internal/calls"
 	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/console"
 	"github.com/dragoman-mcp/dragoman/internal/downstream"
 	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/logcode"
@@ -57,6 +58,10 @@ type ServeOptions struct {
 	// KeyFolders are the folders in which the key of the admin API may be kept, best first. The
 	// first that takes it gets a file that only this user can read. Empty keeps none.
 	KeyFolders []string
+	// NoConsole leaves out the console, even if the configuration has it.
+	NoConsole bool
+	// Console is called once, before Ready, with how to open the console. Nil is allowed.
+	Console func(Console)
 	// Dump is called with the status on SIGUSR1. If it is nil, the signal keeps its default
 	// action.
 	Dump func(*admin.Report)
@@ -64,6 +69,26 @@ type ServeOptions struct {
 	secondLook time.Duration // see emptiness; for tests
 	startWait  time.Duration // see reportStart; for tests
 	recent     *logring.Ring // keeps the recent log records; Serve sets it
+}
+
+// Console says how to open the console of a running Serve.
+type Console struct {
+	Off  string        // why there is none, a sentence; "" if there is one
+	URL  string        // of the console; "" if there is none
+	Link func() string // makes a link that opens it once, within ten minutes
+}
+
+// consoleOff returns why there is no console, "" if there is one.
+func consoleOff(o *ServeOptions, local bool) string {
+	switch {
+	case o.NoConsole:
+		return "The console is off, because `dragoman serve` was started with --no-console."
+	case !o.Config.Console:
+		return "The console is off, because the configuration has `console: false`."
+	case !local:
+		return "The console is off, because Dragoman listens on an address that other machines can reach. Listen on 127.0.0.1 to use it."
+	}
+	return ""
 }
 
 // Serve serves many servers behind one endpoint until ctx ends or, with Stdio, the client
@@ -122,6 +147,13 @@ func Serve(ctx context.Context, o ServeOptions) error {
 		ready: func(base string) {
 			began := time.Now()
 			forget = d.keepKey(base)
+			if o.Console != nil {
+				c := Console{Off: consoleOff(&o, d.local), Link: func() string { return d.admin.Access().Link(base) }}
+				if c.Off == "" {
+					c.URL = base + "/console/"
+				}
+				o.Console(c)
+			}
 			d.runtime.Warm()
 			if o.Ready != nil {
 				o.Ready(base + "/mcp")
@@ -149,6 +181,7 @@ type daemon struct {
 	budget      *transport.Budget
 	runtime     *runtime.Runtime
 	admin       *admin.API
+	console     *console.Console
 	hurried     atomic.Bool // the client on stdin waits for Dragoman to exit
 }
 
@@ -176,7 +209,10 @@ func newDaemon(o ServeOptions, local bool) *daemon {
 		Config: o.Config, Log: o.Log, Events: d.events, Calls: d.recorded, Recent: o.recent, Guard: d.guard, Budget: d.budget, Drain: o.Drain, Version: o.Version,
 		Exposed: !local,
 	})
-	d.admin = admin.New(admin.Options{Runtime: d.runtime, Recent: o.recent, Calls: d.recorded, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, PublicURL: o.Config.PublicURL})
+	d.admin = admin.New(admin.Options{Runtime: d.runtime, Recent: o.recent, Calls: d.recorded, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, PublicURL: o.Config.PublicURL, ConsoleOff: consoleOff(&o, local)})
+	d.console = console.New(console.Options{
+		Off: consoleOff(&o, local), Access: d.admin.Access(), Status: d.admin.Report, Config: d.runtime.Current, Events: d.events, Recent: o.recent, Log: o.Log,
+	})
 	d.metrics.WatchBudget(d.budget)
 	d.metrics.WatchEndpoints(d.counts, d.guard)
 	d.metrics.WatchServers(d.runtime.Statuses)
@@ -223,6 +259,7 @@ func needsRestart(a, b *config.Snapshot) (names []string) {
 		{"allowedHosts", slices.Equal(a.Hosts, b.Hosts)},
 		{"allowedOrigins", slices.Equal(a.Origins, b.Origins)},
 		{"log", a.Log == b.Log},
+		{"console", a.Console == b.Console},
 	} {
 		if !x.same {
 			names = append(names, x.name)
@@ -288,6 +325,7 @@ func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 func (d *daemon) drain() {
 	d.runtime.Drain()
 	d.admin.Drain()
+	d.console.Drain()
 }
 
 // warnUnusable logs the servers that cannot be used because of their configuration.
@@ -302,6 +340,7 @@ func (d *daemon) handler() http.Handler {
 	mux := http.NewServeMux()
 	d.runtime.Routes(mux)
 	d.admin.Routes(mux)
+	d.console.Routes(mux)
 	mux.Handle("/metrics", d.metrics.Handler())
 	return d.guard.Wrap(underPrefix(d.opts.Config.PublicPath(), mux))
 }
@@ -332,6 +371,7 @@ func (d *daemon) close() {
 	if d.hurried.Load() {
 		limit = hurriedLimit
 	}
+	d.console.Close()
 	d.runtime.Close(limit)
 	d.stopMetrics()
 	d.stopCalls()

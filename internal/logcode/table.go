@@ -73,6 +73,7 @@ var table = []Entry{
 	{"config_problem", "problem in the configuration", "A warning of `config check`."},
 	{"config_not_watched", "the configuration file is not watched for changes", "Changes need a SIGHUP."},
 	{"key_not_kept", "the key for other commands could not be written", "Commands that need the key of `serve`, such as `dragoman console`, do not work; `cause` says why."},
+	{"page_failed", "a page of the console could not be made", "A template of the console failed; this is a bug. `page` and `cause` say where."},
 	{"server_added", "server added", "A reload has added a server."},
 	{"server_removed", "server removed", "A reload has removed a server."},
 	{"server_changed", "server changed", "A reload has changed the `settings` of a server."},

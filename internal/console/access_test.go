@@ -1,0 +1,177 @@
+package console
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/admin"
+)
+
+// house is a console under test, with the browser that opened it.
+type house struct {
+	t       testing.TB
+	access  *admin.Access
+	console *Console
+	mux     *http.ServeMux
+	cookie  string
+}
+
+// open returns a console that shows a status.
+func open(t testing.TB, status *admin.Report, change ...func(*Options)) *house {
+	t.Helper()
+	h := &house{t: t, access: admin.NewAccess(true), mux: http.NewServeMux()}
+	if status.Started.IsZero() {
+		status.Started = time.Now()
+	}
+	o := Options{Access: h.access, Status: func() *admin.Report { return status }}
+	for _, f := range change {
+		f(&o)
+	}
+	h.console = New(o)
+	t.Cleanup(h.console.Close)
+	h.console.Routes(h.mux)
+	u, _ := url.Parse(h.access.Link("http://127.0.0.1:7300"))
+	w := httptest.NewRecorder()
+	if h.access.Enter(w, h.request("GET", "/console/"), u.Query().Get(admin.LinkQuery)) {
+		h.cookie, _, _ = strings.Cut(w.Header().Get("Set-Cookie"), ";")
+	}
+	return h
+}
+
+// request returns a request with headers in pairs.
+func (h *house) request(method, target string, header ...string) *http.Request {
+	r := httptest.NewRequest(method, target, nil)
+	r.Host = "127.0.0.1:7300"
+	for i := 0; i+1 < len(header); i += 2 {
+		if header[i] == "Host" {
+			r.Host = header[i+1]
+			continue
+		}
+		r.Header.Add(header[i], header[i+1])
+	}
+	return r
+}
+
+// ask answers a request, with the cookie of the browser unless the headers have one.
+func (h *house) ask(method, target string, header ...string) (*http.Response, string) {
+	h.t.Helper()
+	r := h.request(method, target, header...)
+	if _, ok := r.Header["Cookie"]; !ok {
+		r.Header.Set("Cookie", h.cookie)
+	}
+	w := httptest.NewRecorder()
+	h.mux.ServeHTTP(w, r)
+	resp := w.Result()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return resp, string(body)
+}
+
+// TestWhoMaySee checks who gets a page, and what the others are told.
+func TestWhoMaySee(t *testing.T) {
+	h := open(t, &admin.Report{})
+	stranger := []string{"Cookie", ""}
+	for _, tt := range []struct {
+		name, method, target string
+		header               []string
+		status               int
+		says                 string
+	}{
+		{"the browser with a session", "GET", "/console/", nil, 200, "<h1>"},
+		{"from our own page", "GET", "/console/", []string{"Sec-Fetch-Site", "same-origin"}, 200, "<h1>"},
+		{"a stranger", "GET", "/console/", stranger, 401, "dragoman console --open"},
+		{"a stranger, another page", "GET", "/console/nope", stranger, 401, "dragoman console --open"},
+		{"a stranger, the events", "GET", "/console/events?page=/console/", stranger, 401, "dragoman console --open"},
+		{"a stranger, the palette", "GET", "/console/palette.json", stranger, 401, "dragoman console --open"},
+		{"following a link of another site", "GET", "/console/", append(stranger, "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Dest", "document"), 200, `http-equiv="refresh"`},
+		{"a frame of another site", "GET", "/console/", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Dest", "iframe"}, 403, "another site"},
+		{"a script of another port", "GET", "/console/palette.json", []string{"Sec-Fetch-Site", "same-site", "Sec-Fetch-Dest", "empty"}, 403, "another site"},
+		{"a post of another site", "POST", "/console/theme", []string{"Sec-Fetch-Site", "cross-site"}, 403, "another site"},
+		{"a post of another port", "POST", "/console/theme", []string{"Sec-Fetch-Site", "same-site"}, 403, "another site"},
+		{"a post with a foreign origin", "POST", "/console/theme", []string{"Origin", "http://127.0.0.1:8080"}, 403, "another site"},
+		{"a foreign host", "GET", "/console/", []string{"Host", "rebound.example"}, 403, "without a proxy"},
+		{"a proxy", "GET", "/console/", []string{"X-Forwarded-For", "192.0.2.1"}, 403, "without a proxy"},
+		{"an unknown page", "GET", "/console/nope", nil, 404, "Page not found"},
+		{"a wrong method", "DELETE", "/console/", nil, 405, ""},
+	} {
+		resp, body := h.ask(tt.method, tt.target, tt.header...)
+		if tt.name == "a wrong method" && resp.StatusCode == 404 {
+			continue
+		}
+		if resp.StatusCode != tt.status || !strings.Contains(body, tt.says) {
+			t.Errorf("%s: %d %.300s", tt.name, resp.StatusCode, body)
+		}
+		for name, want := range map[string]string{
+			"Content-Security-Policy": pagePolicy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY",
+			"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin", "Cache-Control": "no-store",
+		} {
+			if got := resp.Header.Get(name); got != want {
+				t.Errorf("%s: %s is %q", tt.name, name, got)
+			}
+		}
+	}
+}
+
+// TestLink checks that a link opens the console once and leaves no token in the address.
+func TestLink(t *testing.T) {
+	h := open(t, &admin.Report{})
+	link := strings.TrimPrefix(h.access.Link("http://127.0.0.1:7300"), "http://127.0.0.1:7300")
+	for _, header := range [][]string{{"Sec-Purpose", "prefetch"}, nil} {
+		method := "GET"
+		if header == nil {
+			method = "HEAD"
+		}
+		if resp, _ := h.ask(method, link, append(header, "Cookie", "")...); resp.StatusCode != 403 || resp.Header.Get("Set-Cookie") != "" {
+			t.Errorf("%s %v: %d", method, header, resp.StatusCode)
+		}
+	}
+	resp, _ := h.ask("GET", link, "Cookie", "")
+	if resp.StatusCode != 303 || resp.Header.Get("Location") != "/console/" || !strings.Contains(resp.Header.Get("Set-Cookie"), "HttpOnly") {
+		t.Errorf("%d %v", resp.StatusCode, resp.Header)
+	}
+	if resp, body := h.ask("GET", link, "Cookie", ""); resp.StatusCode != 403 || !strings.Contains(body, "dragoman console --open") || resp.Header.Get("Set-Cookie") != "" {
+		t.Errorf("a second use: %d %s", resp.StatusCode, body)
+	}
+	if resp, body := h.ask("GET", link); resp.StatusCode != 403 || !strings.Contains(body, "already has a session") {
+		t.Errorf("a second use with a session: %d %s", resp.StatusCode, body)
+	}
+	if resp, _ := h.ask("GET", "/console/?link=made-up", "Cookie", ""); resp.StatusCode != 403 {
+		t.Errorf("a made-up link: %d", resp.StatusCode)
+	}
+}
+
+// TestOff checks that a console that is off says why, and that no link opens it.
+func TestOff(t *testing.T) {
+	const why = "The console is off, because of a test."
+	h := open(t, &admin.Report{}, func(o *Options) { o.Off = why })
+	for _, target := range []string{"/console/", "/console/servers", h.access.Link("")} {
+		if resp, body := h.ask("GET", target); resp.StatusCode != 403 || !strings.Contains(body, why) {
+			t.Errorf("%s: %d %s", target, resp.StatusCode, body)
+		}
+	}
+}
+
+// TestAssets checks that styles and modules are cached under names that change with them.
+func TestAssets(t *testing.T) {
+	h := open(t, &admin.Report{})
+	_, page := h.ask("GET", "/console/")
+	for file := range hashed {
+		if !strings.Contains(page, assetPath(file)) {
+			t.Errorf("the page does not have %s", assetPath(file))
+		}
+		resp, body := h.ask("GET", assetPath(file), "Cookie", "")
+		if resp.StatusCode != 200 || !strings.Contains(resp.Header.Get("Cache-Control"), "immutable") || len(body) == 0 {
+			t.Errorf("%s: %d %v", file, resp.StatusCode, resp.Header)
+		}
+	}
+	if resp, _ := h.ask("GET", "/console/static/console.js"); resp.StatusCode != 404 {
+		t.Errorf("a name without a hash: %d", resp.StatusCode)
+	}
+}

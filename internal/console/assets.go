@@ -1,0 +1,86 @@
+package console
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"html/template"
+	"net/http"
+	"path"
+	"strings"
+)
+
+//go:embed static
+var staticFiles embed.FS
+
+//go:embed templates
+var templateFiles embed.FS
+
+// asset is a style or a module.
+type asset struct {
+	body []byte
+	kind string // its content type
+}
+
+// assets has the files below static by their hashed names; hashed has these names by file.
+var assets, hashed = loadAssets()
+
+func loadAssets() (byName map[string]asset, names map[string]string) {
+	byName, names = map[string]asset{}, map[string]string{}
+	files, err := staticFiles.ReadDir("static")
+	if err != nil {
+		panic(err) // they are part of the program
+	}
+	for _, f := range files {
+		body, err := staticFiles.ReadFile("static/" + f.Name())
+		if err != nil {
+			panic(err)
+		}
+		ext := path.Ext(f.Name())
+		sum := sha256.Sum256(body)
+		name := strings.TrimSuffix(f.Name(), ext) + "." + hex.EncodeToString(sum[:6]) + ext
+		byName[name] = asset{body, map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}[ext]}
+		names[f.Name()] = name
+	}
+	return byName, names
+}
+
+// serveAsset answers /console/static/NAME. The name changes with the content, so browsers keep
+// it for a year. The files are public: they say nothing about this process.
+func serveAsset(w http.ResponseWriter, r *http.Request) {
+	a, ok := assets[r.PathValue("name")]
+	if !ok {
+		http.NotFound(w, r)
+		return
+	}
+	h := w.Header()
+	headers(h)
+	h.Set("Content-Type", a.kind)
+	h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	_, _ = w.Write(a.body)
+}
+
+// assetPath returns the path of a file below static.
+func assetPath(name string) string {
+	hashedName, ok := hashed[name]
+	if !ok {
+		panic("there is no asset " + name)
+	}
+	return prefix + "/static/" + hashedName
+}
+
+var functions = template.FuncMap{
+	"asset": assetPath, "peer": peer, "block": peerBlock, "clock": clock, "when": when, "number": anyNumber, "plural": plural,
+	"path": pathOf, "span": spanText, "rev": revision, "query": queryWith, "sort": sortLink, "lower": strings.ToLower,
+	"join": strings.Join, "era": eraGlyph, "state": stateMark, "bytes": bytesText, "inc": func(n int) int { return n + 1 },
+}
+
+var frameTemplate = template.Must(template.New("frame.html").Funcs(functions).ParseFS(templateFiles, "templates/frame.html", "templates/parts.html"))
+
+var gateTemplate = template.Must(template.New("gate.html").Funcs(functions).ParseFS(templateFiles, "templates/gate.html"))
+
+// pageTemplate returns the template of a page: the frame, with "main" of the file.
+func pageTemplate(name string) *template.Template {
+	t := template.Must(frameTemplate.Clone())
+	return template.Must(t.ParseFS(templateFiles, "templates/"+name))
+}

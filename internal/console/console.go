@@ -1,0 +1,462 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/admin"
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/event"
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/logring"
+	"github.com/dragoman-mcp/dragoman/internal/work"
+)
+
+// prefix is the path of the console.
+const prefix = "/console"
+
+// pagePolicy allows a page our own styles, modules and requests, and nothing else.
+const pagePolicy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// maxForm bounds the body of a form, in bytes.
+const maxForm = 1 << 20
+
+// Options are the options of New. Status and Access are required.
+type Options struct {
+	// Off says in a sentence why there is no console; "" if there is one. Then every path
+	// answers with this sentence.
+	Off    string
+	Access *admin.Access
+	Status func() *admin.Report
+	// Config returns the current configuration. Nil is allowed in tests.
+	Config func() *config.Snapshot
+	Events *event.Publisher // nil is allowed
+	Recent *logring.Ring    // nil is allowed
+	Log    *slog.Logger     // nil logs nothing
+}
+
+// Console serves the pages. Use New. Safe for concurrent use.
+type Console struct {
+	opts    Options
+	mux     *http.ServeMux // the pages
+	nav     []navEntry
+	traffic *traffic
+	feed    *feeds
+	streams *admin.Streams
+	running work.Group
+	stop    context.CancelFunc
+	untap   func()
+}
+
+// New returns a Console that counts events from now on.
+func New(o Options) *Console {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	c := &Console{opts: o, mux: http.NewServeMux(), traffic: newTraffic(), streams: admin.NewStreams(mostConsoles), stop: func() {}, untap: func() {}}
+	c.feed = newFeeds(c)
+	for _, p := range c.pages() {
+		c.add(p)
+	}
+	c.handle("POST /theme", c.setTheme)
+	c.handle("GET /events", c.serveEvents)
+	c.handle("GET /palette.json", c.servePalette)
+	c.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { c.fail(w, r, notFound("")) })
+	if o.Off == "" {
+		c.untap = c.traffic.tap(o.Events, c.feed.changed)
+		ctx, stop := context.WithCancel(context.Background())
+		c.stop = stop
+		c.running.Go(func() { c.feed.run(ctx) })
+	}
+	return c
+}
+
+// Drain ends the streams, so that the listener can stop. It may be called more than once.
+func (c *Console) Drain() { c.streams.Drain() }
+
+// Close stops everything and waits for it.
+func (c *Console) Close() {
+	c.untap()
+	c.streams.Drain()
+	c.stop()
+	c.running.Wait()
+}
+
+// Routes registers the paths of the console with mux.
+func (c *Console) Routes(mux *http.ServeMux) {
+	mux.HandleFunc(prefix, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, prefix+"/", http.StatusSeeOther) })
+	mux.Handle(prefix+"/", http.HandlerFunc(c.serve))
+	mux.HandleFunc("GET "+prefix+"/static/{name}", serveAsset)
+}
+
+// handle registers something that is not a page, such as a form's target: "METHOD /path".
+// Only requests that may see the console reach it.
+func (c *Console) handle(pattern string, h http.HandlerFunc) {
+	method, path, _ := strings.Cut(pattern, " ")
+	c.mux.HandleFunc(method+" "+prefix+path, h)
+}
+
+// serve checks who asks, then answers with a page.
+func (c *Console) serve(w http.ResponseWriter, r *http.Request) {
+	headers(w.Header())
+	if !c.admit(w, r) {
+		return
+	}
+	if r.Body != nil {
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	}
+	c.mux.ServeHTTP(w, withState(r, &state{live: &Live{}}))
+}
+
+// state is what one answer is made of: all its parts show the same moment.
+type state struct {
+	live   *Live
+	feed   bool // only the live values are wanted
+	status *admin.Report
+	sums   *sums
+}
+
+type stateKey struct{}
+
+func withState(r *http.Request, s *state) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), stateKey{}, s))
+}
+
+func stateOf(r *http.Request) *state { return r.Context().Value(stateKey{}).(*state) }
+
+// status returns the state of the program for an answer.
+func (c *Console) status(r *http.Request) *admin.Report {
+	s := stateOf(r)
+	if s.status == nil {
+		s.status = c.opts.Status()
+	}
+	return s.status
+}
+
+// sums returns the traffic for an answer.
+func (c *Console) sums(r *http.Request) *sums {
+	s := stateOf(r)
+	if s.sums == nil {
+		s.sums = c.traffic.sums(time.Now())
+	}
+	return s.sums
+}
+
+// headers sets the headers of every answer.
+func headers(h http.Header) {
+	h.Set("Content-Security-Policy", pagePolicy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
+	h.Set("Cache-Control", "no-store")
+}
+
+// admit checks who asks. If it returns false, the request has been answered.
+func (c *Console) admit(w http.ResponseWriter, r *http.Request) bool {
+	if c.opts.Off != "" {
+		c.gate(w, r, http.StatusForbidden, gatePage{Title: "The console is off", Text: c.opts.Off})
+		return false
+	}
+	var denied *admin.Denied
+	if errors.As(c.opts.Access.CheckOrigin(r), &denied) {
+		c.gate(w, r, denied.Status, gatePage{Title: "The console refused this request", Text: denied.Detail})
+		return false
+	}
+	if token := r.URL.Query().Get(admin.LinkQuery); token != "" && r.URL.Path == prefix+"/" {
+		c.enter(w, r, token)
+		return false
+	}
+	if c.opts.Access.SignedIn(r) {
+		return true
+	}
+	if r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Site") == "cross-site" {
+		// A browser sends no strict cookie when it comes from another site. It sends it when
+		// the page loads itself.
+		c.gate(w, r, http.StatusOK, gatePage{Title: "Opening the console", Text: "One moment.", Again: true})
+		return false
+	}
+	c.gate(w, r, http.StatusUnauthorized, gatePage{
+		Title: "Open the console with a link", Text: "This browser has not opened a link to the console yet, or its session has ended. Run this command in a terminal of the same user. It prints a link.",
+		Command: "dragoman console --open",
+	})
+	return false
+}
+
+// enter uses a one-time link, and sends the browser to a URL without it.
+func (c *Console) enter(w http.ResponseWriter, r *http.Request, token string) {
+	if r.Method != http.MethodGet || r.Header.Get("Sec-Purpose") != "" {
+		w.WriteHeader(http.StatusForbidden) // nobody has followed the link yet
+		return
+	}
+	if c.opts.Access.Enter(w, r, token) {
+		http.Redirect(w, r, prefix+"/", http.StatusSeeOther)
+		return
+	}
+	c.gate(w, r, http.StatusForbidden, gatePage{
+		Title: "This link does not work any more", Text: "A link opens the console once, within 10 minutes. Run this command to get another.",
+		Command: "dragoman console --open", SignedIn: c.opts.Access.SignedIn(r),
+	})
+}
+
+// gatePage is a page for somebody who may not see the console, or not yet.
+type gatePage struct {
+	Title, Text, Command string
+	Again                bool // load the page again at once
+	SignedIn             bool // the browser has another session
+	Theme                string
+}
+
+func (c *Console) gate(w http.ResponseWriter, r *http.Request, status int, p gatePage) {
+	p.Theme = themeOf(r)
+	var body bytes.Buffer
+	if err := gateTemplate.Execute(&body, p); err != nil {
+		http.Error(w, p.Title, http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(body.Bytes())
+}
+
+// Page is one page of the console.
+type Page struct {
+	Path     string // below /console, as of http.ServeMux, for example "/servers/{name}"
+	Template string // the name of its file below templates, which defines "main"
+	// Nav is the title of its entry in the navigation; "" for none. Group is where the entry
+	// is, and Key the letter that opens the page after G.
+	Nav   string
+	Group group
+	Key   string
+	// Count returns the number beside the entry, "" for none.
+	Count func(*screen) string
+	// View makes what the page shows. It must not block. An error that is a *pageError
+	// becomes its status.
+	View func(*http.Request) (*View, error)
+}
+
+// group is a group of the navigation.
+type group int
+
+const (
+	top group = iota
+	traffics
+	catalogs
+	accesses
+	systems
+)
+
+var groupNames = [...]string{"", "Traffic", "Catalog", "Access", "System"}
+
+// View is what a page shows.
+type View struct {
+	Title  string  // of the document, and the last part of the breadcrumb
+	Crumbs []Crumb // between the project and the title
+	// Waiting replaces "live" in the top bar, for example "waiting for a client".
+	Waiting string
+	Data    any // for the template, as .Data
+}
+
+// Crumb is one part of the breadcrumb.
+type Crumb struct{ Title, Path string }
+
+// screen is the data of the templates.
+type screen struct {
+	*View
+	Page    *Page
+	Nav     []navGroup
+	Theme   string // "auto", "light" or "dark"
+	Now     time.Time
+	Status  *admin.Report
+	Traffic *sums
+	Live    *Live
+	URL     string // of this page, with its query
+	Host    string
+	Say     string // the result of the user's own action, "" for none
+}
+
+type navEntry struct {
+	page  *Page
+	title string
+}
+
+type navGroup struct {
+	Title string
+	Items []navItem
+}
+
+type navItem struct {
+	Title, Path, Key, Count string
+	Current                 bool
+}
+
+// add registers a page.
+func (c *Console) add(p Page) {
+	if p.Nav != "" {
+		c.nav = append(c.nav, navEntry{&p, p.Nav})
+	}
+	path := p.Path
+	if path == "/" {
+		path = "/{$}"
+	}
+	t := pageTemplate(p.Template)
+	c.mux.HandleFunc("GET "+prefix+path, func(w http.ResponseWriter, r *http.Request) { c.show(w, r, &p, t) })
+}
+
+// show answers with a page. For a feed it only collects the live values.
+func (c *Console) show(w http.ResponseWriter, r *http.Request, p *Page, t *template.Template) {
+	st := stateOf(r)
+	s := &screen{Page: p, Theme: themeOf(r), Now: time.Now(), URL: pageURL(r.URL), Host: r.Host, Live: st.live}
+	view, err := p.View(r)
+	switch {
+	case err != nil && st.feed:
+		return
+	case err != nil:
+		c.fail(w, r, err)
+		return
+	}
+	s.View = view
+	if !st.feed {
+		s.Say = said(w, r)
+	}
+	c.fill(s, r)
+	var body bytes.Buffer
+	if err := t.ExecuteTemplate(&body, "frame", s); err != nil {
+		c.opts.Log.Error("a page of the console could not be made", "page", p.Path, "cause", err.Error())
+		http.Error(w, "The page could not be made. The log says why.", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = w.Write(body.Bytes())
+}
+
+// fill adds what the frame shows.
+func (c *Console) fill(s *screen, r *http.Request) {
+	s.Status, s.Traffic = c.status(r), c.sums(r)
+	for i, title := range groupNames {
+		g := navGroup{Title: title}
+		for _, e := range c.nav {
+			if int(e.page.Group) != i {
+				continue
+			}
+			item := navItem{Title: e.title, Path: prefix + e.page.Path, Key: e.page.Key}
+			item.Current = s.Page != nil && (e.page.Path == s.Page.Path || e.page.Path != "/" && strings.HasPrefix(s.Page.Path, e.page.Path+"/"))
+			if e.page.Count != nil {
+				item.Count = e.page.Count(s)
+			}
+			g.Items = append(g.Items, item)
+		}
+		if len(g.Items) > 0 {
+			s.Nav = append(s.Nav, g)
+		}
+	}
+}
+
+// pageError is an error that becomes a page: what was not found, and what there is.
+type pageError struct {
+	Status      int
+	Title, Text string
+	Near        []Crumb // similar names
+}
+
+func (e *pageError) Error() string { return e.Title }
+
+// notFound returns the error for something that does not exist. what is "server files" or
+// "" for a page.
+func notFound(what string, near ...Crumb) error {
+	e := &pageError{Status: http.StatusNotFound, Title: "Page not found", Text: "There is no page at this address.", Near: near}
+	if what != "" {
+		e.Title, e.Text = "Not found", "There is no "+what+". It may have been removed from the configuration."
+	}
+	return e
+}
+
+var failTemplate = pageTemplate("fail.html")
+
+// fail answers with an error inside the frame.
+func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
+	var e *pageError
+	if !errors.As(err, &e) {
+		e = &pageError{Status: http.StatusInternalServerError, Title: "The page could not be made", Text: err.Error()}
+	}
+	s := &screen{View: &View{Title: e.Title, Data: e}, Theme: themeOf(r), Now: time.Now(), URL: pageURL(r.URL), Host: r.Host, Live: &Live{}}
+	c.fill(s, r)
+	var body bytes.Buffer
+	if failTemplate.ExecuteTemplate(&body, "frame", s) != nil {
+		http.Error(w, e.Title, e.Status)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(e.Status)
+	_, _ = w.Write(body.Bytes())
+}
+
+// pageURL returns the path and the query of a page.
+func pageURL(u *url.URL) string {
+	if u.RawQuery == "" {
+		return u.EscapedPath()
+	}
+	return u.EscapedPath() + "?" + u.RawQuery
+}
+
+// themeCookie is the name of the cookie with the theme that the user has chosen.
+const themeCookie = "dragoman_theme"
+
+func themeOf(r *http.Request) string {
+	if c, err := r.Cookie(themeCookie); err == nil && (c.Value == "light" || c.Value == "dark") {
+		return c.Value
+	}
+	return "auto"
+}
+
+// setTheme answers the form of the theme switch.
+func (c *Console) setTheme(w http.ResponseWriter, r *http.Request) {
+	theme := r.PostFormValue("theme")
+	if theme != "light" && theme != "dark" {
+		theme = "auto"
+	}
+	http.SetCookie(w, &http.Cookie{Name: themeCookie, Value: theme, Path: prefix + "/", MaxAge: 365 * 24 * 3600, SameSite: http.SameSiteStrictMode})
+	to := r.PostFormValue("to")
+	if u, err := url.Parse(to); err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(u.Path, prefix+"/") {
+		to = prefix + "/"
+	}
+	http.Redirect(w, r, to, http.StatusSeeOther)
+}
+
+// sayCookie is the name of the cookie that carries the result of an action to the page that
+// shows it.
+const sayCookie = "dragoman_say"
+
+// say makes the next page show the result of the user's own action, for example "files was
+// restarted." Text of peers in it must be quoted.
+func say(w http.ResponseWriter, text string) {
+	http.SetCookie(w, &http.Cookie{Name: sayCookie, Value: url.QueryEscape(excerpt.Line(text, 400)), Path: prefix + "/", MaxAge: 60, HttpOnly: true, SameSite: http.SameSiteStrictMode})
+}
+
+// said returns the result to show, and forgets it.
+func said(w http.ResponseWriter, r *http.Request) string {
+	c, err := r.Cookie(sayCookie)
+	if err != nil {
+		return ""
+	}
+	http.SetCookie(w, &http.Cookie{Name: sayCookie, Path: prefix + "/", MaxAge: -1})
+	text, _ := url.QueryUnescape(c.Value)
+	return excerpt.Line(text, 400)
+}
+
+// Up returns how long the program has run.
+func (s *screen) Up() string { return upText(s.Now.Sub(s.Status.Started)) }
+
+// NextTheme returns what the theme switch changes to.
+func (s *screen) NextTheme() string {
+	return map[string]string{"auto": "light", "light": "dark", "dark": "auto"}[s.Theme]
+}

@@ -1,0 +1,405 @@
+package console
+
+import (
+	"cmp"
+	"fmt"
+	"html/template"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/admin"
+)
+
+// The measures of the diagram in pixels. The styles give its rows the same heights, so the
+// server can draw the lines without measuring.
+const (
+	headHeight  = 40 // "Clients"
+	groupHeight = 36 // "Legacy: session"
+	rowHeight   = 48
+	loomWidth   = 440
+	houseLeft   = 108
+	houseRight  = 332
+	houseTop    = headHeight + groupHeight
+	houseFoot   = 80  // below the house
+	leastLoom   = 344 // height
+	portInset   = 48  // from the top and the foot of the house to the outermost line
+	thinnest    = 1.25
+	thickest    = 26.0 // all lines of a side together
+	perCall     = 3.0  // one call per minute
+)
+
+// court is the diagram of clients, Dragoman and servers.
+type court struct {
+	Left, Right       []peerGroup
+	LeftMore          string
+	RightMore         string
+	Height            int
+	HouseHeight       int
+	Knot              int
+	Lines             []loomLine
+	Doors             string // paths
+	Translated        bool
+	LabelTop          int
+	LabelFoot         int
+	FootText          int
+	Legacy            rate
+	Modern            rate
+	Up, Down          int // translated calls: legacy client to modern server is down
+	Parked            int
+	Lanes             []lane
+	peersKey          string // changes when the rows change
+	LegacyOK, BothOK  bool
+	HasLegacy, HasNew bool
+}
+
+// lane is a row of the table of the four paths.
+type lane struct {
+	From, To string
+	rate
+	ID string
+}
+
+type peerGroup struct {
+	Title string
+	Peers []peerRow
+}
+
+// peerRow is one client or server.
+type peerRow struct {
+	ID        string
+	Title     string
+	Path      string
+	Revision  string
+	Modern    bool
+	Transport string
+	Tools     string
+	Rate      rate
+	State     string // of a server that needs attention: the word
+	Class     string
+	Lost      uint64
+	off       bool
+	known     bool // its revision is known, so it has a line
+	severe    int
+}
+
+func (p peerRow) Calls() string { return number(p.Rate.Calls) }
+
+// FailClass and Failed are of the mark below the number.
+func (p peerRow) FailClass() string {
+	if p.Rate.Failed > 0 {
+		return "st bad"
+	}
+	return "vh"
+}
+
+func (p peerRow) Failed() string {
+	if p.Rate.Failed > 0 {
+		return number(p.Rate.Failed)
+	}
+	return ""
+}
+
+type loomLine struct {
+	ID, Class, D, Of string
+	Width            float64
+}
+
+// newCourt makes the diagram.
+func newCourt(clients []clientSum, status *admin.Report, t *sums) *court {
+	k := &court{Parked: len(status.Parked)}
+	var left, right []peerRow
+	for _, c := range clients {
+		left = append(left, peerRow{
+			ID: "c" + c.ID(), Title: c.Title(), Path: pathOf("clients", c.ID()), Revision: c.Revision(), Modern: c.Modern(), Transport: c.Transport(),
+			Rate: c.rate, Lost: c.Lost, known: true, severe: min(c.Failed, 1),
+		})
+	}
+	for i := range status.Servers {
+		s := &status.Servers[i]
+		p := peerRow{
+			ID: "s" + strconv.Itoa(i+1), Title: s.Name, Path: pathOf("servers", s.Name), Revision: s.Revision, Modern: s.Era == "modern", Transport: transportName(s.Transport),
+			Rate: t.Servers[s.Name].rate, known: s.Revision != "",
+		}
+		if n, stale, ok := toolsOf(s); ok {
+			p.Tools = plural(n, "tool")
+			if stale {
+				p.Tools += ", stale"
+			}
+		}
+		switch class, word := markOf(s.State); {
+		case class == "bad":
+			p.Class, p.State, p.off, p.severe = "st bad", word, true, 2
+		case s.Failure != nil:
+			p.Class, p.State, p.severe = "st warn", "problem", 1
+		case class == "busy":
+			p.Class, p.State = "st busy", word
+		}
+		if p.Rate.Failed > 0 {
+			p.severe = max(p.severe, 1)
+		}
+		right = append(right, p)
+	}
+	var moreLeft, moreRight int
+	left, moreLeft = firstPeers(left)
+	right, moreRight = firstPeers(right)
+	k.Left, k.Right = groupsOf(left), groupsOf(right)
+	if moreLeft > 0 {
+		k.LeftMore = number(moreLeft) + " more, with fewer calls"
+	} else if idle := len(t.Clients) - len(clients); idle > 0 {
+		k.LeftMore = number(idle) + " more, idle for 1 h"
+	}
+	if len(clients) == 0 {
+		k.LeftMore = "Clients appear after their first request."
+	}
+	if moreRight > 0 {
+		k.RightMore = number(moreRight) + " more, with fewer calls"
+	}
+	if len(status.Servers) == 0 {
+		k.RightMore = "No server is configured."
+	}
+	k.Height = max(heightOf(k.Left, k.LeftMore), heightOf(k.Right, k.RightMore), leastLoom)
+	k.HouseHeight = k.Height - houseFoot - houseTop
+	k.Knot = houseTop + k.HouseHeight/2
+	k.draw(t)
+	k.lanesOf(t)
+	for _, g := range slices.Concat(k.Left, k.Right) {
+		k.peersKey += g.Title
+		for _, p := range g.Peers {
+			k.peersKey += fmt.Sprint(p.ID, p.Title, p.Revision, p.Transport, p.Tools, p.State, p.Lost, "\n")
+		}
+	}
+	k.peersKey += k.LeftMore + k.RightMore
+	return k
+}
+
+// Key changes when the rows of the diagram change.
+func (k *court) Key() string { return k.peersKey }
+
+// firstPeers returns the rows to show, those that need attention first, then by calls, and how
+// many are left out.
+func firstPeers(all []peerRow) (shown []peerRow, more int) {
+	slices.SortStableFunc(all, func(a, b peerRow) int {
+		return cmp.Or(cmp.Compare(b.severe, a.severe), cmp.Compare(b.Rate.Calls, a.Rate.Calls))
+	})
+	n := min(len(all), mostPeers)
+	shown = all[:n]
+	// Within the diagram the order is by calls.
+	slices.SortStableFunc(shown, func(a, b peerRow) int { return cmp.Compare(b.Rate.Calls, a.Rate.Calls) })
+	return shown, len(all) - n
+}
+
+func groupsOf(all []peerRow) (out []peerGroup) {
+	groups := [3]peerGroup{{Title: "Legacy: session"}, {Title: "Modern: stateless"}, {Title: "Revision not known yet"}}
+	for _, p := range all {
+		i := 0
+		switch {
+		case !p.known:
+			i = 2
+		case p.Modern:
+			i = 1
+		}
+		groups[i].Peers = append(groups[i].Peers, p)
+	}
+	for _, g := range groups {
+		if len(g.Peers) > 0 {
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+func heightOf(groups []peerGroup, more string) int {
+	h := headHeight
+	for _, g := range groups {
+		h += groupHeight + rowHeight*len(g.Peers)
+	}
+	if more != "" {
+		h += rowHeight
+	}
+	return h
+}
+
+// draw makes the lines.
+func (k *court) draw(t *sums) {
+	total := 0
+	for from := range t.Lanes {
+		for _, n := range t.Lanes[from] {
+			total += n.Through
+		}
+	}
+	scale := perCall
+	if total > 0 {
+		scale = min(perCall, thickest/float64(total))
+	}
+	width := func(calls int) float64 { return max(thinnest, float64(calls)*scale) }
+	top, foot := float64(houseTop+portInset), float64(houseTop+k.HouseHeight-portInset)
+
+	// Each side has two ports: legacy grows down from the top, modern up from the foot.
+	var sizes [2][2]float64 // by side of the diagram and era
+	outer := func(groups []peerGroup, side int) {
+		y := float64(headHeight)
+		type end struct {
+			row peerRow
+			at  float64
+			w   float64
+		}
+		var ends [2][]end
+		for _, g := range groups {
+			y += groupHeight
+			for _, p := range g.Peers {
+				if p.known {
+					era := 0
+					if p.Modern {
+						era = 1
+					}
+					e := end{p, y + rowHeight/2, width(p.Rate.Through)}
+					ends[era] = append(ends[era], e)
+					sizes[side][era] += e.w
+				}
+				y += rowHeight
+			}
+		}
+		for era, list := range ends {
+			at := top
+			if era == 1 {
+				at = foot - sizes[side][1]
+			}
+			for _, e := range list {
+				class := ""
+				if era == 1 {
+					class = "new"
+				}
+				if e.row.off {
+					class = "off"
+				}
+				port := at + e.w/2
+				at += e.w
+				d := fmt.Sprintf("M0 %sC56.2 %s 56.2 %s %d %s", px(e.at), px(e.at), px(port), houseLeft, px(port))
+				if side == 1 {
+					d = fmt.Sprintf("M%d %sC383.8 %s 383.8 %s %d %s", houseRight, px(port), px(port), px(e.at), loomWidth, px(e.at))
+				}
+				k.Lines = append(k.Lines, loomLine{ID: "l-" + e.row.ID, Class: class, D: d, Of: e.row.ID, Width: e.w})
+			}
+		}
+	}
+	outer(k.Left, 0)
+	outer(k.Right, 1)
+	k.HasLegacy, k.HasNew = sizes[0][0] > 0 || sizes[1][0] > 0, sizes[0][1] > 0 || sizes[1][1] > 0
+
+	// Inside, relayed lines are outermost, so they are straight.
+	var inner [2][2]float64
+	for from := range t.Lanes {
+		for to := range t.Lanes[from] {
+			n := t.Lanes[from][to].Through
+			if n > 0 || sizes[0][from] > 0 && sizes[1][to] > 0 {
+				inner[from][to] = width(n)
+			}
+		}
+	}
+	knot := float64(k.Knot)
+	straight := func(id, class string, y, w float64) {
+		k.Lines = append(k.Lines, loomLine{ID: id, Class: class, D: fmt.Sprintf("M%d %sH%d", houseLeft, px(y), houseRight), Width: w})
+	}
+	if w := inner[0][0]; w > 0 {
+		straight("l-ll", "", top+w/2, w)
+	}
+	if w := inner[1][1]; w > 0 {
+		straight("l-mm", "new", foot-w/2, w)
+	}
+	cross := func(id string, w, from, to float64, fromClass, toClass string) {
+		if w == 0 {
+			return
+		}
+		k.Translated = true
+		k.Lines = append(k.Lines,
+			loomLine{ID: id + "a", Class: fromClass, Width: w, D: fmt.Sprintf("M%d %sC166 %s 174 %s 220 %s", houseLeft, px(from), px(from), px((from+3*knot)/4), px(knot))},
+			loomLine{ID: id + "b", Class: toClass, Width: w, D: fmt.Sprintf("M220 %sC266 %s 274 %s %d %s", px(knot), px((to+3*knot)/4), px(to), houseRight, px(to))})
+	}
+	legacy, modern := top+inner[0][0], foot-inner[1][1]
+	cross("l-lm", inner[0][1], legacy+inner[0][1]/2, modern-inner[0][1]/2, "", "new")
+	cross("l-ml", inner[1][0], modern-inner[1][0]/2, legacy+inner[1][0]/2, "new", "")
+
+	for side, x := range []int{houseLeft, houseRight} {
+		if h := max(sizes[side][0], inner[0][0]+inner[side][1-side]); h > 0 && (sizes[side][0] > 0 || inner[0][0] > 0) {
+			k.Doors += fmt.Sprintf("M%d %sV%s", x, px(top-5), px(top+h+5))
+		}
+		if h := max(sizes[side][1], inner[1][1]+inner[1-side][side]); h > 0 && (sizes[side][1] > 0 || inner[1][1] > 0) {
+			k.Doors += fmt.Sprintf("M%d %sV%s", x, px(foot+5), px(foot-h-5))
+		}
+	}
+	k.LabelTop, k.LabelFoot, k.FootText = houseTop+34, int(foot)+25, houseTop+k.HouseHeight+24
+	k.Legacy, k.Modern = t.Lanes[0][0], t.Lanes[1][1]
+	k.Down, k.Up = t.Lanes[0][1].Through, t.Lanes[1][0].Through
+}
+
+// lanesOf makes the table of the four paths.
+func (k *court) lanesOf(t *sums) {
+	names := [2]string{"legacy", "modern"}
+	for from := range names {
+		for to := range names {
+			k.Lanes = append(k.Lanes, lane{names[from], names[to], t.Lanes[from][to], "t-" + names[from][:1] + names[to][:1]})
+		}
+	}
+}
+
+// LegacyText and the others are labels in the diagram.
+func (k *court) LegacyText() string { return number(k.Legacy.Through) + " relayed" }
+
+func (k *court) LegacyFailed() string {
+	if k.Legacy.Failed == 0 {
+		return ""
+	}
+	return ", " + number(k.Legacy.Failed) + " failed"
+}
+
+func (k *court) ModernText() string {
+	if k.Modern.Failed > 0 {
+		return number(k.Modern.Through) + " relayed, " + number(k.Modern.Failed) + " failed"
+	}
+	return number(k.Modern.Through) + " relayed"
+}
+
+func (k *court) ParkedText() string {
+	switch k.Parked {
+	case 0:
+		return ""
+	case 1:
+		return "1 call waits for user input"
+	}
+	return number(k.Parked) + " calls wait for user input"
+}
+
+// Y returns a coordinate of a label below or above the knot.
+func (k *court) Y(offset int) int { return k.Knot + offset }
+
+// Diamond returns the path of the knot with a radius.
+func (k *court) Diamond(r int) string {
+	return fmt.Sprintf("M220 %dl%d %d-%d %d-%d-%dz", k.Knot-r, r, r, r, r, r, r)
+}
+
+// Draw returns the lines.
+func (k *court) Draw(l *Live) template.HTML {
+	var b strings.Builder
+	for _, x := range k.Lines {
+		line := string(l.Line(x.ID, x.Class, x.D, x.Width))
+		if x.Of != "" {
+			line = strings.Replace(line, "<path ", `<path data-of="`+x.Of+`" `, 1)
+		}
+		b.WriteString(line)
+	}
+	return template.HTML(b.String())
+}
+
+// px writes a coordinate.
+func px(f float64) string {
+	return strings.TrimSuffix(strconv.FormatFloat(f, 'f', 1, 64), ".0")
+}
+
+func (k *court) TranslatedText() string { return number(k.Up + k.Down) }
+func (k *court) UpText() string         { return number(k.Up) }
+func (k *court) DownText() string       { return number(k.Down) }
+
+// Calls and Fails are the numbers of a path.
+func (l lane) Calls() string { return number(l.rate.Through) }
+func (l lane) Fails() string { return number(l.rate.Failed) }

@@ -1,0 +1,100 @@
+package console
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/event"
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// mostEvents is how many events are kept, and mostDetail bounds their text in bytes.
+const (
+	mostEvents = 1000
+	mostDetail = 512
+)
+
+// keptEvent is an event that the page Events shows. Calls are not among them: they have their
+// own page.
+type keptEvent struct {
+	Seq    uint64
+	Time   time.Time
+	Kind   event.Kind
+	Server string
+	Client string // the name that a client gives itself
+	Method string
+	Name   string
+	From   mcp.Revision
+	To     mcp.Revision
+	Failed bool
+	Detail string
+	Took   time.Duration
+	Call   uint64
+}
+
+// eventRing keeps the last events.
+type eventRing struct {
+	seq  uint64
+	kept []keptEvent // a ring; kept[seq%mostEvents] is the next to be replaced
+	last map[string]string
+}
+
+// noteLocked keeps an event.
+func (r *eventRing) noteLocked(e *event.Event) {
+	if e.Kind == event.Call {
+		return
+	}
+	if e.Kind == event.Lifecycle {
+		if r.last == nil {
+			r.last = map[string]string{}
+		}
+		if e.Detail == "" || r.last[e.Server] == e.Detail || len(r.last) > mostServers {
+			delete(r.last, e.Server)
+			if e.Detail == "" {
+				return // the end of a step says nothing by itself
+			}
+		}
+		r.last[e.Server] = e.Detail
+	}
+	k := keptEvent{
+		Seq: r.seq + 1, Time: e.Time, Kind: e.Kind, Server: e.Server, Method: e.Method, Name: excerpt.Cut(e.Name, 128),
+		From: e.From, To: e.To, Failed: failedCall(e), Took: e.Took, Call: e.Call,
+	}
+	detail := e.Detail
+	if e.Kind == event.Handshake {
+		if e.Server == "" {
+			k.Client, k.Name = k.Name, ""
+		} else { // the trace; its last line says how it ended
+			detail = strings.TrimSpace(detail)
+			detail = strings.TrimSpace(detail[strings.LastIndexByte(detail, '\n')+1:])
+		}
+	}
+	k.Detail = strings.Clone(excerpt.Cut(detail, mostDetail))
+	if len(r.kept) < mostEvents {
+		r.kept = append(r.kept, k)
+	} else {
+		r.kept[r.seq%mostEvents] = k
+	}
+	r.seq++
+}
+
+// newest returns the events that match, newest first, and how many there are.
+func (t *traffic) newest(match func(*keptEvent) bool, from, most int) (out []keptEvent, total int) {
+	t.mu.Lock()
+	all := slices.Clone(t.events.kept)
+	t.mu.Unlock()
+	slices.SortFunc(all, func(a, b keptEvent) int { return cmp.Compare(b.Seq, a.Seq) })
+	for i := range all {
+		if !match(&all[i]) {
+			continue
+		}
+		if total >= from && len(out) < most {
+			out = append(out, all[i])
+		}
+		total++
+	}
+	return out, total
+}

@@ -1,0 +1,286 @@
+package console
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/admin"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// mostPeers is how many rows each side of the diagram has.
+const mostPeers = 8
+
+// idleAfter is how long a client counts as present after its last call.
+const idleAfter = time.Hour
+
+// overview is what the first page shows.
+type overview struct {
+	Empty    bool
+	Sentence string
+	Need     string // the second sentence, which leads to the list; "" for none
+	Sub      string
+	Court    *court
+	Needs    []need
+	Calls    *plot
+	Latency  *plot
+	Losses   []lossSum
+	Lost     string
+	Entry    string // for a client's file
+	Endpoint string
+}
+
+// need is something that needs attention.
+type need struct {
+	Class, Word  string // of its mark
+	Who, Path    string
+	What         string
+	Since        time.Time
+	Sentence     string
+	Evidence     string
+	EvidenceFrom string
+	Action       string
+	Next         string
+	Buttons      []button
+	weight       int
+}
+
+// button is a link, or a form that posts to Path.
+type button struct {
+	Title, Path string
+	Post        bool
+}
+
+func (c *Console) overviewPage() Page {
+	return Page{Path: "/", Template: "overview.html", Nav: "Overview", Group: top, Key: "O", View: c.overview}
+}
+
+func (c *Console) overview(r *http.Request) (*View, error) {
+	status, t := c.status(r), c.sums(r)
+	o := &overview{Endpoint: "http://" + r.Host + "/mcp"}
+	o.Entry = `{ "mcpServers": { "dragoman": { "type": "http", "url": "` + o.Endpoint + `" } } }`
+	v := &View{Title: "Overview", Data: o}
+	clients := present(t)
+	if len(status.Servers) == 0 && len(clients) == 0 {
+		o.Empty, v.Waiting = true, "waiting for a server"
+		v.Title = "Welcome"
+		return v, nil
+	}
+	if len(clients) == 0 {
+		v.Waiting = "waiting for a client"
+	}
+	o.Needs = c.needs(status)
+	o.Court = newCourt(clients, status, t)
+	o.Sentence, o.Need = sentences(clients, status, len(o.Needs))
+	o.Sub = subtitle(status, t)
+	o.Calls, o.Latency = callsPlot(t), latencyPlot(t)
+	o.Losses = t.Losses[:min(len(t.Losses), 8)]
+	o.Lost = plural(int(t.Lost), "loss")
+	if t.Lost != 1 {
+		o.Lost = number(t.Lost) + " losses"
+	}
+	o.Lost += " in " + number(t.Calls) + " calls since " + when(t.Began)
+	return v, nil
+}
+
+// present returns the clients that have called within the last hour.
+func present(t *sums) (all []clientSum) {
+	for _, c := range t.Clients {
+		if t.At.Sub(c.Last) < idleAfter {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// sentences returns the heading of the overview.
+func sentences(clients []clientSum, status *admin.Report, needs int) (all, need string) {
+	working := 0
+	for _, c := range clients {
+		if c.Failed == 0 {
+			working++
+		}
+	}
+	ready, starting := 0, 0
+	for i := range status.Servers {
+		switch status.Servers[i].State {
+		case "ready", "idle":
+			ready++
+		case "starting":
+			starting++
+		}
+	}
+	servers := len(status.Servers)
+	switch {
+	case status.State == "stopping":
+		all = "Dragoman is stopping."
+	case len(clients) == 0 && servers == 1 && ready == 1:
+		all = "The server is ready. No client has called yet."
+	case len(clients) == 0 && servers == 2 && ready == 2:
+		all = "Both servers are ready. No client has called yet."
+	case len(clients) == 0 && ready == servers:
+		all = fmt.Sprintf("All %s servers are ready. No client has called yet.", inWords(servers))
+	case len(clients) == 0 && starting > 0 && ready+starting == servers:
+		all = upper(inWords(ready)) + " of " + inWords(servers) + " servers" + be(ready) + "ready. " + upper(inWords(starting)) + be(starting) + "starting."
+	case len(clients) == 0:
+		all = upper(inWords(ready)) + " of " + inWords(servers) + " servers" + be(ready) + "ready. No client has called yet."
+	case working == len(clients) && working == 1:
+		all = "The client is working."
+	case working == len(clients) && working == 2:
+		all = "Both clients are working."
+	case working == len(clients):
+		all = "All " + inWords(working) + " clients are working."
+	case len(clients) == 1:
+		all = "Calls of the client have failed in the last minute."
+	default:
+		all = upper(inWords(working)) + " of " + inWords(len(clients)) + " clients" + be(working) + "working."
+	}
+	switch {
+	case needs == 1:
+		need = "One thing needs attention."
+	case needs > 1:
+		need = upper(inWords(needs)) + " things need attention."
+	}
+	return all, need
+}
+
+func be(n int) string {
+	if n == 1 {
+		return " is "
+	}
+	return " are "
+}
+
+// subtitle returns the line below the heading.
+func subtitle(status *admin.Report, t *sums) string {
+	calls, translated := 0, 0
+	for from := range t.Lanes {
+		for to, n := range t.Lanes[from] {
+			calls += n.Through
+			if from != to {
+				translated += n.Through
+			}
+		}
+	}
+	var all, failed uint64
+	for _, m := range t.Hour {
+		all += uint64(m.relayed) + uint64(m.translated) + uint64(m.other)
+		failed += uint64(m.failed)
+	}
+	text := fmt.Sprintf("%s calls/min to %s, %s of them translated.", number(calls), plural(len(status.Servers), "server"), number(translated))
+	if all > 0 {
+		text += fmt.Sprintf(" Error rate in the last hour: %s (%s of %s calls).", percent(failed, all), number(failed), number(all))
+	}
+	return text
+}
+
+func percent(part, all uint64) string {
+	p := 100 * float64(part) / float64(all)
+	switch {
+	case part == 0:
+		return "0%"
+	case p < 1:
+		return strconv.FormatFloat(p, 'f', 2, 64) + "%"
+	case p < 10:
+		return strconv.FormatFloat(p, 'f', 1, 64) + "%"
+	}
+	return strconv.FormatFloat(p, 'f', 0, 64) + "%"
+}
+
+// needs returns what needs attention, most severe first.
+func (c *Console) needs(status *admin.Report) (out []need) {
+	for i := range status.Servers {
+		if n, ok := c.needOf(&status.Servers[i]); ok {
+			out = append(out, n)
+		}
+	}
+	for _, p := range status.Parked {
+		if status.Started.Before(p.Since) && time.Since(p.Since) > 5*time.Minute {
+			out = append(out, need{
+				Class: "warn", Word: "Waiting", Who: p.Server, Path: pathOf("servers", p.Server), What: "waits for the user of a client", Since: p.Since, weight: 2,
+				Sentence: fmt.Sprintf("A call of %s waits for an answer to %s", p.Method, plural(p.Questions, "question")),
+			})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b need) int { return cmp.Or(cmp.Compare(a.weight, b.weight), b.Since.Compare(a.Since)) })
+	return out
+}
+
+// needOf returns what a server needs. ok is false if it needs nothing.
+func (c *Console) needOf(s *admin.Server) (n need, ok bool) {
+	n = need{Class: "bad", Word: "Failed", Who: s.Name, Path: pathOf("servers", s.Name), Since: s.Since, Buttons: c.serverButtons(s)}
+	switch s.State {
+	case "failed":
+		n.What = "failed"
+		if s.Restarts == 0 && len(s.Sessions) == 0 {
+			n.What = "failed to start"
+		}
+	case "unresponsive":
+		n.What, n.weight = "does not answer", 1
+	default:
+		if s.Failure == nil {
+			return n, false
+		}
+		n.Class, n.Word, n.What, n.weight = "warn", "Warning", "has a problem", 2
+	}
+	switch {
+	case s.Failure != nil:
+		n.Sentence, n.Action = s.Failure.Sentence, s.Failure.Action
+		if len(s.Failure.Evidence) > 0 && !strings.Contains(s.Failure.Sentence, strings.TrimSpace(s.Failure.Evidence[0])) {
+			n.Evidence, n.EvidenceFrom = s.Failure.Evidence[0], string(s.Failure.EvidenceFrom)
+		}
+	case s.Reason != "":
+		n.Sentence = s.Reason
+	case s.LastError != nil:
+		n.Sentence = s.LastError.Text
+	}
+	n.Sentence, n.Action = strings.TrimSuffix(upper(n.Sentence), "."), strings.TrimSuffix(upper(n.Action), ".")
+	if s.RetryAt != nil && s.RetryAt.After(time.Now()) {
+		n.Next = "Next retry at " + when(*s.RetryAt) + "."
+	}
+	return n, true
+}
+
+// serverButtons returns what can be done about a server.
+func (c *Console) serverButtons(s *admin.Server) []button {
+	return []button{{Title: "View logs", Path: pathOf("servers", s.Name) + "#log"}}
+}
+
+// toolsOf returns the number of a server's tools. ok is false if it is not known.
+func toolsOf(s *admin.Server) (n int, stale, ok bool) {
+	for _, l := range s.Lists {
+		if l.Method == mcp.MethodListTools && l.ReadAt != nil {
+			return l.Items, l.Stale, true
+		}
+	}
+	return 0, false, false
+}
+
+// transportName returns the name of a transport for people.
+func transportName(t string) string {
+	switch t {
+	case "http":
+		return "HTTP"
+	case "sse":
+		return "HTTP+SSE"
+	case "inmem":
+		return "built in"
+	}
+	return t
+}
+
+// Plots returns the plots of the last hour.
+func (o *overview) Plots() []*plot { return []*plot{o.Calls, o.Latency} }
+
+// LossKey changes when the table of losses changes.
+func (o *overview) LossKey() (key string) {
+	for _, l := range o.Losses {
+		key += fmt.Sprint(l.Server, l.What, l.Why, l.Count, "\n")
+	}
+	return key
+}

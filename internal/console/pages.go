@@ -1,0 +1,9 @@
+package console
+
+// pages returns the pages in the order of the navigation. To add a page, write a function
+// that returns its Page, put its template below templates, and add it here.
+func (c *Console) pages() []Page {
+	return []Page{
+		c.overviewPage(),
+	}
+}

@@ -1,0 +1,35 @@
+package console
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+)
+
+// mostFound is how many entries the palette gets at once.
+const mostFound = 3000
+
+// paletteItem is something that the search palette can open.
+type paletteItem struct {
+	Title string `json:"t"`
+	Kind  string `json:"k"`
+	Path  string `json:"p"`
+}
+
+// servePalette answers GET /console/palette.json with everything that the palette finds.
+func (c *Console) servePalette(w http.ResponseWriter, r *http.Request) {
+	out := []paletteItem{}
+	for _, e := range c.nav {
+		out = append(out, paletteItem{e.title, "page", prefix + e.page.Path})
+	}
+	status := c.status(r)
+	for i := range status.Servers {
+		out = append(out, paletteItem{excerpt.Line(status.Servers[i].Name, 128), "server", pathOf("servers", status.Servers[i].Name)})
+	}
+	for _, x := range c.sums(r).Clients {
+		out = append(out, paletteItem{excerpt.Line(x.Title(), 128), "client", pathOf("clients", x.ID())})
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(out[:min(len(out), mostFound)])
+}

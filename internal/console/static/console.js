@@ -1,0 +1,223 @@
+// The module of all pages: theme, palette, keys, live values. Every page works without it.
+const $ = (id) => document.getElementById(id);
+const body = document.body, live = $("live"), offline = $("offline");
+for (const e of document.querySelectorAll(".js[hidden]")) e.hidden = false;
+
+// Theme: the cookie lets the server write data-theme, so that nothing flashes.
+const themes = ["auto", "light", "dark"];
+document.querySelector("[data-theme-switch]")?.closest("form").addEventListener("submit", (e) => {
+  e.preventDefault();
+  const name = e.target.querySelector("[data-name]"), now = themes[(themes.indexOf(name.textContent) + 1) % 3];
+  if (now === "auto") delete document.documentElement.dataset.theme; else document.documentElement.dataset.theme = now;
+  name.textContent = now;
+  e.target.querySelector("button").value = themes[(themes.indexOf(now) + 1) % 3];
+  document.cookie = `dragoman_theme=${now}; path=/console/; max-age=31536000; samesite=strict`;
+});
+
+// Copy buttons, and the toast with the result of the user's own action.
+document.addEventListener("click", async (e) => {
+  const from = e.target.closest?.("[data-copy]");
+  if (from) {
+    try { await navigator.clipboard.writeText($(from.dataset.copy).textContent); toast("Copied."); } catch { getSelection().selectAllChildren($(from.dataset.copy)); }
+  }
+  if (e.target.closest?.("[data-reload-page]")) location.reload();
+});
+let toastTimer;
+function toast(text) {
+  let t = $("toast");
+  if (text) {
+    t ??= body.appendChild(Object.assign(document.createElement("div"), { id: "toast", className: "toast" }));
+    t.setAttribute("role", "status");
+    t.textContent = text;
+  }
+  if (!t) return;
+  const go = () => { toastTimer = setTimeout(() => t.remove(), 6000); };
+  clearTimeout(toastTimer);
+  t.onpointerenter = t.onfocus = () => clearTimeout(toastTimer);
+  t.onpointerleave = t.onblur = go;
+  go();
+}
+toast();
+
+// Hovering or focusing a row of the diagram shows its line.
+function light(row) {
+  const loom = document.querySelector(".loom"), on = row?.dataset.line;
+  if (!loom) return;
+  loom.classList.toggle("one", !!on);
+  for (const p of loom.querySelectorAll("[data-of]")) p.classList.toggle("lit", p.dataset.of === on);
+}
+for (const [kind, on] of [["pointerover", true], ["focusin", true], ["pointerout", false], ["focusout", false]])
+  document.addEventListener(kind, (e) => {
+    const row = e.target.closest?.("[data-line]");
+    if (row) light(on ? row : null);
+  });
+
+// Live values: the server sends the text of elements, by id. Nothing is inserted as HTML but
+// sections of this same page, which are loaded again when their rows change.
+let source, last = "", paused = false, waits = 1000, retry, lostAt = 0, ticking;
+const waiting = new Map();
+const clock = () => new Date().toTimeString().slice(0, 8);
+function say(kind, text, title) {
+  live.className = "st live " + kind;
+  live.textContent = text;
+  live.title = title;
+}
+function apply(list) {
+  for (const p of list) {
+    const e = $(p.id);
+    if (!e) continue;
+    if (p.hash !== undefined) { if (e.dataset.hash !== p.hash) renew(p.id, p.hash); continue; }
+    if (p.count !== undefined) {
+      const n = p.count - e.dataset.count;
+      e.hidden = n <= 0;
+      if (n > 0) e.textContent = `Show ${n} new`;
+      continue;
+    }
+    if (p.d !== undefined) { e.setAttribute("d", p.d); e.setAttribute("stroke-width", p.width); continue; }
+    if (e.textContent !== p.text) e.textContent = p.text;
+    if (p.class !== undefined && e.getAttribute("class") !== p.class) e.setAttribute("class", p.class);
+  }
+}
+const stale = new Map();
+let renewing, renewed = 0;
+function renew(id, hash) {
+  stale.set(id, hash);
+  renewing ??= setTimeout(load, Math.max(200, renewed + 5000 - Date.now()));
+}
+async function load() {
+  renewing = undefined;
+  renewed = Date.now();
+  try {
+    const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+    if (!answer.ok) return;
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    for (const id of [...stale.keys()]) {
+      const old = $(id), now = page.getElementById(id);
+      if (!old || !now || "reload" in old.dataset) { location.reload(); return; }
+      // Rows never move under the pointer or the focus.
+      if (old.matches(":hover") || old.contains(document.activeElement) || old.contains(getSelection().anchorNode) && !getSelection().isCollapsed) { renewing ??= setTimeout(load, 5000); continue; }
+      const open = [...old.querySelectorAll("details")].map((d) => d.open);
+      old.replaceWith(now);
+      now.querySelectorAll("details").forEach((d, i) => { d.open = open[i] ?? d.open; });
+      stale.delete(id);
+    }
+  } catch { /* the stream says that the connection is lost */ }
+}
+function connect() {
+  clearTimeout(retry);
+  if (source || paused || document.hidden) return;
+  source = new EventSource("/console/events?" + new URLSearchParams({ page: body.dataset.page, last }));
+  source.onopen = () => {
+    waits = 1000; lostAt = 0;
+    clearInterval(ticking);
+    offline.hidden = true;
+    body.classList.remove("lost");
+    say(live.dataset.waiting ? "busy" : "ok", live.dataset.waiting || "live", "Live updates are on. Press P to pause.");
+  };
+  source.addEventListener("patch", (e) => {
+    last = e.lastEventId;
+    apply(JSON.parse(e.data));
+    body.dataset.at = clock();
+  });
+  source.onerror = source.onend = lost;
+  source.addEventListener("end", lost);
+}
+function lost() {
+  close();
+  if (paused || document.hidden) return;
+  lostAt ||= Date.now();
+  const next = Date.now() + waits;
+  const tell = () => {
+    const gone = Math.round((Date.now() - lostAt) / 1000), left = Math.max(0, Math.round((next - Date.now()) / 1000));
+    offline.textContent = `The connection to Dragoman was lost ${gone} s ago. Data is from ${body.dataset.at}. Next retry in ${left} s.`;
+    body.classList.toggle("lost", gone >= 30);
+  };
+  clearInterval(ticking);
+  if (waits > 1000) { tell(); offline.hidden = false; ticking = setInterval(tell, 1000); say("warn", "offline", "The connection to Dragoman is lost."); }
+  retry = setTimeout(async () => {
+    try { if ((await fetch("/console/palette.json", { method: "HEAD" })).status === 401) { location.reload(); return; } } catch { /* still lost */ }
+    connect();
+  }, waits);
+  waits = Math.min(waits * 2, 30000);
+}
+function close() { source?.close(); source = undefined; }
+document.addEventListener("visibilitychange", () => { if (document.hidden) { close(); clearTimeout(retry); } else connect(); });
+addEventListener("pagehide", close);
+addEventListener("pageshow", connect);
+function pause() {
+  paused = !paused;
+  if (paused) { close(); say("idle", "as of " + body.dataset.at, "Live updates are paused. Press P to resume."); } else connect();
+}
+
+// The palette.
+const palette = $("palette"), input = $("q"), list = $("found");
+let items, found = [], at = 0;
+palette.addEventListener("toggle", async (e) => {
+  if (e.newState !== "open") return;
+  input.value = "";
+  input.focus();
+  draw();
+  try { items = await (await fetch("/console/palette.json")).json(); } catch { items ??= []; }
+  draw();
+});
+function score(text, words) {
+  let n = 0;
+  for (const w of words) {
+    const i = text.indexOf(w);
+    if (i < 0) return -1;
+    n += i ? (/[^a-z0-9]/.test(text[i - 1]) ? 1 : 3) : 0;
+  }
+  return n + text.length / 1000;
+}
+function draw() {
+  const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+  found = (items ?? []).map((x) => [score((x.t + " " + x.k).toLowerCase(), words), x]).filter(([n]) => n >= 0)
+    .sort((a, b) => a[0] - b[0]).slice(0, 12).map(([, x]) => x);
+  at = Math.min(at, Math.max(0, found.length - 1));
+  list.replaceChildren(...found.map((x, i) => {
+    const row = Object.assign(document.createElement("li"), { id: "f" + i });
+    row.setAttribute("role", "option");
+    row.setAttribute("aria-selected", i === at);
+    const name = document.createElement("bdi"), kind = document.createElement("span");
+    name.textContent = x.t;
+    kind.textContent = x.k;
+    kind.className = "faint";
+    row.append(name, kind);
+    row.onclick = () => { location.href = x.p; };
+    return row;
+  }));
+  if (items && !found.length) list.replaceChildren(Object.assign(document.createElement("li"), { className: "faint", textContent: "Nothing found." }));
+  input.setAttribute("aria-activedescendant", found.length ? "f" + at : "");
+}
+input.addEventListener("input", () => { at = 0; draw(); });
+input.addEventListener("keydown", (e) => {
+  if (e.key === "ArrowDown" || e.key === "ArrowUp") { at = (at + (e.key === "ArrowDown" ? 1 : -1) + found.length) % Math.max(1, found.length); draw(); e.preventDefault(); }
+  if (e.key === "Enter" && found[at]) { e.preventDefault(); location.href = found[at].p; }
+});
+
+// Keys. Those of one letter can be disabled, and do nothing in text fields.
+const store = { get: () => { try { return localStorage.getItem("dragoman-keys") === "off"; } catch { return false; } }, set: (v) => { try { localStorage.setItem("dragoman-keys", v ? "off" : "on"); } catch { /* private mode */ } } };
+const box = $("keys-off");
+box.checked = store.get();
+box.addEventListener("change", () => store.set(box.checked));
+let after = 0;
+addEventListener("keydown", (e) => {
+  if ((e.ctrlKey || e.metaKey) && e.key.toLowerCase() === "k") { e.preventDefault(); palette.togglePopover(); return; }
+  if (e.ctrlKey || e.metaKey || e.altKey || box.checked || e.target.closest("input, textarea, select, [contenteditable]")) return;
+  const key = e.key.toLowerCase();
+  if (Date.now() - after < 1500) {
+    after = 0;
+    const link = [...document.querySelectorAll(".nav [data-key]")].find((a) => a.dataset.key.toLowerCase() === key);
+    if (link) { location.href = link.href; return; }
+  }
+  if (key === "g") after = Date.now();
+  else if (key === "/") { e.preventDefault(); palette.showPopover(); }
+  else if (key === "?") $("keys").togglePopover();
+  else if (key === "p") pause();
+  else if (key === "j" || key === "k") {
+    const rows = [...document.querySelectorAll("main tbody .lead a, main .peer .who a, main .needs h3 a")].filter((a) => a.offsetParent);
+    const i = rows.indexOf(document.activeElement);
+    rows[Math.max(0, Math.min(rows.length - 1, i < 0 ? 0 : i + (key === "j" ? 1 : -1)))]?.focus();
+  }
+});
+connect();

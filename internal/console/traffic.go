@@ -1,0 +1,472 @@
+package console
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/event"
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// The bounds of what is counted.
+const (
+	mostClients = 256 // clients, by name, version, revision and kind of connection
+	mostServers = 1024
+	mostLosses  = 256 // kinds of losses
+	mostPending = 256 // losses whose call has not ended
+	mostInfos   = 512 // descriptions of clients that are kept in decoded form
+	mostInfo    = 2 << 10
+	minuteSlots = 12 // of 5 s
+	hourSlots   = 60 // of a minute
+	latencies   = 40 // steps of a histogram, each 1.33 times the one before, from 0.25 ms
+)
+
+// traffic counts calls and losses from the event stream. Safe for concurrent use. It holds its
+// lock for a few assignments only, because it runs in the goroutines of calls.
+type traffic struct {
+	began time.Time
+
+	mu      sync.Mutex
+	infos   map[string]named
+	clients map[clientKey]*clientCount
+	servers map[string]*serverCount
+	losses  map[lossKey]*lossCount
+	pending map[uint64][]lossKey
+	waiting []uint64 // the keys of pending, oldest first
+	lanes   [2][2]window
+	hour    [hourSlots]minute
+	calls   uint64 // since the start
+	lost    uint64
+	events  eventRing
+}
+
+type named struct{ name, version string }
+
+// clientKey tells clients apart. It is what a person would call one client: two windows of one
+// program are one.
+type clientKey struct {
+	name, version string
+	revision      mcp.Revision
+	transport     string
+}
+
+type clientCount struct {
+	window
+	number       int // for the URL
+	first, last  time.Time
+	calls        uint64
+	failed       uint64
+	lost         uint64
+	capabilities []byte
+	servers      map[string]uint64 // calls by server; bounded
+}
+
+type serverCount struct {
+	window
+	last   time.Time
+	calls  uint64
+	failed uint64
+}
+
+// lossKey is one kind of loss.
+type lossKey struct{ server, what, why string }
+
+type lossCount struct {
+	count   uint64
+	last    time.Time
+	clients map[string]uint64 // by name; bounded
+}
+
+// window counts the calls of the last minute.
+type window struct {
+	slots [minuteSlots + 1]struct {
+		at                     int64 // 5 s since the epoch
+		calls, failed, through uint32
+	}
+}
+
+// minute counts the calls of one minute.
+type minute struct {
+	at                  int64 // minutes since the epoch
+	relayed, translated uint32
+	other, failed       uint32
+	took                [2][latencies]uint32 // relayed, translated
+}
+
+func newTraffic() *traffic {
+	return &traffic{
+		began: time.Now(), infos: map[string]named{}, clients: map[clientKey]*clientCount{}, servers: map[string]*serverCount{},
+		losses: map[lossKey]*lossCount{}, pending: map[uint64][]lossKey{},
+	}
+}
+
+// tap subscribes to p. changed is called for each event.
+func (t *traffic) tap(p *event.Publisher, changed func()) (stop func()) {
+	if p == nil {
+		return func() {}
+	}
+	return p.Tap(event.Of(event.Call, event.Loss, event.Handshake, event.Lifecycle, event.Refusal, event.ServerRequest, event.Rename), func(e event.Event) {
+		t.note(&e)
+		changed()
+	})
+}
+
+// note counts an event.
+func (t *traffic) note(e *event.Event) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch e.Kind {
+	case event.Call:
+		t.callLocked(e)
+	case event.Loss:
+		t.lossLocked(e)
+	}
+	t.events.noteLocked(e)
+}
+
+// failedCall reports whether the client got an error, and not the result of a tool.
+func failedCall(e *event.Event) bool {
+	return e.Outcome != event.OK && e.Outcome != event.Parked && e.Outcome != ""
+}
+
+func (t *traffic) callLocked(e *event.Event) {
+	failed, through := failedCall(e), e.Server != "" && e.To != mcp.Unknown && e.Outcome != event.Refused
+	slot := e.Time.Unix() / 5
+	t.calls++
+	key := clientKey{revision: e.From}
+	if e.Client != nil {
+		n := t.nameLocked(e.Client.Info)
+		key.name, key.version, key.transport = n.name, n.version, transportOf(e.Client)
+		c := t.clientLocked(key, e.Time)
+		c.last, c.calls = e.Time, c.calls+1
+		c.add(slot, failed, through)
+		if failed {
+			c.failed++
+		}
+		if e.Server != "" && (len(c.servers) < 64 || c.servers[e.Server] > 0) {
+			c.servers[e.Server]++
+		}
+		if caps := e.Client.Capabilities; len(caps) <= mostInfo && string(c.capabilities) != string(caps) {
+			c.capabilities = slices.Clone(caps)
+		}
+		if lost := t.pending[e.Call]; len(lost) > 0 && e.Call != 0 {
+			delete(t.pending, e.Call)
+			for _, k := range lost {
+				c.lost++
+				if l := t.losses[k]; l != nil && (len(l.clients) < 16 || l.clients[key.name] > 0) {
+					l.clients[key.name]++
+				}
+			}
+		}
+	}
+	if e.Server != "" {
+		s := t.servers[e.Server]
+		if s == nil && len(t.servers) < mostServers {
+			s = &serverCount{}
+			t.servers[e.Server] = s
+		}
+		if s != nil {
+			s.last, s.calls = e.Time, s.calls+1
+			s.add(slot, failed, through)
+			if failed {
+				s.failed++
+			}
+		}
+	}
+	m := t.minuteLocked(e.Time)
+	if failed {
+		m.failed++
+	}
+	if !through {
+		m.other++
+		return
+	}
+	from, to := side(e.From), side(e.To)
+	t.lanes[from][to].add(slot, failed, true)
+	mode := 0
+	if from != to {
+		mode = 1
+		m.translated++
+	} else {
+		m.relayed++
+	}
+	m.took[mode][latencyStep(e.Took)]++
+}
+
+func (t *traffic) lossLocked(e *event.Event) {
+	k := lossKey{e.Server, excerpt.Cut(e.Name, 128), excerpt.Cut(e.Detail, 256)}
+	l := t.losses[k]
+	if l == nil {
+		if len(t.losses) >= mostLosses {
+			var oldest lossKey
+			for x, v := range t.losses {
+				if o := t.losses[oldest]; o == nil || v.last.Before(o.last) {
+					oldest = x
+				}
+			}
+			delete(t.losses, oldest)
+		}
+		l = &lossCount{clients: map[string]uint64{}}
+		t.losses[k] = l
+	}
+	l.count, l.last = l.count+1, e.Time
+	t.lost++
+	if e.Call == 0 {
+		return
+	}
+	if t.pending[e.Call] == nil {
+		if len(t.waiting) >= mostPending {
+			delete(t.pending, t.waiting[0])
+			t.waiting = append(t.waiting[:0:0], t.waiting[1:]...)
+		}
+		t.waiting = append(t.waiting, e.Call)
+	}
+	if len(t.pending[e.Call]) < 16 {
+		t.pending[e.Call] = append(t.pending[e.Call], k)
+	}
+}
+
+// clientLocked returns the count of a client. If there are too many, the one that has called
+// longest ago is forgotten.
+func (t *traffic) clientLocked(key clientKey, at time.Time) *clientCount {
+	c := t.clients[key]
+	if c != nil {
+		return c
+	}
+	if len(t.clients) >= mostClients {
+		var oldest clientKey
+		for k, v := range t.clients {
+			if o := t.clients[oldest]; o == nil || v.last.Before(o.last) {
+				oldest = k
+			}
+		}
+		delete(t.clients, oldest)
+	}
+	number := 1
+	for _, v := range t.clients {
+		number = max(number, v.number+1)
+	}
+	c = &clientCount{number: number, first: at, servers: map[string]uint64{}}
+	t.clients[key] = c
+	return c
+}
+
+// nameLocked returns the name and the version in a client's description.
+func (t *traffic) nameLocked(info []byte) named {
+	if n, ok := t.infos[string(info)]; ok {
+		return n
+	}
+	at := jsonrpc.Whole(info)
+	name, _ := jsonrpc.Text(info, jsonrpc.Find(info, at, "name"))
+	version, _ := jsonrpc.Text(info, jsonrpc.Find(info, at, "version"))
+	n := named{excerpt.Cut(name, 128), excerpt.Cut(version, 64)}
+	if len(info) <= mostInfo {
+		if len(t.infos) >= mostInfos {
+			clear(t.infos)
+		}
+		t.infos[string(info)] = n
+	}
+	return n
+}
+
+func transportOf(c *mcp.ClientInfo) string {
+	if c.Remote == "" {
+		return "stdio"
+	}
+	return "HTTP"
+}
+
+func (t *traffic) minuteLocked(at time.Time) *minute {
+	n := at.Unix() / 60
+	m := &t.hour[n%hourSlots]
+	if m.at != n {
+		*m = minute{at: n}
+	}
+	return m
+}
+
+func (w *window) add(slot int64, failed, through bool) {
+	s := &w.slots[slot%int64(len(w.slots))]
+	if s.at != slot {
+		s.at, s.calls, s.failed, s.through = slot, 0, 0, 0
+	}
+	s.calls++
+	if failed {
+		s.failed++
+	}
+	if through {
+		s.through++
+	}
+}
+
+// last returns the counts of the last minute.
+func (w *window) last(now time.Time) (r rate) {
+	slot := now.Unix() / 5
+	for i := range w.slots {
+		if s := &w.slots[i]; s.at > slot-minuteSlots && s.at <= slot {
+			r.Calls += int(s.calls)
+			r.Failed += int(s.failed)
+			r.Through += int(s.through)
+		}
+	}
+	return r
+}
+
+// side returns 0 for a legacy revision and 1 for a modern one.
+func side(r mcp.Revision) int {
+	if r.Modern() {
+		return 1
+	}
+	return 0
+}
+
+// latencyStep returns the step of a histogram for a duration.
+func latencyStep(d time.Duration) int {
+	if d <= 250*time.Microsecond {
+		return 0
+	}
+	return min(latencies-1, int(math.Ceil(math.Log(float64(d)/float64(250*time.Microsecond))/math.Log(4.0/3))))
+}
+
+// stepTime returns the upper end of a step.
+func stepTime(i int) time.Duration {
+	return time.Duration(float64(250*time.Microsecond) * math.Pow(4.0/3, float64(i)))
+}
+
+// rate is the calls of the last minute.
+type rate struct {
+	Calls   int // all
+	Failed  int // the client got an error
+	Through int // a server answered
+}
+
+// sums is a copy of the traffic at one moment.
+type sums struct {
+	At      time.Time
+	Began   time.Time
+	Clients []clientSum
+	Servers map[string]serverSum
+	Lanes   [2][2]rate // by the sides of client and server: 0 legacy, 1 modern
+	Losses  []lossSum  // the most frequent first
+	Hour    []minute   // oldest first; the last one is the current minute
+	Calls   uint64
+	Lost    uint64
+	Events  uint64 // the number of events so far
+}
+
+type clientSum struct {
+	clientKey
+	rate
+	Number      int
+	First, Last time.Time
+	All, Bad    uint64
+	Lost        uint64
+	Caps        []byte
+	Servers     []nameCount
+}
+
+type nameCount struct {
+	Name  string
+	Count uint64
+}
+
+type serverSum struct {
+	rate
+	Last     time.Time
+	All, Bad uint64
+}
+
+type lossSum struct {
+	Server, What, Why string
+	Clients           []nameCount
+	Count             uint64
+	Last              time.Time
+}
+
+// Version and Name, for templates.
+func (c clientSum) Title() string {
+	name := cmp.Or(c.name, "unnamed client")
+	if c.version == "" {
+		return name
+	}
+	return name + " " + c.version
+}
+
+func (c clientSum) ID() string        { return strconv.Itoa(c.Number) }
+func (c clientSum) Revision() string  { return c.revision.String() }
+func (c clientSum) Transport() string { return c.transport }
+func (c clientSum) Modern() bool      { return c.revision.Modern() }
+
+// sums copies the traffic.
+func (t *traffic) sums(now time.Time) *sums {
+	s := &sums{At: now, Began: t.began, Servers: map[string]serverSum{}}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for k, c := range t.clients {
+		x := clientSum{clientKey: k, rate: c.last60(now), Number: c.number, First: c.first, Last: c.last, All: c.calls, Bad: c.failed, Lost: c.lost, Caps: c.capabilities, Servers: counts(c.servers)}
+		s.Clients = append(s.Clients, x)
+	}
+	slices.SortFunc(s.Clients, func(a, b clientSum) int { return cmp.Compare(a.Number, b.Number) })
+	for name, x := range t.servers {
+		s.Servers[name] = serverSum{x.last60(now), x.last, x.calls, x.failed}
+	}
+	for from := range t.lanes {
+		for to := range t.lanes[from] {
+			s.Lanes[from][to] = t.lanes[from][to].last(now)
+		}
+	}
+	for k, l := range t.losses {
+		s.Losses = append(s.Losses, lossSum{k.server, k.what, k.why, counts(l.clients), l.count, l.last})
+	}
+	slices.SortFunc(s.Losses, func(a, b lossSum) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.What, b.What), cmp.Compare(a.Server, b.Server), cmp.Compare(a.Why, b.Why))
+	})
+	n := now.Unix() / 60
+	for i := n - hourSlots + 1; i <= n; i++ {
+		if m := &t.hour[i%hourSlots]; m.at == i {
+			s.Hour = append(s.Hour, *m)
+		} else {
+			s.Hour = append(s.Hour, minute{at: i})
+		}
+	}
+	s.Calls, s.Lost, s.Events = t.calls, t.lost, t.events.seq
+	return s
+}
+
+func (c *clientCount) last60(now time.Time) rate { return c.window.last(now) }
+func (c *serverCount) last60(now time.Time) rate { return c.window.last(now) }
+
+func counts(m map[string]uint64) (out []nameCount) {
+	for name, n := range m {
+		out = append(out, nameCount{name, n})
+	}
+	slices.SortFunc(out, func(a, b nameCount) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name, b.Name))
+	})
+	return out
+}
+
+// p95 returns the time within which 95 of 100 calls ended, in one mode: 0 relayed, 1
+// translated. It returns 0 if there was none.
+func (m *minute) p95(mode int) time.Duration {
+	total := 0
+	for _, n := range m.took[mode] {
+		total += int(n)
+	}
+	if total == 0 {
+		return 0
+	}
+	left := total - (total*95+99)/100
+	for i := latencies - 1; i >= 0; i-- {
+		if left -= int(m.took[mode][i]); left < 0 {
+			return stepTime(i)
+		}
+	}
+	return stepTime(0)
+}

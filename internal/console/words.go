@@ -1,0 +1,219 @@
+package console
+
+import (
+	"fmt"
+	"html/template"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// number writes a count with a comma between thousands.
+func number[T int | int64 | uint64](n T) string {
+	s := strconv.FormatInt(int64(n), 10)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// anyNumber is number for templates.
+func anyNumber(n any) string {
+	switch n := n.(type) {
+	case int:
+		return number(n)
+	case uint64:
+		return number(n)
+	case int64:
+		return number(n)
+	}
+	return fmt.Sprint(n)
+}
+
+// plural returns "1 server" or "12 servers".
+func plural(n int, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return number(n) + " " + one + "s"
+}
+
+var smallNumbers = [...]string{"no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"}
+
+// inWords returns a number for a sentence: in letters up to twelve.
+func inWords(n int) string {
+	if n >= 0 && n < len(smallNumbers) {
+		return smallNumbers[n]
+	}
+	return number(n)
+}
+
+// upper returns a sentence that begins with a capital letter.
+func upper(s string) string {
+	if s == "" {
+		return ""
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
+
+// clock returns a time as HTML: the time of today, others with the day, and UTC as a title.
+func clock(t time.Time) template.HTML {
+	if t.IsZero() {
+		return "–"
+	}
+	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s UTC">%s</time>`, t.UTC().Format(time.RFC3339), t.UTC().Format("2006-01-02 15:04:05"), when(t)))
+}
+
+// when returns a time as text, in the time zone of this machine.
+func when(t time.Time) string {
+	now := time.Now()
+	local := t.Local()
+	if y, m, d := local.Date(); y == now.Year() && m == now.Month() && d == now.Day() {
+		return local.Format("15:04:05")
+	}
+	if local.Year() == now.Year() {
+		return local.Format("2 Jan 15:04:05")
+	}
+	return local.Format("2 Jan 2006 15:04:05")
+}
+
+// spanText returns a duration with two digits that count: "0.61 s", "2.1 s", "60 s", "4 min".
+func spanText(d time.Duration) string {
+	switch s := d.Seconds(); {
+	case d <= 0:
+		return "0 ms"
+	case d < 10*time.Millisecond:
+		return strconv.FormatFloat(float64(d)/1e6, 'f', 1, 64) + " ms"
+	case d < 100*time.Millisecond:
+		return strconv.FormatInt(d.Milliseconds(), 10) + " ms"
+	case s < 1:
+		return strconv.FormatFloat(s, 'f', 2, 64) + " s"
+	case s < 10:
+		return strconv.FormatFloat(s, 'f', 1, 64) + " s"
+	case s < 120:
+		return strconv.FormatFloat(s, 'f', 0, 64) + " s"
+	case s < 7200:
+		return strconv.Itoa(int(d.Minutes())) + " min"
+	case s < 48*3600:
+		return strconv.Itoa(int(d.Hours())) + " h"
+	}
+	return strconv.Itoa(int(d.Hours())/24) + " d"
+}
+
+// upText returns how long the program has run: "6 d 4 h".
+func upText(d time.Duration) string {
+	switch h, m := int(d.Hours()), int(d.Minutes()); {
+	case h >= 24:
+		return fmt.Sprintf("%d d %d h", h/24, h%24)
+	case h > 0:
+		return fmt.Sprintf("%d h %d min", h, m%60)
+	default:
+		return fmt.Sprintf("%d min", m)
+	}
+}
+
+// bytesText returns a size.
+func bytesText(n int) string {
+	switch {
+	case n < 10_000:
+		return number(n) + " B"
+	case n < 10_000_000:
+		return number(n/1000) + " kB"
+	}
+	return number(n/1_000_000) + " MB"
+}
+
+// pathOf returns a path of the console with its parts escaped.
+func pathOf(parts ...string) string {
+	var b strings.Builder
+	b.WriteString(prefix)
+	for _, p := range parts {
+		b.WriteString("/" + url.PathEscape(p))
+	}
+	return b.String()
+}
+
+// queryWith returns a query with a member changed, and page removed.
+func queryWith(q url.Values, key, value string) string {
+	out := url.Values{}
+	for k, v := range q {
+		if k != key && k != "page" && len(v) > 0 && v[0] != "" {
+			out[k] = v[:1]
+		}
+	}
+	if value != "" {
+		out.Set(key, value)
+	}
+	return "?" + out.Encode()
+}
+
+// sortLink is the head of a sorted column: a link, and the attribute aria-sort.
+func sortLink(q url.Values, key, title string) template.HTML {
+	now := q.Get("sort")
+	next, aria := key, ""
+	switch now {
+	case key:
+		next, aria = "-"+key, ` aria-sort="ascending"`
+	case "-" + key:
+		next, aria = "", ` aria-sort="descending"`
+	}
+	return template.HTML(fmt.Sprintf(`%s><a href="%s">%s</a>`, aria, template.HTMLEscapeString(queryWith(q, "sort", next)), template.HTMLEscapeString(title)))
+}
+
+// revision returns the badge of a revision, "" for none.
+func revision(date string) template.HTML {
+	r, ok := mcp.ParseRevision(date)
+	switch {
+	case !ok:
+		return ""
+	case r.Modern():
+		return template.HTML(`<span class="rev new">` + date + `</span>`)
+	}
+	return template.HTML(`<span class="rev">` + date + `</span>`)
+}
+
+// eraGlyph returns the picture of a pair of eras, and what happens between them.
+func eraGlyph(from, to string) template.HTML {
+	path, text := "", "relayed"
+	switch modern := mcp.Latest.Era(); {
+	case from == "" || to == "":
+		return ""
+	case from == modern && to == modern:
+		path = `<path class="d" d="M0 6h44"/>`
+	case from != modern && to != modern:
+		path = `<path d="M0 6h44"/>`
+	case from == modern:
+		path, text = `<path class="d" d="M0 6h17"/><path d="M27 6h17"/><path class="k" d="m22 1 5 5-5 5-5-5z"/>`, "translated"
+	default:
+		path, text = `<path d="M0 6h17"/><path class="d" d="M27 6h17"/><path class="k" d="m22 1 5 5-5 5-5-5z"/>`, "translated"
+	}
+	return template.HTML(`<span class="era"><svg class="g" width="44" height="12" viewBox="0 0 44 12" aria-hidden="true">` + path + `</svg>` + text + `</span>`)
+}
+
+// markOf returns the class and the word of a server's state.
+func markOf(state string) (class, word string) {
+	switch state {
+	case "ready":
+		return "ok", "ready"
+	case "idle":
+		return "idle", "idle"
+	case "starting":
+		return "busy", "starting"
+	case "failed":
+		return "bad", "failed"
+	case "unresponsive":
+		return "bad", "unresponsive"
+	case "disabled":
+		return "off", "disabled"
+	}
+	return "idle", state
+}
+
+// stateMark returns the mark of a server's state.
+func stateMark(state string) template.HTML {
+	class, word := markOf(state)
+	return element("span", "", "st "+class, word)
+}
