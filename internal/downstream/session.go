@@ -43,9 +43,11 @@ type Endpoint struct {
 	Budget *transport.Budget
 	Log    *slog.Logger
 
-	singles atomic.Int64 // running requests without a conversation
-	mu      sync.Mutex
-	open    map[string]int // conversations by transport
+	singles  atomic.Int64 // running requests without a conversation
+	visitors visitors
+	mu       sync.Mutex
+	open     map[string]int        // conversations by transport
+	sessions map[*Session]struct{} // the same conversations
 }
 
 // Conversations returns the number of conversations by transport, and the number of running
@@ -56,13 +58,19 @@ func (r *Endpoint) Conversations() (byTransport map[string]int, requests int) {
 	return maps.Clone(r.open), int(r.singles.Load())
 }
 
-func (r *Endpoint) count(transport string, n int) {
+// count adds a conversation, or removes it if n is -1.
+func (r *Endpoint) count(c *Session, n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.open == nil {
-		r.open = make(map[string]int)
+		r.open, r.sessions = make(map[string]int), make(map[*Session]struct{})
 	}
-	r.open[transport] += n
+	r.open[c.transport] += n
+	if n > 0 {
+		r.sessions[c] = struct{}{}
+	} else {
+		delete(r.sessions, c)
+	}
 }
 
 // conversations counts the conversations of the process. Endpoints share servers, and
@@ -76,7 +84,8 @@ func (r *Endpoint) Accept(p transport.Peer, out transport.Outbox) transport.Conv
 	if out != nil {
 		c.number = conversations.Add(1)
 		c.transport = p.Transport
-		r.count(p.Transport, 1)
+		c.active.begin()
+		r.count(c, 1)
 	}
 	return c
 }
@@ -92,7 +101,9 @@ type Session struct {
 	number    uint64
 	manifest  atomic.Bool // it sent initialize without params; see manifest.go
 
-	info atomic.Pointer[mcp.ClientInfo] // set by initialize; nil before
+	info       atomic.Pointer[mcp.ClientInfo] // set by initialize; nil before
+	modernInfo atomic.Pointer[mcp.ClientInfo] // of modern requests in a conversation; nil before
+	active     activity                       // of a conversation
 
 	mu       sync.Mutex
 	closed   error // why the conversation has ended; nil before
@@ -157,6 +168,8 @@ func (c *Session) request(ctx context.Context, in transport.Incoming, r transpor
 	if c.out == nil {
 		c.endpoint.singles.Add(1)
 		defer c.endpoint.singles.Add(-1)
+	} else {
+		c.active.note(true)
 	}
 	opening, bad := in.Opening, (*jsonrpc.Error)(nil)
 	if opening.Revision == mcp.Unknown {
@@ -238,6 +251,7 @@ func (c *Session) modern(ctx context.Context, in transport.Incoming, o mcp.Openi
 	}
 	defer leave()
 	call := mcp.NewCall(m, o.Meta, c.clientOf(m, o))
+	c.noteModern(call.Client)
 	call.Headers, call.HTTP = in.Params, in.HTTP
 	call.Level = call.Client.LogLevel
 	if m.Method == mcp.MethodDiscover {
@@ -399,6 +413,9 @@ func (c *Session) fail(id jsonrpc.ID, r transport.Responder, e *jsonrpc.Error) {
 // OneWay handles a notification or a response; see transport.Conversation.
 func (c *Session) OneWay(ctx context.Context, in transport.Incoming) error {
 	m := in.Msg
+	if c.out != nil {
+		c.active.note(false)
+	}
 	if m.Kind == jsonrpc.Result || m.Kind == jsonrpc.Failure {
 		c.takeResponse(m)
 		return nil
@@ -492,7 +509,7 @@ func (c *Session) Close(cause error) {
 	c.inflight, c.asks, c.detach = nil, nil, nil
 	c.mu.Unlock()
 	if c.out != nil {
-		c.endpoint.count(c.transport, -1)
+		c.endpoint.count(c, -1)
 	}
 	for _, f := range inflight {
 		f.cancel(cause)
