@@ -105,6 +105,23 @@ func shownItems(f Filter, kind Kind, server string, items [][]byte) [][]byte {
 	return out
 }
 
+// splitItems returns the items of a server's list that a filter shows, and those that it
+// hides.
+func splitItems(f Filter, kind Kind, server string, items [][]byte) (shown, hidden [][]byte) {
+	if f == nil {
+		return items, nil
+	}
+	shown = make([][]byte, 0, len(items))
+	for _, raw := range items {
+		if f.Shows(kind, server, nameOf(kind, raw, jsonrpc.Whole(raw))) {
+			shown = append(shown, raw)
+		} else {
+			hidden = append(hidden, raw)
+		}
+	}
+	return shown, hidden
+}
+
 // nameOf returns the name of an item as the server wrote it, or "" if it has none.
 func nameOf(kind Kind, raw []byte, item jsonrpc.Span) string {
 	name, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, item, kind.key()))

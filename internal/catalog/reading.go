@@ -19,6 +19,8 @@ type serverListKey struct {
 // serverList is what one server returned for one method and one audience.
 type serverList struct {
 	items   [][]byte
+	hidden  [][]byte // items that Catalog.Expose hides
+	version uint64   // changes with items and hidden; see Catalog.Items
 	hello   *mcp.ServerInfo
 	have    bool       // the list has been read at least once
 	fresh   bool       // the list has not changed since it was read
@@ -93,12 +95,12 @@ func (c *Catalog) read(life context.Context, a *knownAudience, method string, u 
 	defer cancel()
 	began := time.Now()
 	h, err := u.Hello(ctx, a.facts)
-	var items [][]byte
+	var items, hidden [][]byte
 	complete := true
 	if err == nil && method != "" {
 		if capability := mcp.LookupMethod(method).Capability; h.Capabilities == nil || has(h.Capabilities, capability) {
 			items, complete, err = u.List(ctx, a.facts, method)
-			items = shownItems(c.Expose, kindOf(method), u.Name(), items)
+			items, hidden = splitItems(c.Expose, kindOf(method), u.Name(), items)
 		}
 	}
 	c.mu.Lock()
@@ -139,7 +141,10 @@ func (c *Catalog) read(life context.Context, a *knownAudience, method string, u 
 			}
 			c.readAgainLocked(others)
 		}
-		p.items, p.hello, p.have, p.fresh = items, h, true, !p.changed
+		if !p.have || !sameItems(p.items, items) || !sameItems(p.hidden, hidden) {
+			p.version = versions.Add(1)
+		}
+		p.items, p.hidden, p.hello, p.have, p.fresh = items, hidden, h, true, !p.changed
 		p.until = time.Time{}
 		if method != "" && !tellsOf(h, method) {
 			p.until = r.finished.Add(untoldLife)

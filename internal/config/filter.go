@@ -32,3 +32,14 @@ func matches(pattern, name string) bool {
 	}
 	return true
 }
+
+// Hides returns the pattern because of which the filter does not let a name pass: a pattern
+// of Deny, or "" if the name matches no pattern of Allow. It returns false if the name passes.
+func (f Filter) Hides(name string) (pattern string, hidden bool) {
+	for _, p := range f.Deny {
+		if matches(p, name) {
+			return p, true
+		}
+	}
+	return "", len(f.Allow) > 0 && !matchesAny(f.Allow, name)
+}

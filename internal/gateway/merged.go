@@ -236,6 +236,17 @@ func (g *Merged) ListsFor(who *identity.Principal) []catalog.ListReport {
 	return g.catalog().Report(filterFor(g.Filter, &mcp.ClientInfo{Who: who}))
 }
 
+// Items returns one list of each server for operators; see catalog.Catalog.Items.
+func (g *Merged) Items(method string) []catalog.Items { return g.catalog().Items(method) }
+
+// Refresh reads one list of one server; see catalog.Catalog.Refresh.
+func (g *Merged) Refresh(ctx context.Context, server, method string) {
+	g.catalog().Refresh(ctx, server, method)
+}
+
+// Offered returns the name of a tool or prompt for clients; see catalog.Catalog.Offered.
+func (g *Merged) Offered(server, name string) string { return g.catalog().Offered(server, name) }
+
 // Changed records that a server's lists may have changed. kind is "tools", "prompts",
 // "resources", or "" for everything, including the server information. If kind is "", no client
 // has been notified yet. Lists that were needed before are then read again, and announced if

@@ -1,0 +1,46 @@
+package catalog
+
+import (
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// TestItems: operators see what the configuration hides, under a version that changes with
+// the items alone. Nothing is read unless they ask for it.
+func TestItems(t *testing.T) {
+	a := &source{name: "a", lists: map[string][]string{mcp.MethodListTools: {`{"name":"x"}`, `{"name":"y"}`}}}
+	b := &source{name: "b", lists: map[string][]string{mcp.MethodListTools: {`{"name":"z"}`}}}
+	c := catalogOf(t, a, b)
+	c.Expose = only{"a x": true, "b z": true}
+	c.Prefixes = map[string]string{"b": "bee"}
+	if all := c.Items(mcp.MethodListTools); len(all) != 2 || all[0].Server != "a" || all[0].Have || all[1].Have {
+		t.Errorf("before anything is read: %+v", all)
+	}
+	c.Refresh(t.Context(), "a", mcp.MethodListTools)
+	c.Refresh(t.Context(), "nobody", mcp.MethodListTools)
+	c.Refresh(t.Context(), "a", "no/method")
+	all := c.Items(mcp.MethodListTools)
+	if x := all[0]; !x.Have || len(x.Shown) != 1 || len(x.Hidden) != 1 || string(x.Hidden[0]) != `{"name":"y"}` || x.Version == 0 {
+		t.Errorf("after a was read: %+v", x)
+	}
+	if all[1].Have {
+		t.Error("b was read too")
+	}
+	version := all[0].Version
+	again := func() uint64 {
+		c.Changed("a", "tools")
+		c.Refresh(t.Context(), "a", mcp.MethodListTools)
+		return c.Items(mcp.MethodListTools)[0].Version
+	}
+	if v := again(); v != version {
+		t.Errorf("the version of the same items changes from %d to %d", version, v)
+	}
+	a.lists[mcp.MethodListTools] = []string{`{"name":"x"}`, `{"name":"y","title":"Y"}`}
+	if v := again(); v == version {
+		t.Error("the version of other hidden items is the same")
+	}
+	if name := c.Offered("b", "z"); name != "bee__z" {
+		t.Errorf("z is offered as %s", name)
+	}
+}
