@@ -90,7 +90,7 @@ func (a *API) server(u upstream.Report, lists []catalog.ListReport, clean func(s
 		})
 	}
 	// A server that exited may offer different lists after a restart.
-	away := u.State == upstream.Broken || u.State == upstream.Idle && u.Reason != ""
+	away := u.State == upstream.Broken || u.State == upstream.Stopped || u.State == upstream.Idle && u.Reason != ""
 	for _, l := range lists {
 		if l.Server != u.Name {
 			continue

@@ -15,13 +15,15 @@ import (
 func (a *API) serveReady(w http.ResponseWriter, _ *http.Request) {
 	since, draining := a.opts.Runtime.Configured()
 	all := a.opts.Runtime.Statuses()
-	ready, failed, silent := 0, 0, 0
+	ready, failed, silent, stopped := 0, 0, 0, 0
 	for _, s := range all {
 		switch s.State {
 		case upstream.Broken:
 			failed++
 		case upstream.Unresponsive:
 			silent++
+		case upstream.Stopped:
+			stopped++
 		case upstream.Ready, upstream.Idle:
 			ready++
 		}
@@ -35,14 +37,18 @@ func (a *API) serveReady(w http.ResponseWriter, _ *http.Request) {
 		ok, reason = false, "stopping"
 	case len(all) == 0:
 		reason = "no server is configured"
-	case failed == len(all):
+	case stopped == len(all):
+		ok, reason = false, "all servers were stopped by an operator"
+	case failed+stopped == len(all):
 		ok, reason = false, "no server could be opened"
-	case failed+silent == len(all):
+	case failed+silent+stopped == len(all):
 		ok, reason = false, "no server answers"
 	case silent > 0:
 		reason = "some servers do not answer"
 	case failed > 0:
 		reason = "some servers could not be opened"
+	case stopped > 0:
+		reason = "some servers were stopped by an operator"
 	case ready < len(all):
 		reason = "some servers are starting"
 	}

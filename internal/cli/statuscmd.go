@@ -162,7 +162,7 @@ func clientsText(r *admin.Report) string {
 
 // stateCell returns the state of a server in its colour.
 func stateCell(s *admin.Server) screen.Cell {
-	style := map[string]screen.Style{"ready": screen.Green, "failed": screen.Red, "unresponsive": screen.Red, "starting": screen.Yellow, "idle": screen.Dim}[s.State]
+	style := map[string]screen.Style{"ready": screen.Green, "failed": screen.Red, "unresponsive": screen.Red, "stopped": screen.Yellow, "starting": screen.Yellow, "idle": screen.Dim}[s.State]
 	return screen.Cell{Text: s.State, Style: style}
 }
 

@@ -34,6 +34,13 @@ var ErrWriteFailed = errors.New("the pipe to the server accepts no messages")
 // that end with it report it.
 var ErrRemoved = errors.New("the server was removed from the configuration")
 
+// ErrStopped and ErrRestarted are wrapped by the cause of a Close that an operator has asked
+// for. Calls that end with it report it.
+var (
+	ErrStopped   = errors.New("the server was stopped by an operator")
+	ErrRestarted = errors.New("the server was restarted by an operator")
+)
+
 // times returns the idle timeout and the total timeout of a call; a negative one is disabled.
 func (s *Conn) times() (idle, hard time.Duration) {
 	idle, hard = s.opts.Idle, s.opts.Hard
@@ -64,6 +71,10 @@ func (s *Conn) failure(ctx context.Context, c *mcp.Attempt, err error) *mcp.Erro
 		e.Cause, e.Message = "shutdown", "the request ended before the answer arrived"
 	case errors.Is(context.Cause(s.life), ErrRemoved):
 		e.Cause, e.Message = "removed", ErrRemoved.Error()
+	case errors.Is(context.Cause(s.life), ErrStopped):
+		e.Cause, e.Message = "stopped", ErrStopped.Error()
+	case errors.Is(context.Cause(s.life), ErrRestarted):
+		e.Cause, e.Message = "restarted", ErrRestarted.Error()
 	case errors.Is(err, streamhttp.ErrSessionLost):
 		if errors.As(err, &status) {
 			s.status(e, status)

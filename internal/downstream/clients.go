@@ -35,9 +35,9 @@ type ClientReport struct {
 // Bounds of what is kept of clients without a conversation. The one that has sent nothing for
 // longest is forgotten first.
 const (
-	maxVisitors  = 256
-	visitorLife  = time.Hour
-	maxKept      = 1 << 10 // bytes of an Info, and of capabilities
+	maxVisitors   = 256
+	visitorLife   = time.Hour
+	maxKept       = 1 << 10 // bytes of an Info, and of capabilities
 	visitorPrefix = "v"
 )
 

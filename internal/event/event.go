@@ -87,7 +87,8 @@ const DefaultProject = "default"
 //	Handshake      with a client: Server is "", Name the client's own name, From its revision;
 //	               with a server: Detail is the trace, a line for each step
 //	Notification   Method is that of the notification
-//	Lifecycle      Detail is what is being done while somebody waits, "" when it is over
+//	Lifecycle      Detail is what is being done while somebody waits, "" when it is over; or Name
+//	               is what an operator has done
 //	Refusal        Detail is what was wrong with the request
 //	Rename         Method is that of the list, Name the server's own name, Detail why
 type Event struct {

@@ -47,6 +47,7 @@ const (
 	CannotListen Class = "cannot_listen"
 	Cancelled    Class = "cancelled"
 	Removed      Class = "removed"
+	Stopped      Class = "stopped"
 	Internal     Class = "internal"
 )
 
@@ -137,6 +138,8 @@ var classes = []Info{
 		"Choose another address with `--listen`, for example `127.0.0.1:7300`."},
 	{Cancelled, "The client, or the person at the terminal, cancelled the request.",
 		"Nothing needs to be done."},
+	{Stopped, "An operator has stopped the server, or has restarted it while a call was running.",
+		"Start the server in the console, or restart Dragoman. After a restart, call again. The server may have executed the call that was running."},
 	{Removed, "The server was removed from the configuration, or Dragoman is stopping.",
 		"If Dragoman is restarting, call again after the restart."},
 	{Internal, "The failure does not belong to any other class.",

@@ -48,13 +48,14 @@ var words = map[string]Class{
 	"overloaded": Overloaded, "server_error": ServerError, "refused": Rejected, "not_ready": NotReady,
 	"no_common_version": WrongVersion, "pinned": WrongVersion, "bad_answer": ProtocolError, "bad_response": ProtocolError,
 	"dialect": OtherProtocol, "stalled": Stalled, "too_large": TooLarge, "cut_off": CutOff, "session_lost": SessionLost,
-	"removed": Removed, "shutdown": Removed, "not_admitted": NotAdmitted, "auth": Unauthorized, "auth_required": Unauthorized,
+	"stopped": Stopped, "restarted": Stopped, "removed": Removed, "shutdown": Removed, "not_admitted": NotAdmitted, "auth": Unauthorized, "auth_required": Unauthorized,
 	"dns": DNS, "tls": TLS, "connect": Unreachable, "link": CutOff, "unreachable": Unreachable, "exec": CannotStart,
 }
 
 // classify finds the class of an error.
 func (f *Facts) classify(err error) Class {
-	if f.Cause == "session_lost" || f.Cause == "removed" || f.Cause == "shutdown" || f.Cause == "cancelled" {
+	switch f.Cause {
+	case "session_lost", "removed", "shutdown", "cancelled", "stopped", "restarted":
 		return words[f.Cause]
 	}
 	if c := f.byStatus(); c != "" {

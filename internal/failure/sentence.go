@@ -228,6 +228,11 @@ func (f *Facts) sentence(err error, best string) saying {
 		return saying{sentence: "no permission to listen on " + f.listen(), action: "choose a port above 1023 with --listen"}
 	case Cancelled:
 		return saying{sentence: "the request to " + who + " was cancelled"}
+	case Stopped:
+		if f.Cause == "restarted" {
+			return saying{sentence: who + " was restarted by an operator while the call was running", action: "call again; the server may have executed the call"}
+		}
+		return saying{sentence: who + " was stopped by an operator", action: "start it in the console, or restart Dragoman"}
 	case Removed:
 		return saying{sentence: who + " was removed from the configuration, or Dragoman is stopping"}
 	}

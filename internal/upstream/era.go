@@ -118,8 +118,16 @@ func (u *Upstream) eraChanged(ctx context.Context, s *session) bool {
 // modern, this session becomes the new link. Otherwise it is closed.
 func (u *Upstream) checkEra(s *session, l *eraCheck) {
 	u.opts.Log.Debug("opening a second session to check the era of the server", "server", u.spec.Name)
-	next, err := u.open(u.life, &pool{}, nil, true)
 	u.mu.Lock()
+	life, operation := u.opens, u.operation
+	u.mu.Unlock()
+	next, err := u.open(life, &pool{}, nil, true)
+	u.mu.Lock()
+	if err == nil && u.operation != operation {
+		// An operator has taken the sessions out of service meanwhile.
+		defer next.shut(u.graceful, errNotNeeded)
+		next, err = nil, errNotNeeded
+	}
 	modern := s.server.Revision().Modern()
 	if l.changed = err == nil && next.provesChangeFrom(modern); l.changed {
 		u.eraIsOverLocked(modern)
@@ -167,7 +175,7 @@ func (u *Upstream) eraIsOverLocked(modern bool) {
 		for _, l := range u.links {
 			u.stopListenLocked(l, errEraChanged)
 			if l.session != nil {
-				u.outdateLocked(l.session)
+				u.outdateLocked(l.session, errEraChanged)
 			}
 		}
 		for _, p := range u.pools {
@@ -179,14 +187,15 @@ func (u *Upstream) eraIsOverLocked(modern bool) {
 	}
 	for _, p := range u.pools {
 		for _, s := range slices.Clone(p.sessions) {
-			u.outdateLocked(s)
+			u.outdateLocked(s, errEraChanged)
 		}
 	}
 }
 
-// outdateLocked takes a session out of service. The session ends after its last call.
-func (u *Upstream) outdateLocked(s *session) {
-	s.outdated = true
+// outdateLocked takes a session out of service. The session ends after its last call, with a
+// cause.
+func (u *Upstream) outdateLocked(s *session, cause error) {
+	s.outdated, s.outdatedBy = true, cause
 	s.leaveLink()
 	if p := s.pool; p != nil {
 		p.removeLocked(s)
@@ -196,7 +205,7 @@ func (u *Upstream) outdateLocked(s *session) {
 	}
 	u.leaving = append(u.leaving, s)
 	if s.users == 0 {
-		u.work.Go(func() { s.shut(u.graceful, errEraChanged) })
+		u.work.Go(func() { s.shut(u.graceful, cause) })
 	}
 }
 

@@ -89,11 +89,13 @@ func (u *Upstream) exitOf(child *stdio.Process) string {
 func (u *Upstream) unavailable(cause error, word string) *mcp.Error {
 	e := &mcp.Error{
 		Origin: mcp.FromGateway, Upstream: u.spec.Name, Outcome: mcp.NotSent, Cause: word,
-		Retryable: word != "removed", Op: "open " + u.spec.Name, Err: cause,
+		Retryable: word != "removed" && word != "stopped", Op: "open " + u.spec.Name, Err: cause,
 	}
 	switch word {
 	case "removed":
 		e.Failure, e.Message = u.removed, u.removed.Text()
+	case "stopped":
+		e.Failure, e.Message = u.stoppedFailure, u.stoppedFailure.Text()
 	case "cancelled":
 		e.Failure, e.Message = u.cancelled, u.cancelled.Text()
 	}

@@ -79,7 +79,7 @@ func (u *Upstream) hasSession() bool {
 // healLaterLocked schedules the next attempt in the background, and replaces the previous
 // schedule.
 func (u *Upstream) healLaterLocked(pause time.Duration) {
-	if !u.kept || u.closed || u.spec.Unusable != nil {
+	if !u.kept || u.closed || u.stopped || u.operating != nil || u.spec.Unusable != nil {
 		return
 	}
 	u.stopHealingLocked()
@@ -99,9 +99,15 @@ func (u *Upstream) stopHealingLocked() {
 func (u *Upstream) heal() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.closed || !u.kept || u.hasSessionLocked() {
+	if u.closed || u.stopped || u.operating != nil || !u.kept || u.hasSessionLocked() {
 		return
 	}
+	u.openHomeLocked()
+}
+
+// openHomeLocked opens the home session of clients without capabilities, unless another open
+// is in progress that will do.
+func (u *Upstream) openHomeLocked() {
 	for _, p := range u.pools {
 		if p.opening != nil && p.scope == "" {
 			return // a call is opening the server; if that fails, it schedules the next attempt

@@ -210,7 +210,7 @@ func (u *Upstream) replaceBroken(ctx context.Context, s *session, err error) {
 	p, link := s.pool, s.link
 	again := !s.outdated
 	if again {
-		u.outdateLocked(s)
+		u.outdateLocked(s, errNotNeeded)
 	}
 	u.mu.Unlock()
 	if again {

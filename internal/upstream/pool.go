@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/conn"
 	"github.com/dragoman-mcp/dragoman/internal/failure"
 	"github.com/dragoman-mcp/dragoman/internal/handshake"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -163,6 +164,12 @@ func (u *Upstream) pick(f *mcp.ClientInfo, scope string, forCall bool) (s *sessi
 	if u.spec.Unusable != nil {
 		return nil, nil, nil, u.lastErr
 	}
+	if u.stopped {
+		return nil, nil, nil, u.unavailable(conn.ErrStopped, "stopped")
+	}
+	if u.operating != nil {
+		return nil, nil, u.operating, nil
+	}
 	if u.useModernLocked(f, scope) {
 		s := u.links[scope].session
 		s.users++
@@ -297,7 +304,7 @@ func (u *Upstream) release(s *session, called, unused bool) {
 	end := spent && s.users == 0 && p != nil && kept <= 0
 	cause := errCallOver
 	if s.outdated {
-		end, cause = s.users == 0, errEraChanged
+		end, cause = s.users == 0, s.outdatedBy
 	} else if end {
 		p.removeLocked(s)
 	} else if p != nil && s.users == 0 && s.reap == nil && !u.closed {
@@ -483,8 +490,9 @@ func (u *Upstream) openLocked(p *pool, f *mcp.ClientInfo) {
 		u.tries++
 	}
 	u.nextTry = time.Time{}
+	life, operation := u.opens, u.operation
 	u.work.Go(func() {
-		s, err := u.open(u.life, p, f, false)
+		s, err := u.open(life, p, f, false)
 		if err == nil {
 			u.replayLevel(s, p)
 		}
@@ -502,6 +510,12 @@ func (u *Upstream) openLocked(p *pool, f *mcp.ClientInfo) {
 		if err == nil && u.closed {
 			err, why = u.unavailable(errStopped, "removed"), u.removed
 			defer s.shut(u.graceful, errStopped)
+		}
+		if u.operation != operation && !u.closed {
+			u.supersededLocked(p, o, s, err)
+			u.mu.Unlock()
+			close(o.done)
+			return
 		}
 		failed := u.backoff.Failures() > 0
 		if err != nil {

@@ -49,6 +49,7 @@ type session struct {
 	check             *time.Timer  // timer of the next check; see checkLaterLocked
 	checked           time.Time    // time of the last check
 	outdated          bool         // the session is out of service; see outdateLocked
+	outdatedBy        error        // the cause of its end then
 	noListen          time.Time    // time when the server answered that it has no subscriptions/listen; zero for never
 	keep              time.Time    // the session has tasks, and is not ended as idle before this time
 	level             mcp.LogLevel // log level that was set at the server; 0 for none
@@ -343,7 +344,7 @@ func (e *notAdmitted) Unwrap() error { return e.error }
 
 // wanted reports whether Dragoman ended the session itself.
 func wanted(cause error) bool {
-	for _, ours := range []error{errCallOver, errEraChanged, errNotNeeded, errIdleSession, errStopped} {
+	for _, ours := range []error{conn.ErrStopped, conn.ErrRestarted, errCallOver, errEraChanged, errNotNeeded, errIdleSession, errStopped} {
 		if errors.Is(cause, ours) {
 			return true
 		}

@@ -110,7 +110,7 @@ func (u *Upstream) resumeLocked(s *session) {
 	if i := slices.Index(u.leaving, s); i >= 0 && !s.outdated {
 		u.leaving = slices.Delete(u.leaving, i, i+1)
 		if s.link.session != nil {
-			u.outdateLocked(s)
+			u.outdateLocked(s, errNotNeeded)
 			return
 		}
 		s.link.session = s

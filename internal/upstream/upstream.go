@@ -156,11 +156,12 @@ type Upstream struct {
 
 	// These failures are made in New, because Clean must not be called under mu, where they are
 	// needed.
-	unresponsive, stalled, removed, cancelled *failure.Failure
-	times                                     atomic.Pointer[Times]
-	cut                                       atomic.Bool // it was logged that instructions were cut
-	sessions                                  *conn.Sessions
-	numbers                                   atomic.Uint64 // the number of the last session
+	unresponsive, stalled, removed, cancelled, stoppedFailure *failure.Failure
+
+	times    atomic.Pointer[Times]
+	cut      atomic.Bool // it was logged that instructions were cut
+	sessions *conn.Sessions
+	numbers  atomic.Uint64 // the number of the last session
 
 	life context.Context
 	end  context.CancelCauseFunc
@@ -206,6 +207,7 @@ type Upstream struct {
 	nextEraCheck    time.Time  // no era check starts before this time
 	eraChecks       int        // number of consecutive era checks without a change
 	leaving         []*session // sessions that are out of service and in no pool, but have running calls
+	operated
 }
 
 // State describes a server in one word.
@@ -222,6 +224,8 @@ const (
 	// Unresponsive means that calls wait, nothing has arrived for a while, and the server does
 	// not answer a ping. It also means that the server does not read. See Reason.
 	Unresponsive State = "unresponsive"
+	// Stopped: an operator has stopped the server. Only Start and Restart open it again.
+	Stopped State = "stopped"
 )
 
 // Status describes the state of a server to users.
@@ -271,11 +275,13 @@ func New(spec Spec, o Options) *Upstream {
 	})
 	u.life, u.end = context.WithCancelCause(context.Background())
 	u.graceful, u.kill = context.WithCancel(context.Background())
+	u.opens, u.endOpens = context.WithCancelCause(u.life)
 	u.unresponsive = failure.Of(nil, failure.Facts{
 		Class: failure.Silent, Server: spec.Name, Cause: "timeout", Sentence: reasonUnresponsive,
 		Action: "it is restarted if it stays silent; read its log",
 	})
 	u.removed = failure.Of(nil, failure.Facts{Server: spec.Name, Cause: "removed"})
+	u.stoppedFailure = failure.Of(nil, failure.Facts{Server: spec.Name, Cause: "stopped"})
 	u.cancelled = failure.Of(nil, failure.Facts{Server: spec.Name, Cause: "cancelled"})
 	u.stalled = failure.Of(nil, failure.Facts{Class: failure.Stalled, Server: spec.Name, Cause: "stalled", Sentence: reasonStalled})
 	u.status = Status{Name: spec.Name, State: Idle, Since: time.Now()}
@@ -309,7 +315,7 @@ func (u *Upstream) Status() Status {
 func (u *Upstream) statusLocked() Status {
 	s := u.status
 	s.Unasked, s.Odd, s.Broadcasts = u.sessions.Unasked(), u.sessions.Odd(), u.sessions.Broadcasts()
-	if s.State != Ready {
+	if s.State != Ready && s.State != Stopped {
 		s.Attempts = u.backoff.Failures()
 		s.Retry = u.nextTry
 		if s.Retry.IsZero() && time.Now().Before(u.notBefore) {

@@ -410,6 +410,9 @@ func (u *Upstream) restore(p *pool, l *link) {
 	}
 	pauses := work.Backoff{Ceiling: time.Minute}
 	for !u.resubscribe(p) {
+		if u.isStopped() {
+			return // Start does it again
+		}
 		if work.Sleep(u.life, pauses.Fail()) != nil {
 			return
 		}

@@ -1,0 +1,129 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+
+	"github.com/dragoman-mcp/dragoman/internal/catalog"
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/downstream"
+	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/upstream"
+)
+
+// What operators see and do, besides Report.
+
+// ErrNoServer is the error of operations on a server that is not configured, or disabled.
+var ErrNoServer = errors.New("there is no such server")
+
+// Operation is what an operator can do with a server.
+type Operation string
+
+// The operations; see the methods of upstream.Upstream.
+const (
+	OpStart   Operation = "start"
+	OpStop    Operation = "stop"
+	OpRestart Operation = "restart"
+	OpProbe   Operation = "probe"
+)
+
+// Operate begins an operation on one server and does not wait for its end. Other servers do
+// not notice. A stopped server stays stopped over an Apply that does not change its settings.
+func (r *Runtime) Operate(name string, op Operation) error {
+	x := r.server(name)
+	switch {
+	case x == nil:
+		return ErrNoServer
+	case op == OpStart:
+		return x.Start()
+	case op == OpStop:
+		return x.Stop()
+	case op == OpRestart:
+		return x.Restart()
+	case op == OpProbe:
+		return x.Probe()
+	}
+	return errors.New("unknown operation")
+}
+
+// server returns the current server of a name, nil for none.
+func (r *Runtime) server(name string) *server {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, x := range r.order {
+		if x.Name() == name {
+			return x
+		}
+	}
+	return nil
+}
+
+// ClientReport describes a client and the endpoint that it uses.
+type ClientReport struct {
+	downstream.ClientReport
+	Path   string // of the endpoint
+	Server string // the only server of the endpoint; "" for the merged one
+}
+
+// ClientReports returns the clients of all endpoints, by endpoint.
+func (r *Runtime) ClientReports() (out []ClientReport) {
+	p := r.projects[defaultProject]
+	r.mu.Lock()
+	mounts := []*mount{p.joined}
+	names := []string{""}
+	for _, x := range r.order {
+		if m := p.single[x.Name()]; m != nil {
+			mounts, names = append(mounts, m), append(names, x.Name())
+		}
+	}
+	r.mu.Unlock()
+	for i, m := range mounts {
+		for _, c := range m.clients.Clients() {
+			out = append(out, ClientReport{c, m.endpoint.Path(), names[i]})
+		}
+	}
+	return out
+}
+
+// Lists is what the servers list, for operators.
+type Lists struct {
+	runtime *Runtime
+	gateway *gateway.Merged
+}
+
+// Lists returns the lists of the current configuration. It returns nil before the first
+// Apply.
+func (r *Runtime) Lists() *Lists {
+	r.mu.Lock()
+	g := r.projects[defaultProject].gateway
+	r.mu.Unlock()
+	if g == nil {
+		return nil
+	}
+	return &Lists{r, g}
+}
+
+// Of returns the list of each server for a method, in the order of the configuration. It
+// reads nothing.
+func (l *Lists) Of(method string) []catalog.Items { return l.gateway.Items(method) }
+
+// Refresh reads one list of one server, if the server is ready and the list is not fresh, and
+// waits a moment for it. It does not open a server.
+func (l *Lists) Refresh(ctx context.Context, server, method string) {
+	if x := l.runtime.server(server); x != nil && x.Status().State == upstream.Ready {
+		l.gateway.Refresh(ctx, server, method)
+	}
+}
+
+// Offered returns the name of a tool or prompt in the merged list.
+func (l *Lists) Offered(server, name string) string { return l.gateway.Offered(server, name) }
+
+// Config returns the configuration of a server, false if it is not configured or disabled.
+func (r *Runtime) Config(name string) (config.Server, bool) {
+	s := r.Current()
+	if s == nil {
+		return config.Server{}, false
+	}
+	c, ok := s.Server(name)
+	return c, ok && !c.Disabled
+}

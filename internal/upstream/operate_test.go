@@ -1,0 +1,233 @@
+package upstream
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/failure"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// stoppedError checks that an error says that an operator has stopped the server.
+func stoppedError(t *testing.T, err error, cause string) {
+	t.Helper()
+	var e *mcp.Error
+	if !errors.As(err, &e) || e.Cause != cause || e.Failure == nil || e.Failure.Class != failure.Stopped || !strings.Contains(e.Message, "by an operator") {
+		t.Errorf("the error: %v", err)
+	}
+}
+
+// eras runs a test for a server of each era.
+func eras(t *testing.T, f func(t *testing.T, h *program)) {
+	for _, era := range []string{"legacy", "modern"} {
+		t.Run(era, func(t *testing.T) {
+			f(t, &program{legacy: era == "legacy", modern: era == "modern"})
+		})
+	}
+}
+
+// TestStoppedServer: a server that an operator has stopped stays stopped, whoever calls and
+// however long it takes, until it is started.
+func TestStoppedServer(t *testing.T) {
+	eras(t, func(t *testing.T, h *program) {
+		keptOpen(t, h, Spec{}, func(t *testing.T, u *Upstream, log *journal) {
+			if err := u.Stop(); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if n := h.alive(); n != 0 {
+				t.Errorf("%d processes are left", n)
+			}
+			n := h.starts()
+			for _, f := range []*mcp.ClientInfo{nil, modernClient, legacyClient} {
+				_, err := u.Hello(t.Context(), f)
+				stoppedError(t, err, "stopped")
+			}
+			u.KeepOpen(false) // as a reload does
+			u.KeepOpen(true)
+			time.Sleep(24 * time.Hour)
+			if s := u.Status(); h.starts() != n || s.State != Stopped || s.Failure == nil || s.Failure.Action == "" || s.Attempts != 0 || !s.Retry.IsZero() || s.Sessions != 0 {
+				t.Errorf("a day later: %d starts, %+v", h.starts()-n, s)
+			}
+			if err := u.Stop(); err != nil {
+				t.Error(err)
+			}
+			if err := u.Start(); err != nil {
+				t.Error(err)
+			}
+			synctest.Wait()
+			if s := u.Status(); s.State != Ready || s.Reason != "" || s.Sessions != 1 || h.starts() != n+1 {
+				t.Errorf("started: %+v", s)
+			}
+			if _, err := call(t, u, legacyClient, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
+				t.Error(err)
+			}
+			n = h.starts()
+			if err := u.Start(); err != nil {
+				t.Error(err)
+			}
+			synctest.Wait()
+			if h.starts() != n {
+				t.Error("a server that is ready was started again")
+			}
+			for _, line := range []string{"server stopped by an operator", "server started by an operator"} {
+				if strings.Count(log.String(), line) != 1 {
+					t.Errorf("%q is not in the log once: %s", line, log.String())
+				}
+			}
+		})
+	})
+}
+
+// TestRestart: a restart lets a call end that ends soon, cuts off one that does not, and
+// opens the server when all sessions have ended. Calls that come meanwhile wait.
+func TestRestart(t *testing.T) {
+	eras(t, func(t *testing.T, h *program) {
+		var release chan struct{}
+		h.on = func(l *process, m *jsonrpc.Message) []byte {
+			if m.Method == mcp.MethodCallTool && strings.Contains(string(m.Raw), "quick") {
+				return held(release)(l, m)
+			}
+			if m.Method == mcp.MethodCallTool && strings.Contains(string(m.Raw), "endless") {
+				return silent
+			}
+			return nil
+		}
+		keptOpen(t, h, Spec{}, func(t *testing.T, u *Upstream, _ *journal) {
+			release = make(chan struct{}) // of the bubble
+			var wait sync.WaitGroup
+			var quick, endless, later error
+			wait.Go(func() { _, quick = call(t, u, legacyClient, mcp.MethodCallTool, `{"name":"quick"}`) })
+			wait.Go(func() { _, endless = call(t, u, legacyClient, mcp.MethodCallTool, `{"name":"endless"}`) })
+			synctest.Wait()
+			starts, began := h.starts(), time.Now()
+			if err := u.Restart(); err != nil {
+				t.Fatal(err)
+			}
+			wait.Go(func() { _, later = call(t, u, modernClient, mcp.MethodCallTool, `{"name":"later"}`) })
+			time.Sleep(time.Second)
+			close(release)
+			synctest.Wait()
+			if s := u.Status(); s.State != Starting || h.starts() != starts {
+				t.Errorf("while a call runs: %+v", s)
+			}
+			wait.Wait()
+			if took := time.Since(began); took < operatorGrace || took > operatorGrace+time.Second {
+				t.Errorf("it took %s", took)
+			}
+			stoppedError(t, endless, "restarted")
+			if quick != nil || later != nil {
+				t.Errorf("the call that ends soon: %v; the one that comes later: %v", quick, later)
+			}
+			synctest.Wait()
+			if s := u.Status(); s.State != Ready || s.Attempts != 0 {
+				t.Errorf("restarted: %+v", s)
+			}
+		})
+	})
+}
+
+// TestStopEndsAStart: a server that does not get ready is stopped, and started again, while
+// calls wait for it.
+func TestStopEndsAStart(t *testing.T) {
+	stuck := true
+	h := &program{legacy: true}
+	h.on = func(_ *process, m *jsonrpc.Message) []byte {
+		if stuck && m.Method == mcp.MethodInitialize {
+			return silent
+		}
+		return nil
+	}
+	bubble(t, h, Spec{Start: time.Hour}, func(t *testing.T, u *Upstream) {
+		var wait sync.WaitGroup
+		var first, second error
+		wait.Go(func() { _, first = u.Hello(t.Context(), nil) })
+		synctest.Wait()
+		time.Sleep(time.Second)
+		_ = u.Stop()
+		wait.Wait()
+		stoppedError(t, first, "stopped")
+		if s := u.Status(); s.State != Stopped {
+			t.Errorf("%+v", s)
+		}
+		_ = u.Restart()
+		synctest.Wait()
+		wait.Go(func() { _, second = u.Hello(t.Context(), nil) })
+		synctest.Wait()
+		stuck = false
+		_ = u.Probe()
+		_ = u.Restart()
+		_ = u.Stop()
+		_ = u.Restart()
+		wait.Wait()
+		synctest.Wait()
+		if s := u.Status(); second != nil && !strings.Contains(second.Error(), "stopped") || s.State != Ready {
+			t.Errorf("%v, %+v", second, s)
+		}
+	})
+}
+
+// TestStartClearsBackoff: an operator need not wait for the next planned attempt.
+func TestStartClearsBackoff(t *testing.T) {
+	broken := true
+	h := &program{legacy: true, fails: func(int) bool { return broken }}
+	keptOpen(t, h, Spec{}, func(t *testing.T, u *Upstream, _ *journal) {
+		time.Sleep(10 * time.Minute)
+		if s := u.Status(); s.State != Broken || time.Until(s.Retry) < time.Millisecond {
+			t.Fatalf("%+v", s)
+		}
+		broken = false
+		_ = u.Start()
+		synctest.Wait()
+		if s := u.Status(); s.State != Ready {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// TestProbeForgets: a server of another era is recognised, although it answers as before.
+func TestProbeForgets(t *testing.T) {
+	h := &program{legacy: true}
+	keptOpen(t, h, Spec{}, func(t *testing.T, u *Upstream, _ *journal) {
+		if rev := u.Status().Revision; !rev.Legacy() {
+			t.Fatal(rev)
+		}
+		h.mu.Lock()
+		h.modern = true
+		h.mu.Unlock()
+		_ = u.Restart()
+		synctest.Wait()
+		if rev := u.Status().Revision; !rev.Legacy() {
+			t.Errorf("after a restart: %s", rev)
+		}
+		_ = u.Probe()
+		synctest.Wait()
+		if rev := u.Status().Revision; !rev.Modern() {
+			t.Errorf("after a probe: %s", rev)
+		}
+	})
+}
+
+// TestOperateUnusable: a server that cannot be opened as it is configured is not operated, and
+// neither is one that is being removed.
+func TestOperateUnusable(t *testing.T) {
+	bubble(t, &program{legacy: true}, Spec{Unusable: errors.New("no variable")}, func(t *testing.T, u *Upstream) {
+		for _, f := range []func() error{u.Stop, u.Start, u.Restart, u.Probe} {
+			if f() == nil {
+				t.Error("it was operated")
+			}
+		}
+		if s := u.Status(); s.State != Broken {
+			t.Errorf("%+v", s)
+		}
+		u.Close(t.Context())
+		if !errors.Is(u.Stop(), errNotOperable) {
+			t.Error("it was stopped after Close")
+		}
+	})
+}
