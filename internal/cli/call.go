@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -301,6 +302,9 @@ func (x *toolCall) run(ctx context.Context) ([]byte, error) {
 	}
 	switch near := config.Suggest(x.name, names); {
 	case slices.Contains(names, x.name):
+		if !x.ask.answers() && (wire != nil && wantsInput([]byte(wire.Message)) || wire == nil && wantsInput(result)) {
+			x.hint = needsInput
+		}
 	case near != "":
 		x.hint = "did you mean " + excerpt.Word(near, maxQuoted) + "?"
 	case missing != "":
@@ -350,6 +354,13 @@ func namesOf(items [][]byte) []string {
 	return names
 }
 
+// needsInput is the hint for a server that asks for input in a script.
+const needsInput = "the server asks for input; run the command on a terminal, or answer in advance with --accept name=value or --decline"
+
+// wantsInput reports whether a text of a server is about elicitation. Most servers only say
+// in words that the client does not support it.
+func wantsInput(text []byte) bool { return bytes.Contains(bytes.ToLower(text), []byte("elicit")) }
+
 // needHint returns a hint for an error that names capabilities the client lacks, or "".
 // 2026-07-28 §Base, "Error Codes": -32021 lists the missing capabilities in
 // data.requiredCapabilities. Translation to another revision may have changed the code, so the
@@ -367,7 +378,7 @@ func needHint(e *jsonrpc.Error) string {
 		}
 		return ""
 	case needs("elicitation"), required.IsZero() && e.Code == mcp.CodeMissingCapability:
-		return "the server asks for input; run the command on a terminal, or answer in advance with --accept name=value or --decline"
+		return needsInput
 	case needs("sampling"):
 		return "the server needs a client with a language model, which dragoman does not have"
 	case needs("roots"):

@@ -89,6 +89,9 @@ var codeFailure = slog.String("code", "failure")
 func (a *app) printFailure(f *failure.Failure, hints []string) {
 	if len(hints) == 0 && f.Action != "" {
 		hints = []string{f.Action}
+		if line := a.given.with(f.Flag()); line != "" {
+			hints[0] += ": `" + line + "`"
+		}
 	}
 	record := []slog.Attr{codeFailure}
 	if f.Server != "" {

@@ -66,6 +66,8 @@ type app struct {
 	openInput   func() (io.ReadCloser, error)
 	program     string // the command that starts this program, for hints
 
+	given commandLine // set when the command has ended
+
 	verbose, quiet, plain bool
 	logFormat             string
 	noHelp                error // the error for help about an unknown command; nil if there is none
@@ -84,7 +86,10 @@ func (a *app) main(args []string) int {
 	}
 	root := a.root()
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	command, err := root.ExecuteContextC(ctx)
+	if command != nil {
+		a.given = commandLine{command.Name(), args}
+	}
 	if err == nil {
 		err = a.noHelp
 	}

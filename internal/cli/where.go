@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
 // where is the server of a command as the user wrote it: a URL, a configured name, or a
@@ -38,6 +41,36 @@ func (w where) line(verb string, words ...string) string {
 		}
 	}
 	return strings.Join(all, " ")
+}
+
+// commandLine is the command line of this process: the name of the command and all arguments.
+type commandLine struct {
+	name string
+	args []string
+}
+
+// maxCommandLine bounds a command line in a hint, in bytes.
+const maxCommandLine = 300
+
+// with returns the command line with one more flag, to paste into a shell. flag is quoted as
+// needed. It returns "" for no flag, and for a command line that is long or has credentials.
+func (l commandLine) with(flag string) string {
+	at := slices.Index(l.args, l.name)
+	if flag == "" || at < 0 {
+		return ""
+	}
+	all := []string{"dragoman"}
+	for i, word := range l.args {
+		all = append(all, shellWord(word))
+		if i == at {
+			all = append(all, flag)
+		}
+	}
+	line := strings.Join(all, " ")
+	if len(line) > maxCommandLine || excerpt.MaskSecrets(line) != line {
+		return ""
+	}
+	return line
 }
 
 // listLine returns the command line that lists items of a kind.

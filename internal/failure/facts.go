@@ -15,6 +15,9 @@ type Facts struct {
 	// Given means that the server comes from the command line, so that the action names a flag
 	// instead of a setting.
 	Given bool
+	// ByClient means that the configuration of a client has this command line, so that the
+	// action names that configuration. It is only used together with Given.
+	ByClient bool
 
 	// Facts about a command.
 	Command string   // the program that was started, without arguments
@@ -60,6 +63,8 @@ type Facts struct {
 	// Clean masks configured secrets. If it is nil, only text that looks like a secret is
 	// masked.
 	Clean func(string) string
+
+	added string // the flag that the action names, with its value
 }
 
 // Source is an error that knows facts. DescribeFailure sets facts that are not set yet. It

@@ -51,7 +51,12 @@ type Failure struct {
 	Err error `json:"-"`
 
 	plain, plainAction string // used by Public; "" if Public shows the same text
+	flag               string // see Flag
 }
+
+// Flag returns the flag that the action tells the user to add to the command line, with its
+// value, such as "--env NAME=VALUE". It returns "" if the action is something else.
+func (f *Failure) Flag() string { return f.flag }
 
 func (f *Failure) Error() string { return f.Sentence }
 

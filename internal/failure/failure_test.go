@@ -37,6 +37,7 @@ func TestOf(t *testing.T) {
 		facts            Facts
 		class            Class
 		sentence, action string
+		flag             string // checked with the action
 	}{
 		{facts: stderr("Error: no such option"), class: Exited,
 			sentence: `server "gh" exited with status 1 before it was ready: "Error: no such option"`, action: "run the command by hand to see its complete output"},
@@ -67,7 +68,11 @@ func TestOf(t *testing.T) {
 			action:   "set it with env: {GITHUB_TOKEN: …} in the configuration"},
 		{facts: with(stderr("KeyError: 'API_KEY'"), func(f *Facts) { f.Given, f.Withheld = true, []string{"API_KEY"} }), class: MissingVariable,
 			sentence: `server "gh" exited with status 1 before it was ready: the environment variable API_KEY is set for Dragoman, but was not passed to the server; its stderr says "KeyError: 'API_KEY'"`,
-			action:   "pass it on with --env API_KEY"},
+			action:   "pass it on with --env API_KEY", flag: "--env API_KEY"},
+		{facts: with(stderr("KeyError: 'API_KEY'"), func(f *Facts) { f.Given = true }), class: MissingVariable,
+			action: "set it with --env API_KEY=VALUE", flag: "--env API_KEY=VALUE"},
+		{facts: with(stderr("KeyError: 'API_KEY'"), func(f *Facts) { f.Given, f.ByClient = true, true }), class: MissingVariable,
+			action: "add API_KEY to the env of this server in the client's configuration"},
 		{facts: Facts{Server: "gh", Command: "npx", Cause: "timeout", Stdout: []string{"Listening on http://localhost:3000"}}, class: NotJSON,
 			sentence: `server "gh" prints text to stdout instead of MCP messages: "Listening on http://localhost:3000"`,
 			action:   "start the server in its stdio mode, or use its URL instead of the command"},
@@ -113,7 +118,7 @@ func TestOf(t *testing.T) {
 		{err: errors.New("odd"), facts: Facts{Server: "gh"}, class: Internal, sentence: `server "gh" cannot be used: odd`},
 	} {
 		f := Of(tt.err, tt.facts)
-		if f.Class != tt.class || tt.sentence != "" && f.Sentence != tt.sentence || tt.action != "" && f.Action != tt.action {
+		if f.Class != tt.class || tt.sentence != "" && f.Sentence != tt.sentence || tt.action != "" && (f.Action != tt.action || tt.flag != "" && f.Flag() != tt.flag || strings.Contains(tt.action, "in the") && f.Flag() != "") {
 			t.Errorf("%v %+v:\n got %s: %s; %s\nwant %s: %s; %s", tt.err, tt.facts, f.Class, f.Sentence, f.Action, tt.class, tt.sentence, tt.action)
 		}
 		if !f.Class.Known() {

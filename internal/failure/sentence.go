@@ -33,6 +33,9 @@ func (f *Facts) tell(out *Failure, err error) {
 	}
 	out.Sentence = f.say(s.sentence, maxSentence)
 	out.Action = f.say(s.action, maxAction)
+	if f.added != "" && strings.Contains(s.action, f.added) {
+		out.flag = f.say(f.added, maxAction)
+	}
 	out.Evidence, out.EvidenceFrom = evidence, from
 	if s.plain != "" {
 		out.plain = f.say(s.plain, maxSentence)
@@ -102,10 +105,21 @@ func said(words string) string {
 // flag returns a phrase that tells the user how to set something: with the flag if the server
 // comes from the command line, otherwise with the setting.
 func (f *Facts) flag(flag, setting string) string {
-	if f.Given {
+	switch {
+	case f.Given && f.ByClient:
+		return flag + " in the client's configuration"
+	case f.Given:
 		return flag
 	}
 	return setting + " in the configuration"
+}
+
+// add does the same for a flag with its value that the user must add.
+func (f *Facts) add(flag, setting string) string {
+	if f.Given && !f.ByClient {
+		f.added = flag
+	}
+	return f.flag(flag, setting)
 }
 
 func (f *Facts) sentence(err error, best string) saying {
@@ -160,7 +174,7 @@ func (f *Facts) sentence(err error, best string) saying {
 	case NeedsSignIn:
 		return saying{
 			sentence: coded(who+" requires sign-in with OAuth") + ", which this version of Dragoman does not support",
-			action:   "get a token from the provider of the server, and send it with " + f.flag("--header 'Authorization: Bearer …'", "headers: {Authorization: 'Bearer …'}"),
+			action:   "get a token from the provider of the server, and send it with " + f.add("--header 'Authorization: Bearer …'", "headers: {Authorization: 'Bearer …'}"),
 		}
 	case Unauthorized:
 		return f.unauthorized(best)
@@ -327,15 +341,22 @@ func (f *Facts) missing() saying {
 		}
 		if slices.Contains(f.Withheld, name) {
 			s.sentence = who + " " + f.exit() + ": the environment variable " + name + " is set for Dragoman, but was not passed to the server" + more(line, f)
-			s.action = "add " + name + " to inheritEnv, or to the env of " + who
-			if f.Given {
-				s.action = "pass it on with --env " + name
+			switch {
+			case f.Given && f.ByClient:
+				s.action = "add " + name + " to the env of this server in the client's configuration"
+			case f.Given:
+				s.action = "pass it on with " + f.add("--env "+name, "")
+			default:
+				s.action = "add " + name + " to inheritEnv, or to the env of " + who
 			}
 			return s
 		}
 	}
 	s.sentence = who + " " + f.exit() + ": the environment variable " + name + " is missing" + more(line, f)
-	s.action = "set it with " + f.flag("--env "+name+"=VALUE", "env: {"+name+": …}")
+	s.action = "set it with " + f.add("--env "+name+"=VALUE", "env: {"+name+": …}")
+	if f.Given && f.ByClient {
+		s.action = "add " + name + " to the env of this server in the client's configuration"
+	}
 	return s
 }
 
@@ -483,7 +504,7 @@ func (f *Facts) tls(err error) saying {
 	switch {
 	case strings.Contains(text, "unknown authority"), strings.Contains(text, "not trusted"), strings.Contains(text, "self-signed"):
 		s.sentence += ": it is signed by an unknown authority"
-		s.action = "if you trust this authority, add its certificate with " + f.flag("--cacert FILE", "caFile: FILE")
+		s.action = "if you trust this authority, add its certificate with " + f.add("--cacert FILE", "caFile: FILE")
 	case strings.Contains(text, "expired"), strings.Contains(text, "not yet valid"):
 		s.sentence += ": it has expired or is not yet valid"
 		s.action = "renew the certificate of the server, or correct the clock"
@@ -554,7 +575,7 @@ func (f *Facts) redirected() saying {
 	if signIn.MatchString(f.Location) {
 		return saying{
 			sentence: f.who() + " redirects to a sign-in page: " + to,
-			action:   "send a token with " + f.flag("--header 'Authorization: Bearer …'", "headers: {Authorization: 'Bearer …'}"),
+			action:   "send a token with " + f.add("--header 'Authorization: Bearer …'", "headers: {Authorization: 'Bearer …'}"),
 		}
 	}
 	return saying{sentence: f.who() + " redirects to another address: " + to, action: "if you trust this address, use " + to}
@@ -565,7 +586,7 @@ func (f *Facts) unauthorized(best string) saying {
 	if f.Status == 0 {
 		status = ""
 	}
-	header := f.flag("--header 'Authorization: Bearer …'", "headers: {Authorization: 'Bearer …'}")
+	header := f.add("--header 'Authorization: Bearer …'", "headers: {Authorization: 'Bearer …'}")
 	switch {
 	case f.Status == http.StatusProxyAuthRequired:
 		return saying{sentence: "the proxy for " + f.who() + " requires credentials" + status + said(best), action: "put the credentials into HTTPS_PROXY: http://USER:PASSWORD@HOST:PORT"}

@@ -27,7 +27,7 @@ const exitGrace = 5 * time.Second
 
 // facts returns the facts about the server that do not depend on a failure.
 func (u *Upstream) facts() failure.Facts {
-	f := failure.Facts{Server: u.spec.Name, Given: u.spec.Given, Command: u.spec.Command, Args: u.spec.Args, Clean: u.opts.Clean}
+	f := failure.Facts{Server: u.spec.Name, Given: u.spec.Given, ByClient: u.spec.OneClient, Command: u.spec.Command, Args: u.spec.Args, Clean: u.opts.Clean}
 	if u.spec.Command == "" {
 		f.Address = u.spec.Shown
 	}
