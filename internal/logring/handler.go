@@ -9,14 +9,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
-// Handler keeps log records in a ring and passes them on. It keeps those from slog.LevelInfo
-// on, and others if the next handler writes them. Use NewHandler.
+// Handler keeps log records in a ring and passes them on. It keeps records at slog.LevelInfo
+// or above, and other records if the next handler writes them. Call NewHandler to create one.
 type Handler struct {
 	ring   *Ring
 	next   slog.Handler
 	server string
-	attrs  []Attr // of WithAttrs, without the server
-	group  string // prefix of keys
+	attrs  []Attr // the attributes of WithAttrs, without "server"
+	group  string // the prefix of keys, from WithGroup
 }
 
 // NewHandler returns a handler that keeps records in ring and passes them to next.
@@ -62,7 +62,7 @@ func (h *Handler) WithGroup(name string) slog.Handler {
 	return &out
 }
 
-// append adds an attribute to a list. The attribute "server" sets server instead.
+// append adds an attribute to a list. The attribute "server" is not added; it sets server.
 func (h *Handler) append(to []Attr, server *string, group string, a slog.Attr) []Attr {
 	v := a.Value.Resolve()
 	switch {
@@ -82,7 +82,7 @@ func (h *Handler) append(to []Attr, server *string, group string, a slog.Attr) [
 	return to
 }
 
-// cut bounds a text. The result does not share memory with a longer text.
+// cut limits the length of a text. The result does not share memory with a longer text.
 func cut(text string) string {
 	if len(text) <= maxText {
 		return text

@@ -8,35 +8,37 @@ import (
 	"time"
 )
 
-// The bounds of a Ring. A record counts with its text, its attributes and recordSize bytes.
+// The limits of a Ring. The size of a record is its text, its attributes, and recordSize
+// bytes.
 const (
-	maxRecords  = 1000      // of one server and kind
+	maxRecords  = 1000      // records of one server and kind
 	maxBytes    = 256 << 10 // the same in bytes
-	totalRecord = 20_000    // of all servers
+	totalRecord = 20_000    // records of all servers together
 	totalBytes  = 8 << 20
-	recordSize  = 240 // the memory of a record without its text
+	recordSize  = 240 // the memory of a record without its texts
 
-	maxText    = 4 << 10 // of a text or a value, in bytes
-	maxAttrs   = 32      // of one record
-	maxServers = 1024    // records of further servers count as records about no server
+	maxText    = 4 << 10 // bytes of a text or a value
+	maxAttrs   = 32      // attributes of one record
+	maxServers = 1024    // servers; the records of further servers count as records without a server
 )
 
 // Record is one log record, or one line of stderr. It must not be changed.
 type Record struct {
-	// Seq numbers all records of a ring from 1. Ordinal numbers those of one server from 1.
+	// Seq is the number of the record among all records of a ring. Ordinal is its number among
+	// those of its server. Both start at 1.
 	Seq, Ordinal uint64
-	// Missed is how many records before this one were dropped before the reader had read
-	// them. Read sets it.
+	// Missed is the number of records before this one that were dropped before the reader
+	// could read them. Read sets it.
 	Missed uint64
 	Time   time.Time
 	Level  slog.Level
-	Server string // its name; "" for records that are about no server
+	Server string // the name of the server; "" for records about no server
 	Stderr bool   // a line of the server's stderr, not a log record
 	Text   string // the message or the line
-	Attrs  []Attr // without the server
+	Attrs  []Attr // the attributes without "server"
 
 	clean func(string) string
-	shown *shown // shared by the copies of the record
+	shown *shown // shared by all copies of the record
 }
 
 // shown is the form of a record that readers see.
@@ -57,8 +59,8 @@ func (r *Record) Clean(text string) string {
 	return r.clean(text)
 }
 
-// Shown returns the text and the attributes as clean returns them. clean is called for the
-// first reader only, so it must be the same for all readers. The result must not be changed.
+// Shown returns the text and the attributes, each passed through clean. Only the first reader
+// calls clean, so all readers must use the same function. The result must not be changed.
 func (r *Record) Shown(clean func(string) string) (text string, attrs []Attr) {
 	s := r.shown
 	if s == nil {
@@ -69,7 +71,7 @@ func (r *Record) Shown(clean func(string) string) (text string, attrs []Attr) {
 			if c := clean(text); c != text {
 				return c
 			}
-			return text // keeps one copy in memory
+			return text // share the text, so that memory holds one copy
 		}
 		s.text, s.attrs = same(r.Text), r.Attrs
 		for i, a := range r.Attrs {
@@ -94,15 +96,15 @@ func (r *Record) size() int {
 	return n
 }
 
-// Cursor is a position in a ring: that of the last record read. The zero Cursor is before
-// the first record that the ring has ever had.
+// Cursor is a position in a ring: the position of the last record read. The zero Cursor is
+// before the first record of the ring.
 type Cursor struct{ Seq, Ordinal uint64 }
 
-// Ring keeps the last records. Use New. It is safe for concurrent use.
+// Ring keeps the last records. Call New to create one. It is safe for concurrent use.
 type Ring struct {
 	epoch int64
 
-	mu      sync.Mutex // held for the copy of a few records
+	mu      sync.Mutex // held only while a few records are copied
 	seq     uint64
 	servers map[string]*server
 	records int
@@ -110,10 +112,10 @@ type Ring struct {
 	grown   chan struct{} // closed at the next record; nil if no reader waits
 }
 
-// server has the records of one server.
+// server holds the records of one server.
 type server struct {
 	ordinal uint64
-	kinds   [2]queue // log records, lines of stderr
+	kinds   [2]queue // the log records, and the lines of stderr
 }
 
 // queue is a queue of records, oldest first.
@@ -127,11 +129,12 @@ func New() *Ring {
 	return &Ring{epoch: time.Now().UnixMilli(), servers: make(map[string]*server)}
 }
 
-// Epoch tells rings of different processes apart: when the ring was made, in milliseconds.
+// Epoch returns the time at which the ring was created, in milliseconds. It distinguishes the
+// rings of different processes.
 func (r *Ring) Epoch() int64 { return r.epoch }
 
-// Stderr returns a function that keeps a line of stderr of a server. clean masks the
-// server's secrets; nil masks nothing. The function does not keep the line that it is given.
+// Stderr returns a function that keeps a line of a server's stderr. clean masks the server's
+// secrets; nil masks nothing. The function copies the line.
 func (r *Ring) Stderr(name string, clean func(string) string) func(line []byte) {
 	return func(line []byte) {
 		if len(line) == 0 {
@@ -198,7 +201,7 @@ func (r *Ring) oldestLocked() (oldest *queue) {
 // dropLocked drops the oldest record of a queue.
 func (r *Ring) dropLocked(q *queue) {
 	n := q.records[0].size()
-	q.records[0] = Record{} // releases its strings
+	q.records[0] = Record{} // release the strings of the record
 	q.records = q.records[1:]
 	q.bytes -= n
 	r.bytes -= n
@@ -239,8 +242,7 @@ func (r *Ring) Read(after Cursor, f Filter, limit int) (records []Record, more <
 	return records, more
 }
 
-// Tail returns the cursor before the last n records that are kept. A negative n means all
-// of them.
+// Tail returns the cursor before the last n records. A negative n means before all records.
 func (r *Ring) Tail(f Filter, n int) Cursor {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -288,7 +290,7 @@ func (r *Ring) nextLocked(after Cursor, f Filter, limit int) (out []Record) {
 	return out
 }
 
-// since returns the records with a number above seq.
+// since returns the records whose Seq is greater than seq.
 func since(all []Record, seq uint64) []Record {
 	return all[sort.Search(len(all), func(i int) bool { return all[i].Seq > seq }):]
 }

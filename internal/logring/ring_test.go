@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// line returns a record in one line.
+// line formats a record as one line.
 func line(x Record) string {
 	s := fmt.Sprintf("%d.%d %s", x.Seq, x.Ordinal, x.Server)
 	if x.Missed > 0 {
@@ -46,8 +46,8 @@ func want(t *testing.T, got []string, want ...string) {
 	}
 }
 
-// TestRecords: log records and lines of stderr of several servers are read in their order,
-// all or those of one server, from the beginning or from a cursor.
+// TestRecords: readers get log records and stderr lines of several servers in order. They can
+// read all records or those of one server, from the beginning or from a cursor.
 func TestRecords(t *testing.T) {
 	r := New()
 	var passed bytes.Buffer
@@ -86,8 +86,8 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// TestBounds: each server keeps its last records, chatty stderr does not drop log records,
-// and a reader learns the exact number of the records that it missed.
+// TestBounds: each server keeps its last records. A server that prints a lot to stderr does
+// not drop log records. A reader learns the exact number of records that it missed.
 func TestBounds(t *testing.T) {
 	r := New()
 	log := slog.New(NewHandler(r, slog.DiscardHandler))
@@ -107,13 +107,13 @@ func TestBounds(t *testing.T) {
 	}
 	want(t, read(r, cursor, Filter{})[:1], "13.13 a missed 10 stderr: x")
 	want(t, read(r, ofServer, Filter{Server: "a"})[:1], "13.13 a missed 10 stderr: x")
-	// In small portions, each gap is told once.
+	// A reader that reads in small portions learns of each gap once.
 	missed := uint64(0)
 	for at := cursor; ; {
 		some, more := r.Read(at, Filter{}, 7)
 		if len(some) == 0 {
 			if more == nil {
-				t.Error("nothing to wait for")
+				t.Error("more is closed, although there is no further record")
 			}
 			break
 		}
@@ -162,7 +162,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestFollow: readers that wait see every record exactly once, while several writers write.
+// TestFollow: readers that wait get every record exactly once, while several goroutines write.
 func TestFollow(t *testing.T) {
 	r := New()
 	const writers, each = 4, 200
@@ -195,8 +195,8 @@ func TestFollow(t *testing.T) {
 	all.Wait()
 }
 
-// TestShownOnce: secrets are looked for once for all readers, because that costs more than
-// everything else that they do.
+// TestShownOnce: secrets are masked only once for all readers, because masking is the most
+// expensive step.
 func TestShownOnce(t *testing.T) {
 	r := New()
 	r.add(Record{Text: "text", Attrs: []Attr{{"a", "secret"}, {"b", "kept"}}})

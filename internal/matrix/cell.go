@@ -7,7 +7,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Transport is how messages are carried.
+// Transport is a transport between two peers.
 type Transport string
 
 // The transports.
@@ -28,8 +28,8 @@ func transportsOf(r mcp.Revision) []Transport {
 // Outcome is the result of a feature between two peers.
 type Outcome string
 
-// The outcomes. None is for a pair that cannot be connected without Dragoman, because its
-// transports differ.
+// The outcomes. None is for a pair that cannot be connected without Dragoman, because the two
+// peers have different transports.
 const (
 	Works Outcome = "works"
 	Loss  Outcome = "loss"
@@ -51,21 +51,21 @@ func (p Pair) String() string {
 type Cell struct {
 	Pair
 	Feature string
-	Outcome Outcome // through Dragoman
-	Direct  Outcome // without Dragoman
-	// Reason says what is lost, or how it failed; "" for a cell that works.
+	Outcome Outcome // the outcome through Dragoman
+	Direct  Outcome // the outcome without Dragoman
+	// Reason says what is lost, or why the feature failed. It is "" if the feature works.
 	Reason string
-	// DirectReason is Reason for Direct.
+	// DirectReason is the reason for Direct.
 	DirectReason string
 }
 
-// Filter selects what is measured. The zero Filter selects everything.
+// Filter selects the pairs and features to measure. The zero Filter selects everything.
 type Filter struct {
-	// Clients and Servers are revisions; empty means all.
+	// Clients and Servers are revisions. Empty means all.
 	Clients, Servers []mcp.Revision
-	// ClientTransports and ServerTransports; empty means all.
+	// ClientTransports and ServerTransports are transports. Empty means all.
 	ClientTransports, ServerTransports []Transport
-	// Features by name; empty means all.
+	// Features are names of features. Empty means all.
 	Features []string
 }
 
@@ -95,7 +95,7 @@ func (f *Filter) pairs() []Pair {
 	return out
 }
 
-// Features returns the names of the features in the order in which they are played.
+// Features returns the names of the features in the order in which they are tested.
 func Features() []string {
 	var names []string
 	for _, f := range features() {

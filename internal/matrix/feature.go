@@ -12,17 +12,17 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// feature is one row of the matrix: something that a client does with a server, and the
+// feature is one row of the matrix: a use of the protocol by a client and a server, with the
 // expected result.
 type feature struct {
 	name, about string
 	play        func(ctx context.Context, t *talk) error
-	// lost replaces play if the feature is a loss: neither end may see a violation. Nil
-	// plays nothing.
+	// lost runs instead of play if the feature is a loss. Neither end may see a violation. If
+	// lost is nil, nothing runs.
 	lost func(ctx context.Context, t *talk) error
 }
 
-// features are in the order in which they are played.
+// features returns the features in the order in which they are tested.
 func features() []feature {
 	return []feature{
 		{"tools", "tools are listed and called; every content type that both ends support arrives", playTools, nil},
@@ -31,8 +31,8 @@ func features() []feature {
 		{"completion", "arguments of prompts and templates are completed", playCompletion, nil},
 		{"paging", "long lists are paged with the server's cursor; an invalid cursor is refused", playPaging, nil},
 		{"progress", "a call reports each of its steps, with the client's own token", playProgress, nil},
-		// Before cancellation: for a while after a cancelled call, log messages that name no
-		// call are not delivered on that pipe.
+		// Test this before cancellation. For some time after a cancelled call, log messages
+		// that name no call are not delivered on that pipe.
 		{"logging", "log messages arrive from the level that the client set", playLogging, nil},
 		{"cancellation", "a running call is cancelled, and the server stops it", playCancellation, nil},
 		{"sampling", "a tool requests sampling, also twice in one call", playSampling, nil},
@@ -73,7 +73,7 @@ func playTools(ctx context.Context, t *talk) error {
 	if err := t.says(ctx, "echo", `{"text":`+quote(odd)+`}`, odd); err != nil {
 		return err
 	}
-	for _, want := range []string{"1", "2", "3"} { // the same session or process
+	for _, want := range []string{"1", "2", "3"} { // the counter goes on in the same session or process
 		if err := t.says(ctx, "count", "{}", want); err != nil {
 			return err
 		}
@@ -98,16 +98,16 @@ func playTools(ctx context.Context, t *talk) error {
 func kindsOf(raw []byte, list jsonrpc.Span) (kinds []string) {
 	for v := range jsonrpc.Elements(raw, list) {
 		if c := jsonrpc.Find(raw, v, "content"); !c.IsZero() {
-			v = c // of a prompt's message
+			v = c // a message of a prompt has one block
 		}
 		kinds = append(kinds, textAt(raw, v, "type"))
 	}
 	return kinds
 }
 
-// checkMedia expects as many content blocks as the server's revision has types, including
-// all types that the client's revision also has. The client checks what the other types
-// become, because it refuses types that its revision does not have.
+// checkMedia expects one content block for each type in the server's revision. All types that
+// the client's revision also has must arrive unchanged. The client itself checks the other
+// blocks, because it refuses types that its revision does not have.
 func (t *talk) checkMedia(kinds []string) error {
 	want := []string{"text", "image", "resource"}
 	pieces := 3

@@ -9,7 +9,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-const form = "accept Ada 36" // how the servers report the answer of fake.Obliging
+const form = "accept Ada 36" // the text with which the servers report the answer of fake.Obliging
 
 func playSampling(ctx context.Context, t *talk) error {
 	return errors.Join(
@@ -41,8 +41,8 @@ func lostURL(ctx context.Context, t *talk) error {
 	return t.notAsked(ctx, "elicit_url", t.Server.Can(mcp.URLElicitation))
 }
 
-// notAsked calls a tool that needs a capability that the client lacks. The client must get
-// an error, and no request.
+// notAsked calls a tool that needs a capability that the client does not have. The client must
+// get an error, and no request.
 func (t *talk) notAsked(ctx context.Context, tool string, there bool) error {
 	if !there {
 		return nil

@@ -39,8 +39,8 @@ func playSubscriptions(ctx context.Context, t *talk) error {
 	if err := first.Close(ctx); err != nil {
 		return err
 	}
-	// Nobody subscribes to the first resource any more. The second one shows when a
-	// notification of the first would have arrived.
+	// No client is subscribed to the first resource any more. When the notification of the
+	// second resource arrives, one of the first would have arrived too.
 	after := t.c.Serial()
 	if err := t.says(ctx, "touch", `{"uri":`+quote(watched)+`}`, "touched"); err != nil {
 		return err
@@ -51,7 +51,7 @@ func playSubscriptions(ctx context.Context, t *talk) error {
 	}
 	for _, n := range t.c.Notices()[after : last-1] {
 		if n.Method == mcp.NoteResourceUpdated && t.Client.Can(mcp.Handshake) {
-			// after closing a listen, notifications on their way may still arrive
+			// after the end of a listen, notifications on their way may still arrive
 			return fmt.Errorf("told of %s after the end of the subscription", member(n.Params, "uri"))
 		}
 	}
@@ -84,7 +84,7 @@ func playListChanged(ctx context.Context, t *talk) error {
 	if !s.Agreed().Tools {
 		return errors.New("the server did not agree to tell of tools")
 	}
-	for _, there := range []bool{true, false} { // the list grows, and shrinks again
+	for _, there := range []bool{true, false} { // the list first grows and then shrinks
 		after := t.c.Serial()
 		if _, err := t.tool(ctx, "grow", "{}", fake.CallOptions{}); err != nil {
 			return err

@@ -22,7 +22,7 @@ func playProgress(ctx context.Context, t *talk) error {
 	return t.checkSteps(r.Progress, 3)
 }
 
-// checkSteps expects every progress step of a wait, in order and with its message.
+// checkSteps expects every progress step of the tool wait, in order and with its message.
 func (t *talk) checkSteps(notices []fake.Notice, steps int) error {
 	var got, want []string
 	for i := 1; i <= steps; i++ {
@@ -50,7 +50,7 @@ func playCancellation(ctx context.Context, t *talk) error {
 	running, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	wanted := errors.New("no longer wanted")
-	// The first step shows that the call has arrived.
+	// When the first step arrives, the server has got the call.
 	_, err = t.tool(running, "wait", `{"steps":1000,"ms":50}`, fake.CallOptions{
 		Progress: true, OnProgress: func(fake.Notice) { cancel(wanted) },
 	})
@@ -63,7 +63,7 @@ func playCancellation(ctx context.Context, t *talk) error {
 	})
 }
 
-// cancelled returns how many cancelled calls the server has counted.
+// cancelled returns the number of cancelled calls that the server has counted.
 func (t *talk) cancelled(ctx context.Context) (int, error) {
 	r, err := t.tool(ctx, "cancelled", "{}", fake.CallOptions{})
 	if err != nil {
@@ -91,7 +91,7 @@ func playLogging(ctx context.Context, t *talk) error {
 			return err
 		}
 		want := map[string]string{"info": `"info" "warning" "error"`, "error": `"error"`}[level]
-		// On a session's own stream they may arrive after the result.
+		// On the stream of a session they may arrive after the result.
 		_, err = t.c.Await(ctx, after, func(n fake.Notice) bool {
 			return n.Method == mcp.NoteMessage && member(n.Params, "level") == `"error"`
 		})
@@ -129,15 +129,15 @@ func asError(r *fake.Reply) error {
 	return r.Err
 }
 
-// dropAfter is the number of events after which a server closes the stream of a wait. Only
-// a wait of resumeSteps has that many.
+// dropAfter is the number of events after which a server closes the stream of the tool wait.
+// Only a wait with resumeSteps steps has so many events.
 const (
 	dropAfter   = "6"
 	resumeSteps = 12
 )
 
-// playResume plays a call whose stream breaks on each side that can resume it: the server
-// closes it after dropAfter events, the client after breakAt.
+// playResume makes a call with a stream that breaks on each side that can resume it. The
+// server closes the stream after dropAfter events. The client closes it after breakAt events.
 func playResume(ctx context.Context, t *talk) error {
 	const breakAt = 4
 	o := fake.CallOptions{Progress: true}

@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// playTasks plays the life of a task in the client's revision: tasks of 2025-11-25, which
-// the client requests, or of the extension, which the server creates.
+// playTasks tests a task from its creation to its result, in the client's revision. In
+// 2025-11-25 the client requests tasks. With the extension the server creates them.
 func playTasks(ctx context.Context, t *talk) error {
 	id, err := t.makeTask(ctx, "task_only", `{"ask":true}`)
 	if err != nil {
@@ -44,7 +44,7 @@ func playTasks(ctx context.Context, t *talk) error {
 
 func taskParams(id string) string { return `{"taskId":` + quote(id) + `}` }
 
-// makeTask calls a tool in a way that makes it a task.
+// makeTask calls a tool in the way that creates a task.
 func (t *talk) makeTask(ctx context.Context, tool, args string) (id string, err error) {
 	params := toolParams(tool, args)
 	if t.Client.Can(mcp.ExperimentalTasks) {
@@ -64,7 +64,8 @@ func (t *talk) makeTask(ctx context.Context, tool, args string) (id string, err 
 	return id, nil
 }
 
-// waitForTask requests the result of a task. The client gets a live request meanwhile.
+// waitForTask requests the result of a task. Meanwhile the client gets a request of the
+// server.
 func (t *talk) waitForTask(ctx context.Context, id, want string) error {
 	before := len(t.c.Asks())
 	r, err := t.call(ctx, "tasks/result", taskParams(id), fake.CallOptions{})
@@ -124,8 +125,8 @@ func (t *talk) pollTask(ctx context.Context, id, want string) error {
 	return fmt.Errorf("the task has not finished after %d polls", most)
 }
 
-// lostTasks calls tools that are tasks for clients that support tasks. Through Dragoman a
-// client that does not support them gets the result, even of a tool that is only a task.
+// lostTasks calls tools that create tasks for clients with support for tasks. Through Dragoman
+// a client without that support gets the result, even of a tool that always creates a task.
 func lostTasks(ctx context.Context, t *talk) error {
 	if !t.Server.Can(mcp.ExperimentalTasks) && !t.Server.Can(mcp.TasksExtension) {
 		return nil

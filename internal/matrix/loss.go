@@ -6,9 +6,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// lossOf returns why a feature is impossible between the two ends of a pair, or "" if it is
-// possible and must therefore work. It considers only what the revisions and transports
-// define.
+// lossOf returns the reason why a feature is impossible between the two ends of a pair. It
+// returns "" if the feature is possible and therefore must work. It considers only the
+// definitions of revisions and transports.
 func lossOf(feature string, p Pair) string {
 	switch feature {
 	case "elicitation-form":
@@ -30,8 +30,8 @@ func lossOf(feature string, p Pair) string {
 	return ""
 }
 
-// lacking returns a sentence about the end of a pair that lacks a feature, the older one if
-// both do. It returns "" if neither does.
+// lacking returns a sentence that names the end of a pair that lacks a feature. If both lack
+// it, the sentence names the older one. If neither does, the result is "".
 func lacking(p Pair, f mcp.Feature, what string) string {
 	return sentence(p, p.Client.Can(f), p.Server.Can(f), what)
 }
@@ -47,14 +47,14 @@ func sentence(p Pair, client, server bool, what string) string {
 	return fmt.Sprintf("%s has no %s.", older, what)
 }
 
-// lackingTasks is lacking for tasks. They are experimental in 2025-11-25 and an extension of
-// 2026-07-28; no earlier revision has them.
+// lackingTasks does the same as lacking, for tasks. They are experimental in 2025-11-25 and an
+// extension in 2026-07-28. Earlier revisions do not have them.
 func lackingTasks(p Pair) string {
 	has := func(r mcp.Revision) bool { return r.Can(mcp.ExperimentalTasks) || r.Can(mcp.TasksExtension) }
 	return sentence(p, has(p.Client), has(p.Server), "tasks (introduced in 2025-11-25)")
 }
 
-// unresumable returns why no stream of a transport can be resumed, or "".
+// unresumable returns the reason why streams of a transport cannot be resumed, or "".
 func unresumable(r mcp.Revision, t Transport) string {
 	switch {
 	case t == Stdio:

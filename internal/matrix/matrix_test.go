@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// program builds this program.
+// program builds dragoman and returns its command line.
 func program(t *testing.T) []string {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), "dragoman")
@@ -26,11 +26,11 @@ func program(t *testing.T) []string {
 	return []string{to}
 }
 
-// TestCorners measures every transport and both eras, with the oldest and newest revision of
-// each. `make matrix-check` measures everything.
+// TestCorners measures every transport and both eras, with the oldest and the newest revision
+// of each. `make matrix-check` measures all revisions.
 func TestCorners(t *testing.T) {
 	if testing.Short() {
-		t.Skip("builds and starts the program some dozen times")
+		t.Skip("builds the program and starts it dozens of times")
 	}
 	corners := []mcp.Revision{mcp.R20241105, mcp.R20251125, mcp.R20260728}
 	r, err := Run(context.WithoutCancel(t.Context()), Options{

@@ -15,7 +15,7 @@ import (
 type Report struct {
 	Cells []Cell
 
-	pairs []Pair // all that were to be measured; nil for those of the cells
+	pairs []Pair // all selected pairs; nil means the pairs of the cells
 }
 
 // Failed returns the cells that fail through Dragoman.
@@ -51,7 +51,7 @@ func (r *Report) JSON(w io.Writer) error {
 		b.WriteString("\n")
 		direct, why := c.Direct, c.DirectReason
 		if direct == None {
-			// Scripts know three outcomes, and these two cannot talk.
+			// JSON has only three outcomes, so a pair that cannot be connected fails.
 			direct, why = Fails, fmt.Sprintf("the client speaks over %s, the server over %s", c.ClientTransport, c.ServerTransport)
 		}
 		e := json.NewEncoder(&b)
@@ -70,7 +70,7 @@ func (r *Report) JSON(w io.Writer) error {
 	return err
 }
 
-// square is one client revision with one server revision, over all transports.
+// square is a pair of a client revision and a server revision, with all its transports.
 type square struct{ client, server mcp.Revision }
 
 // sums counts the outcomes of a square, or of one feature of it.
@@ -142,9 +142,9 @@ func (r *Report) inSquare(q square, direct bool) map[string]*sums {
 	return out
 }
 
-// Markdown writes the report as a section of a document: how the revisions work together
-// overall and feature by feature, and what is lost and why. It contains no times and
-// nothing about the machine.
+// Markdown writes the report as a section of a document: how well the revisions work together
+// overall and feature by feature, what is lost, and why. It contains no times and no facts
+// about the machine.
 func (r *Report) Markdown(w io.Writer) error {
 	clients, servers, names := r.axes()
 	var b strings.Builder
@@ -190,8 +190,9 @@ func (r *Report) Markdown(w io.Writer) error {
 // letters are the abbreviations of the features that can be lost (loss.go).
 var letters = map[string]string{"elicitation-form": "F", "elicitation-url": "U", "tasks": "T", "resume": "R"}
 
-// summary returns the text of a square: whether everything works, and the letters of what
-// does not, in brackets if only some transports lose it.
+// summary returns the text of a square. It says whether everything works, or has the letters
+// of the features that do not. A letter in brackets means that only some transports lose the
+// feature.
 func summary(by map[string]*sums, names []string) string {
 	works, total, lost, failed := 0, 0, "", ""
 	for _, n := range names {
@@ -239,7 +240,7 @@ func legend(b *strings.Builder, names []string) {
 	}
 }
 
-// losses lists each sentence once, with the cells that it applies to.
+// losses lists each reason for a loss once, with its cells.
 func (r *Report) losses(b *strings.Builder) {
 	type group struct{ feature, reason string }
 	counts := map[group]int{}
@@ -276,7 +277,7 @@ func (r *Report) losses(b *strings.Builder) {
 	}
 }
 
-// failures lists what fails through Dragoman.
+// failures lists the cells that fail through Dragoman.
 func (r *Report) failures(b *strings.Builder) {
 	failed := r.Failed()
 	if len(failed) == 0 {

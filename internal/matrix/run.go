@@ -13,24 +13,25 @@ import (
 // Options configure a run. Program is required.
 type Options struct {
 	Filter Filter
-	// Program starts this program: a file, and arguments that precede the command's own.
+	// Program is the command line that starts dragoman: a file, and arguments that come before
+	// the command.
 	Program []string
-	// Parallel is the number of conversations at a time; 0 means 3.
+	// Parallel is the number of conversations at the same time; 0 means 3.
 	Parallel int
 	// Done, if set, is called after each conversation, on the goroutine that called Run.
 	Done func(p Pair, direct bool, done, of int)
-	// Through plays no conversation directly.
+	// Through leaves out the direct conversations.
 	Through bool
-	// Env returns further variables, as K=V, for the Dragoman of a pair. Capture returns
-	// where the messages of the pair's client are recorded, as fake.ClientOptions.Capture.
-	// Both are called by several goroutines at once, and not for direct conversations.
-	// Nil adds and records nothing.
+	// Env returns additional environment variables, as K=V, for the Dragoman of a pair.
+	// Capture returns a writer for the messages of the pair's client; see
+	// fake.ClientOptions.Capture. Several goroutines call them at the same time. They are not
+	// called for direct conversations. Nil adds and records nothing.
 	Env     func(p Pair) []string
 	Capture func(p Pair) io.Writer
 }
 
-// featureWithin is the timeout of one feature. It is long, because only a failure takes
-// that long.
+// featureWithin is the timeout of one feature. It is long, because a feature that works needs
+// much less.
 const featureWithin = 20 * time.Second
 
 // verdict is the outcome of one feature in one conversation.
@@ -39,10 +40,9 @@ type verdict struct {
 	reason  string
 }
 
-// Run measures the selected pairs, each through Dragoman and, if both ends have the
-// transport, directly. It returns an error only if nothing can be measured at all, or if
-// ctx ends. Then the error is the cause, and the report has the pairs that were measured
-// before.
+// Run measures the selected pairs, each through Dragoman and, if both ends have the transport,
+// directly. It returns an error if nothing can be measured, or if ctx ends. In the second case
+// the error is the cause of ctx, and the report has the pairs that were measured before.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	if len(o.Program) == 0 {
 		return nil, errors.New("matrix: no program to measure")
@@ -86,7 +86,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	for done := range jobs {
 		p := <-over
 		if ctx.Err() != nil {
-			continue // it may have been cut off
+			continue // the conversation may have been cut off
 		}
 		if p.direct {
 			direct[p.pair] = p.verdicts
@@ -117,10 +117,10 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return r, context.Cause(ctx)
 }
 
-// play plays all features of a pair in one conversation.
+// play tests all features of a pair in one conversation.
 func play(ctx context.Context, o *Options, p Pair, direct bool) map[string]verdict {
 	if ctx.Err() != nil {
-		return nil // the rest of the queue is skipped
+		return nil // skip the rest of the queue
 	}
 	out := map[string]verdict{}
 	var chosen []feature
@@ -163,7 +163,7 @@ func play(ctx context.Context, o *Options, p Pair, direct bool) map[string]verdi
 	return out
 }
 
-// judge plays one feature and returns its outcome.
+// judge tests one feature and returns its outcome.
 func (t *talk) judge(ctx context.Context, f *feature) verdict {
 	ctx, cancel := context.WithTimeoutCause(ctx, featureWithin, fmt.Errorf("nothing happened for %s", featureWithin))
 	defer cancel()

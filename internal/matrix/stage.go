@@ -19,26 +19,26 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/fake"
 )
 
-// Limits of a stage. They are long, because only a failure takes that long.
+// Timeouts of a stage. They are long, because a stage that works needs much less.
 const (
 	openWithin = 30 * time.Second
 	endWithin  = 10 * time.Second
 )
 
-// stage is the set-up for one pair: the server, Dragoman if it is in between, and how the
-// client reaches them.
+// stage is the set-up for one pair: the server, Dragoman if it is used, and the Where with
+// which the client reaches them.
 type stage struct {
-	program []string  // this program
+	program []string  // the command line of dragoman
 	direct  bool      // without Dragoman
-	env     []string  // of Dragoman, beside this program's own
-	capture io.Writer // of what the client sends and receives; nil for none
+	env     []string  // environment variables for Dragoman, in addition to those of this process
+	capture io.Writer // receives the messages of the client; nil for none
 	where   fake.Where
 	told    tail   // Dragoman's output
-	report  string // file to which stdio servers append the violations they saw; "" for none
+	report  string // a file to which stdio servers append the violations that they see; "" for none
 	ends    []func()
 }
 
-// setStage starts everything that a pair needs. The caller must strike the stage.
+// setStage starts everything that a pair needs. The caller must call strike at the end.
 func setStage(ctx context.Context, o *Options, p Pair, direct bool) (*stage, error) {
 	s := &stage{program: o.Program, direct: direct}
 	if o.Env != nil && !direct {
@@ -77,14 +77,14 @@ func (s *stage) set(ctx context.Context, p Pair) error {
 	return err
 }
 
-// server starts the server of a pair, or returns how to start it: a stdio server is a child
-// of its client.
+// server starts the server of a pair and returns its Where. A stdio server is a child of its
+// client, so for it server returns only the command line.
 func (s *stage) server(p Pair) (fake.Where, error) {
 	profile := "strict-" + p.Server.String()
 	var set []string
 	options := fake.Options{}
 	if unresumable(p.Server, p.ServerTransport) == "" {
-		// The stream of a wait breaks, so that its reader has to resume.
+		// The stream of the tool wait breaks, so that the client must resume it.
 		options.Set = map[string]string{"drop": dropAfter}
 		set = append(set, "--set", "drop="+dropAfter)
 	}
@@ -123,7 +123,7 @@ func (s *stage) server(p Pair) (fake.Where, error) {
 
 var endpoint = regexp.MustCompile(`is at (http://\S+)/mcp`)
 
-// bridge starts Dragoman as an HTTP server and returns its address.
+// bridge starts Dragoman as an HTTP server and returns the Where of its endpoint.
 func (s *stage) bridge(ctx context.Context, run []string, t Transport) (fake.Where, error) {
 	cmd := exec.Command(run[0], run[1:]...)
 	cmd.WaitDelay = endWithin
@@ -192,8 +192,8 @@ func (s *stage) strike() {
 	s.ends = nil
 }
 
-// reported returns the violations that stdio servers have reported when they exited.
-// Dragoman may have started several. It ends everything that runs; the folder of the report
+// reported returns the violations that stdio servers wrote when they exited. Dragoman may have
+// started several servers. reported first ends everything that runs. The folder of the report
 // stays until strike.
 func (s *stage) reported() []string {
 	if s.report == "" {
@@ -206,12 +206,12 @@ func (s *stage) reported() []string {
 	}
 	raw, err := os.ReadFile(s.report)
 	if err != nil {
-		return nil // nothing was reported
+		return nil // no violation was reported
 	}
 	return strings.Split(strings.TrimSpace(string(raw)), "\n")
 }
 
-// tail keeps the end of what is written to it. It is safe for concurrent use.
+// tail keeps the end of the text that is written to it. It is safe for concurrent use.
 type tail struct {
 	mu sync.Mutex
 	b  []byte

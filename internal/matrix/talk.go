@@ -13,13 +13,13 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// talk is one conversation in which the features of a pair are played.
+// talk is one conversation in which the features of a pair are tested.
 type talk struct {
 	Pair
 	c      *fake.Client
-	direct bool // without Dragoman
-	// seen counts the violations that were already reported: those of the server that the
-	// client saw, and those of the client that the server saw.
+	direct bool // the conversation does not go through Dragoman
+	// These are the numbers of violations that were already reported: those that the client
+	// saw, and those that the server saw.
 	seenByClient, seenByServer int
 }
 
@@ -69,7 +69,8 @@ func textOf(result []byte) string {
 	return all.String()
 }
 
-// member returns the JSON of the member of a result at a path.
+// member returns the JSON of a member of a result. path has the names of the members that lead
+// to it.
 func member(result []byte, path ...string) string {
 	at := jsonrpc.Whole(result)
 	for _, name := range path {
@@ -92,7 +93,7 @@ func same(what, got, want string) error {
 
 func clip(s string) string { return excerpt.Cut(s, 300) }
 
-// list reads a list to its end. It returns a text member of each entry, and the number of
+// list reads a list to its end. It returns one text member of each item, and the number of
 // pages.
 func (t *talk) list(ctx context.Context, method, key, name string) (values []string, pages int, err error) {
 	const mostPages = 100
@@ -137,19 +138,20 @@ func (t *talk) misdeeds(ctx context.Context) []string {
 	return out
 }
 
-// noCursor is the invalid cursor that a feature sends.
+// noCursor is an invalid cursor, which a feature sends on purpose.
 const noCursor = "no such cursor"
 
-// provoked reports whether a violation is expected: an invalid cursor that a feature sends
-// on purpose, or Dragoman's probe, which a server of the other era must refuse (2026-07-28
-// §Versioning, "Backward Compatibility with Initialization-based Versions").
+// provoked reports whether a violation is expected. It may be the invalid cursor that a
+// feature sends on purpose. It may be Dragoman's probe, which a server of the other era must
+// refuse (2026-07-28 §Versioning, "Backward Compatibility with Initialization-based
+// Versions").
 func (t *talk) provoked(violation string) bool {
 	return strings.Contains(violation, noCursor) ||
 		!t.direct && (strings.HasPrefix(violation, mcp.MethodInitialize+":") || strings.HasPrefix(violation, mcp.MethodDiscover+":"))
 }
 
-// until repeats a request until its result is as expected. It is for changes that a server
-// does not announce.
+// until repeats a request until it gets the expected result. It is used for changes that a
+// server does not announce.
 func until(ctx context.Context, ask func() (bool, error)) error {
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
 		if ok, err := ask(); ok || err != nil {

@@ -53,7 +53,7 @@ func (r *Report) failedCells(b *strings.Builder) {
 	}
 }
 
-// paragraph writes a text in lines. All but the first are indented.
+// paragraph writes a text in several lines. All but the first are indented.
 func paragraph(b *strings.Builder, text string) {
 	for i, line := range screen.Wrap(text, textWidth-2) {
 		if i > 0 {
@@ -103,7 +103,7 @@ func (r *Report) glyphs(b *strings.Builder, outcome func(*Cell) Outcome) {
 		case i > 0 && servers[i-1].revision == s.revision:
 		case i+1 < len(servers) && servers[i+1].revision == s.revision:
 			dates += " " + screen.Pad(s.revision.String(), 2*cellWidth-1)
-		default: // alone, so the date is shortened
+		default: // no other end has this revision, so its date is shortened
 			dates += " " + screen.Pad(s.revision.String()[2:7], cellWidth-1)
 		}
 	}
@@ -155,7 +155,7 @@ func glyph(cells []*Cell, outcome func(*Cell) Outcome) string {
 	return "✓"
 }
 
-// glyphLegend explains the glyphs that can occur.
+// glyphLegend writes the meaning of each glyph.
 func (r *Report) glyphLegend(b *strings.Builder) {
 	_, _, names := r.axes()
 	var lost []string
@@ -200,7 +200,7 @@ func (r *Report) lossLines(b *strings.Builder) {
 	}
 }
 
-// totals writes how many cells have which outcome.
+// totals writes the number of cells with each outcome.
 func (r *Report) totals(b *strings.Builder) {
 	var sum sums
 	for _, c := range r.Cells {

@@ -11,8 +11,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/screen"
 )
 
-// made returns a report of all pairs, with the losses that are known in advance. change may
-// change a cell, or leave it out.
+// made returns a report of all pairs, with the losses that loss.go knows. change may change a
+// cell, or return false to leave it out.
 func made(change func(*Cell) bool) *Report {
 	f := Filter{}
 	r := &Report{pairs: f.pairs()}
@@ -98,7 +98,7 @@ client ↓ server → 2024-11-05  2025-03-26  2025-06-18  2025-11-25  2026-07-28
 		t.Error(d)
 	}
 	if end := b.String()[strings.LastIndex(b.String(), "\n\n"):]; !strings.HasSuffix(end, "1 fail\n10 of 100 pairs were not measured\n") {
-		t.Errorf("it ends with %q", end)
+		t.Errorf("the text ends with %q", end)
 	}
 }
 
@@ -115,8 +115,8 @@ func TestOneServer(t *testing.T) {
 	}
 }
 
-// TestAStopKeepsWhatWasMeasured checks that a run that is stopped returns a report. Before the
-// first pair is measured it is empty.
+// TestAStopKeepsWhatWasMeasured checks that a run that is stopped returns a report of the
+// pairs measured so far. If no pair was measured, the report is empty.
 func TestAStopKeepsWhatWasMeasured(t *testing.T) {
 	stopped := errors.New("stopped")
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -13,26 +13,28 @@ import (
 
 // Faults configure one direction of a link. The zero value has no faults.
 type Faults struct {
-	// Latency is the delay until a written byte, or the end, can be read.
+	// Latency is the delay before the other end can read a written byte, or the end of the
+	// stream.
 	Latency time.Duration
-	// ChunkBytes limits what one Read returns; 0 returns what one Write wrote.
+	// ChunkBytes limits the bytes that one Read returns. 0 means that a Read returns the bytes
+	// of one Write.
 	ChunkBytes int
-	// DropAfterBytes resets the whole link after that many bytes were written: they can
-	// still be read, then both sides get ECONNRESET. 0 means never; a negative number
-	// resets on the first write.
+	// DropAfterBytes resets the whole link after this many bytes were written. The bytes can
+	// still be read. Then both sides get ECONNRESET. 0 means never; a negative number resets
+	// on the first write.
 	DropAfterBytes int
-	// HalfCloseAfterBytes ends this direction after that many bytes were written: they
-	// can be read, followed by io.EOF. Further writes get EPIPE. 0 means never; a
+	// HalfCloseAfterBytes ends this direction after this many bytes were written. The bytes
+	// can still be read, followed by io.EOF. Further writes get EPIPE. 0 means never; a
 	// negative number ends it on the first write.
 	HalfCloseAfterBytes int
 }
 
-// Options of a link between a, which dials, and b, which accepts.
+// Options configure a link between a, the end that dials, and b, the end that accepts.
 type Options struct {
 	Up   Faults // from a to b
 	Down Faults // from b to a
-	// Buffer is how many bytes each direction holds before Write blocks; 0 means
-	// 64 KiB.
+	// Buffer is the number of bytes that each direction holds before Write blocks; 0 means 64
+	// KiB.
 	Buffer int
 }
 
@@ -48,22 +50,22 @@ type Conn struct {
 
 var _ net.Conn = (*Conn)(nil)
 
-// link is the state that both ends share.
+// link is the state shared by both ends.
 type link struct {
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced at each change
 }
 
-// half is one direction.
+// half is one direction of a link.
 type half struct {
 	faults Faults
 	buffer int
 	queue  []segment
 	size   int   // bytes in queue
 	passed int   // bytes written so far
-	end    error // returned by Read after the queue and by Write at once; nil while open
+	end    error // the error that Write returns at once, and Read after the queue; nil while open
 	endAt  time.Time
-	unread bool // the reader has closed
+	unread bool // the reader has closed its end
 }
 
 type segment struct {
@@ -99,8 +101,8 @@ func (l *link) notifyLocked() {
 	l.changed = make(chan struct{})
 }
 
-// waitLocked releases the lock until something changes or one of the times is reached.
-// Zero times are ignored.
+// waitLocked releases the lock until the link changes or one of the times is reached. It
+// ignores zero times.
 func (l *link) waitLocked(t ...time.Time) {
 	var first time.Time
 	for _, t := range t {
@@ -131,7 +133,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 	defer c.link.mu.Unlock()
 	for {
 		h, now := c.in, time.Now()
-		var next time.Time // when the next item arrives
+		var next time.Time // the time at which the next item arrives
 		switch {
 		case c.closed:
 			return 0, c.fault("read", net.ErrClosed)
@@ -215,7 +217,8 @@ func (c *Conn) Write(b []byte) (int, error) {
 	}
 }
 
-// left returns how many bytes may still pass before a fault that occurs after that many.
+// left returns the number of bytes that may still pass before a fault. The fault occurs after
+// that many bytes in total.
 func left(after, passed int) int {
 	switch {
 	case after == 0:
@@ -237,7 +240,8 @@ func (c *Conn) resetLocked() {
 	c.out.endLocked(syscall.ECONNRESET)
 }
 
-// Close implements net.Conn. The other end reads what was sent, then io.EOF.
+// Close implements net.Conn. The other end can read the bytes already sent, followed by
+// io.EOF.
 func (c *Conn) Close() error {
 	c.link.mu.Lock()
 	if c.closed {
@@ -255,7 +259,7 @@ func (c *Conn) Close() error {
 	return nil
 }
 
-// CloseWrite ends our direction only, like net.TCPConn.CloseWrite.
+// CloseWrite ends only the direction from this end, like net.TCPConn.CloseWrite.
 func (c *Conn) CloseWrite() error {
 	c.link.mu.Lock()
 	defer c.link.mu.Unlock()
@@ -267,8 +271,8 @@ func (c *Conn) CloseWrite() error {
 	return nil
 }
 
-// Reset breaks the link, like a cut cable or a crash. Both ends read what is on its way,
-// then get ECONNRESET. The end must still be closed.
+// Reset breaks the link, as a cut cable or a crash does. Both ends can read the bytes already
+// on their way, and then get ECONNRESET. The ends must still be closed.
 func (c *Conn) Reset() {
 	c.link.mu.Lock()
 	defer c.link.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// reads collects what each Read of c returns, until it fails.
+// reads collects the text that each Read of c returns, until a Read fails.
 func reads(c net.Conn) (got []string, err error) {
 	b := make([]byte, 100)
 	for {
@@ -186,7 +186,7 @@ func TestDeadlines(t *testing.T) {
 	})
 }
 
-// web runs an HTTP server on the network in a synctest bubble.
+// web runs an HTTP server on a network in a synctest bubble.
 func web(t *testing.T, h http.HandlerFunc, f func(t *testing.T, n *Network, c *http.Client)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -232,7 +232,7 @@ func TestHTTP(t *testing.T) {
 			if err != nil || got != body {
 				t.Errorf("%+v: %d bytes, %v", f, len(got), err)
 			}
-			// One round trip to connect, and one for request and response.
+			// One round trip is for the connection, and one for the request and the response.
 			if d := time.Since(begun); d < 4*f.Latency {
 				t.Errorf("%+v: took %v", f, d)
 			}

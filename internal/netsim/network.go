@@ -23,8 +23,8 @@ type Network struct {
 	shapes    map[string]func(nth int) Options
 	holes     map[string]bool
 	dials     map[string]int
-	live      map[*Conn]string // dialled ends, by dialled address
-	port      int              // of the last dialler
+	live      map[*Conn]string // the dialled ends, by address
+	port      int              // the port of the last dialler
 }
 
 // NewNetwork returns a network without listeners.
@@ -39,22 +39,23 @@ func NewNetwork() *Network {
 	}
 }
 
-// Shape sets the options of links to an address. f is called with 0 for the next dial, 1
-// for the one after it, and so on. Nil removes all faults.
+// Shape sets the options of links to an address. f is called with 0 for the next dial, 1 for
+// the one after it, and so on. If f is nil, links have no faults.
 func (n *Network) Shape(address string, f func(nth int) Options) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.shapes[address], n.dials[address] = f, 0
 }
 
-// Swallow makes dials to an address hang until their context ends, or stops that.
+// Swallow makes dials to an address hang until their context ends. With false it turns this
+// off.
 func (n *Network) Swallow(address string, hang bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.holes[address] = hang
 }
 
-// Reset resets all open links that were dialled to the address.
+// Reset resets all open links that were dialled to an address.
 func (n *Network) Reset(address string) {
 	n.mu.Lock()
 	live := maps.Clone(n.live)
@@ -107,8 +108,8 @@ func tcpAddr(host string, port int) net.Addr {
 	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(ip, uint16(port)))
 }
 
-// DialContext connects to an address from 127.0.0.1. It can be used in http.Transport. It
-// takes the latency of both directions.
+// DialContext connects to an address, with the source address 127.0.0.1. It can be used in
+// http.Transport. A dial takes the latency of both directions.
 func (n *Network) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	return n.DialFrom("127.0.0.1")(ctx, network, address)
 }

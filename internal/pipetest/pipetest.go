@@ -1,9 +1,9 @@
-// Package pipetest is one end of a pipe in a test. It sends lines, collects what arrives
-// and compares it with patterns.
+// Package pipetest provides one end of a pipe for tests. It sends lines, collects the lines
+// that arrive, and compares them with patterns.
 //
-// It is for tests in a testing/synctest bubble: Say waits until a line has had its full
-// effect, and Heard until no more can arrive. It imports testing and is not for the
-// product.
+// It is for tests in a testing/synctest bubble. Say returns when its lines have had all their
+// effects. Heard returns when no more lines can arrive. The package imports testing, so the
+// program must not use it.
 package pipetest
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// Scan parses a message that must be valid.
+// Scan parses a message. It fails the test if the message is not valid.
 func Scan(t testing.TB, s string) *jsonrpc.Message {
 	t.Helper()
 	m, err := jsonrpc.Scan([]byte(s), jsonrpc.Limits{Tolerant: true})
@@ -28,8 +28,8 @@ func Scan(t testing.TB, s string) *jsonrpc.Message {
 	return m
 }
 
-// Wire is one end of a pipe in a synctest bubble. It keeps everything that arrives until
-// Heard is called.
+// Wire is one end of a pipe in a synctest bubble. It keeps all lines that arrive until Heard
+// is called.
 type Wire struct {
 	t    *testing.T
 	Pipe transport.Pipe
@@ -39,7 +39,7 @@ type Wire struct {
 	end error
 }
 
-// Tap reads a pipe until it ends.
+// Tap returns a Wire that reads a pipe until the pipe ends.
 func Tap(t *testing.T, p transport.Pipe, reading *sync.WaitGroup) *Wire {
 	w := &Wire{t: t, Pipe: p}
 	reading.Go(func() {
@@ -66,7 +66,7 @@ func Tap(t *testing.T, p transport.Pipe, reading *sync.WaitGroup) *Wire {
 	return w
 }
 
-// Say writes lines and waits until they have had their full effect.
+// Say writes lines and waits until they have had all their effects.
 func (w *Wire) Say(lines ...string) {
 	w.t.Helper()
 	for _, line := range lines {
@@ -77,7 +77,7 @@ func (w *Wire) Say(lines ...string) {
 	}
 }
 
-// Heard returns what has arrived since the last call.
+// Heard returns the lines that have arrived since the last call.
 func (w *Wire) Heard() []string {
 	synctest.Wait()
 	w.mu.Lock()
@@ -87,7 +87,7 @@ func (w *Wire) Heard() []string {
 	return got
 }
 
-// Want compares what has arrived with patterns, in which … stands for anything.
+// Want compares the lines that have arrived with patterns. … in a pattern matches any text.
 func (w *Wire) Want(patterns ...string) {
 	w.t.Helper()
 	got := w.Heard()
@@ -101,7 +101,7 @@ func (w *Wire) Want(patterns ...string) {
 	}
 }
 
-// Like reports whether s matches a pattern in which … stands for any text.
+// Like reports whether s matches a pattern. … in the pattern matches any text.
 func Like(s, pattern string) bool {
 	parts := strings.Split(pattern, "…")
 	if !strings.HasPrefix(s, parts[0]) {
@@ -122,7 +122,7 @@ func Like(s, pattern string) bool {
 	return strings.HasSuffix(s, last)
 }
 
-// Note returns the notification raw, which must be valid.
+// Note parses the notification raw. It fails the test if raw is not valid.
 func Note(raw string) *mcp.Note {
 	m, err := jsonrpc.Scan([]byte(raw), jsonrpc.Limits{Bytes: len(raw) + 1, Tolerant: true})
 	if err != nil {

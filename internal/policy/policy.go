@@ -9,55 +9,56 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Call is one call as a step sees it. A step must not write to it, nor keep it after the
-// step has returned.
+// Call is a call as a step sees it. A step must not change it, and must not keep it after it
+// returns.
 type Call struct {
-	Who     *identity.Principal // who asks, nil without authentication
+	Who     *identity.Principal // the caller; nil without authentication
 	Project string
-	// Server is the name of the server that the call goes to, "" where the answer is made
-	// of several servers, or of none.
+	// Server is the name of the server that gets the call. It is "" if the answer comes from
+	// several servers, or from none.
 	Server string
-	// Name is the tool, prompt, URI or task that the call is about, as the server knows it;
-	// "" when the method has none.
+	// Name is the tool, prompt, URI or task of the call, under the server's own name. It is ""
+	// if the method has none.
 	Name string
-	// Args are the arguments of a tool or prompt as the server gets them, absent for other
-	// methods.
+	// Args are the arguments of a tool or prompt, as the server gets them. They are absent for
+	// other methods.
 	Args jsonrpc.Value
-	// Request is what the client asked. Its size is len(Request.Msg.Raw) bytes.
+	// Request is the client's request. Its size is len(Request.Msg.Raw) bytes.
 	Request *mcp.Call
-	// Resumed says that the call goes on with one that was asked for input, which a step
-	// has let pass before: it is authorised again and not counted again.
+	// Resumed means that the call continues an earlier one, which asked the client for input.
+	// A step has already let the earlier one pass. The call is authorised again, but not
+	// counted again.
 	Resumed bool
 }
 
-// Answer is how a call ended. Exactly one of Reply and Err is set.
+// Answer is the result of a call. Exactly one of Reply and Err is set.
 type Answer struct {
 	Reply   *mcp.Reply
 	Err     error
-	Outcome mcp.Outcome  // as in the event of the call
-	Code    int64        // the JSON-RPC error code that the client gets, 0 for a result
-	To      mcp.Revision // the server's, Unknown where none was asked
-	Size    int          // of the server's message in bytes, 0 for none
+	Outcome mcp.Outcome  // the same outcome as in the event of the call
+	Code    int64        // the JSON-RPC error code that the client gets; 0 for a result
+	To      mcp.Revision // the server's revision; Unknown if no server got the call
+	Size    int          // bytes of the server's message; 0 for none
 	Took    time.Duration
 }
 
-// Step decides on calls. Its methods are called by many goroutines at the same time and
-// may block as long as ctx, for which the client waits.
+// Step decides about calls. Many goroutines call its methods at the same time. The methods may
+// block until ctx ends, but the client waits meanwhile.
 type Step interface {
-	// Before lets the call pass by returning nil. An error is the client's answer; it is
-	// turned into a JSON-RPC error by mcp.Wire. No byte has been sent.
+	// Before lets the call pass if it returns nil. Otherwise the client gets the error, which
+	// mcp.Wire converts to a JSON-RPC error, and the server gets nothing.
 	Before(ctx context.Context, c *Call) error
-	// After hears how a call ended that Before let pass, also when a later step refused it.
-	// ctx may have ended.
+	// After receives the result of each call that Before let pass, even if a later step
+	// refused the call. ctx may have ended.
 	After(ctx context.Context, c *Call, a *Answer)
 }
 
-// Chain is steps in the order in which they look at a call. It is not written to once it
-// is used. The zero value lets everything pass.
+// Chain is a list of steps. They see a call in this order. A chain must not be changed after
+// its first use. The zero value lets every call pass.
 type Chain []Step
 
-// Admit asks each step and stops at the first that refuses, whose error it returns. passed
-// is the number of steps that let the call pass.
+// Admit calls Before of each step. It stops at the first step that refuses, and returns its
+// error. passed is the number of steps that let the call pass.
 func (c Chain) Admit(ctx context.Context, call *Call) (passed int, err error) {
 	for i, s := range c {
 		if err := s.Before(ctx, call); err != nil {
@@ -67,8 +68,8 @@ func (c Chain) Admit(ctx context.Context, call *Call) (passed int, err error) {
 	return len(c), nil
 }
 
-// Done tells the steps that let the call pass how it ended, the last one first. passed is
-// what Admit returned.
+// Done calls After of the steps that let the call pass, the last one first. passed is the
+// value that Admit returned.
 func (c Chain) Done(ctx context.Context, passed int, call *Call, a *Answer) {
 	for i := passed - 1; i >= 0; i-- {
 		c[i].After(ctx, call, a)

@@ -9,7 +9,7 @@ import (
 
 var errNo = errors.New("no")
 
-// step writes down what it is asked, and refuses when it is told to.
+// step records the calls that it gets. It can be told to refuse.
 type step struct {
 	name    string
 	refuses bool
@@ -28,7 +28,7 @@ func (s step) After(context.Context, *Call, *Answer) { *s.log = append(*s.log, "
 
 func TestChain(t *testing.T) {
 	for name, tt := range map[string]struct {
-		refuses string // the step that refuses
+		refuses string // the name of the step that refuses
 		passed  int
 		want    []string
 	}{

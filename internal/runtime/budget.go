@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// InFlight returns how many bytes of messages may be in memory at once. It is the
+// InFlight returns how many bytes of messages may be in memory at the same time. It is the
 // configured value, but at most a quarter of the memory limit of the process, because a
-// message is in memory three times while it is translated. It is never less than the
-// largest body.
+// message is in memory three times while it is translated. It is never less than the size of
+// the largest body.
 func InFlight(configured, body int) int64 {
-	limit := debug.SetMemoryLimit(-1) // GOMEMLIMIT; a negative argument only reads it
+	limit := debug.SetMemoryLimit(-1) // reads GOMEMLIMIT; a negative argument does not change it
 	if b, err := os.ReadFile("/sys/fs/cgroup/memory.max"); err == nil {
 		if n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64); err == nil {
 			limit = min(limit, n)

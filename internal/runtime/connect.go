@@ -22,16 +22,16 @@ type ConnectOptions struct {
 	Server config.Server
 	Log    *slog.Logger
 	Events *event.Publisher
-	// Answer answers a request of the server for input. Questions of one call may come at
-	// the same time. If Answer is nil, the server is told that the client cannot be asked.
+	// Answer answers a request of the server for input. It may be called several times at once
+	// for one call. If Answer is nil, the client does not declare elicitation.
 	Answer func(context.Context, Question) Answer
-	// Pages says that Answer can also send a person to a page; see Question.URL.
+	// Pages means that Answer can also ask a person to visit a page; see Question.URL.
 	Pages bool
-	// Roots are the file URIs of the folders that the server may know. If there are none,
-	// the server is told that the client has no roots.
+	// Roots are the file URIs of the folders that the server may know. If there are none, the
+	// client does not declare roots.
 	Roots []string
-	// Refused, if set, is called when the server asks for something that it was told the
-	// client does not have, such as sampling. It gets the method of the request.
+	// Refused, if set, is called when the server sends a request that needs a capability that
+	// the client did not declare, such as sampling. It gets the method of the request.
 	Refused func(method string)
 	Version string
 }
@@ -40,20 +40,20 @@ type ConnectOptions struct {
 // §Elicitation). All texts and the schema are the server's own.
 type Question struct {
 	Message string
-	Schema  []byte // of the form to fill in, a JSON object; nil for none
-	URL     string // of the page to visit, an http or https URL; "" for a form
+	Schema  []byte // the schema of the form, a JSON object; nil for none
+	URL     string // the http or https URL of the page to visit; "" for a form
 }
 
 // Answer is the answer to a Question. Action is "accept", "decline" or "cancel". Content is
-// the form as a JSON object, for an accepted form only.
+// the form as a JSON object; only an accepted form has it.
 type Answer struct {
 	Action  string
 	Content []byte
 }
 
-// Session is a conversation with a server, for commands. It is a legacy client of our own
-// gateway, so the server's requests reach the command directly, whatever revision the
-// server speaks. Connect makes a Session; Close must be called at the end.
+// Session is a session with a server, for commands. It is a legacy client of a gateway in this
+// process. So requests of the server reach the command directly, whatever revision the server
+// uses. Connect creates a Session. The caller must call Close.
 type Session struct {
 	upstream *upstream.Upstream
 	host     *gateway.Single
@@ -68,7 +68,7 @@ type Session struct {
 	trace string
 }
 
-// Connect opens a conversation with a server. If that fails, the error says why.
+// Connect opens a session with a server. If it fails, the error says why.
 func Connect(ctx context.Context, o ConnectOptions) (*Session, error) {
 	s := &Session{answer: o.Answer, roots: o.Roots, refused: o.Refused}
 	s.untap = o.Events.Tap(event.Of(event.Handshake), func(e event.Event) {
@@ -88,7 +88,7 @@ func Connect(ctx context.Context, o ConnectOptions) (*Session, error) {
 	return s, nil
 }
 
-// capabilities returns what the server is told that the client can be asked for.
+// capabilities returns the capabilities that the client declares to the server.
 func capabilities(o ConnectOptions) []byte {
 	out := []byte{'{'}
 	switch {
@@ -106,17 +106,17 @@ func capabilities(o ConnectOptions) []byte {
 	return append(out, '}')
 }
 
-// Description is what a server says about itself, and how it is reached.
+// Description is the server's description of itself, with its transport.
 type Description struct {
 	Revision  mcp.Revision
 	Transport string // "stdio", "http", "sse" or "inmem"
-	// Info is the Implementation object of the server, and Capabilities is an object. Both
-	// are the server's own bytes. Instructions is "" if there are none.
+	// Info is the Implementation object of the server. Capabilities is an object. Both have
+	// the server's own bytes. Instructions is "" if there are none.
 	Info, Capabilities []byte
 	Instructions       string
 }
 
-// Describe returns what the server says about itself.
+// Describe returns the server's description of itself.
 func (s *Session) Describe(ctx context.Context) (Description, error) {
 	h, err := s.host.Hello(ctx, s.facts)
 	if err != nil {
@@ -127,14 +127,14 @@ func (s *Session) Describe(ctx context.Context) (Description, error) {
 	return Description{Revision: h.Revision, Transport: r.Transport, Info: h.Info, Capabilities: h.Capabilities, Instructions: text}, nil
 }
 
-// Trace returns how the conversation was opened, one line for each step.
+// Trace returns the trace of the handshake, one line for each step.
 func (s *Session) Trace() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.trace
 }
 
-// Close ends the conversation, stops the server, and waits for both.
+// Close ends the session, stops the server, and waits for both.
 func (s *Session) Close() {
 	if s.detach != nil {
 		s.detach()
@@ -147,10 +147,10 @@ func (s *Session) Close() {
 // List is the result of Session.List: all pages of a list.
 type List struct {
 	Items [][]byte // raw JSON objects
-	// Starting and Failed are the servers behind a gateway whose items are not in the list:
-	// those that may still come, and those that could not be listed.
+	// Starting and Failed are servers of a gateway without items in the list. Starting are
+	// those that may still get ready. Failed are those that could not be listed.
 	Starting, Failed []string
-	// Changes says whether the server sends notifications when the list changes.
+	// Changes is true if the server sends notifications when the list changes.
 	Changes bool
 }
 
@@ -197,9 +197,9 @@ func namesIn(raw []byte, array jsonrpc.Span) (names []string) {
 	return names
 }
 
-// Call calls a tool with args, a valid JSON object, and returns the raw result. If the
-// server answers with an error, the error is a *jsonrpc.Error. When ctx ends, the server is
-// told that the call is cancelled.
+// Call calls a tool with args, a valid JSON object, and returns the raw result. If the server
+// answers with an error, the error is a *jsonrpc.Error. If ctx ends, Call cancels the call at
+// the server.
 func (s *Session) Call(ctx context.Context, tool string, args []byte, onProgress func(progress, total float64, message string)) ([]byte, error) {
 	params := jsonrpc.AppendQuote([]byte(`{"name":`), tool)
 	if args == nil {

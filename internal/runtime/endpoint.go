@@ -15,8 +15,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/streamhttp"
 )
 
-// Endpoint is one address for clients: Streamable HTTP of both eras on one URL, and
-// HTTP+SSE beside it.
+// Endpoint is one address for clients. It serves Streamable HTTP of both eras on one URL, and
+// HTTP+SSE on two others.
 type Endpoint struct {
 	name string
 	http *streamhttp.Server
@@ -27,16 +27,16 @@ type Endpoint struct {
 type EndpointOptions struct {
 	Guard  *httpdoor.Guard
 	Limits config.Limits
-	// Prefix is the path under which a proxy shows us; see sse.Options.
+	// Prefix is the path at which a reverse proxy publishes Dragoman; see sse.Options.
 	Prefix string
-	// Allow says whether a client may open a session; see streamhttp.Options.
+	// Allow decides whether a client may open a session; see streamhttp.Options.
 	Allow  func(context.Context, transport.Newcomer) (time.Duration, bool)
 	Budget *transport.Budget
 	Log    *slog.Logger
 }
 
-// NewEndpoint makes the endpoint of the server with that name. With the name "" it makes
-// the merged endpoint of all servers. r handles the conversations of its clients.
+// NewEndpoint creates the endpoint of the server with a name. With the name "" it creates the
+// merged endpoint of all servers. r handles the messages of the endpoint's clients.
 func NewEndpoint(name string, r *downstream.Endpoint, o EndpointOptions) *Endpoint {
 	return &Endpoint{
 		name: name,
@@ -69,7 +69,7 @@ func (e *Endpoint) Mount(mux *http.ServeMux, prefix string) {
 	}
 }
 
-// leaves are the last segments of an endpoint's paths.
+// leaves are the last path segments of an endpoint's URLs.
 var leaves = [...]string{"mcp", "sse", "messages"}
 
 // leaf returns the handler of one of the paths in leaves.
@@ -80,7 +80,7 @@ func (e *Endpoint) leaf(leaf string) http.Handler {
 	return e.sse
 }
 
-// run maintains the endpoint's sessions until ctx ends.
+// run removes the endpoint's expired sessions until ctx ends.
 func (e *Endpoint) run(ctx context.Context) { _ = e.http.Run(ctx) }
 
 // drain ends requests that would not end by themselves, and refuses new clients.
@@ -89,8 +89,8 @@ func (e *Endpoint) drain() {
 	e.sse.Drain()
 }
 
-// close ends all requests and sessions of the endpoint, gives their clients the cause, and
-// waits for them.
+// close ends all requests and sessions of the endpoint, and waits for them. Clients get the
+// cause in their errors.
 func (e *Endpoint) close(cause error) {
 	var wait sync.WaitGroup
 	wait.Go(func() { _ = e.http.CloseWith(cause) })

@@ -11,8 +11,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// Endpoints is the set of open endpoints. Each runs from Add until Remove or Close.
-// NewEndpoints makes one. Safe for concurrent use.
+// Endpoints is the set of open endpoints. Each endpoint runs from Add until Remove or Close.
+// Call NewEndpoints to create a set. Safe for concurrent use.
 type Endpoints struct {
 	life    context.Context
 	end     context.CancelCauseFunc
@@ -77,11 +77,11 @@ func (s *Endpoints) Drain() {
 	}
 }
 
-// Context returns the context that ends with Close.
+// Context returns a context that ends when Close is called.
 func (s *Endpoints) Context() context.Context { return s.life }
 
-// Close ends all sessions and waits until nothing runs at any endpoint. Clients whose
-// requests are still running are told that the gateway is stopping. Close may be called
+// Close ends all sessions, and waits until no request is running at any endpoint. Clients with
+// running requests get an error that says that the gateway is stopping. Close may be called
 // again.
 func (s *Endpoints) Close() {
 	s.end(mcp.ErrShutdown)

@@ -7,11 +7,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 )
 
-// exposed is what the configuration shows of its servers, by name. It shows everything of
-// servers that it does not name.
+// exposed has the features that the configuration exposes, by server. Servers without an entry
+// expose everything.
 type exposed map[string]config.Expose
 
-// exposedOf returns the filter of some servers, nil if it would show everything.
+// exposedOf returns the filter for servers. It returns nil if the filter would show
+// everything.
 func exposedOf(all ...config.Server) catalog.Filter {
 	out := make(exposed)
 	for _, c := range all {
@@ -25,7 +26,7 @@ func exposedOf(all ...config.Server) catalog.Filter {
 	return out
 }
 
-// sameExposed reports whether two filters of exposedOf show the same.
+// sameExposed reports whether two filters from exposedOf show the same features.
 func sameExposed(a, b catalog.Filter) bool {
 	x, _ := a.(exposed)
 	y, _ := b.(exposed)

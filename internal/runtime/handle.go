@@ -12,10 +12,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Handle is a downstream.Handler whose host can be replaced while clients are connected. A
-// call ends in the host in which it began; later calls go to the new host, and legacy
-// clients are attached to it. Replace must be called once before anything else. Safe for
-// concurrent use.
+// Handle is a downstream.Handler that passes everything to another handler, its host. The host
+// can be replaced while clients are connected. A call ends in the host in which it began.
+// Later calls go to the new host, and legacy clients are attached to it. Replace must be
+// called once before anything else. Safe for concurrent use.
 type Handle struct {
 	now atomic.Pointer[Generation]
 
@@ -26,13 +26,13 @@ type Handle struct {
 // Generation is one host of a Handle, with a count of its users.
 type Generation struct {
 	host  downstream.Handler
-	users atomic.Int64 // has retired added to it when the host is replaced
+	users atomic.Int64 // the number of users; when the host is replaced, retired is added to it
 	once  sync.Once
 	idle  chan struct{}
 }
 
-// retired is added to the users of a replaced generation. It is so far below zero that
-// users stays negative from then on.
+// retired is added to the users of a replaced generation. It is so small that users is
+// negative from then on.
 const retired = math.MinInt64 / 2
 
 // Idle returns a channel that is closed when the generation has been replaced and its last
@@ -45,14 +45,14 @@ func (g *Generation) leave() {
 	}
 }
 
-// retire must be called once, after the Handle has got another generation.
+// retire must be called once, after the Handle has a new generation.
 func (g *Generation) retire() {
 	if g.users.Add(retired) == retired {
 		g.once.Do(func() { close(g.idle) })
 	}
 }
 
-// enter returns the current generation with one more user. It takes no lock and allocates
+// enter adds a user to the current generation and returns it. It takes no lock and allocates
 // nothing.
 func (h *Handle) enter() *Generation {
 	for {
@@ -60,7 +60,7 @@ func (h *Handle) enter() *Generation {
 		if g.users.Add(1) > 0 {
 			return g
 		}
-		g.leave() // it was retired meanwhile, so now already holds another one
+		g.leave() // the generation was replaced meanwhile, so try the new one
 	}
 }
 
@@ -71,15 +71,15 @@ type attachment struct {
 	detach func()
 }
 
-// watcher is a host that knows the resources that its attached clients have subscribed to.
+// watcher is a host that keeps the resource subscriptions of its attached clients.
 type watcher interface {
-	// TakeWatched returns them for one client, and refuses further subscriptions of it.
+	// TakeWatched returns the subscriptions of a client, and refuses further ones.
 	TakeWatched(f *mcp.ClientInfo) gateway.Watched
-	// Resume subscribes a client that is attached. It does not wait for servers.
+	// Resume adds subscriptions of an attached client. It does not wait for servers.
 	Resume(f *mcp.ClientInfo, all gateway.Watched)
 }
 
-// carry moves the subscriptions of a client from one host to another.
+// carry moves the resource subscriptions of a client from one host to another.
 func carry(from, to downstream.Handler, f *mcp.ClientInfo) {
 	old, knows := from.(watcher)
 	next, can := to.(watcher)
@@ -92,8 +92,8 @@ func carry(from, to downstream.Handler, f *mcp.ClientInfo) {
 }
 
 // Replace replaces the host and moves all attached clients, with their subscriptions, to the
-// new one. The clients are told that all lists have changed. It returns the old generation,
-// nil the first time. Calls of Replace must not overlap.
+// new one. The clients get a notification that all lists have changed. It returns the old
+// generation, or nil the first time. Calls of Replace must not overlap.
 func (h *Handle) Replace(host downstream.Handler) *Generation {
 	next := &Generation{host: host, idle: make(chan struct{})}
 	h.mu.Lock()
@@ -122,7 +122,7 @@ func (h *Handle) Replace(host downstream.Handler) *Generation {
 		if old != nil {
 			carry(old.host, host, a.facts)
 		}
-		before() // after carry: a server that is the same goes on watching
+		before() // called after carry, so that an unchanged server keeps watching its resources
 		for _, note := range []string{mcp.NoteToolsChanged, mcp.NotePromptsChanged, mcp.NoteResourcesChanged} {
 			a.to.Notify(mcp.NewNote(note, nil))
 		}
@@ -130,9 +130,8 @@ func (h *Handle) Replace(host downstream.Handler) *Generation {
 	return old
 }
 
-// Renew begins a new generation with the same host and returns the old one. Clients notice
-// nothing. Replace must have been called before. Calls of Renew and Replace must not
-// overlap.
+// Renew starts a new generation with the same host, and returns the old one. Clients notice
+// nothing. Replace must have been called before. Calls of Renew and Replace must not overlap.
 func (h *Handle) Renew() *Generation {
 	h.mu.Lock()
 	old := h.now.Load()
@@ -174,7 +173,7 @@ func (h *Handle) Subscribe(f *mcp.ClientInfo, to mcp.Subscriber) (detach func())
 		if h.now.Load() == g {
 			break
 		}
-		// The host was replaced meanwhile, and Replace did not see this client.
+		// The host was replaced meanwhile, and Replace did not move this client.
 		h.mu.Unlock()
 		a.detach()
 	}

@@ -21,7 +21,7 @@ type host struct {
 	late     atomic.Int64
 	calls    atomic.Int64
 	attached atomic.Int64
-	hold     chan struct{} // a call waits for it; nil means no wait
+	hold     chan struct{} // if not nil, each call waits for it
 }
 
 func (h *host) Hello(context.Context, *mcp.ClientInfo) (*mcp.ServerInfo, error) {
@@ -62,8 +62,8 @@ func (l *listener) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message, err
 
 func (l *listener) ClientInfo() *mcp.ClientInfo { return &mcp.ClientInfo{} }
 
-// TestCallStaysInItsGeneration: a call ends in the host in which it began, and its
-// generation is idle only after that.
+// TestCallStaysInItsGeneration: a call ends in the host in which it began. The generation
+// becomes idle only after that.
 func TestCallStaysInItsGeneration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first, second := &host{hold: make(chan struct{})}, &host{}
@@ -80,7 +80,7 @@ func TestCallStaysInItsGeneration(t *testing.T) {
 		}
 		select {
 		case <-old.Idle():
-			t.Error("idle while a call runs")
+			t.Error("the generation is idle while a call runs")
 		case <-time.After(time.Hour):
 		}
 		close(first.hold)
@@ -89,12 +89,12 @@ func TestCallStaysInItsGeneration(t *testing.T) {
 		if first.calls.Load() != 2 || second.calls.Load() != 1 {
 			t.Errorf("%d and %d", first.calls.Load(), second.calls.Load())
 		}
-		<-h.Replace(first).Idle() // idle at once: it has no users
+		<-h.Replace(first).Idle() // the generation is idle at once, because it has no users
 	})
 }
 
-// TestAttachedClientsMove: clients that get notifications move to the new host and are told
-// so.
+// TestAttachedClientsMove: attached clients move to the new host, and get notifications that
+// all lists have changed.
 func TestAttachedClientsMove(t *testing.T) {
 	first, second := &host{}, &host{}
 	var h Handle
@@ -112,7 +112,8 @@ func TestAttachedClientsMove(t *testing.T) {
 	}
 }
 
-// TestRenew: a renewed generation ends like a replaced one, and clients notice nothing.
+// TestRenew: a renewed generation becomes idle like a replaced one, and clients notice
+// nothing.
 func TestRenew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := &host{hold: make(chan struct{})}
@@ -126,7 +127,7 @@ func TestRenew(t *testing.T) {
 		old := h.Renew()
 		select {
 		case <-old.Idle():
-			t.Error("idle while a call runs")
+			t.Error("the generation is idle while a call runs")
 		case <-time.After(time.Hour):
 		}
 		close(x.hold)
@@ -140,15 +141,15 @@ func TestRenew(t *testing.T) {
 	})
 }
 
-// TestReplacedUnderLoad (for the race detector): no call, notification or Hello reaches a
-// host that was closed once its generation was idle, and no attachment is left behind.
+// TestReplacedUnderLoad is for the race detector. No call, notification or Hello may reach a
+// host after its generation was idle and it was closed. No attachment may be left.
 func TestReplacedUnderLoad(t *testing.T) {
 	var h Handle
 	hosts := []*host{{}}
 	h.Replace(hosts[0])
 	ctx, cancel := context.WithCancel(t.Context())
 	var load sync.WaitGroup
-	var started sync.WaitGroup // every caller makes a call before the first Replace
+	var started sync.WaitGroup // every goroutine makes a call before the first Replace
 	started.Add(8)
 	for range 8 {
 		load.Go(func() {

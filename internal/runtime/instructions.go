@@ -16,15 +16,16 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
-// instructions reads the instructions text for clients and caches it until its source
-// changes. If the text cannot be read it is "": a handshake never fails for it.
+// instructions reads the text of the instructions for clients, and caches it until its source
+// changes. If the text cannot be read, it is "", so that a handshake never fails because of
+// it.
 type instructions struct {
 	mu     sync.Mutex
 	source string // the source of text
 	text   string
-	mod    time.Time // of the file
+	mod    time.Time // the modification time of the file
 	size   int64
-	until  time.Time // of the command: when to run it again
+	until  time.Time // when to run the command again
 
 	running chan struct{} // closed when the command has ended; nil while none runs
 }
@@ -78,8 +79,8 @@ func (i *instructions) file(path string, log *slog.Logger) string {
 
 var errNoFile = errors.New("is not a regular file")
 
-// command returns the last output of the command. It runs once for all callers that wait,
-// and goes on if the caller that started it goes away.
+// command returns the last output of the command. If several callers wait, it runs once for
+// all of them. It continues if the caller that started it stops waiting.
 func (i *instructions) command(ctx context.Context, argv []string, log *slog.Logger) string {
 	source := strings.Join(argv, "\x00")
 	for {
@@ -126,7 +127,7 @@ func output(ctx context.Context, argv []string, log *slog.Logger) string {
 	return readText(strings.NewReader(out.b.String()), log)
 }
 
-// bounded keeps the beginning of what is written to it.
+// bounded keeps the beginning of the text that is written to it.
 type bounded struct{ b strings.Builder }
 
 func (w *bounded) Write(p []byte) (int, error) {

@@ -14,8 +14,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 )
 
-// TestInstructionsCommandOnce: the command runs once however many callers ask at once, and
-// a caller that goes away does not spoil it for the others.
+// TestInstructionsCommandOnce: the command runs once for any number of callers at the same
+// time. If one caller stops waiting, the others still get the output.
 func TestInstructionsCommandOnce(t *testing.T) {
 	var texts instructions
 	ran := filepath.Join(t.TempDir(), "ran")

@@ -2,9 +2,9 @@ package runtime
 
 import "github.com/dragoman-mcp/dragoman/internal/config"
 
-// Clean returns the function that masks the secrets of a server in a text that comes from the
-// server, its clients or the network. For "" and for a name that is not configured it masks
-// the secrets of all servers.
+// Clean returns the function that masks the secrets of a server in text from the server, its
+// clients or the network. If server is "" or not configured, the function masks the secrets of
+// all servers.
 func (r *Runtime) Clean(server string) func(text string) string {
 	r.mu.Lock()
 	snapshot := r.snapshot

@@ -10,33 +10,34 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// Rates for newcomers, as multiples of limits.initializePerSecond.
+// Rates for clients that open sessions, as multiples of limits.initializePerSecond.
 const (
-	burstFactor    = 10 // for one client: clients open several sessions when they start
-	clientFactor   = 4  // for all connections with one address and client name
-	strangerFactor = 20 // for all clients not seen before
+	burstFactor    = 10 // the burst of one client, because clients open several sessions when they start
+	clientFactor   = 4  // the rate of all connections with the same address and client name
+	strangerFactor = 20 // the rate of all clients that have not been seen before
 )
 
 const (
-	// maxDelay is the longest time that an opening is delayed instead of refused. It makes a
-	// looping client wait its turn behind clients that came first.
+	// maxDelay is the longest time that opening a session is delayed. If the delay would be
+	// longer, the client is refused. With the delay, a client that loops must wait behind the
+	// clients that came first.
 	maxDelay = 2 * time.Second
-	// maxDelayed is the largest number of openings that are delayed at once.
+	// maxDelayed is the largest number of delayed clients at the same time.
 	maxDelayed = 1024
-	// maxNewcomers bounds how many connections and how many clients are remembered.
+	// maxNewcomers bounds the number of remembered connections, and of remembered clients.
 	maxNewcomers = 4096
 )
 
-// newcomers limits how often a client may open a session, so that one that loops does
-// not shut out the others. A client that has authenticated has a rate of its own.
-// Without authentication each connection has that rate. The connections of one address
-// and name share a multiple of it, so that opening new connections gains little. New
-// names share one too, so that inventing names gains little.
+// newcomers limits how often a client may open a session, so that a client in a loop does not
+// keep others from opening theirs. A client that has authenticated has its own rate. Without
+// authentication each connection has that rate. All connections with the same address and name
+// share a multiple of it, so more connections help a client little. All new names share
+// another multiple, so new names help it little too.
 //
-// Each opening takes a token from every bucket that it belongs to. When a bucket is
-// empty the opening waits for its turn, and is refused when that would take too long.
+// Opening a session takes a token from each of the client's buckets. If a bucket is empty, the
+// client waits for a token. If the wait would be too long, it is refused.
 type newcomers struct {
-	perSecond int // 0 allows everything
+	perSecond int // the configured rate; 0 allows everything
 
 	mu        sync.Mutex
 	conns     buckets[uint64]
@@ -73,8 +74,8 @@ func (n *newcomers) allow(ctx context.Context, who transport.Newcomer) (retryAft
 	}
 }
 
-// take takes a token from each bucket of a client and returns how long the client must wait
-// for the last of them. When ok is false it has taken none.
+// take takes a token from each bucket of a client. It returns how long the client must wait
+// for the last of them. If ok is false, it has taken none.
 func (n *newcomers) take(who transport.Newcomer) (taken []*rate.Reservation, delay time.Duration, ok bool) {
 	now := time.Now()
 	n.mu.Lock()
@@ -121,17 +122,17 @@ func newLimiter(perSecond int) *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(perSecond), perSecond*burstFactor)
 }
 
-// buckets is a bounded table of limiters.
+// buckets is a bounded table of rate limiters.
 type buckets[K comparable] struct {
 	all map[K]*bucket
 }
 
 type bucket struct {
 	*rate.Limiter
-	again bool // whether it has been used more than once
+	again bool // the client has come more than once
 }
 
-// of returns the limiter of a key, and whether the table had it already.
+// of returns the limiter of a key. known is true if the table already had it.
 func (b *buckets[K]) of(key K, perSecond int, now time.Time) (l *rate.Limiter, known bool) {
 	if there := b.all[key]; there != nil {
 		there.again = true
@@ -148,8 +149,8 @@ func (b *buckets[K]) of(key K, perSecond int, now time.Time) (l *rate.Limiter, k
 	return l, false
 }
 
-// forget makes room by removing a few clients. A client with a full bucket loses nothing
-// but the record that it was seen, so clients that came only once go first. After them go
+// forget removes a few clients to make room. Clients that came only once are removed first.
+// With a full bucket such a client loses only the fact that it was seen. After them it removes
 // the clients with the most tokens, because they lose the least.
 func (b *buckets[K]) forget(now time.Time) {
 	full := func(e *bucket) bool { return e.TokensAt(now) >= float64(e.Burst()) }
@@ -158,8 +159,8 @@ func (b *buckets[K]) forget(now time.Time) {
 			delete(b.all, key)
 		}
 	}
-	const least = maxNewcomers / 16 // so that this does not run for each newcomer
-	const few = 64                  // entries examined for each one removed
+	const least = maxNewcomers / 16 // remove at least this many, so that forget does not run for each new client
+	const few = 64                  // the number of entries examined for each one removed
 	for len(b.all) > maxNewcomers-least {
 		var fullest K
 		most, looked := -1.0, 0

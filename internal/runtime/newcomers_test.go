@@ -11,8 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// loop opens sessions one after another until ctx ends. next says which client opens
-// each.
+// loop opens sessions in sequence until ctx ends. next returns the client that opens each.
 func loop(ctx context.Context, n *newcomers, next func(i int) transport.Newcomer) (opened int) {
 	for i := 0; ctx.Err() == nil; i++ {
 		if _, ok := n.allow(ctx, next(i)); ok {
@@ -24,10 +23,10 @@ func loop(ctx context.Context, n *newcomers, next func(i int) transport.Newcomer
 	return opened
 }
 
-// TestLoopingClientShutsOutNobody: a client that opens sessions in a loop does not lock out
-// other clients, however it does it and however many connections it uses at once. Another
-// client that opens a session every ten seconds is never refused, and waits only where it
-// cannot be told apart from the first.
+// TestLoopingClientShutsOutNobody: a client opens sessions in a loop, in several ways and over
+// any number of connections. Another client opens a session every ten seconds. The second
+// client is never refused. It is only delayed if Dragoman cannot distinguish it from the
+// first.
 func TestLoopingClientShutsOutNobody(t *testing.T) {
 	other := func(i int) transport.Newcomer {
 		return transport.Newcomer{Remote: "127.0.0.1", Connection: 1_000_000 + uint64(i), Client: "other 1"}
@@ -39,11 +38,11 @@ func TestLoopingClientShutsOutNobody(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name     string
-		abreast  int // concurrent loops
+		abreast  int // the number of concurrent loops
 		next     func(worker, i int) transport.Newcomer
 		innocent func(i int) transport.Newcomer
-		wait     time.Duration // of the well-behaved client, at most
-		opened   int           // by the loops in 100 s, at most
+		wait     time.Duration // the longest allowed delay of the second client
+		opened   int           // the most sessions that the loops may open in 100 s
 	}{
 		{"one connection, another name", 3, func(w, _ int) transport.Newcomer {
 			return transport.Newcomer{Remote: "127.0.0.1", Connection: uint64(w + 1), Client: "loop 1"}
@@ -102,7 +101,7 @@ func TestLoopingClientShutsOutNobody(t *testing.T) {
 				}
 				looping.Wait()
 				if opened > c.opened {
-					t.Errorf("the loops have opened %d sessions", opened)
+					t.Errorf("the loops opened %d sessions", opened)
 				}
 				if len(n.conns.all) > maxNewcomers || len(n.clients.all) > maxNewcomers || n.delayed != 0 {
 					t.Errorf("%d connections, %d clients, %d delayed", len(n.conns.all), len(n.clients.all), n.delayed)
@@ -112,22 +111,22 @@ func TestLoopingClientShutsOutNobody(t *testing.T) {
 	}
 }
 
-// TestHeldBack: the number of delayed openings is bounded. An opening whose client hangs up
-// is dropped and gives its turn to the next one.
+// TestHeldBack: the number of delayed clients is bounded. If a delayed client hangs up, the
+// next one takes its place.
 func TestHeldBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &newcomers{perSecond: 10_000}
 		who := transport.Newcomer{Principal: "ann"}
 		for range 10_000 * burstFactor {
 			if _, ok := n.allow(t.Context(), who); !ok {
-				t.Fatal("refused within the burst")
+				t.Fatal("the client was refused within its burst")
 			}
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		var waiting sync.WaitGroup
 		var mu sync.Mutex
 		refused := 0
-		n.perSecond = 1 // of other clients
+		n.perSecond = 1 // for other clients
 		slow := transport.Newcomer{Principal: "bob"}
 		for range burstFactor {
 			n.allow(ctx, slow)
@@ -139,7 +138,7 @@ func TestHeldBack(t *testing.T) {
 					refused++
 					mu.Unlock()
 					if after <= 0 {
-						t.Errorf("come back after %v", after)
+						t.Errorf("the client may try again after %v", after)
 					}
 				}
 			})
@@ -149,7 +148,7 @@ func TestHeldBack(t *testing.T) {
 		delayed := n.delayed
 		n.mu.Unlock()
 		if delayed == 0 || delayed > maxDelayed {
-			t.Errorf("%d are held back", delayed)
+			t.Errorf("%d clients are delayed", delayed)
 		}
 		cancel()
 		waiting.Wait()
@@ -159,7 +158,7 @@ func TestHeldBack(t *testing.T) {
 		time.Sleep(time.Second)
 		start := time.Now()
 		if _, ok := n.allow(t.Context(), slow); !ok || time.Since(start) > time.Second {
-			t.Errorf("after the others hung up: %t, %v", ok, time.Since(start))
+			t.Errorf("after the other clients hung up: %t, %v", ok, time.Since(start))
 		}
 	})
 }

@@ -10,18 +10,17 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 )
 
-// defaultProject is the name of the project that paths without /p/ lead to. It is the only
-// project so far.
+// defaultProject is the project of paths without /p/. It is the only project so far.
 const defaultProject = "default"
 
-// project is a set of servers with the endpoints at which clients reach them. Runtime.mu
-// guards its fields, except joined.
+// project is a set of servers and their endpoints. Runtime.mu guards its fields, except
+// joined.
 type project struct {
 	name    string
-	joined  *mount // the endpoint of all servers; lives as long as the Runtime
+	joined  *mount // the endpoint of all servers; exists as long as the Runtime
 	gateway *gateway.Merged
-	single  map[string]*mount          // by server name
-	singles map[string]*gateway.Single // the mounts lead to it
+	single  map[string]*mount          // the endpoints of single servers, by server name
+	singles map[string]*gateway.Single // the handlers of these endpoints
 }
 
 // mount is an endpoint with the handle that serves its clients.
@@ -29,11 +28,11 @@ type mount struct {
 	handle   *Handle
 	clients  *downstream.Endpoint
 	endpoint *Endpoint
-	servers  []*server // held by the current generation of handle; only Apply uses it
+	servers  []*server // the servers that the current generation of handle uses; only Apply uses this field
 }
 
-// replace makes h, with these servers, the handler for clients. It returns the old
-// generation (nil the first time) and the servers that it holds.
+// replace makes h the handler for clients. to are the servers that h can reach. It returns the
+// old generation, which is nil the first time, and the servers of that generation.
 func (m *mount) replace(h downstream.Handler, to []*server) (*Generation, []*server) {
 	for _, x := range to {
 		x.hold()
@@ -43,19 +42,19 @@ func (m *mount) replace(h downstream.Handler, to []*server) (*Generation, []*ser
 	return m.handle.Replace(h), before
 }
 
-// move says which handler takes over a mount, and which servers that handler can reach.
+// move is a new handler for a mount, with the servers that the handler can reach.
 type move struct {
 	m  *mount
 	h  downstream.Handler
 	to []*server
 }
 
-// newProject makes a project without servers.
+// newProject returns a project without servers.
 func (r *Runtime) newProject(name string) *project {
 	return &project{name: name, joined: r.newMount(""), single: make(map[string]*mount), singles: make(map[string]*gateway.Single)}
 }
 
-// newMount makes a mount with the settings of the initial configuration.
+// newMount returns a mount with the settings of the initial configuration.
 func (r *Runtime) newMount(name string) *mount {
 	s := r.opts.Config
 	m := &mount{handle: &Handle{}}
@@ -70,9 +69,9 @@ func (r *Runtime) newMount(name string) *mount {
 	return m
 }
 
-// planLocked makes the handlers of a project under a configuration. enabled are the
-// settings of the servers in order. It returns which mounts get which handler, and records
-// in l what is taken out of use.
+// planLocked creates the handlers of a project for a configuration. enabled are the settings
+// of the servers in order. It returns the new handler of each mount. It records in l
+// everything that is no longer used.
 func (r *Runtime) planLocked(p *project, s *config.Snapshot, order []*server, enabled []config.Server, l *leaving) (moves []move) {
 	g := &gateway.Merged{
 		Bridge: r.bridge, Policy: r.opts.Policy, Project: p.name, Listens: &r.listens, Names: catalog.Names{Separator: s.Separator}, Identity: r.identity(s),

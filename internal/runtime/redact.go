@@ -7,15 +7,15 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
-// redactor returns a function that masks the configured secrets of a server in a text from
-// the server or the network. It also masks anything that looks like a secret, because the
-// server may have read others from a file of its own.
+// redactor returns a function that masks the configured secrets of a server in text from the
+// server or the network. It also masks text that looks like a secret, because the server may
+// have read secrets from its own files.
 func redactor(c config.Server) func(text string) string {
 	var pairs []string
 	if c.URL != "" && c.Describe() != c.URL {
 		pairs = append(pairs, c.URL, c.Describe())
 	}
-	for _, s := range c.Secrets() { // if several have the same beginning, the longest is replaced
+	for _, s := range c.Secrets() { // longest first, because several secrets may have the same beginning
 		pairs = append(pairs, s, excerpt.Mask)
 	}
 	known := strings.NewReplacer(pairs...)

@@ -8,8 +8,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 )
 
-// TestRedactorTakesAllSecrets: if two secrets begin alike, nothing of the longer one is
-// left. A value from a variable in an argument or a URL is a secret too.
+// TestRedactorTakesAllSecrets: two secrets have the same beginning, and the longer one is
+// masked completely. The value of a variable in an argument or a URL is a secret too.
 func TestRedactorTakesAllSecrets(t *testing.T) {
 	t.Setenv("TOKEN", "arg-canary-1")
 	t.Setenv("ROOM", "path-canary-2")

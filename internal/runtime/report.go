@@ -13,21 +13,21 @@ import (
 
 // Report describes the state of a Runtime.
 type Report struct {
-	Configured time.Time // time of the last Apply
+	Configured time.Time // the time of the last Apply
 	Draining   bool
-	Endpoints  []EndpointReport // by name; the merged one first
+	Endpoints  []EndpointReport // by name; the merged endpoint comes first
 	Servers    []ServerReport   // in the order of the configuration
 	Lists      []catalog.ListReport
 	Parked     []bridge.ParkedReport
-	Listens    map[string]int // how many listens each client has open
+	Listens    map[string]int // the number of open listens of each client
 }
 
 // EndpointReport describes one endpoint.
 type EndpointReport struct {
 	Path          string
-	Server        string         // "" for the merged one
-	Conversations map[string]int // by transport
-	Requests      int            // running requests that are a conversation by themselves
+	Server        string         // "" for the merged endpoint
+	Conversations map[string]int // the number of sessions with clients, by transport
+	Requests      int            // running requests that belong to no session
 }
 
 // ServerReport describes one server.
@@ -37,7 +37,7 @@ type ServerReport struct {
 	Clean func(string) string
 }
 
-// Report collects the state of everything. It does not ask servers and does not wait.
+// Report returns the state of everything. It does not ask servers and does not wait.
 func (r *Runtime) Report() *Report {
 	p := r.projects[defaultProject]
 	r.mu.Lock()
@@ -74,8 +74,7 @@ func (r *Runtime) Statuses() []upstream.Status {
 	return out
 }
 
-// Configured returns when the last configuration was applied, and whether Drain has been
-// called.
+// Configured returns the time of the last Apply, and whether Drain has been called.
 func (r *Runtime) Configured() (since time.Time, draining bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -7,33 +7,32 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
-// leaving is what an Apply took out of use.
+// leaving has everything that an Apply has replaced or removed.
 type leaving struct {
 	generations []held
 	gateways    []*gateway.Merged
 	singles     []*gateway.Single
-	servers     []*server // no longer in the configuration
-	mounts      []*mount  // no longer in the configuration
+	servers     []*server // servers that are no longer configured
+	mounts      []*mount  // endpoints that are no longer configured
 }
 
-// held is a replaced generation and the servers that its calls may use.
+// held is a replaced generation, with the servers that its calls may use.
 type held struct {
 	*Generation
 	servers []*server
 }
 
-// add adds a generation; nil adds nothing.
+// add adds a generation. If it is nil, add does nothing.
 func (l *leaving) add(g *Generation, servers []*server) {
 	if g != nil {
 		l.generations = append(l.generations, held{g, servers})
 	}
 }
 
-// retire releases what an Apply took out of use as soon as nothing uses it any more. It
-// does not wait.
+// retire releases everything in l as soon as no call uses it any more. It does not wait.
 func (r *Runtime) retire(l leaving) {
 	for _, x := range l.servers {
-		x.release() // the configuration's use
+		x.release() // the configuration no longer uses the server
 	}
 	if len(l.generations) > 0 {
 		r.retired.Go(func() {
@@ -55,8 +54,8 @@ func (r *Runtime) retire(l leaving) {
 	}
 }
 
-// remove closes servers, and then their endpoints, when nothing uses the servers any more,
-// or after Options.Drain.
+// remove closes servers, and then their endpoints. It waits until no call uses the servers any
+// more, at most for Options.Drain.
 func (r *Runtime) remove(servers []*server, mounts []*mount) {
 	limit := r.opts.Drain
 	if limit <= 0 {

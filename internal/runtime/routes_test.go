@@ -13,7 +13,7 @@ import (
 )
 
 // TestProjectsAreLookedUp: a project that does not exist gets the same answer as any other
-// unknown path. The default project answers below /p/ as it does without the prefix.
+// unknown path. The default project gives the same answers below /p/ as without this prefix.
 func TestProjectsAreLookedUp(t *testing.T) {
 	s := config.Default()
 	r := New(Options{

@@ -23,8 +23,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// DrainLimit is how long running calls may take to end once the process is told to stop, or
-// their server is removed from the configuration.
+// DrainLimit is how long running calls may continue after the process was told to stop, or
+// after their server was removed from the configuration.
 const DrainLimit = 30 * time.Second
 
 // Options are the options of New. Config, Log, Guard and Budget must be set.
@@ -34,23 +34,23 @@ type Options struct {
 	Config *config.Snapshot
 	Log    *slog.Logger
 	Events *event.Publisher // nil publishes nothing
-	Calls  *calls.Ring      // keeps the calls of clients; nil keeps none
-	Recent *logring.Ring    // keeps the stderr of servers; nil keeps only what errors quote
+	Calls  *calls.Ring      // records the calls of clients; nil records none
+	Recent *logring.Ring    // records the stderr of servers; nil keeps only the lines that errors quote
 	Guard  *httpdoor.Guard
 	Budget *transport.Budget
-	// Drain is how long calls to a removed server may take to end; 0 means DrainLimit.
+	// Drain is how long calls to a removed server may continue; 0 means DrainLimit.
 	Drain   time.Duration
 	Version string
-	// Exposed says that clients may be on other machines; see upstream.Options.
+	// Exposed means that clients may be on other machines; see upstream.Options.
 	Exposed bool
-	// Policy is asked about each call: authorise, limit, confirm, redact, audit, in this order.
-	// It is empty so far and allows every call.
+	// Policy decides about each call. Its steps are: authorise, limit, confirm, redact, audit,
+	// in this order. It is empty so far and allows every call.
 	Policy policy.Chain
 }
 
-// Runtime is a configuration put to work. Apply replaces the configuration while clients
-// are connected. New makes a Runtime; Close must be called at the end. All methods are safe
-// for concurrent use, but calls of Apply must not overlap.
+// Runtime runs the servers and endpoints of a configuration. Apply replaces the configuration
+// while clients are connected. New creates a Runtime, and the caller must call Close. All
+// methods are safe for concurrent use, but calls of Apply must not overlap.
 type Runtime struct {
 	opts      Options
 	hooks     Hooks
@@ -60,17 +60,17 @@ type Runtime struct {
 	texts     instructions
 	endpoints *Endpoints
 	retired   work.Group          // goroutines that wait for replaced generations to end
-	projects  map[string]*project // by name; the table does not change
+	projects  map[string]*project // by name; the map does not change
 
 	mu       sync.Mutex
 	snapshot *config.Snapshot
-	since    time.Time          // time of the last Apply
+	since    time.Time          // the time of the last Apply
 	servers  map[string]*server // by name and fingerprint
 	order    []*server          // in the order of the configuration
 	draining bool
 }
 
-// New makes a Runtime without servers. Apply must be called before clients come.
+// New returns a Runtime without servers. Apply must be called before clients connect.
 func New(o Options) *Runtime {
 	r := &Runtime{opts: o, endpoints: NewEndpoints(), since: time.Now(), servers: make(map[string]*server)}
 	r.bridge = NewBridge(o.Events, o.Budget)
@@ -80,14 +80,14 @@ func New(o Options) *Runtime {
 	return r
 }
 
-// changed is told by upstreams that their lists have changed.
+// changed is called by upstreams when their lists have changed.
 func (r *Runtime) changed(server, kind string) {
 	for _, g := range r.gateways() {
 		g.Changed(server, kind)
 	}
 }
 
-// gateways returns the gateway of each project, or none before the first Apply.
+// gateways returns the gateway of each project. It returns none before the first Apply.
 func (r *Runtime) gateways() (all []*gateway.Merged) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -99,8 +99,8 @@ func (r *Runtime) gateways() (all []*gateway.Merged) {
 	return all
 }
 
-// Apply makes a configuration the current one. Servers whose settings are unchanged keep
-// running. Others are closed when the last call that began before has ended, or after
+// Apply makes a configuration the current one. Servers with unchanged settings keep running.
+// Other servers are closed when the last call that began before has ended, at the latest after
 // Options.Drain.
 func (r *Runtime) Apply(s *config.Snapshot) {
 	h := r.hooks
@@ -148,8 +148,8 @@ func (r *Runtime) Apply(s *config.Snapshot) {
 	r.retire(out)
 }
 
-// identity returns Dragoman's own name, title and version under a configuration.
-// Environment variables override the file, so that a container needs no file.
+// identity returns the name, title and version with which Dragoman describes itself.
+// Environment variables override the configuration, so that a container needs no file.
 func (r *Runtime) identity(s *config.Snapshot) catalog.Identity {
 	or := func(env, value string) string {
 		if v := os.Getenv(env); v != "" {
@@ -171,16 +171,16 @@ func (r *Runtime) identity(s *config.Snapshot) catalog.Identity {
 	return f
 }
 
-// Current returns the configuration that was applied last, or nil before the first.
+// Current returns the configuration of the last Apply. It returns nil before the first.
 func (r *Runtime) Current() *config.Snapshot {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.snapshot
 }
 
-// Warm opens all servers that are not lazy at once, so that the first client does not have
-// to wait, and keeps them open: one that fails or ends is opened again in the background.
-// Warm itself does not wait for them.
+// Warm opens all servers that are not lazy at once, so that the first client does not have to
+// wait. From then on a server that fails or ends is opened again in the background. Warm
+// itself does not wait.
 func (r *Runtime) Warm() {
 	r.mu.Lock()
 	order := r.order
@@ -229,8 +229,8 @@ func (r *Runtime) drainSingles() {
 	}
 }
 
-// Close closes all endpoints and servers, and returns when nothing runs any more. A server
-// may take up to limit to exit by itself.
+// Close closes all endpoints and servers, and waits until nothing is running. A server gets
+// the time limit to exit by itself.
 func (r *Runtime) Close(limit time.Duration) {
 	r.endpoints.Close()
 	r.drainSingles()

@@ -23,16 +23,16 @@ import (
 // StopLimit is how long a server may take to exit by itself before it is killed.
 const StopLimit = 10 * time.Second
 
-// server implements gateway.Upstream with an *upstream.Upstream, and counts its users: the
-// current configuration, each generation that can reach it and is not idle, and leases.
-// Leases are counted because a parked call outlives the request in which it began, and with
-// it the generation.
+// server implements gateway.Upstream with an *upstream.Upstream, and counts its users. The
+// users are the current configuration, each generation that can reach the server and is not
+// idle, and leases. Leases count because a parked call lives longer than the request in which
+// it began, and longer than the generation of that request.
 type server struct {
 	*upstream.Upstream
 	users   atomic.Int64
 	once    sync.Once
-	idle    chan struct{} // closed when the last user is gone
-	leaving func()        // release as a func value, made once so that a lease does not allocate
+	idle    chan struct{} // closed when the last user has left
+	leaving func()        // the method value of release, created once so that a lease does not allocate
 }
 
 // newServer returns a server with one user.
@@ -71,26 +71,27 @@ func (s *server) Acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need) 
 	return l, nil
 }
 
-// Hooks are what NewUpstream needs besides the configuration of a server. Log must be set.
+// Hooks has everything that NewUpstream needs besides the configuration of a server. Log must
+// be set.
 type Hooks struct {
 	Log *slog.Logger
-	// Events is where upstreams publish; nil publishes nothing.
+	// Events receives the events of upstreams; nil publishes nothing.
 	Events *event.Publisher
 	// Changed is called when lists of a server have changed; see gateway.Merged.Changed.
 	Changed func(server, kind string)
-	// Version is our own version, sent to servers; "" means "devel".
+	// Version is the version of Dragoman that servers get; "" means "devel".
 	Version string
-	// Recent keeps the stderr of servers; nil keeps only what errors quote.
+	// Recent records the stderr of servers; nil keeps only the lines that errors quote.
 	Recent *logring.Ring
-	// OneClient says that there is only one client.
+	// OneClient means that there is only one client.
 	OneClient bool
-	// Exposed says that clients may be on other machines; see upstream.Options.
+	// Exposed means that clients may be on other machines; see upstream.Options.
 	Exposed bool
 	// Dialects are the profiles to detect; nil means the built-in ones.
 	Dialects []*dialect.Profile
 }
 
-// NewUpstream makes an upstream of a configured server. It does no I/O: the server is
+// NewUpstream creates the upstream for a configured server. It does no I/O: the server is
 // opened on first use.
 func NewUpstream(c config.Server, h Hooks) *upstream.Upstream {
 	spec := upstream.Spec{
@@ -124,7 +125,7 @@ func NewUpstream(c config.Server, h Hooks) *upstream.Upstream {
 	}
 	switch p := c.Profile; {
 	case p != nil && p.Bridge == dialect.CodexAppServer:
-		spec.Adapter, spec.Dialect = worker(p), nil // the process's output is MCP
+		spec.Adapter, spec.Dialect = worker(p), nil // the adapter translates the worker's protocol to MCP
 	case p == nil:
 		spec.AdapterFor = func(name string) upstream.Adapter {
 			if name != handshake.DialectAppServer {
@@ -147,8 +148,8 @@ func timesOf(c config.Server) upstream.Times {
 	return upstream.Times{Start: c.StartTimeout, Idle: c.CallTimeout, Hard: c.CallMax}
 }
 
-// info returns the Implementation object that servers get from a session that belongs to no
-// client. An empty version means "devel".
+// info returns the Implementation object for sessions that belong to no client. An empty
+// version means "devel".
 func info(version string) []byte {
 	if version == "" {
 		version = "devel"
@@ -156,8 +157,8 @@ func info(version string) []byte {
 	return append(jsonrpc.AppendQuote([]byte(`{"name":"dragoman","version":`), version), '}')
 }
 
-// CloseAll closes upstreams at the same time and waits for them. After limit it kills those
-// that have not exited.
+// CloseAll closes upstreams at the same time and waits for them. After the time limit it kills
+// those that have not exited.
 func CloseAll(all []*upstream.Upstream, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()

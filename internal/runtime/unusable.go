@@ -14,7 +14,8 @@ type unusable struct {
 	problem config.Problem
 }
 
-// unusableOf returns why a configured server cannot be opened, nil if it can.
+// unusableOf returns the reason why a configured server cannot be opened. It returns nil if it
+// can.
 func unusableOf(c config.Server) error {
 	if c.Unusable == nil {
 		return nil
@@ -22,8 +23,8 @@ func unusableOf(c config.Server) error {
 	return &unusable{c.Name, *c.Unusable}
 }
 
-// UnusableFailure returns the failure of the server that a problem makes unusable. It is the
-// one that the status shows.
+// UnusableFailure returns the failure of the server that a problem makes unusable. The status
+// shows the same failure.
 func UnusableFailure(p config.Problem) *failure.Failure {
 	return failure.Of(&unusable{p.Server, p}, failure.Facts{Server: p.Server})
 }

@@ -24,36 +24,37 @@ const (
 	maxNested = 64
 	maxTokens = 100_000
 	// maxExponent bounds the exponents of numbers, and maxDigits their length. The library
-	// computes with exact fractions, and 1e999999999 is one of a billion digits.
+	// computes with exact fractions, and 1e999999999 would become a fraction with a billion
+	// digits.
 	maxExponent = 400
 	maxDigits   = 1000
-	// maxWork bounds the number of schemas that one check may apply. Alternatives that
-	// refer to each other can multiply without bound in a few hundred bytes.
+	// maxWork bounds the number of schemas that one check may apply. Alternatives that refer
+	// to each other can multiply without limit in a few hundred bytes.
 	maxWork = 1_000_000
 	// maxProblems bounds the problems that one check reports.
 	maxProblems = 20
 )
 
-// Checker is a compiled schema. Compile makes it.
+// Checker is a compiled schema. Compile creates it.
 type Checker struct {
 	compiled *jsonschema.Schema
 }
 
-// errRemote is the reason for refusing to load another document.
+// errRemote is the error for a schema that refers to another document.
 var errRemote = errors.New("it refers to another document, and Dragoman does not load documents that a schema names")
 
 type noLoader struct{}
 
 func (noLoader) Load(string) (any, error) { return nil, errRemote }
 
-// formats lists the formats that the library asserts for schemas of draft-07 and older.
+// formats lists the formats that the library checks for schemas of draft-07 and older.
 var formats = []string{
 	"date", "date-time", "duration", "email", "hostname", "idn-email", "idn-hostname", "ipv4", "ipv6", "iri", "iri-reference",
 	"json-pointer", "period", "regex", "relative-json-pointer", "semver", "time", "uri", "uri-reference", "uri-template", "uuid",
 }
 
-// Compile prepares a schema for checks. A schema without $schema is of draft 2020-12, as
-// 2025-11-25 §Base, "JSON Schema Usage", says. The error says in one sentence why the schema
+// Compile prepares a schema for checks. A schema without $schema uses draft 2020-12
+// (2025-11-25 §Base, "JSON Schema Usage"). The error says in one sentence why the schema
 // cannot be used.
 func Compile(raw []byte) (*Checker, error) {
 	if err := jsonrpc.Valid(raw, jsonrpc.Limits{Bytes: maxBytes, Depth: maxNested, Tokens: maxTokens}); err != nil {
@@ -89,9 +90,9 @@ type anything string
 func (anything) MatchString(string) bool { return true }
 func (a anything) String() string        { return string(a) }
 
-// compilePattern compiles the pattern of a schema. Patterns are regular expressions of
-// ECMA-262, and package regexp lacks some of it, such as lookahead. Such a pattern, and one
-// of unreasonable length, is ignored: the server checks it anyway.
+// compilePattern compiles a pattern of a schema. Patterns are regular expressions of ECMA-262.
+// Package regexp does not support all of them, for example lookahead. Such a pattern is
+// ignored, and so is a very long one, because the server checks them anyway.
 func compilePattern(text string) (jsonschema.Regexp, error) {
 	const longest = 4 << 10
 	if len(text) > longest {
@@ -162,37 +163,37 @@ func checkNumbers(raw []byte) error {
 	return nil
 }
 
-// Kind says what is wrong with a value.
+// Kind is the kind of a Problem.
 type Kind int
 
 // The kinds of problems.
 const (
-	Invalid Kind = iota // the value has the right type, or the problem is of another kind
+	Invalid Kind = iota // any other problem
 	Missing             // the property Name is missing
 	Unknown             // the property Name is not allowed
 	Wrong               // the value has the wrong type
 )
 
-// Problem is one thing that is wrong with a value.
+// Problem is one fault of a value.
 type Problem struct {
-	// Path leads to the value: names of properties and indices of arrays. It is empty for
-	// the whole value. For Missing and Unknown it leads to the object.
+	// Path is the path to the value: names of properties and indices of arrays. It is empty
+	// for the whole value. For Missing and Unknown it is the path to the object.
 	Path []string
 	Kind Kind
-	Name string // for Missing and Unknown
+	Name string // the property, for Missing and Unknown
 	// Text is the rest of a sentence that begins with the value: "must be a number". Text of
 	// the schema in it is quoted and bounded.
 	Text string
 }
 
-// Check checks a JSON value and returns its problems, none if it is valid, 20 at most. An
-// error means that the schema cannot be used, and says why in one sentence.
+// Check checks a JSON value and returns its problems, at most 20. It returns none if the value
+// is valid. The error says in one sentence why the schema cannot be used.
 func (c *Checker) Check(value []byte) ([]Problem, error) {
 	if err := jsonrpc.Valid(value, jsonrpc.Limits{}); err != nil {
 		return nil, fmt.Errorf("the value cannot be read: %w", err)
 	}
 	if err := checkNumbers(value); err != nil {
-		// The value is the user's own, so no schema judges it.
+		// The value comes from the user, so this is not a fault of the schema.
 		return nil, fmt.Errorf("the value cannot be checked: %w", err)
 	}
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(value))
@@ -227,8 +228,8 @@ func (c *Checker) Check(value []byte) ([]Problem, error) {
 			}
 		}
 	}
-	// A missing or unknown argument explains more than the others. The library's order
-	// changes from run to run.
+	// Missing and unknown arguments come first, because they explain more. The order of the
+	// library differs from run to run.
 	slices.SortFunc(out, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.rank(), b.rank()), slices.Compare(a.Path, b.Path), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Text, b.Text))
 	})
@@ -248,8 +249,8 @@ func (p Problem) same(q Problem) bool {
 
 var errEndless = errors.New("it refers to itself without an end")
 
-// leaves returns the errors of a validation that name a cause. Where no alternative fits, it
-// returns the causes of the alternative that comes closest, if one does.
+// leaves returns the errors of a validation that have a specific cause. If no alternative
+// fits, it returns the causes of the closest alternative, if there is one.
 func leaves(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
 	switch e.ErrorKind.(type) {
 	case *kind.AnyOf, *kind.OneOf:
@@ -270,8 +271,8 @@ func leaves(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
 	return out
 }
 
-// nearest returns the only alternative that the value at this place has the type of, nil if
-// there is none or several.
+// nearest returns the only alternative with the type of the value. It returns nil if there is
+// none, or more than one.
 func nearest(e *jsonschema.ValidationError) *jsonschema.ValidationError {
 	var found *jsonschema.ValidationError
 	for _, c := range e.Causes {
@@ -295,7 +296,7 @@ func nearest(e *jsonschema.ValidationError) *jsonschema.ValidationError {
 	return found
 }
 
-// problems converts one error of the library.
+// problems converts one error of the library to problems.
 func problems(e *jsonschema.ValidationError) []Problem {
 	at := e.InstanceLocation
 	var out []Problem
@@ -324,7 +325,7 @@ func problems(e *jsonschema.ValidationError) []Problem {
 	return out
 }
 
-// describe returns the rest of a sentence that begins with the value.
+// describe returns the text of a Problem for an error of the library.
 func describe(e *jsonschema.ValidationError) string {
 	switch k := e.ErrorKind.(type) {
 	case *kind.Type:
@@ -381,8 +382,8 @@ func describe(e *jsonschema.ValidationError) string {
 	return "does not fit the schema"
 }
 
-// alternatives describes what a value must be that fits none of several schemas, or more
-// than one of oneOf.
+// alternatives describes the allowed types or values if a value fits none of several schemas,
+// or more than one schema of oneOf.
 func alternatives(e *jsonschema.ValidationError) string {
 	if one, ok := e.ErrorKind.(*kind.OneOf); ok && len(one.Subschemas) > 0 {
 		return "fits several of the forms that exclude each other"
@@ -419,7 +420,7 @@ func alternatives(e *jsonschema.ValidationError) string {
 	return "must be " + t.Describe() + ", or " + oneOf(values)
 }
 
-// oneOf formats the JSON values that are allowed, for a sentence.
+// oneOf formats the allowed JSON values, for a sentence.
 func oneOf(values []any) string {
 	const most = 12
 	var out []string
@@ -451,7 +452,7 @@ func count(n int, what string) string {
 	return strconv.Itoa(n) + " " + what
 }
 
-// number removes the zeros that end a decimal fraction.
+// number removes zeros at the end of a decimal fraction.
 func number(s string) string {
 	if strings.Contains(s, ".") {
 		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// say returns the problems as lines.
+// say formats problems, one per line.
 func say(all []Problem) string {
 	var out []string
 	for _, p := range all {
@@ -60,7 +60,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// chain returns a schema with n levels, each of which applies the next one twice: 2^n.
+// chain returns a schema with n levels. Each level applies the next one twice, which makes
+// 2^n.
 func chain(n int) string {
 	var b strings.Builder
 	b.WriteString(`{"$ref":"#/$defs/d0","$defs":{`)
@@ -71,8 +72,8 @@ func chain(n int) string {
 	return b.String()
 }
 
-// TestUnusable checks that hostile and broken schemas are refused in one sentence, and that
-// nothing is loaded.
+// TestUnusable checks that hostile and broken schemas are refused with one sentence, and that
+// no other document is loaded.
 func TestUnusable(t *testing.T) {
 	deep := strings.Repeat(`{"not":`, 70) + "{}" + strings.Repeat("}", 70)
 	for _, c := range []struct{ name, schema, value, want string }{
@@ -112,8 +113,8 @@ func TestChecksOfManyLevels(t *testing.T) {
 	}
 }
 
-// FuzzCheck checks that no schema and no value make the package panic, and that what it says
-// stays on one line.
+// FuzzCheck checks that no schema and no value make the package panic, and that the text of a
+// problem stays on one line.
 func FuzzCheck(f *testing.F) {
 	f.Add(`{"type":"object","properties":{"a":{"anyOf":[{"type":"integer"},{"const":"x"}]}},"required":["a"]}`, `{"a":"b"}`)
 	f.Add(chain(3), `[]`)

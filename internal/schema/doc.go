@@ -1,12 +1,12 @@
 // Package schema reads the JSON Schemas of peers: the schemas of tool arguments and results,
-// and of forms. View finds types, choices and defaults in the bytes that a schema came in.
-// Checker checks a value against a schema, with a library for all drafts.
+// and of forms. View finds types, choices and defaults in the bytes of a schema. Checker
+// checks a value against a schema, with a library that supports all drafts.
 //
-// A schema comes from a peer, so the package trusts none of it. It never loads another
-// document: a $ref to one makes the schema unusable for Checker, and View does not follow
-// it. Size, depth, numbers and the work of one check are bounded. An unusable schema is an
-// error of Compile or Check, and the caller decides what to do; a call should not fail
-// because of it. The assertion "format" is ignored, because servers disagree about it.
+// A schema comes from a peer, so the package does not trust it. It never loads another
+// document. A schema with a $ref to another document cannot be used by Checker, and View does
+// not follow the reference. Size, depth, numbers and the work of one check are bounded. If a
+// schema cannot be used, Compile or Check returns an error. A call should not fail because of
+// it. The assertion "format" is ignored, because servers disagree about it.
 //
 // The command line uses the package to read arguments, forms and signatures, and doctor may
 // use it to judge schemas. Views and checkers are safe for concurrent use.

@@ -9,7 +9,7 @@ import (
 // Types is a set of JSON types. The empty set means that the types are unknown.
 type Types uint8
 
-// The JSON types, and Integer, which JSON Schema adds.
+// The JSON types. Integer is an additional type of JSON Schema.
 const (
 	String Types = 1 << iota
 	Integer
@@ -23,7 +23,7 @@ const (
 var typeNames = []struct {
 	name string
 	t    Types
-	text string // for an error
+	text string // the text for errors
 }{
 	{"string", String, "a string"},
 	{"integer", Integer, "an integer"},
@@ -34,7 +34,7 @@ var typeNames = []struct {
 	{"object", Object, "a JSON object"},
 }
 
-// Names returns the names of the types, as in a schema.
+// Names returns the names of the types, as a schema spells them.
 func (t Types) Names() []string {
 	var out []string
 	for _, n := range typeNames {
@@ -56,8 +56,8 @@ func (t Types) Describe() string {
 	return strings.Join(out, " or ")
 }
 
-// TypeOf returns the type of a JSON value: one type, or both Integer and Number. It returns
-// none if b is not valid JSON.
+// TypeOf returns the type of a JSON value: one type, or both Integer and Number. It returns no
+// type if b is not valid JSON.
 func TypeOf(b []byte) Types {
 	b = []byte(strings.TrimSpace(string(b)))
 	if jsonrpc.Valid(b, jsonrpc.Limits{}) != nil {

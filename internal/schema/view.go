@@ -6,18 +6,18 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// Limits of a View: the depth of references and alternatives that are followed, and the
-// number of both that one answer looks at.
+// Limits of a View: how deep references and alternatives are followed, and how many of them
+// one method looks at.
 const (
 	maxDepth = 8
 	maxSteps = 1000
 )
 
-// View is a JSON Schema, or a part of one, within the bytes that it came in. The zero View
-// knows nothing: it has no types and no properties.
+// View is a JSON Schema, or a part of one, in the bytes of a message. The zero View is an
+// unknown schema: it has no types and no properties.
 type View struct {
 	raw      []byte
-	root, at jsonrpc.Span // the whole document, for references, and this part of it
+	root, at jsonrpc.Span // root is the whole document, for references; at is this part of it
 }
 
 // Of returns a View of the schema at a Span of valid JSON.
@@ -26,7 +26,8 @@ func Of(raw []byte, at jsonrpc.Span) View { return View{raw, at, at} }
 // IsZero reports whether there is no schema.
 func (v View) IsZero() bool { return v.at.IsZero() }
 
-// Raw returns the bytes of the schema, nil if there is none. The caller must not change them.
+// Raw returns the bytes of the schema. It returns nil if there is none. The caller must not
+// change them.
 func (v View) Raw() []byte {
 	if v.at.IsZero() {
 		return nil
@@ -34,11 +35,11 @@ func (v View) Raw() []byte {
 	return v.at.Of(v.raw)
 }
 
-// Member returns a member of the schema object, after following its reference. The zero
-// Span means that there is none.
+// member returns a member of the schema object, and follows a $ref if the schema has one. The
+// zero Span means that there is none.
 func (v View) member(key string) jsonrpc.Span {
 	if at := jsonrpc.Find(v.raw, v.at, key); !at.IsZero() {
-		return at // a description beside a $ref, which 2019-09 allows
+		return at // a member beside a $ref, which 2019-09 allows
 	}
 	return jsonrpc.Find(v.raw, v.resolve(0).at, key)
 }
@@ -84,7 +85,8 @@ func (v View) Properties() []Property {
 	return out
 }
 
-// Property returns the schema of a property, the zero View if it is not listed.
+// Property returns the schema of a property. It returns the zero View if the schema does not
+// list the property.
 func (v View) Property(name string) View {
 	at := jsonrpc.Find(v.raw, v.member("properties"), name)
 	if at.IsZero() {
@@ -109,7 +111,8 @@ func (v View) Required() []string {
 	return out
 }
 
-// Items returns the schema of the elements of an array, the zero View if there is none.
+// Items returns the schema of the elements of an array. It returns the zero View if there is
+// none.
 func (v View) Items() View {
 	at := v.member("items")
 	if at.IsZero() {
@@ -118,7 +121,7 @@ func (v View) Items() View {
 	return View{v.raw, v.root, at}
 }
 
-// Alternatives returns the schemas of anyOf, or else those of oneOf.
+// Alternatives returns the schemas in anyOf. If there are none, it returns those in oneOf.
 func (v View) Alternatives() []View {
 	var out []View
 	for _, key := range []string{"anyOf", "oneOf"} {
@@ -134,13 +137,13 @@ func (v View) Alternatives() []View {
 
 // Choice is one of the values that a schema allows.
 type Choice struct {
-	Value []byte // JSON
-	Title string // for people; "" if the schema gives none
+	Value []byte // the JSON value
+	Title string // text for people; "" if the schema gives none
 }
 
-// Choices returns the values of enum or const, or the alternatives that each have a const.
-// It returns nil if other values are allowed too. Titles come from the alternatives, or from
-// enumNames, which older forms use (2025-06-18 §Elicitation, "Enum Schema").
+// Choices returns the values of enum or const, or of alternatives that each have a const. It
+// returns nil if other values are allowed too. Titles come from the alternatives, or from
+// enumNames, an older form (2025-06-18 §Elicitation, "Enum Schema").
 func (v View) Choices() []Choice {
 	var out []Choice
 	if at := v.member("const"); !at.IsZero() {
@@ -191,7 +194,7 @@ func (v View) resolve(depth int) View {
 	return View{v.raw, v.root, to}.resolve(depth + 1)
 }
 
-// Types returns the types that the schema allows, none if they are unknown.
+// Types returns the types that the schema allows. It returns none if they are unknown.
 func (v View) Types() Types {
 	steps := 0
 	return v.types(0, &steps)

@@ -2,22 +2,23 @@ package schema
 
 import "github.com/santhosh-tekuri/jsonschema/v6"
 
-// work estimates from above how many schemas the check of one value applies. The library
-// has no limit of its own.
+// work computes an upper bound for the number of schemas that the check of one value applies.
+// The library has no such limit.
 type work struct {
 	known map[step]int
-	open  map[*jsonschema.Schema]bool // applied to the value itself, and not done yet
-	// cyclic says that a schema refers to itself for the same value.
+	open  map[*jsonschema.Schema]bool // schemas that are applied to the value itself and are not finished
+	// cyclic is true if a schema refers to itself for the same value.
 	cyclic bool
-	fan    int // the largest number of children of one value
+	fan    int // the largest number of children of a value
 }
 
 type step struct {
 	s     *jsonschema.Schema
-	depth int // levels of the value below
+	depth int // the number of levels below the value
 }
 
-// of returns the work for a value with depth levels below it, at most maxWork+1.
+// of returns the bound for a value with depth levels below it. The result is at most
+// maxWork+1.
 func (w *work) of(s *jsonschema.Schema, depth int) int {
 	if s == nil || depth < 0 {
 		return 0
@@ -57,7 +58,8 @@ func (w *work) of(s *jsonschema.Schema, depth int) int {
 			here(x)
 		}
 	}
-	// The schemas of the children: what is open now is not applied to the same value again.
+	// Now the schemas of the children. The schemas in open are not applied to the children, so
+	// start with none.
 	open := w.open
 	w.open = map[*jsonschema.Schema]bool{}
 	for _, x := range s.Properties {
@@ -85,8 +87,8 @@ func (w *work) of(s *jsonschema.Schema, depth int) int {
 	return n
 }
 
-// shape returns the number of levels below a value, and the largest number of children of
-// one value in it.
+// shape returns the number of levels below a value, and the largest number of children of a
+// value in it.
 func shape(v any) (depth, fan int) {
 	child := func(v any) {
 		d, f := shape(v)

@@ -133,8 +133,8 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// FuzzTable checks that a table never has a character that a terminal acts on, that it has
-// at least one line for each row, and that no line is wider than the terminal.
+// FuzzTable checks that a table has no character that controls a terminal, that it has at
+// least one line for each row, and that no line is wider than the terminal.
 func FuzzTable(f *testing.F) {
 	f.Add("a", "b\x1b[2J", "日本 語", uint8(12))
 	f.Add("", "\xff\u202e", "word word", uint8(0))

@@ -4,7 +4,8 @@ import (
 	"strings"
 )
 
-// Style is how a terminal shows a cell: the parameters of an SGR sequence (ECMA-48 §8.3.117).
+// Style is the colour or weight of a cell on a terminal: the parameters of an SGR sequence
+// (ECMA-48 §8.3.117).
 type Style string
 
 // The styles. Plain is the zero value.
@@ -45,34 +46,34 @@ func Cells(texts ...string) []Cell {
 type Column struct {
 	Title string
 	Right bool // aligned to the right, for numbers
-	// Whole cells are never cut, for names that people copy.
+	// Whole cells are never cut. Use it for names, because people copy them.
 	Whole bool
-	// Wrap breaks a cell that does not fit into several lines, in place of cutting it.
+	// Wrap breaks a cell that does not fit into several lines instead of cutting it.
 	Wrap bool
-	// Most bounds the width that the column reserves, in cells; 0 is no bound. A Whole cell
-	// that is wider moves the rest of its row to the right. Another one is cut.
+	// Most bounds the width of the column in cells; 0 means no bound. A Whole cell that is
+	// wider moves the rest of its row to the right. Any other cell is cut.
 	Most int
-	// Least is a width that the column has at least, in cells, so that tables of one row
-	// each can be printed as if they were one.
+	// Least is the minimum width of the column in cells. With it, tables that are printed row
+	// by row still line up.
 	Least int
 }
 
-// Table is a table for people. Its zero value is empty. Text returns it.
+// Table is a table for people. Its zero value is empty. Text returns the table as text.
 type Table struct {
-	// Columns describe the columns. If no column has a title, there is no title line. Rows
-	// may be shorter; the rest of their cells is empty.
+	// Columns describe the columns. If no column has a title, there is no title line. A row
+	// may have fewer cells than there are columns.
 	Columns []Column
 	Rows    [][]Cell
-	// Width is the width of the terminal in cells. With 0, nothing is cut or wrapped, for
-	// example because the output is not a terminal.
+	// Width is the width of the terminal in cells. If it is 0, nothing is cut or wrapped. Use
+	// 0 if the output is not a terminal.
 	Width int
 	// Colour applies the styles of the cells, and shows titles in bold.
 	Colour bool
 }
 
 const (
-	gap = 2 // cells between two columns
-	// narrowest is the width to which a column may be cut so that the table fits.
+	gap = 2 // the number of cells between two columns
+	// narrowest is the smallest width to which a column may be cut to make the table fit.
 	narrowest = 8
 )
 
@@ -114,7 +115,7 @@ func (t *Table) widths(rows [][]Cell) []int {
 			n := Width(c.Text)
 			if most := t.Columns[i].Most; most > 0 && n > most {
 				if t.Columns[i].Whole {
-					continue // it moves the rest of its row
+					continue // a cell of this width moves the rest of its row instead
 				}
 				n = most
 			}
@@ -131,7 +132,7 @@ func (t *Table) widths(rows [][]Cell) []int {
 		}
 	}
 	for total > t.Width {
-		// The widest column that may be cut gives way.
+		// Shorten the widest column that may be cut.
 		widest := -1
 		for i, w := range widths {
 			if !t.Columns[i].Whole && w > narrowest && (widest < 0 || w >= widths[widest]) {
@@ -164,10 +165,10 @@ func (t *Table) row(b *strings.Builder, row []Cell, widths []int) {
 	}
 	for n := range height {
 		var line strings.Builder
-		at, start := 0, 0 // where the line ends, and where the column begins
+		at, start := 0, 0 // at is where the line ends so far, start is where the column begins
 		for i, c := range row {
 			if widths[i] == 0 && Width(c.Text) == 0 {
-				continue // an empty column takes no space
+				continue // a column without text takes no space
 			}
 			text := ""
 			if n < len(lines[i]) {
@@ -183,7 +184,7 @@ func (t *Table) row(b *strings.Builder, row []Cell, widths []int) {
 					from = max(from, at+gap)
 				}
 				if i == len(row)-1 && t.Width > 0 && !t.Columns[i].Whole && !t.Columns[i].Wrap {
-					// A row that a long name has moved is cut at the edge.
+					// A row that a long name has moved is cut at the edge of the terminal.
 					if text = Fit(text, max(t.Width-from, 1)); from >= t.Width {
 						from = at
 					}

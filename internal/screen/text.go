@@ -10,14 +10,14 @@ import (
 	"github.com/clipperhouse/displaywidth"
 )
 
-// cells measures text. The locale of the process does not change it.
+// cells measures text. It does not depend on the locale of the process.
 var cells displaywidth.Options
 
 // Width returns the number of cells that s takes on a terminal.
 func Width(s string) int { return cells.String(s) }
 
-// Fit returns s, or its beginning and an ellipsis, in at most width cells. A width of 0 or
-// less does not cut.
+// Fit returns s if it fits into width cells. Otherwise it returns the beginning of s with an
+// ellipsis, in at most width cells. If width is 0 or less, it returns s.
 func Fit(s string, width int) string {
 	if width <= 0 || Width(s) <= width {
 		return s
@@ -30,9 +30,9 @@ func Pad(s string, width int) string {
 	return s + strings.Repeat(" ", max(0, width-Width(s)))
 }
 
-// Safe makes text from a peer safe to print on one line. It writes control characters, line
-// ends, invalid UTF-8, and characters that hide or reorder the text next to them as escapes
-// of Go. Every kind of space becomes a plain space.
+// Safe makes text from a peer safe to print on one line. It replaces control characters, line
+// ends, invalid UTF-8, and characters that hide or reorder the text around them with Go
+// escapes. Every kind of space becomes a plain space.
 func Safe(s string) string { return escape(s, "") }
 
 // SafeLines does the same as Safe, but keeps newlines and tabs.
@@ -62,12 +62,13 @@ func escape(s, keep string) string {
 	return b.String()
 }
 
-// Wrap breaks text into lines of at most width cells at spaces. Runs of white space count as
-// one space. A word that is wider than a line gets a line of its own and is not broken, so
-// that it can be copied. Wrap returns nil if text has no words.
+// Wrap breaks text at spaces into lines of at most width cells. A sequence of white space
+// counts as one space. A word that is wider than a line gets its own line and is not broken,
+// so that people can copy it. Wrap returns nil if text has no words.
 func Wrap(text string, width int) []string { return breakLines(text, width, false) }
 
-// breakLines is Wrap. If hard is set, it breaks words that are wider than a line.
+// breakLines does the same as Wrap. If hard is set, it also breaks words that are wider than a
+// line.
 func breakLines(text string, width int, hard bool) []string {
 	var lines []string
 	var line strings.Builder

@@ -14,9 +14,9 @@ import (
 
 // Difference is one deviation of a peer from the tape.
 type Difference struct {
-	Where string // the message, and the place in it
-	Tape  string // "" if the tape has nothing there
-	Live  string // "" if the peer has nothing there
+	Where string // the message, and the path in it
+	Tape  string // the value on the tape; "" if there is none
+	Live  string // the value of the peer; "" if there is none
 }
 
 func (d Difference) String() string {
@@ -29,24 +29,24 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s: the tape has %s, the peer has %s", d.Where, excerpt.Cut(d.Tape, maxShown), excerpt.Cut(d.Live, maxShown))
 }
 
-// chosen lists members whose values a peer chooses freely. They only have to be used
-// consistently: equal where they are equal on the tape.
+// chosen lists members with values that a peer chooses freely. Two such values must be equal
+// if they are equal on the tape.
 var chosen = map[string]bool{
 	"progressToken": true, "requestId": true, "requestState": true, "cursor": true, "nextCursor": true,
 	"taskId": true, "elicitationId": true, "sessionId": true, "eventId": true,
 	mcp.KeySubscriptionID: true,
 }
 
-// passing lists members that say who or when, which are not compared.
+// passing lists members that identify a program or a time. They are not compared.
 var passing = map[string]bool{
 	"clientInfo": true, "serverInfo": true, mcp.KeyClientInfo: true, mcp.KeyServerInfo: true,
 	"traceparent": true, "tracestate": true, "baggage": true,
 }
 
-// bonds map values on the tape to this peer's values. Both directions are kept, so that
-// two values never share one.
+// bonds maps values on the tape to the values of this peer. It keeps both directions, so that
+// two values on the tape never map to the same value.
 type bonds struct {
-	live map[string]string // by kind and value on the tape
+	live map[string]string // by the kind and the value on the tape
 	tape map[string]string
 }
 
@@ -54,7 +54,8 @@ func newBonds() *bonds { return &bonds{live: map[string]string{}, tape: map[stri
 
 func (b *bonds) copy() *bonds { return &bonds{live: maps.Clone(b.live), tape: maps.Clone(b.tape)} }
 
-// tie reports whether tape and live may correspond, and records it.
+// tie reports whether the values tape and live may correspond. If they may, it records the
+// pair.
 func (b *bonds) tie(kind, tape, live string) bool {
 	t, l := kind+" "+tape, kind+" "+live
 	was, ok := b.live[t]
@@ -74,11 +75,11 @@ type comparison struct {
 	out        []Difference
 }
 
-// maxDifferences limits the differences of one message. With more, it is a different
-// message anyway.
+// maxDifferences limits the differences that are reported for one message. A message with more
+// is a different message.
 const maxDifferences = 50
 
-// maxShown limits what is shown of each side of a difference, in bytes.
+// maxShown limits the text of each side of a difference, in bytes.
 const maxShown = 200
 
 func (c *comparison) differ(where, tape, live string) {
@@ -87,7 +88,8 @@ func (c *comparison) differ(where, tape, live string) {
 	}
 }
 
-// bondOf returns the kind of bond for the values of a member.
+// bondOf returns the kind of the values of a member. Members with the same kind share their
+// bonds.
 func bondOf(key string) string {
 	switch key {
 	case "progressToken", "requestId":
@@ -129,9 +131,10 @@ func (c *comparison) values(where, key string, t, l jsonrpc.Span) {
 	}
 }
 
-// objects compares two objects that are the value of a member called name.
+// objects compares two objects. name is the name of the member that has them.
 func (c *comparison) objects(where, name string, t, l jsonrpc.Span) {
-	// A tool's own members are always compared, whatever they are called.
+	// The members of a tool's arguments and results are always compared, whatever their names
+	// are.
 	skip := func(key string) bool {
 		return passing[key] && !c.strict && (name == "params" || name == "result" || name == mcp.KeyMeta)
 	}
@@ -191,8 +194,8 @@ func canonical(raw []byte, at jsonrpc.Span) string {
 	return "n" + string(at.Of(raw))
 }
 
-// sameNumber reports whether two spellings are the same number. Numbers with an exponent
-// that would need too much memory are compared as text.
+// sameNumber reports whether two texts are the same number. If a number has an exponent that
+// would need too much memory, it compares the texts.
 func sameNumber(a, b string) bool {
 	if len(a) > 60 || len(b) > 60 || strings.ContainsAny(a+b, "eE") {
 		return false
@@ -202,7 +205,7 @@ func sameNumber(a, b string) bool {
 	return ok && fine && x.Cmp(y) == 0
 }
 
-// sameButSecret reports whether live could be tape before its secrets were redacted.
+// sameButSecret reports whether tape could be live with its secrets redacted.
 func sameButSecret(tape, live string) bool {
 	parts := inText.Split(tape, -1)
 	if len(parts) == 1 {

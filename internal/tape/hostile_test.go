@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestSecretsBesideJSON checks that a secret is recognised by its name wherever it is: in an
-// environment variable, in text that is not JSON, and within a text.
+// TestSecretsBesideJSON checks that a secret is recognised by its name in each of these
+// places: in an environment variable, in text that is not JSON, and within a text.
 func TestSecretsBesideJSON(t *testing.T) {
 	const secret = "hunter2 hunter2"
 	word := strings.ReplaceAll(secret, " ", "")
@@ -57,8 +57,8 @@ func TestArgumentsAreCompared(t *testing.T) {
 	}
 }
 
-// TestEventsEndAtAnyBlankLine checks that the three line ends may be mixed, and that a read
-// may end within one.
+// TestEventsEndAtAnyBlankLine checks that the three kinds of line ends may be mixed, and that
+// a read may end in the middle of one.
 func TestEventsEndAtAnyBlankLine(t *testing.T) {
 	var want []string
 	for i := range 12 {
@@ -70,7 +70,7 @@ func TestEventsEndAtAnyBlankLine(t *testing.T) {
 		a, b := ends[i%3], ends[i/3%3]
 		stream.WriteString(strings.ReplaceAll(want[i], "\n", a) + a)
 		if a == "\r" && b == "\n" {
-			b = "\r" // together they would be one line end
+			b = "\r" // "\r" and "\n" together would be one line end
 		}
 		stream.WriteString(b)
 	}

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// server is a small 2025-06-18 server with a session. It answers as JSON or as events, and
+// server is a small 2025-06-18 server with sessions. It answers with JSON or with events, and
 // sends an unsolicited message on a GET stream.
 func server(session, greeting string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -84,7 +84,8 @@ func client(t *testing.T, to string, id string) (heard string) {
 	return a + b + c + d
 }
 
-// recordHTTP returns what a small client received, and the tape of it.
+// recordHTTP records a small client over HTTP. It returns the text that the client received,
+// and the tape.
 func recordHTTP(t *testing.T) (heard, file string) {
 	t.Helper()
 	upstream := httptest.NewServer(server("abc", "hi"))
@@ -120,7 +121,7 @@ func TestProxyIsTransparentAndTapeReadable(t *testing.T) {
 	direct := client(t, upstream.URL+"/mcp", "1")
 	heard, file := recordHTTP(t)
 	if heard != direct {
-		t.Errorf("through the tap:\n%s\ndirectly:\n%s", heard, direct)
+		t.Errorf("through the proxy:\n%s\ndirectly:\n%s", heard, direct)
 	}
 	for _, want := range []string{
 		"-- client.request 1 --\nPOST /mcp\n", "Authorization: [secret-1]\n", "Mcp-Session-Id: [session-1]\n",
@@ -142,7 +143,7 @@ func TestHTTPIsPlayedBothWays(t *testing.T) {
 	heard, file := recordHTTP(t)
 	tp := parsed(t, file)
 	if !tp.HTTP() {
-		t.Fatal("a tape of HTTP is taken for one of a pipe")
+		t.Fatal("HTTP is false for a tape of HTTP")
 	}
 
 	stage, err := tp.Stage(Options{Timeout: time.Minute})
@@ -156,7 +157,7 @@ func TestHTTPIsPlayedBothWays(t *testing.T) {
 		t.Errorf("the same client differs: %v", d)
 	}
 	if a, b := strings.Count(heard, "data:"), strings.Count(got, "data:"); b < a-1 || !strings.Contains(got, `"id":"55"`) {
-		t.Errorf("the client heard %q, at the recording %q", got, heard)
+		t.Errorf("the client received %q, but %q during the recording", got, heard)
 	}
 
 	for _, c := range []struct {
@@ -197,7 +198,7 @@ func TestClientThatDiffersOverHTTP(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	if stage.Done() {
-		t.Error("the client is taken for done")
+		t.Error("Done is true before the client has sent everything")
 	}
 	d := stage.Differences()
 	if len(d) != 5 || d[0].Where != "not on the tape" {

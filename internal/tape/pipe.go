@@ -9,26 +9,27 @@ import (
 	"syscall"
 )
 
-// maxLine is how many bytes of a line are recorded. Longer lines still pass.
+// maxLine is the number of bytes of a line that are recorded. Longer lines still pass
+// completely.
 const maxLine = 16 << 20
 
 // Ends are the streams of one side.
 type Ends struct {
-	From io.Reader      // its output
-	To   io.WriteCloser // its input
+	From io.Reader      // the stream that the side writes
+	To   io.WriteCloser // the stream that the side reads
 }
 
-// Pipe forwards the bytes of client and server to each other, unchanged, and records them
-// until the server's output ends. It closes the server's To when the client's output ends.
-// It returns the error that broke the conversation, or nil after a normal end. stop, if
-// not nil, is called when the server has ended, and must unblock the client's From.
+// Pipe forwards the bytes of client and server to each other without changes, and records them
+// until the server's output ends. When the client's output ends, it closes the server's To. It
+// returns the error that ended the conversation, or nil after a normal end. When the server
+// has ended, it calls stop, which must unblock the client's From. stop may be nil.
 func (r *Recorder) Pipe(client, server Ends, stop func()) error {
 	var up error
 	var pumps sync.WaitGroup
 	pumps.Go(func() {
 		up = r.pass(clientLine, client.From, server.To)
 		r.closed(clientClose, "")
-		// Tells the server that there is no more input.
+		// Closing To tells the server that there is no more input.
 		up = errors.Join(up, server.To.Close())
 	})
 	down := r.pass(serverLine, server.From, client.To)
@@ -39,17 +40,18 @@ func (r *Recorder) Pipe(client, server Ends, stop func()) error {
 	return errors.Join(down, up)
 }
 
-// Ended records how the server ended.
+// Ended records how the server ended, for example with an exit code.
 func (r *Recorder) Ended(how string) { r.closed(serverClose, how) }
 
-// pass copies until the end of from. What the receiver no longer accepts is still recorded.
+// pass copies until from ends. Bytes are recorded even if the receiver no longer accepts them.
 func (r *Recorder) pass(section string, from io.Reader, to io.Writer) error {
 	var line []byte
 	var broken error
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buf)
-		// Record first: otherwise a response could precede its request on the tape.
+		// Record before writing. Otherwise a response could come before its request on the
+		// tape.
 		for rest := buf[:n]; len(rest) > 0; {
 			head, tail, whole := bytes.Cut(rest, []byte("\n"))
 			line = append(line, head[:min(len(head), maxLine-len(line))]...)
@@ -73,7 +75,7 @@ func (r *Recorder) pass(section string, from io.Reader, to io.Writer) error {
 	}
 }
 
-// unlessOver removes errors that only mean that a conversation has ended.
+// unlessOver removes errors that only say that the conversation has ended.
 func unlessOver(err error) error {
 	for _, end := range []error{io.EOF, io.ErrClosedPipe, os.ErrClosed, syscall.EPIPE} {
 		if errors.Is(err, end) {

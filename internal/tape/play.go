@@ -13,14 +13,15 @@ import (
 )
 
 // PlayPipe replays one side of a tape to a peer on a pipe: the client's side if client is
-// true, otherwise the server's. It sends each message once the peer has sent everything
-// before it, and returns how the peer differs from the tape. A message of the peer that is
-// not on the tape is a difference; if it is a request, it gets an error.
+// true, otherwise the server's. It sends each message when the peer has sent everything that
+// comes before it on the tape. It returns the differences between the peer and the tape. A
+// message of the peer that is not on the tape is a difference. If it is a request, the peer
+// gets an error.
 //
-// A replayed client closes its end and gives the server time to exit. A replayed server
-// ends when the client does, or where the tape says that it ended by itself. PlayPipe
-// always closes To. It calls stop at the end, which must unblock From. The error says why
-// the replay could not continue.
+// When PlayPipe acts as the client, it closes its end and gives the server time to exit. When
+// it acts as the server, it ends when the client ends, or at the point at which the server
+// ended on the tape. PlayPipe always closes To. At the end it calls stop, which must unblock
+// From. The error says why the replay could not continue.
 func (t *Tape) PlayPipe(ctx context.Context, client bool, peer Ends, stop func(), o Options) ([]Difference, error) {
 	if t.http {
 		return nil, errors.New("the tape was recorded over HTTP, but this is a pipe")
@@ -46,9 +47,9 @@ func (t *Tape) PlayPipe(ctx context.Context, client bool, peer Ends, stop func()
 
 type pipePlay struct {
 	*score
-	over chan struct{} // closed when the peer sends no more
+	over chan struct{} // closed when the peer can send nothing more
 
-	out    sync.Mutex // guards writing; held during a write, which only the peer can delay
+	out    sync.Mutex // guards writes; held during a write, which only the peer can delay
 	to     io.WriteCloser
 	closed bool
 }
@@ -65,13 +66,13 @@ func (p *pipePlay) say(ctx context.Context) error {
 			return nil
 		}
 		if p.line(p.messageFor(i)) != nil {
-			break // the peer no longer reads; what it should still send is reported as missing
+			break // the peer does not read any more; its missing messages are reported as differences
 		}
 	}
 	return p.turn(ctx, len(p.tape.entries), p.over)
 }
 
-// staysOpen reports whether the replayed server does not end by itself.
+// staysOpen reports whether the server on the tape did not end by itself.
 func (p *pipePlay) staysOpen() bool {
 	for i := range p.tape.entries {
 		switch p.tape.entries[i].section {
@@ -84,7 +85,8 @@ func (p *pipePlay) staysOpen() bool {
 	return true
 }
 
-// awaitEnd waits until the peer sends no more. A server gets a timeout, a client does not.
+// awaitEnd waits until the peer can send nothing more. For a server there is a timeout, for a
+// client there is none.
 func (p *pipePlay) awaitEnd(ctx context.Context) error {
 	var late <-chan time.Time
 	if p.client {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// said records a conversation, given as lines that begin with c or s.
+// said records a conversation. Each line begins with c or s, for the side that sends it.
 func said(t *testing.T, lines ...string) (file string) {
 	t.Helper()
 	var b bytes.Buffer
@@ -52,8 +52,8 @@ var talk = []string{
 	`s {"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"at 2026-01-01T00:00:00Z"}],"at":"2026-01-01T00:00:00Z"}}`,
 }
 
-// against replays the tape to a peer that is given as a script: send, or, after a question
-// mark, wait for a line and show it.
+// against replays the tape to a peer. The peer is a script of steps: a line to send or, after
+// a question mark, a text to wait for.
 func against(t *testing.T, tp *Tape, client bool, script func(say func(string), hear func() string)) []Difference {
 	t.Helper()
 	var out []Difference
@@ -83,14 +83,14 @@ func against(t *testing.T, tp *Tape, client bool, script func(say func(string), 
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		for range heard { // until it is closed
+		for range heard { // read until the channel is closed
 		}
 	})
 	return out
 }
 
-// TestServerIsPlayedToTheSameClient checks that other ids, tokens, names and spellings are
-// no differences.
+// TestServerIsPlayedToTheSameClient checks that other ids, tokens, names and spellings are not
+// reported as differences.
 func TestServerIsPlayedToTheSameClient(t *testing.T) {
 	tp := parsed(t, said(t, talk...))
 	d := against(t, tp, false, func(say func(string), hear func() string) {
@@ -148,8 +148,8 @@ func TestClientThatDiffers(t *testing.T) {
 	}
 }
 
-// TestClientIsPlayedToAServer checks that a server that behaves the same has no
-// differences, and one that does not has some.
+// TestClientIsPlayedToAServer checks that a server with the same behaviour has no differences,
+// and that a server with another behaviour has some.
 func TestClientIsPlayedToAServer(t *testing.T) {
 	for _, c := range []struct {
 		text string
@@ -183,7 +183,7 @@ func TestClientIsPlayedToAServer(t *testing.T) {
 }
 
 // TestSilentPeer checks that a missing message of a server is reported once, and that the
-// replay goes on.
+// replay continues.
 func TestSilentPeer(t *testing.T) {
 	tp := parsed(t, said(t,
 		`c {"jsonrpc":"2.0","id":1,"method":"a"}`, `s {"jsonrpc":"2.0","id":1,"result":{}}`,
@@ -205,7 +205,8 @@ func TestSilentPeer(t *testing.T) {
 	}
 }
 
-// TestPipeIsTransparent checks that bytes pass unchanged, in whole lines or not.
+// TestPipeIsTransparent checks that bytes pass without changes, in whole lines or in parts of
+// lines.
 func TestPipeIsTransparent(t *testing.T) {
 	up := "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\",\"params\":{\"token\":\"abcdef\"}}\r\n\n\xff\n"
 	down := "banner\n-- server --\n{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"t\":\"abcdef\"}}\nhalf"

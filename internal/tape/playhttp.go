@@ -16,14 +16,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
 )
 
-// Stage replays the server's side of a tape over HTTP. It is an http.Handler and safe for
-// concurrent use.
+// Stage acts as the server of a tape over HTTP. It is an http.Handler and safe for concurrent
+// use.
 type Stage struct {
 	*score
-	over chan struct{} // never closed: an HTTP client may always come back
+	over chan struct{} // never closed, because an HTTP client may send another request at any time
 }
 
-// Stage returns a handler that replays the server's side.
+// Stage returns a handler that acts as the server of the tape.
 func (t *Tape) Stage(o Options) (*Stage, error) {
 	if !t.http {
 		return nil, errors.New("the tape was recorded on a pipe, but this is HTTP")
@@ -55,14 +55,15 @@ func (s *Stage) Path() string {
 	return "/"
 }
 
-// Moved returns a channel that is closed when the client has sent more.
+// Moved returns a channel that is closed when the client has sent another message of the tape.
 func (s *Stage) Moved() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.moved
 }
 
-// Differences returns how the client differed, including what it has not sent.
+// Differences returns the differences between the client and the tape, including messages that
+// the client has not sent.
 func (s *Stage) Differences() []Difference { return s.rest() }
 
 func (s *Stage) ServeHTTP(w http.ResponseWriter, q *http.Request) {
@@ -152,7 +153,7 @@ func mediaTypes(v string) string {
 	return strings.Join(parts, ",")
 }
 
-// answer replays what the server sent in an exchange.
+// answer sends the response that the server sent in the recorded exchange.
 func (s *Stage) answer(w http.ResponseWriter, q *http.Request, exchange int) {
 	flush := http.NewResponseController(w)
 	began := false
@@ -177,7 +178,7 @@ func (s *Stage) answer(w http.ResponseWriter, q *http.Request, exchange int) {
 			_, _ = w.Write(s.event(i))
 		case end:
 			if !began {
-				panic(http.ErrAbortHandler) // the server gave no answer
+				panic(http.ErrAbortHandler) // the server sent no response in the recording
 			}
 			return
 		}
@@ -217,7 +218,6 @@ func (s *Stage) begin(w http.ResponseWriter, i int, e *Entry) bool {
 }
 
 // event returns a recorded event, with its message adapted to this peer.
-// this peer.
 func (s *score) event(i int) []byte {
 	e := &s.tape.entries[i]
 	words := s.messageFor(i)
@@ -236,9 +236,10 @@ func (s *score) event(i int) []byte {
 	return append(out, '\n')
 }
 
-// PlayHTTP replays the client's side of a tape to the server at target, and returns how
-// the server differs. extra are header fields for each request, instead of secrets that
-// the tape does not contain. target's path replaces that of the first request.
+// PlayHTTP sends the client's recorded messages to the server at target. It returns the
+// differences between the server and the tape. extra are header fields for each request, in
+// place of secrets that the tape does not contain. The path of target replaces the path of the
+// first request.
 func (t *Tape) PlayHTTP(ctx context.Context, target *url.URL, extra http.Header, transport http.RoundTripper, o Options) ([]Difference, error) {
 	if !t.http {
 		return nil, errors.New("the tape was recorded on a pipe, but this is HTTP")
@@ -364,8 +365,8 @@ func (p *httpPlay) setHeaders(q *http.Request, e *Entry) {
 	}
 }
 
-// hear compares a response with the recorded one. A message may arrive as plain JSON
-// instead of an event, and vice versa.
+// hear compares a response with the recorded one. A message may arrive as plain JSON instead
+// of an event, and the other way round.
 func (p *httpPlay) hear(exchange int, res *http.Response) {
 	of := func(i int) bool {
 		e := &p.tape.entries[i]
@@ -419,7 +420,7 @@ func (p *httpPlay) message(exchange int, name string, data []byte, of func(int) 
 		}
 	}
 	if len(data) == 0 {
-		return // an event with only an id, for resuming
+		return // an event with only an id, which marks a position for resuming
 	}
 	if p.take(data, of) < 0 {
 		p.differ(Difference{Where: fmt.Sprintf("not on the tape, in exchange %d", exchange), Live: string(data)})

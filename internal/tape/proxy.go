@@ -11,8 +11,8 @@ import (
 	"strconv"
 )
 
-// Limits of what is recorded of an exchange. Longer responses pass, but are cut on the
-// tape. Longer requests are refused.
+// Limits for recording an exchange. Longer responses pass completely, but are cut on the tape.
+// Longer requests are refused.
 const (
 	maxBody  = 16 << 20
 	maxEvent = 4 << 20
@@ -20,13 +20,13 @@ const (
 
 type exchangeKey struct{}
 
-// Proxy returns a handler that forwards requests to a server and records both sides,
-// including events as they flow. target is the server's endpoint. A request for path is
-// sent to the endpoint's own path; other paths are kept. extra are header fields added to
+// Proxy returns a handler that forwards requests to a server and records both sides. It
+// records events as they arrive. target is the server's endpoint. A request for path is sent
+// to the path of the endpoint. Other paths are kept. extra are header fields that are added to
 // each request.
 func (r *Recorder) Proxy(target *url.URL, path string, extra http.Header, transport http.RoundTripper) http.Handler {
 	proxy := &httputil.ReverseProxy{
-		FlushInterval: -1, // events must be forwarded at once
+		FlushInterval: -1, // events must be forwarded without delay
 		Transport:     transport,
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = target.Scheme, target.Host, target.Host
@@ -37,12 +37,13 @@ func (r *Recorder) Proxy(target *url.URL, path string, extra http.Header, transp
 				}
 			}
 			p.Out.Header["X-Forwarded-For"] = nil
-			p.Out.Header.Del("Accept-Encoding") // the tape must be readable
+			p.Out.Header.Del("Accept-Encoding") // no compression, because the tape must be readable
 			for k, v := range extra {
 				p.Out.Header[k] = v
 			}
 			if p.In.Header.Get("Origin") != "" {
-				// The client sends this proxy's origin; the server only knows its own.
+				// The client sends the origin of this proxy, but the server knows only its
+				// own.
 				p.Out.Header.Set("Origin", target.Scheme+"://"+target.Host)
 			}
 		},
@@ -91,21 +92,21 @@ func (r *Recorder) tapResponse(res *http.Response) {
 	res.Body = t
 }
 
-// tappedBody records a response body while it is read: plain bodies at their end, streams
-// event by event. It belongs to the goroutine that copies it.
+// tappedBody records a response body while it is read. A plain body is recorded at its end,
+// and a stream event by event. Only the goroutine that copies the body uses it.
 type tappedBody struct {
 	r      *Recorder
 	n      int
 	from   io.ReadCloser
 	head   func(body []byte)
 	stream bool
-	left   int64 // bytes that are still expected; negative if unknown
+	left   int64 // the number of bytes that are still expected; negative if unknown
 	buf    []byte
 	over   bool
 
-	// For the event in buf: the start of the current line, the end of the previous
-	// line, how far buf was searched, and whether buf follows a CR whose LF may still
-	// come.
+	// Positions for the event in buf: the start of the current line, the end of the previous
+	// line, and how far buf was searched. cr is true if buf begins after a CR, so that an LF
+	// may follow.
 	line, last, pos int
 	cr              bool
 }
@@ -120,8 +121,8 @@ func (t *tappedBody) Read(b []byte) (int, error) {
 	case err != nil:
 		t.finish(err)
 	case was > 0:
-		// The client sees the end as soon as we do, and may go on. The tape must contain
-		// the body by then.
+		// The client sees the end at the same time, and may send its next request. The tape
+		// must contain the body before that.
 		if t.left -= int64(n); t.left <= 0 {
 			t.finish(io.EOF)
 		}
@@ -160,7 +161,7 @@ func (t *tappedBody) events() {
 	}
 }
 
-// begin drops the first n bytes of buf, which belong to a complete event.
+// begin drops the first n bytes of buf, which are a complete event.
 func (t *tappedBody) begin(n int, cr bool) {
 	t.buf = t.buf[n:]
 	t.line, t.last, t.pos, t.cr = 0, 0, 0, cr

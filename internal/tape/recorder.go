@@ -11,14 +11,14 @@ import (
 	"sync"
 )
 
-// Recorder writes a tape while a conversation runs. Its methods are safe for concurrent
-// use. A failed write ends the tape but not the conversation; Err returns the error.
+// Recorder writes a tape while the messages pass. Its methods are safe for concurrent use. If
+// a write fails, the tape ends but the messages still pass; Err returns the error.
 type Recorder struct {
 	mu      sync.Mutex
 	w       io.Writer
 	redact  *redactor
-	section string // the section being written
-	next    int    // number of the last HTTP exchange
+	section string // the section that is being written
+	next    int    // the number of the last HTTP exchange
 	err     error
 }
 
@@ -29,7 +29,7 @@ func NewRecorder(w io.Writer, about string, secrets []string) *Recorder {
 	var b []byte
 	for line := range strings.SplitSeq(strings.TrimSpace(r.redact.text(about)), "\n") {
 		if strings.HasPrefix(line, "-- ") {
-			line = " " + line // a description cannot be quoted
+			line = " " + line // a description cannot be quoted, so indent a line that would begin a section
 		}
 		b = append(append(b, line...), '\n')
 	}
@@ -37,7 +37,7 @@ func NewRecorder(w io.Writer, about string, secrets []string) *Recorder {
 	return r
 }
 
-// Err returns why the tape ended early, or nil.
+// Err returns the reason why the tape ended early, or nil.
 func (r *Recorder) Err() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -129,7 +129,8 @@ func (r *Recorder) part(section string, exchange int, text []byte) {
 		case bytes.Equal(data, clean):
 			b = quoteLine(b, line)
 		case clean != nil:
-			// A secret may span several lines, so write all of them here.
+			// A secret may span several lines, so redact the whole text before it is written
+			// line by line.
 			for l := range bytes.SplitSeq(clean, []byte("\n")) {
 				b = quoteLine(b, append([]byte("data: "), l...))
 			}

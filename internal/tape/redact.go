@@ -13,12 +13,12 @@ import (
 
 // redactor replaces secrets. The recorder's lock guards it.
 type redactor struct {
-	known []string          // exact texts, longest first
-	names map[string]string // placeholders, by the text they replace
-	next  map[string]int    // next number, by kind
+	known []string          // known secrets, longest first
+	names map[string]string // placeholders by text
+	next  map[string]int    // the next number of a placeholder, by kind
 }
 
-// maxNames limits how many secrets get their own placeholder. Further ones share one.
+// maxNames limits the number of secrets with their own placeholder. Other secrets share one.
 const maxNames = 4096
 
 func newRedactor(known []string) *redactor {
@@ -43,7 +43,8 @@ func newRedactor(known []string) *redactor {
 	return r
 }
 
-// placeholder returns the placeholder for a text, always the same for the same text.
+// placeholder returns the placeholder for a text. The same text always gets the same
+// placeholder.
 func (r *redactor) placeholder(kind, text string) string {
 	if n, ok := r.names[text]; ok {
 		return n
@@ -77,7 +78,7 @@ func (r *redactor) text(s string) string {
 	})
 }
 
-// json redacts JSON. Anything else is treated as plain text.
+// json redacts JSON. It treats any other text as plain text.
 func (r *redactor) json(b []byte) []byte {
 	if jsonrpc.Valid(b, jsonrpc.Limits{Bytes: len(b) + 1}) != nil {
 		return []byte(r.text(string(b)))
@@ -127,8 +128,8 @@ func (r *redactor) value(raw []byte, at jsonrpc.Span, name string, e *jsonrpc.Ed
 	}
 }
 
-// pairName returns the name in an object that is a name and a value, as environment
-// variables and headers are listed, or "".
+// pairName returns the name in an object that consists of a name and a value. Environment
+// variables and headers are listed in this form. It returns "" for other objects.
 func pairName(raw []byte, at jsonrpc.Span) string {
 	for _, key := range []string{"name", "key"} {
 		if name, ok := jsonrpc.Text(raw, jsonrpc.Find(raw, at, key)); ok {
@@ -144,8 +145,8 @@ func startsJSON(s string) bool {
 	return strings.HasPrefix(s, "{") || strings.HasPrefix(s, "[")
 }
 
-// harmless lists the header fields that are recorded as they are. Any other field may be a
-// credential with an unknown name.
+// harmless lists the header fields that are recorded without changes. Any other field may be a
+// credential.
 var harmless = map[string]bool{
 	"accept": true, "accept-encoding": true, "accept-language": true, "allow": true, "cache-control": true, "connection": true,
 	"content-encoding": true, "content-length": true, "content-type": true, "date": true, "host": true, "last-event-id": true,

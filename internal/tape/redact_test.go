@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestRedactTapes checks real conversations: those without secrets stay byte for byte the
-// same, and in the others only the secrets are replaced.
+// TestRedactTapes checks recordings of real conversations. Those without secrets must stay
+// byte for byte the same. In the others only the secrets are replaced.
 func TestRedactTapes(t *testing.T) {
 	files, err := filepath.Glob("testdata/redact/*.txtar")
 	if err != nil || len(files) < 4 {
@@ -35,7 +35,7 @@ func TestRedactTapes(t *testing.T) {
 			case strings.Contains(got, "hush") || strings.Contains(got, "4711"):
 				t.Errorf("%s: a secret is left:\n%s", f, got)
 			case strings.Count(got, "keep") != strings.Count(in, "keep"):
-				t.Errorf("%s: more than the secrets is gone:\n%s", f, got)
+				t.Errorf("%s: more than the secrets was replaced:\n%s", f, got)
 			}
 		}
 		if lines == 0 {

@@ -18,15 +18,16 @@ type Options struct {
 	Strict bool
 }
 
-// score is the state of a replay: which recorded messages the peer has sent. We send a
-// message once the peer has sent everything before it. It is safe for concurrent use.
+// score is the state of a replay: the recorded messages that the peer has sent. The replay
+// sends a message when the peer has sent everything before it. score is safe for concurrent
+// use.
 type score struct {
 	tape    *Tape
-	client  bool // we replay the client
+	client  bool // the replay acts as the client
 	options Options
 
 	mu          sync.Mutex
-	seen        []bool        // by entry; used for the peer's entries
+	seen        []bool        // by entry; only the peer's entries are used
 	moved       chan struct{} // closed and replaced when seen changes
 	bonds       *bonds
 	differences []Difference
@@ -66,9 +67,9 @@ func (s *score) seeLocked(i int) {
 	s.moved = make(chan struct{})
 }
 
-// turn waits until the peer has sent everything before entry i. After a timeout, or once
-// over is closed, missing entries are recorded as differences and then treated as sent, so
-// that the rest can be replayed.
+// turn waits until the peer has sent everything before entry i. After a timeout, or when over
+// is closed, it records missing entries as differences. Then it treats them as sent, so that
+// the rest can be replayed.
 func (s *score) turn(ctx context.Context, i int, over <-chan struct{}) error {
 	late := time.NewTimer(s.options.Timeout)
 	defer late.Stop()
@@ -117,7 +118,7 @@ func (s *score) miss(k int) {
 	s.differ(Difference{Where: describe(e), Tape: strings.TrimSpace(text)})
 }
 
-// describe returns a name of an entry for messages.
+// describe returns a short description of an entry, for messages.
 func describe(e *Entry) string {
 	name := e.section
 	if e.exchange > 0 {
@@ -145,8 +146,8 @@ func scan(b []byte) *jsonrpc.Message {
 	return m
 }
 
-// compareLocked compares live with entry i. It returns whether they are of the same kind,
-// the differences, and the bonds that hold if live is taken for that entry.
+// compareLocked compares live with entry i. like is true if both are the same kind of message.
+// out has the differences. after has the bonds that apply if live is taken as that entry.
 func (s *score) compareLocked(i int, live []byte) (like bool, out []Difference, after *bonds) {
 	e := &s.tape.entries[i]
 	want, got := scan(payload(e)), scan(live)
@@ -164,7 +165,7 @@ func (s *score) compareLocked(i int, live []byte) (like bool, out []Difference, 
 		return false, nil, nil
 	}
 	after = s.bonds.copy()
-	// The requester chooses the id. The two sides' ids are independent.
+	// The side that sends a request chooses its id. The ids of the two sides are independent.
 	asker := e.fromClient() == (want.Method != "")
 	if want.IDAt.IsZero() != got.IDAt.IsZero() {
 		return false, nil, nil
@@ -197,8 +198,9 @@ func idBond(ofClient bool) string {
 	return "id of server"
 }
 
-// take finds the entry that a message of the peer corresponds to, among those that may
-// accepts, and records the differences. It returns -1 if there is none.
+// take finds the entry that matches a message of the peer, among the entries that may accepts.
+// It records the differences and returns the index of the entry. It returns -1 if there is
+// none.
 func (s *score) take(live []byte, may func(i int) bool) int {
 	s.mu.Lock()
 	best, bestOut := -1, []Difference(nil)
@@ -227,8 +229,8 @@ func (s *score) take(live []byte, may func(i int) bool) int {
 	return best
 }
 
-// messageFor returns the message that we send for entry i. Ids and other values that the peer
-// has chosen are replaced by this peer's values.
+// messageFor returns the message to send for entry i. It replaces ids and other values that
+// the recorded peer chose with the values of this peer.
 func (s *score) messageFor(i int) []byte {
 	e := &s.tape.entries[i]
 	b := payload(e)
@@ -283,7 +285,7 @@ func (s *score) messageFor(i int) []byte {
 	return jsonrpc.Splice(nil, b, &edits)
 }
 
-// rest returns all differences, including what the peer has not sent.
+// rest returns all differences, including messages that the peer has not sent.
 func (s *score) rest() []Difference {
 	for i := range s.tape.entries {
 		if !s.ours(i) && s.tape.entries[i].waits() {

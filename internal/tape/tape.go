@@ -29,22 +29,22 @@ const (
 // Entry is one recorded item: a line of a pipe, or a part of an HTTP exchange.
 type Entry struct {
 	section  string
-	exchange int      // over HTTP, from 1
-	head     []string // request line or status, then the fields of the header
+	exchange int      // the number of the HTTP exchange, starting at 1; 0 on a pipe
+	head     []string // the request line or the status, then the header fields
 	body     []byte   // without the newline that ends a line
 }
 
-// fromClient reports whether the client sent it.
+// fromClient reports whether the client sent the entry.
 func (e *Entry) fromClient() bool { return strings.HasPrefix(e.section, clientLine) }
 
-// waits reports whether later entries must wait for this one. Ends do not count, and
-// neither do events without content that keep a stream open.
+// waits reports whether later entries must wait for this one. They do not wait for ends, or
+// for events without content that keep a stream open.
 func (e *Entry) waits() bool {
 	return !e.isEnd() && (e.section != event || len(payload(e)) > 0)
 }
 
-// isEnd reports whether the entry records the end of something. Nothing waits for such an
-// entry, because it is not a message.
+// isEnd reports whether the entry records the end of a stream. It is not a message, so no
+// entry waits for it.
 func (e *Entry) isEnd() bool {
 	switch e.section {
 	case clientClose, serverClose, gone, end:
@@ -55,7 +55,7 @@ func (e *Entry) isEnd() bool {
 
 // Tape is a parsed recording. It is immutable.
 type Tape struct {
-	About   string // the description at its beginning
+	About   string // the description at the beginning of the file
 	entries []Entry
 	http    bool
 }
@@ -128,9 +128,9 @@ func (t *Tape) addLines(section string, lines [][]byte) {
 	}
 }
 
-// quoteLine appends a line in a form that txtar can hold and a terminal can show. A line
-// that begins with a backslash, or would begin a section, gets a backslash in front. A line
-// with unprintable characters becomes a backslash and a Go string.
+// quoteLine appends a line in a form that txtar can hold and a terminal can show. If a line
+// begins with a backslash, or would begin a section, it gets a backslash in front. A line with
+// unprintable characters becomes a backslash and a quoted Go string.
 func quoteLine(dst, line []byte) []byte {
 	s := string(line)
 	plain := utf8.ValidString(s) && strings.IndexFunc(s, func(r rune) bool { return r != '\t' && !unicode.IsPrint(r) }) < 0

@@ -23,15 +23,15 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// FuzzLines checks that any line survives quoting, and that no line begins a section or
-// sends control characters to a terminal.
+// FuzzLines checks that any line can be read back after quoting. No quoted line may begin a
+// section or send control characters to a terminal.
 func FuzzLines(f *testing.F) {
 	for _, s := range []string{`{"a":1}`, "-- client --", `\`, `\"x"`, "a\r", "\x00\xff", "\x1b[2J", "-- x", "", "é\u202e", "\t-- y --"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {
 		if bytes.Contains(line, []byte("\n")) {
-			return // a line contains no line end
+			return // a line has no line end in it
 		}
 		file := append([]byte("About.\n-- client --\n"), quoteLine(nil, line)...)
 		file = append(file, "-- server --\n{}\n"...)
@@ -48,7 +48,7 @@ func FuzzLines(f *testing.F) {
 	})
 }
 
-// FuzzParse checks that no tape causes a panic, neither when parsed nor when compared.
+// FuzzParse checks that no tape causes a panic, neither in Parse nor in a comparison.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("-- client --\n{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\"}\n-- server --\n{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n"), []byte(`{"jsonrpc":"2.0","id":2,"method":"m"}`))
 	f.Add([]byte("-- client.request 1 --\nPOST /mcp\nA: b\n\n{}\n-- server.event 1 --\nid: 1\ndata: {}\n-- server.end 1 --\nend\n"), []byte(`{}`))

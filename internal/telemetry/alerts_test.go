@@ -56,7 +56,7 @@ func page(t *testing.T, name string) string {
 	return string(b)
 }
 
-// TestAlerts: the alert rules use metrics and labels that exist, and are documented. If
+// TestAlerts: the alert rules use only metrics and labels that exist, and are documented. If
 // promtool is installed, it checks the rules too.
 func TestAlerts(t *testing.T) {
 	text, doc, metrics := page(t, "alerts.yaml"), page(t, "monitoring.md"), everyMetric()
@@ -119,7 +119,8 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// TestMetricsAreDocumented: docs/monitoring.md has each metric with its labels, and no other.
+// TestMetricsAreDocumented: docs/monitoring.md lists each metric with its labels, and no other
+// metrics.
 func TestMetricsAreDocumented(t *testing.T) {
 	doc, metrics := page(t, "monitoring.md"), everyMetric()
 	documented := map[string]bool{}

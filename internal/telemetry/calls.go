@@ -13,14 +13,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// callDepth bounds the calls that wait for the log.
+// callDepth bounds the number of calls that wait to be logged.
 const callDepth = 1024
 
-// CallLog writes one log record for each call that a client gets an answer to. NewCallLog
-// starts it and Close ends it. A nil *CallLog does nothing.
+// CallLog writes one log record for each call of a client. NewCallLog starts it and Close ends
+// it. A nil *CallLog does nothing.
 //
-// It is a tap, because only a tap gets the name of the client. The tap does not wait: calls
-// that the log is too slow for are counted, and their number is logged.
+// It is a tap, because only a tap gets the name of the client. The tap does not wait. If the
+// log is too slow, calls are not logged but counted, and their number is logged.
 type CallLog struct {
 	log     *slog.Logger
 	level   slog.Level
@@ -31,14 +31,14 @@ type CallLog struct {
 	running work.Group
 }
 
-// loggedCall is a call and the name of its client.
+// loggedCall is a call with the name of its client.
 type loggedCall struct {
 	event.Event
 	client string
 }
 
-// NewCallLog returns a log of the calls of p at a level. It returns nil if log does not
-// write this level, so that calls cost nothing.
+// NewCallLog returns a CallLog for the calls that p publishes, at a level. It returns nil if
+// log does not write this level, so that calls cost nothing.
 func NewCallLog(p *event.Publisher, log *slog.Logger, level slog.Level) *CallLog {
 	if !log.Enabled(context.Background(), level) {
 		return nil
@@ -60,10 +60,10 @@ func (l *CallLog) Close() {
 	l.running.Wait()
 }
 
-// take is the tap.
+// take is the function of the tap.
 func (l *CallLog) take(e event.Event) {
 	name := clientName(e.Client)
-	e.Client = nil // it is part of the request
+	e.Client = nil // it belongs to the request, so it must not be kept
 	select {
 	case l.calls <- loggedCall{e, name}:
 	default:
@@ -71,7 +71,7 @@ func (l *CallLog) take(e event.Event) {
 	}
 }
 
-// clientName returns the name that a client gives itself, "" for none.
+// clientName returns the name with which a client introduces itself, or "".
 func clientName(c *mcp.ClientInfo) string {
 	if c == nil {
 		return ""
@@ -116,7 +116,7 @@ func (l *CallLog) tellMissed() {
 	}
 }
 
-// subjects has the attribute for the item of a method. Calls of a tool have no method.
+// subjects maps methods to the log attribute for their item. Calls of a tool have no entry.
 var subjects = map[string]string{
 	mcp.MethodCallTool: "tool", mcp.MethodGetPrompt: "prompt", mcp.MethodReadResource: "uri",
 	mcp.MethodSubscribe: "uri", mcp.MethodUnsubscribe: "uri",
@@ -157,7 +157,7 @@ func (l *CallLog) write(c *loggedCall) {
 // maxSubject bounds the name of a tool, a prompt or a resource, in bytes.
 const maxSubject = 256
 
-// tookText rounds a duration to what a person compares.
+// tookText rounds a duration to the precision that people need.
 func tookText(d time.Duration) string {
 	switch {
 	case d < time.Millisecond:

@@ -42,7 +42,8 @@ level=INFO msg=call server=s method=made/up took=1s outcome=refused error_code=-
 	}
 }
 
-// TestCallLogOff: without the level nothing subscribes, so a call costs nothing.
+// TestCallLogOff: if the log does not write the level, nothing subscribes, so a call costs
+// nothing.
 func TestCallLogOff(t *testing.T) {
 	p := &event.Publisher{}
 	l := NewCallLog(p, logger(&bytes.Buffer{}, slog.LevelInfo), slog.LevelDebug)
@@ -70,7 +71,7 @@ func TestCallLogMisses(t *testing.T) {
 	}
 }
 
-// slowHandler waits with the first record.
+// slowHandler blocks in the first record.
 type slowHandler struct {
 	slog.Handler
 	begun, slow chan struct{}

@@ -25,7 +25,7 @@ type endpoints struct {
 	events, open *prometheus.Desc
 }
 
-// WatchEndpoints adds the counts of the endpoints and of the guard in front of them.
+// WatchEndpoints adds the counts of the endpoints, and of the requests that guard refused.
 func (m *Metrics) WatchEndpoints(all func() []Endpoint, guard *httpdoor.Guard) {
 	m.registry.MustRegister(
 		&endpoints{
@@ -61,9 +61,9 @@ func (m *endpoints) Collect(c chan<- prometheus.Metric) {
 	}
 }
 
-// each calls f for each field of a struct of counts. An int64 is a total since the start, and
-// an int is a current value. The name comes from the field, so SlowReaders becomes
-// slow_readers, and no field is forgotten.
+// each calls f for each field of a struct of counts. An int64 field is a total since the
+// start. An int field is a current value. The name is derived from the field: SlowReaders
+// becomes slow_readers.
 func each(counts any, f func(name string, n int64, total bool)) {
 	v := reflect.ValueOf(counts)
 	for i := range v.NumField() {

@@ -8,17 +8,17 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// logDepth bounds the events that wait for the log.
+// logDepth bounds the number of events that wait to be logged.
 const logDepth = 512
 
 // LogOptions are the options of NewLog.
 type LogOptions struct {
-	// Log gets losses, refusals and renamed items. It is required.
+	// Log receives losses, refusals and renamed items as records. It is required.
 	Log *slog.Logger
 	// Step shows the current step of a server to a person who waits. An empty step means
 	// that it is done. It may be nil.
 	Step func(server, step string)
-	// Trace shows the trace of a handshake with a server, a line for each step. It may be
+	// Trace shows the trace of a handshake with a server, with a line for each step. It may be
 	// nil.
 	Trace func(server, trace string)
 }
@@ -31,7 +31,7 @@ type Log struct {
 	running work.Group
 }
 
-// NewLog returns a Log for the events of p from now on.
+// NewLog returns a Log for all further events of p.
 func NewLog(p *event.Publisher, o LogOptions) *Log {
 	want := []event.Kind{event.Loss, event.Refusal, event.Rename}
 	if o.Step != nil {

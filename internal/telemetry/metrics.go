@@ -17,15 +17,15 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
-// Metrics counts events and exports the counts. Each Metrics has its own registry. Use
-// NewMetrics. All methods are safe for concurrent use.
+// Metrics counts events and exports the counts. Each Metrics has its own registry. Call
+// NewMetrics to create one. All methods are safe for concurrent use.
 type Metrics struct {
 	registry   *prometheus.Registry
 	handshakes *prometheus.CounterVec
 	latency    *prometheus.HistogramVec
 	calls      *prometheus.CounterVec
 	losses     *prometheus.CounterVec
-	counters   sync.Map // callLabels -> prometheus.Counter
+	counters   sync.Map // maps callLabels to prometheus.Counter
 
 	mu    sync.Mutex
 	names map[string]struct{}
@@ -42,7 +42,7 @@ type callLabels struct {
 	server, from, to, outcome string
 }
 
-// NewMetrics returns a Metrics that counts from Subscribe on.
+// NewMetrics returns a Metrics. It counts events after a call of Subscribe.
 func NewMetrics() *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
@@ -70,7 +70,7 @@ func (m *Metrics) Subscribe(p *event.Publisher) (stop func()) {
 	return p.Tap(event.Of(event.Call, event.Loss, event.Handshake), m.count)
 }
 
-// count is the tap for events.
+// count is the function of the tap.
 func (m *Metrics) count(e event.Event) {
 	switch e.Kind {
 	case event.Call:
@@ -84,7 +84,7 @@ func (m *Metrics) count(e event.Event) {
 	}
 }
 
-// WatchServers adds the state of each server, which is read on every scrape.
+// WatchServers adds the state of each server. It is read on every scrape.
 func (m *Metrics) WatchServers(all func() []upstream.Status) {
 	m.registry.MustRegister(&servers{
 		all: all,
@@ -97,7 +97,7 @@ func (m *Metrics) WatchServers(all func() []upstream.Status) {
 	})
 }
 
-// WatchBudget adds the memory that messages hold, which is read on every scrape.
+// WatchBudget adds the memory that messages hold. It is read on every scrape.
 func (m *Metrics) WatchBudget(b *transport.Budget) {
 	m.registry.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{

@@ -7,14 +7,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// The characters of one token, by class.
+// The number of characters in one token, by class.
 const (
 	lettersPerToken = 12
 	digitsPerToken  = 3
 	signsPerToken   = 3
 )
 
-// class is a kind of character. Runs of one class share tokens.
+// class is a kind of character. A sequence of characters of one class shares tokens.
 type class int
 
 const (
@@ -22,7 +22,7 @@ const (
 	letter
 	digit
 	sign
-	other // anything beyond ASCII
+	other // any character beyond ASCII
 )
 
 func classOf(r rune) class {
@@ -39,7 +39,7 @@ func classOf(r rune) class {
 	return other
 }
 
-// Text estimates the tokens of a text, such as instructions or JSON.
+// Text estimates the number of tokens of a text, such as instructions or JSON.
 func Text[T string | []byte](text T) int {
 	n, run, last := 0, 0, space
 	end := func() {
@@ -67,9 +67,9 @@ func Text[T string | []byte](text T) int {
 	return n
 }
 
-// Tool estimates the tokens of one entry of tools/list: its name, its description and its
-// inputSchema. Members that clients do not show to a model, such as annotations and
-// outputSchema, are not counted. An entry that is not an object counts 0.
+// Tool estimates the number of tokens of one item of tools/list: its name, its description and
+// its inputSchema. It does not count members that clients do not give to a model, such as
+// annotations and outputSchema. An item that is not an object counts 0.
 func Tool(raw []byte, tool jsonrpc.Span) int {
 	if jsonrpc.KindOf(raw, tool) != '{' {
 		return 0

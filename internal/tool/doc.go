@@ -1,8 +1,8 @@
 // Package tool describes one tool of a server for people: its signature in one line, its
-// arguments, and an example of their values.
+// arguments, and example values.
 //
-// The package reads the JSON object that a server lists and the schemas in it. It trusts
-// none of it: every text is bounded, but not escaped, so a caller escapes what it prints.
-// It does no I/O and keeps no state. A Tool is safe for concurrent use. The command line
-// shows tools with it.
+// The package reads the JSON object of a tool and the schemas in it, as the server sent them.
+// It bounds every text but does not escape it, so the caller must escape before printing. It
+// does no I/O and keeps no state. A Tool is safe for concurrent use. The command line uses it
+// to show tools.
 package tool

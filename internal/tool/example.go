@@ -12,12 +12,13 @@ import (
 type Value struct {
 	Name string
 	JSON []byte
-	// Text is the value as a person would type it, if it is a string; otherwise the JSON.
+	// Text is the form in which a person types the value: a string without quotes, otherwise
+	// JSON.
 	Text string
 }
 
-// Example returns a value for each required argument. A value comes from the default, the
-// examples or the choices of the schema. Otherwise it has the right type, but no meaning.
+// Example returns a value for each required argument. The value comes from the default, the
+// examples or the choices in the schema. Otherwise it is a placeholder of the right type.
 func (t Tool) Example() []Value {
 	var out []Value
 	for _, a := range t.Arguments() {
@@ -36,18 +37,18 @@ func (t Tool) Example() []Value {
 	return out
 }
 
-// maxNested bounds the levels of an example.
+// maxNested bounds the nesting of an example.
 const maxNested = 6
 
-// formatted has an example for each common format of a string.
+// formatted has an example of each common string format.
 var formatted = map[string]string{
 	"date": "1999-12-31", "date-time": "1999-12-31T12:00:00Z", "time": "12:00:00Z", "duration": "PT1H", "email": "user@example.com",
 	"hostname": "example.com", "ipv4": "192.0.2.1", "ipv6": "2001:db8::1", "uri": "https://example.com/", "url": "https://example.com/",
 	"uri-reference": "https://example.com/", "uuid": "123e4567-e89b-12d3-a456-426614174000",
 }
 
-// example returns a value that fits the schema as far as the types, the choices and the
-// simplest bounds go.
+// example returns a value that fits the types, the choices and the simplest limits of the
+// schema.
 func example(v schema.View, name string, level int, steps *int) []byte {
 	if *steps++; *steps > maxTypes || level > maxNested {
 		return []byte("null")
@@ -111,8 +112,8 @@ func example(v schema.View, name string, level int, steps *int) []byte {
 	return []byte("null")
 }
 
-// exampleText returns a string of the schema's format and length. Without a format it is
-// the name in upper case, so that a reader sees what to replace.
+// exampleText returns a string with the format and the length that the schema requires.
+// Without a format it is the name in upper case, so that a reader sees what to replace.
 func exampleText(v schema.View, name string) string {
 	if s, ok := formatted[v.Text("format")]; ok {
 		return s

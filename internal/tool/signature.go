@@ -22,13 +22,13 @@ const (
 //
 //	search(query: string, limit?: integer = 10) → {hits: object[]}
 //
-// Optional arguments have a question mark. A tool without a schema of its result returns
-// content. Required arguments come first.
+// Optional arguments have a question mark. The result type is "content" if the tool has no
+// output schema. Required arguments come first.
 func (t Tool) Signature() string {
 	return word(t.Name()) + "(" + strings.Join(t.Parameters(), ", ") + ") → " + t.Returns()
 }
 
-// Parameters returns the arguments, each as in Signature.
+// Parameters returns the arguments, each in the form of Signature.
 func (t Tool) Parameters() []string {
 	args := t.Arguments()
 	var out []string
@@ -53,13 +53,13 @@ func (t Tool) Returns() string {
 type Argument struct {
 	Name     string
 	Required bool
-	Type     string // as TypeOf returns it
-	Default  string // JSON, shortened; "" if there is none
+	Type     string // the result of TypeOf
+	Default  string // shortened JSON; "" if there is none
 	About    string // the description, or the title
 	Schema   schema.View
 }
 
-// String returns the argument as in a signature.
+// String returns the argument in the form of a signature.
 func (a Argument) String() string {
 	s := word(a.Name)
 	if !a.Required {
@@ -72,13 +72,13 @@ func (a Argument) String() string {
 	return s
 }
 
-// Arguments returns the arguments of the tool, the required ones first, otherwise in the
-// order of the schema.
+// Arguments returns the arguments of the tool. Required ones come first. Otherwise they have
+// the order of the schema.
 func (t Tool) Arguments() []Argument {
 	return ArgumentsOf(t.Input())
 }
 
-// ArgumentsOf returns the properties of an object's schema.
+// ArgumentsOf returns the properties in the schema of an object.
 func ArgumentsOf(v schema.View) []Argument {
 	var first, rest []Argument
 	for _, p := range v.Properties() {
@@ -105,7 +105,8 @@ func TypeOf(v schema.View) string {
 	return typeOf(v, 0, &steps)
 }
 
-// maxTypes bounds the parts of one type: alternatives refer to each other without an end.
+// maxTypes bounds the parts of one type, because alternatives may refer to each other
+// endlessly.
 const maxTypes = 100
 
 func typeOf(v schema.View, level int, steps *int) string {
@@ -125,7 +126,7 @@ func typeOf(v schema.View, level int, steps *int) string {
 	}
 	types := v.Types()
 	if types&(schema.Object|schema.Array) != 0 && v.JSON("type") == nil {
-		// Alternatives with parts of their own.
+		// Alternatives that are types themselves.
 		var out []string
 		for _, a := range v.Alternatives() {
 			if s := typeOf(a, level, steps); !contains(out, s) {
@@ -140,7 +141,7 @@ func typeOf(v schema.View, level int, steps *int) string {
 	for _, name := range types.Names() {
 		switch {
 		case name == "integer" && types&schema.Number != 0:
-			continue // every integer is a number
+			continue // "number" already includes "integer"
 		case name == "array":
 			item := typeOf(v.Items(), level, steps)
 			if strings.Contains(item, " | ") {
@@ -184,7 +185,7 @@ func object(v schema.View, level int, steps *int) string {
 	return "{" + strings.Join(out, ", ") + "}"
 }
 
-// word returns a name as it is written in a signature: in quotes if it is not one word.
+// word returns a name in the form of a signature: in quotes if it is not a single word.
 func word(name string) string {
 	if name == "" || strings.ContainsAny(name, " ,:?()[]{}|") {
 		return string(jsonrpc.AppendQuote(nil, excerpt.Line(name, maxName)))

@@ -10,7 +10,7 @@ type Tool struct {
 	raw []byte
 }
 
-// Of returns the tool of a valid JSON object. It keeps raw.
+// Of returns the tool for a valid JSON object. It keeps raw.
 func Of(raw []byte) Tool { return Tool{raw} }
 
 // Raw returns the object as the server sent it.
@@ -25,8 +25,8 @@ func (t Tool) Text(key string) string {
 // Name returns the tool's name.
 func (t Tool) Name() string { return t.Text("name") }
 
-// Title returns what a client shows in place of the name, or "". 2025-06-18 §Tools, "Tool":
-// the title may be among the annotations.
+// Title returns the text that clients show instead of the name, or "". 2025-06-18 §Tools,
+// "Tool": the title may be in the annotations.
 func (t Tool) Title() string {
 	if s := t.Text("title"); s != "" {
 		return s
@@ -39,10 +39,11 @@ func (t Tool) member(key string) jsonrpc.Span {
 	return jsonrpc.Find(t.raw, jsonrpc.Whole(t.raw), key)
 }
 
-// Input returns the schema of the arguments, the zero View if there is none.
+// Input returns the schema of the arguments. It returns the zero View if there is none.
 func (t Tool) Input() schema.View { return t.schema("inputSchema") }
 
-// Output returns the schema of the structured result, the zero View if there is none.
+// Output returns the schema of the structured result. It returns the zero View if there is
+// none.
 func (t Tool) Output() schema.View { return t.schema("outputSchema") }
 
 func (t Tool) schema(key string) schema.View {
@@ -53,13 +54,13 @@ func (t Tool) schema(key string) schema.View {
 	return schema.Of(t.raw, at)
 }
 
-// Hint is one thing that a server claims about a tool, without a guarantee.
+// Hint is one statement of a server about a tool, in annotations. It may be wrong.
 type Hint struct {
-	Name string // the member of annotations
-	Text string // for people
+	Name string // the name of the member of annotations
+	Text string // text for people
 }
 
-// Hints returns the claims of the annotations that are set (2025-03-26 §Tools,
+// Hints returns the statements of the annotations that are set (2025-03-26 §Tools,
 // "ToolAnnotations").
 func (t Tool) Hints() []Hint {
 	var out []Hint

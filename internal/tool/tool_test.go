@@ -40,7 +40,7 @@ func TestHints(t *testing.T) {
 	}
 }
 
-// TestExample checks that the examples fit the schemas they are made from.
+// TestExample checks that the examples are valid for the schemas from which they are made.
 func TestExample(t *testing.T) {
 	for _, c := range []struct{ schema, want string }{
 		{`{}`, ``},
@@ -73,7 +73,7 @@ func TestExample(t *testing.T) {
 	}
 }
 
-// FuzzTool checks that no tool makes the package panic or write without an end.
+// FuzzTool checks that no tool makes the package panic or produce unlimited text.
 func FuzzTool(f *testing.F) {
 	f.Add(`{"name":"r","inputSchema":{"properties":{"a":{"$ref":"#/$defs/n"}},"required":["a"],"$defs":{"n":{"type":"object","properties":{"next":{"$ref":"#/$defs/n"}},"required":["next"]}}}}`)
 	f.Add(`{"name":"e","inputSchema":{"properties":{"a":{"type":"string","maxLength":2},"ö":{"type":"string","maxLength":1}},"required":["a","ö"]}}`)

@@ -1,15 +1,14 @@
-// Package transcript plays a conversation from a txtar file against a gateway, and fails
-// if a byte differs.
+// Package transcript runs a conversation from a txtar file against a gateway. It fails if a
+// byte differs.
 //
-// A file starts with a description: who talks to whom and what this shows. Its sections
-// are played in order. client.send and upstream.send write their lines to the gateway.
-// client.expect and upstream.expect read as many lines and compare them exactly; <*> stands
-// for any text without a quote and is meant only for our own version. client.close and
-// upstream.close close that side's output. The section config, if any, must be first; it is
-// passed to Start. After the last section the client closes, and any unexpected line is a
-// failure.
+// A file starts with a description of the peers and of the test. Its sections are run in
+// order. client.send and upstream.send write their lines to the gateway. client.expect and
+// upstream.expect read as many lines and compare them exactly. In them <*> matches any text
+// without a quote; it is only for the version of Dragoman. client.close and upstream.close
+// close the output of that side. The optional section config must be first, and is passed to
+// Start. After the last section the client closes, and any unexpected line is a failure.
 //
-// With -update the expectations are replaced by what arrives. An empty one receives
-// everything until the gateway is quiet. Lines are those of the stdio transport. A step has
-// a timeout of 10 seconds, in synthetic time if there is a synctest bubble.
+// With -update, expectations are replaced by the lines that arrive. An empty expectation
+// receives all lines until the gateway is quiet. Lines have the form of the stdio transport. A
+// step has a timeout of 10 seconds, in synthetic time if the test runs in a synctest bubble.
 package transcript

@@ -10,8 +10,8 @@ import (
 // limit is the timeout of one step.
 const limit = 10 * time.Second
 
-// quiet is how long nothing must arrive before an empty expectation is complete, with
-// -update only.
+// quiet is how long no line must arrive before an empty expectation is complete. It is used
+// only with -update.
 const quiet = 300 * time.Millisecond
 
 var errSlow = errors.New("no line within 10s")
@@ -24,7 +24,7 @@ type Link struct {
 	r *io.PipeReader
 }
 
-// Pipe returns the two ends of a link: one for the gateway, one for Ends.
+// Pipe returns the two ends of a link: one for the gateway, and one for Ends.
 func Pipe() (a, b *Link) {
 	ar, bw := io.Pipe()
 	br, aw := io.Pipe()
@@ -33,22 +33,22 @@ func Pipe() (a, b *Link) {
 
 func (l *Link) Write(p []byte) (int, error) { return l.w.Write(p) }
 
-// CloseWrite makes the other end read io.EOF; this end can still read.
+// CloseWrite makes the other end read io.EOF. This end can still read.
 func (l *Link) CloseWrite() error { return l.w.Close() }
 
 // Close ends both directions.
 func (l *Link) Close() error { return errors.Join(l.w.Close(), l.r.Close()) }
 
-// party is one end of a link, played by the runner.
+// party is one end of a link. The test sends and reads there.
 type party struct {
 	name  string
 	conn  io.ReadWriteCloser
-	lines chan string // closed by the reader when the link ends
-	err   error       // why the reader ended; valid after lines is closed
+	lines chan string // the lines that arrive; closed when the link ends
+	err   error       // the reason why the reader ended; valid after lines is closed
 	ended bool        // this party has closed its output
 }
 
-// read passes on arriving lines. It ends with the link.
+// read passes on the lines that arrive. It returns when the link ends.
 func (p *party) read() {
 	defer close(p.lines)
 	in := bufio.NewReader(p.conn)
@@ -84,7 +84,7 @@ func (p *party) next(within time.Duration) (string, error) {
 	}
 }
 
-// send writes a line. If the gateway does not read in time, the link is closed, so that the
+// send writes a line. If the gateway does not read in time, send closes the link, so that the
 // write ends.
 func (p *party) send(line string) error {
 	timer := time.AfterFunc(limit, func() { p.conn.Close() })

@@ -15,23 +15,23 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expectations of transcripts with what was seen")
 
-// Update reports whether the test was started with -update. Packages that import this one
-// use it for their golden files, because the flag can be declared only once.
+// Update reports whether the test was started with -update. Packages that import this one also
+// use it for their golden files, because a flag can be declared only once.
 func Update() bool { return *update }
 
-// Ends are the two ends of a started gateway that the runner plays.
+// Ends are the two ends at which the test talks to a started gateway.
 type Ends struct {
-	Client   io.ReadWriteCloser // the runner plays the client here
-	Upstream io.ReadWriteCloser // and the server here
+	Client   io.ReadWriteCloser // the end of the client
+	Upstream io.ReadWriteCloser // the end of the server
 
-	// Wait, unless nil, waits for the gateway to end after both links are closed.
+	// Wait waits until the gateway has ended, after both links are closed. It may be nil.
 	Wait func() error
 }
 
-// Start starts a gateway. config is the text of the file's config section.
+// Start starts a gateway. config is the text of the section config.
 type Start func(t testing.TB, config string) Ends
 
-// RunAll plays every file that matches the pattern, each as a subtest.
+// RunAll runs every file that matches the pattern, each as a subtest.
 func RunAll(t *testing.T, pattern string, start Start) {
 	t.Helper()
 	files, err := filepath.Glob(pattern)
@@ -43,7 +43,7 @@ func RunAll(t *testing.T, pattern string, start Start) {
 	}
 }
 
-// Run plays one file. It returns when the gateway has ended.
+// Run runs one file. It returns when the gateway has ended.
 func Run(t testing.TB, file string, start Start) {
 	t.Helper()
 	s, err := parse(file)
@@ -83,7 +83,7 @@ func newPlay(s *script, ends Ends, update bool) *play {
 	return p
 }
 
-// run plays the steps, checks for unexpected lines and ends the gateway.
+// run performs the steps, checks for unexpected lines, and ends the gateway.
 func (p *play) run() error {
 	err := p.steps()
 	if err == nil {
@@ -154,7 +154,7 @@ func (p *play) expect(who *party, st *step) error {
 	return nil
 }
 
-// drain reads the lines of a party until it is quiet.
+// drain reads the lines of a party until no more arrive.
 func (p *play) drain(who *party, take func(line string)) {
 	for {
 		line, err := who.next(quiet)
@@ -166,8 +166,8 @@ func (p *play) drain(who *party, take func(line string)) {
 	}
 }
 
-// rest closes the client, as at the end of a real session. It collects what arrives until
-// the gateway has closed both links or is quiet.
+// rest closes the client, as at the end of a real session. It collects the lines that arrive
+// until the gateway has closed both links or is quiet.
 func (p *play) rest() error {
 	client, upstream := p.parties["client"], p.parties["upstream"]
 	var surplus []string
@@ -179,7 +179,7 @@ func (p *play) rest() error {
 			}
 		})
 	}
-	if p.update { // what arrives before the end belongs before it
+	if p.update { // lines that arrive before the end belong to an expectation before it
 		collect(client)
 		collect(upstream)
 	}
@@ -204,8 +204,8 @@ func (p *play) rest() error {
 	return nil
 }
 
-// end closes everything and waits for the gateway and our readers. It discards remaining
-// lines, so that no reader blocks.
+// end closes everything, and waits for the gateway and for the readers of the test. It
+// discards remaining lines, so that no reader blocks.
 func (p *play) end() error {
 	var errs []error
 	for _, who := range p.parties {
@@ -230,7 +230,7 @@ func (p *play) note(who *party, verb, line string) {
 
 func (p *play) session() string { return strings.Join(p.log, "\n") }
 
-// difference shows two lines from shortly before the first differing byte.
+// difference returns the parts of two lines that differ, with the text shortly before.
 func difference(want, got string) string {
 	i := 0
 	for i < len(want) && i < len(got) && want[i] == got[i] && !strings.HasPrefix(want[i:], wildcard) {

@@ -10,7 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// step is one section.
+// step is one section of a file.
 type step struct {
 	party  string // "client" or "upstream"
 	action string // "send", "expect" or "close"
@@ -80,7 +80,7 @@ func split(b []byte) []string {
 	return strings.Split(text, "\n")
 }
 
-// format is the inverse of parse.
+// format returns the text of the file. It is the inverse of parse.
 func (s *script) format() []byte {
 	archive := &txtar.Archive{Comment: s.prose}
 	if s.config != "" {
@@ -96,8 +96,8 @@ func (s *script) format() []byte {
 	return txtar.Format(archive)
 }
 
-// Lines returns every sent or expected line in the files that match the pattern, as seeds
-// for a fuzz test.
+// Lines returns every line that is sent or expected in the files that match the pattern. They
+// are seeds for fuzz tests.
 func Lines(pattern string) ([][]byte, error) {
 	files, err := filepath.Glob(pattern)
 	if err != nil {
@@ -127,7 +127,7 @@ func matches(want, got string) bool {
 	if !ok || !wild {
 		return ok && tail == ""
 	}
-	for n := 0; ; n++ { // the wildcard stands for n bytes
+	for n := 0; ; n++ { // try every length n of the text that the wildcard matches
 		if matches(rest, tail[n:]) {
 			return true
 		}

@@ -17,7 +17,7 @@ import (
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // relay is a gateway that greets the client, passes each line on, and says goodbye when the
-// upstream ends. It does not pass on lines that contain "swallow".
+// upstream ends. It drops lines that contain "swallow".
 func relay(t testing.TB, config string) Ends {
 	client, runnerClient := Pipe()
 	upstream, runnerUpstream := Pipe()
@@ -84,7 +84,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestStuckWrite uses a gateway that does not read.
+// TestStuckWrite checks that a write to a gateway that does not read ends.
 func TestStuckWrite(t *testing.T) {
 	s := write(t, "About patience.\n-- client.send --\n1\n")
 	synctest.Test(t, func(t *testing.T) {

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Backoff is the schedule of attempts that may fail. The pause after each failure in a row
-// is twice as long as the one before, from First up to Ceiling. Each pause is shortened at
-// random by up to half, so that what has failed together is not tried again together. A
-// Backoff only counts and calculates: it has no goroutine and no timer. The zero value is
-// ready. It is not safe for concurrent use, except for Pause and Longest: they only read.
+// Backoff computes the pauses between attempts. After each failure in a row the pause doubles,
+// from First up to Ceiling. Each pause is shortened at random by up to half, so that attempts
+// that failed at the same time are not repeated at the same time. A Backoff has no goroutine
+// and no timer. The zero value is ready to use. It is not safe for concurrent use, except for
+// Pause and Longest, which only read.
 type Backoff struct {
 	// First is the longest pause after the first failure. Zero means 1 s.
 	First time.Duration
-	// Ceiling is the longest pause of all. Zero means 5 min.
+	// Ceiling is the upper bound of all pauses. Zero means 5 min.
 	Ceiling time.Duration
 
 	failures int
@@ -38,13 +38,13 @@ func (b *Backoff) Failures() int { return b.failures }
 func (b *Backoff) Reset() { b.failures = 0 }
 
 // Pause returns the pause after the given number of failures in a row, which is at least 1.
-// Two calls return different pauses. It does not count.
+// Two calls return different pauses. It does not count a failure.
 func (b *Backoff) Pause(failures int) time.Duration {
 	longest := b.Longest(failures)
 	return longest - rand.N(longest/2+1)
 }
 
-// Longest returns the longest pause that Pause can return, and twice the shortest.
+// Longest returns the longest pause that Pause can return. The shortest is half as long.
 func (b *Backoff) Longest(failures int) time.Duration {
 	first, ceiling := b.First, b.Ceiling
 	if first <= 0 {

@@ -38,7 +38,7 @@ func TestBackoffDoublesUpToItsCeiling(t *testing.T) {
 				t.Errorf("after Reset: a pause of %s, %d failures", got, b.Failures())
 			}
 			if got := b.Longest(1 << 30); got != test.want[len(test.want)-1] {
-				t.Errorf("after very many failures: %s", got)
+				t.Errorf("after many failures: %s", got)
 			}
 		})
 	}

@@ -1,16 +1,15 @@
-// Package work holds the goroutines that an owner starts on behalf of others: opening
-// sessions, reading lists, closing, calls that outlive their request. Whoever starts a
-// goroutine waits for it, so an owner that can be closed has a Group.
+// Package work runs goroutines for an owner: a value that starts goroutines and can be closed.
+// The goroutines open sessions, read lists, close servers, or run calls that continue after
+// their request. Whoever starts a goroutine must wait for it, so each owner has a Group.
 //
-// A sync.WaitGroup alone is not enough. Adding to one that is zero while another
-// goroutine waits is a race. A goroutine that is added after the wait has returned is
-// leaked, with everything it holds. Checking a flag before the start does not help
-// unless the check and the start are both under the lock that sets the flag. A Group
-// has that lock: after Close it starts nothing more, and Wait has waited for everything
-// that it started.
+// A sync.WaitGroup alone is not enough. It is a race to add to a WaitGroup with the count zero
+// while another goroutine waits. A goroutine that is added after the wait is leaked, with
+// everything that it holds. A flag that is checked before the start helps only if the check
+// and the start are under the lock that sets the flag. A Group has that lock. After Close it
+// starts no goroutines, and Wait waits for all that it has started.
 //
-// Sleep is a pause that ends with a context. Backoff says how long the pause between two
-// attempts is. The package does not know the protocol and starts nothing by itself.
+// Sleep waits for a duration or until a context ends. Backoff computes the pause between two
+// attempts. The package does not know the protocol, and starts no goroutines by itself.
 package work
 
 import (
@@ -19,16 +18,16 @@ import (
 	"time"
 )
 
-// Group is the goroutines of one owner. The zero value is ready. A Group must not be
+// Group has the goroutines of one owner. The zero value is ready to use. A Group must not be
 // copied. All methods are safe for concurrent use.
 type Group struct {
-	mu      sync.Mutex // never held while a function of the group runs
+	mu      sync.Mutex // not held while a function of the group runs
 	closed  bool
 	running sync.WaitGroup
 }
 
-// Go runs f on a new goroutine and returns true. After Close it does not run f and
-// returns false; the caller must then release what f would have released.
+// Go runs f in a new goroutine and returns true. After Close it does not run f and returns
+// false. The caller must then release everything that f would have released.
 func (g *Group) Go(f func()) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -39,20 +38,20 @@ func (g *Group) Go(f func()) bool {
 	return true
 }
 
-// Close refuses further work. It does not wait and may be called again.
+// Close makes Go refuse further functions. It does not wait. It may be called again.
 func (g *Group) Close() {
 	g.mu.Lock()
 	g.closed = true
 	g.mu.Unlock()
 }
 
-// Wait closes the group and waits until nothing of it runs.
+// Wait closes the group and waits until all its goroutines have ended.
 func (g *Group) Wait() {
 	g.Close()
 	g.running.Wait()
 }
 
-// Sleep waits for d. If ctx ends first, it returns the cause.
+// Sleep waits for d. If ctx ends first, it returns the cause of ctx.
 func Sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

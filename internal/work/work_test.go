@@ -12,7 +12,7 @@ import (
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // TestNothingIsStartedAfterClose calls Go from several goroutines while the group is closed.
-// Everything that was accepted has run when Wait returns, and nothing is accepted later.
+// When Wait returns, every accepted function must have run. After that, none is accepted.
 func TestNothingIsStartedAfterClose(t *testing.T) {
 	for range 500 {
 		var g work.Group
@@ -31,19 +31,19 @@ func TestNothingIsStartedAfterClose(t *testing.T) {
 		}
 		close(begin)
 		g.Wait()
-		if g.Go(func() { t.Error("started after Wait") }) {
-			t.Error("work was taken on after Wait")
+		if g.Go(func() { t.Error("a function started after Wait") }) {
+			t.Error("Go accepted a function after Wait")
 		}
 		g.Wait()
 		offer.Wait()
 		if taken.Load() != run.Load() {
-			t.Fatalf("%d taken on, %d run", taken.Load(), run.Load())
+			t.Fatalf("%d functions accepted, %d run", taken.Load(), run.Load())
 		}
 	}
 }
 
-// TestWorkMayOfferWork checks that running work may start more, before and after Close, and
-// that what it started is waited for.
+// TestWorkMayOfferWork checks that a running function may call Go, before Close and after it.
+// Go must accept its function before Close and refuse it after Close.
 func TestWorkMayOfferWork(t *testing.T) {
 	var g work.Group
 	more, closed := make(chan bool, 2), make(chan struct{})
@@ -53,12 +53,12 @@ func TestWorkMayOfferWork(t *testing.T) {
 		more <- g.Go(func() {})
 	})
 	if !<-more {
-		t.Error("refused before Close")
+		t.Error("Go refused a function before Close")
 	}
 	g.Close()
 	close(closed)
 	if <-more {
-		t.Error("taken on after Close")
+		t.Error("Go accepted a function after Close")
 	}
 	g.Wait()
 }
