@@ -71,18 +71,31 @@ type printer struct{ b []byte }
 
 func (p *printer) server(s *Server) {
 	p.line(1, word(s.Name)+":")
+	path := join("mcpServers", s.Name)
 	if s.Kind == KindStdio {
-		p.text(2, "command", s.Command)
+		p.setting(2, s, join(path, "command"), "command", s.Command)
 		args := s.shownArgs
 		if args == nil {
 			args = s.Args
 		}
-		p.list(2, "args", excerpt.Arguments(args, mask))
-		if s.Dir != "" {
-			p.text(2, "cwd", s.Dir)
+		args = excerpt.Arguments(args, mask)
+		for i := range len(s.Args) + len(s.unset) {
+			if name := s.unset[join(path, "args")+"["+strconv.Itoa(i)+"]"]; name != "" {
+				args = slices.Insert(slices.Clone(args), min(i, len(args)), "${"+name+"}")
+			}
+		}
+		p.list(2, "args", args)
+		if s.Dir != "" || s.unset[join(path, "cwd")] != "" {
+			p.setting(2, s, join(path, "cwd"), "cwd", s.Dir)
 		}
 	} else {
-		p.text(2, "url", s.Describe())
+		address := "url"
+		for _, key := range addressKeys {
+			if s.unset[join(path, key)] != "" {
+				address = key
+			}
+		}
+		p.setting(2, s, join(path, address), "url", s.Describe())
 		if s.Kind != KindAuto {
 			p.text(2, "type", s.Kind.String())
 		}
@@ -90,18 +103,37 @@ func (p *printer) server(s *Server) {
 	if len(s.Env) > 0 {
 		p.line(2, "env:")
 		for _, k := range slices.Sorted(maps.Keys(s.Env)) {
-			p.text(3, k, s.Env[k].String())
+			p.secret(s, join(join(path, "env"), k), k, s.Env[k])
 		}
 	}
 	if len(s.Header) > 0 {
 		p.line(2, "headers:")
 		for _, f := range s.Header {
-			p.text(3, f.Name, f.Value.String())
+			p.secret(s, join(join(path, "headers"), f.Name), f.Name, f.Value)
 		}
 	}
 	if s.Disabled {
 		p.line(2, "disabled: true")
 	}
+}
+
+// setting prints a setting of a server. If it refers to a variable that is not set, it prints
+// the reference. path is its path in the file.
+func (p *printer) setting(depth int, s *Server, path, key, value string) {
+	if name := s.unset[path]; name != "" {
+		p.line(depth, word(key)+": "+word("${"+name+"}")+"  # this variable is not set")
+		return
+	}
+	p.text(depth, key, value)
+}
+
+// secret prints a value of env or headers, and says if it refers to a variable that is not set.
+func (p *printer) secret(s *Server, path, key string, value Secret) {
+	if name := s.unset[path]; name != "" {
+		p.line(3, word(key)+": "+word(mask)+"  # ${"+name+"} is not set")
+		return
+	}
+	p.text(3, key, value.String())
 }
 
 func (p *printer) identity(id *Identity) {

@@ -145,6 +145,12 @@ func (c *compiler) scalar(n *node, path string) (expansion, bool) {
 	}
 	e, bad, hint := expand(n.text, c.env)
 	if bad != "" {
+		if e.unset != "" && c.server != nil {
+			if c.server.unset == nil {
+				c.server.unset = map[string]string{}
+			}
+			c.server.unset[path] = e.unset
+		}
 		p := Problem{Path: path, Text: bad, Hint: hint, Warning: c.quiet}
 		if e.unset != "" && c.server != nil && !c.quiet {
 			p.Server, p.Variable = c.server.Name, e.unset

@@ -261,9 +261,12 @@ func (c *compiler) readCommand(o *object, command *node, srv *Server) {
 	}
 }
 
+// addressKeys are the keys for the URL of a server.
+var addressKeys = []string{"url", "httpUrl", "serverUrl"}
+
 // readAddress reads url. Some clients call it httpUrl or serverUrl.
 func (c *compiler) readAddress(o *object, srv *Server) (at *node, as Kind) {
-	for _, key := range []string{"url", "httpUrl", "serverUrl"} {
+	for _, key := range addressKeys {
 		n := o.get(key)
 		if n == nil || at != nil {
 			continue
@@ -345,6 +348,9 @@ func (c *compiler) readHeaders(o *object, srv *Server) {
 		seen[http.CanonicalHeaderKey(m.key)] = true
 		e, ok := c.scalar(m.value, path)
 		if !ok {
+			if srv.unset[path] != "" { // as in env
+				srv.Header = append(srv.Header, Field{Name: m.key})
+			}
 			continue
 		}
 		if bad := badHeaderValue(e.text); bad != "" {

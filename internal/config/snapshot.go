@@ -194,6 +194,9 @@ type Server struct {
 	shownArgs []string // Args with *** for values from outside the file
 	shownURL  string
 	outside   []Secret // values from outside the file in Args and URL
+	// unset maps the paths of settings that refer to an environment variable that is not set
+	// to the name of the variable. The settings themselves are empty.
+	unset map[string]string
 }
 
 // Describe returns a description that is safe to show: the program's name, or the URL

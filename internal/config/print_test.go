@@ -1,0 +1,33 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestPrintUnsetVariables checks that a setting with a variable that is not set is printed,
+// and that it says so.
+func TestPrintUnsetVariables(t *testing.T) {
+	s, problems := Parse("f", []byte(`
+mcpServers:
+  web: {url: "https://h.example/${A}", headers: {Authorization: "Bearer ${B}", X-C: c}}
+  other: {httpUrl: "${A}"}
+  child: {command: "${C}", args: [a, "${D}", b], cwd: "${E}", env: {F: "${F}", G: g}}
+`), nil)
+	if s == nil {
+		t.Fatal(problems)
+	}
+	printed := string(s.AppendYAML(nil))
+	for _, want := range []string{
+		`url: "${A}"  # this variable is not set`, `Authorization: "***"  # ${B} is not set`, `X-C: "***"`,
+		`command: "${C}"  # this variable is not set`, `args: [a, "${D}", b]`, `cwd: "${E}"  # this variable is not set`,
+		`F: "***"  # ${F} is not set`, `G: "***"`,
+	} {
+		if !strings.Contains(printed, want+"\n") {
+			t.Errorf("no %s in\n%s", want, printed)
+		}
+	}
+	if n := strings.Count(printed, `url: "${A}"`); n != 2 {
+		t.Errorf("%d URLs:\n%s", n, printed)
+	}
+}
