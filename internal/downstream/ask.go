@@ -13,7 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// ask is a server request that was sent to a client and has no answer yet. It is resolved
+// ask is a server request that was sent to a client and has no answer yet. It must be resolved
 // exactly once.
 type ask struct {
 	done  chan struct{} // closed by resolve
@@ -30,7 +30,8 @@ func (a *ask) resolve(m *jsonrpc.Message, err error) {
 const maxAsks = 64
 
 // askClient sends a server request to the client through send and waits for the answer. call is
-// the call that it belongs to, nil for none. tell sends messages that nobody waits for.
+// the call that the request belongs to, or nil for none. tell sends messages for which nobody
+// waits.
 func (c *Session) askClient(ctx context.Context, call *mcp.Call, m *jsonrpc.Message, send func(context.Context, []byte) error, tell func([]byte) error) (*jsonrpc.Message, error) {
 	var t *jsonrpc.Trail
 	if call != nil {
@@ -76,8 +77,8 @@ func (c *Session) askClient(ctx context.Context, call *mcp.Call, m *jsonrpc.Mess
 		note := jsonrpc.AppendNotification(nil, mcp.NoteCancelled,
 			append(append([]byte(`{"requestId":`), id...), `,"reason":"the call that needed it has ended"}`...))
 		if errors.Is(tell(note), mcp.ErrAnswered) && c.out != nil {
-			// The answer of the call was faster, and the user may still be looking at the
-			// request.
+			// The answer to the call was written first. The client may still show the server
+			// request to its user, so the cancellation goes to the session.
 			_ = c.out.Send(note)
 		}
 	}
@@ -87,10 +88,10 @@ func (c *Session) askClient(ctx context.Context, call *mcp.Call, m *jsonrpc.Mess
 	return nil, err
 }
 
-// declares reports whether the client has declared the capability for a server request.
-// Clients with different capabilities may share a session with a server, and a client must
-// not get requests that it has not declared (2025-11-25 §Lifecycle, "Operation"). Unknown
-// methods are allowed.
+// declares reports whether the client has declared the capability for a server request. Clients
+// with different capabilities may share a session with a server, but a client must get only
+// requests for which it has declared the capability (2025-11-25 §Lifecycle, "Operation").
+// Unknown methods are allowed.
 func (c *Session) declares(method string) bool {
 	capability := mcp.AskCapability(method)
 	f := c.info.Load()
@@ -100,7 +101,7 @@ func (c *Session) declares(method string) bool {
 	return !jsonrpc.Find(f.Capabilities, jsonrpc.Whole(f.Capabilities), capability).IsZero()
 }
 
-// withID returns an answer with the id that the server used for its request.
+// withID returns an answer whose id is the one that the server used for its request.
 func withID(t *jsonrpc.Trail, m *jsonrpc.Message, id jsonrpc.ID) (*jsonrpc.Message, error) {
 	var e jsonrpc.Edits
 	e.Replace(mcp.WhyID, m.IDAt, []byte(id))
@@ -108,12 +109,13 @@ func withID(t *jsonrpc.Trail, m *jsonrpc.Message, id jsonrpc.ID) (*jsonrpc.Messa
 }
 
 // takeResponse resolves the server request that a client's response belongs to. It drops
-// duplicate, late and unknown responses.
+// responses that are duplicate, late or unknown.
 func (c *Session) takeResponse(m *jsonrpc.Message) {
 	c.resolve(m.ID, m, nil)
 }
 
-// resolve resolves the server request with an id of ours, if it still waits.
+// resolve resolves the server request to which Dragoman gave the id, if the request still
+// waits.
 func (c *Session) resolve(id jsonrpc.ID, m *jsonrpc.Message, err error) {
 	n, ok := jsonrpc.Int([]byte(id), jsonrpc.Span{End: len(id)})
 	if !ok {
@@ -128,21 +130,21 @@ func (c *Session) resolve(id jsonrpc.ID, m *jsonrpc.Message, err error) {
 	}
 }
 
-// Refuse fails the server request whose answer from the client could not be read; see
+// Refuse fails the server request whose answer from the client could not be read. See
 // transport.Refuser.
 func (c *Session) Refuse(bad *transport.BadAnswer) {
 	c.resolve(bad.ID, nil, fmt.Errorf("the client's answer cannot be used: %s", bad.Err.Message))
 }
 
-// requestCaller sends messages to a client while one of its requests runs. It keeps their
-// order and sends nothing after the answer.
+// requestCaller sends messages to a client while one of the client's requests runs. It keeps
+// their order and sends nothing after the answer.
 type requestCaller struct {
 	client    *Session
 	call      *mcp.Call
 	responder transport.Responder
 	live      bool // the client can be asked while the call runs
 
-	writing  sync.Mutex // held while the responder writes: one at a time
+	writing  sync.Mutex // held while the responder writes, so that messages are written one at a time
 	finished bool
 }
 
@@ -161,8 +163,8 @@ func (s *requestCaller) tell(b []byte) error {
 	return s.responder.Event(b)
 }
 
-// send sends a message that must arrive. It gives up when ctx ends, which is before the
-// answer.
+// send sends a message that must arrive. It gives up when ctx ends. ctx ends before the answer
+// is written.
 func (s *requestCaller) send(ctx context.Context, b []byte) error {
 	q, ok := s.responder.(transport.Queuer)
 	if !ok {
@@ -174,8 +176,8 @@ func (s *requestCaller) send(ctx context.Context, b []byte) error {
 	if finished {
 		return mcp.ErrAnswered
 	}
-	// Not under the lock: a client that does not read must not delay the answer or messages
-	// that may be dropped.
+	// The lock is not held here. A client that does not read must not delay the answer or
+	// messages that may be dropped.
 	return q.Send(ctx, b)
 }
 
@@ -189,7 +191,7 @@ func (s *requestCaller) finish(b []byte, code int64) {
 	_ = s.responder.Finish(b, code)
 }
 
-// postpone announces that the answer asks the client to retry later.
+// postpone announces that the answer will ask the client to retry later.
 func (s *requestCaller) postpone(after time.Duration) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -205,7 +207,7 @@ func (s *requestCaller) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.M
 	return s.client.askClient(ctx, s.call, m, s.send, s.tell)
 }
 
-// sessionSubscriber sends messages to a legacy client outside of any request.
+// sessionSubscriber sends messages to a legacy client outside its requests.
 type sessionSubscriber struct{ client *Session }
 
 func (s sessionSubscriber) ClientInfo() *mcp.ClientInfo { return s.client.info.Load() }

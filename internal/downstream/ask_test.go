@@ -13,7 +13,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/pipetest"
 )
 
-// asker is a handler with a tool that sends its client a request and returns the answer.
+// asker is a handler with a tool. The tool sends the client a request and returns the client's
+// answer.
 type asker struct {
 	give context.CancelCauseFunc // cancels the server request
 
@@ -36,7 +37,7 @@ func (a *asker) call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply
 	return mcp.Answer([]byte(`{"asked":true}`)), nil
 }
 
-// The fake server sends the call itself as its request: only the id matters.
+// The server sends this call as its own request. Only the id matters.
 const asking = `{"jsonrpc":"2.0","id":"srv","method":"tools/call","params":{"name":"x"}}`
 
 func TestAsking(t *testing.T) {
@@ -44,25 +45,25 @@ func TestAsking(t *testing.T) {
 	visitLegacy(t, &fakeHandler{on: methods{mcp.MethodCallTool: a.call}}, func(w *pipetest.Wire) {
 		w.Say(asking)
 		w.Want(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}`)
-		// Answers to unknown ids, or with another spelling of the id, are dropped.
+		// Answers to unknown ids are dropped. An id in another spelling is unknown.
 		w.Say(`{"jsonrpc":"2.0","id":9,"result":{}}`, `{"jsonrpc":"2.0","id":"srv","result":{}}`, `{"jsonrpc":"2.0","id":0,"result":{}}`,
 			`{"jsonrpc":"2.0","id":9,"error":{"code":1,"message":"x"}}`)
 		w.Want()
 		w.Say(`{"jsonrpc":"2.0","id":1,"result":{"action":"accept"}}`)
 		w.Want(`{"jsonrpc":"2.0","id":"srv","result":{"asked":true}}`)
-		// A duplicate and a late answer are dropped.
+		// A duplicate answer and a late answer are dropped.
 		w.Say(`{"jsonrpc":"2.0","id":1,"result":{"action":"decline"}}`)
 		w.Want()
 		if len(a.answers) != 1 || a.answers[0] != `{"jsonrpc":"2.0","id":"srv","result":{"action":"accept"}}` {
-			t.Errorf("answered %q", a.answers)
+			t.Errorf("the client's answer is %q", a.answers)
 		}
-		// Ids are not reused, and an error is an answer.
+		// Ids are not reused, and an error is an answer too.
 		w.Say(asking)
 		w.Want(`{"jsonrpc":"2.0","id":2,…`)
 		w.Say(`{"jsonrpc":"2.0","id":2,"error":{"code":-1,"message":"no"}}`)
 		w.Want(`{"jsonrpc":"2.0","id":"srv","result":{"asked":true}}`)
 		if len(a.answers) != 2 || a.answers[1] != `{"jsonrpc":"2.0","id":"srv","error":{"code":-1,"message":"no"}}` {
-			t.Errorf("answered %q", a.answers)
+			t.Errorf("the client's answer is %q", a.answers)
 		}
 	})
 }
@@ -82,9 +83,9 @@ func TestAQuestionTakenBack(t *testing.T) {
 	})
 }
 
-// TestAQuestionThatOutlivesItsCall: a goroutine that the call does not wait for sends the
-// client a request. If the call's answer is first, the client still gets the cancellation
-// of the request.
+// TestAQuestionThatOutlivesItsCall checks a server request that a goroutine sends in the
+// background of a call. The call is answered before the request. The client still gets the
+// cancellation of the request.
 func TestAQuestionThatOutlivesItsCall(t *testing.T) {
 	var asked sync.WaitGroup
 	var cancel context.CancelCauseFunc
@@ -92,14 +93,14 @@ func TestAQuestionThatOutlivesItsCall(t *testing.T) {
 		var ctx context.Context
 		ctx, cancel = context.WithCancelCause(context.Background())
 		asked.Go(func() { _, _ = s.Ask(ctx, c.Msg) })
-		synctest.Wait() // the request has been sent, and only the test waits
+		synctest.Wait() // the request has been sent, and only the test is waiting
 		return mcp.Answer([]byte(`{}`)), nil
 	}}}
 	visitLegacy(t, h, func(w *pipetest.Wire) {
 		if err := w.Pipe.Write([]byte(asking)); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Second) // only one goroutine may be in synctest.Wait
+		time.Sleep(time.Second) // two goroutines must not be in synctest.Wait at the same time
 		w.Want(`{"jsonrpc":"2.0","id":1,…`, `{"jsonrpc":"2.0","id":"srv","result":{}}`)
 		cancel(errors.New("the call is over"))
 		asked.Wait()
@@ -118,14 +119,14 @@ func TestCloseEndsQuestions(t *testing.T) {
 	}
 }
 
-// declaring is hello25 of a client with capabilities.
+// declaring returns the initialize of hello25 with capabilities.
 func declaring(capabilities string) string {
 	return strings.Replace(hello25, `"capabilities":{}`, `"capabilities":`+capabilities, 1)
 }
 
-// TestUndeclaredRequestsAreNotSent: clients with different capabilities may share a
-// session with a server. A client gets only requests that it has declared, whichever way
-// they come.
+// TestUndeclaredRequestsAreNotSent checks clients with different capabilities that share a
+// session with a server. A client gets only requests for which it has declared the capability,
+// inside and outside calls.
 func TestUndeclaredRequestsAreNotSent(t *testing.T) {
 	for capabilities, want := range map[string]int{`{}`: 0, `{"roots":{},"sampling":{}}`: 0, `{"elicitation":{"form":{}}}`: 1} {
 		h := &fakeHandler{on: methods{mcp.MethodCallTool: func(ctx context.Context, _ *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
@@ -143,12 +144,12 @@ func TestUndeclaredRequestsAreNotSent(t *testing.T) {
 				}
 			}
 			if questions != want {
-				t.Errorf("%s: %d requests", capabilities, questions)
+				t.Errorf("%s: the client got %d requests", capabilities, questions)
 			}
 			ctx, stop := context.WithTimeout(context.Background(), time.Second) // belongs to the synctest bubble
 			defer stop()
 			if _, err := h.standing.Ask(ctx, pipetest.Scan(t, elicit)); errors.Is(err, mcp.ErrCannotAsk) != (want == 0) {
-				t.Errorf("%s, outside of a call: %v", capabilities, err)
+				t.Errorf("%s, outside a call: %v", capabilities, err)
 			}
 		})
 	}
@@ -166,15 +167,15 @@ func TestTooManyQuestions(t *testing.T) {
 			all.Go(func() { _, _ = h.standing.Ask(ctx, m) })
 		}
 		if got := w.Heard(); len(got) != maxAsks {
-			t.Errorf("%d requests", len(got))
+			t.Errorf("%d requests were sent", len(got))
 		}
 		if _, err := h.standing.Ask(ctx, m); !errors.Is(err, mcp.ErrCannotAsk) {
-			t.Errorf("one more: %v", err)
+			t.Errorf("a request beyond the bound: %v", err)
 		}
 		cancel()
 		all.Wait()
 		if got := w.Heard(); len(got) != maxAsks {
-			t.Errorf("%d cancelled", len(got))
+			t.Errorf("%d requests were cancelled", len(got))
 		}
 	})
 }
@@ -192,7 +193,7 @@ func TestNothingFollowsTheAnswer(t *testing.T) {
 		kept.Notify(pipetest.Note(progress("1", 2)))
 		w.Want()
 		if _, err := kept.Ask(context.Background(), pipetest.Scan(t, elicit)); err == nil {
-			t.Error("sent a request after the answer")
+			t.Error("a request was sent after the answer")
 		}
 		w.Want()
 	})

@@ -11,8 +11,8 @@ import (
 // long returns n bytes of text.
 func long(n int) string { return strings.Repeat("x", n) }
 
-// TestClientInfoOfASessionIsBounded: a legacy client may send capabilities and info as
-// long as a message. Its session keeps a bounded part.
+// TestClientInfoOfASessionIsBounded checks a legacy client whose capabilities and info are as
+// long as a message may be. The session keeps a bounded part of them.
 func TestClientInfoOfASessionIsBounded(t *testing.T) {
 	h := &fakeHandler{}
 	var lost []string
@@ -25,10 +25,10 @@ func TestClientInfoOfASessionIsBounded(t *testing.T) {
 		w.Say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 		f := h.standing.ClientInfo()
 		if string(f.Info) != `{"name":"c","version":"1"}` || string(f.Capabilities) != `{"sampling":{}}` {
-			t.Errorf("kept %d and %d bytes", len(f.Info), len(f.Capabilities))
+			t.Errorf("the session keeps %d and %d bytes", len(f.Info), len(f.Capabilities))
 		}
 		if len(lost) != 2 {
-			t.Errorf("told %q", lost)
+			t.Errorf("the handler got %q", lost)
 		}
 	})
 }

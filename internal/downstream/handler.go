@@ -7,18 +7,17 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Handler answers the requests of a client. The gateway implements it.
+// Handler answers the requests of clients. The gateway implements it.
 type Handler interface {
-	// Hello returns what a client gets at the handshake. It may block until the servers
-	// have answered or ctx ends.
+	// Hello returns the server information for a client at the handshake. It may block until
+	// the servers have answered or ctx ends.
 	Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo, error)
-	// Call answers one request; methods of the handshake itself do not get here. mcp.Wire
-	// converts the error.
+	// Call answers one request. The Session answers the methods of the handshake itself, so
+	// they never reach Call. The error can be any error; mcp.Wire converts it.
 	Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error)
-	// Notify handles a client's notification that is not about the conversation itself.
+	// Notify handles a notification of the client that is not about the conversation itself.
 	Notify(ctx context.Context, f *mcp.ClientInfo, m *jsonrpc.Message)
 	// Subscribe registers a legacy client that has finished its handshake, so that it gets
-	// notifications outside of its requests. detach is called once, at the end of the
-	// conversation.
+	// notifications outside its requests. detach is called once, when the conversation ends.
 	Subscribe(f *mcp.ClientInfo, s mcp.Subscriber) (detach func())
 }

@@ -55,8 +55,8 @@ func (c *Session) initialize(ctx context.Context, m *jsonrpc.Message, o mcp.Open
 		result = dialect.Superset(result, tools)
 	}
 	_ = r.Finish(jsonrpc.AppendResult(nil, m.ID, result), 0)
-	// attach is not called here; notifications/initialized does that. Some clients never
-	// send it. For them everything works but notifications outside of requests.
+	// notifications/initialized calls attach. Some clients never send it. They get no
+	// notifications outside requests, but everything else works.
 }
 
 // readInitialize reads a client's initialize and chooses the revision.
@@ -90,14 +90,14 @@ func (c *Session) readInitialize(m *jsonrpc.Message) (*mcp.ClientInfo, *jsonrpc.
 	if len(f.Capabilities) > mcp.MaxOwnCapabilities {
 		c.publishLosses(nil, mcp.Losses{{What: m.Method, Why: "the client's capabilities are too long; only the known ones are kept"}})
 	}
-	return f.Own(), nil // the session must not keep the memory of the whole request
+	return f.Own(), nil // a copy, so that the session does not keep the whole request in memory
 }
 
-// unknownClient is the Implementation object of a client that does not send one. Both members
-// are required in every revision, and modern servers insist on them.
+// unknownClient is the Implementation object of a client that does not send one. Every revision
+// requires both members, and modern servers refuse an object without them.
 const unknownClient = `{"name":"unknown","version":"0"}`
 
-// withRequired returns an Implementation object with the required members added.
+// withRequired returns an Implementation object to which missing required members are added.
 func withRequired(info []byte) []byte {
 	var at [2]jsonrpc.Span
 	jsonrpc.FindAll(info, jsonrpc.Whole(info), []string{"name", "version"}, at[:])
@@ -116,8 +116,9 @@ func withRequired(info []byte) []byte {
 	return jsonrpc.Splice(nil, info, &e)
 }
 
-// settle returns the revision to use for an offered date (2025-11-25 §Lifecycle, "Version
-// Negotiation": the same one if we support it, otherwise the newest that we do).
+// settle returns the revision to use for the date that a client offers. It is the offered one
+// if the endpoint supports it, and otherwise the newest supported one (2025-11-25 §Lifecycle,
+// "Version Negotiation").
 func (r *Endpoint) settle(date string) (mcp.Revision, bool) {
 	offered, known := mcp.ParseRevision(date)
 	best := mcp.Unknown
@@ -135,7 +136,7 @@ func (r *Endpoint) settle(date string) (mcp.Revision, bool) {
 	return best, !r.Strict && best != mcp.Unknown
 }
 
-// allRevisions holds all revisions that we support.
+// allRevisions contains all revisions that Dragoman supports.
 var allRevisions = mcp.Revisions()
 
 // speaks returns the revisions that clients may use, newest first.
@@ -146,7 +147,7 @@ func (r *Endpoint) speaks() []mcp.Revision {
 	return r.Revisions
 }
 
-// accepted returns those of them that initialize may agree on.
+// accepted returns those revisions of speaks on which initialize may agree.
 func (r *Endpoint) accepted() []mcp.Revision {
 	var out []mcp.Revision
 	for _, rev := range r.speaks() {
@@ -157,8 +158,8 @@ func (r *Endpoint) accepted() []mcp.Revision {
 	return out
 }
 
-// refuseVersion returns the error of the strict mode. It lists the versions under every
-// name that known clients read.
+// refuseVersion returns the error of the strict mode. It lists the supported versions in every
+// form that known clients read.
 func (r *Endpoint) refuseVersion(date string) *jsonrpc.Error {
 	list := jsonrpc.AppendStrings(nil, mcp.Dates(r.accepted()))
 	got := jsonrpc.AppendQuote(nil, excerpt.Name(date))
@@ -170,8 +171,8 @@ func (r *Endpoint) refuseVersion(date string) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Unsupported protocol version", Data: d}
 }
 
-// publishHandshake publishes the handshake of a client that began at start. method is initialize or
-// server/discover; err is why it failed.
+// publishHandshake publishes the handshake of a client, which began at start. method is
+// initialize or server/discover. err says why the handshake failed.
 func (c *Session) publishHandshake(method string, f *mcp.ClientInfo, start time.Time, err error) {
 	if !c.endpoint.Events.Wants(event.Handshake) {
 		return

@@ -17,7 +17,8 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// fakeHandler answers by method, and all other requests with their own params.
+// fakeHandler answers requests with functions by method. It answers other requests with their
+// own params.
 type fakeHandler struct {
 	on map[string]func(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error)
 
@@ -63,7 +64,7 @@ func (h *fakeHandler) Subscribe(_ *mcp.ClientInfo, s mcp.Subscriber) func() {
 	}
 }
 
-// visit serves a client on a pipe in a synctest bubble. After script the client closes its
+// visit serves a client on a pipe in a synctest bubble. After script, it closes the client's
 // end, and the conversation must end without an error.
 func visit(t *testing.T, r *Endpoint, script func(w *pipetest.Wire)) {
 	t.Helper()
@@ -89,7 +90,7 @@ const (
 	modernly = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
 )
 
-// visitLegacy is visit after a legacy handshake.
+// visitLegacy does the same as visit, after a legacy handshake.
 func visitLegacy(t *testing.T, h *fakeHandler, script func(w *pipetest.Wire)) {
 	t.Helper()
 	visit(t, &Endpoint{Handler: h}, func(w *pipetest.Wire) {
@@ -99,8 +100,8 @@ func visitLegacy(t *testing.T, h *fakeHandler, script func(w *pipetest.Wire)) {
 	})
 }
 
-// gate is a call that blocks until it is opened or cancelled. Its channel is made on first
-// use, in the bubble of the test.
+// gate blocks a call until the call is released or cancelled. Its channel is created on first
+// use, in the synctest bubble of the test.
 type gate struct {
 	once   sync.Once
 	way    chan struct{}

@@ -13,30 +13,31 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Some clients send initialize without params, which every revision requires. They read
-// their tools from the result of initialize and never list them, never send
-// notifications/initialized, and announce their end with a notification instead of closing
+// Some clients send initialize without params, although every revision requires them. These
+// clients read their tools from the result of initialize and never list them. They never send
+// notifications/initialized. They announce their end with a notification instead of closing
 // stdin. The missing params identify them.
 
-// noteShutdown is the notification by which such a client announces its end. It then waits
-// a few seconds for us to exit.
+// noteShutdown is the notification with which such a client announces its end. It then waits a
+// few seconds for Dragoman to exit.
 const noteShutdown = "shutdown"
 
-// ErrShutdown is returned by ServePipe when the client has announced its end. The client
-// waits only briefly for us to exit.
+// ErrShutdown is the result of ServePipe if the client has announced its end. The client waits
+// only briefly for Dragoman to exit.
 var ErrShutdown = errors.New("the client has announced its end")
 
-// defaultManifestClient is the default of Endpoint.ManifestClient. The clients that are known
-// give up after ten seconds, or after thirty.
+// defaultManifestClient is the default of Endpoint.ManifestClient. The known clients give up
+// after ten or thirty seconds.
 const defaultManifestClient = 8 * time.Second
 
-// Bounds of the tools in the result of initialize.
+// maxToolPages and maxToolBytes bound the tools in the result of initialize.
 const (
 	maxToolPages = 200
 	maxToolBytes = 16 << 20
 )
 
-// limited returns ctx with the time that the answer to an initialize without params has.
+// limited returns a context that ends when the answer to an initialize without params must be
+// ready.
 func (c *Session) limited(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, c.manifestTime(), errTooSlow)
 }
@@ -50,7 +51,7 @@ func (c *Session) manifestTime() time.Duration {
 
 var errTooSlow = errors.New("no server was ready in time")
 
-// tooSlow returns the error for a client that cannot wait any longer for its only server.
+// tooSlow returns the error for a client that cannot wait longer for its only server.
 func (c *Session) tooSlow(cause error) error {
 	limit := c.manifestTime()
 	f := failure.Of(nil, failure.Facts{
@@ -64,7 +65,7 @@ func (c *Session) tooSlow(cause error) error {
 	}
 }
 
-// allTools reads the whole list of tools as this client would get it.
+// allTools reads the whole list of tools that this client may see.
 func (c *Session) allTools(ctx context.Context, f *mcp.ClientInfo, h *mcp.ServerInfo) ([][]byte, error) {
 	if caps := h.Capabilities; len(caps) > 2 && jsonrpc.Find(caps, jsonrpc.Whole(caps), "tools").IsZero() {
 		return nil, nil

@@ -13,34 +13,34 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// maxAtOnce bounds the concurrent requests of one pipe.
+// maxAtOnce bounds the requests of one pipe that run at the same time.
 const maxAtOnce = 1024
 
-// Timeouts of ServePipe.
+// These are the timeouts of ServePipe.
 const (
-	// drainTimeout is how long requests may run after the client has closed its end: it may
-	// have piped in a few lines and still read the answers.
+	// drainTimeout is how long requests may run after the client has closed its end. The client
+	// may have sent a few lines from a file, and still read the answers.
 	drainTimeout = time.Second
-	// stopTimeout is how long a client may take to read the last answers after we have
-	// ended.
+	// stopTimeout is how long a client may take to read the last answers after Dragoman has
+	// ended the conversation.
 	stopTimeout = 2 * time.Second
-	// A client that reads slowly gets more time while it keeps reading: slowEnd in total
-	// after it has closed its end, slowStop after we are told to stop.
+	// A client that reads slowly gets more time while it keeps reading. slowEnd is the total
+	// time after it has closed its end, and slowStop the total time after Dragoman has to stop.
 	slowEnd  = 30 * time.Second
 	slowStop = 10 * time.Second
 )
 
-// ServePipe serves the client at the other end of a pipe. It returns nil when the client
-// has closed its end, ErrShutdown when the client has announced its end, and otherwise the
-// error of the pipe or the cause of ctx. When it returns, all goroutines of the
+// ServePipe serves the client at the other end of a pipe. It returns nil when the client has
+// closed its end, and ErrShutdown when the client has announced its end. Otherwise it returns
+// the error of the pipe or the cause of ctx. When it returns, all goroutines of the
 // conversation have ended and the pipe is closed.
 //
-// There is no timeout for a client that stops reading: it may be halted in a debugger.
-// Answers wait in their requests, and progress and the like in the bounded queue of the
-// pipe. When 1024 requests wait, nothing more is read. The end of input or of ctx still
-// ends the conversation within seconds, or within half a minute while the client keeps
-// reading slowly. If the client has closed its end and stops reading before it has all
-// answers, the error says so.
+// There is no timeout for a client that stops reading, because a debugger may have stopped it.
+// Requests keep their answers, and the bounded queue of the pipe keeps messages such as
+// progress. When 1024 requests wait, nothing more is read. The end of input or of ctx still
+// ends the conversation within seconds, or within half a minute if the client keeps reading
+// slowly. If the client has closed its end and stops reading before it has all answers, the
+// error says so.
 func (r *Endpoint) ServePipe(ctx context.Context, p transport.Pipe, from transport.Peer) error {
 	d := &pipeServer{pipe: p, slots: make(chan struct{}, maxAtOnce), broken: make(chan error, 1)}
 	d.conversation = r.Accept(from, pipeOutbox{p}).(*Session)
@@ -50,8 +50,7 @@ func (r *Endpoint) ServePipe(ctx context.Context, p transport.Pipe, from transpo
 	watching.Go(func() {
 		select {
 		case err := <-d.broken:
-			// A client that exits closes both directions. Which one is noticed first does
-			// not matter.
+			// A client that exits closes both directions, in either order.
 			late := time.NewTimer(drainTimeout)
 			defer late.Stop()
 			select {
@@ -61,7 +60,7 @@ func (r *Endpoint) ServePipe(ctx context.Context, p transport.Pipe, from transpo
 			}
 		case <-ctx.Done():
 		}
-		// The requests end with ctx and send their errors. After that nothing is read.
+		// The requests end with ctx and send their errors. Nothing is read after that.
 		<-ctx.Done()
 		d.awaitIdle(stopTimeout, slowStop)
 		_ = p.Close()
@@ -69,7 +68,7 @@ func (r *Endpoint) ServePipe(ctx context.Context, p transport.Pipe, from transpo
 	err := d.read(ctx)
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
-	} else if err == nil { // after ErrShutdown running requests are not waited for
+	} else if err == nil { // after ErrShutdown, running requests do not delay the end
 		d.conversation.endListens(errGone)
 		if !d.awaitIdle(drainTimeout, slowEnd) && d.unread() {
 			err = errUnread
@@ -84,30 +83,28 @@ func (r *Endpoint) ServePipe(ctx context.Context, p transport.Pipe, from transpo
 
 var errGone = errors.New("the client has disconnected")
 
-// errUnread ends a conversation whose client has closed its end and does not read its
-// answers.
+// errUnread ends a conversation whose client has closed its end and stopped reading.
 var errUnread = errors.New("the client closed its end and stopped reading: not all answers were delivered")
 
-// pipeServer passes messages from a pipe to its conversation.
+// pipeServer passes messages from a pipe to the Session.
 type pipeServer struct {
 	pipe         transport.Pipe
 	conversation *Session
 	running      sync.WaitGroup
-	slotsFull    bool          // no slot became free in time; owned by read
-	slots        chan struct{} // one per running request
-	broken       chan error    // one slot; the error that broke writing
-	opening      chan struct{} // closed when initialize has been answered; nil if none runs; owned by read
+	slotsFull    bool          // no slot became free in time; only read uses it
+	slots        chan struct{} // contains one element per running request
+	broken       chan error    // capacity 1; the error that broke writing
+	opening      chan struct{} // closed when initialize has been answered; nil if none runs; only read uses it
 }
 
-// unread reports whether the client has not read everything.
+// unread reports whether the client has not read all messages yet.
 func (d *pipeServer) unread() bool {
 	stalled, midway := d.pipe.Stalled()
 	return stalled > 0 || midway
 }
 
-// awaitIdle waits until no request runs, for at most patience. While the client keeps
-// reading, that time restarts, up to most in total. It reports whether no request runs any
-// more.
+// awaitIdle waits until no request runs, for at most patience. This time starts again whenever
+// the client reads, up to most in total. awaitIdle reports whether no request runs any more.
 func (d *pipeServer) awaitIdle(patience, most time.Duration) bool {
 	began := time.Now()
 	late := time.NewTimer(patience)
@@ -134,8 +131,8 @@ func (d *pipeServer) awaitIdle(patience, most time.Duration) bool {
 	return true
 }
 
-// write writes to the client. It blocks for as long as the client does not read; only the
-// end of the conversation interrupts it.
+// write writes to the client. It blocks while the client does not read. Only the end of the
+// conversation interrupts it.
 func (d *pipeServer) write(b []byte) error {
 	err := d.pipe.Write(b)
 	if err != nil {
@@ -147,9 +144,9 @@ func (d *pipeServer) write(b []byte) error {
 	return err
 }
 
-// slot takes the slot of one request and reports whether there was one. If all are taken,
-// it waits a moment, because the client may only be faster than its answers are written. If
-// that did not help, later calls return at once until a slot is free.
+// slot takes a slot for one request and reports whether one was free. If none is free, it waits
+// a moment, because a fast client may only be ahead of its answers. If none becomes free, later
+// calls do not wait until there is a free slot again.
 func (d *pipeServer) slot(ctx context.Context) bool {
 	select {
 	case d.slots <- struct{}{}:
@@ -172,10 +169,10 @@ func (d *pipeServer) slot(ctx context.Context) bool {
 	return false
 }
 
-// reply sends the error for a message that the reader refused. If the client reads, the
-// error is written before the next message is read, which slows down a client that sends
-// without pause. If the client does not read, the error is queued. If the queue is full, it
-// takes the slot of a request and the reader waits for one. So no error is lost, and the
+// reply sends the error for a message that the reader refused. If the client reads, reply
+// writes the error before the next message is read. This slows down a client that sends all the
+// time. If the client does not read, the error is queued. If the queue is full too, the error
+// takes the slot of a request, and the reader waits for a slot. So no error is lost, and the
 // end of input is still noticed.
 func (d *pipeServer) reply(ctx context.Context, b []byte) {
 	if stalled, _ := d.pipe.Stalled(); stalled < hintStalled {
@@ -204,17 +201,17 @@ type pipeOutbox struct{ pipe transport.Pipe }
 
 func (o pipeOutbox) Send(b []byte) error { return hint(o.pipe, b) }
 
-// How long an optional message waits for a client that reads slowly, and after what time a
-// client counts as not reading.
+// These constants say how long an optional message waits for a client that reads slowly, and
+// after what time a client counts as not reading.
 const (
 	hintGrace   = 100 * time.Millisecond
 	hintStalled = time.Second
-	slotGrace   = 100 * time.Millisecond // for which the reader waits for a slot
+	slotGrace   = 100 * time.Millisecond // time that the reader waits for a slot
 )
 
-// hint writes an optional message such as progress. If the queue is full, it waits a moment
-// for a client that reads. It drops the message if that does not help or the client does
-// not read.
+// hint writes an optional message such as progress. If the queue is full and the client reads,
+// hint waits a moment. It drops the message if the queue stays full or the client does not
+// read.
 func hint(p transport.Pipe, b []byte) error {
 	err := p.Queue(b)
 	if !errors.Is(err, transport.ErrFull) {
@@ -228,7 +225,7 @@ func hint(p transport.Pipe, b []byte) error {
 	return p.Send(ctx, nil, b)
 }
 
-// read is the only reader of the pipe. It returns nil at the end of input.
+// read reads all messages of the pipe. It returns nil at the end of input.
 func (d *pipeServer) read(ctx context.Context) error {
 	for {
 		m, err := d.pipe.Read()
@@ -239,11 +236,12 @@ func (d *pipeServer) read(ctx context.Context) error {
 			return ErrShutdown
 		}
 		if d.opening != nil && !final {
-			// The messages after initialize depend on the revision that it negotiates.
+			// The revision that initialize negotiates determines how the next messages are
+			// handled.
 			<-d.opening
 			d.opening = nil
 			if d.isShutdown(m, err) {
-				return ErrShutdown // the kind of client was not known before
+				return ErrShutdown // only initialize shows the kind of client
 			}
 		}
 		switch {
@@ -262,7 +260,8 @@ func (d *pipeServer) read(ctx context.Context) error {
 	}
 }
 
-// isShutdown reports whether m is the shutdown notification of a client that sends one.
+// isShutdown reports whether m is the shutdown notification, and the client is one that sends
+// it.
 func (d *pipeServer) isShutdown(m *jsonrpc.Message, err error) bool {
 	return err == nil && m.Kind == jsonrpc.Notification && m.Method == noteShutdown && d.conversation.manifest.Load()
 }
@@ -271,7 +270,8 @@ func (d *pipeServer) isShutdown(m *jsonrpc.Message, err error) bool {
 type responder interface {
 	transport.Responder
 	transport.Queuer
-	// refuse is Finish for the goroutine that reads, which must not wait for the client.
+	// refuse does the same as Finish for the goroutine that reads, which must not wait for the
+	// client.
 	refuse(ctx context.Context, b []byte)
 }
 
@@ -296,8 +296,8 @@ func (d *pipeServer) message(ctx context.Context, m *jsonrpc.Message, r responde
 	}
 	done := func() { budget.Give(size); <-d.slots }
 	if m.Method == mcp.MethodInitialize {
-		// It may take as long as the servers take to start, and the end of input must be
-		// noticed meanwhile.
+		// The answer may take as long as the servers need to start. The end of input must be
+		// noticed in the meantime.
 		opening := make(chan struct{})
 		d.opening = opening
 		done = func() { budget.Give(size); <-d.slots; close(opening) }
@@ -309,8 +309,8 @@ func (d *pipeServer) message(ctx context.Context, m *jsonrpc.Message, r responde
 	})
 }
 
-// errorID returns the id for an error about an unreadable message: null in the revisions
-// that require it, otherwise none (2026-07-28 §Base, "Error Responses").
+// errorID returns the id for an error about an unreadable message. It is null in the revisions
+// that require it, and empty otherwise (2026-07-28 §Base, "Error Responses").
 func (d *pipeServer) errorID(known jsonrpc.ID) jsonrpc.ID {
 	if known != "" {
 		return known
@@ -321,7 +321,7 @@ func (d *pipeServer) errorID(known jsonrpc.ID) jsonrpc.ID {
 	return ""
 }
 
-// lineResponder answers on the pipe.
+// lineResponder answers one request with one message on the pipe.
 type lineResponder struct{ server *pipeServer }
 
 func (r lineResponder) Event(b []byte) error { return r.server.write(b) }
@@ -341,8 +341,8 @@ func (r lineResponder) Finish(b []byte, _ int64) error {
 	return r.server.write(b)
 }
 
-// batch handles an array of messages. Only one revision has batches; clients of other
-// revisions get an error (2025-03-26 §Base Protocol, "Batching").
+// batch handles an array of messages. Only 2025-03-26 has batches (§Base Protocol, "Batching").
+// Clients of other revisions get an error.
 func (d *pipeServer) batch(ctx context.Context, b *transport.Batch) {
 	f := d.conversation.ClientInfo()
 	if f == nil || !f.Revision.Can(mcp.Batches) {
@@ -371,7 +371,7 @@ func (d *pipeServer) batch(ctx context.Context, b *transport.Batch) {
 	}
 }
 
-// batchAnswers collects the answers to a batch and writes them together after the last one.
+// batchAnswers collects the answers to a batch and writes them together when all are there.
 type batchAnswers struct {
 	server *pipeServer
 

@@ -20,38 +20,37 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// Endpoint accepts the clients of one endpoint. Its fields must not change after the first
-// Accept.
+// Endpoint accepts clients. Its fields must not change after the first Accept.
 type Endpoint struct {
 	Handler Handler
-	// Revisions lists the revisions that clients may use, newest first; nil means all. A
-	// modern request of another revision is refused. initialize with another revision is
-	// refused if Strict is set. Otherwise it gets the newest legacy revision of the list,
-	// if there is one.
+	// Revisions lists the revisions that clients may use, newest first. Nil means all. A modern
+	// request with another revision is refused. initialize with another revision is refused if
+	// Strict is set. Otherwise it gets the newest legacy revision of the list, if there is one.
 	Revisions []mcp.Revision
 	Strict    bool
-	// ManifestClient bounds the answer to an initialize without params, whose client never
-	// lists tools and gives up soon: it gets what is ready by then. 0 means 8 s.
+	// ManifestClient limits the time to answer an initialize without params. Such a client
+	// never lists tools and gives up soon, so it gets the tools that are ready by then. 0 means
+	// 8 s.
 	ManifestClient time.Duration
-	// Events gets each handshake, and each loss that a client's revision causes. Nil
-	// publishes nothing.
+	// Events gets each handshake, and each loss that the revision of a client causes. If it is
+	// nil, nothing is published.
 	Events *event.Publisher
 	// Calls keeps the calls of clients. Nil keeps none.
 	Calls *calls.Ring
-	// Budget bounds the bytes of the messages of all clients; nil means no bound. On HTTP
-	// the transport counts what it reads.
+	// Budget bounds the bytes of the messages of all clients together. Nil means no bound. Over
+	// HTTP, the transport counts the bytes that it reads.
 	Budget *transport.Budget
 	Log    *slog.Logger
 
-	singles  atomic.Int64 // running requests without a conversation
+	singles  atomic.Int64 // number of running requests that belong to no conversation
 	visitors visitors
 	mu       sync.Mutex
-	open     map[string]int        // conversations by transport
-	sessions map[*Session]struct{} // the same conversations
+	open     map[string]int        // number of conversations by transport
+	sessions map[*Session]struct{} // all conversations
 }
 
-// Conversations returns the number of conversations by transport, and the number of running
-// requests that are a conversation by themselves, as modern HTTP requests are.
+// Conversations returns the number of conversations by transport. requests is the number of
+// running requests that are independent of a conversation, such as modern HTTP requests.
 func (r *Endpoint) Conversations() (byTransport map[string]int, requests int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -73,9 +72,9 @@ func (r *Endpoint) count(c *Session, n int) {
 	}
 }
 
-// conversations counts the conversations of the process. Endpoints share servers, and
-// server requests are routed to clients by this number, so it must be unique across
-// endpoints.
+// conversations is the number of the last conversation. Endpoints share servers, and server
+// requests are routed to clients by this number. So it must be unique across the endpoints of
+// the process.
 var conversations atomic.Uint64
 
 // Accept starts a conversation with a client; see transport.Acceptor.
@@ -90,23 +89,23 @@ func (r *Endpoint) Accept(p transport.Peer, out transport.Outbox) transport.Conv
 	return c
 }
 
-// Session is our conversation with one client: a legacy session, a pipe on which
-// both eras may be spoken, or a single modern HTTP request.
+// Session handles the conversation with one client: a legacy session, a pipe on which both eras
+// may be used, or a single modern HTTP request.
 type Session struct {
 	endpoint  *Endpoint
 	who       *identity.Principal
 	remote    string
 	transport string
-	out       transport.Outbox // nil for a single request
+	out       transport.Outbox // nil if the conversation is a single request
 	number    uint64
-	manifest  atomic.Bool // it sent initialize without params; see manifest.go
+	manifest  atomic.Bool // the client sent initialize without params; see manifest.go
 
-	info       atomic.Pointer[mcp.ClientInfo] // set by initialize; nil before
-	modernInfo atomic.Pointer[mcp.ClientInfo] // of modern requests in a conversation; nil before
-	active     activity                       // of a conversation
+	info       atomic.Pointer[mcp.ClientInfo] // set by initialize; nil before it
+	modernInfo atomic.Pointer[mcp.ClientInfo] // from the modern requests of the conversation; nil before the first
+	active     activity                       // activity of the conversation
 
 	mu       sync.Mutex
-	closed   error // why the conversation has ended; nil before
+	closed   error // why the conversation has ended; nil while it is open
 	inflight map[jsonrpc.ID]*inflight
 	arriving map[*inflight]struct{}
 	asks     map[int64]*ask
@@ -119,8 +118,8 @@ type inflight struct {
 	id     jsonrpc.ID
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	listen bool // ends only with its client
-	over   bool // cancelled by the client; under Session.mu
+	listen bool // subscriptions/listen, which ends only with its client
+	over   bool // the client has cancelled the request; guarded by Session.mu
 }
 
 func newInflight(ctx context.Context, m *jsonrpc.Message) *inflight {
@@ -129,10 +128,10 @@ func newInflight(ctx context.Context, m *jsonrpc.Message) *inflight {
 	return f
 }
 
-// Expect registers a request before the returned function serves it, so that a cancellation
-// right behind the request finds it; see transport.Expecter. It registers requests and not
-// ids, because a client may reuse the id of a request that it has cancelled before the
-// request got its turn.
+// Expect registers a request, and returns the function that serves it. So a cancellation that
+// follows the request at once finds it; see transport.Expecter. Expect registers requests
+// instead of ids, because a client may reuse the id of a cancelled request before that request
+// was served.
 func (c *Session) Expect(ctx context.Context, in transport.Incoming) func(transport.Responder) {
 	if c.out == nil || in.Msg.Method == mcp.MethodInitialize { // initialize cannot be cancelled
 		return func(r transport.Responder) { c.Request(ctx, in, r) }
@@ -146,7 +145,7 @@ func (c *Session) Expect(ctx context.Context, in transport.Incoming) func(transp
 	c.mu.Unlock()
 	return func(r transport.Responder) {
 		defer f.cancel(nil)
-		defer func() { // some requests, like ping, are served without being in flight
+		defer func() { // some requests, such as ping, are never in the table
 			c.mu.Lock()
 			delete(c.arriving, f)
 			c.mu.Unlock()
@@ -155,7 +154,7 @@ func (c *Session) Expect(ctx context.Context, in transport.Incoming) func(transp
 	}
 }
 
-// ClientInfo returns the client as described by initialize, nil before.
+// ClientInfo returns the client information from initialize, or nil before initialize.
 func (c *Session) ClientInfo() *mcp.ClientInfo { return c.info.Load() }
 
 // Request serves one request; see transport.Conversation.
@@ -189,9 +188,10 @@ func (c *Session) request(ctx context.Context, in transport.Incoming, r transpor
 	c.legacy(ctx, in, opening, r, expected)
 }
 
-// enter adds a request to the table of requests in flight, which only conversations that
-// outlive a request need. expected is its entry from Expect, or nil. leave removes the request
-// and reports whether the client has cancelled it; further calls return the same.
+// enter adds a request to the table of requests in flight. Only conversations with several
+// requests need the table. expected is the request's entry from Expect, or nil. leave removes
+// the request and reports whether the client has cancelled it. Further calls return the same
+// result.
 func (c *Session) enter(ctx context.Context, m *jsonrpc.Message, expected *inflight) (_ context.Context, leave func() (cancelled bool), _ *jsonrpc.Error) {
 	if c.out == nil {
 		return ctx, func() bool { return false }, nil
@@ -218,7 +218,7 @@ func (c *Session) enter(ctx context.Context, m *jsonrpc.Message, expected *infli
 		return over
 	}
 	if f.over {
-		// The client cancelled it, and its id is free already.
+		// The client has cancelled the request, and its id is already free.
 		return f.ctx, leave, nil
 	}
 	if _, dup := c.inflight[f.id]; dup {
@@ -236,7 +236,8 @@ func (c *Session) enter(ctx context.Context, m *jsonrpc.Message, expected *infli
 func (c *Session) modern(ctx context.Context, in transport.Incoming, o mcp.Opening, r transport.Responder, expected *inflight) {
 	m := in.Msg
 	if method := mcp.LookupMethod(m.Method); method != nil && !method.In(o.Revision) {
-		// Removed methods are refused whatever the server speaks (2026-07-28 §Changelog).
+		// Methods that a revision has removed are refused, even if the server supports them
+		// (2026-07-28 §Changelog).
 		c.fail(m.ID, r, mcp.MethodNotFound(m.Method))
 		return
 	}
@@ -265,14 +266,14 @@ func (c *Session) modern(ctx context.Context, in transport.Incoming, o mcp.Openi
 			return
 		}
 		own := *h
-		own.Versions = mcp.Dates(c.endpoint.speaks()) // not what the server speaks
+		own.Versions = mcp.Dates(c.endpoint.speaks()) // the revisions of the endpoint instead of the server's
 		_ = r.Finish(jsonrpc.AppendResult(nil, m.ID, dialect.Hello(o.Revision, &own)), 0)
 		return
 	}
 	c.serve(ctx, call, &requestCaller{client: c, call: call, responder: r}, leave)
 }
 
-// clientOf reads what a modern request says about its client.
+// clientOf reads the client information from a modern request.
 func (c *Session) clientOf(m *jsonrpc.Message, o mcp.Opening) *mcp.ClientInfo {
 	var at [3]jsonrpc.Span
 	jsonrpc.FindAll(m.Raw, o.Meta, clientKeys, at[:])
@@ -304,14 +305,15 @@ func (c *Session) legacy(ctx context.Context, in transport.Incoming, o mcp.Openi
 		_ = r.Finish(jsonrpc.AppendResult(nil, m.ID, []byte("{}")), 0)
 		return
 	case info == nil:
-		// Reference servers answer any request before initialize, and clients rely on that.
-		// So serve it with the revision of a client that names no version.
+		// Reference servers answer any request before initialize, and some clients rely on
+		// that. The revision is the one for a client that does not name a version.
 		info = c.adopt(o.Revision)
 	}
 	leave, bad := func() bool { return false }, (*jsonrpc.Error)(nil)
 	if !in.HTTP || info.Info != nil || expected != nil {
-		// A client that never opened a session over HTTP cannot cancel, and many use one id
-		// for all requests. Each has a response of its own.
+		// A client that has not opened a session over HTTP cannot cancel, and many such clients
+		// use the same id for all requests. Each request has its own response, so the ids need
+		// not differ.
 		ctx, leave, bad = c.enter(ctx, m, expected)
 	}
 	if bad != nil {
@@ -324,14 +326,14 @@ func (c *Session) legacy(ctx context.Context, in transport.Incoming, o mcp.Openi
 	case mcp.MethodSetLevel:
 		c.setLevel(m, info)
 	case mcp.MethodSubscribe:
-		// Some clients never send notifications/initialized. A client that subscribes wants
+		// Some clients never send notifications/initialized, but a client that subscribes wants
 		// notifications.
 		c.attach()
 	}
 	c.serve(ctx, call, &requestCaller{client: c, call: call, responder: r, live: true}, leave)
 }
 
-// adopt returns the client info for a client that has not sent initialize.
+// adopt returns client information for a client that has not sent initialize.
 func (c *Session) adopt(rev mcp.Revision) *mcp.ClientInfo {
 	f := &mcp.ClientInfo{Revision: rev, Who: c.who, Conversation: c.number, Remote: c.remote}
 	if !c.info.CompareAndSwap(nil, f) {
@@ -349,8 +351,8 @@ func (c *Session) setLevel(m *jsonrpc.Message, old *mcp.ClientInfo) {
 	}
 }
 
-// serve runs a call to its end. It removes the call from the table of requests in flight
-// before it answers, because a client that has the answer may reuse the id.
+// serve runs a call to its end. It removes the call from the table of requests in flight before
+// it answers, because a client may reuse the id as soon as it has the answer.
 func (c *Session) serve(ctx context.Context, call *mcp.Call, s *requestCaller, leave func() (cancelled bool)) {
 	if call.Number == 0 {
 		call.Number = c.endpoint.Events.NextCall()
@@ -362,7 +364,7 @@ func (c *Session) serve(ctx context.Context, call *mcp.Call, s *requestCaller, l
 	if utf8.ValidString(call.Name) {
 		reply, err = c.endpoint.Handler.Call(ctx, call, s)
 	} else {
-		// Names route the call, so they must be valid text.
+		// Dragoman routes calls by their names, so names must be valid text.
 		err = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: call.Method.NameKey + " has half of a surrogate pair"}
 	}
 	if err != nil {
@@ -379,7 +381,7 @@ func (c *Session) serve(ctx context.Context, call *mcp.Call, s *requestCaller, l
 		cancelled = true
 		return
 	}
-	// A client that reads slowly keeps its answer in memory here.
+	// The answer stays in memory until a slow client has read it.
 	size := int64(len(reply.Msg.Raw))
 	c.endpoint.Budget.Hold(size)
 	defer c.endpoint.Budget.Give(size)
@@ -391,7 +393,7 @@ func (c *Session) serve(ctx context.Context, call *mcp.Call, s *requestCaller, l
 	sent = len(out)
 }
 
-// publishLosses publishes the losses of a call, nil for losses outside of calls.
+// publishLosses publishes the losses of a call. call is nil for losses outside calls.
 func (c *Session) publishLosses(call *mcp.Call, all mcp.Losses) {
 	for _, l := range all {
 		e := event.Event{Kind: event.Loss, Level: slog.LevelDebug, Who: c.who, Name: l.What, Detail: l.Why}
@@ -435,7 +437,7 @@ func (c *Session) OneWay(ctx context.Context, in transport.Incoming) error {
 	return nil
 }
 
-// cancelRequest cancels the request that a notification names and frees its id. It ignores
+// cancelRequest cancels the request that a notification names, and frees its id. It ignores
 // unknown and finished requests (§Cancellation, all revisions).
 func (c *Session) cancelRequest(m *jsonrpc.Message) {
 	id := jsonrpc.ID(m.Param("requestId").Of(m.Raw))
@@ -483,7 +485,8 @@ func (c *Session) attach() {
 	}
 }
 
-// endListens ends the listens, which would run for as long as the client is there.
+// endListens ends all open subscriptions/listen, which otherwise run until the client
+// disconnects.
 func (c *Session) endListens(cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -522,8 +525,8 @@ func (c *Session) Close(cause error) {
 	}
 }
 
-// shutdownError returns the error of a call whose context has ended. When this process is
-// stopping, the error says so and keeps the known outcome of the call.
+// shutdownError returns the error of a call whose context has ended. If this process is
+// stopping, the error says so. It keeps what is known about the outcome of the call.
 func shutdownError(ctx context.Context, err error) error {
 	if !errors.Is(context.Cause(ctx), mcp.ErrShutdown) {
 		return err

@@ -27,7 +27,7 @@ func TestIDsInFlight(t *testing.T) {
 				}
 				w.Say(line, line)
 				w.Want(`{"jsonrpc":"2.0","id":7,"error":{"code":-32600,…}}`)
-				// Another spelling is another id.
+				// An id in another spelling is a different id.
 				w.Say(strings.Replace(line, `"id":7`, `"id":"7"`, 1))
 				w.Want()
 				close(g.open())
@@ -36,7 +36,7 @@ func TestIDsInFlight(t *testing.T) {
 				if len(got) != 2 || !strings.Contains(strings.Join(got, ""), `"id":7,"result"`) || !strings.Contains(strings.Join(got, ""), `"id":"7","result"`) {
 					t.Errorf("got %q", got)
 				}
-				// After the answer the id is free again.
+				// After the answer, the id may be used again.
 				w.Say(line)
 				w.Want(`{"jsonrpc":"2.0","id":7,"result":{…}}`)
 			})
@@ -52,11 +52,11 @@ func TestSecondInitialize(t *testing.T) {
 		w.Say(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
 		w.Want(`{"jsonrpc":"2.0","id":1,"result":{"method":"tools/list"}}`)
 		if len(h.hellos) != 1 || h.standing.ClientInfo().Revision != mcp.R20251125 {
-			t.Errorf("%d hellos, %v", len(h.hellos), h.standing.ClientInfo())
+			t.Errorf("%d calls of Hello, %v", len(h.hellos), h.standing.ClientInfo())
 		}
 	})
 	if h.detached != 1 {
-		t.Errorf("detached %d times", h.detached)
+		t.Errorf("detach was called %d times", h.detached)
 	}
 }
 
@@ -103,7 +103,7 @@ func TestStrictVersions(t *testing.T) {
 					"message": `"Unsupported protocol version"`,
 				} {
 					if v := jsonrpc.Find(m.Raw, m.Error, key).Of(m.Raw); string(v) != want {
-						t.Errorf("%s is %s, want %s", key, v, want)
+						t.Errorf("%s returns %s, want %s", key, v, want)
 					}
 				}
 				data := jsonrpc.Find(m.Raw, m.Error, "data")
@@ -113,13 +113,13 @@ func TestStrictVersions(t *testing.T) {
 					"code":             `"INVALID_PROTOCOL_VERSION"`,
 				} {
 					if v := jsonrpc.Find(m.Raw, data, key).Of(m.Raw); string(v) != want {
-						t.Errorf("%s is %s, want %s", key, v, want)
+						t.Errorf("%s returns %s, want %s", key, v, want)
 					}
 				}
 				for _, key := range []string{"supported", "supported_versions"} {
 					v := string(jsonrpc.Find(m.Raw, data, key).Of(m.Raw))
 					if len(v) != len(test.list) || !strings.Contains(v, `"2024-11-05"`) {
-						t.Errorf("%s is %s, want %s", key, v, test.list)
+						t.Errorf("%s returns %s, want %s", key, v, test.list)
 					}
 				}
 				w.Say(strings.Replace(hello25, "2025-11-25", "2024-11-05", 1))
@@ -147,7 +147,7 @@ func TestCancelledByTheClient(t *testing.T) {
 		w.Say(cancel(`2`), cancel(`2`))
 		w.Want()
 		if got := g.ended(); len(got) != 1 || !errors.Is(got[0], mcp.ErrCancelled) {
-			t.Errorf("ended with %v", got)
+			t.Errorf("the call ended with %v", got)
 		}
 		w.Say(`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`)
 		w.Want(`{"jsonrpc":"2.0","id":2,"result":…}`)
@@ -157,16 +157,16 @@ func TestCancelledByTheClient(t *testing.T) {
 	})
 }
 
-// answers collects what a responder gets.
+// answers collects the answers that a responder gets.
 type answers struct{ got []string }
 
 func (a *answers) Event(b []byte) error           { a.got = append(a.got, string(b)); return nil }
 func (a *answers) Finish(b []byte, _ int64) error { a.got = append(a.got, string(b)); return nil }
 func (a *answers) Send(b []byte) error            { return a.Event(b) }
 
-// TestCancelledBeforeItsTurn: a request is cancelled before it is served, and its id is
-// reused at once. In whatever order the two are served, the first is not executed and gets
-// no answer, and the second is not mistaken for it.
+// TestCancelledBeforeItsTurn cancels a request before it is served, and reuses its id at once.
+// The order in which the two requests are served does not matter. The first is not executed and
+// gets no answer. The second is not confused with the first.
 func TestCancelledBeforeItsTurn(t *testing.T) {
 	for name, order := range map[string][]int{"first first": {0, 1}, "second first": {1, 0}} {
 		t.Run(name, func(t *testing.T) {
@@ -190,19 +190,20 @@ func TestCancelledBeforeItsTurn(t *testing.T) {
 				serve[i](&got[i])
 			}
 			if live != 0 {
-				t.Error("the handler got a call that was cancelled before")
+				t.Error("the handler got a call that was already cancelled")
 			}
 			if len(got[0].got) != 1 || got[0].got[0] != "" {
 				t.Errorf("the cancelled request was answered with %q", got[0].got)
 			}
 			if len(got[1].got) != 1 || !pipetest.Like(got[1].got[0], `{"jsonrpc":"2.0","id":7,"result":…}`) {
-				t.Errorf("the other was answered with %q", got[1].got)
+				t.Errorf("the other request was answered with %q", got[1].got)
 			}
 		})
 	}
 }
 
-// TestIDOfACancelledRequestIsFree although the handler has not returned yet.
+// TestIDOfACancelledRequestIsFree checks that the id of a cancelled request may be reused,
+// although the handler has not returned yet.
 func TestIDOfACancelledRequestIsFree(t *testing.T) {
 	var g gate
 	h := &fakeHandler{on: methods{mcp.MethodCallTool: func(context.Context, *mcp.Call, mcp.Caller) (*mcp.Reply, error) {
@@ -215,12 +216,12 @@ func TestIDOfACancelledRequestIsFree(t *testing.T) {
 			`{"jsonrpc":"2.0","id":7,"method":"tools/list"}`)
 		w.Want(`{"jsonrpc":"2.0","id":7,"result":{"method":"tools/list"…}}`)
 		close(g.open())
-		w.Want() // no answer to the cancelled request
+		w.Want() // the cancelled request gets no answer
 	})
 }
 
-// TestW11_BudgetOfPipes: a request that exceeds the budget is refused, and the budget is
-// released at the end.
+// TestW11_BudgetOfPipes checks that a request that exceeds the budget is refused, and that
+// nothing is counted in the budget at the end.
 func TestW11_BudgetOfPipes(t *testing.T) {
 	var g gate
 	budget := transport.NewBudget(300)
@@ -228,7 +229,7 @@ func TestW11_BudgetOfPipes(t *testing.T) {
 		w.Say(hello25, ready)
 		w.Heard()
 		if s := budget.State(); s.Held != 0 {
-			t.Errorf("after the handshake %+v", s)
+			t.Errorf("the budget after the handshake is %+v", s)
 		}
 		large := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","arguments":{"x":"` + strings.Repeat("x", 150) + `"}}}`
 		w.Say(large, strings.Replace(large, `"id":1`, `"id":2`, 1))
@@ -238,12 +239,12 @@ func TestW11_BudgetOfPipes(t *testing.T) {
 		close(g.open())
 		w.Want(`{"jsonrpc":"2.0","id":1,"result":…}`)
 		if s := budget.State(); s.Held != 0 || s.Refused != 1 {
-			t.Errorf("at the end %+v", s)
+			t.Errorf("the budget at the end is %+v", s)
 		}
 	})
 }
 
-// slowHello is a handler whose servers are slow to start.
+// slowHello is a handler whose Hello is slow, as if its servers were starting.
 type slowHello struct {
 	fakeHandler
 	gate gate
@@ -278,10 +279,10 @@ func TestUnknownNotifications(t *testing.T) {
 			t.Errorf("the handler got %s", got)
 		}
 		if len(h.calls) != 0 {
-			t.Errorf("the handler was called: %q", h.calls)
+			t.Errorf("the handler got %q", h.calls)
 		}
 	})
-	// Before the handshake they are dropped.
+	// Notifications before the handshake are dropped.
 	h = &fakeHandler{}
 	visit(t, &Endpoint{Handler: h}, func(w *pipetest.Wire) {
 		w.Say(`{"jsonrpc":"2.0","method":"notifications/foo"}`)
@@ -299,7 +300,7 @@ func TestBatches(t *testing.T) {
 		visit(t, &Endpoint{Handler: h}, func(w *pipetest.Wire) {
 			w.Say(batch)
 			if got := w.Heard(); len(got) != 1 || !strings.Contains(got[0], `"code":-32600`) {
-				t.Errorf("before initialize: %q", got)
+				t.Errorf("before initialize the handler got %q", got)
 			}
 			w.Say(strings.Replace(hello25, "2025-11-25", date, 1))
 			w.Heard()
@@ -307,7 +308,7 @@ func TestBatches(t *testing.T) {
 			got := w.Heard()
 			if !known {
 				if len(got) != 1 || !strings.Contains(got[0], `"code":-32600`) || len(h.calls)+len(h.notices) != 0 {
-					t.Errorf("%s: got %q, calls %q, notices %q", date, got, h.calls, h.notices)
+					t.Errorf("%s: the client got %q, and the handler got the calls %q and notifications %q", date, got, h.calls, h.notices)
 				}
 				return
 			}
@@ -316,9 +317,10 @@ func TestBatches(t *testing.T) {
 			}
 			items, err := jsonrpc.ScanBatch([]byte(got[0]), jsonrpc.Limits{})
 			if err != nil || len(items) != 2 {
-				t.Errorf("%d answers, %v", len(items), err)
+				t.Errorf("there are %d answers, %v", len(items), err)
 			}
-			// Notifications alone get no answer, and an invalid message gets its own error.
+			// A batch of notifications gets no answer. An invalid message in a batch gets its
+			// own error.
 			w.Say(`[{"jsonrpc":"2.0","method":"notifications/foo"}]`)
 			w.Want()
 			w.Say(`[1,{"jsonrpc":"2.0","id":3,"method":"ping"}]`)
@@ -354,24 +356,24 @@ func TestEndOfInput(t *testing.T) {
 		_ = w.Pipe.Close()
 		time.Sleep(drainTimeout - time.Nanosecond)
 		if n := len(g.ended()); n != 0 {
-			t.Errorf("%d calls cancelled at once", n)
+			t.Errorf("%d calls were cancelled at once", n)
 		}
 		time.Sleep(time.Nanosecond)
 		got := g.ended()
 		if len(got) != 3 {
-			t.Fatalf("%d calls cancelled", len(got))
+			t.Fatalf("%d calls were cancelled", len(got))
 		}
 		for _, err := range got {
 			if !errors.Is(err, errGone) || errors.Is(err, mcp.ErrCancelled) {
-				t.Errorf("cancelled with %v", err)
+				t.Errorf("the calls were cancelled with %v", err)
 			}
 		}
 		if took := time.Since(start); took != drainTimeout {
-			t.Errorf("took %v", took)
+			t.Errorf("the end took %v", took)
 		}
 	})
 	if h.detached != 1 {
-		t.Errorf("detached %d times", h.detached)
+		t.Errorf("detach was called %d times", h.detached)
 	}
 }
 
@@ -383,7 +385,7 @@ func TestRemovedMethods(t *testing.T) {
 			w.Want(`{"jsonrpc":"2.0","id":1,"error":{"code":-32601,…}}`)
 		}
 		if len(h.calls)+len(h.hellos) != 0 {
-			t.Errorf("the handler was called: %q", h.calls)
+			t.Errorf("the handler got %q", h.calls)
 		}
 	})
 }
@@ -398,7 +400,7 @@ func TestBothErasOnOnePipe(t *testing.T) {
 		w.Say(hello26, `{"jsonrpc":"2.0","id":1,"method":"ping"}`)
 		w.Want(`{"jsonrpc":"2.0","id":"d","result":…}`, `{"jsonrpc":"2.0","id":1,"result":{}}`)
 		if h.standing == nil {
-			t.Error("not attached")
+			t.Error("the client was not attached")
 		}
 	})
 }
@@ -418,7 +420,7 @@ func TestHandshakesAreObserved(t *testing.T) {
 		w.Heard()
 	})
 	if got := strings.Join(seen, " "); got != "/refused c__]0;x/2025-06-18 c/2026-07-28" {
-		t.Errorf("observed %q", got)
+		t.Errorf("the events are %q", got)
 	}
 }
 

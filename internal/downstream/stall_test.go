@@ -19,16 +19,16 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
-// pausingClient is a client on a pipe that reads only when a test says so.
+// pausingClient is a client on a pipe that reads only when the test tells it to.
 type pausingClient struct {
 	t    *testing.T
 	far  *netsim.Conn
 	in   *bufio.Reader
 	over bool  // ServePipe has returned
-	err  error // what it returned
+	err  error // the error that ServePipe returned
 }
 
-// startPausing serves a client on a pipe with a buffer of room bytes.
+// startPausing serves a client on a pipe whose buffer has room bytes.
 func startPausing(ctx context.Context, t *testing.T, r *Endpoint, all *sync.WaitGroup, room int) *pausingClient {
 	near, far := netsim.NewLink(netsim.Options{Buffer: room})
 	h := &pausingClient{t: t, far: far, in: bufio.NewReaderSize(far, 4<<20)}
@@ -56,8 +56,8 @@ func (h *pausingClient) read() string {
 	return line
 }
 
-// eras holds, for each era, the first line of a client on a pipe and the start of the
-// params of its further requests.
+// eras contains, for each era, the first message of a client on a pipe, and the start of the
+// params of its other requests.
 var eras = map[string]struct{ hello, meta string }{"legacy": {hello25, ""}, "modern": {hello26, modernly + ","}}
 
 func (h *pausingClient) open(era string) {
@@ -69,9 +69,8 @@ func (h *pausingClient) call(era string, id any, name string) {
 	h.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%v,"method":"tools/call","params":{%s"name":%q}}`, id, eras[era].meta, name))
 }
 
-// chatty is a handler with three tools: "big" answers with 1 MiB, "chatty" sends many log
-// messages first, and "asks" sends the client a request. ended is called at the end of each
-// call.
+// chatty is a handler with three tools: "big" answers with 1 MiB, "chatty" first sends many log
+// messages, and "asks" sends the client a request. ended is called at the end of each call.
 func chatty(ended func(name string)) *fakeHandler {
 	return &fakeHandler{on: methods{mcp.MethodCallTool: func(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 		defer ended(c.Name)
@@ -93,11 +92,12 @@ func chatty(ended func(name string)) *fakeHandler {
 	}}}
 }
 
-// room is the buffer of a pipe by tool, smaller than what the tool sends.
+// room is the size of the pipe's buffer for each tool. It is smaller than what the tool sends.
 var room = map[string]int{"small": 16, "asks": 16, "big": 4 << 10, "chatty": 4 << 10}
 
-// TestS11_ClientThatStopsReading for a while gets all of its answers when it reads again. A
-// second client is not affected, and no call is blocked once it is answered.
+// TestS11_ClientThatStopsReading checks a client that does not read for a while. It gets all of
+// its answers when it reads again. A second client is not affected. No call blocks after it is
+// answered.
 func TestS11_ClientThatStopsReading(t *testing.T) {
 	for _, era := range []string{"legacy", "modern"} {
 		for _, pause := range []time.Duration{time.Second, 11 * time.Second, time.Minute, time.Hour} {
@@ -128,7 +128,7 @@ func TestS11_ClientThatStopsReading(t *testing.T) {
 							time.Sleep(pause / 10)
 							synctest.Wait()
 						}
-						patient := pause <= hintStalled // the whole burst is still waited for
+						patient := pause <= hintStalled // hint still waits for each message
 						if n := ended.Load(); n != 3 && !(patient && tool == "chatty") {
 							t.Errorf("%d of 3 calls have ended", n)
 						}
@@ -144,16 +144,16 @@ func TestS11_ClientThatStopsReading(t *testing.T) {
 							}
 						}
 						if tool == "chatty" && era == "legacy" && !patient && (notes < 100 || notes > 200) {
-							t.Errorf("%d messages of its log waited", notes)
+							t.Errorf("%d log messages were queued", notes)
 						}
 						h.call(era, 9, "innocent")
 						if line := h.read(); !strings.Contains(line, `"id":9,"result"`) {
-							t.Errorf("afterwards: %.100s", line)
+							t.Errorf("after the pause the client got %.100s", line)
 						}
 						_, _ = h.far.Close(), other.far.Close()
 						all.Wait()
 						if h.err != nil || other.err != nil {
-							t.Errorf("ended with %v, %v", h.err, other.err)
+							t.Errorf("ServePipe returned %v, %v", h.err, other.err)
 						}
 					})
 				})
@@ -162,9 +162,9 @@ func TestS11_ClientThatStopsReading(t *testing.T) {
 	}
 }
 
-// TestS11_ClientThatNeverReadsAgain does not keep the program alive: the end of its input
-// and a signal both end the conversation. A server request that it does not read ends with
-// its call.
+// TestS11_ClientThatNeverReadsAgain checks that a client that does not read cannot keep the
+// process running. The end of its input ends the conversation, and so does a signal. A server
+// request that it does not read ends with its call.
 func TestS11_ClientThatNeverReadsAgain(t *testing.T) {
 	for name, end := range map[string]func(h *pausingClient, stop func()){
 		"end of input": func(h *pausingClient, _ func()) { _ = h.far.CloseWrite() },
@@ -187,13 +187,13 @@ func TestS11_ClientThatNeverReadsAgain(t *testing.T) {
 					time.Sleep(time.Hour)
 					synctest.Wait()
 					if tool == "asks" && ended.Sub(begun) != 20*time.Second {
-						t.Errorf("the calls that asked ended after %v", ended.Sub(begun))
+						t.Errorf("the calls with a server request ended after %v", ended.Sub(begun))
 					}
 					begun = time.Now()
 					end(h, stop)
 					all.Wait()
 					if d := time.Since(begun); d > drainTimeout+stopTimeout {
-						t.Errorf("ended after %v", d)
+						t.Errorf("ServePipe returned after %v", d)
 					}
 					_ = h.far.Close()
 				})
@@ -202,8 +202,8 @@ func TestS11_ClientThatNeverReadsAgain(t *testing.T) {
 	}
 }
 
-// TestClientThatTakesNoAnswers: if a client has closed its reading end and goes on writing,
-// the conversation ends with an error that says so.
+// TestClientThatTakesNoAnswers checks a client that has closed the pipe for reading and still
+// writes. The conversation ends with an error that says so.
 func TestClientThatTakesNoAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all sync.WaitGroup
@@ -221,14 +221,15 @@ func TestClientThatTakesNoAnswers(t *testing.T) {
 		begun := time.Now()
 		all.Wait()
 		if err == nil || !strings.Contains(err.Error(), "no longer accepts answers") || time.Since(begun) > drainTimeout+stopTimeout {
-			t.Errorf("after %v: %v", time.Since(begun), err)
+			t.Errorf("after %v ServePipe returned %v", time.Since(begun), err)
 		}
 		_ = far.Close()
 	})
 }
 
-// TestClientThatReadsSlowlyAfterItsEnd: a client that has closed its end and keeps reading
-// gets all of its answers, however slowly. If it stops reading, the error says so.
+// TestClientThatReadsSlowlyAfterItsEnd checks a client that has closed its end and reads
+// slowly. It gets all of its answers, however slowly it reads. If it stops reading, the error
+// says so.
 func TestClientThatReadsSlowlyAfterItsEnd(t *testing.T) {
 	for name, pause := range map[string]time.Duration{"slowly": 200 * time.Millisecond, "not at all": time.Hour} {
 		t.Run(name, func(t *testing.T) {
@@ -254,7 +255,7 @@ func TestClientThatReadsSlowlyAfterItsEnd(t *testing.T) {
 				all.Wait()
 				whole := got > 3<<20
 				if slowly := name == "slowly"; whole != slowly || (h.err == nil) != slowly {
-					t.Errorf("%d bytes were read, it ended with %v", got, h.err)
+					t.Errorf("the client read %d bytes, and ServePipe returned %v", got, h.err)
 				}
 				_ = h.far.Close()
 			})
