@@ -2,25 +2,25 @@ package transport
 
 import "sync/atomic"
 
-// Budget limits the bytes of all messages in memory: bodies being read, running
-// requests, answers for slow clients. Above the limit new requests are refused, because
-// running out of memory would end the calls of all clients. A nil *Budget has no limit.
-// Budget is safe for concurrent use.
+// Budget limits the bytes of all messages in memory: bodies that are being read, running
+// requests, and answers for slow clients. Above the limit new requests are refused, because
+// running out of memory would end the calls of all clients. A nil *Budget has no limit. Budget
+// is safe for concurrent use.
 type Budget struct {
 	limit         int64
 	held, refused atomic.Int64
 }
 
-// NewBudget returns a budget of limit bytes, which must be positive.
+// NewBudget returns a budget with a limit in bytes, which must be positive.
 func NewBudget(limit int64) *Budget { return &Budget{limit: limit} }
 
-// Take reserves n bytes, or returns false if that exceeds the limit. The first message
-// always fits, however large it is.
+// Take reserves n bytes. It returns false if that would exceed the limit. If nothing else is
+// reserved, any message fits.
 func (b *Budget) Take(n int64) bool { return b == nil || b.takeUpTo(b.limit, n) }
 
-// TakeSmall is Take for a small message, or a small part of one: it may use an eighth
-// more than the limit. Small messages end the requests that use the memory (answers to
-// server requests, cancellations, retries), so they must not wait for that memory.
+// TakeSmall does the same as Take for a small message, or a small part of one. It may exceed
+// the limit by an eighth. Small messages such as answers to server requests, cancellations and
+// retries end the requests that use the memory, so they must not be refused because of it.
 func (b *Budget) TakeSmall(n int64) bool { return b == nil || b.takeUpTo(b.limit+b.limit/8, n) }
 
 func (b *Budget) takeUpTo(most, n int64) bool {
@@ -32,25 +32,25 @@ func (b *Budget) takeUpTo(most, n int64) bool {
 	return true
 }
 
-// Hold reserves n bytes that are already in memory: the answer to an admitted request.
+// Hold reserves n bytes that are already in memory, such as the answer to an accepted request.
 func (b *Budget) Hold(n int64) {
 	if b != nil {
 		b.held.Add(n)
 	}
 }
 
-// Give releases bytes of Take or Hold.
+// Give releases bytes that Take or Hold has reserved.
 func (b *Budget) Give(n int64) {
 	if b != nil {
 		b.held.Add(-n)
 	}
 }
 
-// Budgeted is the state of a budget: bytes in use, the limit, and the number of refused
+// Budgeted is the state of a budget: the bytes in use, the limit, and the number of refused
 // requests.
 type Budgeted struct{ Held, Limit, Refused int64 }
 
-// State returns the state of the budget; the zero value for nil.
+// State returns the state of the budget. For a nil budget it is the zero value.
 func (b *Budget) State() Budgeted {
 	if b == nil {
 		return Budgeted{}

@@ -8,7 +8,7 @@ import (
 func TestBudget(t *testing.T) {
 	var none *Budget
 	if !none.Take(1 << 40) {
-		t.Error("nil bounds something")
+		t.Error("a nil budget has a limit")
 	}
 	none.Hold(1)
 	none.Give(1)
@@ -24,15 +24,15 @@ func TestBudget(t *testing.T) {
 			t.Errorf("take %d: %t", step.take, got)
 		}
 	}
-	b.Hold(50) // an answer is there, whether or not it fits
+	b.Hold(50) // an answer is in memory even if it exceeds the limit
 	b.Give(60)
 	if b.Take(20) {
-		t.Error("took what the answer holds")
+		t.Error("Take succeeded although the answer uses the memory")
 	}
 	b.Give(50)
 	b.Give(40)
 	if !b.Take(1000) {
-		t.Error("a message that is alone does not fit")
+		t.Error("a single message that exceeds the limit is refused")
 	}
 	b.Give(1000)
 	if s := b.State(); s != (Budgeted{Held: 0, Limit: 100, Refused: 2}) {

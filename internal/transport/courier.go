@@ -9,23 +9,22 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// The limits of a Courier.
+// These are the limits of a Courier.
 const (
 	courierMessages = 256
 	courierBytes    = 1 << 20
 	courierAtOnce   = 8
 )
 
-// AnswerTimeout is the timeout of a message that no caller waits for, on a transport
-// where each message is a separate request.
+// AnswerTimeout is the timeout of a message for which no caller waits, on a transport where
+// each message is a separate request.
 const AnswerTimeout = 10 * time.Second
 
-// Courier sends messages that no caller waits for, such as answers to a server's
-// requests and cancellations. It is for transports where each message is a separate
-// request, and uses its own goroutines. It queues at most 256 messages or 1 MiB, sends
-// 8 at a time, and gives each 10 s, so a server that accepts none does not block
-// callers. Create it with NewCourier, end it with Close. Courier is safe for concurrent
-// use.
+// Courier sends messages for which no caller waits, such as answers to a server's requests and
+// cancellations. It is for transports where each message is a separate request, and it uses its
+// own goroutines. It queues at most 256 messages or 1 MiB, sends 8 messages at a time, and
+// gives each of them 10 s. So a server that accepts no messages does not block callers.
+// NewCourier creates a Courier, and Close ends it. Courier is safe for concurrent use.
 type Courier struct {
 	send  func(context.Context, []byte) error
 	fault func(error)
@@ -41,8 +40,8 @@ type Courier struct {
 	busy    int // number of goroutines
 }
 
-// NewCourier returns a Courier that sends with send. fault, if not nil, is called for
-// each message that could not be sent; it must not block.
+// NewCourier returns a Courier that sends with send. fault is called for each message that
+// could not be sent. It may be nil and must not block.
 func NewCourier(send func(ctx context.Context, b []byte) error, fault func(error)) *Courier {
 	c := &Courier{send: send, fault: fault}
 	c.life, c.end = context.WithCancel(context.Background())
@@ -93,9 +92,9 @@ func (c *Courier) run() {
 	}
 }
 
-// Close waits up to chance for the queued messages to be sent. Then it drops the rest
-// and cancels the running sends. It returns when all goroutines of the Courier have
-// ended.
+// Close waits up to chance for the queued messages to be sent. Then it drops the remaining
+// messages and cancels the sends that are running. It returns when all goroutines of the
+// Courier have ended.
 func (c *Courier) Close(chance time.Duration) {
 	c.mu.Lock()
 	c.closed = true

@@ -1,10 +1,10 @@
-// Package transport defines what the connections to clients and to servers have in
-// common: the interfaces by which a server side passes messages to a conversation, and
-// by which a conversation uses a client side.
+// Package transport defines what all connections to clients and to servers have in common. It
+// has the interfaces through which a transport passes messages to a session with a client, and
+// through which a session with a server sends messages.
 //
-// Its sub-packages convert bytes to messages and back: stdio, streamhttp, sse and
-// inmem, each with a side towards clients and a side towards servers. They know
-// framing, status codes and headers, and nothing of tools. They never import each
-// other. Below them are eventstream, the format of server-sent events, and the common
-// parts of the two HTTP transports: httpdoor towards clients, httplink towards servers.
+// Its sub-packages convert bytes to messages and back. The transports are stdio, streamhttp,
+// sse and inmem, each with a side for clients and a side for servers. They know framing, status
+// codes and headers, but nothing about tools. They never import each other. They use three
+// other packages: eventstream is the format of server-sent events, httpdoor contains the common
+// parts of the HTTP server sides, and httplink those of the HTTP client sides.
 package transport

@@ -1,14 +1,14 @@
 package transport
 
-// Newcomer is a client that wants to open a session, as far as it is known.
+// Newcomer describes a client that wants to open a session.
 type Newcomer struct {
 	Principal  string // the authenticated principal; "" without authentication
 	Remote     string // network address without port
 	Connection uint64 // number of the connection, 0 if unknown
-	Client     string // its name and version, or its User-Agent; truncated
+	Client     string // name and version of the client, or its User-Agent; truncated
 }
 
-// Party returns the key of a client for quotas: the principal or, without
+// Party returns the key of a client for quotas. This is the principal or, without
 // authentication, the address and the name.
 func (n Newcomer) Party() string {
 	if n.Principal != "" {
@@ -20,25 +20,25 @@ func (n Newcomer) Party() string {
 // MaxClient is the maximum length of a client's name and version, in bytes.
 const MaxClient = 256
 
-// Quota divides a fixed number of places so that no party can take them all. A party
-// may take one more while it has fewer places than are free: the first party can take
-// half, the next half of the rest. A place is never taken away. The zero value is
-// empty. Quota has no lock.
+// Quota divides a fixed number of places so that no party can take all of them. A party may
+// take another place while it has fewer places than are free. So the first party can take half
+// of the places, and the next one half of the rest. A party never loses a place to another. The
+// zero value is empty. Quota has no lock.
 type Quota struct {
-	taken map[string]int // by party; without parties that have none
+	taken map[string]int // number of places by party; parties without places have no entry
 	all   int
 }
 
-// Room reports whether a party may take another of most places.
+// Room reports whether a party may take another place. most is the number of all places.
 func (q *Quota) Room(party string, most int) bool { return q.taken[party] < most-q.all }
 
-// Taken returns how many places a party has, and how many all parties have.
+// Taken returns the number of places of a party, and of all parties together.
 func (q *Quota) Taken(party string) (own, all int) { return q.taken[party], q.all }
 
-// All returns how many places all parties have.
+// All returns the number of places of all parties together.
 func (q *Quota) All() int { return q.all }
 
-// Take takes a place, even if there is no room.
+// Take takes a place for a party, even if there is no room.
 func (q *Quota) Take(party string) {
 	if q.taken == nil {
 		q.taken = make(map[string]int)
@@ -47,7 +47,7 @@ func (q *Quota) Take(party string) {
 	q.all++
 }
 
-// Give releases a place.
+// Give releases a place of a party.
 func (q *Quota) Give(party string) {
 	q.all--
 	if q.taken[party]--; q.taken[party] <= 0 {

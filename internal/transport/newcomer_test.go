@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Whatever parties take and give back in whatever order, none has more than half, a
-// party that has none finds a place, and in the end nothing is left.
+// TestQuota lets parties take and release places in random order. No party has more than half
+// of the places, and a party without places always finds one. At the end all places are free.
 func TestQuota(t *testing.T) {
 	const most = 100
 	var q Quota
@@ -24,7 +24,7 @@ func TestQuota(t *testing.T) {
 			held[who]--
 		}
 		if own, all := q.Taken(who); own != held[who] || own > most/2 || all > most || !q.Room("newcomer", most) {
-			t.Fatalf("%s has %d, counted are %d of %d", who, held[who], own, all)
+			t.Fatalf("%s has %d places; %d of %d are counted", who, held[who], own, all)
 		}
 	}
 	for who, n := range held {
@@ -33,7 +33,7 @@ func TestQuota(t *testing.T) {
 		}
 	}
 	if _, all := q.Taken(""); all != 0 || len(q.taken) != 0 {
-		t.Errorf("left are %d of %v", all, q.taken)
+		t.Errorf("at the end %d places are taken: %v", all, q.taken)
 	}
 }
 
@@ -43,7 +43,7 @@ func TestParty(t *testing.T) {
 		"remote 10.0.0.1 c": {Remote: "10.0.0.1", Connection: 2, Client: "c"},
 	} {
 		if got := n.Party(); got != want {
-			t.Errorf("%+v: %q, want %q", n, got, want)
+			t.Errorf("the party of %+v is %q, want %q", n, got, want)
 		}
 	}
 }

@@ -2,31 +2,31 @@ package transport
 
 import "fmt"
 
-// Places says in which process that what an id names lives. Clients see the ids, so an id
-// must not tell them more than that. Implementations are safe for concurrent use and do
-// not block.
+// Places tells in which process the object of an id exists, such as a session. Clients see the
+// ids, so an id must not reveal more than that. Implementations are safe for concurrent use and
+// do not block.
 type Places interface {
-	// Mark returns an id as it is given out: one that Of finds here.
+	// Mark returns an id in the form for clients. Of finds this process for it.
 	Mark(id string) string
-	// Of returns the home of an id that a client sent; "" is this process. The id may be
-	// anything.
+	// Of returns the home of an id that a client sent. "" means this process. The id may be any
+	// text.
 	Of(id string) (home string)
 }
 
-// Elsewhere is the error for an id that lives in another process. Nothing has been done
-// with the request.
+// Elsewhere is the error for an id that belongs to another process. The request has had no
+// effect.
 type Elsewhere struct {
-	Home string // as Places.Of returned it
+	Home string // result of Places.Of
 }
 
 func (e *Elsewhere) Error() string { return fmt.Sprintf("it lives in the process %q", e.Home) }
 
-// Alone is the Places of a process without others: ids are as they are made, and all of
-// them live here.
+// Alone implements Places for a single process. It does not change ids, and all of them belong
+// to this process.
 type Alone struct{}
 
-// Mark returns the id.
+// Mark returns the id unchanged.
 func (Alone) Mark(id string) string { return id }
 
-// Of returns "".
+// Of returns "", which means this process.
 func (Alone) Of(string) string { return "" }

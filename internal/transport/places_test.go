@@ -2,12 +2,12 @@ package transport
 
 import "testing"
 
-// A process without others gives out ids as they are, and finds all of them here.
+// TestAlone checks that a single process does not change ids and finds all of them in itself.
 func TestAlone(t *testing.T) {
 	var p Places = Alone{}
 	for _, id := range []string{"", "x", "m1.x", "\x00"} {
 		if p.Mark(id) != id || p.Of(id) != "" {
-			t.Errorf("%q is %q, of %q", id, p.Mark(id), p.Of(id))
+			t.Errorf("the id %q became %q, with the home %q", id, p.Mark(id), p.Of(id))
 		}
 	}
 }

@@ -7,28 +7,28 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// ErrTooLarge is wrapped by the error of a frame over the size limit. The frame was
+// ErrTooLarge is wrapped by the error of a message over the size limit. The message was
 // skipped, and reading continues after it.
 var ErrTooLarge = errors.New("message exceeds the size limit")
 
-// ErrEndless is the final error of a connection on which a frame over the size limit
-// did not end within Endless bytes or, on stdio, stopped in the middle.
+// ErrEndless is the final error of a connection. A message over the size limit did not end
+// within Endless bytes or, on stdio, stopped in the middle.
 var ErrEndless = errors.New("a message that is larger than the size limit has no end")
 
-// Endless returns how many bytes of one frame are skipped before a connection with the
-// given message limit is closed: 16 times the limit, and at least 256 MiB. Skipping
-// uses no memory, but no other message arrives meanwhile.
+// Endless returns the number of bytes of one message that are skipped before the connection is
+// closed. limit is the size limit of messages. The result is 16 times the limit, and at least
+// 256 MiB. Skipping uses no memory, but no other message arrives meanwhile.
 func Endless(limit int) int64 { return max(16*int64(limit), 256<<20) }
 
-// BadAnswer is the error of a frame that is not a valid message but looks like the
-// answer to a request, or that was skipped and may have been one. Reading continues
-// after it.
+// BadAnswer is the error of a frame that is not a valid message but looks like the answer to a
+// request. It is also the error of a frame that was skipped and may have been an answer.
+// Reading continues after it.
 type BadAnswer struct {
-	ID       jsonrpc.ID     // of the request; "" if it is uncertain
+	ID       jsonrpc.ID     // id of the request; "" if it is uncertain
 	Err      *jsonrpc.Error // what is wrong with the frame
-	TooLarge bool           // the frame was skipped, see ErrTooLarge
-	// Doubtful: the frame has an id but no method, result or error. It counts only if
-	// nobody else can have chosen that id.
+	TooLarge bool           // the frame was skipped; see ErrTooLarge
+	// Doubtful says that the frame has an id but no method, result or error. Such a frame
+	// counts as an answer only if no other peer can have chosen that id.
 	Doubtful bool
 }
 
@@ -42,8 +42,8 @@ func (e *BadAnswer) Unwrap() []error {
 	return []error{e.Err}
 }
 
-// Refused returns the error for a frame that jsonrpc.Scan refused with err: a
-// *BadAnswer if the frame looks like an answer or is doubtful, otherwise err.
+// Refused returns the error for a frame that jsonrpc.Scan has refused with err. It is a
+// *BadAnswer if the frame looks like an answer or is doubtful, and err otherwise.
 func Refused(frame []byte, err error) error {
 	var why *jsonrpc.Error
 	if !errors.As(err, &why) {
@@ -60,9 +60,9 @@ func Refused(frame []byte, err error) error {
 	return err
 }
 
-// Skipped returns the error for a frame over the size limit that was written to s and
-// dropped. It wraps ErrTooLarge and a *jsonrpc.Error, which has the id of a request
-// that can be answered. It is a *BadAnswer unless the frame has a method.
+// Skipped returns the error for a frame over the size limit. The frame was written to s and
+// dropped. The error wraps ErrTooLarge and a *jsonrpc.Error, whose id is that of the request if
+// it can be answered. It is a *BadAnswer unless the frame has a method.
 func Skipped(limit int, s *jsonrpc.Salvage) error {
 	why := &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "message exceeds " + strconv.Itoa(limit) + " bytes"}
 	kind, id := s.Verdict()
@@ -79,17 +79,17 @@ func (e *skipped) Error() string { return e.err.Message }
 
 func (e *skipped) Unwrap() []error { return []error{e.err, ErrTooLarge} }
 
-// Refuser is a Conversation that handles invalid answers of its client.
+// Refuser is a Conversation that handles invalid answers from its client.
 type Refuser interface {
-	// Refuse fails the server request that the frame answers, if that is certain.
+	// Refuse fails the server request that the frame answers, if it is certain which one that
+	// is.
 	Refuse(bad *BadAnswer)
 }
 
-// Refuse passes an error to a conversation that is a Refuser, if the error is a
-// *BadAnswer.
+// Refuse passes err to a conversation that is a Refuser, if err is a *BadAnswer.
 func Refuse(c Conversation, err error) {
 	var bad *BadAnswer
-	// A client's malformed request may have the id of one of our requests.
+	// A malformed request of a client may have the same id as one of Dragoman's requests.
 	if r, ok := c.(Refuser); ok && errors.As(err, &bad) && !bad.Doubtful {
 		r.Refuse(bad)
 	}

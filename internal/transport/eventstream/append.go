@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// AppendEvent appends an event. An empty id or name is omitted, and so is one with a
-// line end or NUL, which cannot be encoded. Data is split into data lines at its line
-// ends. Empty data still gets one data line, which primes a stream (2025-11-25
-// §Transports, "Sending Messages to the Server").
+// AppendEvent appends an event. It omits an id or name that is empty or contains a line end or
+// NUL, which cannot be encoded. Data is split into data lines at its line ends. Empty data
+// still gets one data line, which is used to prime a stream (2025-11-25 §Transports, "Sending
+// Messages to the Server").
 func AppendEvent(dst []byte, id, name string, data []byte) []byte {
 	if name != "" && oneLine(name) {
 		dst = append(dst, "event: "...)
@@ -43,7 +43,7 @@ func AppendEvent(dst []byte, id, name string, data []byte) []byte {
 	}
 }
 
-// AppendComment appends a comment, which dispatches no event: a keep-alive. Line ends
+// AppendComment appends a comment, which serves as a keep-alive. Readers ignore it. Line ends
 // in text become spaces.
 func AppendComment(dst []byte, text string) []byte {
 	dst = append(dst, ':')
@@ -60,19 +60,19 @@ func AppendComment(dst []byte, text string) []byte {
 	return append(dst, '\n', '\n')
 }
 
-// AppendRetry appends the line that asks the client to wait for d before it reconnects,
-// in whole milliseconds. It may come before or between events.
+// AppendRetry appends a line that asks the client to wait for d before it reconnects. The delay
+// is rounded to whole milliseconds. The line may come before or between events.
 func AppendRetry(dst []byte, d time.Duration) []byte {
 	dst = append(dst, "retry: "...)
 	dst = strconv.AppendInt(dst, max(d.Milliseconds(), 0), 10)
 	return append(dst, '\n')
 }
 
-// MaxID is the longest event id that ValidID allows, in bytes.
+// MaxID is the maximum length of an event id that ValidID allows, in bytes.
 const MaxID = 1 << 10
 
-// ValidID reports whether an event's id may be sent back in a Last-Event-ID header: not
-// empty, not too long, and only visible ASCII and inner spaces.
+// ValidID reports whether an event id may be sent back in a Last-Event-ID header. Such an id is
+// not empty, not too long, and contains only visible ASCII and inner spaces.
 func ValidID(id string) bool {
 	if id == "" || len(id) > MaxID || id[0] == ' ' || id[len(id)-1] == ' ' {
 		return false

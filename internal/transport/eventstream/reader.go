@@ -10,85 +10,86 @@ import (
 // DefaultBytes is the default limit of an event.
 const DefaultBytes = 16 << 20
 
-// ErrTooLarge reports an event, or an id, name or retry line, over the limit. It is
-// final: the Reader does not look for the end of the event, unless Limits.Skip is set.
+// ErrTooLarge means that an event, or an id, name or retry line, exceeds the limit. It is
+// final, because the Reader does not look for the end of the event. With Limits.Skip the Reader
+// does.
 var ErrTooLarge = errors.New("event exceeds the size limit")
 
-// Limits bounds what a Reader accepts.
+// Limits limits what a Reader accepts.
 type Limits struct {
-	Bytes int // data of one event; 0 means 16 MiB
-	// Skip, if not nil, gets the data of an event over the limit, piece by piece, and
-	// the event is returned as Skipped. Its Write must not fail.
+	Bytes int // limit for the data of one event; 0 means 16 MiB
+	// Skip gets the data of an event over the limit, piece by piece. The event is then returned
+	// with Skipped set. Its Write must not fail. If Skip is nil, such an event is an error.
 	Skip io.Writer
-	// Endless is how many bytes of one event are skipped before the stream ends with
+	// Endless is the number of bytes of one event that are skipped before the stream ends with
 	// ErrTooLarge.
 	Endless int64
 }
 
-// Event is one event. By the standard, an Event without Data dispatches nothing; it is
-// still returned, because its ID and Retry count.
+// Event is one event. According to the standard, an event without Data is not dispatched. Next
+// returns it anyway, because its ID and Retry are needed.
 type Event struct {
-	ID    string // valid if HasID; an empty ID resets the last one
+	ID    string // valid if HasID is set; an empty ID resets the last event id
 	HasID bool
 	Name  string // "" means "message"
 	Data  []byte // owned by the caller; lines joined by \n; nil if empty
-	// Skipped: the data exceeded the limit and was written to Limits.Skip.
+	// Skipped says that the data exceeded the limit and was written to Limits.Skip.
 	Skipped bool
 
-	// Retry is the requested delay before reconnecting, not limited.
+	// Retry is the requested delay before the next connection. It may be very long.
 	Retry    time.Duration
 	HasRetry bool
 }
 
 const (
-	window = 4 << 10  // also the longest id, event or retry line
-	retain = 16 << 10 // data buffer kept from one event to the next
+	window = 4 << 10  // size of the buffer; also the maximum length of an id, event or retry line
+	retain = 16 << 10 // size of the data buffer that is kept from one event to the next
 )
 
 type mode uint8
 
 const (
 	atStart   mode = iota // at the start of a line
-	inData                // in the value of a data line whose end is not yet seen
-	inIgnored             // in a line without meaning, likewise
+	inData                // in the value of a data line whose end has not arrived yet
+	inIgnored             // in a line that is ignored and whose end has not arrived yet
 )
 
-// Reader reads events from a byte stream. It uses a window of 4 KiB and the data of the
-// current event. It is not safe for concurrent use.
+// Reader reads events from a byte stream. It needs a buffer of 4 KiB, called the window, and
+// the data of the current event. It is not safe for concurrent use.
 type Reader struct {
 	src io.Reader
 	lim Limits
-	err error // of src, after its last bytes; or ErrTooLarge
+	err error // the error of src, to be returned after its last bytes; or ErrTooLarge
 
 	buf  []byte
-	r, w int // the unread window
-	lf   int // the first line feed at or after r, w if there is none
+	r, w int // the unread part of the window
+	lf   int // offset of the first line feed at or after r, or w if there is none
 
 	mode    mode
-	skipLF  bool // a line ended with CR; an LF right after belongs to it
-	started bool // past the position of a byte order mark
+	skipLF  bool // a line ended with CR, so an LF that follows at once belongs to it
+	started bool // a byte order mark is no longer possible
 	eventState
 }
 
-// eventState is what has been read of the current event.
+// eventState is the part of the current event that has been read.
 type eventState struct {
 	ev      Event
-	hasData bool // a data line was seen, even an empty one
-	seen    bool // any line with a meaning was seen
+	hasData bool // a data line was seen, even if it was empty
+	seen    bool // a line that is not ignored was seen
 	data    []byte
-	skipped int64 // bytes of data written to Limits.Skip
+	skipped int64 // number of data bytes written to Limits.Skip
 }
 
-// NewReader returns a Reader of src. It never reads more than one Read of src returns,
-// so an event is returned as soon as its last byte has arrived.
+// NewReader returns a Reader of src. It does not wait for more than one Read of src at a time,
+// so it returns an event as soon as the last byte of the event has arrived.
 func NewReader(src io.Reader, lim Limits) *Reader {
 	r := new(Reader)
 	r.Reset(src, lim)
 	return r
 }
 
-// Reset makes r read src from the beginning, with r's buffers. Events returned earlier
-// stay valid.
+// Reset makes r read from src, as after NewReader. It reuses the buffers of r. Events that were
+// returned earlier stay valid.
 func (r *Reader) Reset(src io.Reader, lim Limits) {
 	if lim.Bytes <= 0 {
 		lim.Bytes = DefaultBytes
@@ -103,10 +104,9 @@ func (r *Reader) Reset(src io.Reader, lim Limits) {
 	*r = Reader{src: src, lim: lim, buf: buf, eventState: eventState{data: data[:0]}}
 }
 
-// Next returns the next event. At the end of the stream it returns io.EOF, or
-// io.ErrUnexpectedEOF if the stream broke inside an event, which is discarded as the
-// standard requires. Other errors are those of the source, and ErrTooLarge. All errors
-// are final.
+// Next returns the next event. At the end of the stream it returns io.EOF. If the stream broke
+// within an event, it returns io.ErrUnexpectedEOF and discards the event, as the standard
+// requires. Other errors are ErrTooLarge and those of the source. All errors are final.
 func (r *Reader) Next() (Event, error) {
 	if !r.started {
 		r.skipMark()
@@ -144,7 +144,7 @@ func (r *Reader) Next() (Event, error) {
 	}
 }
 
-// take handles a line, or the rest of one whose beginning takePart handled. It reports
+// take handles a line, or the rest of a line whose beginning takePart handled. It reports
 // whether the line ends an event.
 func (r *Reader) take(line []byte) bool {
 	switch r.mode {
@@ -169,8 +169,8 @@ func (r *Reader) take(line []byte) bool {
 		r.seen = true
 		r.ev.Name = intern(value)
 	case "id":
-		// "If the field value does not contain U+0000 NULL, then set the last event
-		// ID buffer to the field value. Otherwise, ignore the field."
+		// The standard says: "If the field value does not contain U+0000 NULL, then set the
+		// last event ID buffer to the field value. Otherwise, ignore the field."
 		if bytes.IndexByte(value, 0) < 0 {
 			r.seen, r.ev.HasID = true, true
 			r.ev.ID = string(value)
@@ -184,13 +184,13 @@ func (r *Reader) take(line []byte) bool {
 	return false
 }
 
-// takePart consumes what it can of a line whose end is not in the window, so that only
-// lines of limited length have to fit in it.
+// takePart handles the available part of a line whose end is not in the window. So only lines
+// of limited length have to fit in the window.
 func (r *Reader) takePart() {
 	part := r.buf[r.r:r.w]
 	if r.mode == atStart {
-		// The longest field name with colon and space has 7 bytes. Until they have
-		// arrived, the window always has room for them.
+		// The longest field name with colon and space has 7 bytes. The window always has room
+		// until they have arrived.
 		switch {
 		case len(part) == 0 || len(part) < len("retry: ") && part[0] != ':':
 			return
@@ -239,7 +239,7 @@ func (r *Reader) grow(b []byte) {
 	}
 }
 
-// skip drops data of an event over the limit.
+// skip handles data of an event over the limit.
 func (r *Reader) skip(b []byte) {
 	_, _ = r.lim.Skip.Write(b)
 	if r.skipped += int64(len(b)); r.skipped > r.lim.Endless {
@@ -247,14 +247,14 @@ func (r *Reader) skip(b []byte) {
 	}
 }
 
-// dispatch returns the current event and prepares for the next.
+// dispatch returns the current event and prepares for the next one.
 func (r *Reader) dispatch() Event {
 	e := r.ev
 	data := r.data
 	switch {
 	case len(data) == 0:
 	case cap(data) > retain:
-		// Do not keep a large buffer: it would cost more than it saves.
+		// A large buffer is not kept, because it would use memory for a long time.
 		e.Data, data = data[:len(data):len(data)], nil
 	default:
 		e.Data = bytes.Clone(data)
@@ -263,8 +263,8 @@ func (r *Reader) dispatch() Event {
 	return e
 }
 
-// lineEnd returns where the line that begins at r ends, -1 if the end is not in the
-// window.
+// lineEnd returns the offset of the end of the line that begins at r, or -1 if the end is not
+// in the window.
 func (r *Reader) lineEnd() int {
 	if i := bytes.IndexByte(r.buf[r.r:r.lf], '\r'); i >= 0 {
 		return r.r + i
@@ -275,7 +275,7 @@ func (r *Reader) lineEnd() int {
 	return -1
 }
 
-// advance moves the window's start to the offset to.
+// advance moves the start of the window to the offset to.
 func (r *Reader) advance(to int) {
 	r.r = to
 	if r.lf < to {
@@ -283,7 +283,7 @@ func (r *Reader) advance(to int) {
 	}
 }
 
-// nextLF searches for a line feed from an offset on.
+// nextLF returns the offset of the first line feed from an offset on.
 func (r *Reader) nextLF(from int) int {
 	if i := bytes.IndexByte(r.buf[from:r.w], '\n'); i >= 0 {
 		return from + i
@@ -291,8 +291,8 @@ func (r *Reader) nextLF(from int) int {
 	return r.w
 }
 
-// fill reads once from the source into the window. The window has room, because the
-// rest in it is a line shorter than the window.
+// fill reads once from the source into the window. The window always has room, because it
+// contains only part of a line that is shorter than the window.
 func (r *Reader) fill() {
 	if r.r > 0 {
 		n := copy(r.buf, r.buf[r.r:r.w])
@@ -317,7 +317,7 @@ func (r *Reader) fill() {
 	r.err = io.ErrNoProgress
 }
 
-// skipMark skips a leading byte order mark.
+// skipMark skips a byte order mark at the start of the stream.
 func (r *Reader) skipMark() {
 	const mark = "\xEF\xBB\xBF"
 	for r.err == nil && r.w < len(mark) && string(r.buf[:r.w]) == mark[:r.w] {
@@ -329,7 +329,7 @@ func (r *Reader) skipMark() {
 	r.started = true
 }
 
-// intern returns an event's name, without an allocation for common names.
+// intern returns an event's name as a string. It does not allocate for common names.
 func intern(b []byte) string {
 	switch string(b) {
 	case "message":
@@ -340,8 +340,8 @@ func intern(b []byte) string {
 	return string(b)
 }
 
-// parseRetry parses milliseconds. ok is false for anything but ASCII digits, which the
-// standard ignores. A number over a year becomes a year.
+// parseRetry parses milliseconds. ok is false if the text is not only ASCII digits; the
+// standard ignores such a text. A delay of more than a year becomes a year.
 func parseRetry(b []byte) (time.Duration, bool) {
 	const most = 366 * 24 * time.Hour
 	if len(b) == 0 {

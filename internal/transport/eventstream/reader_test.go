@@ -24,7 +24,7 @@ func all(t testing.TB, src io.Reader, lim Limits) ([]Event, error) {
 		e, err := r.Next()
 		if err != nil {
 			if _, again := r.Next(); again != err {
-				t.Errorf("error is not final: %v, then %v", err, again)
+				t.Errorf("the error is not final: %v, then %v", err, again)
 			}
 			return out, err
 		}
@@ -83,7 +83,7 @@ func TestE01_EveryShapeOfTheFormat(t *testing.T) {
 	}
 }
 
-// endless repeats text n times without holding it.
+// endless is a reader that repeats text n times without storing the result.
 type endless struct {
 	text string
 	n    int
@@ -110,7 +110,7 @@ func TestE01_CommentsCostNoMemory(t *testing.T) {
 			t.Errorf("%q: %+v %v", text, e, err)
 		}
 		if after := cap(r.buf) + cap(r.data); after > before+64 {
-			t.Errorf("%q: buffers grew from %d to %d bytes", text, before, after)
+			t.Errorf("%q: the buffers grew from %d to %d bytes", text, before, after)
 		}
 	}
 }
@@ -157,7 +157,7 @@ func TestSizeLimit(t *testing.T) {
 	}{
 		{"data: " + strings.Repeat("x", 10000) + "\n\n", 1, io.EOF},
 		{"data: " + strings.Repeat("x", 10001) + "\n\n", 0, ErrTooLarge},
-		{strings.Repeat("data: 123456789\n", 1000) + "\n", 1, io.EOF}, // 9,999 bytes
+		{strings.Repeat("data: 123456789\n", 1000) + "\n", 1, io.EOF}, // a stream of 9,999 bytes
 		{strings.Repeat("data: 123456789\n", 1001) + "\n", 0, ErrTooLarge},
 		{strings.Repeat("data\n", 10002) + "\n", 0, ErrTooLarge},
 		{"id: " + strings.Repeat("x", window) + "\n\n", 0, ErrTooLarge},
@@ -226,7 +226,7 @@ func TestAppend(t *testing.T) {
 	}
 }
 
-// reference is the standard's algorithm on the whole text at once.
+// reference applies the standard's algorithm to the whole text at once.
 func reference(in string) (out []Event, cut bool) {
 	in = strings.TrimPrefix(in, "\xEF\xBB\xBF")
 	in = strings.ReplaceAll(in, "\r\n", "\n")
@@ -268,7 +268,7 @@ func reference(in string) (out []Event, cut bool) {
 		strings.HasPrefix(last, "event:") || strings.HasPrefix(last, "id:") || strings.HasPrefix(last, "retry:")
 }
 
-// chunked hands out its text in pieces whose sizes the fuzzer chooses.
+// chunked is a reader that returns its text in pieces whose sizes the fuzzer chooses.
 type chunked struct {
 	text  string
 	sizes []byte
@@ -324,12 +324,12 @@ func TestReaderAllocations(t *testing.T) {
 	r := NewReader(&endless{text: text, n: 1 << 20}, Limits{})
 	r.Next()
 	if n := testing.AllocsPerRun(100, func() { r.Next() }); n > 1 {
-		t.Errorf("an event costs %v allocations, want 1", n)
+		t.Errorf("reading an event makes %v allocations, want 1", n)
 	}
 	dst := make([]byte, 0, 4096)
 	data := []byte(text[20:100])
 	if n := testing.AllocsPerRun(100, func() { dst = AppendEvent(dst[:0], "1", "message", data) }); n > 0 {
-		t.Errorf("writing an event costs %v allocations, want 0", n)
+		t.Errorf("writing an event makes %v allocations, want 0", n)
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 	"testing/iotest"
 )
 
-// An event over the limit goes to Skip in pieces, whole and in order, and the next
-// one is read. Nothing of it is kept.
+// TestSkip checks that an event over the limit is written to Skip in pieces, completely and in
+// order. The Reader keeps nothing of it and then reads the next event.
 func TestSkip(t *testing.T) {
 	long := strings.Repeat("0123456789", 5000)
 	stream := "id: 1\ndata: a\n\nid: 2\nevent: x\ndata: " + long + "\ndata: " + long + "\n\ndata: b\n\n"
@@ -35,7 +35,7 @@ func TestSkip(t *testing.T) {
 			got = append(got, string(e.Data))
 		}
 		if strings.Join(got, " ") != "a skipped b" || cap(r.data) > retain {
-			t.Errorf("%s: %q, and %d bytes kept", name, got, cap(r.data))
+			t.Errorf("%s: %q, and %d bytes are kept", name, got, cap(r.data))
 		}
 	}
 }

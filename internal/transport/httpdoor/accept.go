@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// IsJSON reports whether the request declares its body as JSON in UTF-8. This also
-// refuses types that a browser may send without a CORS preflight.
+// IsJSON reports whether the request declares its body as JSON in UTF-8. This also excludes the
+// types that a browser may send without a CORS preflight.
 func IsJSON(h http.Header) bool {
 	values := h["Content-Type"]
 	if len(values) != 1 || len(h["Content-Encoding"]) != 0 {
@@ -34,9 +34,9 @@ func IsJSON(h http.Header) bool {
 	return true
 }
 
-// Accepts reports which of the two forms of an answer the Accept header allows. Without
-// the header it allows neither: clients must send it (2026-07-28 §Streamable HTTP,
-// "Sending Messages" 2, and every revision before).
+// Accepts reports which of the two forms of an answer the Accept header allows. Without the
+// header it allows neither, since clients must send it (2026-07-28 §Streamable HTTP, "Sending
+// Messages" 2, and every revision before).
 func Accepts(h http.Header) (json, events bool) {
 	for _, v := range h["Accept"] {
 		switch v {

@@ -11,24 +11,24 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// BodyLimits limits the reading of a body.
+// BodyLimits contains the limits for reading a body.
 type BodyLimits struct {
-	Bytes int64 // the maximum size; must be positive
-	// Idle is how long each 64 KiB of a body may take. A client that sends single bytes
-	// keeps its connection no longer than one that sends none.
+	Bytes int64 // maximum size in bytes; must be positive
+	// Idle is the maximum time for each 64 KiB of a body. A client that sends single bytes
+	// cannot keep its connection longer than one that sends nothing.
 	Idle time.Duration
-	// Budget limits the memory of all bodies together; nil has no limit. It counts
-	// received bytes, not the announced length.
+	// Budget limits the memory of all bodies together. Nil means no limit. It counts received
+	// bytes, not the announced length.
 	Budget *transport.Budget
 }
 
-// Lease is the part of a budget that a body uses. The zero value uses nothing.
+// Lease is the part of a budget that a body uses. The zero value uses none.
 type Lease struct {
 	budget *transport.Budget
 	n      int64
 }
 
-// Give releases it. It must be called once the body is no longer needed.
+// Give releases the lease. It must be called when the body is no longer needed.
 func (l Lease) Give() { l.budget.Give(l.n) }
 
 // grow increases the lease to n bytes.
@@ -44,8 +44,8 @@ func (l *Lease) grow(n int64) bool {
 	return true
 }
 
-// bodyStep is how much of a body must arrive within Idle, and how much memory is
-// allocated for an announced length alone.
+// bodyStep is the part of a body that must arrive within Idle, in bytes. It is also the maximum
+// memory that is allocated before the body arrives.
 const bodyStep = 64 << 10
 
 var (
@@ -53,8 +53,8 @@ var (
 	errBusy     = errors.New("too much memory is in use")
 )
 
-// ReadBody returns the whole body in a new slice, and its part of the budget. If ok is
-// false, the request has been answered or its client is gone, and nothing is held.
+// ReadBody returns the whole body in a new slice, with its lease on the budget. If ok is false,
+// the request has been answered or the client has disconnected, and there is no lease.
 func ReadBody(w http.ResponseWriter, r *http.Request, lim BodyLimits) (b []byte, held Lease, ok bool) {
 	if r.ContentLength > lim.Bytes {
 		refuseTooLarge(w)
@@ -79,11 +79,12 @@ func ReadBody(w http.ResponseWriter, r *http.Request, lim BodyLimits) (b []byte,
 		_, err = io.ReadFull(r.Body, b)
 	}
 	if time.Since(start) > time.Second && hasWriteTimeout(r) {
-		// The server's timeout has run since the headers arrived.
+		// The write timeout of the server has been running since the headers arrived, so it
+		// starts again here.
 		_ = rc.SetWriteDeadline(time.Now().Add(WriteTimeout))
 	}
 	if timed && err == nil {
-		// Otherwise the deadline would look like a disconnect of the client.
+		// Without this, net/http would take the deadline for a disconnect of the client.
 		_ = rc.SetReadDeadline(time.Time{})
 	}
 	switch {
@@ -97,15 +98,15 @@ func ReadBody(w http.ResponseWriter, r *http.Request, lim BodyLimits) (b []byte,
 	case isTimeout(err):
 		RefuseAndClose(w, http.StatusRequestTimeout, "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the body did not arrive in time"})
 	default:
-		// Truncated, or invalid chunks.
+		// The body is truncated or has invalid chunks.
 		RefuseAndClose(w, http.StatusBadRequest, "", &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "the body ended early"})
 	}
 	held.Give()
 	return nil, Lease{}, false
 }
 
-// first returns the initial buffer size for a body: all that it announces, up to a
-// limit that many slow senders may cost.
+// first returns the initial buffer size for a body. This is the announced length, up to a limit
+// that is acceptable for many slow senders.
 func first(n, limit int64) int64 {
 	if n < 0 {
 		return bodyStep
@@ -113,8 +114,8 @@ func first(n, limit int64) int64 {
 	return min(n+1, limit+1, 4*bodyStep)
 }
 
-// readSteps reads a body that is large, or whose length is unknown (n < 0). It calls
-// grow before it allocates, and renew for each step.
+// readSteps reads a body that is large, or whose length is unknown (n < 0). It calls grow
+// before it allocates, and renew for each step.
 func readSteps(src io.Reader, n, limit int64, grow func(int64) bool, renew func() error) ([]byte, error) {
 	if !grow(min(first(n, limit), limit)) {
 		return nil, errBusy
@@ -124,10 +125,10 @@ func readSteps(src io.Reader, n, limit int64, grow func(int64) bool, renew func(
 		if len(b) == cap(b) {
 			room := int64(2 * cap(b))
 			if n >= 0 {
-				room = n + 1 // so that the end is found without growing again
+				room = n + 1 // one byte more, to find the end without growing again
 			}
-			// One byte more than allowed shows that a body is too large. It is not
-			// counted, because a budget may be no larger than the largest body.
+			// One byte more than allowed shows that a body is too large. This byte is not
+			// counted, because the budget may be as small as the largest body.
 			room = min(room, limit+1)
 			if !grow(min(room, limit)) {
 				return nil, errBusy
@@ -147,7 +148,7 @@ func readSteps(src io.Reader, n, limit int64, grow func(int64) bool, renew func(
 			return nil, err
 		case len(b) >= step:
 			step = len(b) + bodyStep
-			_ = renew() // it worked before, or there are no deadlines
+			_ = renew() // it cannot fail here, because it worked before or there are no deadlines
 		}
 	}
 }

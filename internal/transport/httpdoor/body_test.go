@@ -10,10 +10,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// unsized hides how long a body is.
+// unsized is a reader that does not reveal the length of a body.
 type unsized struct{ io.Reader }
 
-// read reads a body of n bytes as one request.
+// read reads a body of n bytes as the body of a request.
 func read(n int, sized bool, lim BodyLimits) (got int, held Lease, status int) {
 	var body io.Reader = strings.NewReader(strings.Repeat("x", n))
 	if !sized {
@@ -27,7 +27,8 @@ func read(n int, sized bool, lim BodyLimits) (got int, held Lease, status int) {
 	return 0, held, w.Code
 }
 
-// TestLargestBodyFitsABudgetOfItsSize, whether or not it says how large it is.
+// TestLargestBodyFitsABudgetOfItsSize checks that a body fits a budget of its own size, with a
+// known length and without.
 func TestLargestBodyFitsABudgetOfItsSize(t *testing.T) {
 	const limit = 1 << 20
 	for _, sized := range []bool{true, false} {
@@ -38,7 +39,7 @@ func TestLargestBodyFitsABudgetOfItsSize(t *testing.T) {
 		}
 		held.Give()
 		if _, _, status := read(limit+1, sized, lim); status != http.StatusRequestEntityTooLarge {
-			t.Errorf("sized %t: one byte more: %d", sized, status)
+			t.Errorf("sized %t: a body with one byte more: %d", sized, status)
 		}
 		if n := lim.Budget.State().Held; n != 0 {
 			t.Errorf("sized %t: %d bytes are still held", sized, n)
@@ -46,8 +47,9 @@ func TestLargestBodyFitsABudgetOfItsSize(t *testing.T) {
 	}
 }
 
-// TestSmallBodiesComeThrough where the budget is used up: what ends the requests that
-// use it up is an answer to a question, a cancellation, a retry.
+// TestSmallBodiesComeThrough checks that small bodies are accepted when the budget is used up.
+// Answers to server requests, cancellations and retries are small, and they end the requests
+// that use the budget.
 func TestSmallBodiesComeThrough(t *testing.T) {
 	for _, sized := range []bool{true, false} {
 		lim := BodyLimits{Bytes: 4 << 20, Budget: transport.NewBudget(8 << 20)}
@@ -63,10 +65,10 @@ func TestSmallBodiesComeThrough(t *testing.T) {
 			}
 		}
 		if let < 10 || last != http.StatusServiceUnavailable {
-			t.Errorf("sized %t: %d small bodies came through, the last got %d", sized, let, last)
+			t.Errorf("sized %t: %d small bodies were accepted, the last got %d", sized, let, last)
 		}
 		if s := lim.Budget.State(); s.Held > s.Limit+s.Limit/8 {
-			t.Errorf("sized %t: %d bytes are held of %d", sized, s.Held, s.Limit)
+			t.Errorf("sized %t: %d bytes of %d are held", sized, s.Held, s.Limit)
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// Listen wraps the listener of a server that NewHTTPServer returned, so that
-// ConnectionOf knows the connection of a request.
+// Listen wraps the listener for a server from NewHTTPServer, so that ConnectionOf knows the
+// connection of a request.
 func Listen(l net.Listener) net.Listener { return &listener{Listener: l} }
 
 type listener struct{ net.Listener }
@@ -24,15 +24,15 @@ func (l *listener) Accept() (net.Conn, error) {
 	return &conn{Conn: c, number: connections.Add(1)}, nil
 }
 
-// connections counts the connections of the process, so that numbers are unique.
+// connections is the number of the last connection. It makes the numbers unique in the process.
 var connections atomic.Uint64
 
 // conn is a connection of a client.
 type conn struct {
 	net.Conn
 	number uint64
-	// lengths counts the lines that begin like Content-Length; told counts those of
-	// requests that net/http has reported. See ambiguous.
+	// lengths counts the lines that begin like Content-Length. told counts those that net/http
+	// has reported in requests. See ambiguous.
 	lengths lengthLines
 	told    atomic.Uint64
 }
@@ -43,8 +43,8 @@ func (c *conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// CloseWrite is called by net/http so that a client can read the last answer before its
-// connection is reset.
+// CloseWrite lets net/http close one direction, so that a client can read the last answer
+// before its connection is reset.
 func (c *conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -61,8 +61,8 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// ConnectionOf returns the number of r's connection. It is unique in the process, and 0
-// if the listener was not wrapped by Listen.
+// ConnectionOf returns the number of r's connection. It is unique in the process. It is 0 if
+// the listener was not wrapped by Listen.
 func ConnectionOf(r *http.Request) uint64 {
 	if c, ok := r.Context().Value(connKey{}).(*conn); ok {
 		return c.number
@@ -70,8 +70,8 @@ func ConnectionOf(r *http.Request) uint64 {
 	return 0
 }
 
-// NewcomerOf describes the sender of r, for limits on opening sessions. client is its
-// name; "" means its User-Agent.
+// NewcomerOf describes the sender of r, for the limits on new sessions. client is the name that
+// the sender gives. If it is "", the User-Agent is used.
 func NewcomerOf(r *http.Request, principal, client string) transport.Newcomer {
 	if client == "" {
 		client = r.UserAgent()
@@ -81,10 +81,10 @@ func NewcomerOf(r *http.Request, principal, client string) transport.Newcomer {
 }
 
 // ambiguous reports whether r may have had a Content-Length in addition to its
-// Transfer-Encoding, so that a proxy may have seen another end of it. net/http removes
-// the header silently, so the connection counts such lines. The count is never too low.
-// It may be too high, if a body contains such a line or the next request was read
-// already; that only costs a connection.
+// Transfer-Encoding. A proxy may then see a different end of the request. net/http removes the
+// header silently, so the connection counts such lines. The count is never too low. It may be
+// too high if a body contains such a line, or if the next request was already read. Then the
+// only consequence is that the connection is closed.
 func ambiguous(r *http.Request) bool {
 	c, ok := r.Context().Value(connKey{}).(*conn)
 	if len(r.TransferEncoding) > 0 {
@@ -96,11 +96,11 @@ func ambiguous(r *http.Request) bool {
 	return false
 }
 
-// lengthLines counts the lines of a stream that begin with Content-Length and a colon,
-// in any case, however the stream is split into reads.
+// lengthLines counts the lines of a stream that begin with Content-Length and a colon, in upper
+// or lower case. The stream may be split into reads at any place.
 type lengthLines struct {
 	seen atomic.Uint64
-	at   int // bytes of lengthName that matched since the line began; -1 if the line cannot match
+	at   int // number of bytes of lengthName that have matched since the line began; -1 if the line cannot match
 }
 
 const lengthName = "content-length:"

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// serveTest serves h on a real socket and returns how to connect to it.
+// serveTest serves h on a real socket and returns a function that connects to it.
 func serveTest(t *testing.T, h http.Handler, wrap func(net.Listener) net.Listener) (dial func() net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -34,8 +34,9 @@ func serveTest(t *testing.T, h http.Handler, wrap func(net.Listener) net.Listene
 	}
 }
 
-// RFC 9112 §6.1: a server may process a request with both a Content-Length and a
-// Transfer-Encoding by the latter alone, and must close the connection after it.
+// TestContentLengthBesideTransferEncoding checks RFC 9112 §6.1. A server may process a request
+// with both a Content-Length and a Transfer-Encoding according to the latter alone. It must
+// then close the connection.
 func TestContentLengthBesideTransferEncoding(t *testing.T) {
 	const (
 		head    = "POST / HTTP/1.1\r\nHost: localhost\r\n"
@@ -80,7 +81,7 @@ func TestContentLengthBesideTransferEncoding(t *testing.T) {
 							t.Fatal(err)
 						}
 					}
-					if closes { // whatever stands behind it is not looked at
+					if closes { // the second request must not be read
 						_, _ = io.WriteString(conn, "GET /smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n")
 					}
 					resp, err := http.ReadResponse(rd, nil)
@@ -91,12 +92,12 @@ func TestContentLengthBesideTransferEncoding(t *testing.T) {
 				if !c.closes {
 					_, _ = io.WriteString(conn, length)
 					if resp, err := http.ReadResponse(rd, nil); err != nil || resp.Close {
-						t.Errorf("the connection did not stay: %v %v", resp, err)
+						t.Errorf("the connection was closed: %v %v", resp, err)
 					}
 					return
 				}
 				if _, err := rd.ReadByte(); err == nil {
-					t.Error("the connection stayed open")
+					t.Error("the connection was not closed")
 				}
 				mu.Lock()
 				defer mu.Unlock()
@@ -108,8 +109,8 @@ func TestContentLengthBesideTransferEncoding(t *testing.T) {
 	}
 }
 
-// Behind a listener that was not wrapped nobody can tell, so that no connection of a
-// chunked request is kept.
+// TestChunkedWithoutListen checks a listener that was not wrapped. Content-Length lines are
+// then not counted, so the connection of every chunked request is closed.
 func TestChunkedWithoutListen(t *testing.T) {
 	dial := serveTest(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -155,7 +156,7 @@ func TestLengthLines(t *testing.T) {
 			c.scan(rest[:min(step, len(rest))])
 		}
 		if got := c.seen.Load(); got != 4 {
-			t.Fatalf("in steps of %d: %d", step, got)
+			t.Fatalf("in steps of %d: %d lines were counted", step, got)
 		}
 	}
 }

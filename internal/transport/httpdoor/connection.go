@@ -12,11 +12,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
 )
 
-// maxConnections is how many connections of one client may wait on one stream. Beyond
-// it the oldest is closed, which is probably dead.
+// maxConnections is the maximum number of connections of one client that wait on one stream.
+// When there are more, the oldest is closed, because it is probably dead.
 const maxConnections = 4
 
-// writeStep is how much is written before the deadline is renewed.
+// writeStep is the number of bytes that are written before the deadline is renewed.
 const writeStep = 64 << 10
 
 // Connection is one HTTP response that reads a Stream.
@@ -24,22 +24,22 @@ type Connection struct {
 	stream  *Stream
 	w       http.ResponseWriter
 	rc      *http.ResponseController
-	rearm   bool          // the server sets a write deadline of its own
-	wake    chan struct{} // capacity 1: check the stream again
+	rearm   bool          // the server sets a write deadline for each request
+	wake    chan struct{} // capacity 1; wakes Run to check the stream again
 	aborted atomic.Bool
-	// released: end cleanly after everything is written.
+	// released says that the connection must end after everything is written.
 	released atomic.Bool
 
-	// mu keeps abort from touching a finished response, whose deadlines belong to the
-	// next request.
+	// mu makes sure that abort does not change a finished response, because its deadlines
+	// belong to the next request.
 	mu   sync.Mutex
 	over bool // Run has returned
 }
 
 var errAborted = errors.New("the connection was aborted")
 
-// Attach makes the response w the reader of the stream and sets its headers. Run must
-// follow. Attach does no I/O.
+// Attach makes the response w the reader of the stream and sets its headers. The caller must
+// call Run next. Attach does no I/O.
 func (s *Stream) Attach(w http.ResponseWriter, r *http.Request) *Connection {
 	s.mu.Lock()
 	c, oldest := s.attachLocked(w, r)
@@ -50,8 +50,8 @@ func (s *Stream) Attach(w http.ResponseWriter, r *http.Request) *Connection {
 	return c
 }
 
-// Resume is Attach for a client that has received the event with the given number and
-// none after it. Events that are no longer kept are skipped.
+// Resume does the same as Attach, for a client that has received the events up to the number
+// seen. Events that are no longer kept are skipped.
 func (s *Stream) Resume(w http.ResponseWriter, r *http.Request, seen uint64) *Connection {
 	s.mu.Lock()
 	c, oldest := s.attachLocked(w, r)
@@ -72,7 +72,7 @@ func (s *Stream) attachLocked(w http.ResponseWriter, r *http.Request) (c, oldest
 	h := w.Header()
 	h["Content-Type"] = typeEvents
 	h["Cache-Control"] = noStore
-	// 2026-07-28 §Streamable HTTP, "Receiving Messages".
+	// The header is required by 2026-07-28 §Streamable HTTP, "Receiving Messages".
 	h["X-Accel-Buffering"] = noBuffer
 	h["X-Content-Type-Options"] = nosniff
 	c = &Connection{
@@ -90,12 +90,13 @@ func (s *Stream) attachLocked(w http.ResponseWriter, r *http.Request) (c, oldest
 	return c, oldest
 }
 
-// Run writes events as they come, and comments when none come. It returns nil when the
-// stream has ended and everything is written, or an error when the connection breaks or
-// is aborted or ctx ends. Nobody else may use the response until Run has returned.
+// Run writes events when they arrive, and comments when there are none for a while. It returns
+// nil when the stream has ended and everything is written. It returns an error when the
+// connection breaks or is aborted, or ctx ends. Nobody else may use the response until Run has
+// returned.
 //
-// A ctx that ends with mcp.ErrShutdown does not end the connection, because the last
-// messages are still to be written. The caller must End or Cut the stream.
+// If ctx ends with mcp.ErrShutdown, the connection continues, because the last messages must
+// still be written. The caller must End or Cut the stream.
 func (c *Connection) Run(ctx context.Context) error {
 	err := c.run(ctx)
 	c.stream.mu.Lock()
@@ -106,7 +107,7 @@ func (c *Connection) Run(ctx context.Context) error {
 	c.over = true
 	switch {
 	case c.aborted.Load():
-		// Do not even wait for the end of the body.
+		// The end of the body is not written either.
 		_ = c.rc.SetWriteDeadline(past)
 	case c.rearm:
 		_ = c.rc.SetWriteDeadline(time.Now().Add(c.stream.rules.Stall))
@@ -142,9 +143,8 @@ func (c *Connection) run(ctx context.Context) error {
 		case ended:
 			return nil
 		case c.released.Load():
-			// 2025-11-25 §Transports, "Listening for Messages from the Server" 4: a
-			// server that closes the connection but not the stream says when to
-			// reconnect.
+			// 2025-11-25 §Transports, "Listening for Messages from the Server" 4: a server that
+			// closes the connection but not the stream tells the client when to reconnect.
 			return c.write([][]byte{comeBack})
 		}
 		select {
@@ -163,7 +163,7 @@ func (c *Connection) run(ctx context.Context) error {
 	}
 }
 
-// Retry is the delay that clients are asked for before they reconnect to a stream.
+// Retry is the delay after which clients should reconnect to a stream.
 const Retry = 3 * time.Second
 
 var (
@@ -171,8 +171,8 @@ var (
 	comeBack  = append(eventstream.AppendRetry(nil, Retry), '\n')
 )
 
-// take returns the next events if c is the connection to write them, and the number
-// after the last one.
+// take returns the next events if c is the connection that must write them. to is the number
+// after the last of them.
 func (c *Connection) take(batch [][]byte) (_ [][]byte, to uint64, ended bool) {
 	s := c.stream
 	s.mu.Lock()
@@ -190,8 +190,8 @@ func (c *Connection) take(batch [][]byte) (_ [][]byte, to uint64, ended bool) {
 	return batch, s.cursor, s.ended
 }
 
-// wrote records the result for the events that take returned. Events of a broken
-// connection are offered to the next one, unless that one is already ahead.
+// wrote records the result for the events that take returned. Events of a broken connection are
+// given to the next connection, unless that one has already written later events.
 func (c *Connection) wrote(from, to uint64, ok bool) {
 	s := c.stream
 	s.mu.Lock()
@@ -209,7 +209,7 @@ func (c *Connection) wrote(from, to uint64, ok bool) {
 	}
 }
 
-// write writes and flushes, with the stall timeout for each step.
+// write writes and flushes. Each step has the stall timeout.
 func (c *Connection) write(batch [][]byte) error {
 	room := 0
 	for _, b := range batch {
@@ -233,7 +233,7 @@ func (c *Connection) write(batch [][]byte) error {
 	if err := c.rc.Flush(); err != nil {
 		return err
 	}
-	// HTTP/2 resets a stream whose deadline passes, even if nothing is written.
+	// HTTP/2 resets a stream when its deadline expires, even if nothing is being written.
 	if !c.aborted.Load() {
 		_ = c.rc.SetWriteDeadline(time.Time{})
 	}
@@ -243,8 +243,8 @@ func (c *Connection) write(batch [][]byte) error {
 	return nil
 }
 
-// arm sets the deadline of the next write. The order relative to abort matters: either
-// the flag is seen here, or abort's deadline comes after ours.
+// arm sets the deadline of the next write. The order in relation to abort matters: either arm
+// sees the flag, or abort sets its deadline after arm.
 func (c *Connection) arm() error {
 	_ = c.rc.SetWriteDeadline(time.Now().Add(c.stream.rules.Stall))
 	if c.aborted.Load() {
@@ -253,7 +253,7 @@ func (c *Connection) arm() error {
 	return nil
 }
 
-// abort ends the connection, even during a write.
+// abort ends the connection, even while it is writing.
 func (c *Connection) abort() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,20 +9,22 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
-// Bounds of what is kept and repeated of the Host and Origin headers of strangers.
+// These constants bound what is kept and repeated of the Host and Origin headers of refused
+// requests.
 const (
-	maxForeign = 64  // values that are logged
-	maxShown   = 128 // bytes of one
+	maxForeign = 64  // number of values that are logged
+	maxShown   = 128 // bytes of one value
 )
 
-// foreign remembers which refused hosts and origins have been logged. Anybody can invent
-// them, so their number is bounded. The zero value is ready.
+// foreign remembers which refused hosts and origins were logged. Anybody can send new ones, so
+// their number is bounded. The zero value is ready.
 type foreign struct {
 	mu   sync.Mutex
 	told map[string]struct{}
 }
 
-// first reports whether a value has not been logged yet. last says that no others will be.
+// first reports whether a value has not been logged yet. last says that no further value will
+// be logged.
 func (f *foreign) first(value string) (first, last bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -36,8 +38,8 @@ func (f *foreign) first(value string) (first, last bool) {
 	return true, len(f.told) == maxForeign
 }
 
-// LogTo makes the guard log each host and each origin that it refuses, once and with what
-// to do about it. It must be called before the guard is used.
+// LogTo makes the guard log each host and each origin that it refuses. It logs each only once,
+// with advice. It must be called before the guard is used.
 func (g *Guard) LogTo(log *slog.Logger) { g.log = log }
 
 // tell logs a refused header unless it has been logged before.
@@ -56,28 +58,30 @@ func (g *Guard) tell(header, value, advice string) {
 	}
 }
 
-// foreignHost says what is wrong with a Host header and what to do, and logs it once.
+// foreignHost returns what is wrong with a Host header and how to fix it. It also logs this
+// once for each host.
 func (g *Guard) foreignHost(host string) string {
 	if host == "" {
 		return "the Host header is missing"
 	}
 	name, _ := splitHost(host)
 	if !plainHost(name) {
-		name = "HOST" // whoever copies the command must not run what a stranger wrote
+		name = "HOST" // a user may copy the command, so it must not contain a stranger's text
 	}
 	advice := "if this host is yours, add it to allowedHosts in the configuration, or start Dragoman with --allow-host " + name
 	g.tell("Host", host, advice)
 	return "the Host header " + excerpt.Quote(host, maxShown) + " is not a host of this server: " + advice
 }
 
-// foreignOrigin is foreignHost for an Origin header.
+// foreignOrigin does the same as foreignHost for an Origin header.
 func (g *Guard) foreignOrigin(origin string) string {
 	advice := "if you trust pages of this origin, add it to allowedOrigins in the configuration"
 	g.tell("Origin", origin, advice)
 	return "the Origin header " + excerpt.Quote(origin, maxShown) + " is not an allowed origin: " + advice
 }
 
-// plainHost reports whether a name is a host name or an address that a shell leaves alone.
+// plainHost reports whether a name is a host name or an address without special characters of a
+// shell.
 func plainHost(name string) bool {
 	return len(name) <= maxShown && name != "" && !strings.HasPrefix(name, "-") && strings.IndexFunc(name, func(r rune) bool {
 		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && !strings.ContainsRune(".-_:[]", r)

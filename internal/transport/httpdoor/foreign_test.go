@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// TestRefusalNamesTheHostAndTheFix: in the answer, and once for each host in the log.
+// TestRefusalNamesTheHostAndTheFix checks that the answer names the host and the fix. The log
+// does too, once for each host.
 func TestRefusalNamesTheHostAndTheFix(t *testing.T) {
 	var log bytes.Buffer
 	g := NewGuard(nil, nil, nil)
@@ -36,28 +37,28 @@ func TestRefusalNamesTheHostAndTheFix(t *testing.T) {
 		}
 	}
 	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "gateway.lan:7300") || !strings.Contains(text, "--allow-host gateway.lan") {
-		t.Errorf("the log: %s", text)
+		t.Errorf("the log is %s", text)
 	}
 	log.Reset()
 	if got := ask("localhost", "https://page.example"); !strings.Contains(got, "allowedOrigins") || !strings.Contains(got, "page.example") {
-		t.Errorf("an origin: %s", got)
+		t.Errorf("the answer for an origin is %s", got)
 	}
 	if got := ask("", ""); !strings.Contains(got, "missing") {
-		t.Errorf("no host: %s", got)
+		t.Errorf("the answer without a host is %s", got)
 	}
-	// What a stranger wrote is not part of a command that somebody might copy.
+	// A command that a user might copy must not contain text of a stranger.
 	if got := ask("a$(reboot).example", ""); !strings.Contains(got, "--allow-host HOST") {
-		t.Errorf("a host that a shell would run: %s", got)
+		t.Errorf("the answer for a host that a shell would execute is %s", got)
 	}
 	if got := ask(strings.Repeat("a", 10_000)+".example", ""); len(got) > 1000 {
-		t.Errorf("a long host: %d bytes", len(got))
+		t.Errorf("the answer for a long host has %d bytes", len(got))
 	}
 	log.Reset()
 	for i := range 10 * maxForeign {
 		ask(fmt.Sprintf("h%d.example", i), "")
 	}
 	if n := strings.Count(log.String(), "\n"); n > maxForeign+1 || !strings.Contains(log.String(), "are not logged") {
-		t.Errorf("%d lines for many hosts", n)
+		t.Errorf("there are %d log lines for many hosts", n)
 	}
 	if n := len(g.told.told); n > maxForeign {
 		t.Errorf("%d hosts are kept", n)
@@ -67,6 +68,6 @@ func TestRefusalNamesTheHostAndTheFix(t *testing.T) {
 	r := httptest.NewRequest(http.MethodGet, "http://x/", nil)
 	r.Host = "other.example"
 	if none.Admit(w, r) || !strings.Contains(w.Body.String(), "other.example") {
-		t.Errorf("a nil guard: %s", w.Body)
+		t.Errorf("a nil guard answers %s", w.Body)
 	}
 }

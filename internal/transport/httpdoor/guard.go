@@ -11,28 +11,27 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// Guard refuses requests that a browser sends for a foreign page, before anything else
-// handles them: a Host that is not ours (DNS rebinding) and an Origin that is not
-// allowed (2026-07-28 §Streamable HTTP, "Security & Endpoint"; the same in all earlier
-// revisions). It protects every route, answers with JSON-RPC errors without an id, and
-// never sends a CORS header.
+// Guard refuses requests that a browser sends on behalf of a foreign web page, before any other
+// handler sees them. It refuses a Host that does not belong to this server (DNS rebinding) and
+// an Origin that is not allowed (2026-07-28 §Streamable HTTP, "Security & Endpoint"; the same
+// in all earlier revisions). It protects every route, answers with JSON-RPC errors without an
+// id, and never sends a CORS header.
 //
-// A nil *Guard allows the loopback names only. Guard is safe for concurrent use.
+// A nil *Guard allows only the loopback names. Guard is safe for concurrent use.
 type Guard struct {
 	hosts   map[string]struct{} // lower case, with or without port
-	origins map[string]struct{} // exact
+	origins map[string]struct{} // compared exactly
 	methods []string
-	log     *slog.Logger // nil logs nothing
+	log     *slog.Logger // nil means no log
 
 	refused atomic.Int64
 	told    foreign
 }
 
-// NewGuard returns a guard that allows the loopback names, the hosts and the origins. A
-// host without a port matches any port. An origin has the form that browsers send:
-// scheme, "://", host and, unless it is the scheme's default, ":port". methods are
-// those that any guarded route may have, nil for GET, HEAD, POST and DELETE; a route
-// may have fewer.
+// NewGuard returns a guard that allows the loopback names, the hosts and the origins. A host
+// without a port matches any port. An origin has the form that browsers send: scheme, "://",
+// host and, unless it is the scheme's default, ":port". methods are all methods that a guarded
+// route may have. Nil means GET, HEAD, POST and DELETE. A route may have fewer.
 func NewGuard(hosts, origins, methods []string) *Guard {
 	g := &Guard{
 		hosts:   make(map[string]struct{}, len(hosts)),
@@ -50,7 +49,7 @@ func NewGuard(hosts, origins, methods []string) *Guard {
 
 var usualMethods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete}
 
-// Refused returns how many requests have been refused so far.
+// Refused returns the number of requests that were refused.
 func (g *Guard) Refused() int64 {
 	if g == nil {
 		return 0
@@ -58,7 +57,7 @@ func (g *Guard) Refused() int64 {
 	return g.refused.Load()
 }
 
-// Wrap returns a handler that passes admitted requests to next.
+// Wrap returns a handler that passes accepted requests to next.
 func (g *Guard) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if g.Admit(w, r) {
@@ -67,7 +66,7 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 	})
 }
 
-// Admit reports whether r is admitted. If not, it has been answered.
+// Admit reports whether r is accepted. If not, Admit has answered it.
 func (g *Guard) Admit(w http.ResponseWriter, r *http.Request) bool {
 	switch {
 	case !g.hostAllowed(r.Host):
@@ -83,9 +82,9 @@ func (g *Guard) Admit(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// Identify returns the sender of an admitted request. principal is asked for it; if it is
-// nil, that is identity.Local. If ok is false, the request has been answered. An error of
-// principal adds one to denied.
+// Identify returns the sender of an accepted request. principal returns the sender's principal.
+// If it is nil, the principal is identity.Local. If principal returns an error, denied is
+// increased. If ok is false, Identify has answered the request.
 func (g *Guard) Identify(w http.ResponseWriter, r *http.Request, principal func(*http.Request) (*identity.Principal, error), denied *atomic.Int64) (who *identity.Principal, ok bool) {
 	if !g.Admit(w, r) {
 		return nil, false
@@ -144,9 +143,10 @@ func (g *Guard) hostAllowed(host string) bool {
 	return false
 }
 
-// originAllowed: without the header the client is not a browser, or the page is ours. A
-// page of ours on loopback is allowed under each of loopback's names, because nobody
-// else can have this port there.
+// originAllowed reports whether the Origin of a request is allowed. Without the header, the
+// client is not a browser, or the page comes from this server. A page from a loopback address
+// of this server is allowed under each loopback name, because no other program can have this
+// port there.
 func (g *Guard) originAllowed(r *http.Request) bool {
 	values, present := r.Header["Origin"]
 	if !present {
@@ -173,8 +173,8 @@ func (g *Guard) originAllowed(r *http.Request) bool {
 	return isLoopback(name) && isLoopback(host) && port == ownPort
 }
 
-// splitHost splits a host and its port, "" if there is none. Brackets of an IPv6
-// address stay with the host.
+// splitHost splits a host and its port. The port is "" if there is none. The brackets of an
+// IPv6 address belong to the host.
 func splitHost(s string) (host, port string) {
 	i := strings.LastIndexByte(s, ':')
 	if i < 0 || strings.IndexByte(s[i:], ']') >= 0 {
@@ -191,15 +191,15 @@ func isLoopback(host string) bool {
 	return len(host) == len("localhost") && strings.EqualFold(host, "localhost")
 }
 
-// IsLocal reports whether a Host names the loopback interface, with or without a port.
+// IsLocal reports whether a Host header names the loopback interface, with or without a port.
 func IsLocal(host string) bool {
 	name, _ := splitHost(host)
 	ip, err := netip.ParseAddr(strings.Trim(name, "[]"))
 	return isLoopback(name) || err == nil && ip.IsLoopback()
 }
 
-// Remote returns the network address of the client without its port. It ignores proxy
-// headers.
+// Remote returns the network address of the client without its port. It ignores the headers of
+// proxies.
 func Remote(r *http.Request) string {
 	host, _ := splitHost(r.RemoteAddr)
 	if n := len(host); n > 2 && host[0] == '[' && host[n-1] == ']' {

@@ -51,15 +51,15 @@ func TestGuard(t *testing.T) {
 			t.Errorf("%s Host %q Origin %q: %d, want %d", row.method, row.host, row.origin, w.Code, row.want)
 		}
 		if w.Code == 405 && w.Header().Get("Allow") == "" {
-			t.Error("405 without Allow")
+			t.Error("the 405 answer has no Allow header")
 		}
 	}
 	if configured.Refused() != 4 {
-		t.Errorf("%d refused", configured.Refused())
+		t.Errorf("%d requests were refused", configured.Refused())
 	}
 	n := testing.AllocsPerRun(100, func() { configured.Admit(nil, guarded) })
 	if n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("the guard makes %v allocations", n)
 	}
 }
 
@@ -97,6 +97,6 @@ func TestAcceptsAndIsJSON(t *testing.T) {
 		}
 	}
 	if IsJSON(http.Header{}) || IsJSON(http.Header{"Content-Type": {"application/json", "application/json"}}) {
-		t.Error("none or two")
+		t.Error("IsJSON accepts a missing or a repeated Content-Type")
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
-// NotFound answers a request for an unknown path with 404 and one line that names the
-// endpoint. Many clients show that line to their user, and the usual cause is a URL without
-// /mcp. A project that does not exist gets this answer too.
+// NotFound answers a request for an unknown path with 404 and one line that names the endpoint.
+// Many clients show this line to their user, and the usual cause is a URL without /mcp. An
+// unknown project gets this answer too.
 func NotFound(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h["Content-Type"] = []string{"text/plain; charset=utf-8"}

@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Header values that responses share; they must not be changed.
+// These header values are shared by all responses and must not be modified.
 var (
 	TypeJSON = []string{"application/json"}
 
@@ -25,13 +25,12 @@ var (
 	nosniff    = []string{"nosniff"}
 )
 
-// Denied is the error of an authenticator with a specific response. The zero Status
-// means 401.
+// Denied is the error of an authenticator that defines the response. The zero Status means 401.
 type Denied struct {
 	Status     int
 	Challenge  string        // WWW-Authenticate, "" for none
-	RetryAfter time.Duration // 0 for none
-	Reason     string        // for the client: fixed text
+	RetryAfter time.Duration // 0 means none
+	Reason     string        // fixed text for the client
 }
 
 func (e *Denied) Error() string {
@@ -41,11 +40,11 @@ func (e *Denied) Error() string {
 	return e.Reason
 }
 
-// drain is how long a refused request may take to send the rest of its body, which
-// net/http reads before it answers.
+// drain is how long a refused request may take to send the rest of its body. net/http reads the
+// rest before it answers.
 const drain = 5 * time.Second
 
-// Refuse answers with a JSON-RPC error. An empty id omits the member.
+// Refuse answers with a JSON-RPC error. If id is empty, the member is omitted.
 func Refuse(w http.ResponseWriter, status int, id jsonrpc.ID, e *jsonrpc.Error) {
 	refuse(w, time.Now().Add(drain), status, id, e)
 }
@@ -59,13 +58,13 @@ func refuse(w http.ResponseWriter, until time.Time, status int, id jsonrpc.ID, e
 	_, _ = w.Write(jsonrpc.AppendError(make([]byte, 0, 160+len(e.Data)), id, e))
 }
 
-// RefuseAndClose is Refuse for a request whose body is not fully read.
+// RefuseAndClose does the same as Refuse, for a request whose body was not read completely.
 func RefuseAndClose(w http.ResponseWriter, status int, id jsonrpc.ID, e *jsonrpc.Error) {
 	w.Header()["Connection"] = closing
 	refuse(w, past, status, id, e)
 }
 
-// RefuseDenied answers a request that an authenticator refused with err.
+// RefuseDenied answers a request that an authenticator has refused with err.
 func RefuseDenied(w http.ResponseWriter, err error) {
 	status := http.StatusUnauthorized
 	out := &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "not authorized"}
@@ -83,7 +82,7 @@ func RefuseDenied(w http.ResponseWriter, err error) {
 	Refuse(w, status, "", out)
 }
 
-// SetRetryAfter sets Retry-After in whole seconds, rounded up. It does nothing for 0.
+// SetRetryAfter sets Retry-After in whole seconds, rounded up. If d is 0, it sets nothing.
 func SetRetryAfter(w http.ResponseWriter, d time.Duration) {
 	if d > 0 {
 		s := int64((d + time.Second - 1) / time.Second)
@@ -91,8 +90,8 @@ func SetRetryAfter(w http.ResponseWriter, d time.Duration) {
 	}
 }
 
-// RefuseForNow refuses a request that was not handled and may be sent again after a time.
-// cause and why are members of the error.
+// RefuseForNow refuses a request that was not handled. The client may send it again after a
+// time. cause and why are members of the error.
 func RefuseForNow(w http.ResponseWriter, status int, id jsonrpc.ID, cause, why string, after time.Duration) {
 	SetRetryAfter(w, after)
 	Refuse(w, status, id, mcp.Wire(&mcp.Error{
@@ -105,7 +104,7 @@ func RefuseForNow(w http.ResponseWriter, status int, id jsonrpc.ID, cause, why s
 	}))
 }
 
-// ErrInternal is the error for clients after a bug. It must not be changed.
+// ErrInternal is the error that clients get after a bug. It must not be modified.
 var ErrInternal = mcp.Wire(&mcp.Error{
 	Message: "internal error",
 	Origin:  mcp.FromGateway,
@@ -113,7 +112,8 @@ var ErrInternal = mcp.Wire(&mcp.Error{
 	Outcome: mcp.OutcomeUnknown,
 })
 
-// LogPanic logs a recovered panic. Its text may contain anything, so no client gets it.
+// LogPanic logs a recovered panic. The text of a panic may contain anything, so clients do not
+// get it.
 func LogPanic(log *slog.Logger, endpoint string, p any) {
 	log.LogAttrs(context.Background(), slog.LevelError, "panic while serving a request",
 		slog.String("endpoint", endpoint),
@@ -127,8 +127,8 @@ func RefuseMethod(w http.ResponseWriter, allow string) {
 	Refuse(w, http.StatusMethodNotAllowed, "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the method is not allowed here"})
 }
 
-// WriteLarge writes a body that may take longer than the server's write timeout: each
-// 64 KiB may take stall.
+// WriteLarge writes a body that may take longer than the server's write timeout. Each 64 KiB
+// may take as long as stall.
 func WriteLarge(w http.ResponseWriter, r *http.Request, b []byte, stall time.Duration) error {
 	rc := http.NewResponseController(w)
 	for len(b) > 0 {
@@ -147,8 +147,8 @@ func WriteLarge(w http.ResponseWriter, r *http.Request, b []byte, stall time.Dur
 	return nil
 }
 
-// hasWriteTimeout reports whether r's server sets a write deadline for each request. If
-// not, one that we leave behind would affect the next request.
+// hasWriteTimeout reports whether r's server sets a write deadline for each request. If it does
+// not, a deadline that is left set would affect the next request.
 func hasWriteTimeout(r *http.Request) bool {
 	server, _ := r.Context().Value(http.ServerContextKey).(*http.Server)
 	return server != nil && server.WriteTimeout > 0

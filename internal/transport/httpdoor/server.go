@@ -7,7 +7,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// The limits of NewHTTPServer.
+// These are the limits of NewHTTPServer.
 const (
 	ReadHeaderTimeout = 10 * time.Second
 	IdleTimeout       = 120 * time.Second
@@ -16,11 +16,11 @@ const (
 	MaxHeaderLines    = 256
 )
 
-// NewHTTPServer returns a server for h with limits against clients that send headers
-// slowly, send many of them, or do not read. Its write timeout applies to responses
-// that are written within 30 s of the request's arrival. Handlers that answer later or
-// stream must set their own deadlines, as Stream does. The caller may set Addr,
-// ErrorLog and BaseContext, and serves a listener of Listen.
+// NewHTTPServer returns a server for h. Its limits protect against clients that send headers
+// slowly, send many headers, or do not read. Its write timeout suits responses that are written
+// within 30 s after the request arrived. Handlers that answer later or stream must set their
+// own deadlines, as Stream does. The caller may set Addr, ErrorLog and BaseContext, and must
+// serve a listener from Listen.
 func NewHTTPServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           fewHeaders(h),
@@ -28,7 +28,7 @@ func NewHTTPServer(h http.Handler) *http.Server {
 		ReadHeaderTimeout: ReadHeaderTimeout,
 		IdleTimeout:       IdleTimeout,
 		WriteTimeout:      WriteTimeout,
-		// net/http allows 4 KiB more than it is told.
+		// net/http adds 4 KiB to the configured value.
 		MaxHeaderBytes: MaxHeaderBytes - 4<<10,
 	}
 }

@@ -12,17 +12,17 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
 )
 
-// StreamRules are the limits of the streams that share them. They are immutable once in
-// use. Zero values mean the defaults given at each member.
+// StreamRules contains the limits for the streams that share them. It is immutable once in use.
+// The comment of each field ends with the default that zero stands for.
 type StreamRules struct {
-	Events    int           // events queued for a slow reader; 256
-	Bytes     int           // the same in bytes, plus one event; 1 MiB
+	Events    int           // maximum number of events queued for a slow reader; 256
+	Bytes     int           // maximum bytes of these events, plus one event; 1 MiB
 	Grace     time.Duration // how long Push waits for room before it aborts the reader; 100 ms
 	Stall     time.Duration // timeout of one write; 30 s
 	KeepAlive time.Duration // idle time before a comment is sent; 15 s
-	Waiting   int           // events queued without a reader, see Wait; 64
-	// Slow is called for each connection that was closed because it did not read; it
-	// may be nil. It must not block.
+	Waiting   int           // maximum number of events queued without a reader, for Wait; 64
+	// Slow is called for each connection that was closed because it did not read. It may be
+	// nil, and must not block.
 	Slow func()
 
 	epoch time.Time
@@ -40,58 +40,58 @@ func (r StreamRules) Defaults() *StreamRules {
 	return &r
 }
 
-// Away says what happens to events while no connection reads a stream.
+// Away says what happens to events while no connection reads the stream.
 type Away uint8
 
-// The treatment of events while nobody reads.
+// These are the values of Away.
 const (
-	Discard Away = iota // they are lost, and Push returns an error
-	Keep                // they are kept until the client reconnects; the oldest are dropped first
-	Wait                // a few are queued; then Push refuses more
+	Discard Away = iota // events are dropped, and Push returns an error
+	Keep                // events are kept until the client reconnects; the oldest are dropped first
+	Wait                // some events are queued, and then Push returns an error
 )
 
-// ErrEnded is returned by a Push after End or Cut.
+// ErrEnded is the error of Push after End or Cut.
 var ErrEnded = errors.New("the stream has ended")
 
-// Stream is a sequence of events for one client. At most one connection reads it at a
-// time: the latest. An event that was written is not written to another connection,
-// unless that one resumes the stream by an event id (2025-11-25 §Transports, "Multiple
-// Connections", "Resumability and Redelivery").
+// Stream is a sequence of events for one client. At most one connection reads it at a time, the
+// latest one. An event that was written is not written to another connection, unless the other
+// one resumes the stream by an event id (2025-11-25 §Transports, "Multiple Connections",
+// "Resumability and Redelivery").
 //
-// Events are queued in memory, within the limits of the rules, so Push never waits for
-// the network for longer than Grace. Stream is safe for concurrent use, after Init.
+// Events are queued in memory within the limits of the rules. So Push does not wait for the
+// network longer than Grace. Stream is safe for concurrent use after Init.
 type Stream struct {
 	rules *StreamRules
-	ids   string // event ids are this and the event's number; "" for none
+	ids   string // prefix of the event ids, which the event's number follows; "" for no ids
 	away  Away
-	// replay: written events are kept for clients that resume the stream.
+	// replay says that written events are kept for clients that resume the stream.
 	replay bool
 
 	mu     sync.Mutex
-	conns  []*Connection // in order of arrival
-	events []event       // numbers first, first+1, …
+	conns  []*Connection // in the order in which they were attached
+	events []event       // their numbers are first, first+1, …
 	first  uint64
-	cursor uint64 // number of the next event that a connection takes
-	done   uint64 // all events below it are written or dropped
-	kept   int    // bytes of all events
-	unsent int    // bytes of those from done on
+	cursor uint64 // number of the next event that a connection must write
+	done   uint64 // all events with a smaller number are written or dropped
+	kept   int    // bytes of all events in events
+	unsent int    // bytes of the events from done on
 	ended  bool
-	room   chan struct{} // capacity 1: something was written; created when needed
+	room   chan struct{} // capacity 1; signals that something was written; created when needed
 }
 
 type event struct {
 	text []byte
-	at   time.Duration // since the rules' epoch
+	at   time.Duration // time since the rules' epoch
 }
 
-// Init prepares s. ids is the prefix of its event ids, "" for none. With ids, written
+// Init prepares s. ids is the prefix of its event ids, or "" for no ids. With ids, written
 // events are kept for replay within the limits of the rules.
 func (s *Stream) Init(rules *StreamRules, ids string, away Away) {
 	s.rules, s.ids, s.away, s.replay = rules, ids, away, ids != ""
 }
 
-// Push appends an event and does not keep data. The error is ErrEnded, or
-// transport.ErrNoStream if the event was dropped because nobody reads.
+// Push appends an event. It does not keep data. The error is ErrEnded, or transport.ErrNoStream
+// if the event was dropped because no connection reads the stream.
 func (s *Stream) Push(name string, data []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,8 +113,8 @@ func (s *Stream) Push(name string, data []byte) error {
 	return nil
 }
 
-// Prime appends an event with only an id, and the delay before the client should
-// reconnect. It does nothing on a stream without ids.
+// Prime appends an event that contains only an id, and the delay after which the client should
+// reconnect. On a stream without ids it has no effect.
 func (s *Stream) Prime(retry time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,8 +166,8 @@ func (s *Stream) Cut() {
 	}
 }
 
-// Release closes the connections as End does, but the stream continues: the client may
-// reconnect.
+// Release closes the connections after they have written all events, but does not end the
+// stream. The client may reconnect.
 func (s *Stream) Release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -177,8 +177,8 @@ func (s *Stream) Release() {
 	}
 }
 
-// Forget drops events that are older than age and that no connection is about to read.
-// It returns the bytes that are still kept.
+// Forget drops events that are older than age and that no connection is about to write. It
+// returns the number of bytes that are still kept.
 func (s *Stream) Forget(age time.Duration) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,8 +201,8 @@ func (s *Stream) Attended() bool {
 	return len(s.conns) > 0
 }
 
-// Number returns the number in an event id of this stream. ok is false for ids that it
-// has never sent.
+// Number returns the number in an event id of this stream. ok is false for an id that the
+// stream has never sent.
 func (s *Stream) Number(id string) (n uint64, ok bool) {
 	rest, ok := strings.CutPrefix(id, s.ids)
 	if !ok || s.ids == "" || rest == "" || rest[0] == '+' || rest[0] == '0' && len(rest) > 1 {
@@ -220,8 +220,8 @@ func (s *Stream) fullLocked() bool {
 	return int(s.next()-s.done) >= s.rules.Events || s.unsent >= s.rules.Bytes
 }
 
-// makeRoomLocked waits while the reader's queue is full, and aborts the reader after
-// Grace. It unlocks while it waits.
+// makeRoomLocked waits while the queue of the reader is full. It aborts the reader after Grace.
+// It releases the lock while it waits.
 func (s *Stream) makeRoomLocked() {
 	if !s.fullLocked() || len(s.conns) == 0 {
 		return
@@ -255,12 +255,12 @@ func (s *Stream) makeRoomLocked() {
 	}
 }
 
-// boundLocked drops the oldest events beyond the limit.
+// boundLocked drops the oldest events if the limit is exceeded.
 func (s *Stream) boundLocked() {
 	n, bytes := 0, s.kept
 	for n < len(s.events)-1 && (len(s.events)-n > s.rules.Events || bytes > s.rules.Bytes) {
 		if len(s.conns) > 0 && s.first+uint64(n) >= s.done {
-			break // not yet read; makeRoomLocked limits these
+			break // not written yet; makeRoomLocked limits these events
 		}
 		bytes -= len(s.events[n].text)
 		n++
@@ -285,7 +285,7 @@ func (s *Stream) dropLocked(n int) {
 	s.cursor = max(s.cursor, s.first)
 }
 
-// doneLocked records that all events below n are written or dropped.
+// doneLocked records that all events with a number below n are written or dropped.
 func (s *Stream) doneLocked(n uint64) {
 	for s.done < n {
 		s.unsent -= len(s.events[s.done-s.first].text)
@@ -305,7 +305,7 @@ func (s *Stream) wakeLocked() {
 	}
 }
 
-// leaveLocked removes a connection. The one before it continues to read.
+// leaveLocked removes a connection. The previous connection then reads the stream again.
 func (s *Stream) leaveLocked(c *Connection) {
 	for i, o := range s.conns {
 		if o == c {

@@ -22,7 +22,7 @@ type page struct {
 	mu       sync.Mutex
 	text     strings.Builder
 	stuck    bool
-	changed  chan struct{} // closed and made anew when a deadline changes
+	changed  chan struct{} // closed and replaced when a deadline changes
 	deadline time.Time
 }
 
@@ -70,7 +70,7 @@ func (p *page) stick() {
 	p.mu.Unlock()
 }
 
-// data returns what was written, without ids and comments.
+// data returns the data that was written, without ids and comments.
 func (p *page) data() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -120,7 +120,7 @@ func TestStreamWaits(t *testing.T) {
 		if got := p.data(); !strings.HasPrefix(got, "0 1 2 3 4") || !strings.HasSuffix(got, "98 99") {
 			t.Error(got)
 		}
-		// All were written; what is kept for replay does not count as waiting.
+		// All events were written. Events that are kept for replay do not count as queued.
 		push(t, s, 100, 103)
 		q := newPage()
 		wg.Go(func() { _ = s.Resume(q, aGet, 97).Run(t.Context()) })
@@ -155,10 +155,10 @@ func TestStreamKeepsTheNewest(t *testing.T) {
 		_ = small.Push("", make([]byte, 400))
 	}
 	if kept := small.Forget(time.Hour); kept > 1000 || kept < 800 {
-		t.Errorf("%d bytes kept", kept)
+		t.Errorf("%d bytes are kept", kept)
 	}
 	if kept := small.Forget(-time.Hour); kept != 0 {
-		t.Errorf("%d bytes kept", kept)
+		t.Errorf("%d bytes are kept", kept)
 	}
 }
 
@@ -175,12 +175,12 @@ func TestStreamGivesUpAStuckReader(t *testing.T) {
 		start := time.Now()
 		push(t, s, 0, 15)
 		if took := time.Since(start); took != 100*time.Millisecond {
-			t.Errorf("pushing took %v", took)
+			t.Errorf("Push took %v", took)
 		}
 		if err := <-done; err == nil || slow != 1 {
 			t.Errorf("%v, %d", err, slow)
 		}
-		// Nothing was written, and what fits is there for the next connection.
+		// Nothing was written, so the next connection gets the events that fit in the queue.
 		q := newPage()
 		s.End()
 		_ = s.Attach(q, aGet).Run(context.Background())
@@ -208,7 +208,7 @@ func TestStreamStall(t *testing.T) {
 			t.Error(err)
 		}
 		if !p.deadline.IsZero() {
-			t.Error("a deadline was left behind")
+			t.Error("the deadline was not removed")
 		}
 	})
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/failure"
 )
 
-// maxCAFile bounds a file of certificates, in bytes.
+// maxCAFile limits the size of a certificate file, in bytes.
 const maxCAFile = 4 << 20
 
 // CAFileError says that a file of certificate authorities cannot be used.
@@ -36,8 +36,8 @@ func (e *CAFileError) DescribeFailure(f *failure.Facts) {
 	}
 }
 
-// LoadCAs returns the certificate authorities of the system and those of a PEM file, nil for
-// no file. The error is a *CAFileError.
+// LoadCAs returns the certificate authorities of the system together with those of a PEM file.
+// It returns nil if file is "". The error is a *CAFileError.
 func LoadCAs(file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil
@@ -61,7 +61,7 @@ func readFile(name string) ([]byte, error) {
 	if err != nil {
 		var p *fs.PathError
 		if errors.As(err, &p) {
-			err = p.Err // the name is in the message already
+			err = p.Err // the message already contains the name
 		}
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func readFile(name string) ([]byte, error) {
 	return b, err
 }
 
-// Trust makes a transport accept certificates of these authorities; nil means those of the
+// Trust makes a transport accept certificates of these authorities. Nil means those of the
 // system.
 func Trust(t *http.Transport, cas *x509.CertPool) {
 	if cas != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/failure"
 )
 
-// TestCAs: a server whose certificate an authority of the file has signed is trusted, and
-// without the file it is not.
+// TestCAs checks that a server whose certificate is signed by an authority of the file is
+// trusted. Without the file it is not.
 func TestCAs(t *testing.T) {
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -41,17 +41,17 @@ func TestCAs(t *testing.T) {
 		r, err := l.Send(t.Context(), "GET", l.NewHeader(0), nil)
 		if err == nil {
 			if r.ProtoMajor != 2 {
-				t.Errorf("the server is spoken to in %s", r.Proto)
+				t.Errorf("the protocol is %s", r.Proto)
 			}
 			r.Close()
 		}
 		return err
 	}
 	if err := get(file); err != nil {
-		t.Errorf("with the authority: %v", err)
+		t.Errorf("with the authority the request got %v", err)
 	}
 	if err := get(""); err == nil || failure.Of(err, failure.Facts{}).Class != failure.TLS {
-		t.Errorf("without the authority: %v", err)
+		t.Errorf("without the authority the request got %v", err)
 	}
 }
 

@@ -17,43 +17,43 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// maxRedirects is how many redirects one request follows.
+// maxRedirects is the maximum number of redirects that one request follows.
 const maxRedirects = 3
 
 // Options configure a Link. The zero value works.
 type Options struct {
-	// HTTP sends the requests. Nil means a DefaultTransport of the Link's own, whose
-	// idle connections Close ends. The caller owns a given one.
+	// HTTP sends the requests. If it is nil, the Link uses a DefaultTransport of its own, and
+	// Close ends its idle connections. A transport that is set here belongs to the caller.
 	HTTP http.RoundTripper
-	// CAs are the certificate authorities that the own transport trusts; nil means those of
-	// the system. See LoadCAs.
+	// CAs are the certificate authorities that the Link's own transport trusts. Nil means those
+	// of the system. See LoadCAs.
 	CAs *x509.CertPool
-	// Header is sent on every request to the address's origin and nowhere else. A field
-	// named Host replaces the Host header.
+	// Header is sent with every request to the origin of the address, and with no other
+	// request. A field with the name Host replaces the Host header.
 	Header []transport.HeaderField
-	// Credentials returns headers for one request, which replace those of Header with the
-	// same name. It may block, as long as ctx; its error says that the request is not
-	// sent. Nil adds none.
+	// Credentials returns headers for one request. They replace fields of Header with the same
+	// name. It may block until ctx ends. If it returns an error, the request is not sent. Nil
+	// adds no headers.
 	Credentials func(ctx context.Context) ([]transport.HeaderField, error)
-	// UserAgent is sent unless Header has one; "" means "dragoman".
+	// UserAgent is sent unless Header contains one. "" means "dragoman".
 	UserAgent string
 }
 
-// Link is an address with the headers for every request to it. It is immutable and safe
-// for concurrent use.
+// Link is an address with the headers for every request to it. It is immutable and safe for
+// concurrent use.
 type Link struct {
 	rt     http.RoundTripper
-	own    *http.Transport // nil if rt was given
+	own    *http.Transport // the Link's own transport; nil if Options.HTTP was set
 	url    *url.URL
-	host   string // "" unless configured
+	host   string // value of the Host header; "" unless configured
 	header http.Header
-	signed func(ctx context.Context) ([]transport.HeaderField, error) // nil for none
-	plan   *http.Request                                              // copied for each request, so the URL is parsed only once
+	signed func(ctx context.Context) ([]transport.HeaderField, error) // Options.Credentials; may be nil
+	plan   *http.Request                                              // copied for each request, so that the URL is parsed only once
 }
 
-// DefaultTransport returns a transport for many calls to few servers: it keeps idle
-// connections, compresses nothing (messages are small and latency matters), and has a
-// connect timeout of 10 s.
+// DefaultTransport returns a transport for many calls to few servers. It keeps idle connections
+// and has a connect timeout of 10 s. It does not compress, because messages are small and
+// latency matters.
 func DefaultTransport() *http.Transport {
 	return &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
@@ -68,12 +68,13 @@ func DefaultTransport() *http.Transport {
 	}
 }
 
-// New returns a Link to an absolute http or https URL. A user and password in the URL
-// become an Authorization header, unless o has one, and are removed from the URL.
+// New returns a Link to an absolute http or https URL. If the URL contains a user and password,
+// they are removed from it and become an Authorization header, unless o has one.
 func New(address string, o Options) (*Link, error) {
 	u, err := url.Parse(address)
 	if err != nil {
-		// The error of package url contains the address, which may contain a password.
+		// The error of package url contains the address, and the address may contain a
+		// password.
 		return nil, errors.New("the URL cannot be parsed")
 	}
 	if u.Scheme != "http" && u.Scheme != "https" {
@@ -128,21 +129,20 @@ func (l *Link) at(u *url.URL) {
 	l.plan = &http.Request{URL: u, Host: l.host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 }
 
-// Close ends the idle connections of a Link that has its own transport. Requests in
-// flight continue, and later ones are still possible.
+// Close ends the idle connections of a Link that has its own transport. Requests in flight
+// continue, and new requests are still possible.
 func (l *Link) Close() {
 	if l.own != nil {
 		l.own.CloseIdleConnections()
 	}
 }
 
-// ErrForeign reports an address of another origin than the configured one. Nothing is
-// ever sent to it.
+// ErrForeign means that an address has another origin than the configured one. Nothing is sent
+// to such an address.
 var ErrForeign = errors.New("the address has another origin")
 
-// Resolve returns a Link to a reference found in a response from l's address, with the
-// same configuration. It returns ErrForeign if the reference has another origin or a
-// user.
+// Resolve returns a Link to a reference from a response of l's address, with the same
+// configuration. It returns ErrForeign if the reference has another origin or a user name.
 func (l *Link) Resolve(reference string) (*Link, error) {
 	u, err := l.url.Parse(reference)
 	if err != nil {
@@ -164,25 +164,25 @@ func (l *Link) String() string {
 	return u.String()
 }
 
-// NewHeader returns a new header for one request: the configured fields, and room for n
-// more.
+// NewHeader returns a new header for one request. It contains the configured fields, and has
+// room for n more.
 func (l *Link) NewHeader(n int) http.Header {
 	h := make(http.Header, len(l.header)+n)
 	for k, v := range l.header {
-		// The values are shared: to set a field, replace its slice.
+		// The values are shared. To set a field, replace its slice.
 		h[k] = v[:len(v):len(v)]
 	}
 	return h
 }
 
-// Send sends one request and returns as soon as the response's header has arrived. The
-// caller must Close the response, and must not touch h and body before; afterwards
-// nothing refers to body. An error that wraps transport.ErrNotSent says that no byte of
-// body was sent, or that the server said that it had not processed the request.
+// Send sends one request and returns as soon as the header of the response has arrived. The
+// caller must Close the response, and must not modify h and body before that. Afterwards
+// nothing refers to body. If an error wraps transport.ErrNotSent, no byte of body was sent, or
+// the server said that it has not processed the request.
 //
-// Up to three redirects to the same origin are followed with the same method and body.
-// With a body this applies to 307 and 308 only (RFC 9110 §15.4). Any other redirect is
-// returned as it is.
+// Send follows up to three redirects to the same origin with the same method and body. If there
+// is a body, it follows only 307 and 308 (RFC 9110 §15.4). It returns any other redirect as the
+// response.
 func (l *Link) Send(ctx context.Context, method string, h http.Header, body []byte) (*Response, error) {
 	if err := l.sign(ctx, h); err != nil {
 		return nil, fmt.Errorf("%w: %w: %w", transport.ErrNotSent, transport.ErrCredentials, err)
@@ -215,7 +215,7 @@ func (l *Link) Send(ctx context.Context, method string, h http.Header, body []by
 			return r, nil
 		}
 		drain(resp)
-		req = req.WithContext(ctx) // a request must not be changed after it was sent
+		req = req.WithContext(ctx) // a request must not be modified after it was sent
 		req.URL = next
 		if body != nil {
 			req.Body, _ = r.payload.again()
@@ -223,7 +223,7 @@ func (l *Link) Send(ctx context.Context, method string, h http.Header, body []by
 	}
 }
 
-// sign sets the headers that the Credentials give for one request.
+// sign sets the headers that Credentials returns for one request.
 func (l *Link) sign(ctx context.Context, h http.Header) error {
 	if l.signed == nil {
 		return nil
@@ -234,14 +234,14 @@ func (l *Link) sign(ctx context.Context, h http.Header) error {
 	}
 	for _, f := range fields {
 		if !validName(f.Name) || !validValue(f.Value) {
-			return fmt.Errorf("the credentials' header %q is invalid", f.Name) // its value may be a secret
+			return fmt.Errorf("the credentials' header %q is invalid", f.Name) // the value may be a secret
 		}
 		h[textproto.CanonicalMIMEHeaderKey(f.Name)] = []string{f.Value}
 	}
 	return nil
 }
 
-// redirect returns the target of a redirect, nil if it is not followed.
+// redirect returns the target of a redirect, or nil if the redirect is not followed.
 func (l *Link) redirect(from *url.URL, resp *http.Response, hasBody bool) *url.URL {
 	switch resp.StatusCode {
 	case http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
@@ -264,8 +264,8 @@ func (l *Link) redirect(from *url.URL, resp *http.Response, hasBody bool) *url.U
 	return u
 }
 
-// drain discards a response so that its connection can be reused, if little of the body
-// is left.
+// drain discards the rest of a response, so that the connection can be reused if little of the
+// body is left.
 func drain(resp *http.Response) {
 	io.CopyN(io.Discard, resp.Body, 4<<10)
 	resp.Body.Close()

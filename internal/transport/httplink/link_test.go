@@ -75,7 +75,7 @@ func TestWhatIsSent(t *testing.T) {
 	user, password, _ := got.BasicAuth()
 	if got.Method != "POST" || got.RequestURI != "/mcp?q=1" || got.Host != "localhost" || body != "{}" || got.ContentLength != 2 ||
 		user != "me" || password != "secret" || got.Header.Get("User-Agent") != "dragoman" || strings.Join(got.Header["X-Key"], ",") != "1,2" {
-		t.Errorf("%+v, body %q", got, body)
+		t.Errorf("the request is %+v with the body %q", got, body)
 	}
 	if s := l.String(); s != "http://"+u.Host+"/mcp" {
 		t.Errorf("String() = %s", s)
@@ -120,7 +120,7 @@ func TestNotSent(t *testing.T) {
 			io.CopyN(io.Discard, r.Body, 1)
 			b, _ := r.GetBody()
 			if all, err := io.ReadAll(b); string(all) != "{}" || err != nil {
-				t.Errorf("second body %q, %v", all, err)
+				t.Errorf("the second body is %q, %v", all, err)
 			}
 			return nil, boom
 		})}), false, boom},
@@ -132,8 +132,8 @@ func TestNotSent(t *testing.T) {
 	}
 }
 
-// A connection that is cut after the request has arrived says nothing about what
-// became of it; one that was never made does.
+// TestSentOnCutConnection checks connections that break. If the request has arrived, its
+// outcome is unknown. If no connection was made, the request was certainly not sent.
 func TestSentOnCutConnection(t *testing.T) {
 	address := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
@@ -170,8 +170,8 @@ func TestBodyIsLetGo(t *testing.T) {
 	}
 }
 
-// A server that answers before it has read everything must not see what the
-// caller writes into the buffer afterwards. Run with -race.
+// TestEarlyAnswer checks a server that answers before it has read the whole request. It must
+// not see what the caller writes into the buffer afterwards. The test needs -race.
 func TestEarlyAnswer(t *testing.T) {
 	address := serve(t, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(413) })
 	l := mustLink(t, address, Options{})
@@ -374,7 +374,7 @@ func TestRefused(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	if e := get("/big"); len(e.Body) != maxErrorBody {
-		t.Errorf("%d bytes of body", len(e.Body))
+		t.Errorf("the body of the error has %d bytes", len(e.Body))
 	}
 	if e := get("/endless"); e.Status != 500 {
 		t.Errorf("%+v", e)

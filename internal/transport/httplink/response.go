@@ -13,16 +13,17 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// maxErrorBody is how much of the body of an error response is read.
+// maxErrorBody is how much of the body of an error response is read, in bytes.
 const maxErrorBody = 64 << 10
 
-// errorBodyTime is how long reading it may take. The status says enough without it.
+// errorBodyTime is the timeout for reading the body of an error response. The status is useful
+// without the body.
 const errorBodyTime = 5 * time.Second
 
-// ErrTooLarge reports a body over the limit.
+// ErrTooLarge means that a body exceeds the limit.
 var ErrTooLarge = errors.New("response exceeds the size limit")
 
-// Response is the response to one Send, with an unread body. It must be closed.
+// Response is the response to one Send. Its body has not been read. It must be closed.
 type Response struct {
 	*http.Response
 	payload payload
@@ -34,17 +35,16 @@ func (r *Response) Close() {
 	r.payload.release()
 }
 
-// Discard reads a little more and closes the response, so that the connection of a
-// response with an unneeded body is kept.
+// Discard reads a little more and closes the response, so that the connection can be reused.
 func (r *Response) Discard() {
 	drain(r.Response)
 	r.payload.release()
 }
 
-// Media is the relevant part of a Content-Type.
+// Media is a media type, reduced to the types that matter.
 type Media uint8
 
-// The media types of MCP's answers.
+// These are the media types of MCP's answers.
 const (
 	Other Media = iota
 	JSON
@@ -74,8 +74,8 @@ func (r *Response) Media() Media {
 	return Other
 }
 
-// ReadAll reads a body of at most limit bytes, with one allocation if its length is
-// known. Beyond the limit it returns ErrTooLarge without reading further.
+// ReadAll reads a body of at most limit bytes, with one allocation if the length is known. If
+// the body is longer, it returns ErrTooLarge and reads no further.
 func (r *Response) ReadAll(limit int) ([]byte, error) {
 	n := r.ContentLength
 	if n > int64(limit) {
@@ -114,9 +114,8 @@ func broken(err error) error {
 	return err
 }
 
-// Refused reads the beginning of an error response, or of one that is not an answer,
-// and closes it. Reading takes five seconds at most, and is limited by the context of the
-// exchange.
+// Refused reads the beginning of a response that is an error or not an answer, and closes it.
+// Reading takes at most five seconds, and ends with the context of the exchange.
 func (r *Response) Refused() *transport.StatusError { return r.refused(errorBodyTime) }
 
 func (r *Response) refused(limit time.Duration) *transport.StatusError {
@@ -128,7 +127,7 @@ func (r *Response) refused(limit time.Duration) *transport.StatusError {
 	}
 	e.Location = target(r.Response)
 	if r.Media() == Events {
-		// A stream may never end, and does not contain an error message.
+		// The stream may never end, and contains no error message.
 		r.Close()
 		return e
 	}
@@ -143,7 +142,8 @@ func (r *Response) refused(limit time.Duration) *transport.StatusError {
 	return e
 }
 
-// target returns where a redirect leads, without user, query and fragment; "" for nowhere.
+// target returns the target of a redirect, without user, query and fragment. It returns "" if
+// there is none.
 func target(r *http.Response) string {
 	if r.StatusCode < 300 || r.StatusCode >= 400 || r.Header.Get("Location") == "" {
 		return ""
@@ -156,8 +156,8 @@ func target(r *http.Response) string {
 	return u.String()
 }
 
-// NotMCP returns the error for a success whose body, already read, is not an answer. It
-// closes the response.
+// NotMCP returns the error for a successful response whose body is not an answer. body has been
+// read already. NotMCP closes the response.
 func (r *Response) NotMCP(body []byte) *transport.StatusError {
 	r.Close()
 	return &transport.StatusError{
@@ -167,8 +167,8 @@ func (r *Response) NotMCP(body []byte) *transport.StatusError {
 	}
 }
 
-// retryAfter parses seconds or a date (RFC 9110 §10.2.3). It returns 0 for anything
-// else and for the past, and at most a day.
+// retryAfter parses seconds or a date (RFC 9110 §10.2.3). It returns at most one day. It
+// returns 0 for other text and for a time in the past.
 func retryAfter(v string, now time.Time) time.Duration {
 	const most = 24 * time.Hour
 	if s, err := strconv.ParseInt(v, 10, 64); err == nil {

@@ -1,12 +1,11 @@
-// Package inmem connects a client and a server within one process by a pair of pipes
-// with two bounded queues. It is used for built-in servers, for the two sides of a
-// bridge, and for tests.
+// Package inmem connects a client and a server within one process through a pair of pipes with
+// two bounded queues. Built-in servers, adapters and tests use it.
 //
-// A message is copied when it is written and scanned when it is read, so the two sides
-// share nothing and see what a real connection would deliver. All waiting is on
-// channels, so it is durable in a testing/synctest bubble and takes no real time. The
-// package starts no goroutine. If a queue is full, Write and Send wait until the other
-// side reads or either side closes, and Queue refuses.
+// A message is copied when it is written and scanned when it is read. So the two sides share no
+// memory, and behave as over a real connection. All waiting is on channels, so it works in a
+// testing/synctest bubble and takes no real time there. The package starts no goroutine. If a
+// queue is full, Write and Send wait until the other side reads or either side closes, and
+// Queue returns an error.
 package inmem
 
 import (
@@ -22,16 +21,15 @@ import (
 )
 
 const (
-	queued  = 64       // unread messages in each direction
-	maximum = 16 << 20 // default limit of one message, in bytes
+	queued  = 64       // maximum number of unread messages in each direction
+	maximum = 16 << 20 // default limit for one message, in bytes
 )
 
-// Pipe returns the two ends of a connection. A message written to one is read from the
-// other. The client's end is tolerant of server mistakes, like all connections to
-// servers.
+// Pipe returns the two ends of a connection. A message that is written to one end is read from
+// the other. The client's end tolerates mistakes of servers, like all connections to servers.
 func Pipe() (client, server transport.Pipe) { return PipeOf(maximum) }
 
-// PipeOf is Pipe for messages of at most maximum bytes.
+// PipeOf does the same as Pipe, for messages of at most maximum bytes.
 func PipeOf(maximum int) (client, server transport.Pipe) {
 	c := &end{
 		out: make(chan []byte, queued), in: make(chan []byte, queued),
@@ -49,18 +47,18 @@ func PipeOf(maximum int) (client, server transport.Pipe) {
 type end struct {
 	in, out chan []byte // never closed
 	closed  chan struct{}
-	other   <-chan struct{} // the field closed of the other end
+	other   <-chan struct{} // the channel closed of the other end
 	once    sync.Once
-	limits  jsonrpc.Limits // of both ends
+	limits  jsonrpc.Limits // the same for both ends
 
 	mu      sync.Mutex
 	waiting int       // number of sends that wait for room
-	moved   time.Time // when a send last got room, or the first of them began to wait
+	moved   time.Time // time when a send last got room, or when the first waiting send began to wait
 }
 
-// Read implements transport.Pipe. After the other end has closed it still returns the
-// messages written before, then io.EOF. After Close it returns io.ErrClosedPipe. An
-// array is a *transport.Batch.
+// Read implements transport.Pipe. After the other end has closed, Read still returns the
+// messages that were written before, and then io.EOF. After Close it returns io.ErrClosedPipe.
+// An array is a *transport.Batch.
 func (e *end) Read() (*jsonrpc.Message, error) {
 	select {
 	case <-e.closed:
@@ -93,8 +91,8 @@ func (e *end) scan(b []byte) (*jsonrpc.Message, error) {
 	return m, nil
 }
 
-// Write implements transport.Pipe. Its only error wraps transport.ErrNotSent, like
-// those of Send and Queue: messages are never sent in part.
+// Write implements transport.Pipe. Its only error wraps transport.ErrNotSent, like those of
+// Send and Queue. A message is never sent partly.
 func (e *end) Write(b []byte) error { return e.Send(context.Background(), nil, b) }
 
 // Send implements transport.Pipe.
@@ -164,7 +162,7 @@ func (e *end) Stalled() (d time.Duration, midway bool) {
 	return time.Since(e.moved), false
 }
 
-// refuse returns why b cannot be sent, nil if it can.
+// refuse returns the reason why b cannot be sent, or nil if it can.
 func (e *end) refuse(b []byte) error {
 	select {
 	case <-e.closed:

@@ -25,7 +25,7 @@ func TestBothDirections(t *testing.T) {
 		if err := way.from.Write(b); err != nil {
 			t.Fatal(err)
 		}
-		clear(b) // Write does not keep it
+		clear(b) // Write must have copied it
 		m, err := way.to.Read()
 		if err != nil || string(m.Raw) != ping || m.Method != "ping" {
 			t.Errorf("got %v, %v", m, err)
@@ -69,7 +69,7 @@ func TestCloseUnblocks(t *testing.T) {
 				var err error
 				for n := 0; err == nil; n++ {
 					if n > queued {
-						t.Error("the queue has no bound")
+						t.Error("the queue is not bounded")
 						break
 					}
 					err = c.Write([]byte(ping))
@@ -80,7 +80,7 @@ func TestCloseUnblocks(t *testing.T) {
 			})
 			wg.Go(func() {
 				if _, err := c.Read(); err == nil {
-					t.Error("read something")
+					t.Error("Read returned a message")
 				}
 			})
 			synctest.Wait()

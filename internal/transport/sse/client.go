@@ -16,43 +16,43 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httplink"
 )
 
-// ErrNoEndpoint reports a stream that did not send the endpoint for messages, or sent
-// one that must not be used.
+// ErrNoEndpoint means that a stream did not send the endpoint for messages, or sent one that
+// must not be used.
 var ErrNoEndpoint = errors.New("the stream has no usable endpoint")
 
 // ClientOptions configure a connection to a server. The zero value works.
 type ClientOptions struct {
-	// HTTP, CAs, Header, Credentials and UserAgent are those of httplink.Options.
+	// HTTP, CAs, Header, Credentials and UserAgent have the meaning of httplink.Options.
 	HTTP        http.RoundTripper
 	CAs         *x509.CertPool
 	Header      []transport.HeaderField
 	Credentials func(ctx context.Context) ([]transport.HeaderField, error)
 	UserAgent   string
-	// Limits bounds one message of the server. Bytes 0 means 16 MiB. They are always
-	// tolerant.
+	// Limits limits one message of the server. If Bytes is 0, it means 16 MiB. Tolerant is
+	// always set.
 	Limits jsonrpc.Limits
-	// WriteTimeout is the timeout of one Write; 0 means 30 s, because servers may
-	// answer a POST only after they have processed its message.
+	// WriteTimeout is the timeout of one Write. 0 means 30 s, because a server may answer a
+	// POST only after it has processed the message.
 	WriteTimeout time.Duration
 }
 
-// maxEndpoint is the longest accepted endpoint URL, in bytes.
+// maxEndpoint is the maximum length of an endpoint URL, in bytes.
 const maxEndpoint = 8 << 10
 
 // closeTimeout is how long Close waits for queued messages, such as a cancellation.
 const closeTimeout = 2 * time.Second
 
-// pipe is the client's end of one stream and its endpoint.
+// pipe is the client's end of one stream, with the endpoint for messages to the server.
 type pipe struct {
 	post    *httplink.Link
 	link    *httplink.Link // the link of the stream
 	resp    *httplink.Response
 	rd      *eventstream.Reader
-	long    jsonrpc.Salvage // reads an event over the limit
+	long    jsonrpc.Salvage // gets the data of an event over the limit
 	limits  jsonrpc.Limits
 	timeout time.Duration
 
-	life            context.Context // ends with Close
+	life            context.Context // ended by Close
 	end             context.CancelCauseFunc
 	closing, closed atomic.Bool
 
@@ -61,16 +61,16 @@ type pipe struct {
 
 var errClosed = errors.New("the connection was closed")
 
-// Dial opens the stream of an HTTP+SSE server (2024-11-05 §Transports, "HTTP with SSE")
-// and waits for its endpoint event. ctx limits only that. The endpoint must have the
-// URL's origin; otherwise nothing is sent to it, least of all credentials. The
-// specification does not require that.
+// Dial opens the stream of an HTTP+SSE server (2024-11-05 §Transports, "HTTP with SSE") and
+// waits for its endpoint event. ctx limits only this wait. The endpoint must have the origin of
+// the URL, although the specification does not require that. Otherwise nothing is sent to it,
+// so that credentials do not reach another server.
 //
-// The error is a *transport.StatusError if the server refuses or does not answer with a
-// stream, ErrNoEndpoint, or an error of net/http. On the Pipe, Read returns io.EOF when
-// the server ends the stream, and another error when the stream breaks or was closed
-// here. Write returns a *transport.StatusError when the server refuses a message; the
-// Pipe stays usable.
+// The error is ErrNoEndpoint, an error of net/http, or a *transport.StatusError if the server
+// refuses or does not answer with a stream. Read of the Pipe returns io.EOF when the server
+// ends the stream. It returns another error when the stream breaks or was closed by Close.
+// Write returns a *transport.StatusError when the server refuses a message; the Pipe stays
+// usable.
 func Dial(ctx context.Context, url string, o ClientOptions) (transport.Pipe, error) {
 	link, err := httplink.New(url, httplink.Options{HTTP: o.HTTP, CAs: o.CAs, Header: o.Header, Credentials: o.Credentials, UserAgent: o.UserAgent})
 	if err != nil {
@@ -85,7 +85,7 @@ func Dial(ctx context.Context, url string, o ClientOptions) (transport.Pipe, err
 	if p.timeout <= 0 {
 		p.timeout = 30 * time.Second
 	}
-	// The stream outlives ctx, so ctx may end it only until Dial returns.
+	// The stream continues after ctx has ended. ctx may end it only until Dial returns.
 	p.life, p.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { p.end(context.Cause(ctx)) })
 	err = p.open()
@@ -99,7 +99,7 @@ func Dial(ctx context.Context, url string, o ClientOptions) (transport.Pipe, err
 	return p, nil
 }
 
-// open sends the GET and reads up to the endpoint event.
+// open sends the GET request and reads up to the endpoint event.
 func (p *pipe) open() error {
 	h := p.link.NewHeader(2)
 	h["Accept"] = []string{"text/event-stream"}
@@ -123,8 +123,8 @@ func (p *pipe) open() error {
 		if len(e.Data) == 0 && !e.Skipped {
 			continue
 		}
-		// "the server MUST send an endpoint event" first. Anything else is not a
-		// server of this transport.
+		// The specification says first: "the server MUST send an endpoint event". Otherwise the
+		// server does not use this transport.
 		if e.Name != "endpoint" || len(e.Data) > maxEndpoint {
 			return fmt.Errorf("%w: the first event is not an endpoint event", ErrNoEndpoint)
 		}
@@ -178,7 +178,7 @@ func (p *pipe) Write(b []byte) error {
 	return p.send(ctx, b)
 }
 
-// Send implements transport.Pipe. It has no timeout of its own: a server may answer on
+// Send implements transport.Pipe. It has no timeout of its own, because a server may answer on
 // its stream before it accepts the message with a status.
 func (p *pipe) Send(ctx context.Context, _ <-chan struct{}, b []byte) error {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -190,8 +190,8 @@ func (p *pipe) Send(ctx context.Context, _ <-chan struct{}, b []byte) error {
 // Queue implements transport.Pipe. Queued messages may arrive out of order.
 func (p *pipe) Queue(b []byte) error { return p.courier.Put(b) }
 
-// Stalled implements transport.Pipe. Each message is a separate request here, and one
-// that is not accepted says nothing about the next.
+// Stalled implements transport.Pipe. Each message is a separate request here. A message that is
+// not accepted says nothing about the next one.
 func (p *pipe) Stalled() (d time.Duration, midway bool) { return 0, false }
 
 func (p *pipe) send(ctx context.Context, b []byte) error {
@@ -208,7 +208,7 @@ func (p *pipe) send(ctx context.Context, b []byte) error {
 		return resp.Refused()
 	}
 	if resp.Media() == httplink.Events {
-		resp.Close() // it might never end
+		resp.Close() // the body may never end
 	} else {
 		resp.Discard() // servers send 202 or 200, some with a short body
 	}

@@ -22,14 +22,14 @@ const (
 	aResult  = `{"jsonrpc":"2.0","id":1,"result":{}}`
 )
 
-// fakeServer echoes what is posted to it on its stream.
+// fakeServer sends the bodies of POST requests back on its stream.
 type fakeServer struct {
-	status int    // of a POST
-	body   string // same
-	first  string // of the stream
+	status int    // status of the answer to a POST
+	body   string // body of the answer to a POST
+	first  string // start of the stream
 	posts  chan string
 	header http.Header
-	hold   chan struct{} // POSTs wait for it when it is not nil
+	hold   chan struct{} // POST requests wait for it if it is not nil
 }
 
 func (s *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -162,7 +162,7 @@ func TestDialRefuses(t *testing.T) {
 		h.Close()
 	}
 	if _, err := Dial(t.Context(), "ftp://x", ClientOptions{}); err == nil {
-		t.Error("ftp is no error")
+		t.Error("a URL with ftp is accepted")
 	}
 }
 
@@ -203,7 +203,7 @@ func TestWriteFails(t *testing.T) {
 	}
 	s.status, s.body = 202, ""
 	if err := p.Write([]byte(aRequest)); err != nil {
-		t.Errorf("the pipe did not go on: %v", err)
+		t.Errorf("the pipe is not usable any more: %v", err)
 	}
 }
 
@@ -218,7 +218,7 @@ func TestCloseUnblocks(t *testing.T) {
 	})
 	wg.Go(func() {
 		if err := p.Write([]byte(aRequest)); err == nil {
-			t.Error("Write did not notice")
+			t.Error("Write succeeds after the end of the stream")
 		}
 	})
 	p.Close()
@@ -226,7 +226,7 @@ func TestCloseUnblocks(t *testing.T) {
 	close(s.hold)
 }
 
-// canned has no network, so that it works in a synctest bubble.
+// canned is a RoundTripper without a network, so that it works in a synctest bubble.
 type canned func(*http.Request) (*http.Response, error)
 
 func (f canned) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
@@ -260,7 +260,7 @@ func TestReadEnds(t *testing.T) {
 	const first = "event: endpoint\ndata: /m\n\n"
 	for _, tt := range []struct {
 		name, body string
-		want       []string // the kinds of what Read returns, in order
+		want       []string // the kinds of the results of Read, in order
 	}{
 		{"clean", "data: " + aResult + "\n\n", []string{"message", "EOF"}},
 		{"cut", "data: " + aResult + "\n", []string{"final"}},

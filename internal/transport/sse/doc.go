@@ -1,11 +1,10 @@
-// Package sse is the HTTP+SSE transport of revision 2024-11-05: one long-lived event
-// stream from the server, whose first event contains an address, and a POST to that
-// address for each message to the server. It has a server side for clients and a client
-// side for servers.
+// Package sse is the HTTP+SSE transport of revision 2024-11-05. The server sends a long event
+// stream, whose first event contains an address. The client sends each message as a POST to
+// that address. The package has a server side for clients and a client side for servers.
 //
-// A connection is a transport.Pipe and lives as long as its stream. Nothing is resumed;
-// to reconnect, dial again. The package knows no MCP methods. Later revisions replaced
-// this transport, but servers will use it for a long time.
+// A connection is a transport.Pipe and lives as long as its stream. Streams are not resumed; to
+// reconnect, call Dial again. The package knows no MCP methods. Later revisions replaced this
+// transport, but servers will use it for a long time.
 //
 // Source: 2024-11-05 §Transports, "HTTP with SSE".
 package sse

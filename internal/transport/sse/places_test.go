@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// twoPlaces marks ids that live here with "here-", and finds others at the name before the
-// dash.
+// twoPlaces marks the ids of this process with "here-". For other ids, the home is the part
+// before the dash.
 type twoPlaces struct{}
 
 func (twoPlaces) Mark(id string) string { return "here-" + id }
@@ -18,8 +18,8 @@ func (twoPlaces) Of(id string) string {
 	return ""
 }
 
-// The id of a stream carries the mark of its place. A stream that lives elsewhere is not
-// found, even if its id is known here.
+// TestPlaces checks that the id of a stream has the mark of its process. A stream of another
+// process is not found, even if this process has a stream with that id.
 func TestPlaces(t *testing.T) {
 	d := newDoor(t, &hall{}, func(o *Options) { o.Places = twoPlaces{} })
 	f := d.connect()

@@ -19,47 +19,46 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
-// Options configure a Server. Only Acceptor is required. Zero values mean the defaults
-// given at each member.
+// Options configure a Server. Only Acceptor is required. A zero value means the default that
+// the comment of the field ends with.
 type Options struct {
 	Acceptor transport.Acceptor
-	Endpoint string          // the endpoint's name, for transport.Peer
-	Guard    *httpdoor.Guard // nil allows the loopback names only
+	Endpoint string          // name of the endpoint, for transport.Peer
+	Guard    *httpdoor.Guard // nil allows only the loopback names
 
-	// Messages is the path to which clients POST, as they see it. "" means "messages"
-	// beside the path of the stream.
+	// Messages is the path to which clients POST messages, as the clients see it. "" means
+	// "messages" beside the path of the stream.
 	Messages string
-	// Prefix is the path under which a proxy shows us, if clients must be told a path with
-	// it: "/mcp-gateway". It has no slash at the end.
+	// Prefix is the path under which a proxy publishes this server, such as "/mcp-gateway". It
+	// is needed if clients must be told a path that contains it. It has no slash at the end.
 	Prefix string
 
-	// Principal returns the sender of a request. An error refuses the request, with 401
-	// unless it is an *httpdoor.Denied with another status. Nil means no
-	// authentication.
+	// Principal returns the sender of a request. If it returns an error, the request is refused
+	// with 401, or with the status of an *httpdoor.Denied. Nil means no authentication.
 	Principal func(*http.Request) (*identity.Principal, error)
-	// AllowStream reports whether a client may open another stream, and if not when to
-	// retry. It may wait a short time. Nil allows all.
+	// AllowStream reports whether a client may open another stream. If not, retryAfter says
+	// when to retry. It may wait a short time. Nil allows all streams.
 	AllowStream func(context.Context, transport.Newcomer) (retryAfter time.Duration, ok bool)
 
-	// Places says where streams live. A stream that lives elsewhere is not found. Nil
-	// means transport.Alone.
+	// Places tells in which process a stream exists. A stream of another process is not found.
+	// Nil means transport.Alone.
 	Places      transport.Places
-	MaxBody     int64                // bytes of a POST; 4 MiB
+	MaxBody     int64                // maximum bytes of a POST; 4 MiB
 	BodyIdle    time.Duration        // see httpdoor.BodyLimits; 30 s
-	MaxStreams  int                  // shared by transport.Quota; 1,000
-	MaxInFlight int                  // requests of one client; 64
+	MaxStreams  int                  // maximum number of streams, shared by transport.Quota; 1,000
+	MaxInFlight int                  // maximum number of requests of one client; 64
 	StreamMax   time.Duration        // maximum lifetime of a stream; 24 h
-	Stream      httpdoor.StreamRules // Slow is set by NewServer
+	Stream      httpdoor.StreamRules // NewServer sets Slow
 
-	Budget *transport.Budget // memory of all messages; nil has no limit
+	Budget *transport.Budget // memory of all messages; nil means no limit
 
-	Log *slog.Logger // nil logs nothing
+	Log *slog.Logger // nil means no log
 }
 
-// Server is the server side of one endpoint for HTTP+SSE (2024-11-05 §Transports, "HTTP
-// with SSE"): a GET opens the stream for all answers, and a POST to the address in its
-// first event sends a message. It is an http.Handler for both and safe for concurrent
-// use. A conversation lasts as long as its stream.
+// Server is the server side of one endpoint for HTTP+SSE (2024-11-05 §Transports, "HTTP with
+// SSE"). A GET opens the stream for all answers, and a POST to the address in its first event
+// sends a message. Server is an http.Handler for both, and safe for concurrent use. A
+// conversation lasts as long as its stream.
 type Server struct {
 	opts   Options
 	rules  *httpdoor.StreamRules
@@ -69,9 +68,9 @@ type Server struct {
 
 	mu     sync.Mutex
 	links  map[string]*link
-	quota  transport.Quota // of the links
+	quota  transport.Quota // quota for links
 	shut   shutting
-	served sync.WaitGroup // GET handlers; Add is called under mu, while not closed
+	served sync.WaitGroup // GET handlers that run; Add is called under mu, and not after closing
 
 	counts struct {
 		opened, requests, notes, refused, denied, limited, slowReaders, panics atomic.Int64
@@ -86,15 +85,14 @@ const (
 	closed
 )
 
-// Counts is a snapshot of a Server's counters since its start. The last one is a
-// current value.
+// Counts is a snapshot of a Server's counters since its start. The last one is a current value.
 type Counts struct {
 	Opened      int64 // streams
 	Requests    int64
 	OneWay      int64 // notifications and responses
-	Refused     int64 // answered with 4xx by the Server itself, without the Guard
-	Denied      int64 // not authenticated
-	Limited     int64 // refused with 429 or 503
+	Refused     int64 // requests that the Server itself answered with 4xx; the Guard counts its own
+	Denied      int64 // requests without authentication
+	Limited     int64 // requests refused with 429 or 503
 	SlowReaders int64 // streams closed because the client did not read
 	Panics      int64
 
@@ -169,7 +167,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, principal *ident
 		return
 	}
 	peer := transport.Peer{Transport: "sse", Who: principal, Remote: httpdoor.Remote(r), Endpoint: s.opts.Endpoint}
-	who := httpdoor.NewcomerOf(r, principal.SeatKey(), "") // nothing else is known before initialize yet
+	who := httpdoor.NewcomerOf(r, principal.SeatKey(), "") // the name of the client is not known before initialize
 	if allow := s.opts.AllowStream; allow != nil {
 		if after, ok := allow(r.Context(), who); !ok {
 			s.limited(w, http.StatusTooManyRequests, "", "rate_limited", "too many streams are being opened", max(after, time.Second))
@@ -202,13 +200,13 @@ func (s *Server) messages(r *http.Request) string {
 	if !strings.HasPrefix(own, "/") {
 		own = r.URL.EscapedPath()
 	}
-	if p := s.opts.Prefix; p != "" && !strings.HasPrefix(own, p+"/") { // some proxies leave it
+	if p := s.opts.Prefix; p != "" && !strings.HasPrefix(own, p+"/") { // some proxies do not remove the prefix
 		own = p + own
 	}
 	return path.Join(path.Dir(own), "messages")
 }
 
-// message accepts one message and answers 202 at once. Its answer is sent on the
+// message accepts one message and answers 202 at once. The answer to the message is sent on the
 // stream.
 func (s *Server) message(w http.ResponseWriter, r *http.Request, who *identity.Principal) {
 	if !httpdoor.IsJSON(r.Header) {
@@ -217,7 +215,7 @@ func (s *Server) message(w http.ResponseWriter, r *http.Request, who *identity.P
 	}
 	id := r.URL.Query().Get("sessionId")
 	if id == "" {
-		// Perhaps a client that tries Streamable HTTP first and then GET.
+		// This may be a client that tries Streamable HTTP first, and GET next.
 		s.refuse(w, http.StatusBadRequest, "", jsonrpc.CodeInvalidRequest, "sessionId is missing")
 		return
 	}
@@ -231,7 +229,7 @@ func (s *Server) message(w http.ResponseWriter, r *http.Request, who *identity.P
 		s.counts.refused.Add(1)
 		return
 	}
-	running := false // the request continues after this POST has been answered
+	running := false // set when the request continues after the POST is answered
 	defer func() {
 		if !running {
 			held.Give()
@@ -316,7 +314,7 @@ func (s *Server) remove(l *link) {
 var errNotFound = errors.New("session not found")
 
 // link returns the link with an id and seat. The error is a *transport.Elsewhere if the id
-// lives in another process.
+// belongs to another process.
 func (s *Server) link(id, seat string) (*link, error) {
 	if home := s.opts.Places.Of(id); home != "" {
 		return nil, &transport.Elsewhere{Home: home}
@@ -335,7 +333,7 @@ func (s *Server) state() shutting {
 	return s.shut
 }
 
-// shutDown sets a later state and returns the current links.
+// shutDown moves the server to a later state of shutting down, and returns the current links.
 func (s *Server) shutDown(to shutting) []*link {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -347,8 +345,8 @@ func (s *Server) shutDown(to shutting) []*link {
 	return all
 }
 
-// Drain refuses new streams and ends each stream as soon as it has nothing in flight.
-// It does not wait.
+// Drain refuses new streams, and ends each stream as soon as no request of it is in flight. It
+// does not wait.
 func (s *Server) Drain() {
 	for _, l := range s.shutDown(draining) {
 		l.releaseIfIdle()
@@ -364,9 +362,9 @@ var errEndpointClosed = errors.New("the endpoint is closed")
 // Close ends all streams and their conversations and waits for them. It is idempotent.
 func (s *Server) Close() error { return s.CloseWith(errEndpointClosed) }
 
-// CloseWith is Close with a cause, which running requests get. If it is
-// mcp.ErrShutdown, the base context of the HTTP server must end with the same cause, so
-// that the streams are written to their end.
+// CloseWith does the same as Close with a cause, which running requests get. If the cause is
+// mcp.ErrShutdown, the base context of the HTTP server must end with the same cause, so that
+// the streams are written to their end.
 func (s *Server) CloseWith(cause error) error {
 	links := s.shutDown(closed)
 	late := time.AfterFunc(drainTimeout, func() {

@@ -12,7 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/identity"
 )
 
-// Each counter moves: one that nobody writes to would be exported as 0 for ever.
+// TestCountsMove checks that each counter changes. A counter that no code increments would
+// always be exported as 0.
 func TestCountsMove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
@@ -50,7 +51,7 @@ func TestCountsMove(t *testing.T) {
 		c := reflect.ValueOf(d.server.Counts())
 		for i := range c.NumField() {
 			if c.Field(i).Int() == 0 {
-				t.Errorf("%s has not moved: %+v", c.Type().Field(i).Name, c)
+				t.Errorf("%s has not changed: %+v", c.Type().Field(i).Name, c)
 			}
 		}
 		f.close()

@@ -15,13 +15,13 @@ import (
 
 var errStreamGone = errors.New("the client's stream has ended")
 
-// link is one client: its stream, its conversation, and its requests in flight. It
+// link is the state of one client: its stream, its conversation, and its requests in flight. It
 // implements transport.Outbox.
 type link struct {
 	server *Server
-	id     string // 192 random bits
+	id     string // random, 192 bits
 	seat   string
-	party  string          // the party of its place, see transport.Quota
+	party  string          // party for transport.Quota
 	ctx    context.Context // ends with the stream
 	cancel context.CancelCauseFunc
 	out    httpdoor.Stream
@@ -29,7 +29,7 @@ type link struct {
 	mu       sync.Mutex
 	conv     transport.Conversation // nil before open and after end
 	inFlight int
-	requests sync.WaitGroup // Add is called under mu, while conv is set
+	requests sync.WaitGroup // Add is called under mu while conv is set
 }
 
 func newLink(s *Server, seat, party string) *link {
@@ -41,7 +41,7 @@ func newLink(s *Server, seat, party string) *link {
 	return l
 }
 
-// open sets the conversation, or closes it if the link has ended meanwhile.
+// open sets the conversation. If the link has already ended, it closes the conversation.
 func (l *link) open(conv transport.Conversation) {
 	l.mu.Lock()
 	over := l.ctx.Err() != nil
@@ -54,14 +54,14 @@ func (l *link) open(conv transport.Conversation) {
 	}
 }
 
-// end closes the conversation of an ended stream.
+// end closes the conversation of a stream that has ended.
 func (l *link) end() {
 	l.out.Cut()
 	l.close(errStreamGone)
 }
 
-// finish closes the conversation and ends the stream after the answers to requests in
-// flight are written.
+// finish closes the conversation, and ends the stream after the answers to requests in flight
+// are written.
 func (l *link) finish(cause error) {
 	l.close(cause)
 	l.out.End()
@@ -83,14 +83,13 @@ func (l *link) close(cause error) {
 // Send implements transport.Outbox.
 func (l *link) Send(b []byte) error { return l.out.Push("message", b) }
 
-// tell passes a notification or a response to the conversation. A panic becomes an
-// error.
+// tell passes a notification or a response to the conversation. A panic becomes an error.
 func (l *link) tell(ctx context.Context, in transport.Incoming) (err error) {
 	l.mu.Lock()
 	conv := l.conv
 	l.mu.Unlock()
 	if conv == nil {
-		return nil // the stream is ending, so nobody would see an error
+		return nil // the stream is ending, so an error could not be sent
 	}
 	defer func() {
 		if p := recover(); p != nil {
@@ -109,8 +108,8 @@ func (l *link) refuse(err error) {
 	transport.Refuse(conv, err)
 }
 
-// begin starts a request, which releases its lease at its end. ok is false if there are
-// too many.
+// begin starts a request. The request releases its lease when it ends. ok is false if there are
+// too many requests.
 func (l *link) begin(in transport.Incoming, held httpdoor.Lease) (running, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -123,7 +122,7 @@ func (l *link) begin(in transport.Incoming, held httpdoor.Lease) (running, ok bo
 	}
 	l.inFlight++
 	l.server.counts.requests.Add(1)
-	// After this POST is answered, the next one may cancel the request.
+	// As soon as this POST is answered, the next one may cancel the request.
 	run := transport.Expect(l.ctx, conv, in)
 	l.requests.Go(func() {
 		defer l.done()
@@ -169,7 +168,7 @@ func (l *link) serve(run func(transport.Responder), in transport.Incoming) {
 	run(res)
 }
 
-// response sends the messages for one request to the stream, which all requests share.
+// response sends the messages of one request to the stream that all requests share.
 type response struct {
 	link     *link
 	finished bool

@@ -19,8 +19,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
-// hall is a fake of what stands behind the door; its zero value answers every
-// request with {"ok":true}.
+// hall is a fake transport.Acceptor whose conversations answer requests. Its zero value answers
+// every request with {"ok":true}.
 type hall struct {
 	serve func(ctx context.Context, in transport.Incoming, r transport.Responder)
 
@@ -151,12 +151,12 @@ func (d *door) do(method, path, body string, headers ...string) (int, string, ht
 	return resp.StatusCode, string(b), resp.Header
 }
 
-// feed is an open stream.
+// feed is an open event stream.
 type feed struct {
 	*door
 	resp *http.Response
 	rd   *eventstream.Reader
-	path string // for messages
+	path string // path to which messages are posted
 }
 
 func (d *door) connect(headers ...string) *feed {
@@ -174,7 +174,7 @@ func (d *door) connect(headers ...string) *feed {
 	f := &feed{door: d, resp: resp, rd: eventstream.NewReader(resp.Body, eventstream.Limits{})}
 	ev := f.next()
 	if ev.Name != "endpoint" || !strings.HasPrefix(string(ev.Data), "/x/messages?sessionId=") || len(ev.Data) < 22+32 {
-		d.t.Fatalf("first event: %+v", ev)
+		d.t.Fatalf("the first event is %+v", ev)
 	}
 	f.path = string(ev.Data)
 	return f
@@ -200,7 +200,7 @@ func (f *feed) post(want int, body string, headers ...string) string {
 
 func (f *feed) close() { _ = f.resp.Body.Close() }
 
-// callGood makes a good call and checks its answer.
+// callGood sends a valid call and checks its answer.
 func (f *feed) callGood() {
 	f.t.Helper()
 	f.post(202, `{"jsonrpc":"2.0","id":"good","method":"ping"}`)
@@ -350,7 +350,8 @@ func TestServerLimits(t *testing.T) {
 	}
 }
 
-// A client that opens streams without end has at most half of the places.
+// TestGreedyClient checks that a client that opens streams all the time gets at most half of
+// the places.
 func TestGreedyClient(t *testing.T) {
 	d := newDoor(t, &hall{}, func(o *Options) { o.MaxStreams = 16 })
 	innocent := d.connect("User-Agent: innocent")
@@ -371,7 +372,7 @@ func TestGreedyClient(t *testing.T) {
 		}
 	}
 	if opened == 0 || opened > 8 {
-		t.Errorf("one client has %d of 16", opened)
+		t.Errorf("one client has %d of 16 places", opened)
 	}
 	other := d.connect("User-Agent: other")
 	other.callGood()
@@ -390,7 +391,7 @@ func TestServerPanic(t *testing.T) {
 		default:
 			answer(in, r)
 			if r.Finish(nil, 0) == nil || r.Event([]byte("{}")) == nil {
-				t.Error("something was taken after the answer")
+				t.Error("a message was accepted after the answer")
 			}
 		}
 	}}, nil)
@@ -420,7 +421,7 @@ func TestServerDrain(t *testing.T) {
 	busy.post(202, `{"jsonrpc":"2.0","id":1,"method":"ping"}`)
 	<-started
 	d.server.Drain()
-	idle.next() // when to come back
+	idle.next() // the event with the delay before the next connection
 	if ev, err := idle.rd.Next(); err != io.EOF {
 		t.Errorf("%v %v", ev, err)
 	}
@@ -437,7 +438,7 @@ func TestServerDrain(t *testing.T) {
 	}
 }
 
-// pipes is a listener in memory, for simulated time.
+// pipes is a net.Listener in memory, for simulated time.
 type pipes struct {
 	conns chan net.Conn
 	once  sync.Once
@@ -491,7 +492,7 @@ func TestN11_E09_ServerStream(t *testing.T) {
 		if n := strings.Count(got.String(), ":\n\n"); n < 8 || !strings.Contains(got.String(), "X-Accel-Buffering: no") {
 			t.Errorf("%d comments in 125 s: %s", n, got.String())
 		}
-		// From here on the client does not read.
+		// The client does not read from here on.
 		g := d.hall.last()
 		sent := 0
 		for ; sent < 10_000; sent++ {
@@ -505,11 +506,11 @@ func TestN11_E09_ServerStream(t *testing.T) {
 			}
 		}
 		if sent > 300 {
-			t.Errorf("%d messages were taken", sent)
+			t.Errorf("%d messages were accepted", sent)
 		}
 		<-g.gone
 		if n := d.server.Counts().SlowReaders; n != 1 {
-			t.Errorf("%d slow readers", n)
+			t.Errorf("%d slow readers are counted", n)
 		}
 	})
 }

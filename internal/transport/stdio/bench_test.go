@@ -13,7 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// pair returns two Pipes over pipes of the operating system.
+// pair returns two Pipes that are connected by pipes of the operating system.
 func pair(tb testing.TB) (a, b *Pipe) {
 	tb.Helper()
 	r1, w1, err := os.Pipe()
@@ -32,11 +32,11 @@ func request(size int) []byte {
 	return []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"a":"` + strings.Repeat("a", size) + `"}}`)
 }
 
-// BenchmarkRoundTrip sends 1 KiB there and back while 64 goroutines do the same.
+// BenchmarkRoundTrip sends 1 KiB to the other side and back, while 64 goroutines do the same.
 func BenchmarkRoundTrip(b *testing.B) {
 	near, far := pair(b)
 	var wg sync.WaitGroup
-	wg.Go(func() { // the other side: what comes goes back
+	wg.Go(func() { // the other side sends back what it reads
 		for {
 			m, err := far.Read()
 			if err != nil {
@@ -72,7 +72,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 	wg.Wait()
 }
 
-// BenchmarkWrite is the cost of the lock and the system call, one writer.
+// BenchmarkWrite measures the lock and the system call, with one writer.
 func BenchmarkWrite(b *testing.B) {
 	for _, writers := range []int{1, 64} {
 		b.Run(map[int]string{1: "alone", 64: "64"}[writers], func(b *testing.B) {
@@ -106,7 +106,7 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// BenchmarkRead is the cost of framing and scanning.
+// BenchmarkRead measures framing and scanning.
 func BenchmarkRead(b *testing.B) {
 	line := append(request(1<<10), '\n')
 	p := reading(&repeat{line: line}, Options{})
@@ -119,7 +119,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// repeat reads as one line over and over.
+// repeat is a reader that returns one line again and again.
 type repeat struct {
 	line []byte
 	at   int
@@ -135,13 +135,13 @@ func (r *repeat) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// discardTimed has deadlines, like the pipes of the operating system.
+// discardTimed is a writer with deadlines, like the pipes of the operating system.
 type discardTimed struct{ discard }
 
 func (discardTimed) SetWriteDeadline(time.Time) error { return nil }
 
-// The budget: reading costs the line and what Scan needs for the Message, its id
-// and its method; writing costs nothing.
+// TestAllocationBudget checks the number of allocations. Reading allocates the line and what
+// Scan needs for the Message, its id and its method. Writing allocates nothing.
 func TestAllocationBudget(t *testing.T) {
 	line := append(request(1<<10), '\n')
 	p := reading(&repeat{line: line}, Options{Limits: jsonrpc.Limits{
@@ -152,7 +152,7 @@ func TestAllocationBudget(t *testing.T) {
 			t.Fatal(err)
 		}
 	}); n > 3 {
-		t.Errorf("reading a message: %v allocations", n)
+		t.Errorf("reading a message makes %v allocations", n)
 	}
 	out := NewPipe(strings.NewReader(""), discard{}, Options{})
 	timed := NewPipe(strings.NewReader(""), discardTimed{}, Options{})
@@ -160,14 +160,14 @@ func TestAllocationBudget(t *testing.T) {
 	for name, p := range map[string]*Pipe{"": out, " with a deadline": timed} {
 		budget := 0.0
 		if p == out {
-			budget = 3 // the timer in place of the deadline
+			budget = 3 // for the timer that replaces the deadline
 		}
 		if n := testing.AllocsPerRun(1000, func() {
 			if err := p.Write(msg); err != nil {
 				t.Fatal(err)
 			}
 		}); n > budget {
-			t.Errorf("writing a message%s: %v allocations", name, n)
+			t.Errorf("writing a message%s makes %v allocations", name, n)
 		}
 	}
 }

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// inherited are the variables of our environment that every child gets: those that
-// programs need to find their files, their user, their language and the way through a
-// proxy. A proxy's address may contain a password. Without it, a server behind a proxy
-// cannot work, so it is passed on; whoever repeats a child's text masks it.
+// inherited contains the environment variables that every child gets. Programs need them to
+// find their files, their user, their language and the proxy. The address of a proxy may
+// contain a password. It is passed on anyway, because a server behind a proxy cannot work
+// without it. Code that repeats text of a child must mask it.
 var inherited = append([]string{
 	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TERM", "TMPDIR", "TZ",
 	"http_proxy", "https_proxy", "no_proxy", "all_proxy",
@@ -27,15 +27,15 @@ var inheritedOnWindows = append([]string{
 	"LANG", "TERM", "TZ",
 }, network...)
 
-// network are the variables for proxies and for the certificates of a company's own CA.
+// network contains the variables for proxies and for certificates of a company's own CA.
 var network = []string{
 	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY",
 	"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE",
 }
 
-// Environ returns the complete environment of a child, sorted by name: the basic variables
-// of ours that every child gets, those for which inherit returns true, and extra, which
-// takes precedence. A nil inherit adds none.
+// Environ returns the complete environment of a child, sorted by name. It contains the basic
+// variables that every child gets, those for which inherit returns true, and extra, which takes
+// precedence. A nil inherit adds none.
 func Environ(extra map[string]string, inherit func(name string) bool) []string {
 	windows := runtime.GOOS == "windows"
 	return mergeEnv(filterEnv(os.Environ(), windows, inherit), extra, windows)
@@ -48,7 +48,7 @@ func filterEnv(env []string, windows bool, inherit func(name string) bool) []str
 		if !ok {
 			continue
 		}
-		// A function exported by bash is code, whatever its name.
+		// A function that bash has exported is code, whatever its name is.
 		basic := basicVariable(name, windows) && !strings.HasPrefix(value, "() {")
 		if basic || inherit != nil && inherit(name) {
 			kept = append(kept, kv)
@@ -57,8 +57,8 @@ func filterEnv(env []string, windows bool, inherit func(name string) bool) []str
 	return kept
 }
 
-// cutVariable splits NAME=VALUE. Windows stores the directory of each drive as "=C:=…", so
-// a name may begin with =.
+// cutVariable splits NAME=VALUE. Windows stores the directory of each drive as "=C:=…", so a
+// name may begin with =.
 func cutVariable(kv string) (name, value string, ok bool) {
 	if kv == "" {
 		return "", "", false
@@ -71,7 +71,7 @@ func cutVariable(kv string) (name, value string, ok bool) {
 }
 
 func basicVariable(name string, windows bool) bool {
-	if windows { // names are case-insensitive there
+	if windows { // Windows ignores the case of names
 		name = strings.ToUpper(name)
 		return strings.HasPrefix(name, "LC_") || slices.Contains(inheritedOnWindows, name)
 	}
@@ -98,8 +98,8 @@ func mergeEnv(base []string, extra map[string]string, windows bool) []string {
 	return env
 }
 
-// lookupEnv returns the value of a variable in a list, the last one if there are
-// several, as the operating system does.
+// lookupEnv returns the value of a variable in a list. If the variable occurs several times,
+// the last one counts, as in the operating system.
 func lookupEnv(env []string, name string, windows bool) (string, bool) {
 	for _, kv := range slices.Backward(env) {
 		k, v, ok := strings.Cut(kv, "=")

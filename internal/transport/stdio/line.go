@@ -12,34 +12,34 @@ import (
 )
 
 const (
-	readBuffer = 32 << 10 // size of one read; a pipe holds 64 KiB
-	shownBytes = 256      // how much of a refused line is kept for diagnosis
+	readBuffer = 32 << 10 // bytes of one read; a pipe holds 64 KiB
+	shownBytes = 256      // bytes of a refused line that are kept for diagnosis
 )
 
-// Errors of lines.next in addition to those of its reader.
+// These errors are returned by lines.next, in addition to those of its reader.
 var (
 	errTooLong      = errors.New("line too long")
 	errUnterminated = errors.New("line without newline at the end of the stream")
 )
 
-// lines splits a stream at its newlines. It buffers at most limit bytes of a line and
-// skips blank ones. The results do not depend on how the stream is split into reads,
-// except for when a line over the limit is reported.
+// lines splits a stream at its newlines. It buffers at most limit bytes of a line, and skips
+// blank lines. The results do not depend on how the stream is split into reads. Only the moment
+// at which a line over the limit is reported depends on it.
 type lines struct {
 	r       *bufio.Reader
 	limit   int
-	endless int64           // bytes of one line that are skipped before reading fails
-	long    jsonrpc.Salvage // reads a line over the limit
-	shown   []byte          // the beginning of that line, until it is reported
-	skip    bool            // discard the rest of the current line
-	skipped int64           // discarded bytes of it
-	stall   *time.Timer     // runs while waiting for the rest of a line over the limit
-	giveUp  func()          // called when the rest does not come; unblocks the reader
-	err     error           // final
+	endless int64           // maximum number of bytes of one line that are skipped
+	long    jsonrpc.Salvage // gets the bytes of a line over the limit
+	shown   []byte          // the first bytes of that line, until it is reported
+	skip    bool            // the rest of the current line is discarded
+	skipped int64           // number of discarded bytes of the current line
+	stall   *time.Timer     // timer that runs while the rest of a line over the limit is missing
+	giveUp  func()          // called by the timer; unblocks the reader
+	err     error           // the final error
 }
 
-// maxStall is how long to wait for the rest of a line over the limit without any data.
-// Anything that the other end writes later would be taken for a part of the line.
+// maxStall is how long to wait for more data of a line over the limit. If the line stops,
+// anything that the other end writes later would be taken for a part of it.
 const maxStall = 10 * time.Second
 
 func newLines(r io.Reader, limit int, giveUp func()) *lines {
@@ -48,12 +48,12 @@ func newLines(r io.Reader, limit int, giveUp func()) *lines {
 
 // next returns the next line without trailing white space, in new memory.
 //
-// With errTooLong it returns the first shownBytes of a line over the limit, as soon as
-// l.long has decided which request it answers, because such a line may never end. With
-// errUnterminated it returns the data after the last newline at the end of the stream.
-// Any other error is final.
+// If the error is errTooLong, next returns the first shownBytes of a line over the limit. It
+// does so as soon as l.long has determined which request the line answers, because such a line
+// may never end. If the error is errUnterminated, next returns the data after the last newline
+// at the end of the stream. Any other error is final.
 func (l *lines) next() ([]byte, error) {
-	var long []byte // the earlier fragments of this line
+	var long []byte // the earlier parts of this line
 	for l.err == nil {
 		frag, err := l.read()
 		if l.skip {
@@ -65,8 +65,8 @@ func (l *lines) next() ([]byte, error) {
 			continue
 		}
 		content := trimRight(frag)
-		// Blanks beyond the limit are not kept: either the line ends after them, or the
-		// line is too long anyway.
+		// White space beyond the limit is not kept. Either the line ends after it, or the line
+		// is too long anyway.
 		room := l.limit - len(long)
 		if len(content) > room {
 			l.shown = join(long, content, shownBytes)
@@ -105,8 +105,8 @@ func (l *lines) next() ([]byte, error) {
 	return nil, l.err
 }
 
-// read returns the next fragment, up to a newline. The rest of a line over the limit
-// must arrive within maxStall.
+// read returns the next part of the stream, up to a newline. After a line has exceeded the
+// limit, more of it must arrive within maxStall.
 func (l *lines) read() ([]byte, error) {
 	if l.skip {
 		if l.stall == nil {
@@ -119,8 +119,8 @@ func (l *lines) read() ([]byte, error) {
 	return l.r.ReadSlice('\n')
 }
 
-// discard discards a fragment of a line over the limit; err is what ended it. It
-// reports whether the line is to be reported now.
+// discard discards a part of a line over the limit. err says why the part ended. discard
+// reports whether the line must be reported now.
 func (l *lines) discard(frag []byte, err error) bool {
 	l.skipped += int64(len(frag))
 	ended := err != bufio.ErrBufferFull
@@ -129,7 +129,7 @@ func (l *lines) discard(frag []byte, err error) bool {
 		l.err = err
 	case !ended && l.skipped > l.endless:
 		l.err = transport.ErrEndless
-		return false // the error is reported to everybody
+		return false // the caller returns this error, which ends the pipe
 	}
 	l.skip = !ended
 	if l.shown == nil {
@@ -139,7 +139,7 @@ func (l *lines) discard(frag []byte, err error) bool {
 	return ended || l.long.Decided()
 }
 
-// trimRight removes trailing newlines, carriage returns, blanks and tabs.
+// trimRight removes newlines, carriage returns, spaces and tabs at the end.
 func trimRight(b []byte) []byte {
 	for len(b) > 0 {
 		switch b[len(b)-1] {

@@ -18,12 +18,13 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/leaktest"
 )
 
-// childMode is the variable that turns the test binary into the child of a test.
+// childMode is the environment variable that turns the test binary into the child process of a
+// test.
 const childMode = "STDIO_TEST_CHILD"
 
 func TestMain(m *testing.M) {
 	if mode := os.Getenv(childMode); mode != "" {
-		// No child outlives its test, whatever goes wrong.
+		// A child ends after a minute in any case.
 		time.AfterFunc(time.Minute, func() { os.Exit(99) })
 		child(mode)
 		return
@@ -31,12 +32,12 @@ func TestMain(m *testing.M) {
 	leaktest.Main(m)
 }
 
-// child is what a server does in the tests.
+// child runs as the server in the tests.
 func child(mode string) {
 	switch mode {
-	case "echo": // answers each line by itself, and ends with its input
+	case "echo": // answers each line with the same line, and ends with its input
 		_, _ = io.Copy(os.Stdout, os.Stdin)
-	case "std": // echo through Std
+	case "std": // does the same as echo through Std
 		p, err := Std(Options{})
 		if err != nil {
 			panic(err)
@@ -56,42 +57,42 @@ func child(mode string) {
 	case "exit":
 		fmt.Fprintln(os.Stderr, "GITHUB_TOKEN is not set")
 		os.Exit(3)
-	case "half": // answers half, then dies
+	case "half": // writes half an answer and exits
 		_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
 		fmt.Print(pong[:12])
 		os.Exit(1)
-	case "flood": // never ends its line
+	case "flood": // writes a line that never ends
 		for {
 			if _, err := os.Stdout.Write(bytes.Repeat([]byte("x"), 1<<16)); err != nil {
 				return
 			}
 		}
-	case "mute": // closes its output and goes on
+	case "mute": // closes its output and continues to run
 		_ = os.Stdout.Close()
 		_, _ = io.Copy(io.Discard, os.Stdin)
-	case "closed-stdin": // closes its stdin and continues
+	case "closed-stdin": // closes its stdin and continues to run
 		_ = os.Stdin.Close()
 		fmt.Println(hello)
 		forever()
 	case "idle": // reads nothing
 		fmt.Println(hello)
 		forever()
-	case "stubborn": // ends neither with its input nor when asked to
+	case "stubborn": // does not end with its input or on a signal
 		signal.Ignore(syscall.SIGTERM)
 		fmt.Println(hello)
 		forever()
-	case "polite": // ends when asked to
+	case "polite": // ends on a signal
 		c := make(chan os.Signal, 1)
 		signal.Notify(c, syscall.SIGTERM)
 		fmt.Println(hello)
 		<-c
 		os.Exit(7)
-	case "noise": // a lot on standard error, then an answer
+	case "noise": // writes much to stderr, and then an answer
 		line := []byte(strings.Repeat("n", 99) + "\n")
 		for range 1 << 15 {
 			_, _ = os.Stderr.Write(line)
 		}
-		_, _ = os.Stderr.Write(bytes.Repeat([]byte("m"), 4<<20)) // and no newline
+		_, _ = os.Stderr.Write(bytes.Repeat([]byte("m"), 4<<20)) // without a newline
 		fmt.Println(pong)
 		_, _ = io.Copy(io.Discard, os.Stdin)
 	case "env":
@@ -102,14 +103,14 @@ func child(mode string) {
 			where, _ := os.Readlink("/proc/self/fd/" + e.Name())
 			fmt.Fprintln(os.Stderr, e.Name(), where)
 		}
-	case "parent", "parent-detached": // leaves somebody behind who holds its pipes open
+	case "parent", "parent-detached": // starts a process that keeps the pipes open, and exits
 		startKin(mode == "parent-detached")
 		fmt.Println(hello)
 		_, _ = io.Copy(io.Discard, os.Stdin)
 	case "deserter", "deserter-detached":
 		startKin(mode == "deserter-detached")
 		fmt.Println(hello)
-	case "starter": // starts a child through Start, says its pid, and is killed
+	case "starter": // starts a child through Start, writes its pid, and is killed
 		runtime.GOMAXPROCS(4)
 		p, err := Start(context.Background(), specOf("stubborn"))
 		if err != nil {
@@ -118,11 +119,11 @@ func child(mode string) {
 		if _, err := p.Pipe().Read(); err != nil {
 			panic(err)
 		}
-		// Threads come and go; the child must not go with them.
+		// Threads end, but the child must not end with them.
 		for range 50 {
 			done := make(chan struct{})
 			go func() {
-				runtime.LockOSThread() // and never unlock: the thread ends
+				runtime.LockOSThread() // without unlock, so that the thread ends
 				close(done)
 			}()
 			<-done
@@ -135,8 +136,8 @@ func child(mode string) {
 
 func forever() { time.Sleep(time.Hour) }
 
-// startKin starts a child that inherits everything, says its pid and does not
-// wait for it.
+// startKin starts a child that inherits all descriptors, writes its pid, and does not wait for
+// it.
 func startKin(detached bool) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = []string{childMode + "=stubborn"}
@@ -148,10 +149,10 @@ func startKin(detached bool) {
 	fmt.Printf("{\"jsonrpc\":\"2.0\",\"method\":\"pid\",\"params\":{\"pid\":%d}}\n", cmd.Process.Pid)
 }
 
-// specOf returns how to start the test binary as a child.
+// specOf returns the Spec that starts the test binary as a child.
 func specOf(mode string) Spec {
 	return Spec{
 		Command: os.Args[0], Env: Environ(map[string]string{childMode: mode}, nil),
-		DrainDelay: 50 * time.Millisecond, // what a Stop costs that nobody reads along with
+		DrainDelay: 50 * time.Millisecond, // the time that Stop waits if nobody reads the output
 	}
 }

@@ -14,30 +14,31 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// The default limits of one message, in bytes.
+// These are the default limits of one message, in bytes.
 const (
 	MaxFromClient   = 4 << 20
 	MaxFromUpstream = 16 << 20
 )
 
-// Options configure a Pipe. The zero value is for a pipe towards a client.
+// Options configure a Pipe. The zero value suits a pipe towards a client.
 type Options struct {
-	// Limits of one message. Limits.Bytes is the length of a line without trailing
-	// white space; 0 means MaxFromClient. A longer line is skipped, up to
+	// Limits are the limits of one message. Limits.Bytes is the maximum length of a line
+	// without trailing white space; 0 means MaxFromClient. A longer line is skipped, up to
 	// transport.Endless.
 	Limits jsonrpc.Limits
-	// Queue limits the bytes that wait while a write is in progress; above it Write and
-	// Send block. A larger message waits alone. Messages of the method Queue may use a
-	// quarter more. 0 means 1 MiB.
+	// Queue limits the bytes that wait while a write is in progress. Above it Write and Send
+	// block. A message that is larger than the limit waits alone. Messages of the method Queue
+	// may exceed the limit by a quarter. 0 means 1 MiB.
 	Queue int
 }
 
-// BadLine reports a line that is not a message. Reading continues after it. It unwraps
-// to Err, to a *transport.BadAnswer if the line looks like an answer, to transport.ErrTooLarge if
-// that is the reason, and to io.ErrUnexpectedEOF if the stream ended within the line.
+// BadLine reports a line that is not a message. Reading continues after it. It unwraps to Err.
+// It also unwraps to a *transport.BadAnswer if the line looks like an answer, to
+// transport.ErrTooLarge if the line was too long, and to io.ErrUnexpectedEOF if the stream
+// ended within the line.
 type BadLine struct {
 	Err   *jsonrpc.Error
-	Line  []byte // its first 256 bytes at most, unsanitised: do not print it
+	Line  []byte // its first 256 bytes at most; not sanitised, so do not print it
 	whole error  // the error that contains Err
 	cause error
 }
@@ -62,8 +63,8 @@ func badLine(line []byte, err, cause error) *BadLine {
 	return bad
 }
 
-// Pipe sends messages over a pair of byte streams. It implements transport.Pipe: one
-// goroutine may read, any number may write and close.
+// Pipe sends messages over a pair of byte streams. It implements transport.Pipe. One goroutine
+// may read, and any number may write and close.
 type Pipe struct {
 	limits jsonrpc.Limits
 	in     *lines
@@ -73,17 +74,18 @@ type Pipe struct {
 	once   sync.Once
 	err    error // the result of Close
 
-	stalled atomic.Bool // a line over the limit did not continue
+	stalled atomic.Bool // a line over the limit has stopped
 
 	mu    sync.Mutex
-	noise []string // see Noise
+	noise []string // lines for Noise
 }
 
-// maxNoise is how many lines Noise returns.
+// maxNoise is the maximum number of lines that Noise returns.
 const maxNoise = 12
 
-// Noise returns the first lines that were text and not JSON, such as a banner: at most 12,
-// each at most 256 bytes long and made safe by Printable. They may contain secrets.
+// Noise returns the first lines that were text instead of JSON, such as a banner. It returns at
+// most 12 lines. Each has at most 256 bytes and is made safe by Printable. The lines may
+// contain secrets.
 func (p *Pipe) Noise() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -104,9 +106,9 @@ func (p *Pipe) noteNoise(line []byte) {
 
 var _ transport.Pipe = (*Pipe)(nil)
 
-// NewPipe returns a Pipe that reads from r and writes to w, and owns both. Close can
-// unblock a Read only if r is an io.Closer whose Close does so. If w has
-// SetWriteDeadline, that interrupts a write. Otherwise closing w must unblock it.
+// NewPipe returns a Pipe that reads from r and writes to w, and owns both. Close can unblock a
+// Read only if r is an io.Closer whose Close does so. To interrupt a write, the Pipe uses
+// SetWriteDeadline of w. If w does not have this method, closing w must unblock the write.
 func NewPipe(r io.Reader, w io.WriteCloser, o Options) *Pipe {
 	if o.Limits.Bytes <= 0 {
 		o.Limits.Bytes = MaxFromClient
@@ -121,7 +123,7 @@ func NewPipe(r io.Reader, w io.WriteCloser, o Options) *Pipe {
 	return p
 }
 
-// stop ends a Read of a line over the limit that does not continue.
+// stop ends a Read that waits for the rest of a line over the limit.
 func (p *Pipe) stop() {
 	p.stalled.Store(true)
 	if c, ok := p.r.(io.Closer); ok {
@@ -131,12 +133,11 @@ func (p *Pipe) stop() {
 
 // Read returns the next message. The caller owns its bytes.
 //
-// A *BadLine and a *transport.Batch are refused frames: both unwrap to a
+// A *BadLine is a refused line, and a *transport.Batch is a batch. Both unwrap to a
 // *jsonrpc.Error, and reading continues. (2026-07-28 §stdio forbids anything but valid
-// messages, but servers print banners.) Any other error is final: io.EOF at the end of
-// the stream, io.ErrClosedPipe after Close, transport.ErrEndless if a line does not
-// end. If the last message has no newline, it is delivered if it is complete, otherwise
-// it is a *BadLine.
+// messages, but servers print banners.) Any other error is final: io.EOF at the end of the
+// stream, io.ErrClosedPipe after Close, and transport.ErrEndless if a line does not end. If the
+// last message has no newline, it is returned if it is complete. Otherwise it is a *BadLine.
 func (p *Pipe) Read() (*jsonrpc.Message, error) {
 	line, err := p.in.next()
 	var cause error
@@ -156,7 +157,7 @@ func (p *Pipe) Read() (*jsonrpc.Message, error) {
 			return nil, transport.ErrEndless
 		}
 		if errors.Is(err, os.ErrClosed) || errors.Is(err, io.ErrClosedPipe) {
-			return nil, io.EOF // Stop has ended reading
+			return nil, io.EOF // Stop ends reading in this way
 		}
 		return nil, err
 	}
@@ -174,24 +175,25 @@ func (p *Pipe) Read() (*jsonrpc.Message, error) {
 	}
 	bad := badLine(line, err, cause)
 	p.noteNoise(bad.Line)
-	// A program that exits may write half an answer; its exit is the reason.
+	// A program that exits may write half an answer. The reason is the exit, and not the
+	// answer.
 	return nil, bad
 }
 
-// Write sends one message. It returns when the message has been passed to the operating
-// system, however long the other end does not read: the owner of the pipe uses Stalled
-// to decide when to give up. Line breaks are replaced by blanks: JSON strings contain
-// none, and elsewhere all white space is equivalent.
+// Write sends one message. It returns when the operating system has accepted the message. It
+// has no timeout, even if the other end does not read. The owner of the pipe uses Stalled to
+// decide when to give up. Line breaks are replaced by spaces: JSON strings contain none, and
+// between tokens all white space is equivalent.
 //
-// Its errors are final for the pipe. They wrap transport.ErrNotSent if no byte of b was
+// An error of Write is final for the pipe. It wraps transport.ErrNotSent if no byte of b was
 // sent.
 func (p *Pipe) Write(b []byte) error { return p.out.send(context.Background(), nil, b) }
 
-// Send implements transport.Pipe. Errors that wrap neither the cause of ctx nor
-// transport.ErrStalled are final for the pipe.
+// Send implements transport.Pipe. An error that wraps neither the cause of ctx nor
+// transport.ErrStalled is final for the pipe.
 //
-// If w has no deadlines, nobody can tell whether a running write has reached the
-// message, so such a message is not withdrawn.
+// If w has no deadlines, it is unknown whether a running write has already written a part of
+// the message. Then the message is not withdrawn.
 func (p *Pipe) Send(ctx context.Context, quit <-chan struct{}, b []byte) error {
 	return p.out.send(ctx, quit, b)
 }

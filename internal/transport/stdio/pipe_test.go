@@ -33,7 +33,7 @@ type discard struct{}
 func (discard) Write(b []byte) (int, error) { return len(b), nil }
 func (discard) Close() error                { return nil }
 
-// transcript reads to the end and describes what it got, a line each.
+// transcript reads to the end and describes each result in one line.
 func transcript(p *Pipe) []string {
 	var got []string
 	for {
@@ -99,13 +99,13 @@ func TestS04_TooLongALineIsNotKept(t *testing.T) {
 	}
 	var refused *jsonrpc.Error
 	if !errors.As(err, &refused) || refused.Code != jsonrpc.CodeInvalidRequest {
-		t.Errorf("got %v, want an error for the wire", err)
+		t.Errorf("got %v, want an error that can be sent to the peer", err)
 	}
 	wantLines(t, transcript(p), ping)
 	runtime.ReadMemStats(&after)
-	// Growing to the limit costs a few times the limit, never the line.
+	// Growing to the limit allocates a few times the limit, but never the length of the line.
 	if n := after.TotalAlloc - before.TotalAlloc; n > 8*MaxFromClient {
-		t.Errorf("allocated %d bytes", n)
+		t.Errorf("reading allocated %d bytes", n)
 	}
 }
 
@@ -119,7 +119,8 @@ func TestS04_LimitIsExact(t *testing.T) {
 	}
 }
 
-// A line that never ends must be reported when it becomes too long.
+// TestS04_IsReportedAtOnce checks a line that never ends. It must be reported when it becomes
+// too long.
 func TestS04_IsReportedAtOnce(t *testing.T) {
 	r, w := io.Pipe()
 	defer w.Close()
@@ -169,7 +170,7 @@ func TestBatchIsHandedOver(t *testing.T) {
 	_, err := p.Read()
 	var refused *jsonrpc.Error
 	if !errors.As(err, &refused) || refused.Code != jsonrpc.CodeInvalidRequest {
-		t.Errorf("got %v, want a refused frame for those who know no batches", err)
+		t.Errorf("got %v, want an error for callers without batches", err)
 	}
 	var whole *transport.Batch
 	if !errors.As(err, &whole) {
@@ -181,7 +182,8 @@ func TestBatchIsHandedOver(t *testing.T) {
 	wantLines(t, transcript(p), ping)
 }
 
-// U12: what counts is the line, however long it takes.
+// TestU12_PauseWithinALine checks that a line is read correctly, even if there is a long pause
+// within it.
 func TestU12_PauseWithinALine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
@@ -219,7 +221,7 @@ func TestCloseUnblocksRead(t *testing.T) {
 	wg.Wait()
 }
 
-// endless reads as one byte repeated.
+// endless is a reader that repeats one byte.
 type endless byte
 
 func (e endless) Read(b []byte) (int, error) {
@@ -229,7 +231,8 @@ func (e endless) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// FuzzFramer cuts any bytes in any way and compares with splitting at newlines.
+// FuzzFramer splits arbitrary bytes into arbitrary pieces, and compares the result with
+// splitting at newlines.
 func FuzzFramer(f *testing.F) {
 	for _, s := range []string{
 		ping + "\n" + pong, "\r\n \n" + hello + "\r\n", "[" + ping + "]\n", "{\n}\n", "x", "",
@@ -264,7 +267,7 @@ func FuzzFramer(f *testing.F) {
 				}
 			}
 		}
-		for _, buffer := range []int{16, readBuffer} { // 16 is bufio's least
+		for _, buffer := range []int{16, readBuffer} { // 16 is the minimum of bufio
 			p := reading(nil, Options{Limits: limits})
 			p.in.r = bufio.NewReaderSize(&cutter{stream, int(step) + 1}, buffer)
 			wantLines(t, transcript(p), want...)
@@ -272,7 +275,7 @@ func FuzzFramer(f *testing.F) {
 	})
 }
 
-// cutter reads at most step bytes at a time.
+// cutter is a reader that returns at most step bytes at a time.
 type cutter struct {
 	b    []byte
 	step int

@@ -8,12 +8,12 @@ import (
 	"syscall"
 )
 
-// dieWithUs does nothing, because these systems have no such feature. When we exit, a
-// child finds its stdin closed, and 2026-07-28 §stdio tells it to exit then.
+// dieWithUs does nothing, because these systems have no such feature. When this process exits,
+// the stdin of a child is closed, and 2026-07-28 §stdio tells the child to exit then.
 func dieWithUs(*syscall.SysProcAttr) {}
 
-// sealInherited prevents our children from inheriting descriptors that we were started
-// with.
+// sealInherited prevents children from inheriting the descriptors with which this process was
+// started.
 func sealInherited() {
 	entries, err := os.ReadDir("/dev/fd")
 	if err != nil {
@@ -26,7 +26,7 @@ func sealInherited() {
 	}
 }
 
-// descendants are tracked on Linux only.
+// descendants is empty, because descendants are tracked only on Linux.
 type descendants struct{}
 
 func descendantsOf(int) descendants              { return descendants{} }

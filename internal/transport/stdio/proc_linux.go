@@ -13,11 +13,11 @@ import (
 )
 
 // dieWithUs makes the kernel kill the child when the thread that forks it ends; see
-// Process.run. The child's own children are not covered, but find their stdin closed.
+// Process.run. This does not include the child's own children, but their stdin is closed.
 func dieWithUs(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
-// sealInherited prevents our children from inheriting descriptors that we were started
-// with.
+// sealInherited prevents children from inheriting the descriptors with which this process was
+// started.
 func sealInherited() {
 	_ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) // since Linux 5.11
 }
@@ -31,12 +31,12 @@ func awaitZombie(pid int) {
 	}
 }
 
-// descendants are the descendants of a child, found through /proc while their parents
-// are alive. Those with a session of their own (setsid, detached) cannot be reached by
-// signals to the group. A process is identified by its pid and its start time.
+// descendants are the descendants of a child. They are found through /proc while their parents
+// are alive. A signal to the group does not reach those with a session of their own (setsid,
+// detached). A process is identified by its pid and its start time.
 type descendants map[int]uint64
 
-// maxDescendants limits how many are tracked.
+// maxDescendants limits the number of processes that are tracked.
 const maxDescendants = 4096
 
 // descendantsOf returns the current descendants of a process.
@@ -70,14 +70,15 @@ func (d descendants) join(found descendants) descendants {
 	return d
 }
 
-// kill kills all of them whose pid has not been reused.
+// kill kills all processes in d whose pid has not been reused.
 func (d descendants) kill() {
 	for pid, start := range d {
 		fd, err := unix.PidfdOpen(pid, 0)
 		if err != nil {
 			continue
 		}
-		// The descriptor pins the process; only now its start time identifies it.
+		// From here on, the descriptor refers to this process, so its start time can be
+		// compared.
 		if _, now := procState(pid); now == start {
 			_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
 		}
@@ -85,7 +86,7 @@ func (d descendants) kill() {
 	}
 }
 
-// alive reports whether any of them is alive and not a zombie.
+// alive reports whether any process in d is alive and not a zombie.
 func (d descendants) alive() bool {
 	for pid, start := range d {
 		if state, now := procState(pid); now == start && state != 'Z' && state != 'X' {
@@ -95,14 +96,14 @@ func (d descendants) alive() bool {
 	return false
 }
 
-// procState returns a process's state and start time, in clock ticks since boot; 0 if
-// there is no such process. proc_pid_stat(5), fields 3 and 22.
+// procState returns the state of a process and its start time, in clock ticks since boot. Both
+// are 0 if there is no such process. See proc_pid_stat(5), fields 3 and 22.
 func procState(pid int) (state byte, start uint64) {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return 0, 0
 	}
-	b = b[bytes.LastIndexByte(b, ')')+1:] // the name may contain anything
+	b = b[bytes.LastIndexByte(b, ')')+1:] // the name may contain any characters
 	f := bytes.Fields(b)
 	if len(f) < 20 {
 		return 0, 0

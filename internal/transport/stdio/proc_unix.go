@@ -13,12 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const reopens = runtime.GOOS == "linux" // /proc/self/fd can be reopened
+const reopens = runtime.GOOS == "linux" // /proc/self/fd can be opened again
 
 var errExecFormat error = syscall.ENOEXEC
 
-// processGroup is the process group of a child, which leads it. Signals may be sent
-// only until the child is reaped, because its number may be reused afterwards.
+// processGroup is the process group of a child, which is its leader. Signals may be sent only
+// until the child is reaped, because its number may be reused afterwards.
 type processGroup struct {
 	pid  int
 	left descendants // descendants that left the group
@@ -26,8 +26,8 @@ type processGroup struct {
 
 var closeInherited = sync.OnceFunc(sealInherited)
 
-// prepare puts the child into its own process group. Go closes its own descriptors on
-// exec; this also closes those that we were started with.
+// prepare puts the child into its own process group. Go closes its own descriptors on exec.
+// prepare also closes the descriptors with which this process was started.
 func prepare(cmd *exec.Cmd) {
 	closeInherited()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -39,15 +39,16 @@ func (g *processGroup) adopt(p *os.Process) error {
 	return nil
 }
 
-// awaitExit returns when the child has exited. It remains a zombie, so that its pid and
-// its group's number are not reused.
+// awaitExit returns when the child has exited. The child remains a zombie, so that its pid and
+// the number of its group are not reused.
 func (g *processGroup) awaitExit() { awaitZombie(g.pid) }
 
-// recordDescendants records descendants that signals to the group would not reach, while
+// recordDescendants records the descendants that a signal to the group does not reach, while
 // the process tree still exists. cleanUp kills them.
 func (g *processGroup) recordDescendants() { g.left = g.left.join(descendantsOf(g.pid)) }
 
-// terminate sends SIGTERM to the group, and SIGCONT to wake up stopped processes.
+// terminate sends SIGTERM to the group. It also sends SIGCONT, so that stopped processes can
+// handle it.
 func (g *processGroup) terminate() {
 	_ = unix.Kill(-g.pid, unix.SIGTERM)
 	_ = unix.Kill(-g.pid, unix.SIGCONT)
@@ -57,15 +58,15 @@ func (g *processGroup) kill() {
 	_ = unix.Kill(-g.pid, unix.SIGKILL)
 }
 
-// cleanUp kills the recorded descendants and waits a short time until all killed
-// processes are gone; the child itself has been reaped. If we are the reaper (process 1
-// of a container), nobody else would reap them.
+// cleanUp kills the recorded descendants, and waits a short time until all killed processes are
+// gone. The child itself has been reaped already. If this process is process 1 of a container,
+// no other process would reap the descendants.
 func (g *processGroup) cleanUp() {
 	g.left.kill()
 	const timeout = time.Second
 	pause := 500 * time.Microsecond
 	for end := time.Now().Add(timeout); time.Now().Before(end); time.Sleep(pause) {
-		// Signal 0 is harmless if the number has been reused.
+		// If the number has been reused, signal 0 is harmless.
 		if unix.Kill(-g.pid, 0) == unix.ESRCH && !g.left.alive() {
 			return
 		}

@@ -12,15 +12,15 @@ import (
 
 var errExecFormat error = windows.ERROR_BAD_EXE_FORMAT
 
-// processGroup is the job of a child. It contains all descendants, and they are killed
-// when the last handle of the job, which is ours, is closed.
+// processGroup is the job of a child. It contains all descendants. They are killed when the
+// last handle of the job is closed, and only this process has one.
 type processGroup struct {
 	job   windows.Handle
 	child windows.Handle
 }
 
-// prepare starts the child suspended until it is in its job, so that none of its
-// children can escape.
+// prepare makes the child start suspended. It runs only when it is in its job, so that none of
+// its children can leave the job.
 func prepare(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		CreationFlags: windows.CREATE_SUSPENDED | windows.CREATE_NEW_PROCESS_GROUP | windows.CREATE_NO_WINDOW,
@@ -85,8 +85,8 @@ func (g *processGroup) awaitExit() { _, _ = windows.WaitForSingleObject(g.child,
 
 func (g *processGroup) recordDescendants() {}
 
-// terminate is kill: no graceful signal would reach a process without a console of
-// ours.
+// terminate kills the job. A graceful signal does not reach a process that does not share the
+// console.
 func (g *processGroup) terminate() { g.kill() }
 
 func (g *processGroup) kill() { _ = windows.TerminateJobObject(g.job, 1) }

@@ -14,38 +14,38 @@ import (
 	"time"
 )
 
-// Spec describes the child to start and how to handle it. Durations of 0 mean the
-// defaults given at each member.
+// Spec describes the child to start and how to handle it. A duration of 0 means the default
+// that the comment of the field ends with.
 type Spec struct {
-	Command string   // looked up in Env's PATH unless it contains a separator
-	Args    []string // without the command; passed on without a shell
+	Command string   // looked up in the PATH of Env unless it contains a separator
+	Args    []string // without the command; no shell interprets them
 	Env     []string // the complete environment; see Environ. Nil means empty
-	Dir     string   // "" means ours
+	Dir     string   // "" means the directory of this process
 
-	// Options of the pipe. Limits.Bytes of 0 means MaxFromUpstream, and Limits.Tolerant
-	// is always set.
+	// Options are the options of the pipe. If Limits.Bytes is 0, it means MaxFromUpstream.
+	// Limits.Tolerant is always set.
 	Options Options
 
-	// StderrBytes is how much of the child's stderr is kept; 0 means 1 MiB.
+	// StderrBytes is how much of the child's stderr is kept, in bytes. 0 means 1 MiB.
 	StderrBytes int
-	// OnStderr, if set, is called with each line of stderr, truncated after 4 KiB and
-	// not safe for a terminal (see Printable). It must not keep the line. It must
-	// return soon, because it can block the child. One goroutine calls it.
+	// OnStderr is called with each line of stderr. The line is cut after 4 KiB, and is not safe
+	// for a terminal (see Printable). OnStderr must not keep the line, and must return soon,
+	// because it can block the child. One goroutine calls it. It may be nil.
 	OnStderr func(line []byte)
 
-	ExitGrace time.Duration // from closing stdin to SIGTERM; 2 s
-	TermGrace time.Duration // from SIGTERM to SIGKILL; 5 s
-	// DrainDelay is how long to wait for output after the child has exited, because
-	// another process may keep the pipe open; 500 ms.
+	ExitGrace time.Duration // time from closing stdin to SIGTERM; 2 s
+	TermGrace time.Duration // time from SIGTERM to SIGKILL; 5 s
+	// DrainDelay is how long to wait for output after the child has exited, because another
+	// process may keep the pipe open; 500 ms.
 	DrainDelay time.Duration
 }
 
-// killGrace is how long Stop waits until a killed process is gone. A process that hangs
-// in a driver cannot be ended.
+// killGrace is how long Stop waits until a killed process is gone. A process that hangs in a
+// driver never ends.
 const killGrace = 5 * time.Second
 
-// Process is a child and the pipe to it. It is safe for concurrent use. The caller of
-// Start must call Stop, even if the child has exited by itself.
+// Process is a child and the pipe to it. It is safe for concurrent use. The caller of Start
+// must call Stop, even if the child has exited by itself.
 type Process struct {
 	spec   Spec
 	cmd    *exec.Cmd
@@ -54,20 +54,21 @@ type Process struct {
 	stderr ring
 
 	dead   chan struct{} // closed when the child has exited
-	exited chan struct{} // closed by run after all output has been read
+	exited chan struct{} // closed by run after all output was read
 
-	mu    sync.Mutex // never held for longer than a signal takes
+	mu    sync.Mutex // held at most as long as sending a signal takes
 	group processGroup
-	gone  bool // the child has been reaped: its pid may be reused
+	gone  bool // the child has been reaped, so its pid may be reused
 	state *os.ProcessState
 
-	running sync.WaitGroup // run, and the goroutine that drains stderr
-	once    sync.Once      // of Stop
-	err     error          // of Stop
+	running sync.WaitGroup // the goroutine of run and the one that drains stderr
+	once    sync.Once      // for Stop
+	err     error          // the result of Stop
 }
 
-// Start starts a child. The context can only prevent the start; the child runs until
-// Stop, its own exit or ours. The error is a *StartError if the command is the cause.
+// Start starts a child. The context can only prevent the start. The child runs until Stop, its
+// own exit, or the exit of this process. The error is a *StartError if the command is the
+// cause.
 func Start(ctx context.Context, spec Spec) (*Process, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -83,10 +84,10 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 		exited: make(chan struct{}),
 		stderr: ring{size: spec.StderrBytes},
 	}
-	var files [6]*os.File // reading and writing ends of the three streams
+	var files [6]*os.File // both ends of the three standard streams
 	closeAll := func(list ...*os.File) {
 		for _, f := range list {
-			_ = f.Close() // a nil *os.File refuses
+			_ = f.Close() // Close of a nil *os.File returns an error
 		}
 	}
 	for i := 0; i < len(files); i += 2 {
@@ -118,7 +119,7 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 
 func setDefaults(s *Spec) {
 	if s.Env == nil {
-		s.Env = []string{} // nil would mean our environment
+		s.Env = []string{} // nil would mean the environment of this process
 	}
 	s.Args = slices.Clone(s.Args)
 	s.Options.Limits.Tolerant = true
@@ -135,11 +136,11 @@ func orDefault[T int | time.Duration](v *T, def T) {
 	}
 }
 
-// run starts the child, waits for its exit and cleans up after it.
+// run starts the child, waits for its exit and cleans up.
 //
-// On Linux the child is killed when we exit, but the kernel treats the forking thread
-// as the parent: if that thread ended, the child would be killed. So the goroutine
-// keeps its thread until the child has exited. That costs nothing, because waiting for
+// On Linux the child is killed when this process exits. But the kernel treats the thread that
+// forked as the parent, and would kill the child when that thread ends. So the goroutine keeps
+// its thread until the child has exited. That costs nothing, because a goroutine that waits for
 // a process occupies a thread anyway.
 func (p *Process) run(start chan<- error, stderr *os.File) {
 	runtime.LockOSThread()
@@ -165,9 +166,9 @@ func (p *Process) run(start chan<- error, stderr *os.File) {
 	})
 	start <- nil
 
-	p.group.awaitExit() // the child has exited, but its pid is not reused yet
+	p.group.awaitExit() // the child has exited, but its pid cannot be reused yet
 	p.mu.Lock()
-	p.group.kill() // other processes of its group
+	p.group.kill() // kills the other processes of the group
 	p.gone = true
 	p.mu.Unlock()
 	state, _ := p.cmd.Process.Wait()
@@ -182,12 +183,12 @@ func (p *Process) run(start chan<- error, stderr *os.File) {
 	<-drained
 }
 
-// Pipe returns the pipe to the child's standard streams. Read ends with io.EOF when the
-// child has closed its stdout, whether it is alive or not.
+// Pipe returns the pipe to the child's standard streams. Read ends with io.EOF when the child
+// has closed its stdout, even if the child is still alive.
 func (p *Process) Pipe() *Pipe { return p.pipe }
 
-// Raw returns the child's stdout and stdin, for callers that copy bytes. Use either
-// these or Pipe. Stop begins with closing stdin.
+// Raw returns the child's stdout and stdin, for callers that copy bytes. Callers must use
+// either these or Pipe. Stop first closes stdin.
 func (p *Process) Raw() (stdout io.Reader, stdin io.WriteCloser) {
 	return p.output, rawInput{p.pipe.out}
 }
@@ -200,12 +201,12 @@ func (r rawInput) Close() error                { return r.out.close() }
 // PID returns the child's process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Exited returns a channel that is closed when the child has exited, its group is gone
-// and its stderr is read.
+// Exited returns a channel. It is closed when the child has exited, its group is gone and its
+// stderr was read.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// ExitText returns how the child exited, such as "exit status 3" or "signal: killed",
-// and "" while it runs.
+// ExitText returns how the child exited, such as "exit status 3" or "signal: killed". It
+// returns "" while the child runs.
 func (p *Process) ExitText() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -215,8 +216,8 @@ func (p *Process) ExitText() string {
 	return p.state.String()
 }
 
-// ExitStatus returns the exit status as a shell reports it: the child's own, or 128
-// plus the number of the signal that ended it. It is 0 while the child runs.
+// ExitStatus returns the exit status as a shell reports it: the child's own, or 128 plus the
+// number of the signal that ended the child. It is 0 while the child runs.
 func (p *Process) ExitStatus() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -229,26 +230,26 @@ func (p *Process) ExitStatus() int {
 	return p.state.ExitCode()
 }
 
-// StderrTail returns the last non-blank lines of stderr, made safe by Printable, oldest
-// first. They may contain secrets of the child.
+// StderrTail returns the last non-blank lines of stderr, oldest first. They are made safe by
+// Printable, but may contain secrets of the child.
 func (p *Process) StderrTail(lines int) []string { return tail(p.stderr.bytes(), lines) }
 
-// Withheld returns the names of variables that our environment has, that the child did not
-// get, and that its stderr mentions, in the order of the first mention and at most three.
-// They are probably the reason if the child has failed.
+// Withheld returns the names of variables that the environment of this process has, that the
+// child did not get, and that its stderr mentions. They are in the order of their first
+// mention. There are at most three. They are probably the reason if the child has failed.
 func (p *Process) Withheld() []string {
 	const lines, most = 200, 3
 	names := Mentioned(p.StderrTail(lines), Missing(p.spec.Env))
 	return names[:min(len(names), most)]
 }
 
-// Stop ends the child and all of its group and releases everything. It follows
-// 2026-07-28 §stdio, "Shutdown": close stdin, SIGTERM to the group after ExitGrace,
-// SIGKILL after TermGrace. On Windows the last two are one step. When ctx ends, the
-// kill follows at once. The child's remaining output can be read meanwhile.
+// Stop ends the child and all processes of its group, and releases all resources. It follows
+// 2026-07-28 §stdio, "Shutdown": it closes stdin, sends SIGTERM to the group after ExitGrace,
+// and SIGKILL after TermGrace. On Windows the last two are one step. When ctx ends, the
+// processes are killed at once. The child's remaining output can be read in the meantime.
 //
-// A second call waits for the first and returns the same. The only error is a process
-// that survives the kill.
+// A second call waits for the first one and returns the same error. The only error is a process
+// that is still alive after it was killed.
 func (p *Process) Stop(ctx context.Context) error {
 	p.once.Do(func() { p.err = p.stop(ctx) })
 	return p.err
@@ -308,8 +309,8 @@ func (p *Process) awaitExit(ctx context.Context, d time.Duration) bool {
 	return false
 }
 
-// output is the child's stdout. After the child has exited it waits at most delay for
-// each further read.
+// output is the child's stdout. After the child has exited, each further read waits at most
+// delay.
 type output struct {
 	f     *os.File
 	dead  <-chan struct{}

@@ -20,7 +20,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// start starts the test binary as a child and sees to its end.
+// start starts the test binary as a child, and stops the child when the test ends.
 func start(t *testing.T, spec Spec) *Process {
 	t.Helper()
 	p, err := Start(t.Context(), spec)
@@ -44,9 +44,8 @@ func read(t *testing.T, p *Process) *jsonrpc.Message {
 	return m
 }
 
-// readPID reads the message in which a child names another process.
-// readPID returns the pid that a child says. What its own child says on the same pipe
-// may come before.
+// readPID reads the message in which a child writes the pid of another process. Messages that
+// the other process writes to the same pipe may come before.
 func readPID(t *testing.T, p *Process) int {
 	t.Helper()
 	for {
@@ -68,11 +67,11 @@ func wantExit(t *testing.T, p *Process, text string) {
 	t.Helper()
 	<-p.Exited()
 	if got := p.ExitText(); got != text && runtime.GOOS != "windows" {
-		t.Errorf("it ended with %q, want %q", got, text)
+		t.Errorf("the child ended with %q, want %q", got, text)
 	}
 }
 
-// gone waits until there is no such process, or a zombie at most.
+// gone waits until a process is gone or a zombie.
 func gone(t *testing.T, pid int) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
@@ -81,7 +80,7 @@ func gone(t *testing.T, pid int) {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("process %d lives on: %s", pid, b)
+			t.Fatalf("process %d is still alive: %s", pid, b)
 		}
 	}
 }
@@ -89,7 +88,7 @@ func gone(t *testing.T, pid int) {
 func needProc(t *testing.T) {
 	t.Helper()
 	if runtime.GOOS != "linux" {
-		t.Skip("looks into /proc")
+		t.Skip("this test needs /proc")
 	}
 }
 
@@ -100,10 +99,10 @@ func TestEcho(t *testing.T) {
 		t.Fatal(err)
 	}
 	if m := read(t, p); string(m.Raw) != ping {
-		t.Errorf("got %s", m.Raw)
+		t.Errorf("the answer is %s", m.Raw)
 	}
 	if p.ExitText() != "" || p.ExitStatus() != 0 || p.PID() == 0 {
-		t.Errorf("it seems to have ended: %s", p.ExitText())
+		t.Errorf("the child seems to have exited: %s", p.ExitText())
 	}
 	var reader sync.WaitGroup
 	reader.Go(func() { wantEOF(t, p) })
@@ -150,25 +149,25 @@ func TestU01_CommandCannotRun(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			if c.unix && runtime.GOOS == "windows" {
-				t.Skip("files have no mode there")
+				t.Skip("this system has no file modes")
 			}
 			p, err := Start(t.Context(), c.spec)
 			if err == nil {
 				_ = p.Stop(t.Context())
-				t.Fatal("it runs")
+				t.Fatal("the command was started")
 			}
 			var failed *StartError
 			if !errors.As(err, &failed) {
 				t.Fatalf("got %T %v", err, err)
 			}
 			if !strings.HasPrefix(err.Error(), "exec: ") || strings.Count(err.Error(), "exec:") != 1 {
-				t.Errorf("it says %q", err)
+				t.Errorf("the error is %q", err)
 			}
 			if c.is != nil && !errors.Is(err, c.is) {
 				t.Errorf("got %v, want %v", err, c.is)
 			}
 			if !strings.Contains(failed.Hint, c.hint) {
-				t.Errorf("it hints %q, want %q", failed.Hint, c.hint)
+				t.Errorf("the hint is %q, want %q", failed.Hint, c.hint)
 			}
 		})
 	}
@@ -194,7 +193,7 @@ func TestU02_ExitIsExplained(t *testing.T) {
 	wantEOF(t, p)
 	wantExit(t, p, "exit status 3")
 	if p.ExitStatus() != 3 {
-		t.Errorf("exit code %d", p.ExitStatus())
+		t.Errorf("the exit status is %d", p.ExitStatus())
 	}
 	wantLines(t, p.StderrTail(20), "GITHUB_TOKEN is not set")
 }
@@ -229,7 +228,7 @@ func TestU14_OutputClosed(t *testing.T) {
 	wantEOF(t, p)
 	select {
 	case <-p.Exited():
-		t.Error("it has ended")
+		t.Error("the child has exited")
 	default:
 	}
 }
@@ -267,12 +266,12 @@ func TestU16_InputFull(t *testing.T) {
 		t.Error(err)
 	}
 	if d, _ := p.Pipe().Stalled(); d <= 0 {
-		t.Error("the pipe says that nothing waits")
+		t.Error("the pipe says that nothing is waiting")
 	}
 }
 
-// Whoever holds the pipes open hangs nobody, and whoever is in the group or was a
-// descendant when Stop began is dead after it.
+// TestU17_Grandchildren checks that a process that keeps the pipes open does not block Stop.
+// Processes in the group, and descendants that existed when Stop began, are dead after Stop.
 func TestU17_Grandchildren(t *testing.T) {
 	needProc(t)
 	for _, mode := range []string{"parent", "parent-detached", "deserter"} {
@@ -282,7 +281,7 @@ func TestU17_Grandchildren(t *testing.T) {
 			p := start(t, spec)
 			pid := readPID(t, p)
 			if mode == "deserter" {
-				// The child ends by itself; nobody has called Stop.
+				// The child exits by itself, and Stop has not been called.
 				<-p.Exited()
 			} else if err := p.Stop(t.Context()); err != nil {
 				t.Error(err)
@@ -292,8 +291,8 @@ func TestU17_Grandchildren(t *testing.T) {
 	}
 }
 
-// A descendant that has left the group and lost its parent is out of reach. It
-// must not hang us all the same; its own end is the test binary's business.
+// TestU17_WhoLeftTheGroupHangsNobody checks a descendant that has left the group and lost its
+// parent. Stop cannot kill it, but it must not block Stop. The process ends by itself.
 func TestU17_WhoLeftTheGroupHangsNobody(t *testing.T) {
 	needProc(t)
 	t.Parallel()
@@ -380,10 +379,10 @@ func TestS14_NoiseOnStandardError(t *testing.T) {
 		t.Error(err)
 	}
 	if lines != 1<<15+1 || longest != maxLine {
-		t.Errorf("%d lines, the longest of %d bytes", lines, longest)
+		t.Errorf("there are %d lines, and the longest has %d bytes", lines, longest)
 	}
 	if got := p.stderr.bytes(); len(got) != 64<<10 || strings.Trim(string(got), "m") != "" {
-		t.Errorf("kept %d bytes", len(got))
+		t.Errorf("%d bytes are kept", len(got))
 	}
 	if got := p.StderrTail(5); len(got) != 1 || len(got[0]) > maxLine+len("…") {
 		t.Errorf("the tail has %d lines", len(got))
@@ -401,12 +400,12 @@ func TestS19_EnvironmentIsWhatWeGive(t *testing.T) {
 	got := string(p.stderr.bytes())
 	for _, want := range []string{"API_KEY=given", "LANG=xx", "LC_TIME=C", "PATH=", "HTTPS_PROXY=http://user:pass@proxy"} {
 		if !strings.Contains(got, want) {
-			t.Errorf("no %s in\n%s", want, got)
+			t.Errorf("%s is missing in\n%s", want, got)
 		}
 	}
 	for _, secret := range []string{"CANARY_TOKEN", "hunter2"} {
 		if strings.Contains(got, secret) {
-			t.Errorf("%s in\n%s", secret, got)
+			t.Errorf("%s occurs in\n%s", secret, got)
 		}
 	}
 	spec.Env = []string{childMode + "=env"}
@@ -428,22 +427,23 @@ func TestOnlyStandardStreamsAreInherited(t *testing.T) {
 	<-p.Exited()
 	for _, line := range p.StderrTail(100) {
 		fd, where, _ := strings.Cut(line, " ")
-		// Beyond the three the child has what its own runtime and its look have opened.
+		// Besides the three standard streams, the child has descriptors of its own runtime and
+		// of this check.
 		if (len(fd) > 1 || fd > "2") && (strings.Contains(where, f.Name()) || strings.HasPrefix(where, "pipe:") || strings.HasPrefix(where, "socket:")) {
 			t.Errorf("descriptor %s is %s", fd, where)
 		}
 	}
 }
 
-// When we are killed the child dies too, and not before: it does not depend on a
-// thread that may end.
+// TestChildDiesWithUs kills a process that has a child. The child dies too, but not before: it
+// does not depend on a thread that may end.
 func TestChildDiesWithUs(t *testing.T) {
 	needProc(t)
 	t.Parallel()
 	p := start(t, specOf("starter"))
 	pid := readPID(t, p)
 	if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); err != nil {
-		t.Fatal("the child's child has died with a thread")
+		t.Fatal("the grandchild has died with a thread")
 	}
 	kill(t, p.PID())
 	wantExit(t, p, "signal: killed")
@@ -480,7 +480,8 @@ func TestStd(t *testing.T) {
 	wantLines(t, p.StderrTail(5), "EOF")
 }
 
-// A client that is gone is an error of the write, not the end of the process.
+// TestStdSurvivesABrokenPipe checks that a client that has exited leads to an error of Write,
+// and does not end the process.
 func TestStdSurvivesABrokenPipe(t *testing.T) {
 	t.Parallel()
 	p := start(t, specOf("std"))
@@ -490,6 +491,6 @@ func TestStdSurvivesABrokenPipe(t *testing.T) {
 	}
 	wantExit(t, p, "exit status 4")
 	if tail := p.StderrTail(1); len(tail) != 1 || !strings.HasPrefix(tail[0], transport.ErrNotSent.Error()) {
-		t.Errorf("it says %q", tail)
+		t.Errorf("stderr is %q", tail)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// verdicts reads to the end and says of each refused line what it was taken for.
+// verdicts reads to the end, and describes how each refused line was classified.
 func verdicts(p *Pipe) []string {
 	var got []string
 	for {
@@ -55,8 +55,8 @@ func TestRefusedLineSaysWhatItAnswers(t *testing.T) {
 		"message 1", "refused , too large false", "EOF")
 }
 
-// Whose answer it is does not wait for the end of a line that may never come, where
-// the id stands in front.
+// TestTooLongAnAnswerIsReportedAtOnce checks a line over the limit whose id comes first. The
+// line is reported with its id before it ends, because it may never end.
 func TestTooLongAnAnswerIsReportedAtOnce(t *testing.T) {
 	r, w := io.Pipe()
 	defer w.Close()
@@ -82,28 +82,28 @@ func TestLineWithoutEndIsFinal(t *testing.T) {
 			t.Errorf("%s: got %q", front, got)
 		}
 		if _, err := p.Read(); !errors.Is(err, transport.ErrEndless) {
-			t.Errorf("%s: then %v", front, err)
+			t.Errorf("%s: the next error is %v", front, err)
 		}
 	}
 	if transport.Endless(1<<10) != 256<<20 || transport.Endless(1<<30) != 16<<30 {
-		t.Error("the bound is another")
+		t.Error("the limit has changed")
 	}
 }
 
-// A line over the limit that stops in the middle would swallow whatever its writer
-// says next.
+// TestLineThatStopsIsFinal checks a line over the limit that stops in the middle. The error is
+// final, because otherwise the rest of the line would hide the next messages.
 func TestLineThatStopsIsFinal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
 		p := reading(r, Options{Limits: jsonrpc.Limits{Bytes: 100}})
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			for range 5 { // it may be slow
+			for range 5 { // the line may be slow
 				_, _ = io.WriteString(w, strings.Repeat("x", readBuffer))
 				time.Sleep(maxStall - time.Second)
 			}
 			_, _ = io.WriteString(w, "\n"+pong+"\n")
-			time.Sleep(time.Hour) // and between lines there is no hurry
+			time.Sleep(time.Hour) // a long pause between two lines is allowed
 			_, _ = io.WriteString(w, pong+"\n"+strings.Repeat("x", readBuffer))
 		})
 		var err error
@@ -113,7 +113,7 @@ func TestLineThatStopsIsFinal(t *testing.T) {
 		if !errors.Is(err, transport.ErrTooLarge) {
 			t.Errorf("got %v", err)
 		}
-		time.Sleep(time.Hour) // nobody reads meanwhile
+		time.Sleep(time.Hour) // time in which nobody reads does not count
 		before := time.Now()
 		if _, err = p.Read(); err != transport.ErrEndless || time.Since(before) != maxStall {
 			t.Errorf("got %v after %v", err, time.Since(before))

@@ -19,9 +19,9 @@ import (
 type StartError struct {
 	Command string
 	Err     error
-	Hint    string // what to check, as a sentence; "" if unknown
+	Hint    string // one sentence about what to check; "" if unknown
 
-	path string   // PATH that was searched, "" if none was
+	path string   // the PATH that was searched, "" if none was
 	near []string // programs in it with a similar name
 }
 
@@ -37,7 +37,7 @@ func (e *StartError) DescribeFailure(f *failure.Facts) {
 	}
 	f.Start, f.Hint, f.PATH, f.Near = e.Err.Error(), e.Hint, e.path, e.near
 	if e.path != "" {
-		f.Hint = "" // it repeats PATH
+		f.Hint = "" // the hint repeats PATH
 	}
 	missing := errors.Is(e.Err, exec.ErrNotFound) || errors.Is(e.Err, fs.ErrNotExist)
 	switch {
@@ -63,9 +63,9 @@ func Check(spec Spec) error {
 	return err
 }
 
-// resolve finds the file of the command in the PATH of the child, which the
-// configuration sets, and relative to its working directory. The current directory is
-// never searched.
+// resolve finds the file of the command. It searches the PATH of the child's environment, and
+// resolves relative paths from the child's working directory. It never searches the current
+// directory.
 func resolve(spec *Spec) (string, error) {
 	fail := func(err error, hint string) (string, error) {
 		return "", &StartError{Command: spec.Command, Err: err, Hint: hint}
@@ -130,15 +130,15 @@ func resolve(spec *Spec) (string, error) {
 	}
 }
 
-// Bounds of nearIn.
+// These constants bound nearIn.
 const (
-	maxNear     = 3    // names
-	maxNearDirs = 64   // directories
-	maxNearList = 4096 // names that are read in a directory
+	maxNear     = 3    // number of names
+	maxNearDirs = 64   // number of directories
+	maxNearList = 4096 // number of names that are read in a directory
 )
 
-// nearIn returns the names of programs in PATH that differ from the command in one
-// character, without duplicates.
+// nearIn returns the names of programs in PATH that differ from the command by one edit,
+// without duplicates.
 func nearIn(list, command string) (near []string) {
 	if len(command) < 3 || len(command) > 64 {
 		return nil
@@ -169,8 +169,8 @@ func nearIn(list, command string) (near []string) {
 	return near
 }
 
-// oneEdit reports whether a becomes b when one character is inserted, removed or replaced,
-// or two neighbours are swapped.
+// oneEdit reports whether a becomes b when one character is inserted, removed or replaced, or
+// two neighbouring characters are swapped.
 func oneEdit(a, b string) bool {
 	i := 0
 	for i < len(a) && i < len(b) && a[i] == b[i] {

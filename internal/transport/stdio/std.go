@@ -7,16 +7,15 @@ import (
 	"time"
 )
 
-// Std returns a Pipe over our own stdin and stdout, towards the client that started us.
-// It uses its own descriptors, so that a client that has exited (EPIPE) does not end
-// the process by a signal, and Close does not close descriptors 0 and 1; the client
-// sees the end of our output when the process exits. Afterwards nothing else may read
-// stdin or write to stdout (2026-07-28 §stdio: a server MUST NOT write anything to
-// stdout that is not a message).
+// Std returns a Pipe over stdin and stdout of this process, towards the client that started it.
+// It uses its own descriptors. So a client that has exited (EPIPE) does not end the process by
+// a signal, and Close does not close descriptors 0 and 1. The client sees the end of the output
+// when the process exits. After the call, other code must not read stdin or write to stdout
+// (2026-07-28 §stdio: a server MUST NOT write anything to stdout that is not a message).
 //
-// On systems or files without polling (Windows, and a terminal outside of Linux) one
-// goroutine stays in its read after Close, until input arrives or the process exits. A
-// write has no timeout there.
+// On Windows, and for terminals outside Linux, files do not support polling. There a goroutine
+// continues to read after Close, until input arrives or the process exits. A write has no
+// timeout there.
 func Std(o Options) (*Pipe, error) {
 	in, out, err := Streams()
 	if err != nil {
@@ -25,8 +24,8 @@ func Std(o Options) (*Pipe, error) {
 	return NewPipe(in, out, o), nil
 }
 
-// Streams returns our own stdin and stdout, as in Std, for callers with their own
-// framing. Closing in ends a read of it. Both must be closed.
+// Streams returns stdin and stdout of this process with the properties of Std, for callers with
+// their own framing. Closing in ends a read from it. Both must be closed.
 func Streams() (in io.ReadCloser, out io.WriteCloser, err error) {
 	if in, err = Input(); err != nil {
 		return nil, nil, err
@@ -39,7 +38,8 @@ func Streams() (in io.ReadCloser, out io.WriteCloser, err error) {
 	return in, w, nil
 }
 
-// Input returns our own stdin, as in Streams, for a caller that only reads.
+// Input returns stdin of this process with the properties of Streams, for a caller that only
+// reads.
 func Input() (io.ReadCloser, error) {
 	r, err := ownDescriptor(os.Stdin, false)
 	if err != nil {
@@ -54,7 +54,7 @@ func Input() (io.ReadCloser, error) {
 // pump lets Close end the reads from a file that cannot be unblocked.
 type pump struct {
 	chunks chan []byte
-	taken  chan struct{} // the last chunk has been consumed
+	taken  chan struct{} // signals that the last chunk has been read
 	closed chan struct{}
 	once   sync.Once
 	rest   []byte
@@ -63,7 +63,7 @@ type pump struct {
 
 func newPump(f *os.File) *pump {
 	p := &pump{chunks: make(chan []byte), taken: make(chan struct{}), closed: make(chan struct{})}
-	go p.run(f) // nobody can wait for it, see Std
+	go p.run(f) // nobody can wait for this goroutine; see Std
 	return p
 }
 

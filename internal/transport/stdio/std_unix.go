@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownDescriptor returns another descriptor of f, which supports polling if that is
+// ownDescriptor returns another descriptor of f. The descriptor supports polling if that is
 // harmless. Whether reads and writes block is a property of the open file, which other
-// processes may share: our shell its terminal, the next command its pipe. So on Linux a
-// pipe or a terminal is reopened, and elsewhere a terminal is left alone. The client's
-// end is separate in any case.
+// processes may share. For example, a shell shares its terminal, and the next command a pipe.
+// So on Linux a pipe or a terminal is opened again, and on other systems a terminal is not
+// changed. The client's end is not affected.
 func ownDescriptor(f *os.File, write bool) (*os.File, error) {
 	fd := int(f.Fd())
 	var st unix.Stat_t
@@ -30,7 +30,8 @@ func ownDescriptor(f *os.File, write bool) (*os.File, error) {
 		if err == nil {
 			return os.NewFile(uintptr(own), f.Name()), nil
 		}
-		// No /proc, a terminal of another user, or a pipe without a reader.
+		// The file cannot be opened again: there is no /proc, the terminal belongs to another
+		// user, or the pipe has no reader.
 	}
 	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {

@@ -14,18 +14,18 @@ import (
 
 const (
 	defaultStderr = 1 << 20
-	// maxLine limits one line of stderr that is shown or passed on, in bytes. The rest
-	// of the line is only in the ring.
+	// maxLine limits one line of stderr that is shown or passed on, in bytes. The ring keeps
+	// the rest of the line.
 	maxLine = 4 << 10
 )
 
-// ring keeps the last bytes written to it. It grows up to its size and is safe for
+// ring keeps the last bytes that were written to it. It grows up to its size, and is safe for
 // concurrent use.
 type ring struct {
 	mu   sync.Mutex
 	size int
 	buf  []byte
-	at   int // position of the next byte once buf has its full size
+	at   int // position of the next byte, once buf has its full size
 }
 
 func (r *ring) write(b []byte) {
@@ -46,18 +46,18 @@ func (r *ring) write(b []byte) {
 	}
 }
 
-// bytes returns a copy of the kept bytes, oldest first.
+// bytes returns a copy of the bytes in the ring, oldest first.
 func (r *ring) bytes() []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return append(append(make([]byte, 0, len(r.buf)), r.buf[r.at:]...), r.buf[:r.at]...)
 }
 
-// drain reads r to its end, into keep and, line by line, into each (which may be nil).
-// It waits for nothing but each.
+// drain reads r to its end. It writes everything to keep, and calls each with every line. each
+// may be nil. drain waits for nothing except each.
 func drain(r io.Reader, keep *ring, each func(line []byte)) error {
 	buf := make([]byte, readBuffer)
-	var line []byte // the current line so far, at most maxLine bytes
+	var line []byte // the beginning of the current line, at most maxLine bytes
 	for {
 		n, err := r.Read(buf)
 		keep.write(buf[:n])
@@ -84,7 +84,7 @@ func drain(r io.Reader, keep *ring, each func(line []byte)) error {
 	}
 }
 
-// tail returns the last n lines of b that are not blank, safe for a terminal.
+// tail returns the last n non-blank lines of b, made safe for a terminal.
 func tail(b []byte, n int) []string {
 	var last []string
 	for len(b) > 0 && len(last) < n {
@@ -101,13 +101,13 @@ func tail(b []byte, n int) []string {
 	return last
 }
 
-// Printable returns a line of a child in a form that is safe for a terminal or a log:
-// the text after the last carriage return, without escape sequences, and with invisible
-// characters and invalid UTF-8 escaped. It is truncated after 4 KiB.
+// Printable returns a line of a child in a form that is safe for a terminal or a log. It keeps
+// the text after the last carriage return, removes escape sequences, and escapes invisible
+// characters and invalid UTF-8. It cuts the line after 4 KiB.
 func Printable(line []byte) string {
 	line = trimRight(line)
 	if i := bytes.LastIndexByte(line, '\r'); i >= 0 {
-		line = line[i+1:] // a progress bar that overwrote itself
+		line = line[i+1:] // a progress bar that has overwritten itself
 	}
 	var s strings.Builder
 	for len(line) > 0 {
@@ -136,8 +136,8 @@ func Printable(line []byte) string {
 	return strings.TrimRight(s.String(), " \t")
 }
 
-// escapeLen returns the length of the escape sequence that b begins with
-// (ECMA-48: CSI, the strings OSC, DCS, SOS, PM and APC, and the short ones).
+// escapeLen returns the length of the escape sequence at the start of b (ECMA-48: CSI, the
+// strings OSC, DCS, SOS, PM and APC, and short sequences).
 func escapeLen(b []byte) int {
 	if len(b) < 2 {
 		return len(b)
@@ -149,7 +149,7 @@ func escapeLen(b []byte) int {
 				return i + 1
 			}
 			if b[i] < 0x20 || b[i] > 0x7e {
-				return i // truncated
+				return i // the sequence is cut off
 			}
 		}
 		return len(b)

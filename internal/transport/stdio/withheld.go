@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Missing returns the names of the variables that our environment has and env does not,
-// sorted.
+// Missing returns the sorted names of the variables that the environment of this process has
+// and env does not have.
 func Missing(env []string) []string {
 	return missing(os.Environ(), env, runtime.GOOS == "windows")
 }
@@ -34,17 +34,16 @@ func missing(ours, env []string, windows bool) []string {
 	return slices.Compact(names)
 }
 
-// aboutVariables matches lines that talk about a setting which is missing. Names without an
-// underscore, such as DEBUG or HOST, are also ordinary words, so they count only there.
+// aboutVariables matches lines that say that a setting is missing. Names without an underscore,
+// such as DEBUG or HOST, are also ordinary words, so they count only in such lines.
 var aboutVariables = regexp.MustCompile(`(?i)\benv|environ|variable|missing|required?\b|not (?:set|defined|provided)|undefined|unset|must (?:be|set)|please (?:set|provide)|keyerror`)
 
-// levels are the words that begin lines of logs.
+// levels are the words with which log lines begin.
 var levels = []string{"TRACE", "DEBUG", "INFO", "WARN", "WARNING", "ERROR", "FATAL"}
 
-// Mentioned returns which of names, the names of environment variables, occur in lines, in
-// the order of their first mention and each once. lines are a program's stderr. A name
-// counts only as a whole word, with the same case. Names of one or two characters never
-// count.
+// Mentioned returns those names of environment variables that occur in lines, each once and in
+// the order of their first mention. lines are a program's stderr. A name counts only as a whole
+// word in the same case. Names of one or two characters never count.
 func Mentioned(lines, names []string) []string {
 	const shortest = 3
 	known := make(map[string]bool, len(names))

@@ -16,61 +16,60 @@ import (
 
 const (
 	defaultQueue = 1 << 20
-	// inlineWait is how long a sender writes itself before a goroutine takes over, so
-	// that the sender can return when its context ends.
+	// inlineWait is how long the goroutine of a sender writes before another goroutine takes
+	// over, so that the sender can return when its context ends.
 	inlineWait = 10 * time.Millisecond
-	// tick is how often the goroutine checks the progress of a write.
+	// tick is the interval at which the goroutine checks the progress of a write.
 	tick = 50 * time.Millisecond
-	// A writer without deadlines writes whole lines of at most fewLines bytes together,
-	// or a part of one line, because it knows only between two writes how far the other
-	// end has read.
+	// A writer without deadlines knows only between two writes how far the other end has read.
+	// So it writes short lines together up to fewLines bytes, or only a part of one line.
 	fewLines   = 4 << 10
 	writeChunk = 64 << 10
-	// flushTimeout is how long close waits for queued lines, such as a cancellation,
-	// unless the other end has not read for longer than that.
+	// flushTimeout is how long close waits for queued lines, such as a cancellation. It does
+	// not wait if the other end has not read for longer than that.
 	flushTimeout = 500 * time.Millisecond
 	// closeGrace is how long close waits for a write that cannot be interrupted.
 	closeGrace = time.Second
-	// An idle writer keeps this many groups with buffers of at most this size: one
-	// being filled, one being written, one whose senders are waking up.
+	// An idle writer keeps this many groups with buffers of at most this size: one to fill, one
+	// that is being written, and one whose senders are being woken.
 	keptGroups = 3
 	keptBuffer = 128 << 10
 )
 
-// writer sends lines by group commit: while one group is being written, the lines of
-// all senders are collected in the next. A sender that finds no write in progress
-// writes its own line. A goroutine writes the part that the other end does not accept
-// at once, and every later group, so that no sender is blocked longer than its context
-// allows. A write has no timeout: the owner of the pipe decides how long the other end
-// may not read; see stalled.
+// writer sends lines by group commit. While one group of lines is being written, the lines of
+// all senders are collected in the next group. If no write is in progress, the sender writes
+// its own line. If the other end does not accept everything at once, a goroutine writes the
+// rest and every later group. So a sender never blocks longer than its context allows. A write
+// has no timeout: the owner of the pipe decides how long the other end may stop reading; see
+// stalled.
 type writer struct {
 	w     io.WriteCloser
-	timed interface{ SetWriteDeadline(time.Time) error } // nil without deadlines
+	timed interface{ SetWriteDeadline(time.Time) error } // nil if the writer has no deadlines
 	queue int
 
 	closing sync.Once
 	ended   error      // the result of closing
-	pushing work.Group // the goroutine
-	run     func()     // the method push, for pushing
+	pushing work.Group // the goroutine that writes
+	run     func()     // the method push, stored for pushing
 
-	mu    sync.Mutex // never held across a write
+	mu    sync.Mutex // never held during a write
 	busy  bool       // a group is being written
 	going *group     // the group that the goroutine writes, or nil
-	moved time.Time  // when a byte of going was last written
-	next  *group     // collects lines; nil if there are none
-	free  []*group   // for reuse, at most keptGroups
-	err   error      // why nothing can be sent
+	moved time.Time  // time when a byte of going was last written
+	next  *group     // the group that collects lines; nil if there are none
+	free  []*group   // groups to reuse, at most keptGroups
+	err   error      // why nothing can be sent any more
 	room  chan struct{}
 	empty chan struct{} // closed when nothing is queued or being written; nil if nobody waits
 }
 
-// group is lines that are written together. writer.mu guards it, but its writer reads
-// buf up to edge without the lock.
+// group contains lines that are written together. writer.mu guards it. But the goroutine that
+// writes the group reads buf up to edge without the lock.
 type group struct {
 	buf     []byte
 	lines   []line
-	members int // senders that have not yet seen the result
-	at      int // bytes that were written
+	members int // number of senders that have not seen the result yet
+	at      int // number of bytes that were written
 	edge    int // end of the running write
 	done    bool
 	err     error
@@ -81,8 +80,8 @@ type group struct {
 // line is one message in a group.
 type line struct {
 	start, end int
-	out        bool // its sender withdraws it
-	gone       bool // it was removed; no byte of it was sent
+	out        bool // its sender wants to withdraw it
+	gone       bool // it was removed, and no byte of it was sent
 }
 
 func newWriter(w io.WriteCloser, queue int) *writer {
@@ -125,7 +124,8 @@ func (w *writer) post(b []byte) error {
 	case w.err != nil:
 		return fmt.Errorf("%w: %w", transport.ErrNotSent, w.err)
 	case w.next != nil && len(w.next.buf)+len(b)+1 > w.queue+w.queue/4:
-		// A quarter more than for Send: these messages end the calls that wait.
+		// The limit is a quarter higher than for Send, because these messages end the calls
+		// that wait.
 		return transport.ErrFull
 	}
 	w.addLocked(b)
@@ -133,7 +133,7 @@ func (w *writer) post(b []byte) error {
 	return nil
 }
 
-// stalled implements Pipe.Stalled.
+// stalled implements transport.Pipe.Stalled.
 func (w *writer) stalled() (time.Duration, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -205,8 +205,8 @@ func (w *writer) recycleLocked(g *group) {
 	}
 }
 
-// startLocked writes the next group, if no other is being written. It unlocks while it
-// writes.
+// startLocked writes the next group if no other group is being written. It releases the lock
+// while it writes.
 func (w *writer) startLocked() {
 	if w.busy || w.err != nil {
 		return
@@ -272,7 +272,7 @@ func (w *writer) push() {
 	}
 }
 
-// writeLocked writes a group to its end. It unlocks while it writes.
+// writeLocked writes a group to its end. It releases the lock while it writes.
 func (w *writer) writeLocked(g *group) {
 	for w.err == nil && g.at < len(g.buf) {
 		g.edge = len(g.buf)
@@ -314,7 +314,7 @@ func (w *writer) writeLocked(g *group) {
 	}
 }
 
-// step returns the end of the next write of a writer without deadlines.
+// step returns the end of the next write, for a writer without deadlines.
 func (g *group) step() int {
 	edge := g.at
 	for _, l := range g.lines {
@@ -439,8 +439,8 @@ func (w *writer) awaitLocked(ctx context.Context, quit <-chan struct{}, g *group
 	return fmt.Errorf("%w: %w", transport.ErrNotSent, g.err)
 }
 
-// withdrawLocked removes a line from its group if no byte of it was sent. It unlocks
-// briefly if a running write might reach the line.
+// withdrawLocked removes a line from its group if no byte of it was sent. It releases the lock
+// for a short time if a running write might reach the line.
 func (w *writer) withdrawLocked(g *group, i int) {
 	l := &g.lines[i]
 	switch {
@@ -470,7 +470,7 @@ func (w *writer) shut() error {
 	return w.ended
 }
 
-// close waits up to flushTimeout for queued lines, ends the stream and unblocks all
+// close waits up to flushTimeout for queued lines. Then it ends the stream and unblocks all
 // writes.
 func (w *writer) close() error {
 	w.mu.Lock()
@@ -498,9 +498,9 @@ func (w *writer) close() error {
 	return nil
 }
 
-// awaitPush waits for the goroutine. With deadlines, closing ends its write. Without
-// them the write may continue until the other end is closed too, and awaitPush does not
-// wait for that.
+// awaitPush waits for the goroutine that writes. With deadlines, closing ends its write.
+// Without deadlines, the write may continue until the other end is closed too, and awaitPush
+// does not wait for that.
 func (w *writer) awaitPush() {
 	if w.timed != nil {
 		w.pushing.Wait()
@@ -518,9 +518,9 @@ func (w *writer) awaitPush() {
 	}
 }
 
-// appendLine appends b and a newline to dst. 2026-07-28 §stdio: a message MUST NOT
-// contain embedded newlines. It omits white space after the message, which HTTP bodies
-// often have: the Go SDK treats a blank before the newline as trailing data and exits.
+// appendLine appends b and a newline to dst. 2026-07-28 §stdio: a message MUST NOT contain
+// embedded newlines. appendLine removes white space after the message, which HTTP bodies often
+// have: the Go SDK treats a space before the newline as trailing data and exits.
 func appendLine(dst, b []byte) []byte {
 	start := len(dst)
 	b = bytes.TrimRight(b, " \t\r\n")

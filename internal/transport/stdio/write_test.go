@@ -33,7 +33,7 @@ func TestWriteKeepsOneLine(t *testing.T) {
 		t.Errorf("got %q, want %q", got.String(), want)
 	}
 	if strings.Count(pretty, "\n") != 3 {
-		t.Error("the caller's bytes were changed")
+		t.Error("the caller's bytes were modified")
 	}
 }
 
@@ -41,7 +41,8 @@ type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }
 
-// While one write is under way all others gather and leave together.
+// TestWritesGather checks that, while one write is in progress, the lines of other senders are
+// collected and written together.
 func TestWritesGather(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &gate{open: make(chan struct{})}
@@ -68,7 +69,7 @@ func TestWritesGather(t *testing.T) {
 	})
 }
 
-// gate is a writer that waits until it is opened.
+// gate is a writer that blocks until it is opened.
 type gate struct {
 	open   chan struct{}
 	writes int
@@ -97,7 +98,7 @@ func TestS11_QueueIsBounded(t *testing.T) {
 		synctest.Wait()
 		p.out.mu.Lock()
 		if n := len(p.out.next.buf); n > 100 {
-			t.Errorf("%d bytes wait", n)
+			t.Errorf("%d bytes are waiting", n)
 		}
 		p.out.mu.Unlock()
 		_ = p.Close()
@@ -105,8 +106,8 @@ func TestS11_QueueIsBounded(t *testing.T) {
 	})
 }
 
-// ends returns a Pipe and the other end of what it writes to: with deadlines, as
-// pipes of Unix have them, and without.
+// ends returns a Pipe and the other end of its output, with and without deadlines. The pipes of
+// Unix have deadlines.
 func ends(t *testing.T) map[string]func() (*Pipe, io.ReadCloser) {
 	return map[string]func() (*Pipe, io.ReadCloser){
 		"with deadlines": func() (*Pipe, io.ReadCloser) {
@@ -120,8 +121,8 @@ func ends(t *testing.T) map[string]func() (*Pipe, io.ReadCloser) {
 	}
 }
 
-// TestS11_AStallIsWaitedFor: a reader that pauses, however long and in the middle of
-// a message, gets everything when it goes on.
+// TestS11_AStallIsWaitedFor checks a reader that pauses for any time, even in the middle of a
+// message. It gets everything when it continues.
 func TestS11_AStallIsWaitedFor(t *testing.T) {
 	for name, open := range ends(t) {
 		for _, pause := range []time.Duration{time.Second, 11 * time.Second, time.Minute} {
@@ -138,20 +139,20 @@ func TestS11_AStallIsWaitedFor(t *testing.T) {
 						})
 						synctest.Wait()
 					}
-					// The second big one waits for room.
+					// The second large message waits for room.
 					if err := p.Queue([]byte(hello)); err != nil {
 						t.Error(err)
 					}
 					time.Sleep(pause)
 					synctest.Wait()
 					if d, _ := p.Stalled(); d < pause-tick || d > pause {
-						t.Errorf("stalled for %v after %v", d, pause)
+						t.Errorf("Stalled returns %v after %v", d, pause)
 					}
 					var got strings.Builder
 					all.Go(func() { _, _ = io.Copy(&got, far) })
 					synctest.Wait()
 					if d, _ := p.Stalled(); d != 0 {
-						t.Errorf("stalled for %v", d)
+						t.Errorf("Stalled returns %v", d)
 					}
 					_ = p.Close()
 					all.Wait()
@@ -165,8 +166,8 @@ func TestS11_AStallIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestS11_ASenderComesBack when its context ends or it may quit, and what it leaves
-// behind tears no line.
+// TestS11_ASenderComesBack checks that a sender returns when its context ends or it may quit.
+// The lines that were sent so far stay complete.
 func TestS11_ASenderComesBack(t *testing.T) {
 	for name, open := range ends(t) {
 		t.Run(name, func(t *testing.T) {
@@ -187,7 +188,7 @@ func TestS11_ASenderComesBack(t *testing.T) {
 							t.Errorf("%s: %v", what, err)
 						}
 						if d := time.Since(begun); d < after || d > after+inlineWait+tick {
-							t.Errorf("%s: came back after %v, want %v", what, d, after)
+							t.Errorf("%s: the sender returned after %v, want %v", what, d, after)
 						}
 					})
 					synctest.Wait()
@@ -201,7 +202,7 @@ func TestS11_ASenderComesBack(t *testing.T) {
 				close(quit)
 				synctest.Wait()
 				if _, midway := p.Stalled(); midway != (name == "with deadlines") {
-					t.Errorf("in the middle of a message: %v", midway)
+					t.Errorf("a sender in the middle of a message: %v", midway)
 				}
 				time.Sleep(5 * time.Second)
 				var got strings.Builder
@@ -218,8 +219,9 @@ func TestS11_ASenderComesBack(t *testing.T) {
 	}
 }
 
-// TestS11_WithdrawnInAGroup: lines of one group that is on its way, of which some
-// have left, one in part, and one is wanted back.
+// TestS11_WithdrawnInAGroup ends the context of six senders while their lines are being
+// written. The first three lines were sent and the fourth was sent partly. The other lines are
+// withdrawn.
 func TestS11_WithdrawnInAGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := netsim.NewLink(netsim.Options{Buffer: 10})
@@ -237,7 +239,7 @@ func TestS11_WithdrawnInAGroup(t *testing.T) {
 			_, _ = io.ReadFull(far, b)
 			return string(b)
 		}
-		got := read(20) // the buffer takes 10 more: lines 0 to 2, and most of 3
+		got := read(20) // the buffer accepts 10 more bytes: lines 0 to 2, and most of line 3
 		time.Sleep(time.Second)
 		stop()
 		all.Wait()
@@ -260,7 +262,8 @@ func TestS11_WithdrawnInAGroup(t *testing.T) {
 	})
 }
 
-// TestQueueWaitsForNobody, and refuses what is too much.
+// TestQueueWaitsForNobody checks that Queue does not wait, and refuses messages above the
+// limit.
 func TestQueueWaitsForNobody(t *testing.T) {
 	for name, open := range ends(t) {
 		t.Run(name, func(t *testing.T) {
@@ -277,10 +280,10 @@ func TestQueueWaitsForNobody(t *testing.T) {
 					}
 				}
 				if queued < 12 || queued > 14 {
-					t.Errorf("%d were queued", queued)
+					t.Errorf("%d messages were queued", queued)
 				}
 				if d := time.Since(begun); d > inlineWait {
-					t.Errorf("took %v", d)
+					t.Errorf("Queue took %v", d)
 				}
 				var got int64
 				var all sync.WaitGroup
@@ -297,7 +300,7 @@ func TestQueueWaitsForNobody(t *testing.T) {
 	}
 }
 
-// TestCloseEndsAStall of every kind of sender.
+// TestCloseEndsAStall checks that Close unblocks every kind of sender.
 func TestCloseEndsAStall(t *testing.T) {
 	for name, open := range ends(t) {
 		t.Run(name, func(t *testing.T) {
@@ -307,7 +310,7 @@ func TestCloseEndsAStall(t *testing.T) {
 				for range 30 {
 					all.Go(func() {
 						if err := p.Write(bytes.Repeat([]byte("x"), 100<<10)); err == nil {
-							t.Error("no error")
+							t.Error("the blocked sender got no error")
 						}
 					})
 					synctest.Wait()
@@ -317,7 +320,7 @@ func TestCloseEndsAStall(t *testing.T) {
 				_ = p.Close()
 				all.Wait()
 				if d := time.Since(begun); d != 0 {
-					t.Errorf("took %v", d)
+					t.Errorf("Close took %v", d)
 				}
 				_ = far.Close()
 			})
@@ -371,7 +374,8 @@ func TestU15_BrokenPipe(t *testing.T) {
 	}
 }
 
-// Many writers, many sizes, one reader that checks that no line is torn.
+// TestConcurrentWriters runs many writers with messages of many sizes. A reader checks that no
+// line is damaged.
 func TestConcurrentWriters(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -398,14 +402,14 @@ func TestConcurrentWriters(t *testing.T) {
 		for in.Scan() {
 			var i, n int
 			if _, err := fmt.Sscanf(in.Text(), "%d %d", &i, &n); err != nil || n != next[i] || !strings.HasSuffix(in.Text(), ".") {
-				t.Errorf("torn or out of order: %.40q", in.Text())
+				t.Errorf("the line is damaged or out of order: %.40q", in.Text())
 				break
 			}
 			next[i]++
 			total++
 		}
 		if total != writers*each {
-			t.Errorf("%d lines", total)
+			t.Errorf("%d lines were read", total)
 		}
 	})
 	wg.Wait()
@@ -414,7 +418,8 @@ func TestConcurrentWriters(t *testing.T) {
 	_ = r.Close()
 }
 
-// A line that was handed over just before Close still leaves where the other end reads.
+// TestCloseLetsTheLastLineLeave checks that a line that was accepted just before Close is still
+// sent if the other end reads.
 func TestCloseLetsTheLastLineLeave(t *testing.T) {
 	for range 200 {
 		r, w := io.Pipe()
@@ -432,7 +437,7 @@ func TestCloseLetsTheLastLineLeave(t *testing.T) {
 		}
 		reading.Wait()
 		if string(got) != "first\nsecond\nlast\n" {
-			t.Fatalf("the other end has %q", got)
+			t.Fatalf("the other end got %q", got)
 		}
 	}
 }

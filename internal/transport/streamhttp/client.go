@@ -17,47 +17,47 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httplink"
 )
 
-// The errors of an exchange with a server, in addition to those of net/http and
+// These are the errors of an exchange with a server, in addition to those of net/http and
 // transport.StatusError.
 var (
-	// ErrNoAnswer: the response ended before the answer. The outcome of the request is
-	// unknown.
+	// ErrNoAnswer means that the response ended before the answer. The outcome of the request
+	// is unknown.
 	ErrNoAnswer = errors.New("the response ended before the answer")
-	// ErrNoListen: the server has no standing stream, which is optional.
+	// ErrNoListen means that the server does not offer the standing stream, which is optional.
 	ErrNoListen = errors.New("the server offers no standing stream")
-	// ErrSessionLost: the server no longer knows our session.
+	// ErrSessionLost means that the server no longer knows the client's session.
 	ErrSessionLost = errors.New("the session is unknown to the server")
 )
 
 // ClientOptions configure a Client. The zero value works.
 type ClientOptions struct {
-	// HTTP, CAs, Header, Credentials and UserAgent are those of httplink.Options.
+	// HTTP, CAs, Header, Credentials and UserAgent have the meaning of httplink.Options.
 	HTTP        http.RoundTripper
 	CAs         *x509.CertPool
 	Header      []transport.HeaderField
 	Credentials func(ctx context.Context) ([]transport.HeaderField, error)
 	UserAgent   string
-	// Limits bounds one message of the server. Bytes 0 means 16 MiB. They are always
-	// tolerant.
+	// Limits limits one message of the server. If Bytes is 0, it means 16 MiB. Tolerant is
+	// always set.
 	Limits jsonrpc.Limits
-	Logger *slog.Logger // nil discards
-	// Dropped is called for each unusable message of the server: an event that is not
-	// JSON-RPC, an answer to another request, a request where the revision forbids
-	// them, an event after the answer. It must not block. It may be nil.
+	Logger *slog.Logger // nil discards the log
+	// Dropped is called for each message of the server that cannot be used. Such messages are
+	// an event that is not JSON-RPC, an answer to another request, a request that the revision
+	// forbids, and an event after the answer. Dropped must not block. It may be nil.
 	Dropped func(why string)
-	// Interrupted is called when the standing stream has ended or could not be opened, each
-	// time. It must not block. It may be nil.
+	// Interrupted is called each time that the standing stream has ended or could not be
+	// opened. It must not block. It may be nil.
 	Interrupted func()
 }
 
-// Client speaks Streamable HTTP to one server, in any revision: each message has its
-// differences as transport.Rules. The only state is the session id. Client starts no
-// goroutine and is safe for concurrent use.
+// Client speaks Streamable HTTP to one server, in any revision. Each message comes with the
+// rules of its revision as transport.Rules. The only state is the session id. Client starts no
+// goroutine, and is safe for concurrent use.
 type Client struct {
 	link        *httplink.Link
 	limits      jsonrpc.Limits
 	log         *slog.Logger
-	session     atomic.Pointer[[]string] // nil for none; otherwise one element
+	session     atomic.Pointer[[]string] // nil if there is no session, otherwise one element
 	dropped     func(why string)
 	interrupted func() // never nil
 	linger      lingering
@@ -84,11 +84,11 @@ func NewClient(url string, o ClientOptions) (*Client, error) {
 	return c, nil
 }
 
-// Close ends idle connections, unless they belong to a transport that was given. Calls
-// in flight continue until their contexts end.
+// Close ends idle connections, unless the caller supplied the transport. Calls in flight
+// continue until their contexts end.
 func (c *Client) Close() { c.link.Close() }
 
-// Session returns the id of the server's session, "" for none.
+// Session returns the id of the server's session, or "" for none.
 func (c *Client) Session() string {
 	if s := c.session.Load(); s != nil {
 		return (*s)[0]
@@ -96,7 +96,7 @@ func (c *Client) Session() string {
 	return ""
 }
 
-// SetSession sets the session id; "" removes it.
+// SetSession sets the session id. "" removes it.
 func (c *Client) SetSession(id string) {
 	if id == "" {
 		c.session.Store(nil)
@@ -105,7 +105,7 @@ func (c *Client) SetSession(id string) {
 	c.session.Store(&[]string{id})
 }
 
-// maxSession is the longest session id that is accepted, in bytes.
+// maxSession is the maximum length of a session id, in bytes.
 const maxSession = 4 << 10
 
 // storeSession stores the session id of the response to initialize (2025-11-25
@@ -122,7 +122,7 @@ func (c *Client) storeSession(h http.Header) {
 	c.SetSession(id)
 }
 
-// visible reports whether s is visible ASCII (0x21 to 0x7E).
+// visible reports whether s consists of visible ASCII (0x21 to 0x7E).
 func visible(s string) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] > '~' {
@@ -132,9 +132,9 @@ func visible(s string) bool {
 	return true
 }
 
-// Post sends a notification or a response. Any success status is accepted: servers send
-// 200, 202 and 204, some with a body. The error is a *transport.StatusError if the
-// server refused it.
+// Post sends a notification or a response. It accepts any success status: servers send 200, 202
+// and 204, some with a body. The error is a *transport.StatusError if the server refused the
+// message.
 func (c *Client) Post(ctx context.Context, out *transport.Outgoing) error {
 	resp, err := c.link.Send(ctx, http.MethodPost, c.header(out), out.Body)
 	if err != nil {
@@ -147,9 +147,9 @@ func (c *Client) Post(ctx context.Context, out *transport.Outgoing) error {
 	return nil
 }
 
-// Terminate ends the session at the server, if there is one, and removes its id. It is
-// no error if the server refuses to end sessions or has ended it already (2025-11-25
-// §Transports, "Session Management" 5).
+// Terminate ends the session at the server, if there is one, and removes its id. It returns no
+// error if the server does not allow clients to end sessions, or has already ended the session
+// (2025-11-25 §Transports, "Session Management" 5).
 func (c *Client) Terminate(ctx context.Context, rules *transport.Rules) error {
 	if c.Session() == "" {
 		return nil
@@ -171,8 +171,7 @@ func (c *Client) Terminate(ctx context.Context, rules *transport.Rules) error {
 
 func success(r *httplink.Response) bool { return r.StatusCode >= 200 && r.StatusCode < 300 }
 
-// Header values that are the same on every request. They are shared and must not be
-// changed.
+// These header values are the same in every request. They are shared and must not be modified.
 var (
 	jsonOnly   = []string{"application/json"}
 	jsonOrSSE  = []string{"application/json, text/event-stream"}
@@ -201,8 +200,8 @@ func (c *Client) header(out *transport.Outgoing) http.Header {
 	if out.Method != mcp.MethodInitialize {
 		c.sessionHeaders(h, rules)
 	} else if rules.Version != "" {
-		// "a new InitializeRequest without a session ID attached" (2025-11-25
-		// §Transports, "Session Management" 4).
+		// 2025-11-25 §Transports, "Session Management" 4, requires "a new InitializeRequest
+		// without a session ID attached".
 		h[mcp.HeaderVersion] = []string{rules.Version}
 	}
 	if rules.MirrorHeaders && out.Method != "" {
@@ -228,7 +227,7 @@ func sentBefore(fields []transport.HeaderField, name string) bool {
 	return false
 }
 
-// sessionHeaders sets the headers of every request after initialize.
+// sessionHeaders sets the headers of all requests after initialize.
 func (c *Client) sessionHeaders(h http.Header, rules *transport.Rules) {
 	if rules == nil {
 		rules = &anyRules
@@ -243,7 +242,7 @@ func (c *Client) sessionHeaders(h http.Header, rules *transport.Rules) {
 	}
 }
 
-// drop reports an unusable message of the server, without its content.
+// drop reports a message of the server that cannot be used, without its content.
 func (c *Client) drop(why string, m *jsonrpc.Message) {
 	if c.dropped != nil {
 		c.dropped(why)
@@ -255,7 +254,7 @@ func (c *Client) drop(why string, m *jsonrpc.Message) {
 	c.log.Debug("dropped a message from the server", slog.String("why", why), slog.String("method", method))
 }
 
-// ended returns the error of a call whose context may have ended.
+// ended returns the error of a call. If the context has ended, the error is its cause.
 func ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -18,15 +18,16 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httplink"
 )
 
-// Do sends one request and returns its answer, a Result or a Failure: the one with
-// out.ID, in any notation, or a Failure without an id, which can answer nothing else.
-// Messages before it are passed to in, from this goroutine; a nil in drops them.
+// Do sends one request and returns its answer, a Result or a Failure. The answer has the id
+// out.ID, in any notation. A Failure without an id also counts, because it cannot belong to
+// another request. Do passes messages before the answer to in, from the goroutine of the
+// caller. If in is nil, it drops them.
 //
-// When ctx ends, Do closes the response and returns the cause. Other errors are:
-// *transport.StatusError for an error status, or for a success that is not an answer;
-// an error that wraps transport.ErrNotSent if the server received nothing of the
-// request; *transport.BadAnswer for an answer that is not a valid message, or an event
-// over the limit; ErrNoAnswer, transport.ErrTooLarge, and errors of net/http.
+// When ctx ends, Do closes the response and returns the cause. Other errors are a
+// *transport.StatusError for an error status, or for a success that is not an answer; an error
+// that wraps transport.ErrNotSent if the server received nothing of the request; a
+// *transport.BadAnswer for an answer that is not a valid message, or an event over the limit;
+// ErrNoAnswer, transport.ErrTooLarge, and errors of net/http.
 func (c *Client) Do(ctx context.Context, out *transport.Outgoing, in transport.Inbox) (*jsonrpc.Message, error) {
 	resp, err := c.link.Send(ctx, http.MethodPost, c.header(out), out.Body)
 	if err != nil {
@@ -72,12 +73,12 @@ func (c *Client) answer(ctx context.Context, resp *httplink.Response, out *trans
 	return m, nil
 }
 
-// readers is a pool; a response uses one at a time.
+// readers is a pool of event readers. A response uses one at a time.
 var readers = sync.Pool{New: func() any { return new(eventstream.Reader) }}
 
-// unusable returns err if it is the error of an invalid answer to the request id,
-// otherwise nil. HTTP ties a response to its request, so the message only has to look
-// like an answer.
+// unusable returns err if it is the error of an invalid answer to the request id, and nil
+// otherwise. HTTP assigns a response to its request, so the message only has to look like an
+// answer.
 func (c *Client) unusable(err error, id jsonrpc.ID) error {
 	var bad *transport.BadAnswer
 	if errors.As(err, &bad) && (bad.ID == "" || plainID(bad.ID) == plainID(id)) {
@@ -95,7 +96,7 @@ func (c *Client) follow(ctx context.Context, resp *httplink.Response, out *trans
 	s := &stream{c: c, rules: rules, id: out.ID, in: in}
 	s.rd = readers.Get().(*eventstream.Reader)
 	defer func() {
-		s.rd.Reset(nil, eventstream.Limits{}) // release the connection
+		s.rd.Reset(nil, eventstream.Limits{}) // so that the pool does not keep the connection
 		readers.Put(s.rd)
 	}()
 	for empty := 0; ; {
@@ -126,16 +127,16 @@ func (c *Client) follow(ctx context.Context, resp *httplink.Response, out *trans
 	}
 }
 
-// stream is one event stream, over several connections if it is resumed.
+// stream is one event stream. If it is resumed, it consists of several connections.
 type stream struct {
 	c     *Client
 	rules *transport.Rules
-	id    jsonrpc.ID // id of the request that it answers, "" for a standing stream
+	id    jsonrpc.ID // id of the request that the stream answers, "" for a standing stream
 	in    transport.Inbox
 	rd    *eventstream.Reader
-	long  jsonrpc.Salvage // reads an event over the limit
+	long  jsonrpc.Salvage // gets an event over the limit
 
-	last  string // event id to resume after, "" if it cannot be resumed
+	last  string // the event id to resume after, "" if the stream cannot be resumed
 	retry time.Duration
 }
 
@@ -144,8 +145,8 @@ func (s *stream) limits() eventstream.Limits {
 	return eventstream.Limits{Bytes: most, Skip: &s.long, Endless: transport.Endless(most)}
 }
 
-// read reads events from the current connection until the answer, which it returns, or
-// the end of the connection. empty says that it ended immediately and without an event.
+// read reads events from the current connection until the answer, which it returns, or until
+// the end of the connection. empty says that the connection ended at once and without an event.
 // An answer that is not a valid message is a *transport.BadAnswer.
 func (s *stream) read() (answer *jsonrpc.Message, empty bool, err error) {
 	opened := time.Now()
@@ -154,14 +155,14 @@ func (s *stream) read() (answer *jsonrpc.Message, empty bool, err error) {
 		e, err := s.rd.Next()
 		if err != nil {
 			if err == io.EOF {
-				err = io.ErrUnexpectedEOF // for a caller that waits for an answer
+				err = io.ErrUnexpectedEOF // the error for a caller that waits for an answer
 			}
 			return nil, events == 0 && time.Since(opened) < maxRetry, err
 		}
 		events++
 		if e.HasRetry {
-			// 2025-11-25 §Transports, "Sending Messages to the Server" 6. The delay of
-			// the server is respected, within limits.
+			// 2025-11-25 §Transports, "Sending Messages to the Server" 6: the client must
+			// respect the delay of the server. It does so within limits.
 			s.retry = min(max(e.Retry, minRetry), maxRetry)
 		}
 		if e.HasID && (e.ID == "" || eventstream.ValidID(e.ID)) {
@@ -213,12 +214,13 @@ func (s *stream) take(m *jsonrpc.Message) bool {
 		}
 		c.drop("answer to another request", m)
 		if s.in != nil {
-			s.in(m) // it shows how the server behaves
+			s.in(m) // a wrong answer shows the caller how the server behaves
 		}
 		return false
 	case jsonrpc.Request:
 		if !s.rules.RequestsOnSSE {
-			// 2026-07-28 §Streamable HTTP, "Receiving Messages": MUST NOT.
+			// 2026-07-28 §Streamable HTTP, "Receiving Messages", forbids such requests (MUST
+			// NOT).
 			c.drop("request on a response stream", m)
 			return false
 		}
@@ -229,8 +231,8 @@ func (s *stream) take(m *jsonrpc.Message) bool {
 	return false
 }
 
-// answers reports whether m is the answer to the request id. HTTP ties a response to
-// its request, so the id only must not contradict that.
+// answers reports whether m is the answer to the request id. HTTP assigns a response to its
+// request, so m may also have no id or the id in another notation.
 func (c *Client) answers(m *jsonrpc.Message, id jsonrpc.ID) bool {
 	switch {
 	case m.Kind == jsonrpc.Failure && (m.ID == "" || m.ID == "null"):
@@ -243,8 +245,8 @@ func (c *Client) answers(m *jsonrpc.Message, id jsonrpc.ID) bool {
 	return plainID(m.ID) == plainID(id)
 }
 
-// plainID removes from an id what some servers add or remove: quotes, and a zero
-// fraction.
+// plainID returns an id in a form without details that some servers add or remove: quotes, and
+// a zero fraction.
 func plainID(id jsonrpc.ID) string {
 	s := string(id)
 	if len(s) >= 2 && s[0] == '"' {
@@ -264,13 +266,13 @@ type lingering struct {
 
 const (
 	lingerTime = 10 * time.Millisecond
-	lingerSkip = 64   // number of streams without waiting after one that did not end
-	lingerMost = 1024 // number of events read after an answer
+	lingerSkip = 64   // after a stream that did not end, this many streams are closed without waiting
+	lingerMost = 1024 // maximum number of events that are read after an answer
 )
 
-// finish ends a stream after its answer. Servers should end it themselves (2026-07-28
-// §Streamable HTTP, "Receiving Messages"). An HTTP/1 connection can be reused only
-// then, so finish waits a moment, unless this server is known not to end its streams.
+// finish ends a stream after its answer. The server should end the stream itself (2026-07-28
+// §Streamable HTTP, "Receiving Messages"). An HTTP/1 connection can be reused only then. So
+// finish waits a moment, unless this server is known not to end its streams.
 func (c *Client) finish(resp *httplink.Response, rd *eventstream.Reader) {
 	defer resp.Close()
 	if resp.ProtoMajor >= 2 {

@@ -20,18 +20,20 @@ const (
 	maxRetry     = 60 * time.Second
 	defaultRetry = time.Second
 
-	// maxEmpty is how many continuations in a row may end immediately without an event
-	// before a request fails. maxTries is the number of attempts per continuation.
+	// maxEmpty is the maximum number of continuations in a row that end at once without an
+	// event. After that, the request fails. maxTries is the number of attempts for each
+	// continuation.
 	maxEmpty = 5
 	maxTries = 5
 )
 
-// reconnects are the pauses after streams that brought nothing.
+// reconnects are the pauses after streams that contained no event.
 var reconnects = work.Backoff{First: 2 * defaultRetry, Ceiling: maxRetry}
 
-// wait returns the delay before reconnecting after a number of failures in a row: the
-// server's delay, or longer when it keeps failing. The server's delay is used exactly.
-// Ours is randomised, because other clients may wait for the same server.
+// wait returns the delay before the client reconnects, after a number of failures in a row. It
+// is the delay that the server requested, or a longer one if the server keeps failing. The
+// requested delay is used exactly. Other delays are randomised, because other clients may wait
+// for the same server.
 func (s *stream) wait(failures int) time.Duration {
 	d := s.retry
 	if d == 0 {
@@ -43,7 +45,7 @@ func (s *stream) wait(failures int) time.Duration {
 	return max(d, reconnects.Pause(failures))
 }
 
-// get opens a stream by GET, after the event s.last if there is one.
+// get opens a stream by GET. It continues after the event s.last, if there is one.
 func (s *stream) get(ctx context.Context) (*httplink.Response, error) {
 	h := s.c.link.NewHeader(4)
 	h["Accept"] = eventsOnly
@@ -54,9 +56,8 @@ func (s *stream) get(ctx context.Context) (*httplink.Response, error) {
 	return s.c.link.Send(ctx, http.MethodGet, h, nil)
 }
 
-// resume continues the broken stream of a request (2025-11-25 §Transports,
-// "Resumability and Redelivery"). failures is how many continuations before this one
-// brought nothing.
+// resume continues the broken stream of a request (2025-11-25 §Transports, "Resumability and
+// Redelivery"). failures is the number of previous continuations in a row without an event.
 func (s *stream) resume(ctx context.Context, failures int) (*httplink.Response, error) {
 	var last error
 	for range maxTries {
@@ -89,7 +90,7 @@ func overloaded(r *httplink.Response) bool {
 	return r.StatusCode == http.StatusTooManyRequests || r.StatusCode >= 500 && r.StatusCode != http.StatusNotImplemented
 }
 
-// refused returns the error of a refusal and stores its Retry-After.
+// refused returns the error of a refusal, and stores its Retry-After.
 func (s *stream) refused(resp *httplink.Response) *transport.StatusError {
 	e := resp.Refused()
 	if e.RetryAfter > 0 {
@@ -98,13 +99,13 @@ func (s *stream) refused(resp *httplink.Response) *transport.StatusError {
 	return e
 }
 
-// Listen keeps open the standing stream of the revisions with sessions (2025-11-25
-// §Transports, "Listening for Messages from the Server") and passes its messages to in,
-// until ctx ends, whose cause it returns. When the stream ends it reconnects, after the
-// last event that had an id.
+// Listen keeps the standing stream open, which only revisions with sessions have (2025-11-25
+// §Transports, "Listening for Messages from the Server"). It passes the messages of the stream
+// to in, until ctx ends, and then returns the cause. When the stream ends, Listen reconnects,
+// and continues after the last event that had an id.
 //
-// It returns ErrNoListen if the server has no such stream, ErrSessionLost if it has
-// lost the session, and a *transport.StatusError if it requires other credentials.
+// It returns ErrNoListen if the server has no such stream, ErrSessionLost if the server has
+// lost the session, and a *transport.StatusError if the server requires other credentials.
 func (c *Client) Listen(ctx context.Context, rules *transport.Rules, in transport.Inbox) error {
 	if rules == nil {
 		rules = &anyRules
@@ -128,7 +129,7 @@ func (c *Client) Listen(ctx context.Context, rules *transport.Rules, in transpor
 			resp.Close()
 			c.interrupted()
 			if errors.Is(err, eventstream.ErrTooLarge) {
-				s.last = "" // otherwise it would be sent again
+				s.last = "" // otherwise the server would send it again
 				c.log.Warn("discarded an SSE event that is larger than the size limit on the standalone SSE stream")
 			}
 			failures++
@@ -144,7 +145,7 @@ func (c *Client) Listen(ctx context.Context, rules *transport.Rules, in transpor
 			resp.Discard()
 			return ErrSessionLost
 		case resp.StatusCode == http.StatusBadRequest && s.last != "":
-			// The server no longer knows the event. Missed messages are lost.
+			// The server no longer knows the event, so messages that were missed are lost.
 			resp.Discard()
 			s.last = ""
 			failures++

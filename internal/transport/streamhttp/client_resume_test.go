@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// script answers one request after the other and notes when each came.
+// script is a server that gives its answers in order, and records the time of each request.
 type script struct {
 	t     *testing.T
 	start time.Time
@@ -174,7 +174,7 @@ func TestListen(t *testing.T) {
 			t.Error(err)
 		}
 		if fmt.Sprint(b.got) != "[notifications/progress  elicitation/create notifications/progress]" || strays != 1 {
-			t.Errorf("%q, %d strays", b.got, strays)
+			t.Errorf("the events are %q, and %d messages were dropped", b.got, strays)
 		}
 		if len(s.log) != 5 || s.log[1] != "1s GET 1" || s.log[2] != "3s GET 1" || !strings.HasSuffix(s.log[3], " GET ") {
 			t.Errorf("%q", s.log)
@@ -208,8 +208,8 @@ func TestListenGivesUp(t *testing.T) {
 	}
 }
 
-// An unreachable server is asked ever more rarely, and never more than once in
-// half a second.
+// TestListenBacksOff checks that an unreachable server gets requests at longer and longer
+// intervals, and never more than one in half a second.
 func TestListenBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
@@ -228,12 +228,13 @@ func TestListenBacksOff(t *testing.T) {
 			t.Error(err)
 		}
 		if asked < 60 || asked > 90 {
-			t.Errorf("asked %d times in an hour", asked)
+			t.Errorf("the server got %d requests in an hour", asked)
 		}
 	})
 }
 
-// A stream that lives long without an event, cut by some proxy, is not a failure.
+// TestListenToQuietStream checks a stream that a proxy closes after a long time without an
+// event. This does not count as a failure.
 func TestListenToQuietStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
@@ -249,7 +250,7 @@ func TestListenToQuietStream(t *testing.T) {
 		defer cancel()
 		c.Listen(ctx, legacyRules, nil)
 		if asked != 5 {
-			t.Errorf("asked %d times", asked)
+			t.Errorf("the server got %d requests", asked)
 		}
 	})
 }

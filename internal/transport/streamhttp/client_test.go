@@ -51,7 +51,7 @@ type fakeTrip func(*http.Request) (*http.Response, error)
 
 func (f fakeTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// fakeClient has no network: it works in a synctest bubble.
+// fakeClient returns a client without a network, so that it works in a synctest bubble.
 func fakeClient(t testing.TB, f fakeTrip) *Client {
 	t.Helper()
 	c, err := NewClient("http://fake/mcp", ClientOptions{HTTP: f})
@@ -115,7 +115,7 @@ func TestClientHeaders(t *testing.T) {
 	want("Mcp-Session-Id", "")
 	want("User-Agent", "dragoman")
 	if c.Session() != "" {
-		t.Error("a session was learnt from something else than initialize")
+		t.Error("a session id was accepted from an answer other than that of initialize")
 	}
 
 	opening := &transport.Outgoing{Body: []byte(`{"jsonrpc":"2.0","id":7,"method":"initialize","params":{}}`), ID: "7", Method: "initialize",
@@ -126,7 +126,7 @@ func TestClientHeaders(t *testing.T) {
 	want("MCP-Protocol-Version", "")
 	want("Mcp-Method", "")
 	if c.Session() != "s-1" {
-		t.Errorf("session %q", c.Session())
+		t.Errorf("the session is %q", c.Session())
 	}
 	if _, err := c.Do(t.Context(), outgoing(legacyRules), nil); err != nil {
 		t.Fatal(err)
@@ -146,7 +146,7 @@ func TestClientHeaders(t *testing.T) {
 		t.Fatal(err)
 	}
 	want("Mcp-Session-Id", "s-1")
-	if err := c.Post(t.Context(), &transport.Outgoing{Body: []byte(msgReply)}); err != nil { // no rules at all
+	if err := c.Post(t.Context(), &transport.Outgoing{Body: []byte(msgReply)}); err != nil { // with nil rules
 		t.Fatal(err)
 	}
 	want("MCP-Protocol-Version", "")
@@ -170,7 +170,7 @@ func TestClientIgnoresBadSessionID(t *testing.T) {
 func TestClientAnswerShapes(t *testing.T) {
 	for _, tt := range []struct {
 		name, media, body string
-		want              string // the answer's raw text, "" for none
+		want              string // the raw text of the answer, "" for none
 	}{
 		{"json", "application/json", msgReply, msgReply},
 		{"json with charset", "application/json; charset=utf-8", " " + msgReply + "\n", " " + msgReply + "\n"},
@@ -223,7 +223,7 @@ func TestE11_NotAnAnswer(t *testing.T) {
 			t.Errorf("%s: %v, %v", tt.name, m, err)
 		}
 		if errors.Is(err, transport.ErrNotSent) {
-			t.Errorf("%s counts as not sent", tt.name)
+			t.Errorf("%s is reported as not sent", tt.name)
 		}
 	}
 }
@@ -281,13 +281,14 @@ func TestClientLimits(t *testing.T) {
 	}
 }
 
-// What arrives in place of the answer and looks like it ends the call at once,
-// although the stream goes on; what does not is dropped.
+// TestAnswerThatIsNoMessage checks invalid data that arrives instead of the answer. If it looks
+// like the answer, it ends the call at once, although the stream continues. Other invalid data
+// is dropped.
 func TestAnswerThatIsNoMessage(t *testing.T) {
 	long := strings.Repeat("x", 5000)
 	for _, tt := range []struct {
 		name, event string
-		bad         bool // the call fails; else the answer behind it is taken
+		bad         bool // the call fails; otherwise it gets the answer that follows
 		tooLarge    bool
 	}{
 		{"NaN", `{"jsonrpc":"2.0","id":7,"result":{"x":NaN}}`, true, false},
@@ -319,7 +320,7 @@ func TestAnswerThatIsNoMessage(t *testing.T) {
 			case tt.bad && (!errors.As(err, &why) || errors.Is(err, transport.ErrTooLarge) != tt.tooLarge):
 				t.Errorf("got %v, want a bad answer, too large %v", err, tt.tooLarge)
 			case tt.bad && !tt.tooLarge && !errors.As(err, &bad):
-				t.Errorf("got %v", err)
+				t.Errorf("the error is %v", err)
 			}
 			if tt.tooLarge {
 				return
@@ -329,7 +330,7 @@ func TestAnswerThatIsNoMessage(t *testing.T) {
 			})
 			var status *transport.StatusError
 			if _, err := c.Do(t.Context(), outgoing(legacyRules), nil); !errors.As(err, &bad) && tt.bad || !tt.bad && !errors.As(err, &status) && !errors.Is(err, transport.ErrTooLarge) {
-				t.Errorf("as JSON: %v", err)
+				t.Errorf("the same data as a JSON response: %v", err)
 			}
 		})
 	}
@@ -391,7 +392,7 @@ func TestE04_WhatMustNotBeOnTheStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	if fmt.Sprint(b.got) != "[elicitation/create notifications/progress]" {
-		t.Errorf("legacy: %v", b.got)
+		t.Errorf("in a legacy revision: %v", b.got)
 	}
 	if _, err := c.Do(t.Context(), outgoing(legacyRules), nil); err != nil {
 		t.Errorf("without an inbox: %v", err)
@@ -416,7 +417,8 @@ func TestClientCancelClosesTheStream(t *testing.T) {
 	<-over
 }
 
-// One connection serves one call after the other, whatever the form of the answer.
+// TestClientReusesConnections checks that one connection serves one call after the other,
+// whatever the form of the answer is.
 func TestClientReusesConnections(t *testing.T) {
 	conns := make(map[string]bool)
 	c := clientFor(t, ClientOptions{}, func(w http.ResponseWriter, r *http.Request) {
@@ -435,7 +437,7 @@ func TestClientReusesConnections(t *testing.T) {
 			w.(http.Flusher).Flush()
 		}
 	})
-	c.linger.time = time.Minute // however busy the machine
+	c.linger.time = time.Minute // long enough for a busy machine
 	for range 5 {
 		for _, form := range []string{"json", "accepted", "refused", "events"} {
 			out := outgoing(legacyRules)
@@ -444,7 +446,7 @@ func TestClientReusesConnections(t *testing.T) {
 		}
 	}
 	if len(conns) != 1 {
-		t.Errorf("20 calls took %d connections", len(conns))
+		t.Errorf("20 calls used %d connections", len(conns))
 	}
 }
 
@@ -485,7 +487,8 @@ func TestClientNotSent(t *testing.T) {
 	}
 }
 
-// Over HTTP/2 streams share one connection, and ending one leaves the others alone.
+// TestClientHTTP2 checks that streams share one connection over HTTP/2, and that ending one
+// stream does not affect the others.
 func TestClientHTTP2(t *testing.T) {
 	var conns sync.Map
 	over := make(chan struct{})
@@ -530,7 +533,7 @@ func TestClientHTTP2(t *testing.T) {
 		return proto == 2
 	})
 	if n != 1 {
-		t.Errorf("%d connections, or not HTTP/2", n)
+		t.Errorf("%d connections were used, or they did not use HTTP/2", n)
 	}
 }
 
@@ -553,7 +556,7 @@ func TestTerminate(t *testing.T) {
 	status = 500
 	c.SetSession("s")
 	if err := c.Terminate(t.Context(), legacyRules); err == nil {
-		t.Error("500 is no error")
+		t.Error("status 500 is not an error")
 	}
 	if len(asked) != 5 || asked[0] != "DELETE s 2025-11-25" {
 		t.Errorf("%q", asked)
@@ -632,7 +635,8 @@ func BenchmarkClientDo(b *testing.B) {
 	}
 }
 
-// cannedClient measures what is ours: its transport does nothing.
+// cannedClient returns a client whose transport does no work, so that a benchmark measures only
+// the client.
 func cannedClient(t testing.TB, form string, answer []byte) (*Client, *transport.Outgoing) {
 	resp := &http.Response{StatusCode: 200, ProtoMajor: 1, ContentLength: int64(len(answer)), Header: http.Header{"Content-Type": {"application/json"}}}
 	if form == "events" {
@@ -655,7 +659,7 @@ func TestClientAllocations(t *testing.T) {
 				t.Fatal(err)
 			}
 		}); n > budget {
-			t.Errorf("%s: %v allocations, budget %v", form, n, budget)
+			t.Errorf("%s: %v allocations, want at most %v", form, n, budget)
 		}
 	}
 }

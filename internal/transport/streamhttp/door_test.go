@@ -19,15 +19,15 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
-// hall is a fake of what stands behind a door. Its zero value answers initialize
-// with the revision asked for and every other request with {"ok":true}.
+// hall is a fake transport.Acceptor whose conversations answer requests. Its zero value answers
+// initialize with the requested revision, and every other request with {"ok":true}.
 type hall struct {
 	serve  func(ctx context.Context, in transport.Incoming, r transport.Responder)
 	oneWay func(in transport.Incoming) error
 
 	mu    sync.Mutex
 	convs []*guest
-	calls []string // methods of what arrived
+	calls []string // methods of the messages that arrived
 }
 
 func (h *hall) Accept(p transport.Peer, out transport.Outbox) transport.Conversation {
@@ -95,7 +95,7 @@ func (g *guest) OneWay(_ context.Context, in transport.Incoming) error {
 
 func (g *guest) Close(error) { g.once.Do(func() { close(g.gone) }) }
 
-// door is a Server behind a real HTTP server.
+// door is a Server of this package that runs in a real HTTP server.
 type door struct {
 	t      testing.TB
 	hall   *hall
@@ -113,7 +113,7 @@ func open(t testing.TB, h *hall, change func(*Options)) *door {
 	return openOn(t, h, change, l, nil)
 }
 
-// openOn serves on l; dial is nil for the network.
+// openOn serves on l. If dial is nil, clients use the network.
 func openOn(t testing.TB, h *hall, change func(*Options), l net.Listener, dial func() (net.Conn, error)) *door {
 	o := Options{Acceptor: h, Endpoint: "test"}
 	if change != nil {
@@ -154,7 +154,7 @@ func openOn(t testing.TB, h *hall, change func(*Options), l net.Listener, dial f
 	return d
 }
 
-// pipes is a listener in memory, for tests with simulated time.
+// pipes is a net.Listener in memory, for tests with simulated time.
 type pipes struct {
 	conns chan net.Conn
 	once  sync.Once
@@ -191,14 +191,14 @@ type pipeAddr struct{}
 func (pipeAddr) Network() string { return "pipe" }
 func (pipeAddr) String() string  { return "localhost" }
 
-// openPipes is open with a network in memory.
+// openPipes does the same as open, with a network in memory.
 func openPipes(t testing.TB, h *hall, change func(*Options)) (*door, *pipes) {
 	l := newPipes()
 	return openOn(t, h, change, l, l.dial), l
 }
 
-// send makes a request. Headers are "Name: value"; one without a value removes
-// what post sets by itself.
+// send makes a request. Headers have the form "Name: value". A header without a value removes a
+// header that post sets by default.
 func (d *door) send(ctx context.Context, method, body string, headers ...string) *http.Response {
 	d.t.Helper()
 	resp, err := d.try(ctx, method, body, headers...)
@@ -295,19 +295,19 @@ func (r heard) id() jsonrpc.ID {
 
 const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}`
 
-// modernCall is a tools/call of the modern era and its headers.
+// modernCall returns a tools/call of the modern era and its headers.
 func modernCall(id string) (string, []string) {
 	return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"star","arguments":{},` + modernMeta + `}}`,
 		[]string{"MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call", "Mcp-Name: star"}
 }
 
-// callModern makes a good modern call and reports whether it was answered well.
+// callModern sends a valid modern call and checks its answer.
 func (d *door) callModern() {
 	d.t.Helper()
 	body, headers := modernCall("7")
 	r := d.post(body, headers...)
 	if r.status != 200 || !strings.Contains(r.body, `"id":7`) {
-		d.t.Errorf("a good call got %d %s", r.status, r.body)
+		d.t.Errorf("a valid call got %d %s", r.status, r.body)
 	}
 }
 
@@ -329,7 +329,7 @@ func call(id string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"star","arguments":{}}}`
 }
 
-// feed reads an event stream.
+// feed is a reader of an event stream.
 type feed struct {
 	t    testing.TB
 	resp *http.Response
@@ -340,7 +340,7 @@ func readEvents(t testing.TB, resp *http.Response) *feed {
 	t.Helper()
 	if resp.StatusCode != 200 || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
 		b, _ := io.ReadAll(resp.Body)
-		t.Fatalf("no event stream: %d %s", resp.StatusCode, b)
+		t.Fatalf("the response is not an event stream: %d %s", resp.StatusCode, b)
 	}
 	return &feed{t, resp, eventstream.NewReader(resp.Body, eventstream.Limits{})}
 }
@@ -349,22 +349,22 @@ func (e *feed) next() eventstream.Event {
 	e.t.Helper()
 	ev, err := e.rd.Next()
 	if err != nil {
-		e.t.Fatalf("next event: %v", err)
+		e.t.Fatalf("the next event: %v", err)
 	}
 	return ev
 }
 
-// ends checks that nothing more comes.
+// ends checks that the stream ends without another event.
 func (e *feed) ends() {
 	e.t.Helper()
 	if ev, err := e.rd.Next(); err == nil {
-		e.t.Errorf("one event too many: %s", ev.Data)
+		e.t.Errorf("unexpected event: %s", ev.Data)
 	}
 }
 
 func (e *feed) close() { _ = e.resp.Body.Close() }
 
-// raw sends bytes and returns the connection and a reader of responses.
+// raw sends bytes, and returns the connection and a reader of responses.
 func (d *door) raw(text string) (net.Conn, *bufio.Reader) {
 	d.t.Helper()
 	c, err := net.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(d.url, "http://"), "/mcp"))

@@ -16,48 +16,47 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
-// Options configure a Server. Only Acceptor is required. Zero values mean the defaults
-// given at each member.
+// Options configure a Server. Only Acceptor is required. A zero value means the default that
+// the comment of the field ends with.
 type Options struct {
 	Acceptor transport.Acceptor
-	Endpoint string          // the endpoint's name, for transport.Peer
-	Guard    *httpdoor.Guard // nil allows the loopback names only
+	Endpoint string          // name of the endpoint, for transport.Peer
+	Guard    *httpdoor.Guard // nil allows only the loopback names
 
-	// Principal returns the sender of a request. An error refuses the request, with 401
-	// unless it is an *httpdoor.Denied with another status. Nil means no
-	// authentication.
+	// Principal returns the sender of a request. If it returns an error, the request is refused
+	// with 401, or with the status of an *httpdoor.Denied. Nil means no authentication.
 	Principal func(*http.Request) (*identity.Principal, error)
-	// AllowInitialize reports whether a client may open another session, and if not
-	// when to retry. It may wait a short time. Nil allows all.
+	// AllowInitialize reports whether a client may open another session. If not, retryAfter
+	// says when to retry. It may wait a short time. Nil allows all sessions.
 	AllowInitialize func(context.Context, transport.Newcomer) (retryAfter time.Duration, ok bool)
-	// RefuseBare answers 400 to a legacy request outside of a session. Without it,
-	// clients that never open one are adopted: their requests share a conversation per
-	// principal, address and revision.
+	// RefuseBare answers 400 to a legacy request outside a session. Without it, clients that
+	// never open a session are adopted: the requests of such clients share a conversation for
+	// each principal, address and revision.
 	RefuseBare bool
 
-	// Places says where sessions live. A session that lives elsewhere is not found. Nil
-	// means transport.Alone.
+	// Places tells in which process a session exists. A session of another process is not
+	// found. Nil means transport.Alone.
 	Places transport.Places
 
-	MaxBody     int64                // bytes of a POST; 4 MiB
+	MaxBody     int64                // maximum bytes of a POST; 4 MiB
 	BodyIdle    time.Duration        // see httpdoor.BodyLimits; 30 s
-	MaxSessions int                  // shared by transport.Quota; 10,000
+	MaxSessions int                  // maximum number of sessions, shared by transport.Quota; 10,000
 	SessionIdle time.Duration        // maximum time without a request or stream; 30 min
 	SessionMax  time.Duration        // maximum lifetime of a session; 24 h
 	Replay      time.Duration        // how long events are kept for resumption; 2 min
 	LateStream  time.Duration        // delay before a response becomes a stream with keep-alives; 10 s, at most 20 s
-	Stream      httpdoor.StreamRules // Slow is set by NewServer
+	Stream      httpdoor.StreamRules // NewServer sets Slow
 
-	Budget *transport.Budget // memory of all messages; nil has no limit
+	Budget *transport.Budget // memory of all messages; nil means no limit
 
-	Log *slog.Logger // nil logs nothing
+	Log *slog.Logger // nil means no log
 }
 
-// Server is the server side of one endpoint for Streamable HTTP, in every revision that
-// has it: modern requests, which are independent, and legacy sessions. It is an
-// http.Handler and safe for concurrent use.
+// Server is the server side of one endpoint for Streamable HTTP, in every revision that has it.
+// It serves modern requests, which are independent, and legacy sessions. It is an http.Handler
+// and safe for concurrent use.
 //
-// Run ends idle sessions; Drain and Close end the Server.
+// Run ends idle sessions. Drain and Close end the Server.
 type Server struct {
 	opts   Options
 	rules  *httpdoor.StreamRules
@@ -102,7 +101,8 @@ func NewServer(o Options) *Server {
 	return s
 }
 
-// now is the time since the server was created; the wall clock may jump.
+// now returns the time since the server was created. It does not use the wall clock, which may
+// jump.
 func (s *Server) now() time.Duration { return time.Since(s.epoch) }
 
 // ServeHTTP serves one request to the endpoint.
@@ -135,14 +135,14 @@ func (s *Server) refuse(w http.ResponseWriter, status int, id jsonrpc.ID, code i
 	httpdoor.Refuse(w, status, id, &jsonrpc.Error{Code: code, Message: why})
 }
 
-// headers are those that identify the client of a request.
+// headers contains the headers that identify the session of a request.
 type headers struct {
-	version string // MCP-Protocol-Version, "" when absent
-	session string // Mcp-Session-Id, "" when absent
+	version string // MCP-Protocol-Version, "" if absent
+	session string // Mcp-Session-Id, "" if absent
 }
 
-// readHeaders reads them. If one appears twice, ok is false and the request is
-// answered, because a proxy may have used the other one.
+// readHeaders reads the headers of a request. If one of them appears twice, readHeaders answers
+// the request and ok is false, because a proxy may have used the other value.
 func (s *Server) readHeaders(w http.ResponseWriter, r *http.Request) (h headers, ok bool) {
 	var twice bool
 	if h.version, twice = only(r.Header[mcp.HeaderVersion]); !twice {
@@ -161,8 +161,8 @@ func only(values []string) (v string, twice bool) {
 	return values[0], len(values) > 1
 }
 
-// Run expires sessions until ctx ends, and returns its error. Without it no session
-// expires until MaxSessions is reached.
+// Run ends expired sessions until ctx ends, and returns the error of ctx. Without Run, sessions
+// stay until MaxSessions is reached.
 func (s *Server) Run(ctx context.Context) error {
 	every := max(min(s.opts.SessionIdle/4, s.opts.Replay/4, 15*time.Second), 10*time.Millisecond)
 	tick := time.NewTicker(every)
@@ -178,8 +178,8 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 }
 
-// Drain ends the GET streams, which do not end by themselves, and refuses new sessions
-// and streams. Requests continue. Drain does not wait.
+// Drain ends the GET streams, which do not end by themselves. It refuses new sessions and
+// streams. Requests continue. Drain does not wait.
 func (s *Server) Drain() {
 	s.draining.Store(true)
 	for _, ses := range s.table.all() {
@@ -195,14 +195,14 @@ var errClosed = errors.New("the endpoint is closed")
 // closed.
 const drainTimeout = 2 * time.Second
 
-// Close ends all conversations and waits until every request has returned. A modern
-// request ends with its connection, so first cancel the HTTP server's base context, or
-// close that server. Close is idempotent.
+// Close ends all conversations and waits until every request has returned. A modern request
+// ends with its connection, so cancel the HTTP server's base context or close that server
+// first. Close may be called more than once.
 func (s *Server) Close() error { return s.CloseWith(errClosed) }
 
-// CloseWith is Close with a cause, which running requests get. If it is
-// mcp.ErrShutdown, the base context of the HTTP server must end with the same cause, so
-// that the responses are written to their end.
+// CloseWith does the same as Close with a cause, which running requests get. If the cause is
+// mcp.ErrShutdown, the base context of the HTTP server must end with the same cause, so that
+// the responses are written to their end.
 func (s *Server) CloseWith(cause error) error {
 	s.draining.Store(true)
 	convs := s.flights.close()

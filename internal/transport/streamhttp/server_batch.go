@@ -15,11 +15,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
-// maxConcurrent is how many requests of one batch run at a time.
+// maxConcurrent is the maximum number of requests of one batch that run at the same time.
 const maxConcurrent = 8
 
-// batch serves an array of messages. One revision has them (2025-03-26 §Base Protocol,
-// "Batching"). From all others nothing of an array is executed.
+// batch serves an array of messages. Only one revision has batches (2025-03-26 §Base Protocol,
+// "Batching"). For all others, no message of the array is executed.
 func (s *Server) batch(w http.ResponseWriter, r *http.Request, who *identity.Principal, h headers, body []byte) {
 	rev := mcp.Assumed
 	if h.version != "" {
@@ -46,12 +46,12 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request, who *identity.Pri
 	for _, it := range items {
 		switch m := it.Message; {
 		case m == nil:
-			requests++ // it gets an answer too
+			requests++ // an invalid message gets an answer too
 		case m.Kind == jsonrpc.Request || m.Kind == jsonrpc.Notification:
 			o, bad := mcp.Classify(m, h.version, true)
 			if bad != nil || o.Revision.Modern() || m.Method == mcp.MethodInitialize {
-				// 2025-03-26 §Lifecycle, "Initialization": not part of a batch. Modern
-				// messages are never batched.
+				// 2025-03-26 §Lifecycle, "Initialization": initialize must not be part of a
+				// batch. Modern messages are never batched.
 				s.refuse(w, http.StatusBadRequest, "null", jsonrpc.CodeInvalidRequest, "a message of this batch must stand alone")
 				return
 			}
@@ -82,8 +82,8 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request, who *identity.Pri
 	s.runBatch(w, r, ses, h, items, requests)
 }
 
-// runBatch passes the messages on in order. Requests run concurrently. Their answers
-// are sent in one array or, if something was sent before them, as events.
+// runBatch passes the messages to the conversation in order. Requests run concurrently. Their
+// answers are sent in one array or, if other messages were sent before, as events.
 func (s *Server) runBatch(w http.ResponseWriter, r *http.Request, ses *session, h headers, items []jsonrpc.Item, requests int) {
 	all := &response{server: s, w: w, r: r, id: "null", session: ses}
 	all.conv, all.response = ses.conv, all
@@ -142,7 +142,7 @@ type batch struct {
 	all *response
 
 	mu      sync.Mutex
-	answers [][]byte // not yet sent
+	answers [][]byte // answers that were not sent yet
 }
 
 // run serves one request of the batch.
@@ -163,7 +163,7 @@ func (b *batch) run(s *Server, serve func(transport.Responder), id jsonrpc.ID) {
 	serve(one)
 }
 
-// add adds an answer. It is sent at once if the response is a stream already.
+// add adds an answer. If the response is a stream already, add sends the answer at once.
 func (b *batch) add(answer []byte) {
 	b.all.mu.Lock()
 	streams := b.all.state == streaming
@@ -177,7 +177,8 @@ func (b *batch) add(answer []byte) {
 	b.answers = append(b.answers, bytes.Clone(answer))
 }
 
-// finish sends the remaining answers: as events of a started stream, or as an array.
+// finish sends the remaining answers, as events if the response is a stream, and otherwise as
+// an array.
 func (b *batch) finish() {
 	b.all.mu.Lock()
 	streams := b.all.state == streaming
@@ -196,7 +197,7 @@ func (b *batch) finish() {
 		_ = b.all.Finish(nil, 0)
 		return
 	}
-	if len(answers) == 0 { // all were cancelled
+	if len(answers) == 0 { // all requests were cancelled
 		b.all.w.Header()["Content-Type"] = eventType
 		b.all.w.WriteHeader(http.StatusOK)
 		return

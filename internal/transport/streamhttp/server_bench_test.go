@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// bare is a conversation that costs nothing.
+// bare is a conversation that does as little as possible.
 type bare struct{}
 
 var bareAnswer = []byte(`{"jsonrpc":"2.0","id":1,"result":{"ok":true}}`)
@@ -26,7 +26,7 @@ func (bare) Request(_ context.Context, _ transport.Incoming, r transport.Respond
 func (bare) OneWay(context.Context, transport.Incoming) error { return nil }
 func (bare) Close(error)                                      {}
 
-// sink is a ResponseWriter that costs nothing.
+// sink is a ResponseWriter that does as little as possible.
 type sink struct{ h http.Header }
 
 func (s *sink) Header() http.Header         { return s.h }
@@ -35,8 +35,8 @@ func (s *sink) WriteHeader(int)             {}
 
 func (s *sink) SetReadDeadline(time.Time) error { return nil }
 
-// modernRequest returns a request of about 1 KiB as net/http hands it over, and
-// a function that makes it new again.
+// modernRequest returns a request of about 1 KiB as net/http creates it, and a function that
+// prepares it to be used again.
 func modernRequest(session string) (r *http.Request, again func()) {
 	body, lines := modernCall("1")
 	if session != "" {
@@ -54,7 +54,7 @@ func modernRequest(session string) (r *http.Request, again func()) {
 	return r, func() { rd.Reset(body) }
 }
 
-// TestAllocationBudget keeps the path of a plain call lean: body, message, id,
+// TestAllocationBudget limits the allocations of a simple call. It needs the body, message, id,
 // response, timer and its closure, and little else.
 func TestAllocationBudget(t *testing.T) {
 	s := NewServer(Options{Acceptor: bare{}})
@@ -68,9 +68,9 @@ func TestAllocationBudget(t *testing.T) {
 			again()
 			s.ServeHTTP(w, r)
 		})
-		t.Logf("%q: %v allocations", name, n)
+		t.Logf("%q makes %v allocations", name, n)
 		if n > most {
-			t.Errorf("%q: %v allocations, budget %v", name, n, most)
+			t.Errorf("%q makes %v allocations, want at most %v", name, n, most)
 		}
 	}
 }
@@ -97,7 +97,7 @@ func BenchmarkDoor(b *testing.B) {
 	}
 }
 
-// BenchmarkLoopback compares the door with the least that net/http can do.
+// BenchmarkLoopback compares the Server with a minimal handler of net/http.
 func BenchmarkLoopback(b *testing.B) {
 	least := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body := make([]byte, r.ContentLength)
@@ -132,7 +132,7 @@ func BenchmarkLoopback(b *testing.B) {
 				}
 			})
 			if failed.Load() > 0 {
-				b.Errorf("%d failed", failed.Load())
+				b.Errorf("%d requests failed", failed.Load())
 			}
 		})
 	}

@@ -11,27 +11,26 @@ type counts struct {
 	panics                                 atomic.Int64
 }
 
-// Counts is a snapshot of a Server's counters since its start. The last two are current
-// values.
+// Counts is a snapshot of a Server's counters since its start. The last two are current values.
 type Counts struct {
-	ModernRequests int64 // passed to a conversation
-	LegacyRequests int64 // the same, batches counted by element
+	ModernRequests int64 // requests that were passed to a conversation
+	LegacyRequests int64 // the same; elements of a batch count separately
 	OneWay         int64 // notifications and responses
-	Refused        int64 // answered with 4xx by the Server itself, without the Guard
-	Denied         int64 // not authenticated
+	Refused        int64 // requests that the Server itself answered with 4xx; the Guard counts its own
+	Denied         int64 // requests without authentication
 	Limited        int64 // sessions refused with 429 or 503
 	SessionsOpened int64
-	SessionsEnded  int64 // for any reason
-	Expired        int64 // of these, by age or idleness
-	Evicted        int64 // of these, idle ones removed to make room
-	Streams        int64 // event streams started, of POST and GET
-	Resumed        int64 // of these, with Last-Event-ID
+	SessionsEnded  int64 // sessions that ended for any reason
+	Expired        int64 // of SessionsEnded: because of age or idleness
+	Evicted        int64 // of SessionsEnded: idle ones that were removed to make room
+	Streams        int64 // event streams that were started, by POST and GET
+	Resumed        int64 // of Streams: with Last-Event-ID
 	SlowReaders    int64 // connections closed because the client did not read
-	Dropped        int64 // notifications outside of any session
+	Dropped        int64 // notifications outside sessions
 	Panics         int64
 
-	Sessions int // current, including adopted clients
-	InFlight int // current, including GET streams
+	Sessions int // current number, including adopted clients
+	InFlight int // current number, including GET streams
 }
 
 // Counts returns the counters.

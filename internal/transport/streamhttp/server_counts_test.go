@@ -14,14 +14,15 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// Each counter moves: one that nobody writes to would be exported as 0 for ever.
+// TestCountsMove checks that each counter changes. A counter that no code increments would
+// always be exported as 0.
 func TestCountsMove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, _ := openPipes(t, &hall{serve: func(_ context.Context, in transport.Incoming, r transport.Responder) {
 			switch in.Msg.Method {
 			case "prompts/get":
 				panic("boom")
-			case "resources/read": // with events
+			case "resources/read": // answers with events
 				_ = r.Event([]byte(`{"jsonrpc":"2.0","method":"notifications/progress","params":{}}`))
 			}
 			finish(in, r)
@@ -71,7 +72,7 @@ func TestCountsMove(t *testing.T) {
 		c := reflect.ValueOf(d.server.Counts())
 		for i := range c.NumField() {
 			if name := c.Type().Field(i).Name; name != "InFlight" && c.Field(i).Int() == 0 {
-				t.Errorf("%s has not moved: %+v", name, c)
+				t.Errorf("%s has not changed: %+v", name, c)
 			}
 		}
 	})

@@ -7,28 +7,29 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// flights are the requests and GET streams that have not returned, so that Close can
-// end them and wait for them. Each shard has its own lock, which is held only while a
-// list is changed.
+// flights contains the requests and GET streams that are in progress, so that Close can end
+// them and wait for them. Each shard has its own lock, which is held only while a list is
+// changed.
 type flights struct {
 	shards [8]shard
 }
 
 type shard struct {
 	mu     sync.Mutex
-	idle   sync.Cond // n is 0
-	head   flight    // of a circular list
+	idle   sync.Cond // signals that n is 0
+	head   flight    // head of a circular list
 	n      int
 	closed bool
-	_      [64]byte // shards do not share a cache line
+	_      [64]byte // keeps shards in different cache lines
 }
 
-// flight is one request or stream. It belongs to its response and must not be copied.
+// flight is one request or stream that is in progress. It belongs to its response and must not
+// be copied.
 type flight struct {
 	prev, next *flight
 	shard      *shard
 	conv       transport.Conversation // nil for a GET stream
-	response   *response              // likewise
+	response   *response              // nil for a GET stream
 }
 
 func (f *flights) init() {
@@ -65,7 +66,7 @@ func (x *flight) remove() {
 	l.mu.Unlock()
 }
 
-// close refuses new flights and returns the conversations of the current ones.
+// close refuses new flights, and returns the conversations of the current ones.
 func (f *flights) close() (convs []transport.Conversation) {
 	for i := range f.shards {
 		l := &f.shards[i]

@@ -9,8 +9,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// FuzzPost: whatever arrives, the door answers with a status that HTTP knows and
-// with a body that is JSON-RPC, and a good call after it works.
+// FuzzPost sends arbitrary data. The Server must answer with a valid HTTP status and a body
+// that is JSON-RPC, and a valid call after it must work.
 func FuzzPost(f *testing.F) {
 	good, lines := modernCall("7")
 	f.Add("POST", good, strings.Join(lines, "\n"))
@@ -41,11 +41,11 @@ func FuzzPost(f *testing.F) {
 	f.Fuzz(func(t *testing.T, method, body, headers string) {
 		headers = strings.ReplaceAll(headers, "SESSION", session)
 		if method == "GET" && strings.Contains(headers, session) {
-			method = "DELETE" // a stream does not end
+			method = "DELETE" // because a stream does not end
 		}
 		w := serve(method, body, strings.Split(headers, "\n"))
 		if w.Code < 200 || w.Code > 599 || http.StatusText(w.Code) == "" {
-			t.Errorf("status %d", w.Code)
+			t.Errorf("the status is %d", w.Code)
 		}
 		if b := w.Body.Bytes(); len(b) > 0 && w.Header().Get("Content-Type") == "application/json" && !jsonrpc.IsBatch(b) {
 			if _, err := jsonrpc.Scan(b, jsonrpc.Limits{Tolerant: true}); err != nil {
@@ -53,10 +53,10 @@ func FuzzPost(f *testing.F) {
 			}
 		}
 		if s.counts.panics.Load() != 0 {
-			t.Error("a panic")
+			t.Error("the server panicked")
 		}
 		if w := serve("POST", good, lines); w.Code != 200 {
-			t.Errorf("a good call got %d %s", w.Code, w.Body)
+			t.Errorf("a valid call got %d %s", w.Code, w.Body)
 		}
 	})
 }

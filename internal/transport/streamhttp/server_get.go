@@ -10,8 +10,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
-// sessionOf returns the acquired session of a GET or DELETE, or answers the request.
-// Modern clients have neither (2026-07-28 §Streamable HTTP, "Earlier Streamable HTTP
+// sessionOf returns the acquired session of a GET or DELETE. If there is none, it answers the
+// request. Modern clients send neither (2026-07-28 §Streamable HTTP, "Earlier Streamable HTTP
 // Revisions").
 func (s *Server) sessionOf(w http.ResponseWriter, r *http.Request, who *identity.Principal) *session {
 	h, ok := s.readHeaders(w, r)
@@ -26,9 +26,9 @@ func (s *Server) sessionOf(w http.ResponseWriter, r *http.Request, who *identity
 	return s.enter(w, who, h)
 }
 
-// get serves the stream of messages that belong to no request, or resumes another
-// stream (2025-11-25 §Transports, "Listening for Messages from the Server",
-// "Resumability and Redelivery").
+// get serves the stream of messages that belong to no request, or resumes another stream
+// (2025-11-25 §Transports, "Listening for Messages from the Server", "Resumability and
+// Redelivery").
 func (s *Server) get(w http.ResponseWriter, r *http.Request, who *identity.Principal) {
 	ses := s.sessionOf(w, r, who)
 	if ses == nil {
@@ -47,7 +47,7 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, who *identity.Princ
 	} else {
 		var ok bool
 		if stream, seen, ok = ses.find(last); !ok || twice {
-			// Not 404, which would end the session for the client.
+			// The status is not 404, because that would end the session for the client.
 			s.refuse(w, http.StatusBadRequest, "", jsonrpc.CodeInvalidRequest, "Last-Event-ID names no stream that can be resumed")
 			return
 		}

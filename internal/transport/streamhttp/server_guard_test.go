@@ -28,7 +28,7 @@ func TestH01_GetAndDeleteWithoutSession(t *testing.T) {
 		for _, h := range [][]string{nil, {"MCP-Protocol-Version: 2026-07-28", "Mcp-Session-Id: whatever"}, {"MCP-Protocol-Version: 2024-11-05"}} {
 			r := d.do(method, "", h...)
 			if r.status != 405 || r.header.Get("Allow") != "POST" {
-				t.Errorf("%s %q: %d, Allow %q", method, h, r.status, r.header.Get("Allow"))
+				t.Errorf("%s %q got %d with Allow %q", method, h, r.status, r.header.Get("Allow"))
 			}
 		}
 	}
@@ -45,7 +45,7 @@ func TestH02_OtherMethods(t *testing.T) {
 	}
 	r := d.do("OPTIONS", "", "Origin: https://evil.example", "Access-Control-Request-Method: POST")
 	if r.status != 403 || r.header.Get("Access-Control-Allow-Origin") != "" {
-		t.Errorf("preflight: %d %v", r.status, r.header)
+		t.Errorf("the preflight request got %d %v", r.status, r.header)
 	}
 	d.untouched()
 }
@@ -92,7 +92,7 @@ func TestH04_ConfiguredHostsAndOrigins(t *testing.T) {
 	}
 	for origin, want := range map[string]int{
 		"https://app.example": 200, "https://app.example:443": 403, "http://app.example": 403, "https://APP.example": 403,
-		// A page on loopback is none of a public host's own.
+		// A page on loopback does not belong to a public host.
 		"http://localhost": 403,
 	} {
 		if r := d.post(body, append(h, "Host: mcp.example.com", "Origin: "+origin)...); r.status != want {
@@ -156,7 +156,7 @@ func TestH10_Accept(t *testing.T) {
 	}
 	resp, err := d.client.Do(req)
 	if err != nil || resp.StatusCode != 200 {
-		t.Errorf("two Accept lines: %v %v", resp, err)
+		t.Errorf("with two Accept lines: %v %v", resp, err)
 	}
 	if err == nil {
 		resp.Body.Close()
@@ -169,7 +169,7 @@ func TestH11_BodyTooLarge(t *testing.T) {
 	c, rd := d.raw("POST /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\nContent-Type: application/json\r\nContent-Length: 4194305\r\n\r\n")
 	resp, err := http.ReadResponse(rd, nil)
 	if err != nil || resp.StatusCode != 413 || !resp.Close {
-		t.Errorf("by length: %v %v", resp, err)
+		t.Errorf("with a length: %v %v", resp, err)
 	}
 	c.Close()
 	resp, err = http.Post(d.url, "application/json", nil)
@@ -181,14 +181,14 @@ func TestH11_BodyTooLarge(t *testing.T) {
 	req.Header.Set("Accept", "*/*")
 	resp, err = d.client.Do(req)
 	if err != nil || resp.StatusCode != 413 {
-		t.Errorf("chunked: %v %v", resp, err)
+		t.Errorf("with chunks: %v %v", resp, err)
 	}
 	if err == nil {
 		resp.Body.Close()
 	}
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 	d.untouched()
-	// The greatest body that is allowed, both ways.
+	// This is the largest allowed body, with a length and in chunks.
 	body, h := modernCall("1")
 	body += strings.Repeat(" ", 4<<20-len(body))
 	d.post(body, h...).want(t, 200, 0)
@@ -201,7 +201,7 @@ func TestH11_BodyTooLarge(t *testing.T) {
 	}
 	resp, err = d.client.Do(req)
 	if err != nil || resp.StatusCode != 200 {
-		t.Errorf("4 MiB chunked: %v %v", resp, err)
+		t.Errorf("4 MiB in chunks: %v %v", resp, err)
 	}
 	if err == nil {
 		resp.Body.Close()
@@ -211,7 +211,7 @@ func TestH11_BodyTooLarge(t *testing.T) {
 func TestH13_SlowHeadersAndBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, l := openPipes(t, &hall{}, nil)
-		// slowly sends one byte a second and returns how long it was listened to.
+		// slowly sends one byte per second, and returns how long the server read them.
 		slowly := func(head, text string) (took time.Duration, answer string) {
 			c, err := l.dial()
 			if err != nil {
@@ -219,7 +219,7 @@ func TestH13_SlowHeadersAndBody(t *testing.T) {
 			}
 			defer c.Close()
 			got := make(chan string, 1)
-			go func() { // ends with c
+			go func() { // ends when c is closed
 				b, _ := io.ReadAll(c)
 				got <- string(b)
 			}()
@@ -262,7 +262,7 @@ func TestH14_ManyHeaders(t *testing.T) {
 		}(),
 	} {
 		c, rd := d.raw("GET /mcp HTTP/1.1\r\nHost: localhost\r\n")
-		_, _ = io.WriteString(c, headers+"\r\n") // may fail, once it has been answered
+		_, _ = io.WriteString(c, headers+"\r\n") // may fail, because the server may have answered already
 		resp, err := http.ReadResponse(rd, nil)
 		if err != nil || resp.StatusCode != 431 {
 			t.Errorf("%s: %v %v", name, resp, err)
@@ -311,17 +311,17 @@ func TestPrincipalIsAskedFirst(t *testing.T) {
 	})
 	r := d.post("{")
 	if r.status != 401 || r.header.Get("Www-Authenticate") == "" {
-		t.Errorf("no credential: %d %v", r.status, r.header)
+		t.Errorf("without credentials: %d %v", r.status, r.header)
 	}
 	if r = d.post("{", "Authorization: bad"); r.status != 401 || strings.Contains(r.body, "secret") {
-		t.Errorf("bad credential: %d %s", r.status, r.body)
+		t.Errorf("with bad credentials: %d %s", r.status, r.body)
 	}
 	if r = d.post("{", "Authorization: throttled"); r.status != 429 || r.header.Get("Retry-After") != "2" {
-		t.Errorf("throttled: %d %v", r.status, r.header)
+		t.Errorf("with too many requests: %d %v", r.status, r.header)
 	}
 	body, h := modernCall("1")
 	d.post(body, append(h, "Authorization: ann")...).want(t, 200, 0)
 	if g := d.hall.guests(); len(g) != 1 || g[0].peer.Who.SeatKey() != "ann" || g[0].peer.Remote != "127.0.0.1" || g[0].peer.Transport != "http" || g[0].peer.Endpoint != "test" {
-		t.Errorf("peer: %+v", g)
+		t.Errorf("the peer is %+v", g)
 	}
 }

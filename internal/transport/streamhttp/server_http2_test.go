@@ -12,8 +12,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// HTTP/2 counts write time-outs per stream and resets a stream whose deadline
-// passes even while nobody writes.
+// TestHTTP2StreamOutlivesTheWriteTimeout checks a stream over HTTP/2. Write timeouts apply to
+// each stream there, and a stream is reset when its deadline expires, even if nothing is being
+// written.
 func TestHTTP2StreamOutlivesTheWriteTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, _ := openPipes(t, &hall{serve: func(ctx context.Context, in transport.Incoming, r transport.Responder) {
@@ -59,7 +60,7 @@ func TestHTTP2StreamOutlivesTheWriteTimeout(t *testing.T) {
 		}
 		synctest.Wait()
 		if n := d.server.flights.len(); n != 0 {
-			t.Errorf("%d requests in flight after hanging up", n)
+			t.Errorf("%d requests are in flight after the clients disconnected", n)
 		}
 		d.callModern()
 	})

@@ -35,11 +35,11 @@ func (s *Server) legacy(w http.ResponseWriter, r *http.Request, who *identity.Pr
 	case opens:
 		s.initialize(w, r, who, in)
 	case m.Kind == jsonrpc.Notification:
-		// It belongs to a session, and there is none.
+		// The notification belongs to a session, but there is none.
 		s.counts.dropped.Add(1)
 		w.WriteHeader(http.StatusAccepted)
 	case s.opts.RefuseBare:
-		// 2025-11-25 §Transports, "Session Management" 2.
+		// 2025-11-25 §Transports, "Session Management" 2, requires the session id.
 		s.refuse(w, http.StatusBadRequest, m.ID, jsonrpc.CodeInvalidRequest, "Mcp-Session-Id is missing")
 	default:
 		ses, ok := s.adopt(w, r, who, m.ID, o.Revision)
@@ -51,7 +51,7 @@ func (s *Server) legacy(w http.ResponseWriter, r *http.Request, who *identity.Pr
 	}
 }
 
-// inSession passes a message to a session's conversation.
+// inSession passes a message to the conversation of a session.
 func (s *Server) inSession(w http.ResponseWriter, r *http.Request, ses *session, in transport.Incoming) {
 	if in.Msg.Kind == jsonrpc.Notification {
 		s.oneWay(w, r, ses.conv, in)
@@ -63,10 +63,9 @@ func (s *Server) inSession(w http.ResponseWriter, r *http.Request, ses *session,
 	s.serve(ses.requestContext(r), res, in)
 }
 
-// requestContext returns the context of a legacy request. It ends with the session and not with
-// the connection, because a disconnect is not a cancellation there (2025-11-25
-// §Transports, "Sending Messages to the Server" 6). Its values are those of the
-// request.
+// requestContext returns the context of a legacy request. It ends with the session instead of
+// the connection, because a disconnect is not a cancellation there (2025-11-25 §Transports,
+// "Sending Messages to the Server" 6). Its values are those of the request.
 func (ses *session) requestContext(r *http.Request) context.Context {
 	return sessionContext{ses.lifetime(), r.Context()}
 }
@@ -85,7 +84,7 @@ func (c sessionContext) Value(key any) any {
 
 var errNoSession = errors.New("initialize did not succeed")
 
-// initialize opens a session. Its id is sent with an answer that is a result.
+// initialize opens a session. The response contains the session id if the answer is a result.
 func (s *Server) initialize(w http.ResponseWriter, r *http.Request, who *identity.Principal, in transport.Incoming) {
 	peer := s.peer(r, who)
 	party, ok := s.admit(w, r, in.Msg.ID, httpdoor.NewcomerOf(r, who.SeatKey(), clientName(in.Msg)))
@@ -100,12 +99,12 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, who *identit
 	res := &response{server: s, w: w, r: r, id: in.Msg.ID, session: ses, init: initPending}
 	res.conv = ses.conv
 	defer s.finishInit(res)
-	// Its client has no session yet that it could resume.
+	// The client has no session yet, so it could not resume the stream.
 	s.serve(r.Context(), res, in)
 }
 
-// admit takes a place for a session of a new client and returns its party. If ok is
-// false, the request has been answered.
+// admit reserves a place for the session of a new client, and returns the client's party. If ok
+// is false, admit has answered the request.
 func (s *Server) admit(w http.ResponseWriter, r *http.Request, id jsonrpc.ID, who transport.Newcomer) (party string, ok bool) {
 	if s.draining.Load() {
 		s.limited(w, http.StatusServiceUnavailable, id, "shutdown", "this server is shutting down", 5*time.Second)
@@ -125,7 +124,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, id jsonrpc.ID, wh
 	return party, true
 }
 
-// clientName returns the client's name and version in an initialize request.
+// clientName returns the client's name and version from an initialize request.
 func clientName(m *jsonrpc.Message) string {
 	info := m.Param("clientInfo")
 	name, _ := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, info, "name"))
@@ -141,7 +140,7 @@ func (s *Server) finishInit(res *response) {
 	switch res.init {
 	case initSucceeded:
 		return
-	case idSent: // its id was sent, but initialize failed
+	case idSent: // the client got the session id, but initialize failed
 		if s.table.take(ses) {
 			s.end(ses, errNoSession)
 		}
@@ -171,8 +170,8 @@ func negotiated(answer []byte) mcp.Revision {
 	return rev
 }
 
-// adopt returns the acquired conversation of a client that opens no session. If ok is
-// false, the request has been answered.
+// adopt returns the acquired conversation of a client that does not open sessions. If ok is
+// false, adopt has answered the request.
 func (s *Server) adopt(w http.ResponseWriter, r *http.Request, who *identity.Principal, id jsonrpc.ID, rev mcp.Revision) (ses *session, ok bool) {
 	peer := s.peer(r, who)
 	key := bareKey{who.SeatKey(), peer.Remote, rev}
@@ -190,7 +189,7 @@ func (s *Server) adopt(w http.ResponseWriter, r *http.Request, who *identity.Pri
 	ses = s.table.putBare(made)
 	if ses == made {
 		s.counts.opened.Add(1)
-	} else { // another request was faster
+	} else { // another request has created the session first
 		made.cancel(errNoSession)
 		made.conv.Close(errNoSession)
 	}

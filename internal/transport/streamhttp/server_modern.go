@@ -13,13 +13,13 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
-// modern serves an independent message with its own conversation, which ends with the
-// response. A disconnect of the client cancels it (2026-07-28 §Streamable HTTP,
+// modern serves an independent message with its own conversation, which ends with the response.
+// If the client disconnects, the message is cancelled (2026-07-28 §Streamable HTTP,
 // "Cancellation").
 func (s *Server) modern(w http.ResponseWriter, r *http.Request, who *identity.Principal, h headers, m *jsonrpc.Message, o mcp.Opening) {
 	in := transport.Incoming{Msg: m, Version: h.version, HTTP: true, Opening: o}
 	if m.Kind == jsonrpc.Notification {
-		// Headers of notifications are not defined, so none are required.
+		// The specification defines no headers for notifications, so none are required.
 		conv := s.opts.Acceptor.Accept(s.peer(r, who), nil)
 		defer conv.Close(nil)
 		s.oneWay(w, r, conv, in)
@@ -41,9 +41,9 @@ func (s *Server) modern(w http.ResponseWriter, r *http.Request, who *identity.Pr
 	s.serve(r.Context(), res, in)
 }
 
-// checkMirrors compares the mirrored headers with the body (2026-07-28 §Streamable
-// HTTP, "Server Validation"). Names are compared case-insensitively, which net/http
-// ensures, values case-sensitively.
+// checkMirrors compares the mirrored headers with the body (2026-07-28 §Streamable HTTP,
+// "Server Validation"). The case of header names does not matter, which net/http ensures. The
+// case of values matters.
 func checkMirrors(h http.Header, m *jsonrpc.Message) *jsonrpc.Error {
 	method := h[mcp.HeaderMethod]
 	switch {
@@ -62,9 +62,9 @@ func checkMirrors(h http.Header, m *jsonrpc.Message) *jsonrpc.Error {
 		if len(name) != 0 {
 			return mismatch(m, "header mismatch: Mcp-Name is not in the body")
 		}
-		return nil // nothing to compare; the conversation refuses the body
+		return nil // nothing can be compared; the conversation refuses the body
 	}
-	// Usually the two have the same bytes.
+	// Usually both have the same bytes.
 	if len(name) == 1 && plain(name[0]) && string(m.Raw[at.Start+1:at.End-1]) == name[0] {
 		return nil
 	}
@@ -90,7 +90,7 @@ func plain(v string) bool {
 	return !strings.HasPrefix(v, "=?")
 }
 
-// paramHeaders returns the Mcp-Param-* headers, sorted by name; nil for none.
+// paramHeaders returns the Mcp-Param-* headers, sorted by name, or nil if there are none.
 func paramHeaders(h http.Header) (fields []transport.HeaderField) {
 	for name, values := range h {
 		if len(name) > len(mcp.HeaderParam) && name[:len(mcp.HeaderParam)] == mcp.HeaderParam {

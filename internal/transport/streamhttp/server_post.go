@@ -52,7 +52,7 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request, who *identity.Prin
 		s.counts.refused.Add(1)
 		httpdoor.Refuse(w, http.StatusBadRequest, bad.ID, bad)
 	case o.Revision.Modern():
-		// Ignore the session header of an earlier revision, and never echo it
+		// The session header of earlier revisions must be ignored and never returned
 		// (2026-07-28 §Streamable HTTP, "Earlier Streamable HTTP Revisions").
 		s.modern(w, r, who, h, m, o)
 	default:
@@ -60,8 +60,8 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request, who *identity.Prin
 	}
 }
 
-// refuseScan answers an invalid message. If its id cannot be read, revisions that
-// require a null id get it; for the others the member is omitted.
+// refuseScan answers an invalid message. If its id cannot be read, the answer has a null id in
+// the revisions that require it, and no id in the others.
 func (s *Server) refuseScan(w http.ResponseWriter, h headers, who *identity.Principal, err error) {
 	var e *jsonrpc.Error
 	if !errors.As(err, &e) {
@@ -71,8 +71,8 @@ func (s *Server) refuseScan(w http.ResponseWriter, h headers, who *identity.Prin
 	httpdoor.Refuse(w, http.StatusBadRequest, s.orNull(e.ID, h, who), e)
 }
 
-// refuseAnswer passes an invalid answer of a client to its session, because a server
-// request waits for it.
+// refuseAnswer passes an invalid answer of a client to its session, because a server request is
+// waiting for it.
 func (s *Server) refuseAnswer(h headers, who *identity.Principal, err error) {
 	if _, bad := err.(*transport.BadAnswer); !bad || h.session == "" {
 		return
@@ -100,9 +100,9 @@ func (s *Server) orNull(id jsonrpc.ID, h headers, who *identity.Principal) jsonr
 	return ""
 }
 
-// answer handles a client's response to a server request. Only sessions have such
-// requests; modern clients must not send responses (2026-07-28 §Streamable HTTP,
-// "Sending Messages" 4).
+// answer handles a client's response to a server request. Only sessions have server requests,
+// so modern clients must not send responses (2026-07-28 §Streamable HTTP, "Sending Messages"
+// 4).
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, who *identity.Principal, h headers, m *jsonrpc.Message) {
 	rev, _ := mcp.ParseRevision(h.version)
 	if h.session == "" || rev.Modern() {
@@ -117,22 +117,22 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, who *identity.Pr
 	s.oneWay(w, r, ses.conv, transport.Incoming{Msg: m, Version: h.version, HTTP: true})
 }
 
-// enter returns the acquired session that the headers name, or answers: 404 for an
-// unknown session, 400 for a version that is not the session's.
+// enter returns the acquired session that the headers name. If it fails, it answers the
+// request: with 404 for an unknown session, and 400 for a version that is not the session's.
 func (s *Server) enter(w http.ResponseWriter, who *identity.Principal, h headers) *session {
 	ses, err := s.acquire(h.session, who)
 	if err != nil {
-		// 2025-11-25 §Transports, "Session Management" 3. Nobody forwards to another
-		// process so far, so a session that lives there is not found either.
+		// 2025-11-25 §Transports, "Session Management" 3. Dragoman does not forward requests to
+		// other processes yet, so a session of another process is not found either.
 		s.refuse(w, http.StatusNotFound, "", jsonrpc.CodeInvalidRequest, "session not found")
 		return nil
 	}
 	if h.version == "" {
 		return ses
 	}
-	// The header must be valid (2025-11-25 §Transports, "Protocol Version Header") and
-	// should be the negotiated one. We require it, because proxies read it too. The
-	// session is unchanged.
+	// The header must be valid (2025-11-25 §Transports, "Protocol Version Header") and should
+	// be the negotiated version. Dragoman requires that, because proxies read the header too.
+	// The session continues.
 	named, known := mcp.ParseRevision(h.version)
 	switch rev := ses.revision(); {
 	case !known:
@@ -149,7 +149,7 @@ func (s *Server) enter(w http.ResponseWriter, who *identity.Principal, h headers
 
 func (s *Server) leave(ses *session) { ses.release(s.now()) }
 
-// oneWay passes on a notification or a response and answers 202.
+// oneWay passes a notification or a response to the conversation and answers 202.
 func (s *Server) oneWay(w http.ResponseWriter, r *http.Request, conv transport.Conversation, in transport.Incoming) {
 	s.counts.notes.Add(1)
 	if err := s.tell(r.Context(), conv, in); err != nil {
@@ -171,14 +171,13 @@ func (s *Server) tell(ctx context.Context, conv transport.Conversation, in trans
 	return conv.OneWay(ctx, in)
 }
 
-// panicked records a bug. The text of a panic may contain anything, so it is only
-// logged.
+// panicked records a bug. The text of a panic may contain anything, so it is only logged.
 func (s *Server) panicked(p any) {
 	s.counts.panics.Add(1)
 	httpdoor.LogPanic(s.log, s.opts.Endpoint, p)
 }
 
-// errSessionEnded is the error when the session ended before the answer.
+// errSessionEnded is the error of a request whose session ended before the answer.
 var errSessionEnded = mcp.Wire(&mcp.Error{
 	Message: "the session has ended",
 	Origin:  mcp.FromClient,

@@ -102,10 +102,10 @@ func TestJ03_Batch(t *testing.T) {
 	check(d.post(array, session, "MCP-Protocol-Version: 2025-03-26"))
 	r := d.post(`[{"jsonrpc":"2.0","method":"notifications/foo"},{"jsonrpc":"2.0","id":1,"result":{}}]`, session)
 	if r.status != 202 || r.body != "" {
-		t.Errorf("notifications only: %d %s", r.status, r.body)
+		t.Errorf("a batch of notifications got %d %s", r.status, r.body)
 	}
 	if r := d.post(`[{"jsonrpc":"2.0","id":9,"METHOD":"x"},`+call("1")+`]`, session); r.status != 200 || !strings.Contains(r.body, "-32600") || !strings.Contains(r.body, `"ok":true`) {
-		t.Errorf("one bad element: %d %s", r.status, r.body)
+		t.Errorf("a batch with an invalid element got %d %s", r.status, r.body)
 	}
 	d.post(`[]`, session).want(t, 400, -32600)
 	d.post(`[`+call("1"), session).want(t, 400, -32700)
@@ -136,7 +136,7 @@ func TestJ03_BatchAsStream(t *testing.T) {
 	}
 	f.ends()
 	if answers != 3 || others != 2 {
-		t.Errorf("%d answers, %d others", answers, others)
+		t.Errorf("there are %d answers and %d other messages", answers, others)
 	}
 }
 
@@ -164,7 +164,7 @@ func TestJ04_BatchInOtherRevisions(t *testing.T) {
 	d.post(`[`+modern+`]`).want(t, 400, -32600)
 	for _, c := range d.hall.called() {
 		if c != mcp.MethodInitialize {
-			t.Errorf("executed: %s", c)
+			t.Errorf("these requests were executed: %s", c)
 		}
 	}
 	d.callModern()
@@ -176,10 +176,10 @@ func TestJ09_IDsAreExact(t *testing.T) {
 	for _, id := range []string{"9007199254740993", "-1", "0", `""`, `"1"`, "1", `"\u00e9"`} {
 		body, h := modernCall(id)
 		if r := d.post(body, h...); string(r.id()) != id {
-			t.Errorf("modern %s: %s", id, r.body)
+			t.Errorf("a modern %s got %s", id, r.body)
 		}
 		if r := d.post(call(id), session); string(r.id()) != id {
-			t.Errorf("legacy %s: %s", id, r.body)
+			t.Errorf("a legacy %s got %s", id, r.body)
 		}
 	}
 }
@@ -234,7 +234,7 @@ func TestJ28_UnknownNotification(t *testing.T) {
 	d.hall.oneWay = func(transport.Incoming) error { panic("boom") }
 	d.post(note, session).want(t, 400, -32603)
 	if n := d.server.Counts().Panics; n != 1 {
-		t.Errorf("%d panics", n)
+		t.Errorf("the server panicked %d times", n)
 	}
 }
 
@@ -309,7 +309,7 @@ func TestP05_P06_P09_Name(t *testing.T) {
 		post(method, key, `"世界",`, "Mcp-Name: =?base64?5LiW55WM?=").want(t, 200, 0)
 		post(method, key, `"\u4e16\u754c",`, "Mcp-Name: =?base64?5LiW55WM?=").want(t, 200, 0)
 		post(method, key, `"a\/b",`, "Mcp-Name: a/b").want(t, 200, 0)
-		post(method, "", "").want(t, 200, 0) // for the conversation to refuse
+		post(method, "", "").want(t, 200, 0) // the conversation refuses this body
 		d.hall.mu.Lock()
 		d.hall.calls = nil
 		d.hall.mu.Unlock()
@@ -369,7 +369,7 @@ func TestX09_SessionIDOnModernRequest(t *testing.T) {
 		}
 	}
 	if n := len(d.hall.guests()); n != 3 {
-		t.Errorf("%d conversations, want one for the session and one for each request", n)
+		t.Errorf("there were %d conversations, want one for the session and one for each request", n)
 	}
 	d.post(call("1"), session).want(t, 200, 0)
 }
@@ -392,11 +392,11 @@ func TestPanicIsAnAnswer(t *testing.T) {
 	}
 	body, h = modernCall("3")
 	if r = d.post(body, h...); r.status != 200 || !strings.Contains(r.body, "-32603") {
-		t.Errorf("as a stream: %d %s", r.status, r.body)
+		t.Errorf("as a stream the answer is %d: %s", r.status, r.body)
 	}
 	d.callModern()
 	if n := d.server.Counts().Panics; n != 2 {
-		t.Errorf("%d panics", n)
+		t.Errorf("the server panicked %d times", n)
 	}
 }
 
@@ -405,14 +405,14 @@ func TestConversationWithoutAnswer(t *testing.T) {
 		switch in.Msg.ID {
 		case "1":
 		case "2":
-			_ = r.Finish(nil, 0) // cancelled
+			_ = r.Finish(nil, 0) // an empty answer means that the request was cancelled
 		default:
 			finish(in, r)
 			if err := r.Finish([]byte("{}"), 0); err == nil {
-				t.Error("a second answer was taken")
+				t.Error("a second answer was accepted")
 			}
 			if err := r.Event([]byte("{}")); err == nil {
-				t.Error("an event after the answer was taken")
+				t.Error("an event was accepted after the answer")
 			}
 		}
 	}}, nil)
@@ -420,7 +420,7 @@ func TestConversationWithoutAnswer(t *testing.T) {
 	d.post(body, h...).want(t, 200, -32603)
 	session := d.initialize("2025-11-25")
 	if r := d.post(call("2"), session); r.status != 200 || r.body != "" || r.header.Get("Content-Type") != "text/event-stream" {
-		t.Errorf("cancelled: %d %q %v", r.status, r.body, r.header)
+		t.Errorf("a cancelled request got %d %q %v", r.status, r.body, r.header)
 	}
 	d.callModern()
 }
@@ -443,7 +443,7 @@ func TestLargeAnswers(t *testing.T) {
 		f := readEvents(t, d.send(context.Background(), http.MethodPost, body, h...))
 		f.next()
 		if ev := f.next(); len(ev.Data) != size+45 || ev.HasID {
-			t.Errorf("%d as a stream: %d bytes, id %q", size, len(ev.Data), ev.ID)
+			t.Errorf("with %d bytes as a stream: %d bytes, id %q", size, len(ev.Data), ev.ID)
 		}
 		f.ends()
 		f.close()

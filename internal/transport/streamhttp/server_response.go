@@ -14,24 +14,24 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
-// response is the response to one POST: JSON if no message comes before the answer and
-// it does not take long, otherwise an event stream. It implements transport.Responder.
+// response is the response to one POST. It is JSON if no message comes before the answer and
+// the answer comes soon. Otherwise it is an event stream. It implements transport.Responder.
 //
-// Until it becomes a stream, the response belongs to the goroutine of its handler. Then
-// it belongs to the stream's writer, for which the handler waits.
+// Until the response becomes a stream, it belongs to the goroutine of its handler. After that
+// it belongs to the goroutine that writes the stream, and the handler waits for that goroutine.
 type response struct {
 	flight
 
 	server  *Server
 	w       http.ResponseWriter
 	r       *http.Request
-	id      jsonrpc.ID // of the request, for our own answers
+	id      jsonrpc.ID // id of the request, for errors that Dragoman writes
 	modern  bool
-	retry   time.Duration // delay before a retry; 0 if it was not postponed
-	session *session      // nil for modern
-	init    initState     // whether session is initialized
+	retry   time.Duration // delay before a retry; 0 if the request was not postponed
+	session *session      // nil for a modern request
+	init    initState     // progress of an initialize request
 
-	late   *time.Timer // runs startStream
+	late   *time.Timer // timer that runs startStream
 	writer sync.WaitGroup
 
 	mu     sync.Mutex // guards the fields below; not held during writes
@@ -58,7 +58,7 @@ const (
 	initSucceeded
 )
 
-// serve runs one request to its end. Nothing of it is left when serve returns.
+// serve runs one request to its end. No goroutine of the request runs when serve returns.
 func (s *Server) serve(ctx context.Context, res *response, in transport.Incoming) {
 	res.response = res
 	if !s.flights.add(&res.flight) {
@@ -74,7 +74,7 @@ func (s *Server) serve(ctx context.Context, res *response, in transport.Incoming
 	res.conv.Request(ctx, in, res)
 }
 
-// settle ends the response in every case, including panics of the conversation.
+// settle ends the response in every case, including a panic of the conversation.
 func (res *response) settle() {
 	p := recover()
 	res.late.Stop()
@@ -109,7 +109,7 @@ func (res *response) undone() bool {
 	return res.state != finished
 }
 
-// abandon ends a response without an answer whose client has disconnected.
+// abandon ends a response without an answer, because its client has disconnected.
 func (res *response) abandon() {
 	res.mu.Lock()
 	defer res.mu.Unlock()
@@ -119,7 +119,7 @@ func (res *response) abandon() {
 	res.state = finished
 }
 
-// cut ends the response's stream, if it has become one, without sending the rest.
+// cut ends the stream of the response, if there is one, without sending the rest.
 func (res *response) cut() {
 	res.mu.Lock()
 	stream := res.stream
@@ -165,8 +165,8 @@ func (res *response) beginLocked() {
 	res.writer.Go(func() { _ = c.Run(ctx) })
 }
 
-// Event sends a message before the answer; see transport.Responder. Without a reader it
-// returns no error as long as the client can resume the stream.
+// Event sends a message before the answer; see transport.Responder. If no client reads the
+// stream, Event returns no error as long as the client can resume the stream.
 func (res *response) Event(b []byte) error {
 	res.mu.Lock()
 	if res.state == undecided {
@@ -197,8 +197,8 @@ func (res *response) Finish(b []byte, code int64) error {
 		res.markInitialized(b)
 	}
 	if len(b) == 0 {
-		// The request was cancelled, and HTTP requires a response: an event stream that
-		// ends without an answer.
+		// The request was cancelled, and HTTP still requires a response. It is an event stream
+		// that ends without an answer.
 		res.w.Header()["Content-Type"] = eventType
 		res.w.WriteHeader(http.StatusOK)
 		return nil
@@ -207,7 +207,7 @@ func (res *response) Finish(b []byte, code int64) error {
 	if res.modern {
 		status = statusOf(code)
 		if res.retry > 0 {
-			// RFC 6585, 4.
+			// RFC 6585, section 4.
 			status = http.StatusTooManyRequests
 			httpdoor.SetRetryAfter(res.w, res.retry)
 			res.server.counts.limited.Add(1)
@@ -242,9 +242,9 @@ func (res *response) markInitialized(answer []byte) {
 
 var eventType = []string{"text/event-stream"}
 
-// statusOf returns the HTTP status of a modern answer for its error code, 0 for a
-// result (2026-07-28 §Streamable HTTP, "Protocol Version Header", "Server Validation";
-// §Base, "Error Codes"). All other errors have the status of results.
+// statusOf returns the HTTP status of a modern answer for its error code. A result has the code
+// 0 (2026-07-28 §Streamable HTTP, "Protocol Version Header", "Server Validation"; §Base, "Error
+// Codes"). Errors without a status of their own have the status of results.
 func statusOf(code int64) int {
 	switch code {
 	case jsonrpc.CodeMethodNotFound:
@@ -255,12 +255,12 @@ func statusOf(code int64) int {
 	return http.StatusOK
 }
 
-// smallBody is how much net/http buffers until the handler returns. It sets
-// Content-Length for such a body itself.
+// smallBody is the number of bytes that net/http buffers until the handler returns. For such a
+// body, net/http sets Content-Length itself.
 const smallBody = 2048
 
-// largeBody is how much is written without regard to slow readers: the server's own
-// write timeout covers it.
+// largeBody is the number of bytes that are written without special care for slow readers,
+// because the server's own write timeout is enough.
 const largeBody = 64 << 10
 
 func writeJSON(w http.ResponseWriter, r *http.Request, status int, b []byte, stall time.Duration) error {

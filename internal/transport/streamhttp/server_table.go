@@ -9,9 +9,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// evictable is how long a session must be idle before it may be removed to make room
-// for a new one. abandonable is the same for a session without a request after
-// initialize: a client that opens sessions in a loop leaves those behind.
+// evictable is how long a session must be idle before it may be removed to make room for a new
+// one. abandonable is the same time for a session that got no request after initialize. A
+// client that opens sessions in a loop leaves many of those.
 const (
 	evictable   = 2 * time.Minute
 	abandonable = 10 * time.Second
@@ -24,12 +24,12 @@ var (
 	errDeleted = errors.New("the client has ended the session")
 )
 
-// table holds a server's sessions. It holds no lock while a session is opened or ended.
+// table contains a server's sessions. It holds no lock while a session is opened or ended.
 type table struct {
 	mu       sync.RWMutex
 	byID     map[string]*session
 	bare     map[bareKey]*session
-	reserved int             // sessions that are being opened
+	reserved int             // number of sessions that are being opened
 	quota    transport.Quota // places of sessions and of reservations
 }
 
@@ -44,14 +44,15 @@ func (t *table) len() int {
 	return len(t.byID) + len(t.bare)
 }
 
-// acquire returns the session with an id and seat, nil if there is none. It stays in
-// use until it is released.
+// acquire returns the session with an id and seat, or nil if there is none. The session counts
+// as in use until it is released.
 func (t *table) acquire(id string, who *identity.Principal) *session {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	ses := t.byID[id]
-	// A session belongs to the principal that opened it (2025-11-25 §Security Best
-	// Practices, "Session Hijacking"). For all others it does not exist.
+	// A session belongs to the principal that opened it (2025-11-25 §Security Best Practices,
+	// "Session Hijacking"). Other principals get the same answer as for a session that does not
+	// exist.
 	if ses == nil || ses.seat != who.SeatKey() {
 		return nil
 	}
@@ -71,8 +72,8 @@ func (t *table) acquireBare(key bareKey) *session {
 	return ses
 }
 
-// putBare adds a new session under its key, or returns the existing one. Either is
-// acquired. It uses up the reservation.
+// putBare adds a new session under its key. If there is one already, it returns that. The
+// returned session is acquired. The reservation is used up.
 func (t *table) putBare(ses *session) *session {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -86,7 +87,7 @@ func (t *table) putBare(ses *session) *session {
 	return ses
 }
 
-// put adds a session under its id. It uses up the reservation.
+// put adds a session under its id. The reservation is used up.
 func (t *table) put(ses *session) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -94,7 +95,7 @@ func (t *table) put(ses *session) {
 	t.byID[ses.id] = ses
 }
 
-// take removes a session. It returns false if it is removed already.
+// take removes a session. It returns false if the session was removed already.
 func (t *table) take(ses *session) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -163,10 +164,10 @@ func (t *table) reserve(party string, most int) bool {
 	return true
 }
 
-// evict removes an idle session to make room for one of a party: one of its own if it
-// has any, because nobody loses a place to a greedy party, otherwise any. It chooses
-// the session that has been idle longest, if that is long enough; otherwise it returns
-// nil.
+// evict removes an idle session to make room for a session of a party, and returns it. If the
+// party has sessions, evict removes one of them, so that a greedy party does not displace
+// others. Otherwise it removes any. It chooses the session that has been idle longest. It
+// returns nil if that one was not idle for long enough.
 func (t *table) evict(party string, now time.Duration) *session {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -196,8 +197,8 @@ func (t *table) evict(party string, now time.Duration) *session {
 	return oldest
 }
 
-// overdue removes and returns the sessions that were last used before idle or opened
-// before aged.
+// overdue removes and returns the sessions that were last used before idle or opened before
+// aged.
 func (t *table) overdue(idle, aged time.Duration) (out []*session) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -218,8 +219,8 @@ func (t *table) overdue(idle, aged time.Duration) (out []*session) {
 
 var errNotFound = errors.New("session not found")
 
-// acquire returns the session with an id and seat. It stays in use until it is released.
-// The error is a *transport.Elsewhere if the id lives in another process.
+// acquire returns the session with an id and seat. The session counts as in use until it is
+// released. The error is a *transport.Elsewhere if the id belongs to another process.
 func (s *Server) acquire(id string, who *identity.Principal) (*session, error) {
 	if home := s.opts.Places.Of(id); home != "" {
 		return nil, &transport.Elsewhere{Home: home}
@@ -243,15 +244,14 @@ func (s *Server) sweep() {
 	}
 }
 
-// forget drops events that sessions have kept long enough.
+// forget drops events that sessions have kept for long enough.
 func (s *Server) forget() {
 	for _, ses := range s.table.all() {
 		ses.forget(s.opts.Replay)
 	}
 }
 
-// reserve takes a place for a new session of a party, and evicts an idle session if
-// necessary.
+// reserve takes a place for a new session of a party. It evicts an idle session if necessary.
 func (s *Server) reserve(party string) bool {
 	most := s.opts.MaxSessions
 	if s.table.reserve(party, most) {

@@ -16,38 +16,38 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
-// The limits of what a session keeps for resumption.
+// These constants limit what a session keeps for resumption.
 const (
-	maxFinished = 16      // streams that have ended
-	keptBytes   = 1 << 20 // in all of these together, plus one stream
+	maxFinished = 16      // number of streams that have ended
+	keptBytes   = 1 << 20 // bytes of all these streams together, plus one stream
 )
 
-// session is a legacy conversation that outlives its requests: opened by initialize, or
-// adopted for a client that opens none. It owns no goroutine and, while idle, uses well
-// under 1 KiB.
+// session is a legacy conversation that lasts longer than its requests. It was opened by
+// initialize, or adopted for a client that does not open sessions. It owns no goroutine. While
+// it is idle, it needs less than 1 KiB.
 type session struct {
-	id    string // "" for an adopted one
+	id    string // "" for an adopted session
 	seat  string
-	party string   // the party of its place, see transport.Quota
-	bare  *bareKey // key of an adopted one, otherwise nil
+	party string   // party for transport.Quota
+	bare  *bareKey // key of an adopted session, otherwise nil
 	conv  transport.Conversation
 	rules *httpdoor.StreamRules
 
-	rev    atomic.Uint32 // mcp.Revision; Unknown until initialize was answered
-	born   time.Duration // time since the server's epoch, like seen
-	seen   atomic.Int64  // when a request or stream last started or ended
-	active atomic.Int32  // number of requests and streams; idle if 0
+	rev    atomic.Uint32 // an mcp.Revision; Unknown until initialize was answered
+	born   time.Duration // time of creation since the server's epoch, like seen
+	seen   atomic.Int64  // time when a request or stream last started or ended
+	active atomic.Int32  // number of requests and streams; 0 means idle
 	used   atomic.Bool   // a request came after initialize
 
-	tag [4]byte // prefix of its event ids; random, but not a secret like id
+	tag [4]byte // start of the event ids; random, but unlike id not a secret
 
 	mu       sync.Mutex
-	ended    error            // why it ended; nil while it is open
-	life     *lifetime        // lifetime of the requests in flight; nil if there are none
-	out      *httpdoor.Stream // messages that belong to no request; created on first use
+	ended    error            // why the session ended; nil while it is open
+	life     *lifetime        // context of the requests in flight; nil if there are none
+	out      *httpdoor.Stream // stream for messages that belong to no request; created on first use
 	last     uint32           // number of the latest stream
 	streams  map[uint32]*httpdoor.Stream
-	finished []uint32 // the ended ones of these, oldest first
+	finished []uint32 // those of streams that have ended, oldest first
 }
 
 // bareKey identifies a client that has no session.
@@ -56,7 +56,7 @@ type bareKey struct {
 	rev          mcp.Revision
 }
 
-// newSession returns a session that is not in the table yet. The caller sets its
+// newSession returns a session that is not in the table yet. The caller must set its
 // conversation.
 func (s *Server) newSession(seat, party string) *session {
 	ses := &session{seat: seat, party: party, born: s.now(), rules: s.rules}
@@ -71,8 +71,8 @@ type lifetime struct {
 	cancel context.CancelCauseFunc
 }
 
-// lifetime returns the context of the requests in flight. It ends with the session. An
-// idle session has none.
+// lifetime returns the context of the requests in flight, which ends with the session. An idle
+// session has none, so lifetime creates it.
 func (ses *session) lifetime() context.Context {
 	ses.mu.Lock()
 	defer ses.mu.Unlock()
@@ -86,7 +86,7 @@ func (ses *session) lifetime() context.Context {
 	return ses.life.ctx
 }
 
-// cancel ends the session's lifetime, for good.
+// cancel ends the session's lifetime permanently.
 func (ses *session) cancel(cause error) {
 	ses.mu.Lock()
 	defer ses.mu.Unlock()
@@ -104,14 +104,15 @@ func (ses *session) over() bool {
 	return ses.ended != nil
 }
 
-// prefix returns the prefix of the event ids of stream number n.
+// prefix returns the start of the event ids of stream number n.
 func (ses *session) prefix(n uint32) string {
 	return ses.name() + "-" + strconv.FormatUint(uint64(n), 10) + "-"
 }
 
 func (ses *session) name() string { return hex.EncodeToString(ses.tag[:]) }
 
-// stream returns the stream of messages that belong to no request.
+// stream returns the stream of messages that belong to no request. It creates the stream if
+// necessary.
 func (ses *session) stream() *httpdoor.Stream {
 	ses.mu.Lock()
 	defer ses.mu.Unlock()
@@ -125,8 +126,8 @@ func (ses *session) stream() *httpdoor.Stream {
 	return ses.out
 }
 
-// streamIfAny returns the stream, nil if no such message was sent and nobody has
-// listened.
+// streamIfAny returns the stream of messages that belong to no request. It returns nil if the
+// stream was not needed yet.
 func (ses *session) streamIfAny() *httpdoor.Stream {
 	ses.mu.Lock()
 	defer ses.mu.Unlock()
@@ -143,7 +144,7 @@ func newSessionID() string {
 
 func (ses *session) revision() mcp.Revision { return mcp.Revision(ses.rev.Load()) }
 
-// Send implements transport.Outbox. An adopted client has no stream to open.
+// Send implements transport.Outbox. An adopted client has no such stream.
 func (ses *session) Send(b []byte) error {
 	if ses.bare != nil {
 		return transport.ErrNoStream
@@ -156,7 +157,7 @@ func (ses *session) release(now time.Duration) {
 	ses.active.Add(-1)
 }
 
-// addStream numbers st and makes it resumable.
+// addStream gives st a number and makes it resumable.
 func (ses *session) addStream(st *httpdoor.Stream, rules *httpdoor.StreamRules) (number uint32) {
 	ses.mu.Lock()
 	defer ses.mu.Unlock()
@@ -169,8 +170,8 @@ func (ses *session) addStream(st *httpdoor.Stream, rules *httpdoor.StreamRules) 
 	return ses.last
 }
 
-// retire records that a stream has ended. It is kept for a while, for messages that its
-// client may have missed.
+// retire records that a stream has ended. The stream is kept for some time, because its client
+// may have missed messages.
 func (ses *session) retire(number uint32) {
 	ses.mu.Lock()
 	ses.finished = append(ses.finished, number)
@@ -178,8 +179,8 @@ func (ses *session) retire(number uint32) {
 	ses.forget(time.Hour)
 }
 
-// find returns the stream of an event id and the event's number. Ids of other sessions,
-// and of streams that are no longer kept, are unknown.
+// find returns the stream of an event id and the event's number. ok is false for ids of other
+// sessions, and for streams that are no longer kept.
 func (ses *session) find(eventID string) (st *httpdoor.Stream, number uint64, ok bool) {
 	rest, ok := strings.CutPrefix(eventID, ses.name()+"-")
 	if !ok {
@@ -211,7 +212,7 @@ func (ses *session) forget(age time.Duration) {
 	}
 	ses.mu.Lock()
 	if ses.life != nil && ses.active.Load() == 0 {
-		// The next user creates a new one.
+		// The next request creates a new context.
 		ses.life.cancel(nil)
 		ses.life = nil
 	}
@@ -226,8 +227,8 @@ func (ses *session) forget(age time.Duration) {
 	}
 	ses.mu.Unlock()
 
-	// From the newest to the oldest, as far as there is room. A stream that is being
-	// read continues even if it is no longer in the table.
+	// Streams are kept from the newest to the oldest, as long as there is room. A stream that
+	// is being read continues even if it is no longer in the table.
 	total, drop := 0, make(map[uint32]bool)
 	for i := len(numbers) - 1; i >= 0; i-- {
 		kept := streams[i].Forget(age)
@@ -254,7 +255,7 @@ func (ses *session) forget(age time.Duration) {
 	}
 }
 
-// cut ends all of the session's streams immediately, without sending the rest.
+// cut ends all streams of the session at once, without sending the rest.
 func (ses *session) cut() {
 	ses.mu.Lock()
 	streams := make([]*httpdoor.Stream, 0, len(ses.streams)+1)
@@ -270,8 +271,8 @@ func (ses *session) cut() {
 	}
 }
 
-// end closes a session that is no longer in a table. It cancels its requests in flight.
-// Its streams end after sending what is queued.
+// end closes a session that is no longer in a table. It cancels the requests in flight. The
+// streams of the session end after they have sent what is queued.
 func (s *Server) end(ses *session, cause error) {
 	s.counts.ended.Add(1)
 	ses.cancel(cause)

@@ -23,7 +23,7 @@ func note(n int) []byte {
 	return []byte(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/message","params":{"n":%d}}`, n))
 }
 
-// wantNote checks that the next event is the note n and returns its id.
+// wantNote checks that the next event is note n, and returns the id of the event.
 func (e *feed) wantNote(n int) string {
 	e.t.Helper()
 	ev := e.next()
@@ -63,7 +63,7 @@ func TestL01_BareClientIsAdopted(t *testing.T) {
 		}
 	}
 	if n := len(d.hall.guests()); n != 2 {
-		t.Errorf("%d conversations, want one for each revision", n)
+		t.Errorf("there are %d conversations, want one for each revision", n)
 	}
 	if err := d.guest().out.Send(note(1)); err != transport.ErrNoStream {
 		t.Errorf("Send to an adopted client: %v", err)
@@ -86,7 +86,7 @@ func TestL02_SecondInitialize(t *testing.T) {
 func TestInitializeThatFailsOpensNoSession(t *testing.T) {
 	h := &hall{}
 	d := open(t, h, nil)
-	// A request for initialize with modern _meta is modern and goes to serve.
+	// An initialize request with modern _meta counts as modern, so h.serve gets it.
 	h.serve = func(_ context.Context, in transport.Incoming, r transport.Responder) {
 		_ = r.Finish(jsonrpc.AppendError(nil, in.Msg.ID, &jsonrpc.Error{Code: -32601, Message: "x"}), -32601)
 	}
@@ -173,8 +173,8 @@ func TestL08_SessionIDs(t *testing.T) {
 			chi += (float64(c) - expect) * (float64(c) - expect) / expect
 		}
 	}
-	if chi > 140 { // 63 degrees of freedom; by chance less than once in 10^7
-		t.Errorf("chi-square %.1f", chi)
+	if chi > 140 { // 63 degrees of freedom; exceeded by chance less than once in 10^7
+		t.Errorf("the chi-square value is %.1f", chi)
 	}
 }
 
@@ -242,7 +242,7 @@ func TestL14_Responses(t *testing.T) {
 		}
 	}
 	if got.Load() != 3 {
-		t.Errorf("%d of 3 arrived", got.Load())
+		t.Errorf("%d of 3 messages arrived", got.Load())
 	}
 }
 
@@ -251,14 +251,14 @@ func TestGetStream(t *testing.T) {
 	session := d.initialize("2025-11-25")
 	out := d.guest().out
 	d.do("GET", "", session, "Accept: application/json").want(t, 406, -32600)
-	// What comes before the stream is open waits, within bounds.
+	// Messages are queued before the stream is open, up to a bound.
 	for i := range 64 {
 		if err := out.Send(note(i)); err != nil {
 			t.Fatal(i, err)
 		}
 	}
 	if err := out.Send(note(64)); err != transport.ErrNoStream {
-		t.Errorf("beyond the bound: %v", err)
+		t.Errorf("a message beyond the bound: %v", err)
 	}
 	first := d.get(context.Background(), session)
 	for i := range 64 {
@@ -268,7 +268,8 @@ func TestGetStream(t *testing.T) {
 	if h.Get("X-Accel-Buffering") != "no" || !strings.Contains(h.Get("Cache-Control"), "no-store") {
 		t.Errorf("%v", h)
 	}
-	// The newest stream gets everything; the others nothing, until it is gone.
+	// The newest stream gets all messages. The other streams get none until the newest has
+	// ended.
 	ctx, cancel := context.WithCancel(context.Background())
 	second := d.get(ctx, session)
 	_ = out.Send(note(100))
@@ -313,7 +314,7 @@ func TestL15_Resume(t *testing.T) {
 		case <-ctx.Done():
 			return
 		}
-		_ = r.Event(note(2)) // its client has hung up, which is no cancellation
+		_ = r.Event(note(2)) // its client has disconnected, which is not a cancellation
 		finish(in, r)
 	}}, nil)
 	session := d.initialize("2025-11-25")
@@ -329,14 +330,15 @@ func TestL15_Resume(t *testing.T) {
 	f := readEvents(t, d.send(ctx, "POST", call("1"), session))
 	prime := f.next()
 	if len(prime.Data) != 0 || prime.ID == "" || prime.Retry != 3*time.Second {
-		t.Errorf("not primed: %+v", prime)
+		t.Errorf("the stream was not primed: %+v", prime)
 	}
 	seen := f.wantNote(1)
 	cancel()
 	f.close()
 	proceed <- struct{}{}
 
-	// Only the stream that the id belongs to is replayed, and what it has not seen.
+	// Only events of the stream that the id belongs to are sent again, and only those after the
+	// id.
 	f = d.get(context.Background(), session, "Last-Event-ID: "+seen)
 	f.wantNote(2)
 	if ev := f.next(); !strings.Contains(string(ev.Data), `"ok":true`) {
@@ -344,7 +346,8 @@ func TestL15_Resume(t *testing.T) {
 	}
 	f.ends()
 	f.close()
-	// From the start, and again: the answer is kept for a while.
+	// The stream can be resumed from the start, and again, because the answer is kept for some
+	// time.
 	f = d.get(context.Background(), session, "Last-Event-ID: "+prime.ID)
 	f.wantNote(1)
 	f.wantNote(2)
@@ -452,7 +455,7 @@ func TestHangUpDoesNotCancelLegacy(t *testing.T) {
 	<-gone
 	proceed <- struct{}{}
 	if err := <-done; err != nil {
-		t.Errorf("cancelled: %v", err)
+		t.Errorf("the cancelled request ended with %v", err)
 	}
 }
 
@@ -474,7 +477,7 @@ func TestN11_KeepAlive(t *testing.T) {
 			t.Errorf("the response began after %v: %v", took, resp.Header)
 		}
 		comments := make(chan time.Time, 100)
-		go func() { // ends with the body
+		go func() { // ends when the body is closed
 			b := make([]byte, 512)
 			for {
 				n, err := resp.Body.Read(b)
@@ -496,13 +499,13 @@ func TestN11_KeepAlive(t *testing.T) {
 		n := 0
 		for at := range comments {
 			if silence := at.Sub(last); silence > 30*time.Second {
-				t.Errorf("silent for %v", silence)
+				t.Errorf("there was no data for %v", silence)
 			}
 			last = at
 			n++
 		}
 		if n < 10 {
-			t.Errorf("%d comments in 300 s", n)
+			t.Errorf("there were %d comments in 300 s", n)
 		}
 		resp.Body.Close()
 	})
@@ -543,11 +546,11 @@ func TestE09_SlowReader(t *testing.T) {
 				}
 				defer c.Close()
 				_, _ = fmt.Fprintf(c, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\nContent-Type: application/json\r\n%s\r\nContent-Length: %d\r\n\r\n%s", strings.Join(h, "\r\n"), len(body), body)
-				// Nothing is read. Another client is served all the while.
+				// The client reads nothing, but another client is served.
 				d.callModern()
 				n := <-over
 				if era == "modern" && n > 20 {
-					t.Errorf("%d events of 64 KiB were taken", n)
+					t.Errorf("%d events of 64 KiB were accepted", n)
 				}
 				if d.server.Counts().SlowReaders != 1 {
 					t.Errorf("%+v", d.server.Counts())
@@ -568,7 +571,7 @@ func TestSessionsExpire(t *testing.T) {
 		d, _ := openPipes(t, &hall{}, nil)
 		idle := d.initialize("2025-11-25")
 		busy := d.initialize("2025-11-25")
-		d.post(call("1")).want(t, 200, 0) // adopted
+		d.post(call("1")).want(t, 200, 0) // an adopted client
 		f := d.get(context.Background(), busy)
 		ended := make(chan error, 1)
 		go func() {
@@ -613,7 +616,7 @@ func TestKeptEventsExpire(t *testing.T) {
 		f.close()
 		ses := d.server.table.all()[0]
 		if ses.streams != nil || ses.finished != nil {
-			t.Errorf("kept: %v", ses.finished)
+			t.Errorf("these streams are kept: %v", ses.finished)
 		}
 	})
 }
@@ -640,7 +643,7 @@ func TestFinishedStreamsAreBounded(t *testing.T) {
 func TestSessionLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, _ := openPipes(t, &hall{}, func(o *Options) {
-			o.MaxSessions = 3 // of which one client may have two
+			o.MaxSessions = 3 // one client may have two of these
 			o.AllowInitialize = func(_ context.Context, who transport.Newcomer) (time.Duration, bool) {
 				return 2500 * time.Millisecond, !strings.HasPrefix(who.Principal, "fast")
 			}
@@ -664,7 +667,7 @@ func TestSessionLimits(t *testing.T) {
 			t.Errorf("%v", r.header)
 		}
 		d.post(call("1"), ann).want(t, 503, -32603)
-		time.Sleep(3 * time.Minute) // idle for long enough to make room
+		time.Sleep(3 * time.Minute) // until the session is idle for long enough to be removed
 		d.initialize("2025-11-25", ann)
 		d.post(call("1"), old, ann).want(t, 404, -32600)
 		d.post(call("1"), kept, ann).want(t, 200, 0)
@@ -675,8 +678,8 @@ func TestSessionLimits(t *testing.T) {
 	})
 }
 
-// A client that opens sessions in a loop has at most half of the places, and loses the
-// ones that it abandoned; clients with names of their own keep theirs.
+// TestGreedyClient checks that a client that opens sessions in a loop gets at most half of the
+// places. It loses the sessions that it abandoned. Clients with other names keep theirs.
 func TestGreedyClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most = 32
@@ -699,11 +702,11 @@ func TestGreedyClient(t *testing.T) {
 			}
 		}
 		if opened > most/2 {
-			t.Errorf("one client has %d of %d", opened, most)
+			t.Errorf("one client has %d of %d places", opened, most)
 		}
 		for i := range 3 {
 			if _, ok := open(fmt.Sprint("other", i)); !ok {
-				t.Errorf("client %d found no place", i)
+				t.Errorf("client %d got no place", i)
 			}
 		}
 		for range 10 {
@@ -716,23 +719,24 @@ func TestGreedyClient(t *testing.T) {
 		if c := d.server.Counts(); c.Sessions > most || c.Evicted == 0 {
 			t.Errorf("%+v", c)
 		}
-		// Ever new names fill it to the last place; what they have abandoned makes room.
+		// Clients with new names take all places up to the last one. Sessions that they
+		// abandoned make room.
 		for i := range 3 * most {
 			open(fmt.Sprint("stranger", i))
 		}
 		time.Sleep(abandonable + time.Second)
 		if _, ok := open("late"); !ok {
-			t.Error("a new client found no place")
+			t.Error("a new client got no place")
 		}
 		d.post(call("1"), innocent).want(t, 200, 0)
 		if own, all := d.server.table.quota.Taken("remote pipe innocent 1"); own != 1 || all != int(d.server.Counts().Sessions) {
-			t.Errorf("%d of %d places are counted, of %d sessions", own, all, d.server.Counts().Sessions)
+			t.Errorf("%d of %d places are counted for %d sessions", own, all, d.server.Counts().Sessions)
 		}
 		for _, ses := range d.server.table.takeAll() {
 			d.server.end(ses, errDeleted)
 		}
 		if _, all := d.server.table.quota.Taken(""); all != 0 {
-			t.Errorf("%d places were not given back", all)
+			t.Errorf("%d places were not released", all)
 		}
 	})
 }
@@ -799,12 +803,13 @@ func TestDrainAndClose(t *testing.T) {
 	_ = d.server.Close()
 }
 
-// When the process stops, a response that has become a stream is told and ends well;
-// one whose client does not read holds nobody up for longer than drainTimeout.
+// TestW01_StreamsAreTold stops the process. A response that has become a stream gets an error
+// message and ends properly. A client that does not read delays the end by at most
+// drainTimeout.
 func TestW01_StreamsAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, l := openPipes(t, &hall{serve: func(ctx context.Context, in transport.Incoming, r transport.Responder) {
-			if in.Msg.Method == "resources/read" { // more than anybody takes in
+			if in.Msg.Method == "resources/read" { // more than any client buffers
 				_ = r.Event([]byte(`{"jsonrpc":"2.0","method":"notifications/x","params":{"a":"` + strings.Repeat("x", 1<<19) + `"}}`))
 			}
 			<-ctx.Done()
@@ -812,7 +817,7 @@ func TestW01_StreamsAreTold(t *testing.T) {
 		session := d.initialize("2025-11-25")
 		body, h := modernCall("1")
 		streams := []*feed{
-			readEvents(t, d.send(context.Background(), "POST", body, h...)), // after LateStream
+			readEvents(t, d.send(context.Background(), "POST", body, h...)), // after LateStream, when the response has become a stream
 			readEvents(t, d.send(context.Background(), "POST", call("1"), session)),
 			readEvents(t, d.send(context.Background(), "POST", "["+call("1")+"]")),
 		}
@@ -834,7 +839,7 @@ func TestW01_StreamsAreTold(t *testing.T) {
 			for {
 				ev := f.next()
 				if len(ev.Data) == 0 {
-					continue // primes the stream
+					continue // the event that primes the stream
 				}
 				if text := string(ev.Data); !strings.Contains(text, `"id":1,`) || !strings.Contains(text, `"cause":"shutdown","outcome":"unknown"`) {
 					t.Errorf("%d: %s", i, text)
@@ -850,11 +855,11 @@ func TestW01_StreamsAreTold(t *testing.T) {
 		}
 		get.close()
 		if took := time.Since(start); took > drainTimeout/2 {
-			t.Errorf("the readers were told after %v", took)
+			t.Errorf("the readers got the error after %v", took)
 		}
 		closing.Wait()
 		if took := time.Since(start); took != drainTimeout {
-			t.Errorf("closing took %v", took)
+			t.Errorf("Close took %v", took)
 		}
 	})
 }
@@ -874,9 +879,9 @@ func TestIdleSessionIsSmall(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	each := (after.HeapAlloc - before.HeapAlloc) / n
-	t.Logf("%d bytes", each)
+	t.Logf("an idle session needs %d bytes", each)
 	if each > 1024 {
-		t.Errorf("an idle session costs %d bytes", each)
+		t.Errorf("an idle session needs %d bytes", each)
 	}
 	runtime.KeepAlive(all)
 }
