@@ -292,7 +292,7 @@ func TestU17_Grandchildren(t *testing.T) {
 }
 
 // TestU17_WhoLeftTheGroupHangsNobody checks a descendant that has left the group and lost its
-// parent. Stop cannot kill it, but it must not block Stop. The process ends by itself.
+// parent. Stop cannot kill it, but it must not block Stop. The test kills it at the end.
 func TestU17_WhoLeftTheGroupHangsNobody(t *testing.T) {
 	needProc(t)
 	t.Parallel()
