@@ -1,12 +1,12 @@
-# Plain make, nothing to install: `make` checks a change, `make help` lists the rest.
-# Go 1.26 is enough for test, lint, fuzz, bench and cross; -race needs a C
-# compiler, conformance, peers and clients need npm.
+# `make` checks a change, and `make help` lists all targets. Go 1.26 is enough for test,
+# lint, fuzz, bench and cross. The race targets need a C compiler. conformance, peers and
+# clients need npm.
 
-# A tagged commit names the release; otherwise the program asks its build info.
+# On a tagged commit the tag is the version. Otherwise the program uses its build info.
 VERSION  ?= $(patsubst v%,%,$(shell git describe --tags --exact-match --dirty 2>/dev/null))
 LDFLAGS  := -s -w -X github.com/dragoman-mcp/dragoman/internal/cli.release=$(VERSION)
 TOOL     := go tool -modfile=$(CURDIR)/tools/go.mod
-# Modules of their own, so that users do not download what only tests need.
+# These are separate modules, so that users do not download packages that only tests need.
 NESTED   := test bench packaging
 FUZZTIME ?= 10s
 COUNT    ?= 6
@@ -17,7 +17,7 @@ TARGETS  := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 wind
 .DEFAULT_GOAL := check
 .PHONY: check help build vet test lint race race-short soak fuzz bench bench-diff bench-compare conformance peers clients clients-check cross tidy release release-try release-check clean matrix matrix-check bin/matrix.md pictures pictures-check
 
-check: build vet lint race-short ## what a change has to pass: build, vet, lint, short race tests
+check: build vet lint race-short ## check a change: build, vet, lint, short race tests
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,25 +33,25 @@ test: ## every test, in every module
 	go test ./...
 	@for m in $(NESTED); do echo "go test ./... in $$m"; (cd $$m && go test ./...) || exit 1; done
 
-# govulncheck is left out: it needs the vulnerability database over the network,
-# and a check that fails without it would make the others depend on it.
-lint: ## gofmt and staticcheck; exceptions stand in staticcheck.conf
+# govulncheck is not included, because it needs the vulnerability database from the network.
+# Without a network, the whole target would fail.
+lint: ## gofmt and staticcheck; staticcheck.conf has the exceptions
 	@unformatted=$$(gofmt -l $(wildcard */)); test -z "$$unformatted" || { echo "gofmt wants these:"; echo "$$unformatted"; exit 1; }
 	$(TOOL) staticcheck ./...
 	@for m in $(NESTED); do echo "staticcheck ./... in $$m"; (cd $$m && $(TOOL) staticcheck ./...) || exit 1; done
 
 # The -timeout of a package is far below the limit in .ci/run, so that a test that hangs
-# ends with its stacks.
+# prints its stacks before the limit ends the process.
 race: ## every test of the main module under the race detector
 	go test -race -timeout 15m ./...
 
 race-short:
 	go test -race -short ./...
 
-soak: ## X05 with CALLS=1000000: 64 clients with the same ids on one process
+soak: ## 64 clients with the same ids on one process, CALLS=1000000 times (test X05)
 	DRAGOMAN_SOAK_CALLS=$(CALLS) go test -count=1 -timeout 30m -v -run 'TestX05_AllTheSameIDs' ./internal/daemon
 
-# The targets are discovered: `go test -list` prints names, then their package.
+# The fuzz targets are found with `go test -list`, which prints the names and then the package.
 fuzz: ## each fuzz target for FUZZTIME=10s
 	@mkdir -p bin && go test -list '^Fuzz' ./... > bin/fuzz.list || { cat bin/fuzz.list; exit 1; }
 	@awk '/^Fuzz/ { names[++n] = $$1 } /^ok/ { for (i = 1; i <= n; i++) print $$2, names[i]; n = 0 }' bin/fuzz.list | \
@@ -67,16 +67,16 @@ bench: ## benchmarks, COUNT=6 times, into bin/bench.txt for benchstat
 bench-diff: ## compare two such files: make bench-diff OLD=a.txt NEW=b.txt
 	$(TOOL) benchstat $(OLD) $(NEW)
 
-bench-compare: ## measure Dragoman against other ways across the same road
+bench-compare: ## compare Dragoman with a direct connection and with a plain proxy
 	cd bench && go run .
 
 conformance: ## the official conformance suite (npm); ARGS=-direct, -only REGEXP, -v
 	cd test && go run ./conformance $(ARGS)
 
-peers: ## interop with clients and servers that nobody here wrote
+peers: ## test servers from npm behind dragoman serve
 	cd test && DRAGOMAN_PEERS=1 go test -count=1 -timeout 8m ./peers/...
 
-# What stands between the markers of a document is replaced by a file.
+# splice replaces the text between two markers of a document with a file.
 splice = awk -v mark=$(1) -v part=$(2) '$$0 == "<!-- /" mark " -->" { skip = 0 } !skip { print } $$0 == "<!-- " mark " -->" { skip = 1; while ((getline line < part) > 0) print line }' $(3)
 
 bin/matrix.md: build
@@ -84,28 +84,28 @@ bin/matrix.md: build
 	@mv bin/matrix.new bin/matrix.md
 	@$(call splice,matrix,bin/matrix.md,docs/compatibility.md) >bin/compatibility.md
 
-matrix: bin/matrix.md ## measure who works with whom; writes docs/compatibility.md
+matrix: bin/matrix.md ## measure which revisions work together; writes docs/compatibility.md
 	@cp bin/compatibility.md docs/compatibility.md
 
-matrix-check: bin/matrix.md ## the same, and fail if a cell fails or the documents say something else
+matrix-check: bin/matrix.md ## the same; fails if a cell fails or docs/compatibility.md differs
 	@diff -u docs/compatibility.md bin/compatibility.md || { echo "the matrix is not what the documents say: if nothing got worse, run make matrix"; exit 1; }
 
-pictures: build ## draw the pictures of the documents from real runs, into docs/pictures
+pictures: build ## draw docs/pictures from real runs
 	cd test && go run ./pictures
 
-pictures-check: build ## the same, and fail if a picture shows something else than a run
+pictures-check: build ## the same; fails if a picture differs from a new run
 	cd test && go run ./pictures -check
 
-clients: ## clients from npm through the bridge; writes their part of docs/compatibility.md
+clients: ## test clients from npm; writes their part of docs/compatibility.md
 	cd test && DRAGOMAN_CLIENTS=update go test -count=1 -timeout 15m ./clients/...
 
-clients-check: ## the same, and fails where something else comes out than is written there
+clients-check: ## the same; fails if docs/compatibility.md differs
 	cd test && DRAGOMAN_CLIENTS=check go test -count=1 -timeout 8m ./clients/...
 
-peers-codex: ## the real Codex (npm, 650 MB) against a model endpoint of our own
+peers-codex: ## test the real Codex (npm, 650 MB) with a local model endpoint
 	cd test && DRAGOMAN_PEERS_CODEX=1 go test -count=1 -timeout 15m -v ./codex/...
 
-cross: ## build and vet for every platform that we release for
+cross: ## build and vet for every released platform
 	@for t in $(TARGETS); do \
 		echo "== $$t"; \
 		GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0 go build ./... || exit 1; \
@@ -116,11 +116,11 @@ tidy: ## go mod tidy in every module
 	go mod tidy
 	@for m in $(NESTED) tools; do echo "go mod tidy in $$m"; (cd $$m && go mod tidy) || exit 1; done
 
-release: ## build all that is released, for six platforms, into dist/; needs npm; publishes nothing
+release: ## build all release files for six platforms into dist/; needs npm; publishes nothing
 	cd packaging && go run ./release $(if $(VERSION),-version '$(VERSION)')
 
-# The second time with other settings of the machine, which must not matter.
-release-try: ## the same for this platform, twice; compares the two, and uses the results as people do
+# The second run has other settings of umask, time zone and locale, which must not matter.
+release-try: ## the same for this platform, twice; compares the results and tests them
 	@mkdir -p bin/try
 	cd packaging && go build -o ../bin/release ./release
 	cd packaging && ../bin/release -dist ../bin/try/one -platforms "$$(go env GOOS)/$$(go env GOARCH)"
@@ -128,7 +128,7 @@ release-try: ## the same for this platform, twice; compares the two, and uses th
 	@diff bin/try/one/SHA256SUMS bin/try/two/SHA256SUMS || { echo "two releases of one commit differ"; exit 1; }
 	cd packaging && DRAGOMAN_TRY=$(CURDIR)/bin/try/one go test -count=1 -timeout 6m -v ./try
 
-release-check: ## what has to hold before a tag: clean, tidy, documented, reproducible
+release-check: ## check before a tag: clean, tidy, documented, reproducible
 	@test -z "$$(git status --porcelain)" || { echo "the work tree is not clean"; exit 1; }
 	go mod tidy -diff
 	@for m in $(NESTED) tools; do echo "go mod tidy -diff in $$m"; (cd $$m && go mod tidy -diff) || exit 1; done
@@ -140,5 +140,5 @@ release-check: ## what has to hold before a tag: clean, tidy, documented, reprod
 	@rm -r bin/again
 	@bin/dragoman version
 
-clean: ## remove what was built; the caches stay
+clean: ## remove built files; the caches stay
 	rm -rf bin dist

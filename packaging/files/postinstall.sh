@@ -1,7 +1,7 @@
 #!/bin/sh
-# Restarts the service after an update, if it runs. It does not enable or start it: most
-# people install the package for the command, and the service is useless without servers in
-# /etc/dragoman/dragoman.yaml.
+# Restarts the service after an update, if it is running. The script does not enable or start
+# the service, because most people install the package for the command. The service also needs
+# servers in /etc/dragoman/dragoman.yaml first.
 set -e
 
 if [ -d /run/systemd/system ]; then

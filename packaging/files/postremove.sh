@@ -1,6 +1,6 @@
 #!/bin/sh
-# Removes what the servers stored, if Debian purges the package. The user stays, so that no
-# other user ever gets its number and its files.
+# Removes the data of the servers, if Debian purges the package. The user stays. Otherwise
+# another user could get its number, and with it its files.
 set -e
 
 if [ -d /run/systemd/system ]; then

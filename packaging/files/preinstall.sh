@@ -1,5 +1,6 @@
 #!/bin/sh
-# Creates the user of the service before the files that its group may read are unpacked.
+# Creates the user and the group of the service. This must happen before the files are
+# unpacked, because the group owns some of them.
 set -e
 
 if ! getent group dragoman >/dev/null; then

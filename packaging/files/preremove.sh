@@ -1,6 +1,6 @@
 #!/bin/sh
-# Stops and disables the service before its removal, and not before an update. Debian says
-# "remove", Red Hat says 0.
+# Stops and disables the service before the package is removed, but not before an update. For
+# a removal, Debian passes "remove" and Red Hat passes 0.
 set -e
 
 case "$1" in

@@ -1,5 +1,5 @@
-// @ai-sdk/mcp. It has no ping, no way to hear of progress, and of the questions only
-// elicitation.
+// @ai-sdk/mcp. It has no ping and no callback for progress. Of the requests that a server
+// may send, it supports only elicitation.
 import { createMCPClient, ElicitationRequestSchema } from '@ai-sdk/mcp'
 import { StdioMCPTransport } from '@ai-sdk/mcp/mcp-stdio'
 import { person, run, target } from './steps.mjs'
@@ -22,7 +22,7 @@ run(async () => {
     read: uri => client.readResource({ uri }),
     prompts: () => client.listPrompts(),
     prompt: (name, args) => client.getPrompt({ name, arguments: args }),
-    // On a pipe it gives a call up without a word.
+    // On a pipe it cancels a call without notifying the server.
     cancellation: target.url && ((name, args, signal) => call(name, args, { signal })),
     close: () => client.close(),
   }

@@ -23,17 +23,17 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/leaktest"
 )
 
-// TestMain fails what passed when a process outlives the client that started it.
+// TestMain fails if a process is left after the tests.
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// client is one client in one mode, and the servers of the other era for it.
+// client is one client in one mode, with the servers of the other era that it is tested with.
 type client struct {
-	name, pkg    string // pkg is in package.json
+	name, pkg    string // pkg is its name in package.json
 	script, mode string
 	servers      []server
 }
 
-// server is a name that steps.mjs knows.
+// server is the name of a server in steps.mjs.
 type server string
 
 const (
@@ -44,11 +44,11 @@ const (
 	oldest     server = "fake-2024-11-05"
 )
 
-// modern reports whether a server speaks 2026-07-28 and nothing else; the others
-// speak what is older.
+// modern reports whether a server supports only 2026-07-28. The others support only older
+// revisions.
 func (s server) modern() bool { return s == ofSDK2 || s == newest }
 
-// String names the server as the table does.
+// String returns the name of the server in the table.
 func (s server) String() string {
 	if date, ok := strings.CutPrefix(string(s), "fake-"); ok {
 		return "strict " + date
@@ -61,8 +61,8 @@ var (
 	legacy = []server{everything, latest, oldest}
 )
 
-// Those that are commands start a process for each step and are taken through to
-// one server.
+// clients are the clients of the table. Those that are commands start a process for each step,
+// so they are tested with only one server.
 var clients = []client{
 	{"TypeScript SDK v1", "@modelcontextprotocol/sdk", "sdk1.mjs", "", modern},
 	{"TypeScript SDK v2", "@modelcontextprotocol/client", "sdk2.mjs", "legacy", modern},
@@ -73,12 +73,12 @@ var clients = []client{
 	{"Inspector CLI, `modern`", "@modelcontextprotocol/inspector", "inspector.mjs", "modern", legacy[:1]},
 }
 
-// steps in the order of the table; see steps.mjs.
+// steps are in the order of the table; see steps.mjs.
 var steps = []string{"open", "tools", "call", "elicitation", "sampling", "roots", "resources", "prompts", "progress", "cancellation", "ping", "rules"}
 
-// outcome is what a script prints.
+// outcome is the result that a script prints.
 type outcome struct {
-	Revision string            `json:"revision"` // "" where the client does not tell
+	Revision string            `json:"revision"` // "" if the client does not report it
 	Steps    map[string]string `json:"steps"`
 }
 
@@ -92,8 +92,8 @@ func TestClients(t *testing.T) {
 	var rows, failures []string
 	for _, c := range clients {
 		for _, to := range c.servers {
-			// The bridge over HTTP tells which revision a client speaks that does not tell
-			// itself.
+			// Some clients do not report their revision. For them the bridge over HTTP counts
+			// the handshakes of each revision.
 			before := r.handshakes(t, base)
 			var overHTTP, onPipe outcome
 			var both sync.WaitGroup
@@ -106,8 +106,8 @@ func TestClients(t *testing.T) {
 					if onPipe.Revision == "" || isModern(onPipe.Revision) != to.modern() {
 						break
 					}
-					// The AI SDK waits a second for an answer to server/discover, and on a
-					// busy machine the server needs longer to start.
+					// The AI SDK waits only a second for an answer to server/discover. On a
+					// busy machine the server needs longer to start, so try again.
 				}
 			})
 			both.Wait()
@@ -121,7 +121,7 @@ func TestClients(t *testing.T) {
 					revision = spoken
 				}
 				if isModern(revision) == to.modern() {
-					t.Errorf("%s, %s, speaks %q: that is the era of its server, so nothing was bridged", c.name, way.name, revision)
+					t.Errorf("%s, %s, uses %q, which is the era of its server, so Dragoman translated nothing", c.name, way.name, revision)
 				}
 				row := fmt.Sprintf("| %s | %s | %s | %s | %s |", c.name, r.versions[c.pkg], way.name, revision, to)
 				for _, step := range steps {
@@ -147,7 +147,7 @@ func TestClients(t *testing.T) {
 
 func isModern(revision string) bool { return revision == "2026-07-28" }
 
-// section is the Markdown between the markers.
+// section returns the Markdown between the markers in docs/compatibility.md.
 func section(versions map[string]string, rows []string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `## Third-party clients
@@ -182,8 +182,8 @@ Over stdio the client starts ` + "`dragoman run -- node SERVER`" + `. Over HTTP 
 
 const open, end = "<!-- clients -->\n", "<!-- /clients -->\n"
 
-// checkDocument compares the section with what docs/compatibility.md has between
-// the markers, or puts it there.
+// checkDocument compares the section with the text between the markers in
+// docs/compatibility.md. If update is true, it writes the section there.
 func checkDocument(t *testing.T, want string, update bool) {
 	t.Helper()
 	path := filepath.Join("..", "..", "docs", "compatibility.md")
@@ -207,11 +207,11 @@ func checkDocument(t *testing.T, want string, update bool) {
 		return
 	}
 	if !update {
-		t.Errorf("%s is not what came out: run make clients\n%s", path, want)
+		t.Errorf("%s differs from the results: run make clients\n%s", path, want)
 		return
 	}
 	if t.Failed() {
-		t.Log("not written down, since something failed")
+		t.Log("the document was not updated, because a step failed")
 		return
 	}
 	if err := os.WriteFile(path, []byte(head+open+want+end+tail), 0o644); err != nil {
@@ -219,7 +219,7 @@ func checkDocument(t *testing.T, want string, update bool) {
 	}
 }
 
-// run takes a client through its steps and returns what it says of them.
+// run performs the steps with a client and returns the outcome.
 func (r *rig) run(t *testing.T, c client, target map[string]any) outcome {
 	t.Helper()
 	arg, err := json.Marshal(target)
@@ -248,7 +248,7 @@ func (r *rig) run(t *testing.T, c client, target map[string]any) outcome {
 	return o
 }
 
-// serve starts `dragoman serve` with both servers and returns where it listens.
+// serve starts `dragoman serve` with all servers and returns its base URL.
 func (r *rig) serve(t *testing.T) string {
 	t.Helper()
 	config := filepath.Join(t.TempDir(), "dragoman.yaml")
@@ -301,7 +301,7 @@ func (r *rig) serve(t *testing.T) string {
 			_ = c.Close()
 			return "http://" + address
 		}
-		time.Sleep(50 * time.Millisecond) // a process: nothing tells that it listens
+		time.Sleep(50 * time.Millisecond) // the server is a separate process, so poll until it listens
 	}
 	t.Fatal("dragoman does not listen")
 	return ""
@@ -309,7 +309,7 @@ func (r *rig) serve(t *testing.T) string {
 
 var handshake = regexp.MustCompile(`(?m)^dragoman_handshakes_total\{.*revision="([^"]*)".*\} (\S+)$`)
 
-// handshakes returns how many clients of each revision the bridge has met.
+// handshakes returns the number of clients of each revision that the bridge has served.
 func (r *rig) handshakes(t *testing.T, base string) map[string]string {
 	t.Helper()
 	resp, err := http.Get(base + "/metrics")
@@ -328,7 +328,8 @@ func (r *rig) handshakes(t *testing.T, base string) map[string]string {
 	return met
 }
 
-// difference returns the revision of which more clients have come, or several.
+// difference returns the revision of which more clients have come since before. If there are
+// several, it returns all of them.
 func difference(before, after map[string]string) string {
 	var grown []string
 	for revision, n := range after {

@@ -1,4 +1,4 @@
-// What the clients that are commands have in common: a process for each step.
+// Code shared by the clients that are commands. They start a process for each step.
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 

@@ -1,10 +1,10 @@
-// Package clients takes clients from npm that nobody here wrote through the bridge
-// to servers of the other era: the TypeScript SDKs, the AI SDK's, and clients that
-// are commands. It needs npm and node, so it runs only where DRAGOMAN_CLIENTS is
-// set: see `make clients`, which also writes what came of it into
-// docs/compatibility.md, between the markers for it.
+// Package clients tests clients from npm, written by others, with servers of the other era
+// behind Dragoman. The clients are the TypeScript SDKs, the AI SDK, and clients that are
+// commands. The tests need npm and node, so they run only if DRAGOMAN_CLIENTS is set: see
+// `make clients`. That target also writes the results into docs/compatibility.md, between its
+// markers.
 //
-// A .mjs file is the script of one client; steps.mjs is what all are put through.
-// Versions are pinned by the lock file and installed below .cache; nothing is called
-// that leaves this machine.
+// A .mjs file is the script of one client. steps.mjs has the steps that all clients perform.
+// The lock file pins the versions, which are installed below .cache. The tests need no
+// network.
 package clients

@@ -1,5 +1,5 @@
-// @modelcontextprotocol/inspector --cli, in the era of the second argument. legacy is
-// its default.
+// @modelcontextprotocol/inspector --cli, in the era that the second argument names. Its
+// default is legacy.
 import { writeFileSync } from 'node:fs'
 import { command } from './command.mjs'
 import { run, target } from './steps.mjs'

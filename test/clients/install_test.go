@@ -19,9 +19,9 @@ import (
 	"time"
 )
 
-// Some of the clients want a newer Node than many machines have. Where the one on
-// the PATH is older, one comes from npm, in this version: that of test/conformance,
-// which keeps it in the same place.
+// Some of the clients need a newer Node than many machines have. If the one on the PATH is
+// older, this version is installed from npm. test/conformance uses the same version in the
+// same place.
 const (
 	nodeAtLeast = 24
 	nodeVersion = "24.21.0"
@@ -34,13 +34,13 @@ var (
 	cache = filepath.Join("..", "..", ".cache")
 )
 
-// rig is what the clients are run with.
+// rig has everything that the clients need to run.
 type rig struct {
-	dir      string // of the scripts and node_modules
+	dir      string // the folder with the scripts and node_modules
 	node     string
 	dragoman string
-	versions map[string]string   // of package.json
-	servers  map[server][]string // commands
+	versions map[string]string   // the versions in package.json
+	servers  map[server][]string // the commands that start the servers
 }
 
 func prepare(t *testing.T) *rig {
@@ -74,8 +74,8 @@ func prepare(t *testing.T) *rig {
 	return r
 }
 
-// install puts the scripts and the pinned packages below .cache. Packages that are
-// there already stay.
+// install puts the scripts and the pinned packages below .cache. It keeps packages that are
+// already installed.
 func install(t *testing.T) string {
 	t.Helper()
 	lock, err := files.ReadFile("package-lock.json")
@@ -107,7 +107,7 @@ func install(t *testing.T) string {
 	return dir
 }
 
-// findNode returns a Node that is new enough.
+// findNode returns the path of a Node that is new enough.
 func findNode(t *testing.T) string {
 	t.Helper()
 	if path, err := exec.LookPath("node"); err == nil {
@@ -119,7 +119,7 @@ func findNode(t *testing.T) string {
 	}
 	arch := map[string]string{"amd64": "x64", "arm64": "arm64"}[runtime.GOARCH]
 	if runtime.GOOS != "linux" || arch == "" {
-		t.Fatalf("put node %d or newer on the PATH: npm has no build of it for %s/%s that we know", nodeAtLeast, runtime.GOOS, runtime.GOARCH)
+		t.Fatalf("put node %d or newer on the PATH: npm has no known build of it for %s/%s", nodeAtLeast, runtime.GOOS, runtime.GOARCH)
 	}
 	dir, err := filepath.Abs(filepath.Join(cache, "conformance", "node-"+nodeVersion))
 	if err != nil {
@@ -136,7 +136,7 @@ func findNode(t *testing.T) string {
 	return filepath.Join(dir, "node_modules", "node-linux-"+arch, "bin", "node")
 }
 
-// npm runs npm in dir, unless the stamp of an earlier run says that it was done.
+// npm runs npm in dir. It does nothing if the stamp file of an earlier run exists.
 func npm(t *testing.T, dir, stamp string, args ...string) {
 	t.Helper()
 	done := filepath.Join(dir, ".installed")

@@ -4,7 +4,7 @@ import { command } from './command.mjs'
 import { run, target } from './steps.mjs'
 
 run(async () => {
-  // A file of its own, so that it reads no other program's.
+  // Use a separate file, so that mcporter does not read the files of other programs.
   writeFileSync('mcporter.json', JSON.stringify({
     imports: [],
     mcpServers: { s: target.url ? { url: target.url } : { command: target.command, args: target.args } },

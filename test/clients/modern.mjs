@@ -1,4 +1,4 @@
-// A server of SDK v2 that speaks 2026-07-28 and refuses what is older.
+// A server of SDK v2 that supports only 2026-07-28 and refuses older revisions.
 import { acceptedContent, inputRequired, McpServer } from '@modelcontextprotocol/server'
 import { serveStdio } from '@modelcontextprotocol/server/stdio'
 import { z } from 'zod'

@@ -1,5 +1,5 @@
 // @modelcontextprotocol/client, the second version of the TypeScript SDK, in the
-// mode of the second argument: legacy, which is its default, or auto.
+// mode that the second argument names: legacy, which is its default, or auto.
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import { person, roots, run, sampled, target } from './steps.mjs'
@@ -31,7 +31,7 @@ run(async () => {
     prompt: (name, args) => client.getPrompt({ name, arguments: args }),
     progress: (name, args, onprogress) => call(name, args, { onprogress }),
     cancellation: (name, args, signal, onprogress) => call(name, args, { signal, onprogress }),
-    ping: modern ? undefined : () => client.ping(), // 2026-07-28 has none
+    ping: modern ? undefined : () => client.ping(), // 2026-07-28 has no ping
     close: () => client.close(),
   }
 })

@@ -1,11 +1,11 @@
-// What every client is put through. A client's script says how each step is done
-// with it; one that it has no way for is left out. The server and the way to it come
-// as JSON in the first argument, what came of it goes to standard output.
+// The steps that every client performs. The script of a client has a function for each step
+// that the client supports; other steps are left out. The first argument is JSON: the server
+// and the way to reach it. The results are printed to stdout.
 import { setTimeout as pause } from 'node:timers/promises'
 
 export const target = JSON.parse(process.argv[2])
 
-// What the servers call their things. What one does not have is left out.
+// The names of tools and prompts of each server. A server without one has no entry for it.
 const names = {
   modern: {
     echo: 'echo', say: 'message', echoed: 'Echo: ', ask: 'ask', asked: /Hello, Ada/, sample: 'sample', roots: 'roots',
@@ -21,9 +21,9 @@ const names = {
     long: 'wait', cancelled: 'cancelled', prompt: 'greet', prompted: /Say hello to Vienna/, violations: 'violations',
   },
 }[target.server.replace(/-.*/, '')]
-if (target.server === 'fake-2024-11-05') delete names.ask // that revision cannot
+if (target.server === 'fake-2024-11-05') delete names.ask // that revision has no elicitation
 
-// What the clients answer when they are asked.
+// The answers of the clients to requests of the server.
 export const person = { name: 'Ada', check: true, email: 'ada@example.com', integer: 42 }
 export const sampled = { model: 'none', role: 'assistant', content: { type: 'text', text: 'what a model would say' } }
 export const roots = { roots: [{ uri: 'file:///srv/roots', name: 'srv' }] }
@@ -67,14 +67,14 @@ const steps = {
   async progress(c) {
     const heard = []
     matches(await c.progress(names.long, takes(4, 100), p => heard.push(p.progress)), /content/)
-    // On a pipe the TypeScript clients lose the last word where the answer comes with
-    // it, without a bridge too.
+    // On a pipe the TypeScript clients lose the last notification if the answer arrives
+    // with it. This happens without a bridge too.
     must(heard.length >= 3 && heard.every((p, i) => p === i + 1), `heard ${heard}`)
   },
   async cancellation(c) {
     const before = names.cancelled && JSON.stringify(await c.call(names.cancelled, {}))
     const abort = new AbortController()
-    // A client that hears of progress knows when the call runs.
+    // A client that gets progress knows when the call is running.
     let begin
     const begun = c.progress ? new Promise(done => { begin = done }) : pause(500)
     const call = c.cancellation(names.long, takes(30, 100), abort.signal, () => begin())
@@ -92,17 +92,17 @@ const steps = {
   async ping(c) {
     await c.ping()
   },
-  // A strict server tells what it got that its revision does not allow.
+  // A strict server returns the violations of its revision that it has seen.
   async rules(c) {
     const { content } = await c.call(names.violations, {})
     must(content.every(b => !b.text), content)
   },
 }
 
-// What a server has to have for a step.
+// The entry in names that a server must have for a step.
 const needs = { elicitation: 'ask', sampling: 'sample', roots: 'roots', rules: 'violations' }
 
-// run opens a client, takes it through the steps that it has and closes it.
+// run opens a client, runs the steps that it supports, and closes it.
 export async function run(open) {
   const out = { revision: '', steps: {} }
   let client

@@ -30,11 +30,11 @@ var (
 	packageLock []byte
 )
 
-// TestMain fails what passed when a worker outlives the program that started it.
+// TestMain fails if a worker process is left after the tests.
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// install puts the pinned packages below .cache and returns their folder. What is
-// there already stays.
+// install puts the pinned packages below .cache and returns their folder. It keeps packages
+// that are already installed.
 func install(t *testing.T) string {
 	t.Helper()
 	sum := sha256.Sum256(packageLock)
@@ -67,7 +67,7 @@ func install(t *testing.T) string {
 	return modules
 }
 
-// dragoman builds the program once.
+// dragoman builds the program once and returns its path.
 func dragoman(t *testing.T) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "dragoman")
@@ -91,7 +91,7 @@ request_max_retries = 0
 stream_max_retries = 0
 `
 
-// result is that of the two tools.
+// result is the result of the tools codex and codex-reply.
 type result struct {
 	Content           []struct{ Text string }
 	StructuredContent struct{ ThreadID, Content string }
@@ -106,19 +106,19 @@ func (r *result) texts() string {
 	return strings.Join(all, "\n")
 }
 
-// client is a strict client before dragoman before Codex.
+// client is a strict client, connected through Dragoman to Codex.
 type client struct {
 	*fake.Client
 	t        *testing.T
-	decision string // what is answered to each question
+	decision string // the client's answer to each question
 	log      bytes.Buffer
 }
 
 func open(t *testing.T, program, codex, home, revision string, named bool) *client {
 	t.Helper()
 	c := &client{t: t, decision: "accept"}
-	// Codex runs commands in a login shell; whoever's profile that reads is not to
-	// take part in the test.
+	// Codex runs commands in a login shell. An empty HOME keeps the user's shell profile out
+	// of the test.
 	command := []string{program, "-v", "run", "--env", "CODEX_HOME=" + home, "--env", "HOME=" + t.TempDir(), "--env", "TEST_KEY=none"}
 	if named {
 		command = append(command, "--dialect", "codex-app-server")
@@ -170,7 +170,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// TestCodex gives real workers of both generations their turns.
+// TestCodex runs turns with real workers of both generations.
 func TestCodex(t *testing.T) {
 	if os.Getenv("DRAGOMAN_PEERS_CODEX") == "" {
 		t.Skip("set DRAGOMAN_PEERS_CODEX=1 (or make peers-codex) to run Codex from npm")
@@ -192,9 +192,9 @@ func TestCodex(t *testing.T) {
 		for _, revision := range []string{"2024-11-05", "2025-06-18", "2025-11-25", "2026-07-28"} {
 			t.Run(worker.name+"/"+revision, func(t *testing.T) {
 				folder := t.TempDir()
-				// One of them is to find out for itself what it has before it.
+				// For one of the revisions, Dragoman must detect the dialect by itself.
 				c := open(t, program, worker.command, home, revision, revision != "2025-06-18")
-				asks := revision >= "2025-06-18" // of elicitation
+				asks := revision >= "2025-06-18" // whether the revision has elicitation
 
 				list, err := c.Call(t.Context(), "tools/list", nil, fake.CallOptions{})
 				if err != nil || !bytes.Contains(list.Result, []byte(`"name":"codex"`)) || !bytes.Contains(list.Result, []byte(`"name":"codex-reply"`)) {
@@ -221,17 +221,17 @@ func TestCodex(t *testing.T) {
 						before := len(c.Asks())
 						name := file
 						if what == "patch" {
-							name = filepath.Base(file) // patches name files below the folder
+							name = filepath.Base(file) // patches name files relative to the folder
 						}
 						r := say(what + " " + name)
 						if want := asks && decision == "accept"; r.StructuredContent.Content != sentence || exists(file) != want {
-							t.Errorf("%s %s: the file is there: %t, want %t; %s", decision, what, exists(file), want, r.texts())
+							t.Errorf("%s %s: the file exists: %t, want %t; %s", decision, what, exists(file), want, r.texts())
 						}
 						if n := len(c.Asks()) - before; asks && n != 1 {
-							t.Errorf("%s %s: asked %d times", decision, what, n)
+							t.Errorf("%s %s: the client got %d questions", decision, what, n)
 						}
 						if !asks && !strings.Contains(r.texts(), "so it was declined") {
-							t.Errorf("nobody is told of the denial: %s", r.texts())
+							t.Errorf("the result does not mention that the request was declined: %s", r.texts())
 						}
 					}
 				}
@@ -240,11 +240,11 @@ func TestCodex(t *testing.T) {
 				_, err = c.Call(ctx, "tools/call", params, fake.CallOptions{Progress: true, OnProgress: func(fake.Notice) { cancel() }})
 				cancel()
 				if err == nil {
-					t.Error("a turn that was given up has a result")
+					t.Error("a cancelled turn has a result")
 				}
 				r = say("go on")
 				for try := 0; strings.Contains(r.texts(), "running in this thread") && try < 100; try++ {
-					time.Sleep(100 * time.Millisecond) // of processes
+					time.Sleep(100 * time.Millisecond) // the worker is a separate process, so poll
 					r = say("go on")
 				}
 				if r.StructuredContent.Content != sentence {
@@ -265,21 +265,21 @@ func TestCodex(t *testing.T) {
 				return r
 			}
 			if worker.name == "0.50" {
-				// It has to be told the file, which only the program that began the
-				// thread knows.
+				// A 0.50 worker needs the path of the thread's file, which only the Dragoman
+				// that began the thread knows.
 				if r := reply(); !r.IsError || !strings.Contains(r.texts(), "Codex has no thread") {
 					t.Errorf("codex-reply: %s", r.texts())
 				}
 				return
 			}
 			if r := reply(); !r.IsError || !strings.Contains(r.texts(), "Another process of Codex") {
-				t.Errorf("while the other has it open: %s", r.texts())
+				t.Errorf("while the other process has the thread open: %s", r.texts())
 			}
 			if err := first.Close(); err != nil {
 				t.Error(err)
 			}
 			if r := reply(); r.IsError || r.StructuredContent.Content != sentence {
-				t.Errorf("after its end: %s", r.texts())
+				t.Errorf("after the other process has ended: %s", r.texts())
 			}
 		})
 	}

@@ -1,9 +1,9 @@
-// Package codex runs the real Codex app-server behind `dragoman run`: of today
-// and from the time of conversations. Strict clients of several revisions give it
-// turns, which it takes to a model endpoint of this test on this machine, so that
-// it needs no account. The packages are large, and so it runs only where
-// DRAGOMAN_PEERS_CODEX is set: see `make peers-codex`.
+// Package codex tests the real Codex app-server behind `dragoman run`, in a current version
+// and in a version with conversations. Strict clients of several revisions start turns. The
+// workers send their model requests to an endpoint of this test on the same machine, so the
+// test needs no account. The packages are large, so the test runs only if DRAGOMAN_PEERS_CODEX
+// is set: see `make peers-codex`.
 //
-// The versions are pinned by the lock file beside this one and installed below
-// .cache. Nothing is asked of a network.
+// The lock file beside this one pins the versions, which are installed below .cache. The test
+// needs no network.
 package codex

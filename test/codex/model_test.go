@@ -15,14 +15,14 @@ import (
 	"time"
 )
 
-// model is a model endpoint in the words of the Responses API: a stream of events
-// for each request. What it answers is told by the first word of the prompt.
+// model is a model endpoint with the Responses API. It answers each request with a stream of
+// events. The first word of the prompt decides the answer:
 //
-//	run FILE    wants to run a command that makes the file
-//	patch FILE  wants to make the file by a patch
-//	wait        says one word and no more
+//	run FILE    asks to run a command that creates the file
+//	patch FILE  asks to create the file with a patch
+//	wait        sends one word and nothing more
 //
-// and everything else, results of tools included, gets the same sentence.
+// Any other prompt, and the result of a tool, gets the same sentence.
 type model struct {
 	*httptest.Server
 	last atomic.Int64
@@ -37,7 +37,7 @@ func newModel(t *testing.T) *model {
 	return m
 }
 
-// asked is what is read of a request.
+// asked has the parts of a request that the model reads.
 type asked struct {
 	Input []struct {
 		Type    string
@@ -47,8 +47,8 @@ type asked struct {
 	Tools []struct{ Name string }
 }
 
-// prompt returns the text of the last message, "" when something else came after
-// it, such as the result of a tool.
+// prompt returns the text of the last message. It returns "" if the last item is not a
+// message, for example the result of a tool.
 func (a *asked) prompt() string {
 	if len(a.Input) == 0 {
 		return ""
@@ -115,8 +115,8 @@ func (m *model) serve(w http.ResponseWriter, r *http.Request) {
 	done(message(fields{"type": "output_text", "text": sentence}))
 }
 
-// command is a call of whichever tool the worker has for commands. A patch is
-// applied by the worker itself; anything else is to leave its sandbox.
+// command returns a call of the tool with which the worker runs commands. The worker applies a
+// patch itself. Any other command asks to run outside the sandbox.
 func (a *asked) command(line string) fields {
 	name, escape := "exec_command", fields{"sandbox_permissions": "require_escalated"}
 	arguments := fields{"cmd": line}

@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// clientMode is what the suite starts as the client under test, with the URL of
-// its mock server as the last argument: it puts Dragoman in front of that server,
-// lets the client talk to Dragoman and passes the client's exit status on. It
-// stays in the suite's process group, so that nothing survives the suite.
+// clientMode runs as the client under test. The suite starts it with the URL of its mock
+// server as the last argument. It starts Dragoman in front of that server, connects the real
+// client to Dragoman, and returns the client's exit status. It stays in the suite's process
+// group, so that no process outlives the suite.
 func clientMode(args []string) int {
 	fs := flag.NewFlagSet("client", flag.ContinueOnError)
 	client := fs.String("client", "", "the client's program")
@@ -26,7 +26,7 @@ func clientMode(args []string) int {
 		return exitUsage
 	}
 	if !applicable(os.Getenv("MCP_CONFORMANCE_SCENARIO")) {
-		return 0 // the suite starts every scenario of a set; see legs.go
+		return 0 // the suite starts every scenario of a set; those that do not apply pass; see legs.go
 	}
 	// The suite gives a client 30 seconds.
 	ctx, cancel := context.WithTimeout(context.Background(), scenarioWithin-3*time.Second)
@@ -58,19 +58,19 @@ func clientMode(args []string) int {
 	return 1
 }
 
-// inFrontOf runs `dragoman run --listen` towards url.
+// inFrontOf starts `dragoman run --listen` in front of url.
 func inFrontOf(ctx context.Context, dragoman, url string) (front string, kill func(), err error) {
 	addr, err := freeAddr()
 	if err != nil {
 		return "", nil, err
 	}
 	cmd := exec.Command(dragoman, "run", "--listen", addr, url)
-	cmd.Stderr = os.Stderr // the suite keeps it beside the scenario's checks
+	cmd.Stderr = os.Stderr // the suite stores stderr with the checks of the scenario
 	if err := cmd.Start(); err != nil {
 		return "", nil, err
 	}
 	p := &process{cmd: cmd, done: make(chan struct{})}
-	go func() { // kill waits for it
+	go func() { // kill waits for this goroutine
 		defer close(p.done)
 		p.err = cmd.Wait()
 	}()

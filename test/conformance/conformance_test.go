@@ -20,7 +20,7 @@ func TestJudge(t *testing.T) {
 		leg     leg
 		found   map[string]outcome
 		passed  int
-		problem string // in one of the problems; "" means none at all
+		problem string // a text in one of the problems; "" means no problems
 		note    string
 	}{
 		{name: "as promised", leg: leg{want: 3, of: 3}, found: map[string]outcome{"one": pass(), "two": pass(), "three": pass()}, passed: 3},
@@ -93,7 +93,7 @@ func TestGates(t *testing.T) {
 		name       string
 		gate       func([]byte) ([]byte, []byte)
 		in         string
-		pass, told string // parts of what goes on and of what comes back
+		pass, told string // parts of the line that passes, and of the answer that is sent back
 	}{
 		{"legacy: discover", legacyGate, `{"jsonrpc":"2.0","id":"x","method":"server/discover"}`, "", `"id":"x","error":{"code":-32601`},
 		{"legacy: envelope", legacyGate, modern, `{"_meta":{"mine":1}}`, ""},
@@ -108,13 +108,13 @@ func TestGates(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			on, back := tc.gate([]byte(tc.in))
 			if (tc.pass == "") != (on == nil) || !strings.Contains(string(on), tc.pass) {
-				t.Errorf("goes on: %s, want %s", on, tc.pass)
+				t.Errorf("passes: %s, want %s", on, tc.pass)
 			}
 			if (tc.told == "") != (back == nil) || !strings.Contains(string(back), tc.told) {
-				t.Errorf("comes back: %s, want %s", back, tc.told)
+				t.Errorf("the answer is %s, want %s", back, tc.told)
 			}
 			if strings.Contains(string(on), "modelcontextprotocol/protocolVersion") && tc.name == "legacy: envelope" {
-				t.Errorf("the envelope of the newer era got through: %s", on)
+				t.Errorf("the _meta of the newer era passed: %s", on)
 			}
 		})
 	}

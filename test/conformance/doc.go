@@ -1,17 +1,17 @@
 //go:build unix
 
-// Conformance runs the official MCP conformance suite against Dragoman and
-// compares what it finds with what we promise.
+// Conformance runs the official MCP conformance suite against Dragoman and compares the
+// results with the expected ones.
 //
 //	go run ./conformance                     every leg of the table in legs.go
 //	go run ./conformance -only run/ -v       some of them, with each scenario
 //	go run ./conformance -direct             the SDK's own server and client, no
-//	                                         Dragoman: proves the rig itself
+//	                                         Dragoman: tests the test set-up itself
 //
-// Everything it needs besides Go and npm it installs below .cache/conformance:
-// the suite (pinned with all its dependencies by package-lock.json) and a Node
-// that is new enough. Everything it starts listens on loopback, has a time limit
-// and is gone when it ends; a process that survives its leg is a failure.
+// A leg is one run of the suite with one set-up. The program needs Go and npm. It installs
+// everything else below .cache/conformance: the suite (package-lock.json pins it with all its
+// dependencies) and a Node that is new enough. All processes listen on loopback, have a time
+// limit and are ended with the run. A process that outlives its leg is a failure.
 //
-// Exit status: 0 as promised, 1 worse than promised, 2 usage, 3 the rig failed.
+// Exit status: 0 as expected, 1 worse than expected, 2 usage, 3 the test set-up failed.
 package main

@@ -17,8 +17,8 @@ import (
 	"strings"
 )
 
-// The suite imports fs.globSync, which Node 20 lacks. Where Node on the PATH is
-// older, one comes from npm, in this version.
+// The suite imports fs.globSync, which Node 20 does not have. If the Node on the PATH is older
+// than nodeAtLeast, this version is installed from npm.
 const (
 	nodeAtLeast = 22
 	nodeVersion = "24.21.0"
@@ -35,13 +35,13 @@ var (
 
 // suite is the installed conformance suite.
 type suite struct {
-	node         string // program
-	script       string // the suite's entry
-	hook         string // loopback.cjs on disk
-	requirements string // folder of REV.yaml
+	node         string // the path of Node
+	script       string // the entry script of the suite
+	hook         string // the path of loopback.cjs
+	requirements string // the folder with the files REV.yaml
 }
 
-// install makes the suite ready below dir. What is there already stays.
+// install installs the suite below dir. It keeps everything that is already installed.
 func install(ctx context.Context, dir string) (*suite, error) {
 	node, err := installNode(ctx, filepath.Join(dir, "node-"+nodeVersion))
 	if err != nil {
@@ -66,7 +66,7 @@ func install(ctx context.Context, dir string) (*suite, error) {
 	}, nil
 }
 
-// installNode returns a Node that is new enough: the one on the PATH, or one from
+// installNode returns the path of a Node that is new enough: the one on the PATH, or one from
 // npm.
 func installNode(ctx context.Context, dir string) (string, error) {
 	if path, err := exec.LookPath("node"); err == nil {
@@ -88,8 +88,8 @@ func installNode(ctx context.Context, dir string) (string, error) {
 	return filepath.Join(dir, "node_modules", "node-linux-"+arch, "bin", "node"), nil
 }
 
-// npm writes files into dir and runs npm there, unless the stamp of an earlier
-// run says that it has been done.
+// npm writes files into dir and runs npm there. It does nothing if the stamp file of an
+// earlier run exists.
 func npm(ctx context.Context, dir string, files map[string][]byte, stamp string, args ...string) error {
 	done := filepath.Join(dir, ".installed")
 	if b, err := os.ReadFile(done); err == nil && string(b) == stamp {

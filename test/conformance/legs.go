@@ -4,38 +4,39 @@ package main
 
 import "strings"
 
-// leg is one run of the suite: what stands between which parties, and what has to
-// come out of it.
+// leg is one run of the suite: the processes between client and server, and the expected
+// result.
 type leg struct {
-	side string // "server": the suite is the client; "client": it is the server
-	via  string // how Dragoman stands in the way; see startServer
-	rev  string // the revision that the suite speaks
-	all  bool   // every scenario for rev, where no frozen set of requirements exists
+	side string // "server": the suite is the client, and the server is tested; "client": the suite is the server
+	via  string // how Dragoman is connected; see startServer
+	rev  string // the revision that the suite uses
+	all  bool   // run every scenario for rev, because the suite has no frozen set of requirements for it
 
-	// only names the scenarios, each run by itself, in place of any set.
+	// only names the scenarios to run, each in its own run, instead of a set.
 	only []string
 
-	// also names scenarios that count although the frozen set does not score them.
+	// also names further scenarios that count, although the frozen set does not include them.
 	also []string
 
-	// want is the number of scored scenarios that have to pass. Fewer fail the
-	// leg; so does a set of another size, because then the promise changed.
+	// want is the number of scored scenarios that must pass, and of is the size of the set.
+	// The leg fails if fewer pass. It also fails if the set has another size, because then the
+	// expectation must be reviewed.
 	want, of int
-	// excused names scored scenarios that need not pass, each with its reason. One
-	// that passes all the same is reported, so that the list shrinks.
+	// excused maps scored scenarios that need not pass to the reasons. If one of them passes,
+	// that is reported, so that it can be removed from the list.
 	excused map[string]string
 }
 
 func (l *leg) name() string { return l.side + "/" + l.via + "/" + l.rev }
 
-// legs is the table of promises. The scored sets are the suite's own
-// (requirements/REV.yaml), frozen per revision; revisions without such a file run
-// everything that the suite has for them.
+// legs is the table of expected results. The scored sets are those of the suite
+// (requirements/REV.yaml), which are frozen per revision. For a revision without such a file,
+// all scenarios of the suite are run.
 //
-// Not applicable, and therefore in no row:
+// These scenarios do not apply, so they are in no row:
 //   - client scenarios auth/*: they ask the bridge itself to sign in at the
 //     suite's authorization server. The client behind the bridge never sees a
-//     challenge, so its handling of one cannot be judged through it.
+//     challenge, so the scenarios cannot test how it handles one.
 //   - 2024-11-05: the suite has no scenario for HTTP+SSE.
 var legs = []leg{
 	{side: "server", via: "run", rev: "2025-11-25", want: 30, of: 30},
@@ -51,12 +52,12 @@ var legs = []leg{
 	{side: "server", via: "run-url", rev: "2025-11-25", want: 30, of: 30},
 	{side: "server", via: "run-url", rev: "2026-07-28", want: 37, of: 37},
 
-	// One-era upstreams: the reason why Dragoman exists.
+	// Servers of a single era, behind Dragoman, with a client of the other era.
 	{side: "server", via: "run-modern-only", rev: "2025-11-25", want: 30, of: 30, excused: modernOnly},
 	{side: "server", via: "run-legacy-only", rev: "2026-07-28", want: 37, of: 37},
 
-	// Tasks, which no revision scores: against a server of ours, in the era of the
-	// suite, and of the other one.
+	// Tasks. No revision scores them. The server is taskServerMode, in the era of the suite
+	// and in the other one.
 	{side: "server", via: "run-tasks-modern", rev: "2026-07-28", only: taskScenarios, want: 10, of: 10},
 	{side: "server", via: "serve-tasks-modern", rev: "2026-07-28", only: taskScenarios, want: 10, of: 10},
 	{side: "server", via: "run-tasks-legacy", rev: "2026-07-28", only: taskScenarios, want: 10, of: 10, excused: legacyTasks},
@@ -66,26 +67,26 @@ var legs = []leg{
 	{side: "client", via: "run", rev: "2026-07-28", also: addedLater, want: 8, of: 8},
 }
 
-// taskScenarios are those for the extension io.modelcontextprotocol/tasks. The suite
-// skips tasks-status-notifications itself, for want of a harness.
+// taskScenarios are the scenarios for the extension io.modelcontextprotocol/tasks. The suite
+// itself skips tasks-status-notifications, because it cannot test it yet.
 var taskScenarios = []string{
 	"tasks-lifecycle", "tasks-capability-negotiation", "tasks-wire-fields", "tasks-request-state-removal",
 	"tasks-mrtr-input", "tasks-request-headers", "tasks-dispatch-and-envelope", "tasks-status-notifications",
 	"tasks-required-task-error", "tasks-mrtr-composition",
 }
 
-// legacyTasks are those that do not pass in front of a server with the tasks of
+// legacyTasks are the scenarios that do not pass with a server that has the tasks of
 // 2025-11-25.
 var legacyTasks = map[string]string{
 	"tasks-required-task-error": "a client without tasks is not refused: Dragoman makes the task, waits for it and gives the client its result",
 	"tasks-mrtr-composition":    "a server of the older era asks within the task; it cannot ask first and then make one",
 }
 
-// addedLater are scenarios of 2026-07-28 that came after its set was frozen.
+// addedLater are scenarios of 2026-07-28 that were added after its set was frozen.
 var addedLater = []string{"json-schema-2020-12-preservation"}
 
-// modernOnly are the scenarios of 2025-11-25 that do not pass in front of a server
-// that knows 2026-07-28 only.
+// modernOnly are the scenarios of 2025-11-25 that do not pass with a server that supports only
+// 2026-07-28.
 var modernOnly = map[string]string{
 	"tools-call-sampling":          asksOnlyLive,
 	"tools-call-elicitation":       asksOnlyLive,
@@ -95,8 +96,8 @@ var modernOnly = map[string]string{
 
 const asksOnlyLive = "the server's tool asks on a session; called in the newer era it answers that it cannot ask"
 
-// directLegs check the rig against the SDK's own server and client. They state
-// what the parties reach without anything in between.
+// directLegs test the set-up with the SDK's own server and client. They have the results of
+// these without Dragoman.
 var directLegs = []leg{
 	{side: "server", via: "direct", rev: "2025-11-25", want: 30, of: 30},
 	{side: "server", via: "direct", rev: "2026-07-28", want: 37, of: 37},
@@ -106,5 +107,5 @@ var directLegs = []leg{
 	{side: "client", via: "direct", rev: "2026-07-28", also: addedLater, want: 8, of: 8},
 }
 
-// applicable says whether a scenario can be judged through a bridge at all.
+// applicable reports whether a scenario can be tested through a bridge.
 func applicable(scenario string) bool { return !strings.HasPrefix(scenario, "auth/") }

@@ -1,8 +1,8 @@
-// Preloaded into the suite's Node (NODE_OPTIONS=--require). Its mock servers call
-// listen(0) without a host, which binds every interface; a test must not be
-// reachable from the network. The host is put in at the last synchronous step of
-// listen: given as an argument of listen itself it would make the binding
-// asynchronous, and the suite reads server.address() right after the call.
+// This file is preloaded into the suite's Node (NODE_OPTIONS=--require). The suite's mock
+// servers call listen(0) without a host, which binds every interface. A test must not be
+// reachable from the network, so this file sets the host. It does so in the last synchronous
+// step of listen. With a host argument, listen would bind asynchronously, but the suite reads
+// server.address() right after the call.
 'use strict';
 const { Server } = require('node:net');
 

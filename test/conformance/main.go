@@ -100,10 +100,11 @@ func suiteMode() int {
 	return 0
 }
 
-// runAll runs the legs, parallel at a time, and prints each report as a whole.
+// runAll runs the legs, up to parallel at the same time. It prints the report of each leg in
+// one piece.
 func (r *rig) runAll(ctx context.Context, chosen []*leg, parallel int) (passed, failed int, err error) {
 	var (
-		mu   sync.Mutex // guards the results and standard output
+		mu   sync.Mutex // guards the results and stdout
 		wg   sync.WaitGroup
 		next = make(chan *leg)
 	)
@@ -130,7 +131,7 @@ func (r *rig) runAll(ctx context.Context, chosen []*leg, parallel int) (passed, 
 	return passed, failed, err
 }
 
-// prepare builds and installs what the legs need, below .cache/conformance of the
+// prepare builds and installs everything that the legs need, below .cache/conformance of the
 // repository.
 func prepare(ctx context.Context, program string, direct bool) (*rig, error) {
 	gomod, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()

@@ -14,9 +14,9 @@ import (
 	"sync"
 )
 
-// oneEraMode stands before a stdio server of both eras and makes it one of a
-// single era: what belongs to the other era is answered here as a server without
-// it answers, and never reaches the server.
+// oneEraMode runs in front of a stdio server that supports both eras, and makes it a server of
+// one era. It answers messages of the other era as a server without that era does. They never
+// reach the server.
 //
 //	conformance one-era legacy|modern CMD [ARG...]
 func oneEraMode(args []string) int {
@@ -43,7 +43,7 @@ func oneEraMode(args []string) int {
 	}
 
 	out := &lines{w: os.Stdout}
-	go func() { // ends with standard input, or with this process
+	go func() { // ends with stdin, or with this process
 		defer toServer.Close()
 		each(os.Stdin, func(line []byte) error {
 			pass, answer := gate(line)
@@ -62,14 +62,15 @@ func oneEraMode(args []string) int {
 	return 0
 }
 
-// envelope is what a gate looks at.
+// envelope has the members that a gate reads.
 type envelope struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
 }
 
-// legacyGate knows no server/discover, and does not see what the newer era writes
-// into _meta: a server of the older era passes over keys that it does not know.
+// legacyGate passes a message to a server of the older era, or answers it. It answers
+// server/discover with "method not found". It removes the keys of the newer era from _meta,
+// because a server of the older era ignores them.
 func legacyGate(line []byte) (pass, answer []byte) {
 	var e envelope
 	if json.Unmarshal(line, &e) != nil || e.Method == "" {
@@ -80,7 +81,7 @@ func legacyGate(line []byte) (pass, answer []byte) {
 	}
 	var msg, params, meta map[string]json.RawMessage
 	if json.Unmarshal(line, &msg) != nil || json.Unmarshal(msg["params"], &params) != nil || json.Unmarshal(params["_meta"], &meta) != nil {
-		return line, nil // no _meta: nothing of the newer era in it
+		return line, nil // without _meta there are no keys of the newer era
 	}
 	for key := range meta {
 		if strings.HasPrefix(key, "io.modelcontextprotocol/") {
@@ -92,9 +93,9 @@ func legacyGate(line []byte) (pass, answer []byte) {
 	return must(json.Marshal(msg)), nil
 }
 
-// modernGate refuses the handshake (2026-07-28 Versioning: an unsupported version
-// is answered with -32022 and what is supported) and every request that does not
-// say its version, which that revision requires.
+// modernGate passes a message to a server of the newer era, or answers it. It refuses
+// initialize (2026-07-28 Versioning: error -32022 with the supported versions). It also
+// refuses every request without a version, which that revision requires.
 func modernGate(line []byte) (pass, answer []byte) {
 	var e struct {
 		envelope
@@ -115,7 +116,7 @@ func modernGate(line []byte) (pass, answer []byte) {
 	return line, nil
 }
 
-// tellModern strikes the older revisions from the answer to server/discover.
+// tellModern removes the older revisions from the answer to server/discover.
 func tellModern(line []byte) []byte {
 	if !bytes.Contains(line, []byte(`"supportedVersions"`)) {
 		return line
@@ -129,7 +130,7 @@ func tellModern(line []byte) []byte {
 	return must(json.Marshal(msg))
 }
 
-// must unwraps what cannot fail: each value was JSON when it was read.
+// must returns b. An error is impossible, because each value was valid JSON when it was read.
 func must(b []byte, err error) []byte {
 	if err != nil {
 		panic(err)
@@ -137,7 +138,7 @@ func must(b []byte, err error) []byte {
 	return b
 }
 
-// each calls f with every non-empty line of r, without its end.
+// each calls f with every line of r that is not empty, without its newline.
 func each(r io.Reader, f func(line []byte) error) {
 	in := bufio.NewReaderSize(r, 1<<16)
 	for {
@@ -151,7 +152,7 @@ func each(r io.Reader, f func(line []byte) error) {
 	}
 }
 
-// lines writes whole lines for several goroutines.
+// lines writes whole lines. Several goroutines may use it.
 type lines struct {
 	mu sync.Mutex
 	w  io.Writer

@@ -18,21 +18,21 @@ import (
 )
 
 const (
-	readyWithin = 20 * time.Second // from start to an accepted connection
-	stopWithin  = 8 * time.Second  // from SIGTERM to SIGKILL
-	goneWithin  = 5 * time.Second  // from the end of a process to that of its children
+	readyWithin = 20 * time.Second // the time from the start to an accepted connection
+	stopWithin  = 8 * time.Second  // the time from SIGTERM to SIGKILL
+	goneWithin  = 5 * time.Second  // the time from the end of a process to the end of its children
 )
 
-// process is a program that runs while a leg needs it, in a process group of its
-// own so that what it starts without a group goes with it.
+// process is a running program that a leg needs. It has its own process group, so that its
+// children can be ended with it.
 type process struct {
 	cmd  *exec.Cmd
 	log  *os.File
-	done chan struct{} // closed once Wait has returned
-	err  error         // of Wait; read after done
+	done chan struct{} // closed when Wait has returned
+	err  error         // the error of Wait; may be read after done is closed
 }
 
-// start runs argv with its standard output and error appended to logFile.
+// start runs argv. stdout and stderr are appended to logFile.
 func start(logFile string, argv ...string) (*process, error) {
 	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -46,7 +46,7 @@ func start(logFile string, argv ...string) (*process, error) {
 		log.Close()
 		return nil, err
 	}
-	go func() { // stop waits for it
+	go func() { // stop waits for this goroutine
 		defer close(p.done)
 		p.err = cmd.Wait()
 		log.Close()
@@ -54,8 +54,8 @@ func start(logFile string, argv ...string) (*process, error) {
 	return p, nil
 }
 
-// stop asks the process to end, insists after stopWithin, and then clears its
-// group. An error says that it had to insist.
+// stop sends SIGTERM to the process, and SIGKILL after stopWithin. Then it ends the process
+// group. It returns an error if SIGKILL was needed.
 func (p *process) stop() error {
 	group := -p.cmd.Process.Pid
 	p.cmd.Process.Signal(syscall.SIGTERM)
@@ -70,7 +70,7 @@ func (p *process) stop() error {
 	return late
 }
 
-// ready waits until something accepts connections at addr.
+// ready waits until a process accepts connections at addr.
 func (p *process) ready(ctx context.Context, addr string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyWithin, fmt.Errorf("not within %v", readyWithin))
 	defer cancel()
@@ -89,7 +89,7 @@ func (p *process) ready(ctx context.Context, addr string) error {
 	}
 }
 
-// freeAddr returns a loopback address that nobody listens at right now.
+// freeAddr returns a loopback address at which no process listens now.
 func freeAddr() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -99,8 +99,8 @@ func freeAddr() (string, error) {
 	return l.Addr().String(), nil
 }
 
-// listening starts what argv returns for a free address and waits for it. Another
-// process can take the address in between, so it tries three addresses.
+// listening starts the program that argv returns for a free address, and waits until it
+// listens. Another process may take the address first, so it tries up to three addresses.
 func listening(ctx context.Context, logFile string, argv func(addr string) []string) (*process, string, error) {
 	var last error
 	for range 3 {
@@ -123,8 +123,8 @@ func listening(ctx context.Context, logFile string, argv func(addr string) []str
 	return nil, "", last
 }
 
-// run runs a program to its end in dir, killing its whole group when ctx ends.
-// Its output goes to out.
+// run runs a program in dir until it ends. When ctx ends, it kills the whole process group.
+// out receives the output.
 func run(ctx context.Context, dir string, env []string, out io.Writer, argv ...string) error {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
@@ -133,7 +133,7 @@ func run(ctx context.Context, dir string, env []string, out io.Writer, argv ...s
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 2 * time.Second
 	err := cmd.Run()
-	if cmd.Process != nil { // what it left behind in its group
+	if cmd.Process != nil { // kills processes that are left in the group
 		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 	}
 	if ctx.Err() != nil {
@@ -142,10 +142,9 @@ func run(ctx context.Context, dir string, env []string, out io.Writer, argv ...s
 	return err
 }
 
-// orphans waits for the last process that runs the program exe to end. One that is
-// still there after goneWithin is killed and makes an error. Every leg has its own
-// link to the server's binary, so that it can tell its own from others. It sees
-// nothing where there is no /proc.
+// orphans waits until the last process that runs the program exe has ended. If one is left
+// after goneWithin, orphans kills it and returns an error. Every leg has its own link to the
+// server's binary, so it finds only its own processes. Without /proc it finds none.
 func orphans(exe string) error {
 	deadline := time.Now().Add(goneWithin)
 	for {

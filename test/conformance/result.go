@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// check is one statement of the suite about one scenario.
+// check is the result of one check of the suite in one scenario.
 type check struct {
 	ID           string `json:"id"`
 	Description  string `json:"description"`
@@ -33,7 +33,7 @@ func (c check) String() string {
 	return c.ID + ": " + why
 }
 
-// outcome is what the suite found in one scenario.
+// outcome has the results of all checks of one scenario.
 type outcome []check
 
 func (o outcome) with(status string) (found []check) {
@@ -45,13 +45,13 @@ func (o outcome) with(status string) (found []check) {
 	return found
 }
 
-// ok says that the scenario ran and that nothing in it failed.
+// ok reports whether the scenario ran and no check in it failed.
 func (o outcome) ok() bool { return len(o) > 0 && len(o.with("FAILURE")) == 0 }
 
 var timestamp = regexp.MustCompile(`-\d{4}-\d\d-\d\dT[\dZ-]+$`)
 
-// results reads what the suite wrote: one folder a scenario, named
-// [SIDE-]SCENARIO-TIME, in which a scenario's slash makes a folder of its own.
+// results reads the result files of the suite. Each scenario has a folder named
+// [SIDE-]SCENARIO-TIME. A slash in the name of a scenario separates folders.
 func results(dir, side string) (map[string]outcome, error) {
 	found := map[string]outcome{}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -71,7 +71,7 @@ func results(dir, side string) (map[string]outcome, error) {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 		name := timestamp.ReplaceAllString(filepath.ToSlash(rel), "")
-		if side == "server" { // client runs bear no such prefix
+		if side == "server" { // folders of client runs have no prefix
 			name = strings.TrimPrefix(name, "server-")
 		}
 		found[name] = o
@@ -80,8 +80,8 @@ func results(dir, side string) (map[string]outcome, error) {
 	return found, err
 }
 
-// scored returns the scenarios that count for one side, in the order of the
-// suite's file. The file is a flat list per side, so no YAML parser is due.
+// scored returns the scenarios that count for one side, in the order of the suite's file. The
+// file is a flat list per side, so a YAML parser is not needed.
 func scored(file, side string) ([]string, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -105,16 +105,16 @@ func scored(file, side string) ([]string, error) {
 	return names, nil
 }
 
-// verdict is a leg's result against its promise.
+// verdict is a leg's result, compared with the expected one.
 type verdict struct {
 	passed   int
-	names    []string // what counts
-	problems []string // why the leg failed; empty when it did not
-	notes    []string // what somebody should look at some day
+	names    []string // the scenarios that count
+	problems []string // the reasons why the leg failed; empty if it passed
+	notes    []string // remarks that do not fail the leg
 }
 
-// judge compares what was found with the leg's promise. names are the scenarios
-// that count; where there is no frozen set, all that were found do.
+// judge compares the results with those that the leg expects. names are the scenarios that
+// count. If there is no frozen set, all scenarios that ran count.
 func (l *leg) judge(found map[string]outcome, names []string) verdict {
 	v := verdict{names: names}
 	var failed, missing []string

@@ -16,23 +16,23 @@ import (
 )
 
 const (
-	legWithin      = 3 * time.Minute  // one leg, installation aside
-	scenarioWithin = 30 * time.Second // one scenario, enforced by the suite
+	legWithin      = 3 * time.Minute  // for one leg, without installation
+	scenarioWithin = 30 * time.Second // for one scenario; the suite enforces it
 )
 
-// rig is everything that the legs share. It does not change once it is built.
+// rig has everything that the legs share. It does not change after prepare.
 type rig struct {
 	suite    *suite
-	self     string // this program, for its modes
+	self     string // the path of this program, for its modes
 	dragoman string
-	server   string // go-everything-server
-	client   string // go-everything-client
-	out      string // folder of the runs
+	server   string // the path of go-everything-server
+	client   string // the path of go-everything-client
+	out      string // the folder for the results of runs
 	verbose  bool
 }
 
-// run runs one leg and writes its report to w. It returns the number of scored
-// scenarios that passed and failed, and an error when the rig itself failed.
+// run runs one leg and writes its report to w. It returns the numbers of scored scenarios that
+// passed and failed. It returns an error if the test set-up itself failed.
 func (r *rig) run(ctx context.Context, l *leg, w io.Writer) (passed, failed int, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, legWithin, fmt.Errorf("no end within %v", legWithin))
 	defer cancel()
@@ -76,8 +76,8 @@ func (r *rig) run(ctx context.Context, l *leg, w io.Writer) (passed, failed int,
 	return v.passed, max(failed, 0), nil
 }
 
-// report writes one line a scenario (without -v only what did not pass) and the
-// leg's summary.
+// report writes one line for each scenario, and the summary of the leg. Without -v it omits
+// scenarios that passed.
 func (r *rig) report(w io.Writer, l *leg, found map[string]outcome, v *verdict, took time.Duration) {
 	fmt.Fprintf(w, "== %s\n", l.name())
 	for _, n := range slices.Sorted(maps.Keys(found)) {
@@ -116,8 +116,8 @@ func (r *rig) report(w io.Writer, l *leg, found map[string]outcome, v *verdict, 
 	fmt.Fprintf(w, "SCORED %s %s %d/%d via %s%s (%.1fs)\n", l.side, l.rev, v.passed, len(v.names), l.via, excused, took.Seconds())
 }
 
-// runServer starts what the suite, as a client, shall talk to, and runs it. The
-// problems are what was wrong with the processes.
+// runServer starts the server side for the suite, and runs the suite as the client. problems
+// are faults of the processes.
 func (r *rig) runServer(ctx context.Context, l *leg, dir string) (problems []string, err error) {
 	s := &stage{rig: r, dir: dir}
 	url, err := s.build(ctx, l)
@@ -132,7 +132,7 @@ func (r *rig) runServer(ctx context.Context, l *leg, dir string) (problems []str
 	return problems, err
 }
 
-// runClient lets the suite, as a server, start the client.
+// runClient runs the suite as the server. The suite starts the client.
 func (r *rig) runClient(ctx context.Context, l *leg, dir string) error {
 	command := []string{r.self, "client", "-client", r.client}
 	if l.via != "direct" {
@@ -141,7 +141,7 @@ func (r *rig) runClient(ctx context.Context, l *leg, dir string) error {
 	return r.suiteRun(ctx, dir, "client", "--command", strings.Join(command, " "), selections(l)[0])
 }
 
-// selections returns what the suite is to be run with, once for each element.
+// selections returns arguments for the suite. The suite is run once for each element.
 func selections(l *leg) (all [][]string) {
 	for _, n := range l.only {
 		all = append(all, []string{"--scenario", n, "--spec-version", l.rev, "--force"})
@@ -155,9 +155,9 @@ func selections(l *leg) (all [][]string) {
 	return [][]string{{"--requirements", l.rev}}
 }
 
-// suiteRun runs the suite with its results in dir/results. Its exit status is not
-// looked at: it counts what we do not (and not what we do), and a suite that broke
-// off is seen by the scenarios that are missing.
+// suiteRun runs the suite, with its results in dir/results. It ignores the exit status of the
+// suite, which counts other scenarios than a leg does. If the suite stops early, scenarios are
+// missing in the results.
 func (r *rig) suiteRun(ctx context.Context, dir, side, flag, value string, selection []string) error {
 	log, err := os.OpenFile(filepath.Join(dir, "suite.log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {

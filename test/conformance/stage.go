@@ -12,16 +12,16 @@ import (
 	"strings"
 )
 
-// stage is the set of processes of one server leg.
+// stage has the processes of one server leg.
 type stage struct {
 	rig    *rig
 	dir    string
-	server string // the leg's own link to the server's binary
+	server string // this leg's own link to the server's binary
 	up     []*process
 }
 
-// build starts what the leg asks for and returns the URL for the suite. Whatever
-// it started is stopped by strike, also when it fails.
+// build starts the processes that the leg needs, and returns the URL for the suite. The caller
+// must call strike, even if build fails.
 func (s *stage) build(ctx context.Context, l *leg) (url string, err error) {
 	binary := s.rig.server
 	if strings.Contains(l.via, "-tasks-") {
@@ -56,8 +56,8 @@ func (s *stage) build(ctx context.Context, l *leg) (url string, err error) {
 	return "", fmt.Errorf("no such way: %s", l.via)
 }
 
-// linkOrCopy gives a binary another name: a hard link, or a copy where the two are
-// on different disks, as what `go run` builds may be.
+// linkOrCopy gives a binary another name. It makes a hard link, or a copy if the two names are
+// on different disks.
 func linkOrCopy(from, to string) error {
 	if os.Link(from, to) == nil {
 		return nil
@@ -69,8 +69,8 @@ func linkOrCopy(from, to string) error {
 	return os.WriteFile(to, b, 0o755)
 }
 
-// direct starts the SDK's server over HTTP. The SDK serves sessions or requests
-// without one, not both; requirements of the legacy revisions need sessions.
+// direct starts the SDK's server over HTTP. The SDK's server supports either sessions or
+// requests without one. The requirements of the legacy revisions need sessions.
 func (s *stage) direct(ctx context.Context, l *leg) (string, error) {
 	stateless := l.rev == "2026-07-28"
 	return s.listen(ctx, "server.log", "/mcp", func(addr string) []string {
@@ -110,9 +110,8 @@ func (s *stage) listen(ctx context.Context, log, path string, argv func(addr str
 	return "http://" + addr + path, nil
 }
 
-// strike stops the processes, the last first, and says what did not go as it
-// should: a process that had ended on its own, that had to be killed, or that
-// left a child behind.
+// strike stops the processes, the last one first. It returns the problems: a process that had
+// already ended, that had to be killed, or that left a child behind.
 func (s *stage) strike() (problems []error) {
 	for i := len(s.up) - 1; i >= 0; i-- {
 		p := s.up[i]

@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// taskServerMode is a server on stdio whose tools become tasks: those that the
-// suite's scenarios tasks-* call. It speaks one era only and holds its clients to
-// it: as legacy the tasks of 2025-11-25, as modern the extension
-// io.modelcontextprotocol/tasks (SEP-2663).
+// taskServerMode runs a server on stdio with tools that create tasks. The suite's scenarios
+// tasks-* call these tools. The server supports only one era and refuses messages that are not
+// valid in it. In the legacy era it has the tasks of 2025-11-25. In the modern era it has the
+// extension io.modelcontextprotocol/tasks (SEP-2663).
 //
 //	conformance task-server legacy|modern
 func taskServerMode(args []string) int {
@@ -95,35 +95,35 @@ type taskServer struct {
 	modern bool
 	out    *lines
 	work   sync.WaitGroup
-	end    chan struct{} // closed when the client is gone
+	end    chan struct{} // closed when the client has disconnected
 
 	mu     sync.Mutex
 	opened bool
 	tasks  map[string]*jobTask
-	asked  map[string]chan json.RawMessage // questions that a legacy client was put
+	asked  map[string]chan json.RawMessage // questions that were sent to a legacy client, by id
 	counts int
 }
 
-// jobTask is one task. Its fields are guarded by taskServer.mu.
+// jobTask is one task. taskServer.mu guards its fields.
 type jobTask struct {
 	id, status       string
 	created, updated time.Time
 	result           object
 	failure          *rpcError
 	inputs           []*input
-	over             chan struct{} // closed when the status is a last one
-	changed          chan struct{} // closed at each change, and made anew
+	over             chan struct{} // closed when the status is final
+	changed          chan struct{} // closed and replaced at each change
 }
 
-// input is a question of a task.
+// input is one question of a task.
 type input struct {
 	key    string
 	params object
-	put    bool // a legacy client is being asked
+	put    bool // the question was sent to a legacy client
 	answer chan json.RawMessage
 }
 
-// tool is one tool; support is what it says of tasks.
+// tool is one tool. support is its declared support for tasks.
 type tool struct {
 	name, support string
 	run           func(s *taskServer, t *jobTask, a toolArguments) (object, error)
@@ -308,7 +308,7 @@ func toolNamed(name string) (tool, error) {
 	return taskTools[at], nil
 }
 
-// callLegacy holds to 2025-11-25 Tasks, "Tool-Level Negotiation".
+// callLegacy calls a tool by the rules of 2025-11-25 Tasks, "Tool-Level Negotiation".
 func (s *taskServer) callLegacy(m *rpc) (object, error) {
 	t, err := toolNamed(m.Params.Name)
 	switch wants := m.Params.Task != nil; {
@@ -322,7 +322,7 @@ func (s *taskServer) callLegacy(m *rpc) (object, error) {
 	return s.start(t, m.Params.Arguments), nil
 }
 
-// callModern decides for itself what becomes a task.
+// callModern calls a tool. The server decides which calls become tasks.
 func (s *taskServer) callModern(m *rpc, declared bool) (object, error) {
 	t, err := toolNamed(m.Params.Name)
 	if err != nil {
@@ -354,7 +354,7 @@ func question(message string) object {
 	}}
 }
 
-// start makes a task and returns the result that says so.
+// start creates a task and returns the result that announces it.
 func (s *taskServer) start(x tool, a toolArguments) object {
 	now := time.Now()
 	t := &jobTask{status: "working", created: now, updated: now, over: make(chan struct{}), changed: make(chan struct{})}
@@ -388,7 +388,7 @@ func (s *taskServer) start(x tool, a toolArguments) object {
 	return object{"task": seed}
 }
 
-// setLocked moves a task on; one that is over stays as it is.
+// setLocked changes the status of a task. A final status does not change.
 func (s *taskServer) setLocked(t *jobTask, status string) {
 	select {
 	case <-t.over:
@@ -416,7 +416,7 @@ func (s *taskServer) sayLocked(t *jobTask) object {
 	return o
 }
 
-// ask puts questions to the client and waits for the answers to all of them.
+// ask sends questions to the client and waits for all answers.
 func (s *taskServer) ask(t *jobTask, messages ...string) error {
 	if t == nil {
 		return &rpcError{Code: -32600, Message: "only a task can ask here"}
@@ -507,7 +507,7 @@ func (s *taskServer) ofTask(m *rpc) (object, error) {
 	return o, nil
 }
 
-// resultLocked blocks until a task is over and puts its questions meanwhile
+// resultLocked waits until a task is final. Meanwhile it sends the questions of the task
 // (2025-11-25 Tasks, "Input Required Status", "Result Retrieval").
 func (s *taskServer) resultLocked(t *jobTask) (object, error) {
 	related := object{relatedTask: object{"taskId": t.id}}
@@ -556,7 +556,7 @@ func (s *taskServer) resultLocked(t *jobTask) (object, error) {
 	}
 }
 
-// answered takes a legacy client's answer to a question.
+// answered handles a legacy client's answer to a question.
 func (s *taskServer) answered(m *rpc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

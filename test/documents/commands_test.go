@@ -20,7 +20,8 @@ import (
 
 const root = "../.."
 
-// notRun are beginnings of lines that are shown but not run here, with the reason.
+// notRun maps beginnings of lines that the documents show and this test does not run to the
+// reason.
 var notRun = map[string]string{
 	"sudo":                           "changes the system",
 	"echo GITHUB_TOKEN":              "changes the system",
@@ -50,27 +51,27 @@ var notRun = map[string]string{
 	"dragoman config check -c /etc/": "there is no such file here",
 }
 
-// endless are commands that go on until they are stopped.
+// endless matches commands that run until they are stopped.
 var endless = regexp.MustCompile(`^dragoman (serve|run .*--listen|record .*://|fake .*--listen|doctor --client|logs.* -f|status.* --watch)`)
 
-// statuses are exit codes other than 0 that are right for commands that begin so.
+// statuses are the expected exit codes, other than 0, of commands with these beginnings.
 var statuses = []struct {
 	start string
 	code  int
 }{
 	{"dragoman doctor", 1},                              // the example servers have findings
-	{"dragoman doctor --client", 3},                     // there is no client
-	{"dragoman fake --client probe-then-initialize", 1}, // finds what the server does wrong
-	{"dragoman fake --client bare-http-client", 1},      // likewise
-	{"dragoman healthcheck --ready", 1},                 // nothing is there
+	{"dragoman doctor --client", 3},                     // no client connects
+	{"dragoman fake --client probe-then-initialize", 1}, // the client finds faults of the server
+	{"dragoman fake --client bare-http-client", 1},      // the client finds faults of the server
+	{"dragoman healthcheck --ready", 1},                 // no serve process is running
 }
 
-// less is what is added to commands that would take minutes.
+// less has arguments that shorten commands which would take minutes.
 var less = map[string]string{
 	"dragoman matrix": " --clients 2025-06-18/http --servers 2026-07-28/http",
 }
 
-// shellBlocks returns the lines of the fenced blocks marked sh, with continued lines joined.
+// shellBlocks returns the lines of the fenced blocks marked sh. It joins continued lines.
 func shellBlocks(text string) []string {
 	var out []string
 	inside, joined := false, ""
@@ -101,7 +102,7 @@ func documents(t *testing.T) []string {
 	return append(all, filepath.Join(root, "README.md"))
 }
 
-// TestCommands runs every command that the documents show.
+// TestCommands runs every command in the documents.
 func TestCommands(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program and runs it many times")
@@ -153,7 +154,7 @@ func TestCommands(t *testing.T) {
 				}
 				p.run(line)
 				if filepath.Base(path) == "cli.md" && strings.HasPrefix(line, "dragoman serve") {
-					p.run("dragoman serve") // an example stands alone: the next uses the usual file
+					p.run("dragoman serve") // later commands use the default file again
 				}
 			}
 		})
@@ -172,13 +173,13 @@ func skipped(line string) bool {
 	return false
 }
 
-// place is the directory in which the commands of a document run.
+// place is the directory in which the commands of one document run.
 type place struct {
 	t        *testing.T
 	dir, url string
 	env      []string
-	ports    map[string]string // by the port that the document shows
-	stop     []func()          // ends the commands that go on, the newest last
+	ports    map[string]string // free ports, by the port that the document shows
+	stop     []func()          // functions that stop running commands, newest last
 }
 
 const configuration = `dragoman: {listen: "127.0.0.1:7300"}
@@ -191,7 +192,7 @@ mcpServers:
   docs: {command: npx, args: [docs]}
 `
 
-// newPlace makes a directory with the files that the documents name, and starts dragoman
+// newPlace creates a directory with the files that the documents name, and starts dragoman
 // serve in it.
 func newPlace(t *testing.T, bin, play, url string) *place {
 	dir := t.TempDir()
@@ -226,7 +227,8 @@ func newPlace(t *testing.T, bin, play, url string) *place {
 
 var address = regexp.MustCompile(`127\.0\.0\.1:([1-9]\d+)`)
 
-// here replaces what a document shows by what is there: the example's URL, and free ports.
+// here replaces the URL of the example server and the ports in a line of a document with real
+// ones.
 func (p *place) here(text string) string {
 	text = strings.ReplaceAll(text, "go run ./cmd/dragoman", "dragoman")
 	text = strings.ReplaceAll(text, "bin/dragoman", "dragoman")
@@ -252,7 +254,7 @@ func (p *place) stopAll() {
 	p.stop = nil
 }
 
-// run runs a line and fails the test if it does.
+// run runs a line. If the line fails, the test fails.
 func (p *place) run(shown string) {
 	p.t.Helper()
 	line := p.here(shown)
@@ -287,7 +289,7 @@ func (p *place) run(shown string) {
 		return
 	}
 	if strings.HasPrefix(line, "dragoman serve") {
-		p.stopAll() // the one before has the port
+		p.stopAll() // the previous one uses the port
 	}
 	if err := c.Start(); err != nil {
 		p.t.Fatal(err)
@@ -306,13 +308,13 @@ func (p *place) run(shown string) {
 	if !strings.Contains(line, ">") {
 		for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(20 * time.Millisecond) {
 			if out.Len() > 0 || len(ended) > 0 {
-				break // it runs, or has ended: then the end of the document tells
+				break // the command is running, or has ended and is checked at the end of the document
 			}
 		}
 	}
 }
 
-// await waits until a serve that was just started answers.
+// await waits until a serve process that was just started answers.
 func (p *place) await(line string) {
 	at := p.here("127.0.0.1:7300")
 	if m := address.FindString(line); m != "" {
@@ -340,7 +342,7 @@ func (p *place) judge(shown string, err error, out *output, also ...int) {
 	}
 }
 
-// output collects what a command prints. It is safe for concurrent use.
+// output collects the output of a command. It is safe for concurrent use.
 type output struct {
 	mu  sync.Mutex
 	buf bytes.Buffer

@@ -1,11 +1,11 @@
-// Package documents runs the commands that README.md and docs/ show.
+// Package documents runs the commands in README.md and docs/.
 //
-// Every line of a fenced block marked sh is run by a shell, in a directory of its own, in
-// the order of the document. The program is the one of this tree. Servers that a document
-// names as examples (npx packages, ./server, https://mcp.example.com) are played by one
-// server of this package, so that nothing is downloaded. Commands that go on until they are
-// stopped are interrupted once they run. A command that cannot be run here (it changes the
-// system, or needs a program that is not installed) must be listed in notRun, with a reason.
+// A shell runs every line of a fenced block marked sh, in the order of the document. Each
+// document has its own directory. The program is built from this tree. Documents name example
+// servers (npx packages, ./server, https://mcp.example.com). One server of this package stands
+// in for all of them, so nothing is downloaded. Commands that run until they are stopped are
+// interrupted once they are running. A command that cannot be run here changes the system, or
+// needs a program that is not installed. It must be listed in notRun, with a reason.
 //
-// The links between the documents are checked too, with their anchors.
+// The package also checks the links between the documents, with their anchors.
 package documents

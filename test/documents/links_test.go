@@ -15,7 +15,7 @@ var (
 	dropped = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
-// TestLinks checks the links of all documents that lead to files of this tree, and their
+// TestLinks checks the links in all documents that point to files of this tree, with their
 // anchors.
 func TestLinks(t *testing.T) {
 	var all []string
@@ -39,12 +39,12 @@ func TestLinks(t *testing.T) {
 			if file != "" {
 				dir := filepath.Dir(path)
 				if strings.Contains(path, "unreleased") {
-					dir = root // the entries move into CHANGELOG.md
+					dir = root // the entries are moved into CHANGELOG.md, so links are relative to the root
 				}
 				target = filepath.Join(dir, file)
 			}
 			if _, err := os.Stat(target); err != nil {
-				t.Errorf("%s: %s leads nowhere", path, to)
+				t.Errorf("%s: the target of the link %s does not exist", path, to)
 				continue
 			}
 			if anchor != "" && !anchors(t, target)[anchor] {
@@ -66,7 +66,7 @@ func withoutCode(t *testing.T, path string) string {
 	return fenced.ReplaceAllString(string(text), "")
 }
 
-// anchors returns the anchors that GitHub gives the headings of a document.
+// anchors returns the anchors that GitHub creates for the headings of a document.
 func anchors(t *testing.T, path string) map[string]bool {
 	out := map[string]bool{}
 	for _, m := range heading.FindAllStringSubmatch(withoutCode(t, path), -1) {

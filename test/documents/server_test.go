@@ -11,12 +11,12 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// playServer makes the test binary a server on stdio.
+// playServer is the variable that makes the test binary run as a server on stdio.
 const playServer = "DRAGOMAN_DOCUMENTS_SERVER"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(playServer) != "" {
-		_ = exampleServer().Run(context.Background(), &mcp.StdioTransport{}) // it ends with its client
+		_ = exampleServer().Run(context.Background(), &mcp.StdioTransport{}) // returns when the client disconnects
 		return
 	}
 	os.Exit(m.Run())

@@ -1,18 +1,17 @@
-// Package interop sets clients and servers that nobody here wrote on either side
-// of Dragoman: the official Go SDK and mcp-go, two independent code bases, each as
-// client and as server, in each era and on each transport that it has. Everything
-// runs in one process, save servers on standard input and output, which are this
-// test binary once more.
+// Package interop tests Dragoman with clients and servers that others wrote: the official Go
+// SDK and mcp-go. Each of these is tested as client and as server, in each era and on each of
+// its transports. Everything runs in one process, except servers on stdio, which are further
+// processes of this test binary.
 //
 //	go test -v ./interop            the whole table
 //	go test -short ./interop        the corners of it
 //	go test -v -run 'Interop/cells/go-sdk.*_sse/mcp-go' ./interop
 //
-// A step that fails through Dragoman fails the test, unless limits_test.go knows it
-// as a limit of one of the SDKs; then the same step has to fail without Dragoman
-// too, between that SDK and a partner that can do it.
+// A step that fails through Dragoman fails the test, unless limits_test.go lists it as a limit
+// of one of the SDKs. Then the same step must also fail without Dragoman, between that SDK and
+// a partner that can perform it.
 //
-// The strict peers of internal/fake, by which the matrix of this module is
-// measured, are checked in the same way: SDKs take their places, one side at a time
-// (strict_test.go), and speak with them directly (fake_test.go).
+// The matrix of this module uses the strict peers of internal/fake. They are tested in the
+// same way. In strict_test.go an SDK replaces one of the two strict peers, and in fake_test.go
+// the SDKs connect to strict peers directly.
 package interop

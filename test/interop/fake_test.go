@@ -15,9 +15,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestFakes lets two clients that know nothing of this module judge the strict
-// servers: what they expect of a server of each revision has to be there, and what
-// they do must not count as a violation, but for what is listed in sdkBreaks.
+// TestFakes connects two independent clients to the strict servers. A server of each revision
+// must have everything that the clients expect. The requests of the clients must not count as
+// violations, except for those in sdkBreaks.
 func TestFakes(t *testing.T) {
 	for _, rev := range slices.Backward(mcp.Revisions()) {
 		transports := []string{pipe, stream}
@@ -37,10 +37,10 @@ func TestFakes(t *testing.T) {
 	}
 }
 
-// sdkBreaks are rules that an SDK breaks: what a violation contains, by SDK.
+// sdkBreaks maps each SDK to the rules that it breaks, as texts in the violations.
 var sdkBreaks = map[string][]string{
 	"go-sdk": {"notifications/cancelled: not allowed over Streamable HTTP"},
-	// It may open the stream before it remembers what was agreed on.
+	// The SDK may open the stream before it has stored the negotiated version.
 	"mcp-go": {`HTTP GET: MCP-Protocol-Version is ""`},
 }
 
@@ -59,7 +59,7 @@ func judge(t *testing.T, sdk string, rev mcp.Revision, transport string) {
 		back, answers := io.Pipe()
 		at.in, at.out = back, out
 		served := make(chan error, 1)
-		go func() { served <- s.ServePipe(ctx, in, answers) }() // served is waited for below
+		go func() { served <- s.ServePipe(ctx, in, answers) }() // the test waits for it below
 		defer func() {
 			_ = out.Close()
 			_ = back.Close()
@@ -119,14 +119,14 @@ func has(all []string, want ...string) error {
 	return nil
 }
 
-// noArgs are arguments that there are none of: mcp-go sends null for a nil map.
+// noArgs are empty arguments. For a nil map, mcp-go sends null.
 var noArgs = map[string]any{}
 
 func can(f mcp.Feature) *mcp.Feature { return &f }
 
 var fakeSteps = []struct {
 	name  string
-	limit string // the step of limits that it is like
+	limit string // the step of the same kind in limits
 	needs *mcp.Feature
 	run   func(context.Context, client) error
 }{
@@ -210,7 +210,7 @@ var fakeSteps = []struct {
 	{"cancel", "cancel", nil, func(ctx context.Context, c client) error {
 		calling, cancel := context.WithTimeout(ctx, stepLimit)
 		defer cancel()
-		// Its first progress says that the call has arrived.
+		// The first progress notification shows that the server has got the call.
 		if _, err := c.call(calling, "wait", map[string]any{"steps": 1000, "ms": 50}, func(float64) { cancel() }); err == nil {
 			return errors.New("a call that was given up returned")
 		}

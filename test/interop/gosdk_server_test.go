@@ -29,7 +29,7 @@ func (goSDK) serveHTTP(era, transport string, wit observer) (http.Handler, func(
 	if transport == events {
 		return mcp.NewSSEHandler(pick, nil), end
 	}
-	// Sessions or requests without one, the SDK does not serve both.
+	// The SDK's server supports either sessions or requests without one.
 	return mcp.NewStreamableHTTPHandler(pick, &mcp.StreamableHTTPOptions{
 		Stateless: era == modern || era == onlyModern, PropagateRequestCancellation: true,
 	}), end
@@ -123,7 +123,7 @@ func goServer(era string, wit observer) *mcp.Server {
 	return s
 }
 
-// refuseHandshake answers initialize as a server does that has never heard of it.
+// refuseHandshake answers initialize as a server does that does not know the method.
 func refuseHandshake(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
 		if method == "initialize" {
@@ -133,8 +133,8 @@ func refuseHandshake(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// ask adds a tool that asks the client: inside its result towards modern clients,
-// by a request of its own towards others.
+// ask adds a tool that sends a question to the client: in its result to a modern client, and
+// as a request to any other client.
 func ask(wit observer, add func(string, mcp.ToolHandler), name string, request mcp.InputRequest,
 	live func(context.Context, *mcp.ServerSession) (mcp.InputResponse, error), text func(mcp.InputResponse) string) {
 	const state = "opaque \"state\" é"

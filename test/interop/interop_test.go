@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// rows and columns of the table. Corners are those of the short test.
+// rows returns the clients of the table, and columns the servers. The short test uses only the
+// corners of the table.
 func rows() (all []row) {
 	for _, sdk := range []string{"go-sdk", "mcp-go"} {
 		all = append(all,
@@ -23,7 +24,7 @@ func rows() (all []row) {
 
 func columns() (all []column) {
 	for _, sdk := range []string{"go-sdk", "mcp-go"} {
-		pin := sdk == "mcp-go" // agrees to whatever revision it is offered
+		pin := sdk == "mcp-go" // the SDK accepts any revision that it is offered
 		all = append(all,
 			column{sdk, modern, pipe, false}, column{sdk, modern, stream, false},
 			column{sdk, onlyModern, pipe, false}, column{sdk, onlyModern, stream, false},
@@ -80,7 +81,7 @@ func TestInterop(t *testing.T) {
 	t.Logf("clients (rows) and servers (columns) through Dragoman\n%s%s", draw(table), proofs)
 }
 
-// draw renders the table.
+// draw formats the table as text.
 func draw(table map[row]map[column]outcome) string {
 	var b strings.Builder
 	cols := columns()
@@ -90,7 +91,7 @@ func draw(table map[row]map[column]outcome) string {
 		for _, c := range cols {
 			text := strings.Fields(c.String())[part]
 			if len(text) == 10 {
-				text = text[:7] // the day tells nothing
+				text = text[:7] // without the day, which adds no information
 			}
 			fmt.Fprintf(&b, "%-*s", width, text)
 		}

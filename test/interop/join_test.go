@@ -19,9 +19,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// row is a client of the table, column a server.
+// row is a client of the table. column is a server.
 type row struct {
-	sdk, revision, transport string // revision "": the SDK's own choice
+	sdk, revision, transport string // revision "" means that the SDK chooses
 }
 
 func (r row) String() string {
@@ -34,13 +34,13 @@ func (r row) String() string {
 
 type column struct {
 	sdk, era, transport string
-	// pin makes Dragoman speak only era, because the SDK cannot be told to.
+	// pin makes Dragoman use only era, because the SDK has no setting for it.
 	pin bool
 }
 
 func (c column) String() string { return c.sdk + " " + c.era + " " + c.transport }
 
-// start starts the server and returns where it is found and how to end it.
+// start starts the server. It returns the place of the server, and a function that stops it.
 func (c column) start(wit *witness) (at place, end func()) {
 	if c.transport == pipe {
 		return place{transport: pipe, command: func() *exec.Cmd {
@@ -58,7 +58,7 @@ func (c column) start(wit *witness) (at place, end func()) {
 	}
 }
 
-// server is what Dragoman is told of the server at a place.
+// server returns the configuration with which Dragoman reaches the server at a place.
 func (c column) server(at place, wit *witness) (config.Server, error) {
 	s := config.Server{Name: "interop", URL: at.url}
 	switch {
@@ -82,8 +82,8 @@ func (c column) server(at place, wit *witness) (config.Server, error) {
 	return s, nil
 }
 
-// bridge starts Dragoman before the server, for a client of the row. end stops it
-// and reports how that went.
+// bridge starts Dragoman in front of the server, for a client of the row. end stops Dragoman
+// and returns its error.
 func bridge(r row, s config.Server, log io.Writer) (at place, end func() error, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	o := daemon.RunOptions{Server: s, Version: "interop", Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
@@ -103,7 +103,7 @@ func bridge(r row, s config.Server, log io.Writer) (at place, end func() error, 
 		o.Ready = func(url string) { ready <- url }
 	}
 	done := make(chan error, 1)
-	go func() { done <- daemon.Run(ctx, o) }() // end waits for it
+	go func() { done <- daemon.Run(ctx, o) }() // end waits for this goroutine
 	end = func() error {
 		for _, p := range pipes {
 			_ = p.Close()
@@ -133,7 +133,7 @@ func bridge(r row, s config.Server, log io.Writer) (at place, end func() error, 
 	}
 }
 
-// outcome is what became of each step that was taken.
+// outcome has the error of each step that was taken.
 type outcome map[string]error
 
 func (o outcome) failed() (names []string) {
@@ -148,16 +148,16 @@ func (o outcome) failed() (names []string) {
 	return names
 }
 
-// trials are counted, so that the events of each have names of their own.
+// trials counts the trials, so that the events of each trial have their own names.
 var trials atomic.Int64
 
-// take joins a client and a server, through Dragoman or not, and takes the steps
-// named, or all. What cannot even be joined fails every step.
+// take connects a client and a server, through Dragoman or directly. It runs the steps in
+// only, or all steps. If the connection fails, every step fails.
 func take(wit *witness, r row, c column, direct bool, log io.Writer, only ...string) outcome {
 	return takeAnd(wit, r, c, direct, log, nil, only...)
 }
 
-// takeAnd is take that shows the client to last before it is closed.
+// takeAnd does the same as take, and calls last with the client before the client is closed.
 func takeAnd(wit *witness, r row, c column, direct bool, log io.Writer, last func(client), only ...string) outcome {
 	out := make(outcome)
 	t := &trial{wit: wit, key: fmt.Sprintf("%d %v %v", trials.Add(1), r, c), row: r, col: c, direct: direct}

@@ -10,26 +10,28 @@ import (
 	"time"
 )
 
-// limit is something that an SDK cannot do, so that Dragoman cannot make it do it.
+// limit is a feature that an SDK does not support, so that a step fails with Dragoman and
+// without it.
 type limit struct {
-	side      string // that has it: "client" or "server"
+	side      string // the side with the limit: "client" or "server"
 	sdk       string
-	revisions []string // of the client, or eras of the server; nil for all
-	transport string   // "" for all
-	// partner is the SDK on the other side where the two do not understand each
-	// other, and its eras or revisions; "" and nil for all.
+	revisions []string // revisions of the client, or eras of the server; nil means all
+	transport string   // the transport; "" means all
+	// partner is the SDK on the other side, if only these two do not work together. partners
+	// are its eras or revisions. "" and nil mean all.
 	partner  string
 	partners []string
 	steps    []string
-	// silent: the step ends by its time limit and in no other way, so that it is
-	// not even tried in the table.
+	// silent means that the step would only end with its timeout, so it is not run in the
+	// table.
 	silent bool
 	reason string
 }
 
 var asking = []string{"form", "model", "roots"}
 
-// limits are all that may fail. Each one that is met is proved by prove.
+// limits are the only steps that may fail. For each limit that applied, prove shows that the
+// SDK causes it.
 var limits = []limit{
 	{
 		side: "client", sdk: "mcp-go", revisions: []string{legacy, "2025-06-18", "2025-03-26"}, transport: stream,
@@ -55,7 +57,7 @@ var limits = []limit{
 	},
 }
 
-// errSilent stands for the failure of a step that was not tried.
+// errSilent is the error of a step that was not run.
 var errSilent = errors.New("not tried: it would wait in vain")
 
 func (l *limit) mark() string { return string(rune('a' + slices.IndexFunc(limits, l.is))) }
@@ -72,7 +74,8 @@ func (l *limit) covers(r row, c column, step string) bool {
 		(l.partner == "" || partner == l.partner) && in(l.partners, other) && in(l.steps, step)
 }
 
-// limitOf returns the limit for which a step may fail in a cell, nil for none.
+// limitOf returns the limit because of which a step may fail in a cell. It returns nil if
+// there is none.
 func limitOf(r row, c column, step string) *limit {
 	for i := range limits {
 		if limits[i].covers(r, c, step) {
@@ -82,9 +85,9 @@ func limitOf(r row, c column, step string) *limit {
 	return nil
 }
 
-// prove shows that each limit that excused something is not Dragoman's: without
-// it, the limited SDK fails with a partner with which another SDK does not. It
-// returns the legend of the table.
+// prove shows that each limit that applied is not caused by Dragoman: without Dragoman, the
+// limited SDK fails with a partner that works with another SDK. It returns the legend of the
+// table.
 func prove(t *testing.T, wit *witness, table map[row]map[column]outcome) string {
 	used := make(map[*limit]int)
 	for r, cols := range table {
@@ -101,7 +104,7 @@ func prove(t *testing.T, wit *witness, table map[row]map[column]outcome) string 
 		for i := range limits {
 			l := &limits[i]
 			if used[l] == 0 && !testing.Short() && flag.Lookup("test.run").Value.String() == "" {
-				t.Errorf("limit %s excuses nothing any more: %s", l.mark(), l.reason)
+				t.Errorf("limit %s is not needed any more: %s", l.mark(), l.reason)
 			}
 			for j, s := range l.steps {
 				at := &legend[i*len(steps)+j]
@@ -141,12 +144,12 @@ func (l *limit) prove(t *testing.T, wit *witness, name string) string {
 			}
 			err := alone(r, c)
 			if err == nil {
-				t.Errorf("limit %s: without Dragoman %v and %v can do it: %s", l.mark(), r, c, name)
+				t.Errorf("limit %s: without Dragoman %v and %v pass: %s", l.mark(), r, c, name)
 			}
 			return fmt.Sprintf("   %s, without Dragoman: %v with %v fails: %v; %v with %v is ok\n", name, r, c, err, control.row, control.column)
 		}
 	}
-	t.Errorf("limit %s: there are no two ends to prove it with: %s", l.mark(), name)
+	t.Errorf("limit %s: no client and server can show it: %s", l.mark(), name)
 	return ""
 }
 
@@ -155,8 +158,8 @@ type ends struct {
 	column
 }
 
-// control replaces the limited end of a pair, or, where two SDKs do not understand
-// each other, gives the partner its own.
+// control replaces the limited end of a pair with an end that has no limit for the step. It
+// returns false if there is none.
 func (l *limit) control(r row, c column, name string) (ends, bool) {
 	for _, r2 := range rows() {
 		for _, c2 := range columns() {
@@ -171,7 +174,7 @@ func (l *limit) control(r row, c column, name string) (ends, bool) {
 	return ends{}, false
 }
 
-// direct says whether a client and a server can talk without a bridge, in the
+// direct reports whether a client and a server can be connected without a bridge, in the
 // client's revision.
 func direct(r row, c column) bool {
 	if r.transport != c.transport || r.revision == "" || c.pin {
@@ -183,5 +186,5 @@ func direct(r row, c column) bool {
 	return c.era != both && r.revision <= c.era
 }
 
-// silentLimit bounds steps that wait in vain.
+// silentLimit is the timeout of steps that are expected to get no answer.
 const silentLimit = 2 * time.Second

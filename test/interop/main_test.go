@@ -10,10 +10,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/leaktest"
 )
 
-// The environment of a server that runs in a process of its own.
+// Environment variables for a server that runs in its own process.
 const (
-	envServer  = "INTEROP_SERVER"  // "sdk era"; makes this binary that server
-	envWitness = "INTEROP_WITNESS" // URL of the witness
+	envServer  = "INTEROP_SERVER"  // "sdk era"; makes this binary run as that server
+	envWitness = "INTEROP_WITNESS" // the URL of the witness
 )
 
 func TestMain(m *testing.M) {
@@ -29,10 +29,10 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	slog.SetDefault(slog.New(slog.DiscardHandler)) // where mcp-go thinks aloud
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // mcp-go logs its debug output there
 	flag.Parse()
 	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
-		_ = parallel.Value.Set("4") // cells wait for processes more than they compute
+		_ = parallel.Value.Set("4") // tests mostly wait for processes, so more of them can run at the same time
 	}
 	leaktest.Main(m)
 }

@@ -63,7 +63,7 @@ func (mcpGo) connect(ctx context.Context, at place, revision string) (client, er
 		t, err = transport.NewSSE(at.url, transport.WithHTTPClient(c.http))
 	default:
 		options := []transport.StreamableHTTPCOption{transport.WithHTTPBasicClient(c.http)}
-		if revision != modern && revision != "" { // it makes the client a legacy one
+		if revision != modern && revision != "" { // initialize makes the client a legacy client
 			options = append(options, transport.WithContinuousListening())
 		}
 		t, err = transport.NewStreamableHTTP(at.url, options...)
@@ -83,7 +83,7 @@ func (mcpGo) connect(ctx context.Context, at place, revision string) (client, er
 		_ = c.close()
 		return nil, err
 	}
-	// Start takes a context for as long as the transport lives.
+	// Start needs a context that lives as long as the transport.
 	if err := c.Start(context.WithoutCancel(ctx)); err != nil {
 		return fail(err)
 	}
@@ -117,7 +117,8 @@ func (c *mcpGoClient) close() error {
 	return err
 }
 
-// mcpGoError finds the code again that the SDK makes a sentinel of.
+// mcpGoError returns the error with its code. The SDK replaces some codes with sentinel
+// errors.
 func mcpGoError(err error) error {
 	for sentinel, code := range map[error]int64{
 		mcp.ErrInvalidParams: -32602, mcp.ErrMethodNotFound: -32601, mcp.ErrInvalidRequest: -32600,
@@ -146,7 +147,7 @@ func (c *mcpGoClient) call(ctx context.Context, tool string, args map[string]any
 	if onProgress != nil {
 		c.mu.Lock()
 		c.last++
-		token := c.last // a number, as the other SDK's is a text
+		token := c.last // a number, because the token of the other SDK is a string
 		c.progress[fmt.Sprint(token)] = onProgress
 		c.mu.Unlock()
 		request.Params.Meta = &mcp.Meta{ProgressToken: token}

@@ -105,8 +105,8 @@ func mcpGoServer(era string, wit observer) *server.MCPServer {
 	return s
 }
 
-// mcpGoAsks adds the tools that ask the client: inside their results towards modern
-// clients, by requests of their own towards others.
+// mcpGoAsks adds the tools that send questions to the client: in their results to modern
+// clients, and as requests to other clients.
 func mcpGoAsks(s *server.MCPServer, wit observer, add func(string, server.ToolHandlerFunc)) {
 	const state = "opaque \"state\" é"
 	form := mcp.ElicitationParams{Message: "Who are you?", RequestedSchema: json.RawMessage(formSchema)}

@@ -9,9 +9,9 @@ import (
 	"slices"
 )
 
-// The eras of a server. One of both follows its client. One that lists only the
-// modern revision answers initialize all the same, in both SDKs; one that is only
-// modern refuses it.
+// The eras of a server. A server of both eras uses the era of its client. In both SDKs, a
+// server that lists only the modern revision still answers initialize. A server with
+// onlyModern refuses initialize.
 const (
 	modern     = "2026-07-28"
 	onlyModern = "2026only"
@@ -26,36 +26,35 @@ const (
 	events = "sse"
 )
 
-// sdk is one code base, as client and as server.
+// sdk is one SDK, as client and as server.
 type sdk interface {
-	// connect opens a conversation at a place, in one revision of the protocol, or
-	// as the SDK likes it when that is "".
+	// connect opens a session at a place, in one revision of the protocol. If the revision is
+	// "", the SDK chooses.
 	connect(ctx context.Context, at place, revision string) (client, error)
-	// serveHTTP returns a server on Streamable HTTP or HTTP+SSE; close ends its
-	// sessions.
+	// serveHTTP returns a server over Streamable HTTP or HTTP+SSE. close ends its sessions.
 	serveHTTP(era, transport string, wit observer) (h http.Handler, close func())
-	// serveStdio is a server on the process's standard streams until they end.
+	// serveStdio runs a server on stdin and stdout until stdin ends.
 	serveStdio(era string, wit observer) error
 }
 
 var sdks = map[string]sdk{"go-sdk": goSDK{}, "mcp-go": mcpGo{}, "strict": strictPeer{}}
 
-// place is where a client finds a server: one of its three ways is set.
+// place says how a client reaches a server. One of three ways is set.
 type place struct {
 	transport string
 	url       string
 	command   func() *exec.Cmd
-	in        io.ReadCloser // what the server writes
+	in        io.ReadCloser // the output of the server
 	out       io.WriteCloser
 }
 
-// client is what the steps need of an SDK's client.
+// client has the functions of an SDK's client that the steps need.
 type client interface {
-	revision() string   // that was agreed on
-	serverName() string // as the server introduced itself
+	revision() string   // the negotiated revision
+	serverName() string // the name from the server's description of itself
 	tools(ctx context.Context) ([]string, error)
-	// call calls a tool. onProgress may be nil; it hears progress and the token
-	// that came with it is checked against the one that was sent.
+	// call calls a tool. onProgress may be nil. It receives progress. The progress token must
+	// be the one that was sent.
 	call(ctx context.Context, tool string, args map[string]any, onProgress func(float64)) (*result, error)
 	resources(ctx context.Context) ([]string, error)
 	templates(ctx context.Context) ([]string, error)
@@ -69,11 +68,11 @@ type client interface {
 // result is what a tool returned.
 type result struct {
 	text       string
-	structured string // JSON
+	structured string // as JSON
 	isError    bool
 }
 
-// wireError is an error answer, of whichever SDK.
+// wireError is an error response, from any SDK.
 type wireError struct {
 	code int64
 	err  error
@@ -82,7 +81,7 @@ type wireError struct {
 func (e *wireError) Error() string { return fmt.Sprintf("%d: %v", e.code, e.err) }
 func (e *wireError) Unwrap() error { return e.err }
 
-// What servers offer, and what clients answer when they are asked.
+// The names and texts of the servers, and the answers of the clients to questions.
 const (
 	noteURI      = "test://note"
 	noteText     = "grüße, 世界 \u2028 & <tags>"
@@ -99,15 +98,15 @@ var (
 	people    = []string{"Ada", "Adele", "Alan", "Grace"}
 )
 
-// completions are the people whose names begin with prefix.
+// completions returns the names of people that begin with prefix.
 func completions(prefix string) []string {
 	return slices.DeleteFunc(slices.Clone(people), func(s string) bool {
 		return len(s) < len(prefix) || s[:len(prefix)] != prefix
 	})
 }
 
-// versions are the revisions that a server of an era lists, newest first; nil
-// leaves that to the SDK.
+// versions returns the revisions that a server of an era lists, newest first. Nil means that
+// the SDK chooses.
 func versions(era string) []string {
 	all := []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}
 	switch era {

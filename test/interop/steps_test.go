@@ -12,28 +12,28 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// stepLimit bounds one step. It is long, because only a failure pays for it.
+// stepLimit is the timeout of one step. It is long, because a step that works needs much less.
 const stepLimit = 15 * time.Second
 
-// trial is one client in conversation with one server, however they were joined.
+// trial is one client connected to one server, through Dragoman or directly.
 type trial struct {
 	client client
 	wit    *witness
-	key    string // of its events
+	key    string // the prefix of its event names
 	row    row
 	col    column
-	direct bool // without Dragoman
+	direct bool // the connection does not go through Dragoman
 }
 
-// step is one thing that a client does and what has to come of it.
+// step is one action of a client, with a check of the result.
 type step struct {
 	name string
-	// needs are features that both ends must have for the step to make sense.
+	// needs are features that both ends must have for the step.
 	needs []mcp.Feature
 	run   func(ctx context.Context, t *trial) error
 }
 
-// steps are in the order in which they are taken.
+// steps are in the order in which they are run.
 var steps = []step{
 	{name: "greeting", run: greeting},
 	{name: "tools", run: listTools},
@@ -52,7 +52,7 @@ var steps = []step{
 	{name: "after", run: callTool},
 }
 
-// applies says whether a step makes sense between a client and a server.
+// applies reports whether a step can be run between a client and a server.
 func (s *step) applies(r row, c column) bool {
 	for _, date := range []string{r.revision, c.era} {
 		if date == onlyModern {
@@ -114,7 +114,7 @@ func callTool(ctx context.Context, t *trial) error {
 	}
 	want := t.spoken()
 	if t.col.sdk == "go-sdk" && want != modern && want != "" && seen.Revision != modern {
-		return nil // the SDK tells what it was offered, not what it agreed to
+		return nil // the SDK reports the version that it was offered, not the negotiated one
 	}
 	if want != "" && seen.Revision != want {
 		return fmt.Errorf("the server was spoken to in %s, want %s", seen.Revision, want)
@@ -122,8 +122,8 @@ func callTool(ctx context.Context, t *trial) error {
 	return nil
 }
 
-// spoken is the revision in which the server has to be spoken to, "" when that is
-// open.
+// spoken returns the revision that the server must be contacted in. It returns "" if several
+// are possible.
 func (t *trial) spoken() string {
 	switch era := t.col.era; {
 	case t.direct:
@@ -137,13 +137,13 @@ func (t *trial) spoken() string {
 	case t.row.revision == modern:
 		return modern
 	case era == both:
-		return legacy // a server of both eras is spoken to in its client's
+		return legacy // with a server of both eras, Dragoman uses the era of the client
 	}
 	return ""
 }
 
 func hearProgress(ctx context.Context, t *trial) error {
-	// The tool goes on only when its last word was heard.
+	// The tool continues only after the client has got its last progress notification.
 	r, err := t.client.call(ctx, "count", map[string]any{"key": t.key}, func(p float64) {
 		t.wit.saw(fmt.Sprint("heard ", t.key, p))
 	})
@@ -186,9 +186,9 @@ func resources(ctx context.Context, t *trial) error {
 	return errors.Join(err, same("item", text, "item test://item/7"))
 }
 
-// missingResource wants the client's own code for a missing resource: -32002 in
-// the legacy revisions, -32602 since 2026-07-28 (§Resources, "Error Handling").
-// What stands between the two eras has to translate it.
+// missingResource expects the error code for a missing resource in the client's revision:
+// -32002 in the legacy revisions, -32602 since 2026-07-28 (§Resources, "Error Handling"). A
+// bridge between the two eras must translate it.
 func missingResource(ctx context.Context, t *trial) error {
 	_, _, err := t.client.read(ctx, "test://missing")
 	var e *wireError
@@ -240,7 +240,7 @@ func asks(tool, want string) func(ctx context.Context, t *trial) error {
 	return func(ctx context.Context, t *trial) error {
 		key := t.key + " " + tool
 		r, err := t.client.call(ctx, tool, map[string]any{"key": key}, nil)
-		t.wit.saw("release " + key) // a server that still waits for the answer
+		t.wit.saw("release " + key) // release a server that still waits for the answer
 		if err != nil {
 			return err
 		}
@@ -252,7 +252,7 @@ func cancelCall(ctx context.Context, t *trial) error {
 	calling, cancel := context.WithCancel(ctx)
 	defer cancel()
 	done := make(chan error, 1)
-	go func() { // done is waited for below
+	go func() { // the function waits for done below
 		_, err := t.client.call(calling, "wait", map[string]any{"key": t.key}, nil)
 		done <- err
 	}()
@@ -261,7 +261,7 @@ func cancelCall(ctx context.Context, t *trial) error {
 	if err == nil {
 		err = t.wit.await(ctx, "cancelled "+t.key)
 	}
-	t.wit.saw("release " + t.key) // what nobody cancelled
+	t.wit.saw("release " + t.key) // release a call that was not cancelled
 	return errors.Join(err, func() error {
 		if <-done == nil {
 			return errors.New("a cancelled call returned a result")

@@ -18,9 +18,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// strictPeer plays the strict clients and servers of this module as if they were an
-// SDK, so that the other SDKs can take their places, one at a time, in what the
-// matrix measures.
+// strictPeer wraps the strict clients and servers of this module as an SDK. An SDK then
+// replaces one of the two peers that the matrix uses.
 type strictPeer struct{}
 
 func (strictPeer) serveStdio(era string, _ observer) error {
@@ -32,7 +31,7 @@ func (strictPeer) serveStdio(era string, _ observer) error {
 	return s.ServePipe(context.Background(), os.Stdin, os.Stdout)
 }
 
-// strictHandler is a strict server over HTTP that can be asked for violations.
+// strictHandler is a strict server over HTTP, with its violations.
 type strictHandler struct {
 	http.Handler
 	*fake.Server
@@ -50,14 +49,14 @@ func (strictPeer) serveHTTP(era, transport string, _ observer) (http.Handler, fu
 	inner := s.Handler()
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/" {
-			r.URL.Path = path // the rig knows no paths
+			r.URL.Path = path // the other servers have no path, so set the one of this server
 		}
 		inner.ServeHTTP(w, r)
 	})
 	return strictHandler{h, s}, func() { _ = s.Close() }
 }
 
-// strictClient is a strict client in the words of the steps.
+// strictClient wraps a strict client with the functions that the steps need.
 type strictClient struct {
 	c   *fake.Client
 	rev string
@@ -118,7 +117,7 @@ func (s *strictClient) get(ctx context.Context, method string, params, into any,
 
 type object = map[string]any
 
-// all walks a list and returns one member of each entry.
+// all reads a whole list and returns one member of each item.
 func (s *strictClient) all(ctx context.Context, method, key, member string) (values []string, err error) {
 	params := object{}
 	for {
@@ -222,8 +221,8 @@ func (s *strictClient) complete(ctx context.Context, prompt, argument, value str
 	return r.Completion.Values, err
 }
 
-// strictEnds are the strict peers as clients or servers, over the transports of
-// their revisions.
+// strictEnds returns the strict peers as clients or servers, over the transports of their
+// revisions.
 func strictEnds() (all []row) {
 	for _, rev := range []string{"2024-11-05", "2025-03-26", "2025-06-18", legacy, modern} {
 		second := stream
@@ -235,20 +234,21 @@ func strictEnds() (all []row) {
 	return all
 }
 
-// shortly reports whether revisions are among the oldest and the newest of each era,
-// which is all that the short test takes.
+// shortly reports whether the short test uses a pair with these revisions. It uses the oldest
+// and the newest revision of each era.
 func shortly(revs ...string) bool {
 	return !slices.Contains(revs, "2025-03-26") && !slices.Contains(revs, "2025-06-18")
 }
 
-// TestStrictClients puts the servers of the SDKs behind Dragoman in place of the
-// strict ones: what a strict client gets of them has to be of its revision.
+// TestStrictClients replaces the strict servers behind Dragoman with servers of the SDKs.
+// Everything that a strict client receives must be valid in its revision.
 func TestStrictClients(t *testing.T) {
 	wit := newWitness()
 	t.Cleanup(wit.http.Close)
 	for _, r := range strictEnds() {
 		for _, c := range columns() {
-			// One transport for each kind of server, and the transports of the oldest.
+			// Use one transport for each kind of server, and the transports of the oldest
+			// revision.
 			odd := c.transport == pipe
 			if c.era == both || c.era == modern || c.era != "2024-11-05" && odd == (c.sdk == "go-sdk") || testing.Short() && !shortly(r.revision, c.era) {
 				continue
@@ -264,7 +264,7 @@ func TestStrictClients(t *testing.T) {
 				}
 				for _, v := range seen {
 					if !excused(c.sdk, v) {
-						t.Errorf("the client saw a violation: %s", v)
+						t.Errorf("the client recorded a violation: %s", v)
 					}
 				}
 				if t.Failed() && testing.Verbose() {
@@ -275,14 +275,14 @@ func TestStrictClients(t *testing.T) {
 	}
 }
 
-// takeStrictly takes all steps and returns what the client saw besides.
+// takeStrictly runs all steps, and also returns the violations that the client recorded.
 func takeStrictly(wit *witness, r row, c column, log *lockedBuffer) (out outcome, violations []string) {
 	out = takeAnd(wit, r, c, false, log, func(c client) { violations = c.(*strictClient).c.Violations() })
 	return out, violations
 }
 
-// serverBreaks are rules that an SDK's server breaks and that Dragoman carries as
-// they are: what a violation contains, by SDK.
+// serverBreaks maps each SDK to the rules that its server breaks and that Dragoman does not
+// correct, as texts in the violations.
 var serverBreaks = map[string][]string{}
 
 // canSpeak reports whether a revision has a feature.
@@ -295,15 +295,15 @@ func excused(sdk, violation string) bool {
 	return slices.ContainsFunc(serverBreaks[sdk], func(part string) bool { return strings.Contains(violation, part) })
 }
 
-// TestStrictServers puts the clients of the SDKs before Dragoman in place of the
-// strict ones: what a strict server gets of them has to be of its revision.
+// TestStrictServers replaces the strict clients in front of Dragoman with clients of the SDKs.
+// Everything that a strict server receives must be valid in its revision.
 func TestStrictServers(t *testing.T) {
 	wit := newWitness()
 	t.Cleanup(wit.http.Close)
 	for _, r := range rows() {
 		for _, s := range strictEnds() {
 			c := column{"strict", s.revision, s.transport, false}
-			alike := (r.transport == pipe) == (c.transport == pipe) // half of them will do
+			alike := (r.transport == pipe) == (c.transport == pipe) // half of the pairs are enough
 			if r.revision == "" || !shortly(r.revision) || alike != (r.sdk == "go-sdk") || testing.Short() && !shortly(r.revision, c.era) {
 				continue
 			}

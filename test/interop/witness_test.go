@@ -9,19 +9,19 @@ import (
 	"sync"
 )
 
-// observer is what the tools of a server need of a witness: they report what
-// happens in them and wait for what happens elsewhere. Nobody waits for time.
+// observer has the functions of a witness that the tools of a server need. Tools report events
+// in them and wait for events elsewhere. They never wait for a fixed time.
 type observer interface {
 	saw(event string)
 	await(ctx context.Context, event string) error
 }
 
-// witness is the observer of everything in this process.
+// witness records the events in this process.
 type witness struct {
 	http *httptest.Server
 
 	mu     sync.Mutex
-	events map[string]chan struct{} // closed when it has happened
+	events map[string]chan struct{} // closed when the event has happened
 }
 
 func newWitness() *witness {
@@ -49,7 +49,7 @@ func (w *witness) channel(event string) chan struct{} {
 	return c
 }
 
-// saw takes down that an event has happened; each happens once.
+// saw records that an event has happened. It may happen only once.
 func (w *witness) saw(event string) {
 	c := w.channel(event)
 	w.mu.Lock()
@@ -61,7 +61,7 @@ func (w *witness) saw(event string) {
 	}
 }
 
-// await returns when the event has happened.
+// await waits until the event has happened.
 func (w *witness) await(ctx context.Context, event string) error {
 	select {
 	case <-w.channel(event):
@@ -71,8 +71,8 @@ func (w *witness) await(ctx context.Context, event string) error {
 	}
 }
 
-// releasable returns a context for what a client may never answer: it ends when
-// the witness says that nobody waits any more. done must be called.
+// releasable returns a context for a request that the client may never answer. It ends when
+// the witness has the event "release" for key. The caller must call done.
 func releasable(ctx context.Context, wit observer, key string) (_ context.Context, done func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var waiting sync.WaitGroup
@@ -87,7 +87,7 @@ func releasable(ctx context.Context, wit observer, key string) (_ context.Contex
 	}
 }
 
-// remoteWitness is the witness for a server in a process of its own.
+// remoteWitness is the witness for a server in another process.
 type remoteWitness struct{ url string }
 
 func (w remoteWitness) ask(ctx context.Context, what, event string) error {

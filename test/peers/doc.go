@@ -1,8 +1,7 @@
-// Package peers runs servers from npm that nobody here wrote behind `dragoman
-// serve`, with the program's own list and call as the client, and with clients of
-// both eras that speak bare HTTP. It needs npm and node, so it runs only where
-// DRAGOMAN_PEERS is set: see `make peers`.
+// Package peers tests servers from npm, written by others, behind `dragoman serve`. The
+// clients are the commands list and call, and bare HTTP requests of both eras. The tests need
+// npm and node, so they run only if DRAGOMAN_PEERS is set: see `make peers`.
 //
-// The servers' versions are pinned by the lock file beside this one and installed
-// below .cache; nothing is called that leaves this machine.
+// The lock file beside this one pins the versions of the servers, which are installed below
+// .cache. The tests need no network.
 package peers

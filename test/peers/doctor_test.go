@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// TestDoctor examines a legacy server and one of both eras that nobody here wrote. They have
-// no warnings, and the infos that docs/findings.md argues for.
+// TestDoctor examines a legacy server and a server of both eras from npm. They must have no
+// warnings, and exactly the infos that docs/findings.md explains.
 func TestDoctor(t *testing.T) {
 	if os.Getenv("DRAGOMAN_PEERS") == "" {
 		t.Skip("set DRAGOMAN_PEERS=1 (or make peers) to run servers from npm")
@@ -48,7 +48,7 @@ func TestDoctor(t *testing.T) {
 			}
 			text := string(out)
 			if !strings.HasPrefix(text, "✓ "+c.name+" ") {
-				t.Errorf("it does not begin with a good verdict")
+				t.Errorf("the report does not begin with a good verdict")
 			}
 			wants(t, "verdict", text, "\n  directly: "+c.directly+"\n", "\n  through Dragoman: all five\n", " of context\n")
 			var infos []string

@@ -31,8 +31,8 @@ var (
 	packageLock []byte
 )
 
-// install puts the pinned servers below .cache and returns the folder of their
-// commands. What is there already stays.
+// install puts the pinned servers below .cache and returns the folder of their commands. It
+// keeps servers that are already installed.
 func install(t *testing.T) string {
 	t.Helper()
 	sum := sha256.Sum256(packageLock)
@@ -65,7 +65,7 @@ func install(t *testing.T) string {
 	return bin
 }
 
-// dragoman builds the program once.
+// dragoman builds the program once and returns its path.
 func dragoman(t *testing.T) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "dragoman")
@@ -78,8 +78,8 @@ func dragoman(t *testing.T) string {
 	return out
 }
 
-// serve starts `dragoman serve` and returns the address that it listens on. It is
-// stopped, and seen to leave nothing behind, at the test's end.
+// serve starts `dragoman serve` and returns its base URL. At the end of the test it stops the
+// process and checks that no process is left.
 func serve(t *testing.T, program string, args ...string) (base string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -118,13 +118,13 @@ func serve(t *testing.T, program string, args ...string) (base string) {
 			_ = c.Close()
 			return "http://" + address
 		}
-		time.Sleep(50 * time.Millisecond) // a process, not a simulation: nothing tells that it listens
+		time.Sleep(50 * time.Millisecond) // the server is a separate process, so poll until it listens
 	}
 	t.Fatalf("dragoman does not listen\n%s", log.String())
 	return ""
 }
 
-// command runs the program as a user would and returns its standard output.
+// command runs the program as a user would, and returns its stdout.
 func command(t *testing.T, program string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
@@ -139,7 +139,7 @@ func command(t *testing.T, program string, args ...string) string {
 	return string(out)
 }
 
-// post sends one message and returns the answer's text, of JSON or of events.
+// post sends one message and returns the text of the answer, from JSON or from events.
 func post(t *testing.T, url, session string, header map[string]string, body string) (answer, newSession string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
@@ -207,15 +207,15 @@ func TestPeers(t *testing.T) {
 
 	table := fmt.Sprintf("%-11s %7s  %-24s %s\n", "server", "tools", "called", "at /mcp and at its own")
 	t.Run("one endpoint", func(t *testing.T) {
-		// Five node processes start on what may be a busy machine: the list is whole
-		// when the last of them has answered.
+		// Five node processes start, perhaps on a busy machine. The list is complete when the
+		// last of them has answered.
 		want := []string{"everything__echo", "files__list_directory", "memory__create_entities", "thinking__sequentialthinking", "context7__"}
 		var got string
 		for range 30 {
 			if got = command(t, program, "list", "tools", merged); t.Failed() || all(got, want) {
 				break
 			}
-			time.Sleep(time.Second) // processes again
+			time.Sleep(time.Second) // these are separate processes, so poll
 		}
 		wants(t, "list tools", got, want...)
 		wants(t, "create_entities", command(t, program, "call", merged, "memory__create_entities",
@@ -226,7 +226,7 @@ func TestPeers(t *testing.T) {
 		{"files", "list_directory", fmt.Sprintf(`{"path":%q}`, folder), "found.txt"},
 		{"memory", "read_graph", `{}`, "it stands"},
 		{"thinking", "sequentialthinking", `{"thought":"one","nextThoughtNeeded":false,"thoughtNumber":1,"totalThoughts":1}`, "thoughtNumber"},
-		{"context7", "", "", ""}, // its tools need a network
+		{"context7", "", "", ""}, // tools of this server need a network
 	} {
 		t.Run("alone/"+c.server, func(t *testing.T) {
 			own := base + "/s/" + c.server + "/mcp"
@@ -259,11 +259,10 @@ func TestPeers(t *testing.T) {
 	t.Logf("servers from npm behind dragoman serve\n%s", table)
 }
 
-// TestMain fails what passed when a server outlives the program that started it.
+// TestMain fails if a server process is left after the tests.
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// TestOldClientOnModernServer: the server is the demonstration's, which refuses
-// the handshake.
+// TestOldClientOnModernServer uses the modern demo server, which refuses the handshake.
 func TestOldClientOnModernServer(t *testing.T) {
 	if os.Getenv("DRAGOMAN_PEERS") == "" {
 		t.Skip("set DRAGOMAN_PEERS=1 (or make peers)")

@@ -12,14 +12,14 @@ const (
 	lineHeight = 19
 	fontSize   = 14
 	padding    = 16
-	bar        = 30 // the title bar
+	bar        = 30 // the height of the title bar
 )
 
-// theme has the colours of a page's mode.
+// theme has the colours for light or dark pages.
 type theme struct {
 	name                    string
 	back, frame, text, dim  string
-	good, poor, none, quiet string // of the matrix
+	good, poor, none, quiet string // colours of the matrix
 	colors                  map[int]string
 }
 
@@ -55,7 +55,7 @@ func drawTerminal(t theme, title string, s *screen, columns int) string {
 			for to < len(line) && line[to].style == line[from].style {
 				to++
 			}
-			// Spaces are positions: SVG joins them.
+			// Give each part its own position, because SVG joins spaces.
 			for at := from; at < to; {
 				if line[at].text == " " {
 					at++
@@ -77,7 +77,8 @@ func drawTerminal(t theme, title string, s *screen, columns int) string {
 	return b.String()
 }
 
-// drawRun draws text of one style. Its length is fixed, so that columns line up in any font.
+// drawRun draws text of one style. The length of the text is fixed, so that columns line up in
+// any font.
 func drawRun(b *strings.Builder, t theme, x float64, y int, length float64, s style, text string) {
 	color := t.text
 	if s.dim {
@@ -101,6 +102,6 @@ func begin(b *strings.Builder, t theme, title string, width float64, height int)
 
 func escape(s string) string {
 	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(s)) // a strings.Builder does not fail
+	_ = xml.EscapeText(&b, []byte(s)) // writing to a strings.Builder does not fail
 	return b.String()
 }

@@ -99,7 +99,8 @@ func matrixParts(root string) ([]matrixPart, error) {
 	}, nil
 }
 
-// write writes a picture, or compares its text with the one that is there.
+// write writes a picture. If check is set, it compares the text of the picture with that of
+// the existing file instead.
 func write(path, picture string, check bool) error {
 	if !check {
 		return os.WriteFile(path, []byte(picture), 0o666)
@@ -121,8 +122,8 @@ var (
 	spaces  = regexp.MustCompile(` +`)
 )
 
-// textOf returns the lines of a picture, sorted, with # for each number: times differ, and
-// so may the order of servers.
+// textOf returns the lines of a picture, sorted and with # for each number. Times differ
+// between runs, and so may the order of servers.
 func textOf(picture string) string {
 	var b strings.Builder
 	for _, m := range texts.FindAllStringSubmatch(picture, -1) {
@@ -141,14 +142,14 @@ func textOf(picture string) string {
 // columns is the width of the terminal, in cells.
 const columns = 116
 
-// play runs the commands of a scene one after the other on one screen.
+// play runs the commands of a scene in sequence, on one screen.
 func play(ctx context.Context, s scene, binary string) (*screen, error) {
 	dir, err := os.MkdirTemp("", "dragoman-pictures-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	// The program is found in the PATH that the pictures show.
+	// The program is found through the PATH, as the pictures show it.
 	if err := os.Mkdir(filepath.Join(dir, "bin"), 0o777); err != nil {
 		return nil, err
 	}
@@ -194,7 +195,7 @@ func play(ctx context.Context, s scene, binary string) (*screen, error) {
 	return &out, nil
 }
 
-// usual is the address that the pictures show. The programs use a free one.
+// usual is the address in the pictures. The programs use a free address.
 const usual = "127.0.0.1:7300"
 
 func freeAddress() (string, error) {
@@ -205,7 +206,7 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// at returns the command with another address than the one that is shown.
+// at returns the command with address in place of the address in the picture.
 func (c command) at(address string) command {
 	args := slices.Clone(c.args)
 	for i := range args {
@@ -218,8 +219,8 @@ func (c command) at(address string) command {
 	return c
 }
 
-// start runs a command on a terminal of its own and returns what it prints. A command with
-// until goes on running; end ends it.
+// start runs a command on its own terminal and returns its output. A command with until keeps
+// running; end stops it.
 func start(ctx context.Context, dir, binary string, c command) (text string, end func() error, err error) {
 	cmd := exec.CommandContext(ctx, binary, c.args...)
 	cmd.Dir = dir
@@ -267,7 +268,7 @@ func start(ctx context.Context, dir, binary string, c command) (text string, end
 		}
 		all.Write(b)
 	}
-	// The rest of what it prints in one go.
+	// Read the rest of the output.
 	for {
 		select {
 		case b, ok := <-read:
@@ -281,7 +282,7 @@ func start(ctx context.Context, dir, binary string, c command) (text string, end
 	}
 }
 
-// ignoreExit drops the error of a command that failed: some scenes show failures.
+// ignoreExit drops the error of a command that failed, because some scenes show failures.
 func ignoreExit(err error) error {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) || errors.Is(err, io.EOF) {

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// grid is a table of docs/compatibility.md: what works between each pair of revisions.
+// grid is a table of docs/compatibility.md: the features that work between each pair of
+// revisions.
 type grid struct {
 	servers []string
 	rows    []gridRow
@@ -51,7 +52,7 @@ func readGrid(document, heading string) (grid, error) {
 const (
 	boxWidth  = 84
 	boxHeight = 40
-	labels    = 136 // the column of client revisions
+	labels    = 136 // the width of the column with client revisions
 	headings  = 86
 )
 

@@ -55,7 +55,7 @@ func TestPictureOfScreen(t *testing.T) {
 			t.Errorf("%q and %q differ", textOf(got), textOf(other))
 		}
 		if textOf(got) == textOf(strings.ReplaceAll(got, "run", "ran")) {
-			t.Error("other words are not seen")
+			t.Error("a change of a word is not detected")
 		}
 	}
 }
@@ -67,7 +67,7 @@ func TestReadGrid(t *testing.T) {
 		t.Errorf("got %+v, %v", g, err)
 	}
 	if _, err := readGrid(page, "Without"); err == nil {
-		t.Error("a heading that is not there is found")
+		t.Error("a heading that does not exist is found")
 	}
 	if _, err := readGrid(strings.Replace(page, "| B | all but F | all (R) |\n", "", 1), "With"); err == nil {
 		t.Error("half a table is accepted")

@@ -3,14 +3,14 @@ package main
 // scene is one picture of a terminal.
 type scene struct {
 	name, title string
-	files       map[string]string // in its directory
+	files       map[string]string // the files in its directory, by name
 	commands    []command
 }
 
 // command is one command of a scene.
 type command struct {
 	args   []string
-	until  string // it goes on running once it has printed this; "" waits for its end
+	until  string // a text; when the command has printed it, it keeps running; "" waits for its end
 	hidden bool   // neither the command nor its output is shown
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/clipperhouse/displaywidth"
 )
 
-// style is how a cell looks.
+// style is the appearance of a cell.
 type style struct {
 	color int // 30 to 37 or 90 to 97; 0 is the default
 	bold  bool
@@ -21,22 +21,22 @@ type cell struct {
 	style style
 }
 
-// screen is what a terminal shows: lines that only grow. It understands the little that
-// command lines use: colours, carriage return, erasing a line and moving up.
+// screen is the content of a terminal, as a growing list of lines. It supports the sequences
+// that command lines use: colours, carriage return, erasing a line and moving up.
 type screen struct {
 	lines    [][]cell
 	row, col int
 	style    style
 }
 
-// write shows the output of a program.
+// write adds the output of a program to the screen.
 func (s *screen) write(out string) {
 	for out != "" {
 		switch {
 		case strings.HasPrefix(out, "\x1b["):
 			out = s.control(out[2:])
 			continue
-		case out[0] == '\x1b': // another sequence: its next byte goes too
+		case out[0] == '\x1b': // any other sequence: skip its next byte too
 			out = out[min(2, len(out)):]
 			continue
 		case out[0] == '\n':
@@ -84,7 +84,7 @@ func (s *screen) put(r rune) {
 	s.col += width
 }
 
-// control obeys the control sequence at the beginning of out and returns the rest.
+// control applies the control sequence at the beginning of out and returns the rest.
 func (s *screen) control(out string) string {
 	end := strings.IndexFunc(out, func(r rune) bool { return r >= '@' && r <= '~' })
 	if end < 0 {

@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 "use strict";
 
-// Starts the program for this platform, which npm has installed as an optional dependency.
-// The program gets our stdin, stdout, stderr, arguments and environment unchanged.
+// Starts the program for this platform, which npm installed as an optional dependency. The
+// program gets the stdin, stdout, stderr, arguments and environment of this script unchanged.
 
 const { spawn } = require("node:child_process");
 
@@ -27,10 +27,10 @@ try {
 
 const args = process.argv.slice(2);
 
-// Node 22.15 and newer can become the program. Then there is no process in between, which
-// would cost 40 MB and could lose a signal.
+// Node 22.15 and newer can replace this process with the program (execve). Without that, a
+// Node process stays between the two. It costs 40 MB and could lose a signal.
 if (typeof process.execve === "function" && process.platform !== "win32") {
-  process.removeAllListeners("warning"); // it is called experimental
+  process.removeAllListeners("warning"); // Node warns that the function is experimental
   process.emitWarning = () => {};
   try {
     process.execve(program, [program, ...args], process.env);
@@ -46,8 +46,9 @@ child.on("error", (err) => {
   process.exit(1);
 });
 
-// A terminal sends Ctrl-C to the program as well as to us. A second one would stop it at
-// once, so it is passed on only if there is no terminal.
+// A terminal sends Ctrl-C both to the program and to this process. If this process passed it
+// on, the program would get a second one and stop at once. So the signal is passed on only if
+// there is no terminal.
 const terminal = process.stdin.isTTY || process.stdout.isTTY || process.stderr.isTTY;
 const handlers = new Map();
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
@@ -65,7 +66,7 @@ child.on("exit", (code, signal) => {
     process.off(name, handler);
   }
   if (signal) {
-    process.kill(process.pid, signal); // end in the same way
+    process.kill(process.pid, signal); // end with the same signal as the program
   } else {
     process.exit(code ?? 1);
   }
