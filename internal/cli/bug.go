@@ -141,7 +141,7 @@ func (a *app) bugReport(ctx context.Context, base, file string) bugReport {
 		a.configSection(file),
 	}
 	a.status.Step("", "asking "+base)
-	r = append(r, serveSections(ctx, base)...)
+	r = append(r, a.serveSections(ctx, base)...)
 	home, _ := os.UserHomeDir()
 	for i := range r {
 		text := excerpt.MaskSecrets(r[i].text)
@@ -251,9 +251,15 @@ func (a *app) configSection(file string) bugSection {
 
 // serveSections describes the serve process that runs at base: its status, and the last
 // failure of each server.
-func serveSections(ctx context.Context, base string) []bugSection {
+func (a *app) serveSections(ctx context.Context, base string) []bugSection {
 	const title = "Status of the running serve"
-	status, body, err := fetch(ctx, base+"/api/v1/status")
+	var status int
+	var body []byte
+	s, err := a.runningAt(base)
+	if err == nil {
+		defer s.close()
+		status, body, err = s.page(ctx, "/api/v1/status")
+	}
 	switch {
 	case err != nil:
 		return []bugSection{{title, "nothing answers at " + base, "nothing answers at " + base + ": " + err.Error()}}

@@ -406,7 +406,12 @@ func (a *app) tellConnect(ctx context.Context, client *clientfile.Client, path, 
 	if o.remove || !usesServe {
 		return
 	}
-	if _, _, err := fetch(ctx, base+"/healthz"); err != nil {
+	s, err := a.runningAt(base)
+	if err == nil {
+		defer s.close()
+		_, _, err = s.page(ctx, "/healthz")
+	}
+	if err != nil {
 		a.status.label(yellow, "hint", "nothing answers at "+clean(base)+" yet; start `dragoman serve`, and keep it running")
 	}
 }

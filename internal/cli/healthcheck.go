@@ -38,7 +38,12 @@ configuration file, or http://127.0.0.1:7300.`,
 			if ready {
 				path = "/readyz"
 			}
-			status, body, err := fetch(c.Context(), base+path)
+			s, err := a.runningAt(base)
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			status, body, err := s.page(c.Context(), path)
 			if err != nil {
 				return withHint(fmt.Errorf("nothing answers at %s: %w", base, err), "start it with `dragoman serve`, or name the URL of the running one")
 			}

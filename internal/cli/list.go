@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dragoman-mcp/dragoman/internal/admin"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
@@ -27,7 +28,10 @@ func (a *app) listCommand() *cobra.Command {
 with the first line of each description. The server is a URL, the name of a
 configured server, or a command after --.
 
-Without a server, list opens all configured servers at the same time and prints
+With a kind but without a server, list asks the "dragoman serve" that runs on
+this machine, and prints the items of all of its servers.
+
+Without both, list opens all configured servers at the same time and prints
 a table of their health. It has the state, revision and transport of each
 server, and the number of its tools, prompts and resources. "3 + 2" means three
 resources and two resource templates. Then follow the estimated tokens of the
@@ -46,6 +50,9 @@ servers, so that they are not started twice. --direct starts them anyway.`,
 
   dragoman list https://mcp.example.com/mcp
   dragoman list resources -- npx -y @modelcontextprotocol/server-everything@2025.9.25
+
+  # All tools of the running serve, with the names that its clients see.
+  dragoman list tools
 
   # Print the names of all tools of a configured server, for a script.
   dragoman list gh --json | jq -r '.[].name'`,
@@ -71,8 +78,7 @@ servers, so that they are not started twice. --direct starts them anyway.`,
 			case len(args) == 1:
 				w.target = args[0]
 			case w.command != nil:
-			case words > 0:
-				return usagef("use `dragoman list "+kind+" URL`, `dragoman list "+kind+" NAME` or `dragoman list "+kind+" -- COMMAND`", "no server given")
+			case words > 0: // the servers of a running serve
 			default:
 				health = true
 			}
@@ -82,6 +88,16 @@ servers, so that they are not started twice. --direct starts them anyway.`,
 			w.file = f.file
 			if health {
 				return a.listHealth(c.Context(), &f, asJSON)
+			}
+			if w.target == "" && w.command == nil {
+				base, status, why := a.serving(c.Context(), f.file)
+				at := slices.IndexFunc(status.Endpoints, func(e admin.Endpoint) bool { return e.Server == "" })
+				if why != "" || at < 0 {
+					return usagef("use `dragoman list "+kind+" URL`, `dragoman list "+kind+" NAME` or `dragoman list "+kind+" -- COMMAND`",
+						"no server given, and there is no running serve to ask: %s", why)
+				}
+				w.target = base + status.Endpoints[at].Path
+				a.tell("using the running serve at %s", base)
 			}
 			var l runtime.List
 			name := ""

@@ -2,11 +2,9 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
+	"net"
 	"net/url"
 	"strings"
 	"time"
@@ -18,13 +16,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/failure"
 	"github.com/dragoman-mcp/dragoman/internal/handshake"
-)
-
-const (
-	// maxAnswer bounds what is read from a running serve process, in bytes.
-	maxAnswer = 4 << 20
-	// answerTime is how long a running serve process may take for an answer.
-	answerTime = 5 * time.Second
 )
 
 // serveAddress returns the base URL of the serve process on this machine. It is the given one,
@@ -64,41 +55,6 @@ func atMostOneURL(_ *cobra.Command, args []string) error {
 		return usagef("remove it", "unexpected argument %q after the URL", args[1])
 	}
 	return nil
-}
-
-// directClient returns an HTTP client for a running serve process. It uses no proxy, because
-// the address is on this machine. It follows no redirects, because serve sends none.
-func directClient() *http.Client {
-	return &http.Client{
-		Transport:     &http.Transport{},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-}
-
-// fetch gets a page of a running serve process, without a proxy. It does not follow redirects.
-func fetch(ctx context.Context, address string) (status int, body []byte, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, answerTime, fmt.Errorf("no answer within %s", answerTime))
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return 0, nil, err
-	}
-	client := directClient()
-	defer client.CloseIdleConnections()
-	answer, err := client.Do(r)
-	if err != nil {
-		var wrapped *url.Error // the text of a *url.Error repeats the URL
-		switch {
-		case context.Cause(ctx) != nil:
-			err = context.Cause(ctx)
-		case errors.As(err, &wrapped):
-			err = wrapped.Err
-		}
-		return 0, nil, err
-	}
-	defer answer.Body.Close()
-	body, err = io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
-	return answer.StatusCode, body, err
 }
 
 // probeTime is how long a command waits for a running serve process before it starts a
@@ -172,27 +128,40 @@ func (a *app) servingSame(ctx context.Context, file string) (base string, status
 	if !ok {
 		return "", status, "no configuration file was found"
 	}
+	base, status, why = a.serving(ctx, file)
+	if why == "" && !sameFile(status.Config, path) {
+		return "", status, "the serve at " + base + " uses another configuration file"
+	}
+	return base, status, why
+}
+
+// serving does the same for a serve process with any configuration, at the configured address
+// or the default one.
+func (a *app) serving(ctx context.Context, file string) (base string, status admin.Report, why string) {
 	base, err := a.serveAddress("", file)
 	if err != nil {
 		return "", status, err.Error()
 	}
-	if u, err := url.Parse(base); err != nil || !config.IsLoopback(u.Hostname()) {
+	s, err := a.runningAt(base)
+	if err != nil {
+		return "", status, err.Error()
+	}
+	defer s.close()
+	if host, _, _ := net.SplitHostPort(s.address); !config.IsLoopback(host) {
 		return "", status, base + " is not an address of this machine alone"
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	code, body, err := fetch(ctx, base+"/api/v1/status")
+	r, err := s.report(ctx)
 	switch {
-	case err != nil:
+	case err != nil && ctx.Err() != nil:
 		return "", status, "none answers at " + base
-	case code != http.StatusOK || json.Unmarshal(body, &status) != nil || status.Name != "dragoman":
-		return "", status, "the answer at " + base + " is not from a serve of this version"
-	case status.State != "serving":
+	case err != nil:
+		return "", status, err.Error()
+	case r.State != "serving":
 		return "", status, "the serve at " + base + " is stopping"
-	case !sameFile(status.Config, path):
-		return "", status, "the serve at " + base + " uses another configuration file"
 	}
-	return base, status, ""
+	return base, *r, ""
 }
 
 // firstLine returns the first line of an answer, quoted and cut.

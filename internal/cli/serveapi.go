@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,12 +25,15 @@ const (
 	// answerWait bounds a request to a running serve process. The process answers from
 	// memory, so it needs little time.
 	answerWait = 10 * time.Second
+	// pageWait bounds a request for a page, such as /healthz.
+	pageWait = 5 * time.Second
 	// maxReport bounds what is read of an answer, in bytes.
 	maxReport = 64 << 20
 )
 
 // running is a serve process on this machine. Its methods are safe for concurrent use.
 type running struct {
+	base    string   // the URL before the path; "" for http://address
 	address string   // host:port
 	folders []string // where its key is kept
 	http    *http.Client
@@ -60,7 +64,25 @@ func (a *app) running(f *runningFlags) (*running, error) {
 	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.Unmap().IsUnspecified() {
 		host = "localhost"
 	}
-	return &running{address: net.JoinHostPort(host, port), folders: admin.KeyFolders(a.env), http: directClient()}, nil
+	return a.runningAt("http://" + net.JoinHostPort(host, port))
+}
+
+// runningAt returns the serve process at a base URL, which may have a path. Its client uses no
+// proxy, because the address is usually on this machine, and follows no redirects, because
+// serve sends none.
+func (a *app) runningAt(base string) (*running, error) {
+	u, err := url.Parse(base)
+	if err != nil {
+		return nil, usagef("use a URL such as http://127.0.0.1:7300", "%q is not the URL of a running serve", base)
+	}
+	address := u.Host
+	if u.Port() == "" {
+		address = net.JoinHostPort(u.Hostname(), map[bool]string{true: "443", false: "80"}[u.Scheme == "https"])
+	}
+	return &running{base: base, address: address, folders: admin.KeyFolders(a.env), http: &http.Client{
+		Transport:     &http.Transport{},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}, nil
 }
 
 // close releases the connections.
@@ -95,10 +117,34 @@ func (s *running) ask(ctx context.Context, method, path string, query url.Values
 	return nil, withHint(errors.New(text), "run this command as the user who started `dragoman serve`, with the same XDG_RUNTIME_DIR and HOME")
 }
 
-// send sends one request; see ask.
-func (s *running) send(ctx context.Context, method, path string, query url.Values, body []byte, header ...string) (*http.Response, error) {
-	u := url.URL{Scheme: "http", Host: s.address, Path: path, RawQuery: query.Encode()}
-	req, err := http.NewRequestWithContext(ctx, method, u.String(), bytes.NewReader(body))
+// page requests a page that needs no proof, whatever its status is. It returns at most
+// maxReport bytes of the answer.
+func (s *running) page(ctx context.Context, path string) (status int, body []byte, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, pageWait, fmt.Errorf("no answer within %s", pageWait))
+	defer cancel()
+	resp, err := s.do(ctx, http.MethodGet, path, nil, nil)
+	if err != nil {
+		var wrapped *url.Error // the text of a *url.Error repeats the URL
+		switch {
+		case context.Cause(ctx) != nil:
+			err = context.Cause(ctx)
+		case errors.As(err, &wrapped):
+			err = wrapped.Err
+		}
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	body, err = io.ReadAll(io.LimitReader(resp.Body, maxReport))
+	return resp.StatusCode, body, err
+}
+
+// do sends one request.
+func (s *running) do(ctx context.Context, method, path string, query url.Values, body []byte, header ...string) (*http.Response, error) {
+	address := cmp.Or(s.base, "http://"+s.address) + path
+	if len(query) > 0 {
+		address += "?" + query.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
 	if err != nil {
 		return nil, usagef("use --listen HOST:PORT", "%q is not an address", s.address)
 	}
@@ -108,7 +154,16 @@ func (s *running) send(ctx context.Context, method, path string, query url.Value
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	resp, err := s.http.Do(req)
+	return s.http.Do(req)
+}
+
+// send sends one request; see ask.
+func (s *running) send(ctx context.Context, method, path string, query url.Values, body []byte, header ...string) (*http.Response, error) {
+	resp, err := s.do(ctx, method, path, query, body, header...)
+	var usage *usageError
+	if errors.As(err, &usage) {
+		return nil, err
+	}
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)

@@ -161,7 +161,7 @@ func (a *app) showServer(ctx context.Context, s Session, server config.Server, w
 		a.remember(w, kind, l.Items)
 	}
 	if asJSON {
-		return a.showServerJSON(i)
+		return a.showServerJSON(i, a.served(ctx, server, w))
 	}
 	info := jsonrpc.Whole(d.Info)
 	var b strings.Builder
@@ -213,26 +213,41 @@ func (a *app) showServer(ctx context.Context, s Session, server config.Server, w
 // serve process, they come from the report of that process, so that they describe the server.
 func (a *app) speaks(ctx context.Context, d runtime.Description, server config.Server, w where) string {
 	direct := d.Revision.String() + " over " + d.Transport
-	if !w.configured() {
+	switch s := a.served(ctx, server, w); {
+	case s == nil:
 		return direct
-	}
-	base, report, why := a.servingSame(ctx, w.file)
-	if through, ok := endpointOf(server, base, &report); why != "" || !ok || through.URL != server.URL {
-		return direct
-	}
-	for _, s := range report.Servers {
-		if s.Name == server.Name && s.Revision != "" {
-			return s.Revision + " over " + s.Transport + " (asked through the running serve)"
-		}
+	case s.Revision != "":
+		return s.Revision + " over " + s.Transport + " (asked through the running serve)"
 	}
 	return direct + " with the running serve"
 }
 
-// showServerJSON prints a server as JSON. It includes the server's JSON byte for byte.
-func (a *app) showServerJSON(i *inventory) error {
+// served returns the report of the serve process through which a session with the server goes.
+// It returns nil if the session is a direct one.
+func (a *app) served(ctx context.Context, server config.Server, w where) *serveReport {
+	if !w.configured() {
+		return nil
+	}
+	base, report, why := a.servingSame(ctx, w.file)
+	if through, ok := endpointOf(server, base, &report); why != "" || !ok || through.URL != server.URL {
+		return nil
+	}
+	return serverNamed(&report, server.Name)
+}
+
+// showServerJSON prints a server as JSON. It includes the server's JSON byte for byte. served
+// is the report of the serve process that was asked, or nil.
+func (a *app) showServerJSON(i *inventory, served *serveReport) error {
+	revision, transport := i.description.Revision.String(), i.description.Transport
+	if served != nil && served.Revision != "" { // of the server, not of the serve process
+		revision, transport = served.Revision, served.Transport
+	}
 	out := append([]byte(`{"serverInfo":`), orNull(i.description.Info)...)
-	out = jsonrpc.AppendQuote(append(out, `,"revision":`...), i.description.Revision.String())
-	out = jsonrpc.AppendQuote(append(out, `,"transport":`...), i.description.Transport)
+	out = jsonrpc.AppendQuote(append(out, `,"revision":`...), revision)
+	out = jsonrpc.AppendQuote(append(out, `,"transport":`...), transport)
+	if served != nil {
+		out = append(out, `,"via":"serve"`...)
+	}
 	out = append(append(out, `,"capabilities":`...), orNull(i.description.Capabilities)...)
 	if i.description.Instructions != "" {
 		out = jsonrpc.AppendQuote(append(out, `,"instructions":`...), i.description.Instructions)

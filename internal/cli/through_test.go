@@ -61,7 +61,7 @@ func TestThroughServe(t *testing.T) {
 		{"another configuration", `{"name":"dragoman","state":"serving","config":"/other",` + endpoints + `}`, []string{"gh"}, "gh-mcp", "uses another configuration file"},
 		{"no configuration", `{"name":"dragoman","state":"serving",` + endpoints + `}`, []string{"gh"}, "gh-mcp", "uses another configuration file"},
 		{"it stops", `{"name":"dragoman","state":"stopping","config":` + string(same) + `,` + endpoints + `}`, []string{"gh"}, "gh-mcp", "is stopping"},
-		{"another program", `<html>`, []string{"gh"}, "gh-mcp", "is not from a serve"},
+		{"another program", `<html>`, []string{"gh"}, "gh-mcp", "is not `dragoman serve`"},
 	} {
 		status = c.status
 		var out, said bytes.Buffer
@@ -75,6 +75,30 @@ func TestThroughServe(t *testing.T) {
 		if code := a.main(append(args, "tool")); code != exitOK || reached != c.want || !strings.Contains(said.String(), c.says) {
 			t.Errorf("%s: exit code %d, reached %s, want %s:\n%s", c.name, code, reached, c.want, said.String())
 		}
+	}
+}
+
+// TestListOfServe checks that list with a kind but without a server asks the running serve.
+func TestListOfServe(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/api/v1/status", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"name":"dragoman","state":"serving","endpoints":[{"path":"/s/gh/mcp","server":"gh"},{"path":"/mcp"}],"servers":[]}`)
+	})
+	s := httptest.NewServer(mux)
+	defer s.Close()
+	file := filepath.Join(t.TempDir(), "dragoman.yaml")
+	if err := os.WriteFile(file, []byte("dragoman: {listen: '"+strings.TrimPrefix(s.URL, "http://")+"'}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out, said bytes.Buffer
+	a := &app{stdout: &out, env: noEnv, status: newStatus(&said, false, noEnv)}
+	reached := ""
+	a.backend = Backend{Connect: func(_ context.Context, o daemon.ConnectOptions) (Session, error) {
+		reached = o.Server.URL
+		return answering{}, nil
+	}}
+	if code := a.main([]string{"list", "prompts", "-c", file}); code != exitOK || reached != s.URL+"/mcp" {
+		t.Errorf("exit code %d, reached %s:\n%s", code, reached, said.String())
 	}
 }
 
@@ -93,7 +117,7 @@ func TestShowThroughServe(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct{ flag, want string }{{"--plain", "2025-06-18 over stdio (asked through the running serve)"}, {"--direct", " over http\n"}} {
+	for _, c := range []struct{ flag, want string }{{"--plain", "2025-06-18 over stdio (asked through the running serve)"}, {"--direct", " over http\n"}, {"--json", `"revision":"2025-06-18","transport":"stdio","via":"serve"`}} {
 		var out, said bytes.Buffer
 		a := &app{stdout: &out, env: noEnv, status: newStatus(&said, false, noEnv)}
 		a.backend = Backend{Connect: func(context.Context, daemon.ConnectOptions) (Session, error) { return answering{}, nil }}
