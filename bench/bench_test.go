@@ -20,8 +20,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/bench/internal/report"
 )
 
-// TestMain lets the test binary be every process that a comparison starts: itself
-// with a subcommand, and with "run" a stand-in for Dragoman that translates nothing.
+// TestMain lets the test binary run as every process that a comparison starts: as itself with
+// a subcommand, and with "run" as a stand-in for Dragoman that translates nothing.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
@@ -46,7 +46,7 @@ func standIn(args []string) error {
 	return bridge(args[1], args[3:])
 }
 
-// bridge is HTTP to a child on stdio, one message at a time.
+// bridge passes messages from HTTP to a child on stdio, one at a time.
 func bridge(addr string, child []string) error {
 	cmd := exec.Command(child[0], child[1:]...)
 	stdin, err := cmd.StdinPipe()
@@ -84,7 +84,8 @@ func bridge(addr string, child []string) error {
 	}))
 }
 
-// The whole comparison, short: what must work works, what must fail is a failure.
+// TestCompare runs a short comparison. Cells that can work must work, and cells that cannot
+// must be failures.
 func TestCompare(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -97,7 +98,7 @@ func TestCompare(t *testing.T) {
 	if json.Unmarshal(out.Bytes(), &r) != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
-	// The stand-in translates nothing, so exactly the mixed cell fails, on both paths.
+	// The stand-in translates nothing, so only the mixed cell fails, on both paths.
 	if err == nil || len(r.Failures) != 2 || !strings.HasPrefix(r.Failures[0], "dragoman http M>L: ") || !strings.HasPrefix(r.Failures[1], "dragoman stdio M>L: ") {
 		t.Fatalf("%v: %q", err, r.Failures)
 	}
@@ -120,7 +121,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// A base binary takes turns with the one that is measured, and only there.
+// TestCompareAgainst checks that a base binary takes turns with the measured one, and only on
+// the paths through Dragoman.
 func TestCompareAgainst(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -143,12 +145,13 @@ func TestCompareAgainst(t *testing.T) {
 	}
 	for _, target := range r.Targets {
 		if strings.HasPrefix(target.Who, "base") {
-			t.Errorf("the base binary is judged: %+v", target)
+			t.Errorf("the targets include the base binary: %+v", target)
 		}
 	}
 }
 
-// Sessions are opened, counted and, where the server offers streams, listened on.
+// TestIdleOpeners checks that sessions are opened and counted, and that streams are opened if
+// the server offers them.
 func TestIdleOpeners(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

@@ -20,21 +20,21 @@ import (
 	"github.com/dragoman-mcp/dragoman/bench/internal/report"
 )
 
-// options are the flags of a comparison, checked.
+// options are the checked flags of a comparison.
 type options struct {
 	slice        time.Duration
 	rounds       int
 	clients      int
 	sizes        []int
-	cells        []string // "MM": the client's era, then the upstream's
+	cells        []string // "MM": the era of the client, then the era of the upstream
 	paths        []string
 	parts        []string
 	handshakes   int
 	starts       int
-	idle, alone  int // sessions
+	idle, alone  int // numbers of sessions
 	root         string
 	dragoman     string
-	against      string // an earlier binary to pair with; "" for none
+	against      string // an earlier binary to compare with; "" for none
 	dragomanArgs []string
 	json, md     bool
 }
@@ -107,7 +107,7 @@ func parseOptions(args []string) (options, error) {
 	return o, nil
 }
 
-// compare is the whole run.
+// compare runs the whole comparison.
 func compare(ctx context.Context, args []string) error { return compareTo(ctx, args, os.Stdout) }
 
 func compareTo(ctx context.Context, args []string, out io.Writer) error {
@@ -148,7 +148,7 @@ func compareTo(ctx context.Context, args []string, out io.Writer) error {
 	return err
 }
 
-// heading says what was run where.
+// heading describes the machine and the settings.
 func heading(o options, args []string) *report.Report {
 	cpu, kernel := proc.Machine()
 	gomaxprocs := os.Getenv("GOMAXPROCS")
@@ -163,7 +163,7 @@ func heading(o options, args []string) *report.Report {
 	}
 }
 
-// build makes the Dragoman to measure, as a user would.
+// build builds Dragoman as a user would.
 func build(ctx context.Context, root, dir string) (string, error) {
 	binary, err := filepath.Abs(filepath.Join(dir, "dragoman"))
 	if err != nil {

@@ -1,13 +1,13 @@
-// Command bench measures what Dragoman costs, side by side with nothing in the
-// middle and with httputil.ReverseProxy, in one run on one machine.
+// Command bench measures the cost of Dragoman. In one run on one machine, it compares Dragoman
+// with a direct connection and with httputil.ReverseProxy.
 //
-// Without a subcommand it starts every contestant as a process of its own, lets
-// clients call through them in short slices, round robin, checks every answer, and
-// prints costs, ratios and whether the targets are met. It exits 1 if a contestant
-// failed or gave a wrong answer (a missed target is not a failure), 2 on wrong use.
-// The subcommands are the processes that it starts: echo, the upstream; proxy, the
-// ReverseProxy; bare, a plain HTTP server as the measure of an idle connection.
-// All of it stays on the loopback interface. Linux only; see README.md.
+// Without a subcommand it starts every contestant as a separate process. Clients make calls
+// through the contestants in short slices of time, in turn, and check every answer. Then bench
+// prints costs and ratios, and whether the targets are met. The exit code is 1 if a contestant
+// failed or gave a wrong answer, and 2 for wrong usage. A missed target is not a failure. The
+// subcommands are the processes that bench starts: echo, the upstream server; proxy, the
+// ReverseProxy; and bare, a plain HTTP server for the cost of an idle connection. All traffic
+// stays on the loopback interface. bench runs only on Linux; see README.md.
 package main
 
 import (
@@ -53,10 +53,10 @@ func main() {
 	}
 }
 
-// usageError is the caller's fault: exit 2.
+// usageError is an error in the arguments. The exit code is 2.
 type usageError struct{ error }
 
-// parse parses args, which must be flags only.
+// parse parses args, which may only have flags.
 func parse(flags *flag.FlagSet, args []string) error {
 	flags.Init(flags.Name(), flag.ContinueOnError)
 	if err := flags.Parse(args); err != nil {
@@ -95,9 +95,9 @@ func serveEcho(ctx context.Context, args []string) error {
 	return s.Serve(endWithStdin(ctx, *untilEOF), ln)
 }
 
-// endWithStdin returns a context that also ends when stdin does, so that a server
-// does not outlive the comparison that started it. Its goroutine ends with the
-// process: a read of stdin cannot be called off.
+// endWithStdin returns a context that also ends when stdin ends, so that a server does not
+// outlive the comparison that started it. Its goroutine ends with the process, because a read
+// of stdin cannot be cancelled.
 func endWithStdin(ctx context.Context, wanted bool) context.Context {
 	if !wanted {
 		return ctx

@@ -10,9 +10,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/bench/internal/words"
 )
 
-// measureHandshakes times how a client opens a conversation: it connects, then
-// says server/discover (modern), or initialize and notifications/initialized
-// (legacy). One at a time, the contestants by turns.
+// measureHandshakes measures how long a client needs to open a session: it connects, and then
+// sends server/discover (modern), or initialize and notifications/initialized (legacy). It
+// makes one handshake at a time, with the contestants in turn.
 func (s *stage) measureHandshakes(ctx context.Context, r *report.Report) error {
 	say("handshake: %d each", s.handshakes)
 	taken := map[*contestant][]time.Duration{}
@@ -29,7 +29,7 @@ func (s *stage) measureHandshakes(ctx context.Context, r *report.Report) error {
 			taken[c] = append(taken[c], d)
 		}
 	}
-	direct := map[string]float64{} // p50 by the client's era
+	direct := map[string]float64{} // the median, by the client's era
 	for _, c := range s.fit() {
 		all := slices.Sorted(slices.Values(taken[c]))
 		h := report.Handshake{
@@ -39,7 +39,7 @@ func (s *stage) measureHandshakes(ctx context.Context, r *report.Report) error {
 		if c.client == words.Modern {
 			h.Opening = "server/discover"
 		}
-		if c.Path == report.Direct { // comes first, see line
+		if c.Path == report.Direct { // comes first; see line
 			direct[c.Client] = h.P50
 		} else if base := direct[c.Client]; base > 0 {
 			h.Ratio = h.P50 / base

@@ -12,21 +12,22 @@ import (
 )
 
 const (
-	// firstSessions are opened before memory is read: what a process allocates once
-	// is not the price of a session.
+	// firstSessions are opened before the first reading, because memory that a process
+	// allocates only once does not belong to a session.
 	firstSessions = 100
-	// enoughSessions is what must be open for a figure; a server that refuses more
-	// than that has a limit, which is a note and no failure.
+	// enoughSessions is the number of open sessions that a result needs. If a server has at
+	// least this many and refuses more, it has a limit. The report mentions the limit, which
+	// is not a failure.
 	enoughSessions = 1000
 	settling       = time.Second
 )
 
-// idleEnv makes garbage small against what lives, in every server alike: resident
-// memory is to be that of the sessions, not of how they came to be.
+// idleEnv makes the garbage collector run often in every server. So the resident memory is
+// that of the sessions, without garbage from opening them.
 var idleEnv = []string{"GOGC=10"}
 
-// measureIdle reads how the memory of a fresh process grows with idle legacy
-// sessions, for a plain HTTP server and for Dragoman in front of a legacy upstream.
+// measureIdle measures how the memory of a new process grows with idle legacy sessions, for a
+// plain HTTP server and for Dragoman in front of a legacy upstream.
 func (s *stage) measureIdle(ctx context.Context, r *report.Report) error {
 	kinds := []struct {
 		server, kind string
@@ -62,7 +63,7 @@ func (s *stage) measureIdle(ctx context.Context, r *report.Report) error {
 	return nil
 }
 
-// growth fills in row.
+// growth measures one server and sets the fields of row.
 func (s *stage) growth(ctx context.Context, row *report.Idle, binary string, args func(string) []string, n int, open func(string, int, *[]*load.Client) error) error {
 	p, addr, err := s.launch(idleEnv, binary, args)
 	if p != nil {
@@ -112,7 +113,7 @@ func (s *stage) growth(ctx context.Context, row *report.Idle, binary string, arg
 	return nil
 }
 
-// openConnected opens a session that keeps the connection it was opened on.
+// openConnected opens a session and keeps its connection open.
 func openConnected(addr string, n int, keep *[]*load.Client) error {
 	c, err := load.Dial(addr, words.Legacy, n%load.MaxClients)
 	if err != nil {
@@ -122,7 +123,7 @@ func openConnected(addr string, n int, keep *[]*load.Client) error {
 	return c.Open()
 }
 
-// openStreaming opens a session with a second connection that listens.
+// openStreaming opens a session and a second connection with its event stream.
 func openStreaming(addr string, n int, keep *[]*load.Client) error {
 	if err := openConnected(addr, n, keep); err != nil {
 		return err
@@ -141,8 +142,8 @@ func openStreaming(addr string, n int, keep *[]*load.Client) error {
 	return err
 }
 
-// openAlone opens a session over a connection that all of them share, so that none
-// has one of its own.
+// openAlone opens a session over a connection that all sessions share, so that no session has
+// its own connection.
 func openAlone(addr string, n int, keep *[]*load.Client) error {
 	if len(*keep) == 0 {
 		return openConnected(addr, n, keep)

@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/bench/internal/report"
 )
 
-// warmUp bounds the slice before the first that counts, for each size: buffers grow,
-// connections open, sessions start.
+// warmUp is the longest first slice for each size. This slice does not count, because buffers
+// grow, connections open and sessions start in it.
 const warmUp = 200 * time.Millisecond
 
 // sample is one slice of one contestant.
@@ -23,7 +23,7 @@ type sample struct {
 	children      int
 }
 
-// measureLoad gives every contestant its slices, round robin.
+// measureLoad runs the slices of all contestants, in turn.
 func (s *stage) measureLoad(ctx context.Context, r *report.Report) error {
 	for _, c := range s.fit() {
 		crowd, err := load.Gather(c.addr, c.client, s.clients)
@@ -39,7 +39,7 @@ func (s *stage) measureLoad(ctx context.Context, r *report.Report) error {
 		for round := range s.rounds + 1 {
 			turns := s.fit()
 			if round%2 == 1 {
-				slices.Reverse(turns) // so that neither of a pair is always the first
+				slices.Reverse(turns) // so that each one of a pair runs first in half of the rounds
 			}
 			for _, c := range turns {
 				if ctx.Err() != nil {
@@ -79,7 +79,7 @@ func (s *stage) measureLoad(ctx context.Context, r *report.Report) error {
 	return nil
 }
 
-// drop takes c out of the run.
+// drop removes c from the rest of the run.
 func (s *stage) drop(c *contestant, err error) {
 	if c.middle != nil {
 		err = c.middle.Explain(err)
@@ -88,7 +88,7 @@ func (s *stage) drop(c *contestant, err error) {
 	s.fail(c.String(), err)
 }
 
-// sample runs one slice and reads what it cost.
+// sample runs one slice and measures its cost.
 func (c *contestant) sample(d time.Duration) (sample, error) {
 	var cost, after usage
 	var err error
@@ -113,7 +113,7 @@ func (c *contestant) sample(d time.Duration) (sample, error) {
 	return s, nil
 }
 
-// usage is the CPU time of a process and of its descendants so far.
+// usage is the CPU time of a process and of its descendants.
 type usage struct {
 	own      time.Duration
 	children map[int]time.Duration
@@ -129,14 +129,14 @@ func read(pid int) (u usage, err error) {
 	}
 	u.children = map[int]time.Duration{}
 	for _, child := range children {
-		if used, err := proc.CPU(child); err == nil { // else it has just ended
+		if used, err := proc.CPU(child); err == nil { // if it fails, the process has just ended
 			u.children[child] = used
 		}
 	}
 	return u, nil
 }
 
-// versus pairs the slices of c with those of its base; nil where it has none, or where
+// versus pairs the slices of c with those of its base. It returns nil if c has no base, or if
 // one of the two failed.
 func (c *contestant) versus(size int) *report.Versus {
 	if c.base == nil || c.base.err != nil {
@@ -157,8 +157,8 @@ func (c *contestant) versus(size int) *report.Versus {
 	}
 }
 
-// row sums up the samples of c, beside those of the ReverseProxy that carried the
-// same client's words.
+// row summarises the samples of c. The ratios use the samples of the ReverseProxy with the
+// same client era.
 func (s *stage) row(c *contestant, size int) report.Load {
 	row := report.Load{Who: c.Who, Size: size}
 	var rate, p50, p99, cpu, childCPU []float64
@@ -199,7 +199,7 @@ func (v sample) rate() float64 { return float64(v.Calls) / v.Elapsed.Seconds() }
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// account is a moment in the life of the machine.
+// account has readings of the machine's CPU time at one moment.
 type account struct {
 	at         time.Time
 	busy, ours time.Duration
@@ -224,7 +224,7 @@ func (s *stage) account() account {
 	return a
 }
 
-// foreign is the share of the machine that processes not ours used since before.
+// foreign returns the share of the machine that other processes have used since before.
 func (a account) foreign(before account) float64 {
 	all := a.at.Sub(before.at) * time.Duration(runtime.NumCPU())
 	return max(0, float64((a.busy-before.busy)-(a.ours-before.ours))/float64(all))

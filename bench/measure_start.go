@@ -15,10 +15,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/bench/internal/words"
 )
 
-const startLimit = 20 * time.Second // for a process to answer at all
+const startLimit = 20 * time.Second // for the first answer of a process
 
-// measureStarts times, on stdio, from before a process is created to the answered
-// tools/list: of the echo upstream itself, and of Dragoman that starts it.
+// measureStarts measures, over stdio, the time from the start of a process to its answer to
+// tools/list: for the echo server itself, and for Dragoman, which starts it.
 func (s *stage) measureStarts(ctx context.Context, r *report.Report) error {
 	var contestants []*contestant
 	for _, c := range s.fit() {
@@ -28,7 +28,7 @@ func (s *stage) measureStarts(ctx context.Context, r *report.Report) error {
 	}
 	say("start: %d each of %d contestants", s.starts, len(contestants))
 	taken := map[*contestant][]float64{}
-	for range s.starts + 1 { // the first brings the binaries into memory
+	for range s.starts + 1 { // the first run loads the binaries into memory
 		for _, c := range contestants {
 			if ctx.Err() != nil {
 				return ctx.Err()
@@ -57,7 +57,7 @@ func (s *stage) measureStarts(ctx context.Context, r *report.Report) error {
 	return nil
 }
 
-// startOnce runs args as an MCP server on stdio, and ends it.
+// startOnce runs args as an MCP server on stdio, measures it, and ends it.
 func startOnce(ctx context.Context, era words.Era, args []string) (taken time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
@@ -76,7 +76,7 @@ func startOnce(ctx context.Context, era words.Era, args []string) (taken time.Du
 		return 0, err
 	}
 	defer func() {
-		_ = stdin.Close() // 2026-07-28 §stdio, "Shutdown": a server ends with its input
+		_ = stdin.Close() // 2026-07-28 §stdio, "Shutdown": a server exits when its stdin ends
 		err = errors.Join(err, ended(cmd))
 	}()
 	answers := bufio.NewReader(stdout)
@@ -94,7 +94,8 @@ func startOnce(ctx context.Context, era words.Era, args []string) (taken time.Du
 	return time.Since(start), nil
 }
 
-// converse writes one message and reads up to the answer to id, if there is one.
+// converse writes one message and reads lines up to the answer to id. If id is "", it reads
+// nothing.
 func converse(w io.Writer, r *bufio.Reader, message []byte, id string) error {
 	if _, err := w.Write(append(message, '\n')); err != nil || id == "" {
 		return err
@@ -105,14 +106,14 @@ func converse(w io.Writer, r *bufio.Reader, message []byte, id string) error {
 			return err
 		}
 		if load.IsRequest(line) {
-			continue // a notification
+			continue // skip a notification
 		}
 		_, err = load.ResultOf(line, []byte(id))
 		return err
 	}
 }
 
-// ended waits for cmd; that it must be killed is an error, how it exits is not.
+// ended waits for cmd. It returns an error if cmd had to be killed. It ignores the exit code.
 func ended(cmd *exec.Cmd) error {
 	if err := cmd.Wait(); cmd.ProcessState == nil || cmd.ProcessState.ExitCode() < 0 {
 		return fmt.Errorf("does not end with its input: %w", err)

@@ -18,8 +18,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/bench/internal/words"
 )
 
-// serveProxy is the reference: what a careful person gets from the standard
-// library in twenty lines.
+// serveProxy runs the reference: a careful proxy of twenty lines with the standard library.
 func serveProxy(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("bench proxy", flag.ContinueOnError)
 	addr := flags.String("listen", "127.0.0.1:0", "listen on `ADDR`")
@@ -35,7 +34,7 @@ func serveProxy(ctx context.Context, args []string) error {
 	}
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
-		// The default of two idle connections per host would measure dialling.
+		// With the default of two idle connections per host, the time would include dialling.
 		Transport: &http.Transport{
 			MaxIdleConnsPerHost: 1024,
 			IdleConnTimeout:     90 * time.Second,
@@ -46,7 +45,7 @@ func serveProxy(ctx context.Context, args []string) error {
 		proxy.BufferPool = &buffers{}
 	}
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// An upstream may answer before it has read all of the request. Without this
+		// An upstream may answer before it has read the whole request. Without full duplex,
 		// the server then stops reading, and large answers are cut off.
 		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -57,7 +56,7 @@ func serveProxy(ctx context.Context, args []string) error {
 	return serve(endWithStdin(ctx, *untilEOF), *addr, handler)
 }
 
-// buffers keeps the 32 KiB that ReverseProxy copies a body with.
+// buffers keeps the 32 KiB buffers with which ReverseProxy copies bodies.
 type buffers struct{ pool sync.Pool }
 
 func (p *buffers) Get() []byte {
@@ -69,8 +68,8 @@ func (p *buffers) Get() []byte {
 
 func (p *buffers) Put(b []byte) { p.pool.Put(&b) }
 
-// serveBare is net/http and as little else as keeps a legacy client content: the
-// measure of what an idle connection costs any Go server.
+// serveBare runs net/http with the minimum that a legacy client needs. It shows the cost of an
+// idle connection in any Go server.
 func serveBare(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("bench bare", flag.ContinueOnError)
 	addr := flags.String("listen", "127.0.0.1:0", "listen on `ADDR`")

@@ -13,34 +13,35 @@ import (
 	"github.com/dragoman-mcp/dragoman/bench/internal/words"
 )
 
-const listenLimit = 10 * time.Second // for a process to listen
+const listenLimit = 10 * time.Second // for a process to start listening
 
-// stage is where the contestants stand: the processes of a run.
+// stage has the contestants and the processes of a run.
 type stage struct {
 	options
-	self      string // this binary
-	dir       string // temporary
+	self      string // the path of this binary
+	dir       string // a temporary directory
 	upstreams [2]string
 	processes []*proc.Process
-	// contestants, in the order of their turns; one that failed has err set and is
-	// passed over from then on.
+	// contestants are in the order of their turns. A contestant that failed has err set and is
+	// skipped.
 	contestants []*contestant
 	failures    []string
 }
 
-// contestant is one way from a client of one era to an upstream of one.
+// contestant is one configuration to measure: a path from a client of one era to an upstream
+// of one era.
 type contestant struct {
 	report.Who
 	client, upstream words.Era
 	addr             string
-	middle           *proc.Process // nil when direct
+	middle           *proc.Process // nil for a direct connection
 	crowd            *load.Crowd
 	samples          map[int][]sample // by size
-	base             *contestant      // the same of the binary that -against names; nil for none
+	base             *contestant      // the same contestant with the binary of -against; nil for none
 	err              error
 }
 
-// set starts every process, and opens a first conversation through each.
+// set starts every process, and makes a first request through each.
 func (s *stage) set(ctx context.Context) error {
 	var err error
 	if s.self, err = os.Executable(); err != nil {
@@ -80,8 +81,9 @@ func (s *stage) set(ctx context.Context) error {
 	return nil
 }
 
-// line lists the contestants. Direct and the proxies do not translate, so they
-// stand in the two same-era cells only; those of a missing Dragoman are left out.
+// line creates the contestants. A direct connection and the proxies do not translate, so they
+// have only the two cells with one era. Without a Dragoman binary, its contestants are left
+// out.
 func (s *stage) line() {
 	eras := map[byte]words.Era{'M': words.Modern, 'L': words.Legacy}
 	for _, path := range allPaths {
@@ -91,7 +93,7 @@ func (s *stage) line() {
 		for _, cell := range allCells {
 			client, upstream := eras[cell[0]], eras[cell[1]]
 			if path != report.HTTP && path != report.Stdio {
-				// A mixed cell is compared with the client's own era.
+				// A mixed cell is compared with the cell of the client's era.
 				if client != upstream || !slices.ContainsFunc(s.cells, func(c string) bool { return c[0] == cell[0] }) {
 					continue
 				}
@@ -107,13 +109,14 @@ func (s *stage) line() {
 				base := *c
 				base.Base, base.samples = true, map[int][]sample{}
 				c.base = &base
-				s.contestants = append(s.contestants, c.base) // right after it, so that their slices pair
+				s.contestants = append(s.contestants, c.base) // comes directly after c, so that their slices can be paired
 			}
 		}
 	}
 }
 
-// enter starts the process in the middle, if any, and sees an answered list.
+// enter starts the process between client and upstream, if there is one, and checks that a
+// list is answered.
 func (s *stage) enter(c *contestant) error {
 	if c.Path == report.Direct {
 		c.addr = s.upstreams[c.upstream]
@@ -143,7 +146,7 @@ func (s *stage) binary(c *contestant) string {
 	return s.dragoman
 }
 
-// arguments are those of the process in the middle.
+// arguments returns the arguments of the process between client and upstream.
 func (s *stage) arguments(c *contestant, addr string) []string {
 	switch c.Path {
 	case report.Proxy, report.Pooled:
@@ -156,7 +159,7 @@ func (s *stage) arguments(c *contestant, addr string) []string {
 	return append(append(args, "--"), s.child(c.upstream)...)
 }
 
-// child is the command line of an upstream on stdio.
+// child returns the command line of an upstream on stdio.
 func (s *stage) child(era words.Era) []string {
 	return []string{s.self, "echo", "-stdio", "-era", era.String()}
 }
@@ -176,8 +179,8 @@ func (s *stage) firstList(c *contestant) error {
 	return client.Leave()
 }
 
-// launch starts a process that is to listen on a free address, and waits until it
-// does. The process is returned even then when it does not.
+// launch starts a process that listens on a free address, and waits until it listens. It
+// returns the process even if it does not listen.
 func (s *stage) launch(env []string, binary string, args func(addr string) []string) (*proc.Process, string, error) {
 	addr, err := proc.FreeAddr()
 	if err != nil {
@@ -190,14 +193,14 @@ func (s *stage) launch(env []string, binary string, args func(addr string) []str
 	return p, addr, p.Await(addr, listenLimit)
 }
 
-// strike ends every process and removes what was built.
+// strike ends every process and removes the temporary directory.
 func (s *stage) strike() {
 	for _, c := range s.contestants {
 		if c.crowd != nil {
 			c.crowd.Disperse()
 		}
 	}
-	for _, p := range slices.Backward(s.processes) { // the middle before its upstream
+	for _, p := range slices.Backward(s.processes) { // a process in the middle is stopped before its upstream
 		p.Stop()
 	}
 	if s.dir != "" {
@@ -212,10 +215,10 @@ func (s *stage) fail(who string, err error) {
 	say("FAILED %s: %v", who, err)
 }
 
-// fit lists the contestants that have not failed.
+// fit returns the contestants that have not failed.
 func (s *stage) fit() []*contestant {
 	return slices.DeleteFunc(slices.Clone(s.contestants), func(c *contestant) bool { return c.err != nil })
 }
 
-// say tells the person who waits; results go to stdout.
+// say prints a line for the user to stderr. Results go to stdout.
 func say(format string, args ...any) { fmt.Fprintf(os.Stderr, "bench: "+format+"\n", args...) }

@@ -18,20 +18,20 @@ import (
 	"strings"
 )
 
-// entry is one file of an archive or image. A name that ends with a slash is a folder.
+// entry is one file of an archive or image. If the name ends with a slash, it is a folder.
 type entry struct {
-	name string // with slashes
+	name string // the path, with slashes
 	body []byte
 	mode fs.FileMode
-	uid  int // of owner and group
+	uid  int // the number of both owner and group
 }
 
-// archiveName returns the name of a platform's archive without its ending.
+// archiveName returns the name of a platform's archive without its extension.
 func (r *release) archiveName(p platform) string {
 	return program + "_" + r.version + "_" + p.os + "_" + p.arch
 }
 
-// archive makes the archive of a platform: a folder with the program, its documents, manual
+// archive creates the archive of a platform: a folder with the program, its documents, manual
 // pages and completions.
 func (r *release) archive(p platform) error {
 	entries, err := r.archived(p)
@@ -116,7 +116,7 @@ func (r *release) zip(w io.Writer, entries []entry) error {
 	return z.Close()
 }
 
-// write writes one result. An incomplete file does not stay.
+// write writes one result file. If that fails, the incomplete file is removed.
 func (r *release) write(name string, body func(io.Writer) error) error {
 	to := filepath.Join(r.dist, name)
 	f, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
@@ -130,7 +130,7 @@ func (r *release) write(name string, body func(io.Writer) error) error {
 	return nil
 }
 
-// checksums writes SHA256SUMS, in the form that sha256sum reads.
+// checksums writes SHA256SUMS, in the format that sha256sum reads.
 func (r *release) checksums() error {
 	all, err := names(r.dist)
 	if err != nil {

@@ -13,9 +13,8 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// bill writes the bill of materials of a platform's program: the modules that are in it and
-// the Go standard library, as the program's own build information lists them. They differ
-// from platform to platform.
+// bill writes the bill of materials of a platform's program: its modules and the Go standard
+// library. They come from the program's own build information, and differ between platforms.
 func (r *release) bill(p platform) error {
 	b, err := os.ReadFile(r.built(p))
 	if err != nil {
@@ -50,7 +49,8 @@ func (r *release) bill(p platform) error {
 		refs = append(refs, d.Path)
 	}
 	bom := cdx.NewBOM()
-	// The same program has the same bill, so its number comes from the program.
+	// The same program must have the same bill, so the serial number is derived from the
+	// program.
 	bom.SerialNumber = uuidOf(sum)
 	bom.Metadata = &cdx.Metadata{Timestamp: r.date.Format(time.RFC3339), Component: &self}
 	bom.Components = &parts
@@ -60,7 +60,7 @@ func (r *release) bill(p platform) error {
 	})
 }
 
-// uuidOf returns a UUID of version 8 (RFC 9562) that is made from a hash.
+// uuidOf returns a UUID of version 8 (RFC 9562) that is derived from a hash.
 func uuidOf(sum [sha256.Size]byte) string {
 	sum[6] = sum[6]&0x0f | 0x80
 	sum[8] = sum[8]&0x3f | 0x80

@@ -20,12 +20,13 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// nonRoot is the user and the group of the image. It has no name on the host.
+// nonRoot is the number of the user and of the group in the image. They have no names on the
+// host.
 const nonRoot = 65532
 
-// image makes the container image of a Linux platform, as one archive in two formats at once:
-// an OCI image layout, and the format that "docker load" has always read. Both name the same
-// blobs.
+// image writes the container image of a Linux platform. The file is one archive in two formats
+// at once: an OCI image layout, and the format that every version of "docker load" reads. Both
+// refer to the same blobs.
 func (r *release) image(p platform) error {
 	img, err := r.newImage(p)
 	if err != nil {
@@ -38,8 +39,8 @@ func (r *release) image(p platform) error {
 	return r.write(r.archiveName(p)+".oci.tar", func(w io.Writer) error { return r.tar(w, entries) })
 }
 
-// newImage returns the image: no shell, no package manager, only the program, the
-// certificates of public authorities, a user, a configuration and places to write to.
+// newImage creates the image. It has the program, the certificates of public authorities, a
+// user, a configuration and writable folders. It has no shell and no package manager.
 func (r *release) newImage(p platform) (v1.Image, error) {
 	config, err := os.ReadFile(filepath.Join(r.files, "dragoman.yaml"))
 	if err != nil {
@@ -115,7 +116,7 @@ func (r *release) newImage(p platform) (v1.Image, error) {
 }
 
 // authorities returns the certificates of public authorities that Mozilla trusts without
-// reservation, as PEM. They come from a pinned module, not from this machine.
+// restrictions, as PEM. They come from a pinned module and not from this machine.
 func authorities() []byte {
 	var out []byte
 	for root := range bundle.Roots() {
@@ -126,7 +127,7 @@ func authorities() []byte {
 	return out
 }
 
-// layout returns the files of the archive of an image.
+// layout returns the files in the archive of an image.
 func (r *release) layout(img v1.Image) ([]entry, error) {
 	entries := []entry{{name: "blobs/", mode: 0o755}, {name: "blobs/sha256/", mode: 0o755}}
 	blob := func(h v1.Hash, b []byte) string {

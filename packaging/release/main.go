@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// What the packages say about the program.
+// Texts about the program for the packages.
 const (
 	program     = "dragoman"
 	summary     = "Connect any MCP client to any MCP server"
@@ -41,19 +41,19 @@ func (p platform) binary() string {
 	return program
 }
 
-// released are the platforms of a release.
+// released has the platforms of a release.
 var released = []platform{
 	{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"}, {"windows", "arm64"},
 }
 
-// release is what is being made. It does not change once main has filled it in.
+// release has the settings of the release. It does not change after main has set them.
 type release struct {
-	root      string // of the repository
-	files     string // the folder with the files that are packed as they are
-	dist      string // where the results go
-	work      string // where intermediate files go, below dist
-	version   string // without "v"
-	commit    string // "" without git
+	root      string // the root of the repository
+	files     string // the folder with files that are packed without changes
+	dist      string // the folder for the results
+	work      string // the folder for intermediate files, below dist
+	version   string // the version without "v"
+	commit    string // the commit; "" without git
 	date      time.Time
 	platforms []platform
 }
@@ -74,7 +74,7 @@ func main() {
 	}
 }
 
-// versions are the versions that every kind of package can express.
+// versions matches the versions that every kind of package supports.
 var versions = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z]+(\.[0-9A-Za-z]+)*)?$`)
 
 func newRelease(dist, version, platforms string) (*release, error) {
@@ -125,7 +125,7 @@ func newRelease(dist, version, platforms string) (*release, error) {
 	return r, nil
 }
 
-// make makes everything. The steps follow each other, so that an error is the first one.
+// make creates all files. It performs the steps in sequence and stops at the first error.
 func (r *release) make() error {
 	if err := r.clear(); err != nil {
 		return err
@@ -162,7 +162,8 @@ func (r *release) make() error {
 	return os.RemoveAll(r.work)
 }
 
-// clear removes the results of an earlier run. It refuses a folder with anything else in it.
+// clear removes the results of an earlier run. It returns an error if the folder has anything
+// else in it.
 func (r *release) clear() error {
 	entries, err := os.ReadDir(r.dist)
 	if os.IsNotExist(err) {
@@ -184,7 +185,7 @@ func (r *release) built(p platform) string {
 	return filepath.Join(r.work, p.os+"_"+p.arch, p.binary())
 }
 
-// build builds the program for a platform, unless that has been done.
+// build builds the program for a platform. It does nothing if the program is already built.
 func (r *release) build(p platform) error {
 	if _, err := os.Stat(r.built(p)); err == nil {
 		return nil
@@ -197,15 +198,15 @@ func (r *release) build(p platform) error {
 	return c.Run()
 }
 
-// The folders of documents.
+// Folders of generated documents.
 func (r *release) man() string         { return filepath.Join(r.work, "man") }
 func (r *release) completions() string { return filepath.Join(r.work, "completions") }
 
-// shells are the shells that the program has completions for, with the name that a
-// completion file of the shell usually has.
+// shells maps the shells for which the program has completions to the usual name of a
+// completion file.
 var shells = map[string]string{"bash": "dragoman.bash", "zsh": "_dragoman", "fish": "dragoman.fish", "powershell": "dragoman.ps1"}
 
-// documents lets the program for this machine write its manual pages and completions.
+// documents runs the program for this machine to write its manual pages and completions.
 func (r *release) documents(host platform) error {
 	if _, err := output(r.root, r.built(host), "-q", "man", r.man()); err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// npmPackage is the part of package.json that we write.
+// npmPackage has the members of package.json that the command writes.
 type npmPackage struct {
 	Name                 string            `json:"name"`
 	Version              string            `json:"version"`
@@ -37,7 +37,7 @@ func (r *release) npmPackage(name, about string) npmPackage {
 	}
 }
 
-// npmWords are what npm calls a platform.
+// npmWords has npm's names for operating systems and architectures, if they differ from Go's.
 var npmWords = map[string]string{"windows": "win32", "amd64": "x64"}
 
 func npmWord(s string) string {
@@ -47,10 +47,10 @@ func npmWord(s string) string {
 	return s
 }
 
-// npmPlatformName returns the name of the package with a platform's program.
+// npmPlatformName returns the name of the npm package with a platform's program.
 func npmPlatformName(p platform) string { return npmName + "-" + npmWord(p.os) + "-" + npmWord(p.arch) }
 
-// npmPlatform makes the npm package with the program of one platform.
+// npmPlatform creates the npm package with the program of one platform.
 func (r *release) npmPlatform(p platform) error {
 	name := npmPlatformName(p)
 	pkg := r.npmPackage(name, "The program of "+npmName+" for "+p.String())
@@ -63,8 +63,8 @@ func (r *release) npmPlatform(p platform) error {
 	return r.pack(pkg, []entry{{name: "bin/" + p.binary(), body: binary, mode: 0o755}, {name: "README.md", body: []byte(text), mode: 0o644}})
 }
 
-// npmMain makes the npm package that people name: a launcher, and the packages of all
-// platforms as optional dependencies, of which npm installs the one that fits.
+// npmMain creates the npm package that people install. It has a launcher. The packages of all
+// platforms are its optional dependencies, and npm installs the one for the user's platform.
 func (r *release) npmMain() error {
 	pkg := r.npmPackage(npmName, summary)
 	pkg.Keywords = []string{"mcp", "model-context-protocol", "mcp-server", "mcp-client", "gateway", "proxy", "bridge"}
@@ -72,7 +72,7 @@ func (r *release) npmMain() error {
 	pkg.Files = []string{"bin"}
 	pkg.Engines = map[string]string{"node": ">=18"}
 	pkg.OptionalDependencies = map[string]string{}
-	for _, p := range released { // even if this run makes only some of them
+	for _, p := range released { // all platforms, even if this run builds only some of them
 		pkg.OptionalDependencies[npmPlatformName(p)] = r.version
 	}
 	var entries []entry
@@ -90,7 +90,7 @@ func (r *release) npmMain() error {
 	return r.pack(pkg, entries)
 }
 
-// pack lets npm make the package, since it knows best what npm expects.
+// pack runs npm to create the package file, because npm knows its own format best.
 func (r *release) pack(pkg npmPackage, entries []entry) error {
 	dir := filepath.Join(r.work, "npm", strings.ReplaceAll(pkg.Name, "/", "_"))
 	license, err := os.ReadFile(filepath.Join(r.root, "LICENSE"))
@@ -113,7 +113,7 @@ func (r *release) pack(pkg npmPackage, entries []entry) error {
 		if err := os.WriteFile(to, e.body, e.mode); err != nil {
 			return err
 		}
-		if err := os.Chmod(to, e.mode); err != nil { // whatever the umask
+		if err := os.Chmod(to, e.mode); err != nil { // sets the mode independently of the umask
 			return err
 		}
 	}

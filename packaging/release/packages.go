@@ -16,7 +16,7 @@ import (
 	"github.com/goreleaser/nfpm/v2/rpm"
 )
 
-// packages makes the deb and the rpm of a Linux platform.
+// packages creates the deb and the rpm of a Linux platform.
 func (r *release) packages(p platform) error {
 	for format, packager := range map[string]nfpm.Packager{"deb": deb.Default, "rpm": rpm.DefaultRPM} {
 		info, err := r.packageInfo(p, format)
@@ -26,7 +26,7 @@ func (r *release) packages(p platform) error {
 		if info, err = prepare(info, format); err != nil {
 			return err
 		}
-		// GitHub would change the ~ of a version such as 1.2.3~rc.1 in the name of a file.
+		// GitHub would change the ~ in the name of a file, as in version 1.2.3~rc.1.
 		name := strings.ReplaceAll(packager.ConventionalFileName(info), "~", "-")
 		if err := r.write(name, func(w io.Writer) error { return packager.Package(info, w) }); err != nil {
 			return err
@@ -35,7 +35,7 @@ func (r *release) packages(p platform) error {
 	return nil
 }
 
-// prepare fills in defaults, and checks that nothing is missing.
+// prepare sets defaults and checks that no field is missing.
 func prepare(info *nfpm.Info, format string) (*nfpm.Info, error) {
 	info = nfpm.WithDefaults(info)
 	return info, nfpm.PrepareForPackager(info, format)
@@ -49,11 +49,11 @@ func (r *release) packageInfo(p platform, format string) (*nfpm.Info, error) {
 		Section: "net", Priority: "optional", Maintainer: maintainer, Homepage: homepage, License: license,
 		Description: summary + "\n" + description, DisableGlobbing: true,
 		Overridables: nfpm.Overridables{
-			// The unit and the user. The program itself depends on nothing.
+			// The service and its user need these. The program itself has no dependencies.
 			Recommends: []string{"ca-certificates"},
 			Suggests:   []string{"nodejs", "npm", "python3"},
 			Contents:   contents,
-			// Not the umask of the process.
+			// Do not use the umask of this process.
 			Umask: 0o022,
 			Scripts: nfpm.Scripts{
 				PreInstall: script("preinstall.sh"), PostInstall: script("postinstall.sh"),
@@ -83,7 +83,7 @@ func (r *release) contents(p platform, format string) (all files.Contents, err e
 	const doc = "/usr/share/doc/dragoman/"
 	add("/usr/bin/dragoman", r.built(p), "", "root", 0o755)
 	add("/usr/lib/systemd/system/dragoman.service", packed("dragoman.service"), "", "root", 0o644)
-	// The service can read the file and cannot change it.
+	// The service can read this file but cannot change it.
 	add("/etc/dragoman/dragoman.yaml", packed("dragoman.yaml"), "config|noreplace", "dragoman", 0o640)
 	add("/usr/share/bash-completion/completions/dragoman", completion("bash"), "", "root", 0o644)
 	add("/usr/share/zsh/"+zsh+"/_dragoman", completion("zsh"), "", "root", 0o644)
@@ -100,7 +100,7 @@ func (r *release) contents(p platform, format string) (all files.Contents, err e
 	return all, err
 }
 
-// compress makes a gzip file without a name and a date.
+// compress writes a gzip file without a name and a date.
 func compress(to, from string) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return err

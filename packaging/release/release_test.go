@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestFormula: the formula has the address and the checksum of four archives. CI makes the
-// archive of one platform only, and then no formula.
+// TestFormula checks that the formula has the addresses and checksums of four archives. CI
+// builds the archive of one platform only, and then there is no formula.
 func TestFormula(t *testing.T) {
 	r := &release{files: filepath.Join("..", "files"), dist: t.TempDir(), version: "1.2.3", platforms: released}
 	sums := map[string]string{}
@@ -47,7 +47,7 @@ func TestFormula(t *testing.T) {
 	}
 }
 
-// TestZip: a zip file has modes and dates, and is the same each time.
+// TestZip checks that a zip file has modes and dates, and has the same bytes each time.
 func TestZip(t *testing.T) {
 	r := &release{date: time.Unix(1_700_000_000, 0).UTC()}
 	entries := []entry{{name: "a/", mode: 0o755}, {name: "a/b.exe", body: []byte("x"), mode: 0o755}}
@@ -67,7 +67,8 @@ func TestZip(t *testing.T) {
 	}
 }
 
-// TestVersions: only versions that deb, rpm, npm and tags of images can express are accepted.
+// TestVersions checks that only versions that deb, rpm, npm and image tags support are
+// accepted.
 func TestVersions(t *testing.T) {
 	for v, want := range map[string]bool{"1.2.3": true, "0.0.0-dev": true, "1.2.3-rc.1": true, "1.2": false, "v1.2.3": false, "1.2.3+x": false, "1.2.3-a_b": false, "": false} {
 		if versions.MatchString(v) != want {
@@ -76,7 +77,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestClear: results of an earlier run are removed, and nothing else.
+// TestClear checks that clear removes the results of an earlier run, and nothing else.
 func TestClear(t *testing.T) {
 	r := &release{dist: filepath.Join(t.TempDir(), "dist")}
 	if err := r.clear(); err != nil {
@@ -99,8 +100,9 @@ func TestClear(t *testing.T) {
 	}
 }
 
-// TestWorkflows: actions are pinned by commit, the checks run .ci/run, a release is made by
-// make release, and the form for bugs asks for the right commands.
+// TestWorkflows checks the files in .github: actions are pinned by commit, the checks run
+// .ci/run, a release is built with make release, and the form for bugs names the right
+// commands.
 func TestWorkflows(t *testing.T) {
 	read := func(name string) string {
 		t.Helper()

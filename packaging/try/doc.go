@@ -1,8 +1,9 @@
-// Package try uses what `make release` has made as its users do: it unpacks the archive and
-// the deb, installs the npm packages from a registry of its own, starts servers by a
-// client's file in a clean environment, and reads the container image with a library that
-// has not written it.
+// Package try tests the results of `make release` as users use them. It unpacks the archive
+// and the deb, installs the npm packages from a local registry, and starts servers from a
+// client's file in a clean environment. It reads the container image with another library than
+// the one that wrote it.
 //
-// Its tests need the folder with the results in DRAGOMAN_TRY, and do nothing without it; see
-// `make release-try`. A check whose tool this machine lacks prints that and passes.
+// The tests need the folder with the results in DRAGOMAN_TRY. Without it they are skipped; see
+// `make release-try`. If this machine lacks the tool for a check, the check prints that and
+// passes.
 package try

@@ -15,9 +15,9 @@ import (
 	modzip "golang.org/x/mod/zip"
 )
 
-// TestGoInstall installs the command as `go install …@latest` does, from a module proxy in a
-// folder, in an empty home and with a PATH of Go alone. The program knows its version from
-// its build information, and starts a server for a client.
+// TestGoInstall installs the command as `go install …@latest` does. The module proxy is a
+// folder, the home is empty, and only Go is in the PATH. The program must know its version
+// from its build information, and must start a server for a client.
 func TestGoInstall(t *testing.T) {
 	results(t)
 	const path, tag = "github.com/dragoman-mcp/dragoman", "v0.9.1-try"
@@ -46,8 +46,7 @@ func TestGoInstall(t *testing.T) {
 	home := t.TempDir()
 	environment := []string{
 		"HOME=" + home, "PATH=" + filepath.Join(ours("GOROOT"), "bin"), "CGO_ENABLED=0", "GOTOOLCHAIN=local",
-		// The dependencies are those that have been downloaded already, and so is what has been
-		// built of them. The home is empty otherwise.
+		// The home is empty, but Go uses the module cache and the build cache of this machine.
 		"GOPROXY=file://" + proxy + ",file://" + filepath.Join(ours("GOMODCACHE"), "cache", "download") + "," + ours("GOPROXY"), "GOSUMDB=off",
 		"GOCACHE=" + ours("GOCACHE"), "GOFLAGS=-modcacherw -trimpath",
 	}
@@ -60,8 +59,8 @@ func TestGoInstall(t *testing.T) {
 	wantServer(t, []string{"HOME=" + home, "PATH=" + folder(t, "sh")}, program, program, "run")
 }
 
-// moduleFiles returns the files of the work tree that git knows, which is what a release
-// would have.
+// moduleFiles returns the files of the work tree that git tracks. A release has the same
+// files.
 func moduleFiles(t *testing.T) (out []modzip.File) {
 	t.Helper()
 	root := filepath.Join("..", "..")

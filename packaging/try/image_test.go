@@ -22,9 +22,9 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
 
-// TestImage: the archive is a valid OCI layout and a valid archive of docker, both of the
-// same image. The image has no shell, does not run as root, and has a health check that
-// works.
+// TestImage checks that the archive is both a valid OCI layout and a valid docker archive of
+// the same image. The image must have no shell, must not run as root, and must have a health
+// check that works.
 func TestImage(t *testing.T) {
 	file := result(t, "dragoman_*_linux_"+runtime.GOARCH+".oci.tar")
 	dir := t.TempDir()
@@ -58,7 +58,7 @@ func TestImage(t *testing.T) {
 	a, err := img.ConfigName()
 	b, err2 := docker.ConfigName()
 	if err := errors.Join(err, err2); err != nil || a != b {
-		t.Errorf("two images: %s and %s, %v", a, b, err)
+		t.Errorf("the two formats have different images: %s and %s, %v", a, b, err)
 	}
 	wantConfig(t, img)
 	root := t.TempDir()
@@ -84,7 +84,7 @@ func wantConfig(t *testing.T, img v1.Image) {
 	if c.User != "65532:65532" || !slices.Equal(c.Entrypoint, []string{"/usr/bin/dragoman"}) || c.Cmd[0] != "serve" || file.Architecture != runtime.GOARCH {
 		t.Errorf("%+v", c)
 	}
-	// docker runs the check without a shell.
+	// CMD runs the check without a shell.
 	if c.Healthcheck == nil || !slices.Equal(c.Healthcheck.Test, []string{"CMD", "/usr/bin/dragoman", "-q", "healthcheck"}) {
 		t.Errorf("%+v", c.Healthcheck)
 	}
@@ -93,7 +93,7 @@ func wantConfig(t *testing.T, img v1.Image) {
 	}
 }
 
-// wantFiles checks the files of the image, writes them below root, and returns their modes.
+// wantFiles checks the files in the image, writes them below root, and returns their modes.
 func wantFiles(t *testing.T, img v1.Image, root string) map[string]fs.FileMode {
 	t.Helper()
 	files := map[string]fs.FileMode{}

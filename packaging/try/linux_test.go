@@ -13,15 +13,15 @@ import (
 	"testing"
 )
 
-// TestDeb: the deb has what it should where it should, its scripts are valid, and the
-// program in it starts a server for a client.
+// TestDeb checks that the deb has the right files in the right places, that its scripts are
+// valid, and that the program in it starts a server for a client.
 func TestDeb(t *testing.T) {
 	dpkg := need(t, "dpkg-deb")
 	file := result(t, "dragoman_*_"+runtime.GOARCH+".deb")
 	info := run(t, "", nil, dpkg, "--info", file)
 	for _, want := range []string{"Package: dragoman\n", "Architecture: " + runtime.GOARCH + "\n", "Pre-Depends: passwd\n", "Section: net\n"} {
 		if !strings.Contains(info, want) {
-			t.Errorf("it lacks %q:\n%s", want, info)
+			t.Errorf("the deb lacks %q:\n%s", want, info)
 		}
 	}
 	list := run(t, "", nil, dpkg, "--contents", file)
@@ -31,7 +31,7 @@ func TestDeb(t *testing.T) {
 		`.* \./usr/share/bash-completion/completions/dragoman`, `.* \./usr/share/zsh/vendor-completions/_dragoman`, `.* \./usr/share/doc/dragoman/copyright`,
 	} {
 		if !regexp.MustCompile(`(?m)^` + want + `$`).MatchString(list) {
-			t.Errorf("it lacks %s:\n%s", want, list)
+			t.Errorf("the deb lacks %s:\n%s", want, list)
 		}
 	}
 	dir := t.TempDir()
@@ -49,7 +49,7 @@ func TestDeb(t *testing.T) {
 	wantServer(t, []string{"HOME=" + home, "PATH=" + folder(t, "sh")}, program, program, "run")
 }
 
-// TestUnit: systemd accepts the unit and finds it well protected.
+// TestUnit checks that systemd accepts the unit and rates it as well protected.
 func TestUnit(t *testing.T) {
 	analyze := need(t, "systemd-analyze")
 	b, err := os.ReadFile(filepath.Join("..", "files", "dragoman.service"))
@@ -59,13 +59,14 @@ func TestUnit(t *testing.T) {
 	unit := string(b)
 	for _, want := range []string{"NoNewPrivileges=yes", "ProtectSystem=strict", "StateDirectory=dragoman", "User=dragoman", "Environment=HOME=/var/lib/dragoman"} {
 		if !strings.Contains(unit, "\n"+want+"\n") {
-			t.Errorf("it lacks %s", want)
+			t.Errorf("the unit lacks %s", want)
 		}
 	}
 	if strings.Contains(unit, "\nMemoryDenyWriteExecute=yes") {
-		t.Error("Node could not run")
+		t.Error("Node cannot run in the service")
 	}
-	// verify looks for the program where it will be.
+	// systemd-analyze verify looks for the program at its installed path, so replace that
+	// path.
 	here := filepath.Join(t.TempDir(), "dragoman.service")
 	if err := os.WriteFile(here, []byte(strings.ReplaceAll(unit, "/usr/bin/dragoman", "/bin/true")), 0o644); err != nil {
 		t.Fatal(err)
@@ -76,7 +77,8 @@ func TestUnit(t *testing.T) {
 	}
 }
 
-// TestRPM: the rpm begins as one does. rpm itself, where it is installed, lists its files.
+// TestRPM checks the beginning of the rpm. If rpm is installed, it also checks the list of
+// files.
 func TestRPM(t *testing.T) {
 	file := result(t, "dragoman-*.rpm")
 	b, err := os.ReadFile(file)
@@ -89,7 +91,7 @@ func TestRPM(t *testing.T) {
 	list := run(t, "", nil, need(t, "rpm"), "-qp", "--nosignature", "--qf", "[%{FILEMODES:perms} %{FILEUSERNAME}/%{FILEGROUPNAME} %{FILEFLAGS:fflags} %{FILENAMES}\n]", file)
 	for _, want := range []string{`-rwxr-xr-x root/root  /usr/bin/dragoman`, `-rw-r----- root/dragoman cn /etc/dragoman/dragoman.yaml`, `/usr/share/zsh/site-functions/_dragoman`} {
 		if !strings.Contains(list, want+"\n") {
-			t.Errorf("it lacks %s:\n%s", want, list)
+			t.Errorf("the rpm lacks %s:\n%s", want, list)
 		}
 	}
 }

@@ -24,14 +24,14 @@ import (
 	"testing"
 )
 
-// registry is an npm registry with the packages of the release.
+// registry is an npm registry that serves the packages of the release.
 type registry struct {
 	url      string
 	mu       sync.Mutex
-	tarballs []string // those that were asked for
+	tarballs []string // the names of the requested tarballs
 }
 
-// npmArch returns what npm calls our architecture.
+// npmArch returns npm's name for the architecture of this machine.
 func npmArch() string {
 	if runtime.GOARCH == "amd64" {
 		return "x64"
@@ -39,13 +39,13 @@ func npmArch() string {
 	return runtime.GOARCH
 }
 
-// serveRegistry serves the packages that were made. Those of other platforms are there by
-// name only, so that npm has to see that it does not need them.
+// serveRegistry serves the packages of the release. The packages of other platforms have only
+// metadata, so npm must not request their tarballs.
 func serveRegistry(t *testing.T) *registry {
 	t.Helper()
 	r := &registry{}
-	documents := map[string]string{} // by name of the package
-	files := map[string]string{}     // by name of the tarball
+	documents := map[string]string{} // package metadata, by package name
+	files := map[string]string{}     // files, by name of the tarball
 	found, err := filepath.Glob(filepath.Join(results(t), "dragoman-cli-*.tgz"))
 	if err != nil || len(found) != 2 {
 		t.Fatalf("%q, %v", found, err)
@@ -97,7 +97,7 @@ func serveRegistry(t *testing.T) *registry {
 	return r
 }
 
-// packageIn returns the package.json of a packed package.
+// packageIn returns the package.json in a packed package.
 func packageIn(t *testing.T, file string) (out map[string]any) {
 	t.Helper()
 	f, err := os.Open(file)
@@ -123,8 +123,8 @@ func packageIn(t *testing.T, file string) (out map[string]any) {
 	}
 }
 
-// TestNPM installs the packages as people do, in an empty home and with a PATH of Node
-// alone: a client's file with npx, and a global installation.
+// TestNPM installs the packages as people do, with an empty home and only Node in the PATH. It
+// tests a client's file with npx, and a global installation.
 func TestNPM(t *testing.T) {
 	need(t, "npm")
 	r := serveRegistry(t)
@@ -133,7 +133,7 @@ func TestNPM(t *testing.T) {
 	environment := []string{
 		"HOME=" + t.TempDir(), "PATH=" + tools, "npm_config_registry=" + r.url, "npm_config_update_notifier=false", "npm_config_prefix=" + prefix,
 	}
-	// npx adds the package's own program to the PATH of what it starts.
+	// npx adds the programs of the package to the PATH of the command that it starts.
 	wantServer(t, environment, "dragoman", "npx", "-y", "@dragoman/cli", "run", "--")
 	run(t, t.TempDir(), environment, filepath.Join(tools, "npm"), "install", "--global", "--no-audit", "--no-fund", "@dragoman/cli")
 	launcher := filepath.Join(prefix, "bin", "dragoman")
@@ -143,7 +143,7 @@ func TestNPM(t *testing.T) {
 	r.mu.Lock()
 	for _, name := range r.tarballs {
 		if name == "missing.tgz" {
-			t.Error("npm asked for the package of another platform")
+			t.Error("npm requested the package of another platform")
 		}
 	}
 	r.mu.Unlock()
@@ -176,8 +176,8 @@ func writeText(t *testing.T, to, text string) {
 	}
 }
 
-// nodes returns the Nodes to try the launcher with: that of the PATH, which may be too old to
-// become the program, and one that make conformance has installed.
+// nodes returns the versions of Node to test the launcher with. One is the Node in the PATH,
+// which may be too old for execve. The other is the one that make conformance has installed.
 func nodes(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{"node": need(t, "node")}
@@ -186,7 +186,7 @@ func nodes(t *testing.T) map[string]string {
 		t.Fatal(err)
 	}
 	if len(newer) == 0 {
-		t.Log("SKIPPED: no newer Node below .cache, which make conformance installs")
+		t.Log("SKIPPED: no newer Node below .cache; make conformance installs one")
 	}
 	for _, path := range newer {
 		if path, err = filepath.Abs(path); err != nil {
@@ -197,8 +197,8 @@ func nodes(t *testing.T) map[string]string {
 	return all
 }
 
-// tryLauncher checks that the launcher is transparent: stdin, stdout, exit codes and
-// signals, and nothing of its own on stderr.
+// tryLauncher checks that the launcher is transparent: it passes on stdin, stdout, exit codes
+// and signals, and prints nothing to stderr.
 func tryLauncher(t *testing.T, node, launcher string) {
 	exec1 := func(stdin string, args ...string) (code int, out, said string) {
 		t.Helper()
@@ -240,7 +240,8 @@ func tryLauncher(t *testing.T, node, launcher string) {
 				}
 			}
 		}
-		// One signal is an orderly end. A second one would be an exit code of 130 or 143.
+		// One signal ends the program normally. After a second one, the exit code would be 130
+		// or 143.
 		if err := c.Wait(); err != nil {
 			t.Errorf("%s: %v\n%s", signal, err, all)
 		}

@@ -22,20 +22,20 @@ import (
 	"time"
 )
 
-// patience is how long anything may take. It only ends tests that would hang.
+// patience is the timeout of every step. A passing test needs much less.
 const patience = 8 * time.Minute
 
-// results returns the folder with what the release has made.
+// results returns the folder with the results of the release.
 func results(t *testing.T) string {
 	t.Helper()
 	dir := os.Getenv("DRAGOMAN_TRY")
 	if dir == "" {
-		t.Skip("make release-try sets DRAGOMAN_TRY")
+		t.Skip("DRAGOMAN_TRY is not set; make release-try sets it")
 	}
 	return dir
 }
 
-// result returns the path of the one result that a pattern matches.
+// result returns the path of the only result that matches a pattern.
 func result(t *testing.T, pattern string) string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(results(t), pattern))
@@ -45,7 +45,7 @@ func result(t *testing.T, pattern string) string {
 	return found[0]
 }
 
-// need returns the path of a tool, or skips the test.
+// need returns the path of a tool. If this machine does not have it, the test is skipped.
 func need(t *testing.T, tool string) string {
 	t.Helper()
 	path, err := exec.LookPath(tool)
@@ -55,8 +55,8 @@ func need(t *testing.T, tool string) string {
 	return path
 }
 
-// run runs a command and returns what it printed on stdout. It fails unless the command
-// exits with 0. A nil env is our own.
+// run runs a command and returns its stdout. The test fails unless the exit code is 0. If env
+// is nil, the command gets the environment of the test.
 func run(t *testing.T, dir string, env []string, name string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -82,8 +82,8 @@ func version(t *testing.T) string {
 	return m[1]
 }
 
-// needy is the command of a server that exits unless it gets its token. dragoman is a
-// program that its PATH has, or a path.
+// needy returns the command of a server that exits unless it gets its token. dragoman is a
+// path, or the name of a program in the PATH of the server.
 func needy(dragoman string) []string {
 	return []string{"sh", "-c", `test "$API_TOKEN" = s3cret || { echo "API_TOKEN is not set" >&2; exit 1; }; exec "$0" fake strict-2026-07-28`, dragoman}
 }
@@ -106,9 +106,9 @@ func clientFile(t *testing.T, env map[string]string, command ...string) string {
 	return file
 }
 
-// client is what a client does with its file: it starts the server with a short environment
-// and the entry's own, opens a session of 2025-06-18, and calls the tool echo. It returns the
-// answer, or the error that the server gave with what it wrote to stderr.
+// client does what an MCP client does with its file. It starts the server with environment and
+// the variables of the entry, opens a session of 2025-06-18, and calls the tool echo. It
+// returns the answer, or the error of the server with the server's stderr.
 func client(t *testing.T, file string, environment []string) (string, error) {
 	t.Helper()
 	b, err := os.ReadFile(file)
@@ -130,7 +130,7 @@ func client(t *testing.T, file string, environment []string) (string, error) {
 		environment = append(environment, k+"="+v)
 	}
 	program := entry.Command
-	if !filepath.IsAbs(program) { // exec looks into our PATH, the client into its own
+	if !filepath.IsAbs(program) { // exec searches the PATH of the test, but a client searches its own PATH
 		program = filepath.Join(variable(environment, "PATH"), program)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -184,7 +184,7 @@ func client(t *testing.T, file string, environment []string) (string, error) {
 	if end := c.Wait(); end != nil && err == nil {
 		t.Errorf("the server ended with %v after its stdin was closed; stderr: %s", end, said.String())
 	}
-	if err != nil { // only now is nothing written to said any more
+	if err != nil { // Wait has returned, so nothing writes to said any more
 		err = fmt.Errorf("%w; stderr: %s", err, said.String())
 	}
 	return string(answer), err
@@ -199,8 +199,8 @@ func variable(environment []string, name string) string {
 	return ""
 }
 
-// wantServer checks that a client's entry starts the server that needs its token, and that
-// without the token the answer names it. entry is what comes before the server's command.
+// wantServer checks that a client's entry starts the server that needs its token. Without the
+// token, the error must name the token. entry is the command line before the server's command.
 func wantServer(t *testing.T, environment []string, dragoman string, entry ...string) {
 	t.Helper()
 	command := append(entry, needy(dragoman)...)
@@ -213,7 +213,7 @@ func wantServer(t *testing.T, environment []string, dragoman string, entry ...st
 	}
 }
 
-// folder makes a folder with links to the tools, for a PATH with nothing else.
+// folder creates a folder with links to the tools, for a PATH with nothing else.
 func folder(t *testing.T, tools ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -229,7 +229,7 @@ func folder(t *testing.T, tools ...string) string {
 	return dir
 }
 
-// TestChecksums: SHA256SUMS has each file, and the tool for it agrees.
+// TestChecksums checks that SHA256SUMS has each file, and that sha256sum accepts it.
 func TestChecksums(t *testing.T) {
 	dir := results(t)
 	b, err := os.ReadFile(filepath.Join(dir, "SHA256SUMS"))
@@ -248,8 +248,8 @@ func TestChecksums(t *testing.T) {
 	run(t, dir, nil, need(t, "sha256sum"), "--check", "--strict", "SHA256SUMS")
 }
 
-// TestArchive: the archive has one folder with everything, and the program knows its
-// version.
+// TestArchive checks that the archive has one folder with everything, and that the program
+// knows its version.
 func TestArchive(t *testing.T) {
 	top := "dragoman_" + version(t) + "_" + runtime.GOOS + "_" + runtime.GOARCH
 	f, err := os.Open(result(t, top+".tar.gz"))
@@ -298,7 +298,7 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// TestBill: the bill of materials has the modules that the program itself lists.
+// TestBill checks that the bill of materials has the modules that the program itself lists.
 func TestBill(t *testing.T) {
 	b, err := os.ReadFile(result(t, "dragoman_*_"+runtime.GOOS+"_"+runtime.GOARCH+".cdx.json"))
 	if err != nil {

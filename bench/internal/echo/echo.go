@@ -1,15 +1,15 @@
-// Package echo is the upstream of a measurement: an MCP server with one tool,
-// echo, as fast as one can be while a strict peer still finds nothing wrong.
+// Package echo is the upstream server of a measurement. It is an MCP server with one tool,
+// echo. It is as fast as possible, but correct for a strict peer.
 //
-// It speaks one era, on HTTP or stdio, and refuses the other the way real servers
-// of its era do, so that whoever probes it reaches the right verdict. A call costs
-// it two scans of the message and one copy of the text; ids and texts are echoed
-// as they were written, never decoded. It checks nothing that an answer does not
-// need: no headers against bodies, no capabilities, no arguments against the
-// schema. Legacy session ids are issued and recognised by their form, not stored,
-// so a session cannot be used up, and a deleted one is not missed.
+// It supports one era, over HTTP or stdio. It refuses messages of the other era as real
+// servers of its era do, so that a peer that probes it detects the right era. A call needs two
+// scans of the message and one copy of the text. The server never decodes ids and texts, and
+// echoes them unchanged. It checks only what the answer needs. It does not compare headers
+// with bodies, and does not check capabilities or arguments. It creates legacy session ids,
+// recognises them by their form, and does not store them. So sessions cannot run out, and a
+// deleted session still works.
 //
-// Text between the processes of a benchmark only; nothing here is hardened.
+// The server is only for benchmarks. It is not hardened against hostile input.
 package echo
 
 import (
@@ -23,28 +23,28 @@ import (
 const (
 	tools = `"tools":[{"name":"echo","description":"Answers with the text that it is given.",` +
 		`"inputSchema":{"type":"object","properties":{"text":{"type":"string"}}}}]`
-	// 2026-07-28 §Caching: ttlMs and cacheScope are required on lists and on the
-	// discover result. Zero keeps a peer from caching, which would flatter it.
+	// 2026-07-28 §Caching: lists and the discover result must have ttlMs and cacheScope. Zero
+	// prevents caching, which would make a peer look faster.
 	uncached     = `,"ttlMs":0,"cacheScope":"private"`
 	capabilities = `"capabilities":{"tools":{}}`
 	identity     = `{"name":"bench-echo","version":"1"}`
 )
 
-// answer is the outcome of one message.
+// answer is the answer to one message.
 type answer struct {
-	body   []byte // nil when nothing is to be said
-	status int    // of HTTP
-	opens  bool   // an accepted initialize: HTTP issues a session id
+	body   []byte // nil if there is no answer
+	status int    // the HTTP status
+	opens  bool   // the message was an accepted initialize; over HTTP it gets a session id
 }
 
-// request is what reply needs of a message, cut from it.
+// request has the parts of a message that reply needs, as slices of the message.
 type request struct {
-	id, method, params []byte // id nil: a notification
+	id, method, params []byte // a nil id means a notification
 	valid              bool
 }
 
-// Reply answers msg in the words of era, appending to dst; nil if nothing is to be
-// said. It is for servers that bring their own transport.
+// Reply appends the answer to msg, in the form of era, to dst. It returns nil if there is no
+// answer. It is for servers with their own transport.
 func Reply(dst []byte, era words.Era, msg []byte) []byte {
 	return reply(dst, era, parse(msg)).body
 }
@@ -64,13 +64,13 @@ func parse(msg []byte) (q request) {
 	return q
 }
 
-// reply answers msg in the words of era, appending to dst.
+// reply appends the answer to msg, in the form of era, to dst.
 func reply(dst []byte, era words.Era, q request) answer {
 	switch {
 	case !q.valid:
 		return failure(dst, []byte("null"), -32700, "Parse error", 400)
 	case q.method == nil || q.id == nil:
-		// A notification, or an answer to a question that we never asked.
+		// msg is a notification, or an answer to a question that this server never asked.
 		return answer{status: 202}
 	}
 	if era == words.Modern {
@@ -89,8 +89,8 @@ func replyModern(dst []byte, q request) answer {
 		return result(dst, q.id, `{"resultType":"complete","supportedVersions":["`+words.ModernVersion+`"],`+capabilities+
 			`,"_meta":{"io.modelcontextprotocol/serverInfo":`+identity+`}`+uncached+`}`)
 	case "initialize":
-		// 2026-07-28 §Versioning, "Backward Compatibility": name what is supported,
-		// a legacy client has nothing else to show to its user.
+		// 2026-07-28 §Versioning, "Backward Compatibility": name the supported versions,
+		// because a legacy client shows its user nothing else.
 		return failure(dst, q.id, -32601, "Method not found: this server speaks only "+words.ModernVersion, 404)
 	}
 	// 2026-07-28 §Streamable HTTP, "Protocol Version Header": 404 with -32601.
@@ -113,8 +113,9 @@ func replyLegacy(dst []byte, q request) answer {
 	return failure(dst, q.id, -32601, "Method not found", 200)
 }
 
-// offered is the version that answers an initialize: the one asked for if it is a
-// legacy one, else our own (2025-11-25 §Lifecycle, "Version Negotiation").
+// offered returns the version for the answer to an initialize: the requested one if it is a
+// legacy version, otherwise the version of this server (2025-11-25 §Lifecycle, "Version
+// Negotiation").
 func offered(params []byte) string {
 	version := words.LegacyVersion
 	_ = jsonspan.Members(params, func(key, value []byte) {
@@ -128,7 +129,7 @@ func offered(params []byte) string {
 	return version
 }
 
-// call answers tools/call; opening is the result up to the text.
+// call answers tools/call. opening is the part of the result before the text.
 func call(dst []byte, q request, opening string) answer {
 	var name, arguments, text []byte
 	_ = jsonspan.Members(q.params, func(key, value []byte) {

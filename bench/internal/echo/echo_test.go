@@ -60,7 +60,7 @@ func TestStdio(t *testing.T) {
 	}
 }
 
-// Whatever is answered must be JSON for the standard library too.
+// TestAnswersAreJSON checks that every answer is also valid JSON for the standard library.
 func TestAnswersAreJSON(t *testing.T) {
 	for _, era := range []words.Era{words.Modern, words.Legacy} {
 		for _, say := range []string{string(words.Discover("1")), string(words.Initialize("1")), string(words.List(era, "1")), call1(era, "1", "x"), "{", `{"id":1,"method":"nope"}`} {
@@ -90,7 +90,7 @@ func start(t *testing.T, era words.Era) string {
 	return "http://" + ln.Addr().String() + "/mcp"
 }
 
-// The standard client must find nothing wrong with our HTTP.
+// TestHTTP checks that net/http's client can use the server.
 func TestHTTP(t *testing.T) {
 	for _, c := range []struct {
 		name, method, body string
@@ -116,7 +116,7 @@ func TestHTTP(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			url := start(t, c.era)
-			for _, body := range []io.Reader{strings.NewReader(c.body), io.MultiReader(strings.NewReader(c.body))} { // sized, chunked
+			for _, body := range []io.Reader{strings.NewReader(c.body), io.MultiReader(strings.NewReader(c.body))} { // one body with a length, one chunked
 				req, err := http.NewRequest(c.method, url, body)
 				if err != nil {
 					t.Fatal(err)
@@ -134,7 +134,7 @@ func TestHTTP(t *testing.T) {
 					t.Fatalf("%v %d %.300s", err, res.StatusCode, got)
 				}
 				if issued := res.Header.Get("Mcp-Session-Id") != ""; issued != (c.name == "legacy initialize") {
-					t.Fatalf("session issued: %v", issued)
+					t.Fatalf("a session id was created: %v", issued)
 				}
 			}
 			http.DefaultClient.CloseIdleConnections()

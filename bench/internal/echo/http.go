@@ -13,10 +13,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/bench/internal/words"
 )
 
-// sessionPrefix marks the session ids that this server issues.
+// sessionPrefix is the beginning of the session ids that this server creates.
 const sessionPrefix = "bench-"
 
-// HTTP is the echo upstream on Streamable HTTP, at the path /mcp.
+// HTTP is the echo server over Streamable HTTP, at the path /mcp.
 type HTTP struct {
 	Era words.Era
 
@@ -25,8 +25,8 @@ type HTTP struct {
 	conns    map[net.Conn]struct{}
 }
 
-// Serve answers on ln until ctx ends, then closes every connection and returns
-// once their goroutines have. Call it once.
+// Serve answers requests on ln until ctx ends. Then it closes every connection and waits for
+// the goroutines. It may be called only once.
 func (s *HTTP) Serve(ctx context.Context, ln net.Listener) error {
 	s.conns = make(map[net.Conn]struct{})
 	var wg sync.WaitGroup
@@ -36,7 +36,7 @@ func (s *HTTP) Serve(ctx context.Context, ln net.Listener) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for c := range s.conns {
-			_ = c.Close() // does not block: no linger is set
+			_ = c.Close() // does not block, because no linger is set
 		}
 		s.conns = nil
 	})
@@ -67,7 +67,7 @@ func (s *HTTP) Serve(ctx context.Context, ln net.Listener) error {
 	}
 }
 
-// converse answers the requests of one connection, one after another.
+// converse answers the requests on one connection, one at a time.
 func (s *HTTP) converse(conn net.Conn) {
 	r := wire.NewReader(conn)
 	var q wire.Request
@@ -88,14 +88,14 @@ func (s *HTTP) converse(conn net.Conn) {
 	}
 }
 
-// handle returns the answer to q and the session id to issue, if any.
+// handle returns the answer to q, and the new session id if there is one.
 func (s *HTTP) handle(dst []byte, q *wire.Request) (answer, string) {
 	if string(q.Path) != "/mcp" {
 		return answer{status: 404}, ""
 	}
 	if string(q.Method) != "POST" {
-		// 2026-07-28 §Streamable HTTP, "Earlier Streamable HTTP Revisions": 405 for
-		// both. 2025-11-25 §Transports: 405 for a GET where no stream is offered.
+		// 2026-07-28 §Streamable HTTP, "Earlier Streamable HTTP Revisions": 405 for GET and
+		// DELETE. 2025-11-25 §Transports: 405 for a GET if the server offers no stream.
 		if s.Era == words.Legacy && string(q.Method) == "DELETE" {
 			return answer{status: 200}, ""
 		}
@@ -109,7 +109,7 @@ func (s *HTTP) handle(dst []byte, q *wire.Request) (answer, string) {
 		a := reply(dst, s.Era, msg)
 		return a, fmt.Sprintf("%s%016x", sessionPrefix, s.sessions.Add(1))
 	}
-	// The two refusals of a modern request that deployed legacy servers give.
+	// Legacy servers in use refuse a modern request in one of these two ways.
 	switch {
 	case string(q.Version) == words.ModernVersion:
 		return failure(dst, []byte("null"), -32000, "Bad Request: Unsupported protocol version", 400), ""

@@ -9,18 +9,18 @@ import (
 )
 
 const (
-	maxLine  = 16 << 20 // bytes of one message
-	flushAt  = 64 << 10 // bytes of answers that are not held back any longer
+	maxLine  = 16 << 20 // the most bytes of one message
+	flushAt  = 64 << 10 // answers are written when they have this many bytes
 	readSize = 64 << 10
 )
 
 var errLine = errors.New("echo: line too long")
 
-// Stdio answers the messages on in, one a line, until it ends. It reads as much as
-// is there and writes the answers to all of it at once, as a fast server would.
+// Stdio answers the messages on in, one per line, until in ends. It reads all available lines
+// and writes the answers to all of them at once, as a fast server would.
 func Stdio(era words.Era, in io.Reader, out io.Writer) error {
 	buf := make([]byte, readSize)
-	held, searched := 0, 0 // buf[:held] is read; buf[:searched] has no line end
+	held, searched := 0, 0 // buf[:held] has been read; buf[:searched] has no newline
 	var answers []byte
 	for {
 		if held == len(buf) {

@@ -1,12 +1,11 @@
 // Package jsonspan finds members of JSON text without decoding it.
 //
-// It hands out slices of the caller's bytes, allocates nothing and copies
-// nothing, so that neither the echo upstream nor the load generator spends the
-// cores that the process in the middle needs. It checks structure (quotes,
-// brackets, commas, depth) but not the spelling of numbers and words, nor
-// UTF-8: both ends here are ours, and what stands between them is judged by
-// comparing bytes. Keys are compared as written, so a key spelt with escapes is
-// not found. Not for use outside this module: Dragoman has its own scanner.
+// It returns slices of the caller's bytes. It allocates and copies nothing, because the
+// measured process needs the processor cores. It checks the structure (quotes, brackets,
+// commas, depth), but not the form of numbers and literals, and not UTF-8. Both ends of a
+// measurement belong to this module, and the bytes in between are compared. It compares keys
+// as written, so it does not find a key that is written with escapes. The package is only for
+// this module, because Dragoman has its own scanner.
 package jsonspan
 
 import (
@@ -14,7 +13,7 @@ import (
 	"errors"
 )
 
-// maxDepth bounds nesting; deeper text is an error.
+// maxDepth is the maximum nesting. Deeper text is an error.
 const maxDepth = 128
 
 var (
@@ -23,9 +22,9 @@ var (
 	errType   = errors.New("jsonspan: not a value of the expected type")
 )
 
-// Members calls visit for each member of the object b, in order, with the key
-// as written between its quotes and the value as written. Trailing text other
-// than white space is an error.
+// Members calls visit for each member of the object b, in order. The key is the text between
+// its quotes, and the value is the text as written. It is an error if anything other than
+// white space follows the object.
 func Members(b []byte, visit func(key, value []byte)) error {
 	i := space(b, 0)
 	if i >= len(b) || b[i] != '{' {
@@ -41,7 +40,7 @@ func Members(b []byte, visit func(key, value []byte)) error {
 	return nil
 }
 
-// First returns the first element of the array b as written, nil if b is empty.
+// First returns the first element of the array b as written. It returns nil if b is empty.
 func First(b []byte) ([]byte, error) {
 	i := space(b, 0)
 	if i >= len(b) || b[i] != '[' {
@@ -57,7 +56,7 @@ func First(b []byte) ([]byte, error) {
 	return b[i:end], nil
 }
 
-// Text returns what stands between the quotes of the string b, escapes and all.
+// Text returns the text between the quotes of the string b, with its escapes.
 func Text(b []byte) ([]byte, error) {
 	if len(b) < 2 || b[0] != '"' || b[len(b)-1] != '"' {
 		return nil, errType

@@ -9,7 +9,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/bench/internal/words"
 )
 
-// ResultOf returns the result in msg, which must be the one answer to id.
+// ResultOf returns the result in msg, which must be the answer to the request id.
 func ResultOf(msg, id []byte) ([]byte, error) {
 	var gotID, result, failed []byte
 	version := false
@@ -40,7 +40,8 @@ func ResultOf(msg, id []byte) ([]byte, error) {
 	return result, nil
 }
 
-// checkEcho expects the result of a call to be text and nothing but text.
+// checkEcho returns an error unless the result of a call has exactly one text block with the
+// given text.
 func checkEcho(result, text []byte, era words.Era) error {
 	var content, kind, got, resultType []byte
 	isError := false
@@ -96,7 +97,8 @@ func difference(got, want []byte) string {
 	return fmt.Sprintf("another text: %d bytes instead of %d, different from byte %d on", len(got), len(want), at)
 }
 
-// filler is size bytes that JSON need not escape and that repeat only after 64 Ki.
+// filler returns a text of size bytes. The text needs no escapes in JSON and repeats only
+// after 64 KiB.
 func filler(size int) []byte {
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 ."
 	b := make([]byte, size)

@@ -1,12 +1,11 @@
-// Package load is the client side of a measurement: many MCP clients of one era
-// that call the tool echo, one call in flight each, and check every answer.
+// Package load is the client side of a measurement: many MCP clients of one era call the tool
+// echo, each with one call in flight, and check every answer.
 //
-// A Client owns one keep-alive connection and writes each request with one write
-// from a buffer that is prepared once: only the id and two marks in the text are
-// overwritten between calls, so that every text is unique and a cut, swapped or
-// stale answer cannot pass for the right one. Answers may come sized, chunked or
-// as an event stream. An answer that is not the expected one is an error, never a
-// statistic. Latency is taken around the write and the read; the check is outside.
+// A Client has one keep-alive connection. It writes each request with a single write, from a
+// buffer that is prepared once. Between calls it overwrites only the id and two marks in the
+// text. So every text is unique, and a cut, swapped or stale answer is detected. An answer may
+// have a length, be chunked, or be an event stream. A wrong answer is an error and is never
+// only counted. The latency includes the write and the read, but not the check.
 package load
 
 import (
@@ -24,13 +23,14 @@ import (
 
 const (
 	dialTimeout = 5 * time.Second
-	// answerTimeout bounds one answer outside a slice, and what a slice may run over.
+	// answerTimeout is the timeout of one answer outside a slice, and of the calls that are
+	// still running at the end of a slice.
 	answerTimeout = 10 * time.Second
-	// idDigits is the width of every id: fifteen digits are exact in a double.
+	// idDigits is the width of every id. A float64 can represent fifteen digits exactly.
 	idDigits = 15
 	// MinSize is the shortest text that has room for both marks.
 	MinSize = 2 * idDigits
-	// MaxClients is how many clients can number their requests apart.
+	// MaxClients is the largest number of clients with distinct ids.
 	MaxClients = 1000
 )
 
@@ -44,8 +44,8 @@ type Client struct {
 	session string
 
 	next     uint64 // the next id
-	request  []byte // of a call: head and body
-	id       []byte // these four are parts of request
+	request  []byte // the request of a call: head and body
+	id       []byte // the next four are slices of request
 	text     []byte
 	mark     []byte
 	tailMark []byte
@@ -68,8 +68,8 @@ func Dial(addr string, era words.Era, number int) (*Client, error) {
 // Close ends the connection, not the session.
 func (c *Client) Close() error { return c.conn.Close() }
 
-// Open does what a client of this era must do before its first call: nothing, or
-// the initialize handshake.
+// Open performs the steps that a client of this era needs before its first call: the
+// initialize handshake, or nothing.
 func (c *Client) Open() error {
 	if c.era == words.Modern {
 		return nil
@@ -89,7 +89,7 @@ func (c *Client) Open() error {
 	return nil
 }
 
-// Discover sends server/discover, which is what a modern client may open with.
+// Discover sends server/discover. A modern client may send it first.
 func (c *Client) Discover() error {
 	id := c.newID()
 	result, err := c.ask("POST", "server/discover", words.Discover(id), id)
@@ -102,7 +102,7 @@ func (c *Client) Discover() error {
 	return nil
 }
 
-// List asks for the tools and expects to find echo.
+// List requests the tools. It returns an error if echo is missing.
 func (c *Client) List() error {
 	id := c.newID()
 	result, err := c.ask("POST", "tools/list", words.List(c.era, id), id)
@@ -115,8 +115,8 @@ func (c *Client) List() error {
 	return nil
 }
 
-// Listen opens the legacy stream for what a server says unasked, and leaves it
-// open. ok is false if the server offers none.
+// Listen opens the GET stream of a legacy server and leaves it open. ok is false if the server
+// offers none.
 func (c *Client) Listen() (ok bool, err error) {
 	if err := c.send(c.head("GET", "", 0)); err != nil {
 		return false, err
@@ -133,13 +133,13 @@ func (c *Client) Listen() (ok bool, err error) {
 	return false, fmt.Errorf("GET: HTTP %d", c.answer.Status)
 }
 
-// Reopen opens another session, and leaves the one there was to itself.
+// Reopen opens a new session. It does not end the old one.
 func (c *Client) Reopen() error {
 	c.session = ""
 	return c.Open()
 }
 
-// Share makes c speak in the session of other, over its own connection.
+// Share makes c use the session of other, over its own connection.
 func (c *Client) Share(other *Client) { c.session = other.session }
 
 // Leave ends the session, if there is one.
@@ -152,7 +152,7 @@ func (c *Client) Leave() error {
 	return err
 }
 
-// Prepare sets the size of the text of the calls to come, at least MinSize.
+// Prepare sets the size of the text for the following calls. It must be at least MinSize.
 func (c *Client) Prepare(size int) {
 	text := filler(size)
 	body, idAt, textAt := words.Call(c.era, c.newID(), string(text))
@@ -164,9 +164,9 @@ func (c *Client) Prepare(size int) {
 	c.mark, c.tailMark = c.text[:idDigits], c.text[size-idDigits:]
 }
 
-// Call makes one prepared call, checks its answer and returns how long it took.
+// Call makes one prepared call, checks its answer, and returns the latency.
 func (c *Client) Call() (time.Duration, error) {
-	strconv.AppendUint(c.id[:0], c.next, 10) // in place: every id has the same width
+	strconv.AppendUint(c.id[:0], c.next, 10) // overwritten in place, because every id has the same width
 	copy(c.mark, c.id)
 	copy(c.tailMark, c.id)
 	c.next++
@@ -185,8 +185,8 @@ func (c *Client) Call() (time.Duration, error) {
 	return taken, checkEcho(result, c.text, c.era)
 }
 
-// ask does one exchange and returns the result that answers id; with id empty,
-// any success without content will do.
+// ask sends one request and returns the result for id. If id is empty, it accepts any success
+// without content.
 func (c *Client) ask(verb, method string, body []byte, id string) ([]byte, error) {
 	if err := c.send(append(c.head(verb, method, len(body)), body...)); err != nil {
 		return nil, err
@@ -211,7 +211,7 @@ func (c *Client) send(b []byte) error {
 	return err
 }
 
-// result finds in the last answer the result of request id.
+// result returns the result for request id in the last answer.
 func (c *Client) result(id []byte) ([]byte, error) {
 	a := &c.answer
 	if a.Status != 200 {
@@ -224,7 +224,7 @@ func (c *Client) result(id []byte) ([]byte, error) {
 	err := errors.New("no answer on the event stream")
 	found := 0
 	wire.Events(a.Body, func(data []byte) {
-		// Notifications may come before the answer; they have a method.
+		// Notifications may come before the answer. They have a method.
 		if !IsRequest(data) {
 			found++
 			result, err = ResultOf(data, id)
@@ -236,8 +236,8 @@ func (c *Client) result(id []byte) ([]byte, error) {
 	return result, err
 }
 
-// head writes a request line and fields. method is empty for what has no MCP
-// method to mirror.
+// head writes a request line and header fields. method is the MCP method to mirror, or "" for
+// none.
 func (c *Client) head(verb, method string, length int) []byte {
 	b := make([]byte, 0, 512+length)
 	b = append(b, verb...)
@@ -276,7 +276,7 @@ func (c *Client) newID() string {
 	return strconv.FormatUint(c.next-1, 10)
 }
 
-// IsRequest says whether msg is a request or a notification, not an answer.
+// IsRequest reports whether msg is a request or a notification, and not an answer.
 func IsRequest(msg []byte) bool {
 	found := false
 	_ = jsonspan.Members(msg, func(key, _ []byte) { found = found || string(key) == "method" })

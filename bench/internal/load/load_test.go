@@ -41,7 +41,7 @@ func TestClientAndEcho(t *testing.T) {
 			defer c.Disperse()
 			for _, size := range []int{MinSize, 256, 1024, 64 << 10} {
 				c.Prepare(size)
-				s, err := c.Run(0) // one call each
+				s, err := c.Run(0) // one call per client
 				if err != nil || s.Calls != 4 || s.P99 < s.P50 || s.P50 <= 0 {
 					t.Fatalf("%d: %+v %v", size, s, err)
 				}
@@ -66,7 +66,8 @@ func TestClientAndEcho(t *testing.T) {
 	}
 }
 
-// Every way to answer that is wrong must be seen, and the right ones must pass.
+// TestCallChecks checks that every kind of wrong answer is detected, and that correct answers
+// are accepted.
 func TestCallChecks(t *testing.T) {
 	const right = `{"jsonrpc":"2.0","id":ID,"result":{"resultType":"complete","content":[{"type":"text","text":"TEXT"}]}}`
 	for _, c := range []struct{ name, answer, fault string }{
@@ -99,7 +100,7 @@ func TestCallChecks(t *testing.T) {
 				if strings.Contains(c.answer, "data: ") {
 					w.Header().Set("Content-Type", "text/event-stream")
 				}
-				// The client waits for this answer, so its buffers hold still.
+				// The client is waiting for this answer, so it does not change its buffers.
 				text := string(client.text)
 				out := strings.NewReplacer("ID", string(client.id), "TEXT", text, "CUT", text[:len(text)-1]).Replace(c.answer)
 				_, _ = w.Write([]byte(out))

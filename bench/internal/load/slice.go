@@ -9,20 +9,20 @@ import (
 	"github.com/dragoman-mcp/dragoman/bench/internal/words"
 )
 
-// Crowd is a number of clients that call at the same time.
+// Crowd is a number of clients that make calls at the same time.
 type Crowd struct {
 	clients []*Client
-	all     []time.Duration // latencies of the last slice, for their room
+	all     []time.Duration // the latencies of the last slice; kept to reuse the memory
 }
 
-// Slice is what a crowd saw in one slice of time.
+// Slice has the results of a crowd in one slice of time.
 type Slice struct {
 	Calls    int
-	Elapsed  time.Duration // from the first write to the last answer
+	Elapsed  time.Duration // the time from the first write to the last answer
 	P50, P99 time.Duration
 }
 
-// Gather dials n clients of era to addr and opens their sessions.
+// Gather connects n clients of era to addr and opens their sessions.
 func Gather(addr string, era words.Era, n int) (*Crowd, error) {
 	c := &Crowd{}
 	for i := range n {
@@ -40,22 +40,22 @@ func Gather(addr string, era words.Era, n int) (*Crowd, error) {
 	return c, nil
 }
 
-// Disperse closes the connections, not the sessions.
+// Disperse closes the connections. It does not end the sessions.
 func (c *Crowd) Disperse() {
 	for _, client := range c.clients {
 		_ = client.Close()
 	}
 }
 
-// Prepare sets the size of the text of the calls to come.
+// Prepare sets the size of the text for the following calls.
 func (c *Crowd) Prepare(size int) {
 	for _, client := range c.clients {
 		client.Prepare(size)
 	}
 }
 
-// Run calls until d has passed, lets the calls in flight finish, counts those too
-// and returns when all clients have. The first wrong answer ends everything.
+// Run makes calls until d has passed, and lets the calls in flight finish and count. It
+// returns when all clients are done. The first wrong answer ends everything.
 func (c *Crowd) Run(d time.Duration) (Slice, error) {
 	var wg sync.WaitGroup
 	errs := make([]error, len(c.clients))
@@ -83,7 +83,7 @@ func (c *Crowd) Run(d time.Duration) (Slice, error) {
 	return s, nil
 }
 
-// run makes at least one call.
+// run makes calls until end, at least one.
 func (c *Client) run(end time.Time) error {
 	c.taken = c.taken[:0]
 	if err := c.conn.SetDeadline(end.Add(answerTimeout)); err != nil {
@@ -101,8 +101,8 @@ func (c *Client) run(end time.Time) error {
 	}
 }
 
-// Quantile returns the value below which the share q of sorted lies, the nearest
-// that was measured; zero if nothing was.
+// Quantile returns the quantile q of sorted: the nearest measured value. It returns the zero
+// value if sorted is empty.
 func Quantile[T any](sorted []T, q float64) T {
 	if len(sorted) == 0 {
 		var zero T

@@ -1,11 +1,10 @@
-// Package proc starts the processes of a measurement, and asks the operating
-// system what they cost.
+// Package proc starts the processes of a measurement, and reads their CPU time and memory.
 //
-// CPU time is user plus system of all threads of one process, ended ones
-// included, children not: the clock that the kernel keeps for every process
-// (clock_getcpuclockid(3)), which counts nanoseconds where /proc/PID/stat counts
-// hundredths of a second. Memory is the resident set. Both exist on Linux only;
-// elsewhere the functions fail and nothing can be measured.
+// The CPU time of a process is the user and system time of all its threads, including ended
+// threads, but not of its children. It comes from the kernel's clock of the process
+// (clock_getcpuclockid(3)), which counts nanoseconds. /proc/PID/stat counts only hundredths of
+// a second. The memory is the resident set. Both exist only on Linux. On other systems the
+// functions fail and nothing can be measured.
 package proc
 
 import (
@@ -22,8 +21,8 @@ import (
 )
 
 const (
-	stopWait = 5 * time.Second // from SIGTERM to SIGKILL
-	keepSize = 1 << 10         // bytes of stderr that are kept, of its beginning and of its end
+	stopWait = 5 * time.Second // the time from SIGTERM to SIGKILL
+	keepSize = 1 << 10         // the number of bytes of stderr that are kept, each of its beginning and its end
 )
 
 // Process is a child that runs until Stop.
@@ -31,18 +30,18 @@ type Process struct {
 	cmd   *exec.Cmd
 	stdin io.Closer
 	said  ends
-	done  chan struct{} // closed once the process was waited for
-	err   error         // of Wait; read after done
+	done  chan struct{} // closed when Wait has returned
+	err   error         // the error of Wait; may be read after done is closed
 }
 
-// Start runs path with args. Its stdin is a pipe that stays open until Stop, so
-// that a child of ours can notice when we are gone; its stdout is dropped, of its
-// stderr the beginning and the end are kept. env is added to our own.
+// Start runs path with args. The stdin of the process is a pipe that stays open until Stop, so
+// that a child of this module notices when its parent is gone. stdout is dropped. The
+// beginning and the end of stderr are kept. env is added to the environment of this process.
 func Start(env []string, path string, args ...string) (*Process, error) {
 	p := &Process{cmd: exec.Command(path, args...), done: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), env...)
 	p.cmd.Stderr = &p.said
-	p.cmd.WaitDelay = time.Second // a grandchild may hold stderr open
+	p.cmd.WaitDelay = time.Second // a child of the process may hold stderr open
 	stdin, err := p.cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -58,11 +57,11 @@ func Start(env []string, path string, args ...string) (*Process, error) {
 	return p, nil
 }
 
-// PID is the operating system's number of the process.
+// PID returns the process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Await returns once addr accepts a connection, or fails with what the process
-// said when it ended or the time was up.
+// Await waits until addr accepts a connection. If the process ends or the limit is reached, it
+// returns an error with the process's stderr.
 func (p *Process) Await(addr string, limit time.Duration) error {
 	end := time.Now().Add(limit)
 	for {
@@ -81,7 +80,7 @@ func (p *Process) Await(addr string, limit time.Duration) error {
 	}
 }
 
-// Explain adds to err what the process said on stderr.
+// Explain adds the process's stderr to err.
 func (p *Process) Explain(err error) error {
 	if said := strings.Fields(p.said.String()); len(said) > 0 {
 		return fmt.Errorf("%w; its stderr: %s", err, strings.Join(said, " "))
@@ -89,7 +88,7 @@ func (p *Process) Explain(err error) error {
 	return err
 }
 
-// Stop ends the process and waits for it. Stopping twice is fine.
+// Stop ends the process and waits for it. It may be called more than once.
 func (p *Process) Stop() {
 	_ = p.stdin.Close()
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
@@ -101,12 +100,12 @@ func (p *Process) Stop() {
 	}
 }
 
-// ends keeps the beginning and the end of what is written to it: a crash has its
-// reason at the beginning, a slow death at the end. Safe for concurrent use.
+// ends keeps the beginning and the end of the text that is written to it. The reason of a
+// crash may be in either. Safe for concurrent use.
 type ends struct {
 	mu          sync.Mutex
 	first, last []byte
-	dropped     bool // between first and last
+	dropped     bool // text between first and last was dropped
 }
 
 func (e *ends) Write(b []byte) (int, error) {
@@ -133,7 +132,7 @@ func (e *ends) String() string {
 	return string(e.first) + string(e.last)
 }
 
-// FreeAddr is a loopback address where nobody listens at the moment.
+// FreeAddr returns a loopback address at which no process listens now.
 func FreeAddr() (string, error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

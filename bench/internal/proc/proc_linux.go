@@ -11,7 +11,7 @@ import (
 	"unsafe"
 )
 
-// CPU is the CPU time that the process pid has used so far.
+// CPU returns the CPU time that the process pid has used so far.
 func CPU(pid int) (time.Duration, error) {
 	// include/linux/posix-timers.h: the clock of a process is the complement of its
 	// number, shifted by three, with CPUCLOCK_SCHED (2) in the low bits.
@@ -24,8 +24,8 @@ func CPU(pid int) (time.Duration, error) {
 	return time.Duration(t.Nano()), nil
 }
 
-// Resident is the number of bytes of the process pid that are in memory. It is
-// counted page by page (smaps_rollup): the counters of statm lag by thread.
+// Resident returns the number of bytes of the process pid that are in memory. It reads
+// smaps_rollup, which counts pages. The counters of statm are updated late, per thread.
 func Resident(pid int) (int64, error) {
 	name := fmt.Sprintf("/proc/%d/smaps_rollup", pid)
 	b, err := os.ReadFile(name)
@@ -41,7 +41,7 @@ func Resident(pid int) (int64, error) {
 	return kib << 10, nil
 }
 
-// Descendants lists the children of pid, and theirs, as far as they still run.
+// Descendants returns the running children of pid, and their children.
 func Descendants(pid int) ([]int, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -55,7 +55,7 @@ func Descendants(pid int) ([]int, error) {
 		}
 		b, err := os.ReadFile("/proc/" + e.Name() + "/stat")
 		if err != nil {
-			continue // ended meanwhile
+			continue // the process has ended meanwhile
 		}
 		// proc_pid_stat(5): the name in brackets may contain anything; the state and
 		// the parent follow the last bracket.
@@ -73,7 +73,7 @@ func Descendants(pid int) ([]int, error) {
 	return all, nil
 }
 
-// Busy is the CPU time, of all cores and everybody, that was not idle since boot.
+// Busy returns the CPU time of all cores since boot that was not idle, for all processes.
 func Busy() (time.Duration, error) {
 	b, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -94,10 +94,10 @@ func Busy() (time.Duration, error) {
 			ticks += n
 		}
 	}
-	return time.Duration(ticks) * (time.Second / 100), nil // USER_HZ is 100 on every port of ours
+	return time.Duration(ticks) * (time.Second / 100), nil // USER_HZ is 100 on every platform that this module supports
 }
 
-// Machine names the processor, and the kernel.
+// Machine returns the names of the processor and of the kernel.
 func Machine() (cpu, kernel string) {
 	b, _ := os.ReadFile("/proc/cpuinfo")
 	for line := range strings.Lines(string(b)) {

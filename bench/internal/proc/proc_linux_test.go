@@ -27,7 +27,7 @@ func TestOwnFigures(t *testing.T) {
 		t.Errorf("Busy: %v, %v", n, err)
 	}
 	if _, err := CPU(1 << 22); err == nil {
-		t.Error("CPU of nobody")
+		t.Error("CPU of a process that does not exist succeeded")
 	}
 }
 
@@ -36,11 +36,12 @@ func TestStartStop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The shell and cat, or cat in its place: at least the process itself is ours.
+	// The process is a shell with a child cat, or cat itself. In both cases this process is
+	// its parent.
 	if all, err := Descendants(os.Getpid()); err != nil || !slices.Contains(all, p.PID()) {
 		t.Errorf("Descendants: %v, %v", all, err)
 	}
-	for range 2000 { // a shell that was stopped before it spoke has said nothing
+	for range 2000 { // wait for the output, because a shell that is stopped earlier has printed nothing
 		if p.said.String() != "" {
 			break
 		}
@@ -52,7 +53,7 @@ func TestStartStop(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := CPU(p.PID()); err == nil {
-		t.Error("still there after Stop")
+		t.Error("the process is still running after Stop")
 	}
 }
 

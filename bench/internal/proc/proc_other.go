@@ -9,17 +9,17 @@ import (
 
 var errLinux = errors.New("measured on Linux only")
 
-// CPU fails here.
+// CPU fails on this system.
 func CPU(int) (time.Duration, error) { return 0, errLinux }
 
-// Resident fails here.
+// Resident fails on this system.
 func Resident(int) (int64, error) { return 0, errLinux }
 
-// Descendants fails here.
+// Descendants fails on this system.
 func Descendants(int) ([]int, error) { return nil, errLinux }
 
-// Busy fails here.
+// Busy fails on this system.
 func Busy() (time.Duration, error) { return 0, errLinux }
 
-// Machine knows nothing here.
+// Machine returns "" on this system.
 func Machine() (cpu, kernel string) { return "", "" }

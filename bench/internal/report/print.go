@@ -22,7 +22,7 @@ func (r *Report) Text(w io.Writer) error { return r.print(w, table.text, "") }
 // Markdown writes the report for a document.
 func (r *Report) Markdown(w io.Writer) error { return r.print(w, table.markdown, "### ") }
 
-// table is a heading, and rows of which the first is the names of the columns.
+// table has a heading and rows. The first row has the names of the columns.
 type table struct {
 	title string
 	rows  [][]string
@@ -129,7 +129,7 @@ func (l Load) row() []string {
 	return append(row, fmt.Sprintf("%.2f", l.Rates.Median))
 }
 
-// text aligns the columns: the first to the left, figures to the right.
+// text aligns the columns: the first to the left, columns of numbers to the right.
 func (t table) text() string {
 	width := make([]int, len(t.rows[0]))
 	for _, row := range t.rows {
@@ -173,7 +173,7 @@ func (t table) markdown() string {
 	return b.String()
 }
 
-// figures says whether every cell of a column begins like a number.
+// figures reports whether every cell of a column begins like a number.
 func (t table) figures(column int) bool {
 	for _, row := range t.rows[1:] {
 		if c := row[column]; c == "" || !strings.ContainsRune("0123456789-<>", rune(c[0])) {

@@ -1,10 +1,10 @@
-// Package report holds what a comparison measured, judges it against the targets
-// and prints it: as tables for people, as Markdown, as JSON.
+// Package report has the results of a comparison, compares them with the targets, and prints
+// them as tables for people, as Markdown, or as JSON.
 //
-// Every figure that was taken more than once is a Spread: the median, and between
-// what it lay. Ratios are taken round by round, between slices that ran right
-// after one another, and only then is their median taken: load on the machine that
-// comes and goes hits both sides of such a pair. No I/O but the writer given.
+// Every value that was measured more than once is a Spread: the median with the lowest and the
+// highest value. A ratio is computed in each round from two slices that ran directly after one
+// another. The result is the median of these ratios. So a varying load on the machine affects
+// both slices of a ratio. The package does no I/O except to the given writer.
 package report
 
 import (
@@ -12,15 +12,15 @@ import (
 	"slices"
 )
 
-// Spread is a figure taken several times.
+// Spread is a value that was measured several times.
 type Spread struct {
 	Median float64 `json:"median"`
 	Min    float64 `json:"min"`
 	Max    float64 `json:"max"`
 }
 
-// Summarize returns the spread of values, zero if there are none; of an even
-// number the median is the mean of the middle two.
+// Summarize returns the spread of values. It returns the zero value if there are none. For an
+// even number of values, the median is the mean of the middle two.
 func Summarize(values []float64) Spread {
 	if len(values) == 0 {
 		return Spread{}
@@ -30,7 +30,7 @@ func Summarize(values []float64) Spread {
 	return Spread{Median: (s[(n-1)/2] + s[n/2]) / 2, Min: s[0], Max: s[n-1]}
 }
 
-// Ratio returns the spread of a[i]/b[i], nil if they do not pair up.
+// Ratio returns the spread of a[i]/b[i]. It returns nil if a and b have different lengths.
 func Ratio(a, b []float64) *Spread {
 	if len(a) == 0 || len(a) != len(b) {
 		return nil
@@ -46,25 +46,25 @@ func Ratio(a, b []float64) *Spread {
 	return &s
 }
 
-// Paths, as Who.Path and the flag -paths name them.
+// The paths, with the names in Who.Path and in the flag -paths.
 const (
 	Direct = "direct" // no process in the middle
-	Proxy  = "proxy"  // httputil.ReverseProxy, the reference
+	Proxy  = "proxy"  // httputil.ReverseProxy, for reference
 	Pooled = "pooled" // the same with a buffer pool
 	HTTP   = "http"   // Dragoman in front of an HTTP upstream
 	Stdio  = "stdio"  // Dragoman in front of its own child
 )
 
-// Who is a contestant.
+// Who identifies a contestant: one configuration that is measured.
 type Who struct {
 	Path     string `json:"path"`
-	Client   string `json:"client"`   // M or L
-	Upstream string `json:"upstream"` // M or L
-	// Base marks the binary that -against names: the same contestant, built earlier.
+	Client   string `json:"client"`   // M for modern or L for legacy
+	Upstream string `json:"upstream"` // M for modern or L for legacy
+	// Base means that the contestant uses the earlier binary that -against names.
 	Base bool `json:"base,omitempty"`
 }
 
-// String is what the tables call it.
+// String returns the name in the tables.
 func (w Who) String() string {
 	cell := w.Client + ">" + w.Upstream
 	switch w.Path {
@@ -81,7 +81,7 @@ func (w Who) String() string {
 	return "dragoman " + w.Path + " " + cell
 }
 
-// Load is what one contestant did at one payload size.
+// Load has the results of one contestant at one payload size.
 type Load struct {
 	Who
 	Size     int     `json:"size_bytes"`
@@ -89,16 +89,16 @@ type Load struct {
 	Rate     Spread  `json:"calls_per_second"`
 	P50      Spread  `json:"p50_us"`
 	P99      Spread  `json:"p99_us"`
-	CPU      *Spread `json:"cpu_us_per_call,omitempty"`       // of the process in the middle
+	CPU      *Spread `json:"cpu_us_per_call,omitempty"`       // of the process between client and upstream
 	ChildCPU *Spread `json:"child_cpu_us_per_call,omitempty"` // of its children
 	Children int     `json:"children,omitempty"`
 	CPURatio *Spread `json:"cpu_to_proxy,omitempty"`
 	Rates    *Spread `json:"rate_to_proxy,omitempty"`
 }
 
-// Versus compares a contestant with the same one of the binary that -against names.
-// Each ratio pairs two slices that ran right after one another, the new binary first in
-// every other round; below 1 the new one is cheaper, or slower.
+// Versus compares a contestant with the same contestant that uses the binary of -against. Each
+// ratio is from two slices that ran directly after one another. In every other round the new
+// binary runs first. Below 1 the new one is cheaper, or slower.
 type Versus struct {
 	Who
 	Size  int     `json:"size_bytes"`
@@ -107,10 +107,10 @@ type Versus struct {
 	Rate  *Spread `json:"rate_to_base"`
 }
 
-// Handshake is the latency of opening a conversation on a new connection.
+// Handshake is the latency of opening a session on a new connection.
 type Handshake struct {
 	Who
-	Opening string  `json:"opening"` // what was said
+	Opening string  `json:"opening"` // the messages of the handshake
 	Times   int     `json:"times"`
 	P50     float64 `json:"p50_us"`
 	P99     float64 `json:"p99_us"`
@@ -123,23 +123,23 @@ type Start struct {
 	Time Spread `json:"ms"`
 }
 
-// Idle is the memory that one idle session takes.
+// Idle is the memory per idle session.
 type Idle struct {
 	Server   string  `json:"server"` // "bare" or "dragoman"
-	Kind     string  `json:"kind"`   // one of the three below
+	Kind     string  `json:"kind"`   // one of the three constants below
 	Sessions int     `json:"sessions"`
 	Bytes    float64 `json:"bytes_per_session"`
 	Note     string  `json:"note,omitempty"`
 }
 
-// What an idle session keeps open.
+// The connections that an idle session keeps open.
 const (
 	Connected = "connection"
 	Streaming = "connection and GET stream"
 	Alone     = "no connection"
 )
 
-// Report is one run.
+// Report has the results of one run.
 type Report struct {
 	Date       string      `json:"date"`
 	Command    string      `json:"command"`
@@ -151,7 +151,7 @@ type Report struct {
 	Clients    int         `json:"clients"`
 	Rounds     int         `json:"rounds"`
 	Slice      string      `json:"slice"`
-	Foreign    float64     `json:"foreign_cpu_share"` // of the machine, by processes not ours, during load
+	Foreign    float64     `json:"foreign_cpu_share"` // the share of the machine that other processes used during the load
 	Load       []Load      `json:"load,omitempty"`
 	Versus     []Versus    `json:"versus,omitempty"`
 	Handshakes []Handshake `json:"handshakes,omitempty"`

@@ -20,7 +20,7 @@ func TestSummarize(t *testing.T) {
 		t.Error(s)
 	}
 	if Ratio([]float64{1}, nil) != nil || Ratio([]float64{1}, []float64{0}) != nil {
-		t.Error("a ratio of nothing")
+		t.Error("Ratio is not nil for values that cannot be paired")
 	}
 }
 
@@ -34,14 +34,14 @@ func sample() *Report {
 		Load: []Load{
 			{Who: Who{Path: Direct, Client: "M", Upstream: "M"}, Size: 256},
 			row(Proxy, "M", "M", 256, 1, 1),
-			row(HTTP, "M", "M", 256, 1.25, 0.8),  // both kept, to the hair
-			row(HTTP, "L", "L", 256, 1.26, 0.79), // neither
-			row(HTTP, "M", "L", 256, 9, 0),       // no promise at this size
-			row(Stdio, "L", "M", 256, 0.75, 0),   // kept
-			row(HTTP, "M", "L", 1024, 1.5, 0),    // kept
-			row(HTTP, "L", "L", 65536, 1.8, 0),   // not
-			row(Stdio, "L", "L", 65536, 9, 0),    // no promise
-			{Who: Who{Path: HTTP, Client: "M", Upstream: "M", Base: true}, Size: 256, CPURatio: ratio(9)}, // not judged
+			row(HTTP, "M", "M", 256, 1.25, 0.8),  // exactly at both targets
+			row(HTTP, "L", "L", 256, 1.26, 0.79), // misses both targets
+			row(HTTP, "M", "L", 256, 9, 0),       // no target for this size
+			row(Stdio, "L", "M", 256, 0.75, 0),   // meets the target
+			row(HTTP, "M", "L", 1024, 1.5, 0),    // meets the target
+			row(HTTP, "L", "L", 65536, 1.8, 0),   // misses the target
+			row(Stdio, "L", "L", 65536, 9, 0),    // no target
+			{Who: Who{Path: HTTP, Client: "M", Upstream: "M", Base: true}, Size: 256, CPURatio: ratio(9)}, // not compared with targets
 		},
 		Versus:     []Versus{{Who: Who{Path: HTTP, Client: "M", Upstream: "M"}, Size: 256, Pairs: 5, CPU: ratio(0.987), Rate: ratio(1.01)}},
 		Handshakes: []Handshake{{Who: Who{Path: Direct, Client: "L", Upstream: "L"}}, {Who: Who{Path: HTTP, Client: "L", Upstream: "L"}, Ratio: 2.1}, {Who: Who{Path: Proxy, Client: "L", Upstream: "L"}, Ratio: 2.5}},

@@ -2,18 +2,18 @@ package report
 
 import "fmt"
 
-// Target is one promise and how it was kept.
+// Target is one target value and the measured one.
 type Target struct {
 	Promise string  `json:"promise"`
 	Who     string  `json:"who"`
 	Value   float64 `json:"value"`
 	Limit   float64 `json:"limit"`
-	AtLeast bool    `json:"at_least,omitempty"` // else at most
+	AtLeast bool    `json:"at_least,omitempty"` // the limit is a minimum; otherwise it is a maximum
 	Unit    string  `json:"unit"`
 	Spread  string  `json:"spread,omitempty"`
 }
 
-// Kept says whether the promise was.
+// Kept reports whether the target was met.
 func (t Target) Kept() bool {
 	if t.AtLeast {
 		return t.Value >= t.Limit
@@ -21,8 +21,8 @@ func (t Target) Kept() bool {
 	return t.Value <= t.Limit
 }
 
-// The promises. Ratios are to ReverseProxy carrying the same client's words at the
-// same size over HTTP; for handshakes, to the same opening without anything between.
+// The targets. Ratios are relative to ReverseProxy with the same client era and size over
+// HTTP. For handshakes they are relative to the same handshake without a process in between.
 const (
 	sameEraCPU   = 1.25     // 256 B to 1 KiB
 	sameEraRate  = 0.8      // 256 B to 1 KiB
@@ -32,11 +32,10 @@ const (
 	handshake    = 2.0      // p50
 	firstList    = 25.0     // ms
 	connected    = 33 << 10 // bytes, the connection included
-	alone        = 1 << 10  // bytes, and what a connected one may take above the bare server's
+	alone        = 1 << 10  // bytes; also the limit of what a connected session may use in addition to one of the bare server
 )
 
-// Judge fills in Targets from what was measured. What was not measured is not
-// judged.
+// Judge sets Targets from the measured values. A target without a measured value is left out.
 func (r *Report) Judge() {
 	r.Targets = nil
 	for _, l := range r.Load {
@@ -83,9 +82,9 @@ func (r *Report) judgeLoad(l Load) {
 	}
 }
 
-// judgeIdle takes the promise for a connected session twice: by the figure, and by
-// the words "no dearer than a connection to a bare Go server", to which the session
-// itself may add what one without a connection may take.
+// judgeIdle compares the memory of a connected session with two limits: a number of bytes, and
+// the memory of a connection to a bare Go server plus the limit for a session without a
+// connection.
 func (r *Report) judgeIdle() {
 	bare := 0.0
 	for _, i := range r.Idles {

@@ -6,15 +6,15 @@ import (
 	"io"
 )
 
-// Request is one HTTP request. Its slices are good until the next one is read.
+// Request is one HTTP request. Its slices are valid until the next request is read.
 type Request struct {
 	Head
-	Method, Path []byte // Path is the target up to a "?"
+	Method, Path []byte // Path is the part of the target before "?"
 	Body         []byte
 }
 
-// Request reads one request into m. proceed, if not nil, is written to before the
-// body of a request that expects 100-continue is read.
+// Request reads one request into m. If the client expects 100-continue and proceed is not nil,
+// the interim response is written to proceed before the body is read.
 func (r *Reader) Request(m *Request, proceed io.Writer) error {
 	r.recycle()
 	*m = Request{}

@@ -5,26 +5,27 @@ import (
 	"fmt"
 )
 
-// Response is one HTTP response. Its slices are good until the next one is read.
+// Response is one HTTP response. Its slices are valid until the next response is read.
 type Response struct {
 	Head
 	Status int
-	Body   []byte // decoded from chunks; of an event stream, all of it
+	Body   []byte // the body without chunking; all of an event stream
 }
 
-// EventStream says whether the body is text/event-stream.
+// EventStream reports whether the body is text/event-stream.
 func (m *Response) EventStream() bool {
 	kind, _, _ := bytes.Cut(m.ContentType, []byte(";"))
 	return is(bytes.TrimSpace(kind), "text/event-stream")
 }
 
-// Response reads the answer to one request into m, past any 1xx. A response that
-// is neither sized nor chunked lasts until the peer closes, and has Close set.
+// Response reads the answer to one request into m, and skips 1xx responses. A response without
+// a length and without chunks lasts until the peer closes, and sets Close.
 func (r *Reader) Response(m *Response) error {
 	if err := r.ResponseHead(m); err != nil {
 		return err
 	}
-	// RFC 9112 section 6.3: these have no body, whatever their fields say.
+	// RFC 9112 section 6.3: these responses have no body, even if they have fields that
+	// describe one.
 	if m.Status == 204 || m.Status == 304 {
 		return nil
 	}
@@ -41,7 +42,7 @@ func (r *Reader) Response(m *Response) error {
 	return err
 }
 
-// ResponseHead reads no further than the head; it is for streams that stay open.
+// ResponseHead reads only the head. It is for streams that stay open.
 func (r *Reader) ResponseHead(m *Response) error {
 	for {
 		r.recycle()
@@ -68,11 +69,11 @@ func (r *Reader) ResponseHead(m *Response) error {
 	}
 }
 
-// Events calls visit with the data of each event of an event stream, its lines
-// joined by LF. Data of one line, the usual case, is not copied.
+// Events calls visit with the data of each event of an event stream. Data lines are joined
+// with LF. Data of a single line, the usual case, is not copied.
 //
-// HTML Living Standard section 9.2.6: lines end in CR LF, LF or CR; an event is
-// dispatched at an empty line, so what stands behind the last one is dropped.
+// HTML Living Standard section 9.2.6: lines end in CR LF, LF or CR. An empty line ends an
+// event, so text after the last empty line is dropped.
 func Events(stream []byte, visit func(data []byte)) {
 	stream = bytes.TrimPrefix(stream, []byte("\uFEFF"))
 	var data []byte
@@ -103,7 +104,7 @@ func Events(stream []byte, visit func(data []byte)) {
 		case 1:
 			data = value
 		case 2:
-			data = bytes.Join([][]byte{data, value}, []byte("\n")) // a copy: data is the stream's
+			data = bytes.Join([][]byte{data, value}, []byte("\n")) // make a copy, because data is a slice of the stream
 		default:
 			data = append(append(data, '\n'), value...)
 		}

@@ -1,13 +1,11 @@
-// Package wire reads HTTP/1.1 messages off a connection with as little work as
-// correctness allows.
+// Package wire reads HTTP/1.1 messages from a connection with as little CPU time as possible.
 //
-// Both ends of a measurement run on the cores that the process in the middle
-// needs, and net/http at both ends would cost more than what is measured. So this
-// reads a head, then a body by Content-Length, by chunks or until the connection
-// closes, into one buffer per connection that is used again for the next message.
-// It knows the few fields that MCP over HTTP needs. It refuses what it does not
-// understand instead of guessing: obsolete line folding, a Transfer-Encoding other
-// than chunked, two lengths that disagree. It writes nothing.
+// Both ends of a measurement use the cores that the measured process needs. With net/http at
+// both ends, they would use more CPU time than that process. So this package reads a head, and
+// then a body by Content-Length, by chunks or until the connection closes. It uses one buffer
+// per connection for all messages. It knows only the fields that MCP over HTTP needs. It
+// refuses messages that it does not understand: obsolete line folding, a Transfer-Encoding
+// other than chunked, and two lengths that differ. It writes nothing.
 package wire
 
 import (
@@ -19,18 +17,18 @@ import (
 )
 
 const (
-	maxHead = 64 << 10 // bytes of start line and fields, or of a chunk's line
-	maxBody = 16 << 20 // bytes of a body
+	maxHead = 64 << 10 // the most bytes of the start line and the fields, or of the line of a chunk
+	maxBody = 16 << 20 // the most bytes of a body
 )
 
-// ErrClosed is returned when the peer closed the connection between messages.
+// ErrClosed means that the peer closed the connection between messages.
 var ErrClosed = errors.New("wire: closed by the peer")
 
-// Head is a start line and the fields that we act upon. Its slices belong to the
-// Reader and are good until the next message is read.
+// Head is a start line and the fields that this package uses. Its slices belong to the Reader
+// and are valid until the next message is read.
 type Head struct {
 	Start       []byte // the start line without its end
-	Length      int64  // Content-Length, -1 when absent
+	Length      int64  // Content-Length; -1 if absent
 	Chunked     bool
 	Close       bool // Connection: close
 	Expect      bool // Expect: 100-continue
@@ -43,14 +41,14 @@ type Head struct {
 type Reader struct {
 	src  io.Reader
 	buf  []byte
-	r, w int    // buf[r:w] is read but not consumed
-	body []byte // the last chunked body, for its room
+	r, w int    // buf[r:w] was read from src and is not used yet
+	body []byte // the last chunked body; kept to reuse the memory
 }
 
-// NewReader reads from src with a buffer of 4 KiB that grows to what arrives.
+// NewReader returns a Reader for src. Its buffer has 4 KiB and grows if a message needs more.
 func NewReader(src io.Reader) *Reader { return &Reader{src: src, buf: make([]byte, 4<<10)} }
 
-// head reads up to and including the empty line.
+// head reads up to the empty line, and the empty line itself.
 func (r *Reader) head(h *Head) error {
 	searched := 0
 	for {
@@ -72,7 +70,7 @@ func (r *Reader) head(h *Head) error {
 	}
 }
 
-// parse reads block, whose every line ends in CR LF.
+// parse parses block. Every line of it ends in CR LF.
 func (h *Head) parse(block []byte) error {
 	*h = Head{Length: -1}
 	n := bytes.Index(block, []byte("\r\n"))
@@ -131,7 +129,7 @@ func (r *Reader) sized(n int64) ([]byte, error) {
 	return b, nil
 }
 
-// chunks returns a chunked body, decoded, in the room of the last one.
+// chunks returns the decoded chunked body. It reuses the memory of the previous one.
 func (r *Reader) chunks() ([]byte, error) {
 	dst := r.body[:0]
 	for {
@@ -202,13 +200,13 @@ func (r *Reader) line() ([]byte, error) {
 	}
 }
 
-// fill reads at least n more bytes, more if they are there. It moves what is
-// unconsumed to the front, never what a caller still holds: slices of a message
-// are cut from consumed bytes, and recycle runs only between messages.
+// fill reads at least n more bytes, and more if they are available. It moves only unused bytes
+// to the front of the buffer. Slices that a caller holds are in used bytes, which stay in
+// place. recycle runs only between messages.
 func (r *Reader) fill(n int) error {
 	if r.w+n > len(r.buf) {
 		grown := make([]byte, max(2*len(r.buf), r.w+n))
-		copy(grown, r.buf[:r.w]) // consumed bytes too: a Head may point at them
+		copy(grown, r.buf[:r.w]) // also copy the used bytes, because a Head may refer to them
 		r.buf = grown
 	}
 	for n > 0 {
@@ -222,14 +220,14 @@ func (r *Reader) fill(n int) error {
 	return nil
 }
 
-// recycle makes room before a message is read.
+// recycle frees the used bytes of the buffer before a message is read.
 func (r *Reader) recycle() {
 	copy(r.buf, r.buf[r.r:r.w])
 	r.w -= r.r
 	r.r = 0
 }
 
-// Buffered says whether bytes are waiting that no message has used.
+// Buffered reports whether the buffer has bytes that no message has used.
 func (r *Reader) Buffered() bool { return r.w > r.r }
 
 func noEOF(err error) error {
@@ -239,7 +237,7 @@ func noEOF(err error) error {
 	return err
 }
 
-// is compares an ASCII field name or value with its lower-case spelling.
+// is reports whether an ASCII field name or value equals its lower-case spelling.
 func is(b []byte, lower string) bool {
 	if len(b) != len(lower) {
 		return false

@@ -43,12 +43,12 @@ func TestResponse(t *testing.T) {
 			read(202, "")
 			read(200, "data: hi\n\n")
 			if !m.EventStream() {
-				t.Fatal("event stream not seen")
+				t.Fatal("EventStream is false for an event stream")
 			}
 			read(204, "")
 			read(404, "to the end")
 			if !m.Close {
-				t.Fatal("close not seen")
+				t.Fatal("Close is false for a response that ends with the connection")
 			}
 			if err := r.Response(&m); !errors.Is(err, ErrClosed) {
 				t.Fatalf("after the end: %v", err)
@@ -57,7 +57,8 @@ func TestResponse(t *testing.T) {
 	}
 }
 
-// A body larger than the buffer makes it grow; the head's slices must survive.
+// TestLargeResponse checks that a body larger than the buffer makes the buffer grow, and that
+// the slices of the head stay valid.
 func TestLargeResponse(t *testing.T) {
 	body := strings.Repeat("0123456789abcdef", 20<<10)
 	for name, msg := range map[string]string{

@@ -1,13 +1,13 @@
-// Package words writes what an MCP client says in each of the two eras.
+// Package words writes the messages of an MCP client in each of the two eras.
 //
-// Modern is revision 2026-07-28: no handshake, every request carries its version
-// and the client's capabilities in _meta, and headers mirror the body. Legacy is
-// 2025-11-25: an initialize handshake opens a session. Both the load generator
-// and the tests of the echo upstream speak through it, so that a word is spelt in
-// one place. It does no I/O and keeps no state.
+// Modern is revision 2026-07-28. It has no handshake. Every request has its version and the
+// client's capabilities in _meta, and headers mirror the body. Legacy is 2025-11-25. An
+// initialize handshake opens a session. The load generator and the tests of the echo server
+// both use this package, so each message is written in one place. It does no I/O and keeps no
+// state.
 package words
 
-// Era is the family of protocol revisions that a peer speaks.
+// Era is a group of protocol revisions: modern or legacy.
 type Era uint8
 
 const (
@@ -15,13 +15,13 @@ const (
 	Legacy            // 2025-11-25
 )
 
-// The revision spoken in each era.
+// The revision used in each era.
 const (
 	ModernVersion = "2026-07-28"
 	LegacyVersion = "2025-11-25"
 )
 
-// Letter is M or L, as cells are named: client's letter, then upstream's.
+// Letter returns M or L. The name of a cell has the client's letter, then the upstream's.
 func (e Era) Letter() string {
 	if e == Legacy {
 		return "L"
@@ -36,7 +36,7 @@ func (e Era) String() string {
 	return "modern"
 }
 
-// ParseEra reads what String writes.
+// ParseEra parses the result of String.
 func ParseEra(s string) (Era, bool) {
 	switch s {
 	case "modern":
@@ -47,29 +47,28 @@ func ParseEra(s string) (Era, bool) {
 	return Modern, false
 }
 
-// meta is on every modern request.
-// 2026-07-28 §Base protocol, "_meta": protocolVersion and clientCapabilities are
-// required, clientInfo should be there.
+// meta is the _meta of every modern request. 2026-07-28 §Base protocol, "_meta":
+// protocolVersion and clientCapabilities are required, and clientInfo is recommended.
 const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"` + ModernVersion +
 	`","io.modelcontextprotocol/clientInfo":{"name":"dragoman-bench","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}`
 
-// Discover is a server/discover request.
+// Discover returns a server/discover request.
 func Discover(id string) []byte {
 	return []byte(`{"jsonrpc":"2.0","id":` + id + `,"method":"server/discover","params":{` + meta + `}}`)
 }
 
-// Initialize opens a legacy session.
+// Initialize returns an initialize request, which opens a legacy session.
 func Initialize(id string) []byte {
 	return []byte(`{"jsonrpc":"2.0","id":` + id + `,"method":"initialize","params":{"protocolVersion":"` + LegacyVersion +
 		`","capabilities":{},"clientInfo":{"name":"dragoman-bench","version":"1"}}}`)
 }
 
-// Initialized ends the legacy handshake.
+// Initialized returns the notification that ends the legacy handshake.
 func Initialized() []byte {
 	return []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 }
 
-// List asks for the tools.
+// List returns a tools/list request.
 func List(e Era, id string) []byte {
 	if e == Modern {
 		return []byte(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/list","params":{` + meta + `}}`)
@@ -77,9 +76,9 @@ func List(e Era, id string) []byte {
 	return []byte(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/list","params":{}}`)
 }
 
-// Call asks the tool echo for text, which must be the inside of a JSON string.
-// The offsets tell where id and text begin, so that they can be overwritten by
-// others of the same length.
+// Call returns a call of the tool echo. text must be the inside of a JSON string. idAt and
+// textAt are the offsets of id and text, so that the caller can overwrite them with others of
+// the same length.
 func Call(e Era, id, text string) (body []byte, idAt, textAt int) {
 	body = append(body, `{"jsonrpc":"2.0","id":`...)
 	idAt = len(body)
