@@ -7,8 +7,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// cell is one pair of eras: a call as the client sends it and an answer as the server
-// sends it, about 1 KiB each.
+// cell is one pair of eras. It contains a call in the client's form and an answer in the
+// server's form, about 1 KiB each.
 type cell struct {
 	name             string
 	client, upstream mcp.Revision
@@ -30,7 +30,7 @@ var cells = func() []cell {
 	}
 }()
 
-// BenchmarkTranslateCall translates a scanned call for the server.
+// BenchmarkTranslateCall converts a scanned call for the server.
 func BenchmarkTranslateCall(b *testing.B) {
 	for _, c := range cells {
 		b.Run(c.name, func(b *testing.B) {
@@ -45,7 +45,7 @@ func BenchmarkTranslateCall(b *testing.B) {
 	}
 }
 
-// BenchmarkTranslateReply translates a scanned answer for the client.
+// BenchmarkTranslateReply converts a scanned answer for the client.
 func BenchmarkTranslateReply(b *testing.B) {
 	for _, c := range cells {
 		b.Run(c.name, func(b *testing.B) {
@@ -60,11 +60,11 @@ func BenchmarkTranslateReply(b *testing.B) {
 	}
 }
 
-// TestAllocs limits the allocations of a translation into a large buffer, per pair of
-// eras, {call, reply}. Where nothing is added, only the id is allocated.
+// TestAllocs limits the allocations of a conversion into a large buffer, for each pair of eras
+// and as {call, reply}. If nothing is added, only the id is allocated.
 func TestAllocs(t *testing.T) {
 	if raceEnabled {
-		t.Skip("the race detector allocates")
+		t.Skip("the race detector adds allocations")
 	}
 	budgets := map[string][2]float64{"MM": {1, 1}, "ML": {1, 5}, "LM": {4, 1}, "LL": {1, 1}}
 	for _, c := range cells {

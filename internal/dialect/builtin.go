@@ -6,7 +6,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// The names of the built-in profiles.
+// These are the names of the built-in profiles.
 const (
 	Standard       = "mcp"
 	Manifest       = "manifest"
@@ -16,7 +16,7 @@ const (
 	CodexAppServer = "codex-app-server"
 )
 
-// The members of a manifest, in every known spelling.
+// These are the members of a manifest, in every known spelling.
 var (
 	versionless = []Path{"protocolVersion"}
 	identities  = []Path{"serverInfo", "server_info"}
@@ -34,16 +34,15 @@ var (
 		{-32002, "The user has to confirm this first"},
 		{-32003, "The file was not found"},
 		{-32004, "Permission denied"},
-		// These servers use this code for any exception of a tool, and for nothing
-		// else.
+		// These servers use this code only for exceptions of a tool.
 		{-32603, "The tool failed"},
 	}}
-	// These servers answer each notification with an error, and ping with a status.
-	// Neither is useful.
+	// These servers answer each notification with an error, and ping with a status. Neither
+	// answer is useful.
 	manifestNever = []string{mcp.MethodPing, "notifications/*"}
 )
 
-// builtin are the known profiles, the more specific first.
+// builtin are the known profiles. A more specific profile comes first.
 var builtin = []*Profile{
 	{
 		Name:  Standard,
@@ -55,7 +54,7 @@ var builtin = []*Profile{
 		Detect: Detect{Has: []Path{"tools", "server_info"}, Lacks: versionless},
 		Open:   Opening{NoProbe: true, NoInitialized: true, Identity: identities},
 		Tools:  manifestTools, Errors: manifestErrors, Never: manifestNever,
-		// Python's asyncio reader fails on a longer line.
+		// Python's asyncio reader fails if a line is longer.
 		MaxMessage: 64 << 10,
 	},
 	{
@@ -84,11 +83,11 @@ var builtin = []*Profile{
 	},
 }
 
-// Builtin returns the built-in profiles in the order in which they are tried. The
-// caller owns the slice but must not change the profiles.
+// Builtin returns the built-in profiles in the order in which they are tried. The caller owns
+// the slice but must not modify the profiles.
 func Builtin() []*Profile { return slices.Clone(builtin) }
 
-// Lookup returns the built-in profile with a name, nil if there is none.
+// Lookup returns the built-in profile with a name, or nil if there is none.
 func Lookup(name string) *Profile {
 	for _, p := range builtin {
 		if p.Name == name {

@@ -5,13 +5,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Stamp is what a codec adds to a call for one server.
+// Stamp contains what a codec adds to a call for one server.
 type Stamp struct {
 	ID jsonrpc.ID
-	// Token is our own progress token as JSON. It is used if the client sent one.
+	// Token is the progress token that Dragoman has chosen, as JSON. It is used if the client
+	// sent a token.
 	Token []byte
-	// Info and Capabilities describe the client to a server without a session. Nil
-	// leaves what the call contains, or {}.
+	// Info and Capabilities describe the client to a server without a session. If they are nil,
+	// the codec keeps what the call contains, or adds {}.
 	Info, Capabilities []byte
 	Level              mcp.LogLevel
 }
@@ -22,12 +23,12 @@ type codec interface {
 	request(dst []byte, c *mcp.Attempt, s *Stamp) []byte
 	// reply appends an answer for a client of this revision.
 	reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte
-	// hello returns the result that opens a conversation with a client.
+	// hello returns the result of the handshake with a client.
 	hello(h *mcp.ServerInfo) []byte
 }
 
-// codecs has the codec of each revision. What a revision has is in the table of features
-// of package mcp.
+// codecs contains the codec of each revision. The feature table of package mcp says which
+// features a revision has.
 var codecs = [...]codec{
 	mcp.R20241105: legacy{mcp.R20241105},
 	mcp.R20250326: legacy{mcp.R20250326},
@@ -36,7 +37,7 @@ var codecs = [...]codec{
 	mcp.R20260728: modern{mcp.R20260728},
 }
 
-// quotedDates are the revisions as JSON strings. They are not written to.
+// quotedDates are the revisions as JSON strings. They must not be modified.
 var quotedDates = func() (all [len(codecs)][]byte) {
 	for r := range codecs {
 		all[r] = quote(mcp.Revision(r).String())
@@ -51,12 +52,12 @@ func of(r mcp.Revision) codec {
 	return codecs[r]
 }
 
-// Request appends a client's call for a server of revision to.
+// Request appends a client's call in the form for a server of revision to.
 func Request(dst []byte, to mcp.Revision, c *mcp.Attempt, s *Stamp) []byte {
 	return of(to).request(dst, c, s)
 }
 
-// Reply appends the answer to a call for the call's client, with that client's id.
+// Reply appends the answer to a call in the form for the call's client, with that client's id.
 func Reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 	return of(c.Client.Revision).reply(dst, c, r)
 }
@@ -79,8 +80,8 @@ func PerRequest(rev mcp.Revision, info, capabilities []byte) []jsonrpc.Field {
 	return append(f, jsonrpc.Field{Key: mcp.KeyClientCaps, Value: capabilities})
 }
 
-// lacksArguments reports whether a tool call has no arguments, or null. They are
-// optional, but some legacy servers crash without them. Null is not allowed.
+// lacksArguments reports whether a tool call has no arguments, or null. Arguments are optional,
+// but some legacy servers crash without them. Null is not allowed.
 func lacksArguments(m *jsonrpc.Message) bool {
 	if m.Params.IsZero() {
 		return false
@@ -89,8 +90,8 @@ func lacksArguments(m *jsonrpc.Message) bool {
 	return k == 0 || k == 'n'
 }
 
-// objectResult returns a replacement for a result that is not an object, which every
-// revision requires. For a tool call it has the same content.
+// objectResult returns a replacement for a result that is not an object, since every revision
+// requires an object. For a tool call, the replacement has the same content.
 func objectResult(c *mcp.Call, m *jsonrpc.Message) []byte {
 	if c.Msg.Method == mcp.MethodCallTool && jsonrpc.KindOf(m.Raw, m.Result) != 'n' {
 		return wrapValue(m.Raw, m.Result)
@@ -98,8 +99,8 @@ func objectResult(c *mcp.Call, m *jsonrpc.Message) []byte {
 	return emptyObject
 }
 
-// repairError adds an integer code and a message to an error that lacks them, and
-// reports whether it replaced the code. The server's code is then kept in data.
+// repairError adds an integer code and a message to an error that lacks them. It reports
+// whether it replaced the code. The server's code is then kept in data.
 func repairError(e *jsonrpc.Edits, m *jsonrpc.Message) bool {
 	var at [2]jsonrpc.Span
 	jsonrpc.FindAll(m.Raw, m.Error, []string{"code", "message"}, at[:])
@@ -126,7 +127,7 @@ func repairError(e *jsonrpc.Edits, m *jsonrpc.Message) bool {
 	return !isInt
 }
 
-// addNote adds a member to an error's data if that is an object or absent.
+// addNote adds a member to an error's data, if the data is an object or absent.
 func addNote(e *jsonrpc.Edits, raw []byte, errAt jsonrpc.Span, note jsonrpc.Field) {
 	data := jsonrpc.Find(raw, errAt, "data")
 	switch jsonrpc.KindOf(raw, data) {

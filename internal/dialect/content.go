@@ -7,13 +7,13 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// This file converts content that a peer's revision cannot express and its schema does
-// not allow: the content types, of which each schema defines a closed set (§Schema,
-// "ContentBlock", "PromptMessage", "SamplingMessage", of all revisions), and values
-// that 2025-06-18 requires to be objects (§Schema, "CallToolResult", "Tool").
+// This file converts content that a peer's revision cannot express and its schema does not
+// allow. Each schema defines a closed set of content types (§Schema, "ContentBlock",
+// "PromptMessage", "SamplingMessage", of all revisions). Revisions from 2025-06-18 on require
+// some values to be objects (§Schema, "CallToolResult", "Tool").
 
-// lacks reports whether a result may contain something that this revision cannot
-// express. It runs for every answer, so it checks no more than it must.
+// lacks reports whether a result may contain something that this revision cannot express. It
+// runs for every answer, so it makes only the necessary checks.
 func (l legacy) lacks(c *mcp.Call, r *mcp.Reply) bool {
 	switch c.Msg.Method {
 	case mcp.MethodCallTool:
@@ -27,14 +27,13 @@ func (l legacy) lacks(c *mcp.Call, r *mcp.Reply) bool {
 	case mcp.MethodGetPrompt:
 		return !l.rev.Can(mcp.ResourceLinks)
 	case mcp.MethodListTools:
-		return !r.From.Legacy() // from a modern server, or merged from several
+		return !r.From.Legacy() // a modern server's list, or a merged one
 	}
 	return false
 }
 
-// mayBeStructured reports whether a message may have a structuredContent. This is much
-// cheaper than finding the member: the letter C is rare, and only an escape could hide
-// it.
+// mayBeStructured reports whether a message may have a structuredContent. This is much cheaper
+// than a search for the member: the letter C is rare, and only an escape could hide it.
 func mayBeStructured(raw []byte) bool {
 	for rest := raw; ; {
 		i := bytes.IndexByte(rest, 'C')
@@ -50,7 +49,7 @@ func mayBeStructured(raw []byte) bool {
 
 var structuredHead, structuredTail = []byte("structured"), []byte("Content")
 
-// convertReply is reply for content that a client of this revision cannot read.
+// convertReply does the same as reply, for content that a client of this revision cannot read.
 func (l legacy) convertReply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 	e, m := &jsonrpc.Edits{}, r.Msg
 	e.AddAll(r.Edits)
@@ -83,9 +82,9 @@ func (l legacy) convertReply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 	return c.Trail.Splice(dst, m.Raw, e)
 }
 
-// dropStructured removes a structuredContent that is not an object. Its text should be
-// in content (2026-07-28 §Tools, "Structured Content"); if content is empty, the text
-// is added there.
+// dropStructured removes a structuredContent that is not an object. Its text should also be in
+// content (2026-07-28 §Tools, "Structured Content"). If content is empty, dropStructured adds
+// the text there.
 func dropStructured(e *jsonrpc.Edits, r *mcp.Reply) {
 	m := r.Msg
 	var at [2]jsonrpc.Span
@@ -107,8 +106,8 @@ func dropStructured(e *jsonrpc.Edits, r *mcp.Reply) {
 	e.Object(mcp.WhyStructured, m.Raw, m.Result, func(k []byte) bool { return string(k) == "structuredContent" }, set...)
 }
 
-// dropOutputSchemas removes output schemas that are not object schemas. A client that
-// validates the list against its revision's schema would lose all tools over one.
+// dropOutputSchemas removes output schemas that are not object schemas. If a client checks the
+// list against the schema of its revision, one such tool would make it lose all tools.
 func dropOutputSchemas(e *jsonrpc.Edits, r *mcp.Reply) {
 	raw := r.Msg.Raw
 	for tool := range jsonrpc.Elements(raw, r.Msg.ResultMember("tools")) {
@@ -124,7 +123,7 @@ func dropOutputSchemas(e *jsonrpc.Edits, r *mcp.Reply) {
 	}
 }
 
-// converter converts content blocks to types that a revision has.
+// converter converts content blocks to types that exist in a revision.
 type converter struct {
 	raw    []byte
 	edits  *jsonrpc.Edits
@@ -132,7 +131,7 @@ type converter struct {
 	losses *mcp.Losses
 }
 
-// block converts one content block if necessary. i is its index.
+// block converts one content block if that is necessary. i is its index.
 func (f *converter) block(at jsonrpc.Span, i int) {
 	kind, _ := jsonrpc.Text(f.raw, jsonrpc.Find(f.raw, at, "type"))
 	switch {
@@ -145,8 +144,8 @@ func (f *converter) block(at jsonrpc.Span, i int) {
 	}
 }
 
-// audioAsResource returns audio as an embedded resource. It has no URI of its own, so
-// it gets one with its index in the result.
+// audioAsResource returns audio as an embedded resource. A resource needs a URI, so it gets one
+// that contains its index in the result.
 func audioAsResource(raw []byte, at jsonrpc.Span, i int) []byte {
 	out := append([]byte(`{"type":"resource","resource":{"uri":`), quote("urn:mcp:content:"+string(jsonInt(int64(i))))...)
 	for _, m := range [2][2]string{{"mimeType", "mimeType"}, {"data", "blob"}} {
@@ -157,7 +156,7 @@ func audioAsResource(raw []byte, at jsonrpc.Span, i int) []byte {
 	return appendAnnotations(append(out, '}'), raw, at)
 }
 
-// linkAsText returns a resource link as a text that names it.
+// linkAsText returns a text that describes a resource link.
 func linkAsText(raw []byte, at jsonrpc.Span) []byte {
 	text := func(name string) string {
 		s, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, at, name))
@@ -176,8 +175,7 @@ func linkAsText(raw []byte, at jsonrpc.Span) []byte {
 	return appendAnnotations(append([]byte(`{"type":"text","text":`), quote(words+text("uri"))...), raw, at)
 }
 
-// appendAnnotations closes a content block after adding the annotations of the
-// original.
+// appendAnnotations adds the annotations of the original block, and closes the new block.
 func appendAnnotations(out, raw []byte, at jsonrpc.Span) []byte {
 	if v := jsonrpc.Find(raw, at, "annotations"); !v.IsZero() {
 		out = append(append(out, `,"annotations":`...), v.Of(raw)...)
@@ -185,8 +183,8 @@ func appendAnnotations(out, raw []byte, at jsonrpc.Span) []byte {
 	return append(out, '}')
 }
 
-// ConvertRequest converts a server's request for a client of revision to, and adds the
-// losses. It returns m if nothing has to be changed.
+// ConvertRequest converts a server's request for a client of revision to, and adds the losses.
+// It returns m if no change is needed.
 func ConvertRequest(t *jsonrpc.Trail, to mcp.Revision, m *jsonrpc.Message, l *mcp.Losses) *jsonrpc.Message {
 	if m.Method != mcp.MethodSample || to.Can(mcp.SamplingBlocks) || !to.Legacy() {
 		return m
@@ -210,10 +208,10 @@ func ConvertRequest(t *jsonrpc.Trail, to mcp.Revision, m *jsonrpc.Message, l *mc
 			out = f.message(out, at, content, nil)
 			continue
 		}
-		// Older revisions have one block per message, so several blocks become messages
-		// of the same role, in order. Other members stay with the first message:
-		// repeated for each block, the result could be a thousand times as large as the
-		// original.
+		// Older revisions have one block per message, so several blocks become several messages
+		// of the same role, in the same order. Other members stay with the first message. If
+		// they were repeated for each block, the result could be a thousand times as large as
+		// the original.
 		changed = true
 		n := 0
 		for block := range jsonrpc.Elements(m.Raw, content) {
@@ -242,11 +240,11 @@ func ConvertRequest(t *jsonrpc.Trail, to mcp.Revision, m *jsonrpc.Message, l *mc
 	return mcp.RewriteOrKeep(t, m, &e)
 }
 
-// longestRole is the maximum length of the role of a message that is split. The only
+// longestRole is the maximum length of the role of a message that is split. The only defined
 // roles are "user" and "assistant".
 const longestRole = 32
 
-// appendContinuation appends a message of the same role with another block.
+// appendContinuation appends another message of the same role, with another block.
 func appendContinuation(list, role, content []byte) []byte {
 	list = append(list, `,{`...)
 	if role != nil {
@@ -255,8 +253,8 @@ func appendContinuation(list, role, content []byte) []byte {
 	return append(append(append(list, `"content":`...), content...), '}')
 }
 
-// message appends a sampling message with its content replaced by with. Nil keeps the
-// content.
+// message appends a sampling message whose content is replaced by with. If with is nil, the
+// content is kept.
 func (f *converter) message(list []byte, at, content jsonrpc.Span, with []byte) []byte {
 	if len(list) > 1 {
 		list = append(list, ',')
@@ -269,8 +267,8 @@ func (f *converter) message(list []byte, at, content jsonrpc.Span, with []byte) 
 	return append(list, f.raw[content.End:at.End]...)
 }
 
-// convertSampled returns a sampling block in a type that the revision has, nil if it
-// needs no change. Sampling has no resources, so unsupported blocks become a text.
+// convertSampled returns a sampling block in a type that exists in the revision. It returns nil
+// if the block needs no change. Sampling has no resources, so unsupported blocks become text.
 func (f *converter) convertSampled(at jsonrpc.Span) []byte {
 	kind, _ := jsonrpc.Text(f.raw, jsonrpc.Find(f.raw, at, "type"))
 	var text string
@@ -291,8 +289,8 @@ func (f *converter) convertSampled(at jsonrpc.Span) []byte {
 	return append(jsonrpc.AppendQuote([]byte(`{"type":"text","text":`), text), '}')
 }
 
-// ConvertAnswer converts a client's answer to a server's request for a server of
-// revision to, and adds the losses. It returns m if nothing has to be changed.
+// ConvertAnswer converts a client's answer to a server's request for a server of revision to,
+// and adds the losses. It returns m if no change is needed.
 func ConvertAnswer(t *jsonrpc.Trail, to mcp.Revision, method string, m *jsonrpc.Message, l *mcp.Losses) *jsonrpc.Message {
 	if method != mcp.MethodSample || to.Can(mcp.SamplingBlocks) || m.Kind != jsonrpc.Result {
 		return m
@@ -314,8 +312,8 @@ func ConvertAnswer(t *jsonrpc.Trail, to mcp.Revision, method string, m *jsonrpc.
 	return mcp.RewriteOrKeep(t, m, &e)
 }
 
-// joinBlocks returns one block for several: the texts joined, or the first block if
-// there is no text.
+// joinBlocks returns one block that replaces several. It contains all texts, or is the first
+// block if there is no text.
 func (f *converter) joinBlocks(list jsonrpc.Span) []byte {
 	var text []byte
 	var other []byte

@@ -8,8 +8,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestSamplingBlocksBecomeMessages: each block becomes a message of the same role.
-// Other members stay with the first message, so that splitting does not multiply them.
+// TestSamplingBlocksBecomeMessages checks that each block becomes a message of the same role.
+// Other members stay with the first message, so that splitting does not repeat them.
 func TestSamplingBlocksBecomeMessages(t *testing.T) {
 	ask := func(messages string) *jsonrpc.Message {
 		raw := `{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","params":{"messages":[` + messages + `],"maxTokens":9}}`
@@ -33,7 +33,7 @@ func TestSamplingBlocksBecomeMessages(t *testing.T) {
 	} {
 		m := ask(`{` + pad + `,"content":[` + blocks + `]}`)
 		if got := len(ConvertRequest(nil, mcp.R20250618, m, &lost).Raw); got > 2*len(m.Raw) {
-			t.Errorf("%s is large: %d bytes became %d", name, len(m.Raw), got)
+			t.Errorf("%s becomes too large: %d bytes became %d", name, len(m.Raw), got)
 		}
 	}
 }

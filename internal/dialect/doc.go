@@ -1,12 +1,15 @@
-// Package dialect translates between the neutral forms of package mcp and one protocol
-// revision. The neutral form is a message's own bytes plus the edits that it needs, so
-// translating means splicing: members that a revision does not define are removed,
-// members that it requires are added, and every other byte passes through.
+// Package dialect converts messages between the types of package mcp and one protocol revision.
+// These types contain a message's own bytes and the edits that it needs. So a conversion is a
+// splice: it removes members that a revision does not define, adds members that the revision
+// requires, and leaves every other byte unchanged.
 //
-// It does no I/O, keeps no state and starts no goroutine. It reads the clock only for
-// dates that a task lacks. It is safe for concurrent use. Each revision has a codec
-// (codec.go); those of an era share their code (legacy.go, modern.go). Content that a revision cannot express stays in the message, becomes an
-// error with another code that names the original, or, if the receiver would fail on
-// it, is converted with a documented loss (content.go). Servers that deviate from MCP
-// are described by a Profile, which is data; their messages are translated to MCP here.
+// The package does no I/O, keeps no state and starts no goroutine. It reads the clock only for
+// dates that a task lacks. It is safe for concurrent use. Each revision has a codec (codec.go),
+// and the codecs of an era share their code (legacy.go, modern.go).
+//
+// Some content cannot be expressed in a revision. It stays in the message if the receiver
+// ignores it. An error gets another code and names the original one. Content on which the
+// receiver would fail is converted with a documented loss (content.go). A Profile describes
+// servers that deviate from MCP. It contains only data; this package converts their messages to
+// MCP.
 package dialect

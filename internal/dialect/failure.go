@@ -7,9 +7,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Code returns the error code that the call's client gets for a reply, 0 for a result.
-// It differs from r.Code if the server's code has no meaning for this client, or
-// another one.
+// Code returns the error code that the call's client gets for a reply, or 0 for a result. It
+// differs from r.Code if the server's code has no meaning or a different meaning for this
+// client.
 func Code(c *mcp.Call, r *mcp.Reply) int64 {
 	if r.Msg.Kind != jsonrpc.Failure {
 		return 0
@@ -18,7 +18,7 @@ func Code(c *mcp.Call, r *mcp.Reply) int64 {
 	return code
 }
 
-// recode replaces an error's code by the one for a client of revision to.
+// recode replaces an error's code by the code for a client of revision to.
 func recode(e *jsonrpc.Edits, to mcp.Revision, c *mcp.Call, r *mcp.Reply) {
 	code, note := codeFor(to, c, r)
 	if code == r.Code() {
@@ -31,16 +31,15 @@ func recode(e *jsonrpc.Edits, to mcp.Revision, c *mcp.Call, r *mcp.Reply) {
 	}
 }
 
-// codeFor returns the code for a client of revision to, and a member for the error's
-// data that explains it. Our own codes, and codes between two legacy parties, are
-// unchanged.
+// codeFor returns the code for a client of revision to, and a member for the error's data that
+// explains it. Codes of Dragoman itself are unchanged, and so are codes between a legacy client
+// and a legacy server.
 //
-// The codes from -32020 to -32099 must have the specified meaning (2026-07-28 §Base,
-// "Error Codes"). For a client, Dragoman is the server: if a server behind it refuses a
-// header or a version, that header is not part of the client's request. So these codes
-// become an internal error that names the original code. The exception is an error that
-// correctly says that this client lacks a capability: servers of both eras use one code
-// for it.
+// The codes from -32020 to -32099 must have the specified meaning (2026-07-28 §Base, "Error
+// Codes"). To a client, Dragoman is the server. If a server behind Dragoman refuses a header or
+// a version, that header is not part of the client's request. So these codes become an internal
+// error that names the original code. There is one exception: an error that correctly says that
+// this client lacks a capability. Servers of both eras use the same code for it.
 func codeFor(to mcp.Revision, c *mcp.Call, r *mcp.Reply) (code int64, note jsonrpc.Field) {
 	code = r.Code()
 	if r.From == mcp.Unknown || r.From.Legacy() && to.Legacy() {
@@ -61,7 +60,7 @@ func codeFor(to mcp.Revision, c *mcp.Call, r *mcp.Reply) (code int64, note jsonr
 		}
 	case code == mcp.CodeMissingCapability && lacksRequired(c, r):
 		if to.Legacy() {
-			return jsonrpc.CodeInvalidRequest, note // the client does not know the code
+			return jsonrpc.CodeInvalidRequest, note // this client does not know the code
 		}
 	case mcp.IsReservedCode(code):
 		return jsonrpc.CodeInternal, jsonrpc.Field{Key: "upstreamCode", Value: jsonInt(code)}
@@ -69,17 +68,16 @@ func codeFor(to mcp.Revision, c *mcp.Call, r *mcp.Reply) (code int64, note jsonr
 	return code, note
 }
 
-// lacksRequired reports whether an error lists the capabilities that the server
-// requires and the client has not declared all of them (2026-07-28 §Base, "Per-request
-// protocol fields").
+// lacksRequired reports whether an error lists the capabilities that the server requires, and
+// the client lacks one of them (2026-07-28 §Base, "Per-request protocol fields").
 func lacksRequired(c *mcp.Call, r *mcp.Reply) bool {
 	raw := r.Msg.Raw
 	need := jsonrpc.Find(raw, jsonrpc.Find(raw, r.Msg.Error, "data"), "requiredCapabilities")
 	return mcp.LacksCapability(c.Client.Capabilities, raw, need)
 }
 
-// aboutResource tells a missing resource from other invalid parameters. The
-// specification's example has the URI in data.
+// aboutResource reports whether an error is about a missing resource, and not about other
+// invalid parameters. In the specification's example, data contains the URI.
 func aboutResource(raw []byte, errAt jsonrpc.Span) bool {
 	data := jsonrpc.Find(raw, errAt, "data")
 	if !jsonrpc.Find(raw, data, "uri").IsZero() {

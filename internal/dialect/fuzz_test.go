@@ -10,18 +10,18 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transcript"
 )
 
-// revisions are all revisions, in the order that fuzz arguments use.
+// revisions are all revisions. Fuzz arguments are indexes into it.
 var revisions = []mcp.Revision{mcp.R20241105, mcp.R20250326, mcp.R20250618, mcp.R20251125, mcp.R20260728}
 
 func revisionOf(n uint8) mcp.Revision { return revisions[int(n)%len(revisions)] }
 
-// addSeeds adds every line of the transcripts, for each pair of revisions of different
-// eras, and some hostile lines.
+// addSeeds adds every line of the transcripts for each pair of revisions of different eras, and
+// some hostile lines.
 func addSeeds(f *testing.F) {
 	f.Helper()
 	lines, err := transcript.Lines("../../testdata/transcripts/*.txtar")
 	if err != nil || len(lines) == 0 {
-		f.Fatalf("no seeds: %v", err)
+		f.Fatalf("no seeds were found: %v", err)
 	}
 	for _, odd := range []string{
 		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":7}}`,
@@ -46,7 +46,7 @@ func addSeeds(f *testing.F) {
 	}
 }
 
-// kept returns the members of an object that no rule covers, unchanged.
+// kept returns the members of an object that are not in covered.
 func kept(raw []byte, obj jsonrpc.Span, covered ...string) (all [][]byte) {
 	for m := range jsonrpc.Members(raw, obj) {
 		if name, _ := jsonrpc.Text(raw, m.Key); !slices.Contains(covered, name) {
@@ -56,8 +56,8 @@ func kept(raw []byte, obj jsonrpc.Span, covered ...string) (all [][]byte) {
 	return all
 }
 
-// wantKept fails unless both objects have the same members, apart from the covered
-// ones, in the same order and byte for byte.
+// wantKept fails unless both objects have the same members in the same order, byte for byte,
+// except for the covered ones.
 func wantKept(t *testing.T, what string, before []byte, obj jsonrpc.Span, after []byte, obj2 jsonrpc.Span, covered ...string) {
 	t.Helper()
 	a, b := kept(before, obj, covered...), kept(after, obj2, covered...)
@@ -68,48 +68,48 @@ func wantKept(t *testing.T, what string, before []byte, obj jsonrpc.Span, after 
 
 var perRequest = []string{mcp.KeyVersion, mcp.KeyClientInfo, mcp.KeyClientCaps, mcp.KeyLogLevel}
 
-// FuzzRequest: a translated call is a valid request with our id and our token. It
-// describes its sender exactly if the revision requires that. Members that no rule
-// covers are unchanged.
+// FuzzRequest checks that a converted call is a valid request with the id and the token of the
+// Stamp. It describes its sender if the revision requires that, and otherwise does not. Members
+// that no rule covers are unchanged.
 func FuzzRequest(f *testing.F) {
 	addSeeds(f)
 	f.Fuzz(func(t *testing.T, in []byte, from, dest uint8) {
 		to := revisionOf(dest)
-		c := callOf(in, revisions[int(from)%(len(revisions)-1)]) // modern only by its own words
+		c := callOf(in, revisions[int(from)%(len(revisions)-1)]) // modern only if the message says so
 		if c == nil {
 			return
 		}
 		before := bytes.Clone(in)
 		out := Request(nil, to, mcp.NewAttempt(c), &ours)
 		if !bytes.Equal(in, before) {
-			t.Fatal("the call itself was changed")
+			t.Fatal("the call was modified")
 		}
 		m, err := jsonrpc.Scan(out, jsonrpc.Limits{Bytes: len(out) + 1, Depth: 256, Tokens: 1 << 21})
 		if err != nil || m.Kind != jsonrpc.Request {
-			t.Fatalf("no request: %v\nin  %s\nout %s", err, in, out)
+			t.Fatalf("the result is not a request: %v\nin  %s\nout %s", err, in, out)
 		}
 		if m.ID != ours.ID || m.Method != c.Msg.Method {
 			t.Errorf("id %s, method %q: %s", m.ID, m.Method, out)
 		}
 		wantKept(t, "envelope", in, jsonrpc.Whole(in), out, jsonrpc.Whole(out), "id", "params")
 
-		// The members of params that a rule may touch.
+		// These are the members of params that a rule may change.
 		covered := []string{mcp.KeyMeta}
 		if k := jsonrpc.KindOf(in, c.Msg.Param("arguments")); c.Msg.Method == mcp.MethodCallTool && to.Legacy() && (k == 0 || k == 'n') {
 			covered = append(covered, "arguments")
 			if jsonrpc.KindOf(in, c.Msg.Params) == '{' && string(m.Param("arguments").Of(out)) != "{}" {
-				t.Errorf("no arguments: %s", out)
+				t.Errorf("the arguments are missing: %s", out)
 			}
 		}
 		if c.Client.Revision.Modern() && to.Legacy() && c.Method != nil && c.Method.MayAsk {
 			covered = append(covered, "inputResponses", "requestState")
 			if !m.Param("inputResponses").IsZero() || !m.Param("requestState").IsZero() {
-				t.Errorf("a legacy server is told of rounds: %s", out)
+				t.Errorf("a legacy server gets members of an input round: %s", out)
 			}
 			if c.Msg.Method == mcp.MethodCallTool {
 				covered = append(covered, "task")
 				if !m.Param("task").IsZero() {
-					t.Errorf("a legacy server is asked for a task that its client did not mean: %s", out)
+					t.Errorf("a legacy server gets a task that the client did not request: %s", out)
 				}
 			}
 		}
@@ -120,20 +120,20 @@ func FuzzRequest(f *testing.F) {
 		wantKept(t, "_meta", in, c.Meta, out, meta, metaCovered...)
 		if !c.Token.IsZero() {
 			if got := jsonrpc.Find(out, meta, mcp.KeyProgressToken).Of(out); string(got) != string(ours.Token) {
-				t.Errorf("progress token %s: %s", got, out)
+				t.Errorf("the progress token is %s: %s", got, out)
 			}
 		}
 		version, _ := jsonrpc.Text(out, jsonrpc.Find(out, meta, mcp.KeyVersion))
 		if to.Modern() && version != to.String() {
-			t.Errorf("a modern server is told version %q\nin  %s\nout %s", version, in, out)
+			t.Errorf("a modern server gets the version %q\nin  %s\nout %s", version, in, out)
 		}
 		if to.Legacy() && c.Client.Revision.Modern() && version != "" {
-			t.Errorf("a legacy server is told of a hop that is not its own: %s", out)
+			t.Errorf("a legacy server gets a version that is not part of its session: %s", out)
 		}
 	})
 }
 
-// FuzzReply: a translated answer has the client's id, and a type and a code if the
+// FuzzReply checks that a converted answer has the client's id, and a type and a code if the
 // client's revision requires them. Members that no rule covers are unchanged.
 func FuzzReply(f *testing.F) {
 	addSeeds(f)
@@ -156,28 +156,28 @@ func checkReply(t *testing.T, in []byte, r *mcp.Reply, out []byte, call *mcp.Cal
 	from, to := r.From, call.Client.Revision
 	m, err := jsonrpc.Scan(out, jsonrpc.Limits{Bytes: len(out) + 1, Tolerant: true, Depth: 256, Tokens: 1 << 21})
 	if err != nil || m.Kind != r.Msg.Kind {
-		t.Fatalf("no such answer: %v\nin  %s\nout %s", err, in, out)
+		t.Fatalf("the result is not the expected answer: %v\nin  %s\nout %s", err, in, out)
 	}
 	if m.ID != call.Msg.ID {
 		t.Errorf("id %s: %s", m.ID, out)
 	}
 	wantKept(t, "envelope", in, jsonrpc.Whole(in), out, jsonrpc.Whole(out), "id", "result", "error")
-	// Every client may rely on these.
+	// Clients of every revision may rely on these members.
 	_, hadCode := jsonrpc.Int(in, jsonrpc.Find(in, r.Msg.Error, "code"))
 	hadText := jsonrpc.KindOf(in, jsonrpc.Find(in, r.Msg.Error, "message")) == '"'
 	wasObject := jsonrpc.KindOf(in, r.Msg.Result) == '{'
 	if m.Kind == jsonrpc.Failure {
 		if got := Code(call, r); got != codeOf(out, m) {
-			t.Errorf("Code says %d: %s", got, out)
+			t.Errorf("Code returns %d: %s", got, out)
 		}
 		if _, ok := jsonrpc.Int(out, jsonrpc.Find(out, m.Error, "code")); !ok {
-			t.Errorf("no code: %s", out)
+			t.Errorf("the code is missing: %s", out)
 		}
 		if jsonrpc.KindOf(out, jsonrpc.Find(out, m.Error, "message")) != '"' {
-			t.Errorf("no message: %s", out)
+			t.Errorf("the message is missing: %s", out)
 		}
 	} else if jsonrpc.KindOf(out, m.Result) != '{' {
-		t.Errorf("no object: %s", out)
+		t.Errorf("the result is not an object: %s", out)
 	}
 	var fitted []string
 	if call.Msg.Method == mcp.MethodCallTool && to.Legacy() && from != to {
@@ -185,13 +185,13 @@ func checkReply(t *testing.T, in []byte, r *mcp.Reply, out []byte, call *mcp.Cal
 	}
 	if from.Modern() == to.Modern() {
 		if got := m.Result.Of(out); wasObject && fitted == nil && !bytes.Equal(got, r.Msg.Result.Of(in)) {
-			t.Errorf("result changed within an era\nin  %s\nout %s", in, out)
+			t.Errorf("the result changed although the era is the same\nin  %s\nout %s", in, out)
 		} else if wasObject {
 			wantKept(t, "result", in, r.Msg.Result, out, m.Result, fitted...)
 		}
 		recoded := to.Modern() && m.Kind == jsonrpc.Failure && (r.Code() == mcp.CodeResourceNotFound || mcp.IsReservedCode(r.Code()))
 		if got := m.Error.Of(out); hadCode && hadText && !recoded && !bytes.Equal(got, r.Msg.Error.Of(in)) {
-			t.Errorf("error changed within an era\nin  %s\nout %s", in, out)
+			t.Errorf("the error changed although the era is the same\nin  %s\nout %s", in, out)
 		}
 		return
 	}
@@ -204,13 +204,13 @@ func checkReply(t *testing.T, in []byte, r *mcp.Reply, out []byte, call *mcp.Cal
 		data, was := jsonrpc.Find(out, m.Error, "data"), jsonrpc.Find(in, r.Msg.Error, "data")
 		wantKept(t, "data", in, was, out, data, added(in, was, "uri", "upstreamCode")...)
 		if k := jsonrpc.KindOf(in, was); k != 0 && k != '{' && !bytes.Equal(was.Of(in), data.Of(out)) {
-			t.Errorf("data changed: %s", out)
+			t.Errorf("the data changed: %s", out)
 		}
 		if n := codeOf(out, m); to.Modern() && (n == mcp.CodeResourceNotFound || mcp.IsReservedCode(n) && !(n == mcp.CodeMissingCapability && lacksRequired(call, r))) {
-			t.Errorf("a modern client gets code %d: %s", n, out)
+			t.Errorf("a modern client gets the code %d: %s", n, out)
 		}
 		if n := codeOf(out, m); to.Legacy() && mcp.IsReservedCode(n) {
-			t.Errorf("a legacy client gets code %d: %s", n, out)
+			t.Errorf("a legacy client gets the code %d: %s", n, out)
 		}
 		return
 	}
@@ -221,16 +221,16 @@ func checkReply(t *testing.T, in []byte, r *mcp.Reply, out []byte, call *mcp.Cal
 	was := jsonrpc.Find(in, r.Msg.Result, mcp.KeyMeta)
 	wantKept(t, "_meta", in, was, out, m.ResultMember(mcp.KeyMeta), added(in, was, mcp.KeyServerInfo)...)
 	if to.Modern() && m.ResultMember("resultType").IsZero() {
-		t.Errorf("a modern client gets no type: %s", out)
+		t.Errorf("a modern client gets no result type: %s", out)
 	}
-	asks := (&mcp.Reply{Msg: m}).ResultType() == mcp.ResultInputRequired // a question is no copy of anything
+	asks := (&mcp.Reply{Msg: m}).ResultType() == mcp.ResultInputRequired // input_required is not cacheable
 	if to.Modern() && call.Method != nil && call.Method.Cacheable && !asks && (m.ResultMember("ttlMs").IsZero() || m.ResultMember("cacheScope").IsZero()) {
-		t.Errorf("a modern client does not hear whether to keep it: %s", out)
+		t.Errorf("a modern client gets no cache members: %s", out)
 	}
 }
 
 // checkConverted fails if a tool's result has content that the client's revision cannot
-// express, and returns the members that may have changed.
+// express. It returns the members that may have changed.
 func checkConverted(t *testing.T, out []byte, m *jsonrpc.Message, to, from mcp.Revision) (may []string) {
 	t.Helper()
 	if !to.Can(mcp.ResourceLinks) {
@@ -238,7 +238,7 @@ func checkConverted(t *testing.T, out []byte, m *jsonrpc.Message, to, from mcp.R
 		for at := range jsonrpc.Elements(out, m.ResultMember("content")) {
 			kind, _ := jsonrpc.Text(out, jsonrpc.Find(out, at, "type"))
 			if kind == "resource_link" || kind == "audio" && !to.Can(mcp.AudioContent) {
-				t.Errorf("a client of %s gets %s: %s", to, kind, out)
+				t.Errorf("a client of %s gets a block of type %s: %s", to, kind, out)
 			}
 		}
 	}
@@ -251,7 +251,7 @@ func checkConverted(t *testing.T, out []byte, m *jsonrpc.Message, to, from mcp.R
 	return may
 }
 
-// added returns the names that are not present yet, so that they may be added.
+// added returns those names that are not present yet, because they may be added.
 func added(raw []byte, obj jsonrpc.Span, names ...string) (all []string) {
 	for _, n := range names {
 		if jsonrpc.Find(raw, obj, n).IsZero() {

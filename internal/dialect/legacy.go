@@ -5,8 +5,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// legacy is the part that revisions with a handshake share: a request does not describe
-// its sender, and a result has no type.
+// legacy contains the common code of the revisions with a handshake. In these revisions, a
+// request does not describe its sender, and a result has no type.
 type legacy struct{ rev mcp.Revision }
 
 func (l legacy) request(dst []byte, c *mcp.Attempt, s *Stamp) []byte {
@@ -18,8 +18,8 @@ func (l legacy) request(dst []byte, c *mcp.Attempt, s *Stamp) []byte {
 		e.Replace(mcp.WhyProgressToken, c.Token, s.Token)
 	}
 	if jsonrpc.KindOf(m.Raw, c.Meta) == '{' {
-		// The session declared all this in initialize, and reserved keys are not passed
-		// on. Some legacy clients send single ones.
+		// The session declared all this in initialize, and reserved keys are not passed on.
+		// Some legacy clients send a few of them.
 		e.Object(mcp.WhySender, m.Raw, c.Meta, func(k []byte) bool { return mcp.IsPerRequestKey(k) || c.IsJunk(k) })
 	}
 	modern := c.Client.Revision.Can(mcp.InputRequired)
@@ -51,14 +51,14 @@ func (l legacy) request(dst []byte, c *mcp.Attempt, s *Stamp) []byte {
 	return c.Trail.Splice(dst, m.Raw, &e)
 }
 
-// isRetryMember reports the members by which a modern client's retry answers us. This
-// server sends its requests live.
+// isRetryMember reports whether a key is a member with which a modern client's retry answers
+// input requests. A legacy server does not get it, because it sends its requests live.
 func isRetryMember(k []byte) bool {
 	return string(k) == "inputResponses" || string(k) == "requestState"
 }
 
-// isRetryOrTask also reports the member that modern servers ignore but this one would
-// treat as a request for a task (SEP-2663, "Backward Compatibility").
+// isRetryOrTask reports whether a key is such a member or the member task. Modern servers
+// ignore task, but a legacy server would create a task (SEP-2663, "Backward Compatibility").
 func isRetryOrTask(k []byte) bool { return isRetryMember(k) || isTask(k) }
 
 func isTask(k []byte) bool { return string(k) == "task" }
@@ -78,16 +78,16 @@ func (l legacy) reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 	case l.lacks(c, r):
 		return l.convertReply(dst, c, r)
 	}
-	// resultType, ttlMs and cacheScope are kept: the older schemas allow additional
-	// members, and their readers ignore them.
+	// resultType, ttlMs and cacheScope are kept. The older schemas allow additional members,
+	// and their readers ignore them.
 	return c.Trail.Splice(dst, m.Raw, &e)
 }
 
 func (l legacy) hello(h *mcp.ServerInfo) []byte {
 	version := quote(l.rev.String())
 	if h.Raw != nil && h.Revision.Legacy() {
-		// The same era: the server's own bytes, with the version agreed with this
-		// client.
+		// The server is of the same era. The client gets the server's own bytes, with the
+		// version that was agreed with this client.
 		return spliceObject(h.Raw, nil, jsonrpc.Field{Key: "protocolVersion", Value: version})
 	}
 	out := append([]byte(`{"protocolVersion":`), version...)

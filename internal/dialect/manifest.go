@@ -7,8 +7,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// ConvertTools returns the list of tools at a span as an array of MCP tools. Tools
-// without a name are left out and counted.
+// ConvertTools returns the list of tools at a span as an array of MCP tools. Tools without a
+// name are left out; dropped is their number.
 func (p *Profile) ConvertTools(raw []byte, list jsonrpc.Span) (array []byte, dropped int) {
 	array = append(make([]byte, 0, list.End-list.Start+2), '[')
 	for at := range jsonrpc.Elements(raw, list) {
@@ -30,8 +30,8 @@ func (p *Profile) ManifestOf(raw []byte, result jsonrpc.Span) (array []byte, dro
 	return p.ConvertTools(raw, p.Tools.Manifest.find(raw, result))
 }
 
-// tool appends one tool as MCP defines it. The original members are kept byte for byte
-// in _meta under KeyDialect.
+// tool appends one tool as MCP defines it. The original members are kept byte for byte in _meta
+// under KeyDialect.
 func (p *Profile) tool(dst, raw []byte, at jsonrpc.Span) []byte {
 	var x change
 	var original []byte
@@ -47,7 +47,7 @@ func (p *Profile) tool(dst, raw []byte, at jsonrpc.Span) []byte {
 	}
 	leave := func(name string) { keep(name); x.drop = append(x.drop, name) }
 
-	// The schema.
+	// This part converts the schema.
 	schemaAt, from := findFirst(raw, at, p.Tools.Schema)
 	if len(p.Tools.Schema) == 0 {
 		schemaAt, from = jsonrpc.Find(raw, at, "inputSchema"), "inputSchema"
@@ -75,7 +75,7 @@ func (p *Profile) tool(dst, raw []byte, at jsonrpc.Span) []byte {
 		leave("description")
 	}
 
-	// The flags.
+	// This part converts the flags.
 	confirm, undo := p.flag(raw, at, p.Tools.Confirm), p.flag(raw, at, p.Tools.Undo)
 	for _, path := range slices.Concat(p.Tools.Confirm, p.Tools.Undo) {
 		if path.find(raw, at).IsZero() || x.drops([]byte(path.first())) {
@@ -84,7 +84,7 @@ func (p *Profile) tool(dst, raw []byte, at jsonrpc.Span) []byte {
 		if p.onlyFlags(raw, at, path) {
 			leave(path.first())
 		} else {
-			keep(path.first()) // it has other content too, so it is not removed
+			keep(path.first()) // the member has other content too, so it is not removed
 		}
 	}
 	if a := annotations(raw, at, confirm, undo); a != nil {
@@ -123,8 +123,7 @@ func (p *Profile) flag(raw []byte, tool jsonrpc.Span, paths []Path) flag {
 	return unset
 }
 
-// onlyFlags reports whether the member that a path begins with contains nothing but
-// flags.
+// onlyFlags reports whether the first member of a path contains nothing but flags.
 func (p *Profile) onlyFlags(raw []byte, tool jsonrpc.Span, path Path) bool {
 	first := path.first()
 	if Path(first) == path {
@@ -140,11 +139,11 @@ func (p *Profile) onlyFlags(raw []byte, tool jsonrpc.Span, path Path) bool {
 	return true
 }
 
-// annotations returns the tool's annotations with the hints that follow from its flags,
-// nil if none do. A tool that needs confirmation changes something, and the safe
-// assumption is that it is destructive. A tool whose calls can be undone changes
-// something too. Nothing follows from the absence of either: a tool without
-// confirmation is not necessarily read-only. Hints of the server itself are kept.
+// annotations returns the tool's annotations with the hints that follow from its flags, or nil
+// if there are none. A tool that needs confirmation changes something, and may be destructive.
+// A tool whose calls can be undone changes something too. If a flag is absent, nothing follows
+// from that: a tool without confirmation need not be read-only. Hints from the server itself
+// are kept.
 func annotations(raw []byte, tool jsonrpc.Span, confirm, undo flag) []byte {
 	var hints []jsonrpc.Field
 	if confirm == yes || undo == yes {
@@ -167,7 +166,7 @@ func annotations(raw []byte, tool jsonrpc.Span, confirm, undo flag) []byte {
 	return spliceObject(at.Of(raw), nil, hints...)
 }
 
-// The members of the object under KeyDialect.
+// These are the members of the object under KeyDialect.
 const (
 	ownName     = "name"
 	ownConfirm  = "confirmationRequired"
@@ -176,7 +175,7 @@ const (
 	ownError    = "error"
 )
 
-// own returns the object under KeyDialect for a tool, nil if it would be empty.
+// own returns the object under KeyDialect for a tool, or nil if it would be empty.
 func (p *Profile) own(original []byte, confirm, undo flag) []byte {
 	if original == nil && confirm == unset && undo == unset {
 		return nil
@@ -199,8 +198,8 @@ func (p *Profile) own(original []byte, confirm, undo flag) []byte {
 	return append(out, '}')
 }
 
-// appendMember appends a member to an object that is not closed yet. Nil starts an
-// object.
+// appendMember appends a member to an object that is not closed yet. If open is nil, it begins
+// an object.
 func appendMember(open []byte, name string, value []byte) []byte {
 	if open == nil {
 		open = append(open, '{')
@@ -210,8 +209,8 @@ func appendMember(open []byte, name string, value []byte) []byte {
 	return append(append(jsonrpc.AppendQuote(open, name), ':'), value...)
 }
 
-// withMember returns the object at a span with one more member. A value that is not an
-// object is replaced by one.
+// withMember returns the object at a span with one more member. If the value is not an object,
+// the result is a new object with only this member.
 func withMember(raw []byte, at jsonrpc.Span, key string, value []byte) []byte {
 	f := jsonrpc.Field{Key: key, Value: value}
 	if jsonrpc.KindOf(raw, at) != '{' {
@@ -220,8 +219,8 @@ func withMember(raw []byte, at jsonrpc.Span, key string, value []byte) []byte {
 	return spliceObject(at.Of(raw), nil, f)
 }
 
-// Answer converts a server's answer to MCP. It returns m if nothing has to be changed.
-// A nil Profile changes nothing.
+// Answer converts a server's answer to MCP. It returns m if no change is needed. A nil Profile
+// changes nothing.
 func (p *Profile) Answer(t *jsonrpc.Trail, method string, m *jsonrpc.Message) *jsonrpc.Message {
 	if p == nil {
 		return m
@@ -244,12 +243,12 @@ func (p *Profile) Answer(t *jsonrpc.Trail, method string, m *jsonrpc.Message) *j
 	return mcp.RewriteOrKeep(t, m, &e)
 }
 
-// translates reports whether tools differ from those of MCP.
+// translates reports whether the tools differ from those of MCP.
 func (t *Tools) translates() bool {
 	return t.Repair || len(t.Schema)+len(t.Confirm)+len(t.Undo) > 0
 }
 
-// toolError turns an error whose code the profile lists into a result with isError
+// toolError converts an error to a result with isError if the profile lists the error's code
 // (2025-06-18 §Tools, "Error Handling": tool errors are for the model).
 func (p *Profile) toolError(m *jsonrpc.Message) *jsonrpc.Message {
 	var at [2]jsonrpc.Span
@@ -281,10 +280,10 @@ func (p *Profile) toolError(m *jsonrpc.Message) *jsonrpc.Message {
 	return jsonrpc.NewResult(id, result)
 }
 
-// results are the members that identify a result of tools/call.
+// results are the members that identify a valid result of tools/call.
 var results = []string{"content", "structuredContent", "isError", "resultType", "task", "toolResult"}
 
-// wrap turns any answer to tools/call into a CallToolResult.
+// wrap converts any answer to tools/call to a CallToolResult.
 func wrap(e *jsonrpc.Edits, m *jsonrpc.Message) {
 	if jsonrpc.KindOf(m.Raw, m.Result) == '{' {
 		at := make([]jsonrpc.Span, len(results))
@@ -308,7 +307,7 @@ func wrap(e *jsonrpc.Edits, m *jsonrpc.Message) {
 	e.Replace(mcp.WhyProfile, m.Result, wrapValue(m.Raw, m.Result))
 }
 
-// block returns a text or a single block as a content block, nil for any other value.
+// block returns a text or a single block as a content block, or nil for any other value.
 func block(raw []byte, at jsonrpc.Span) []byte {
 	if jsonrpc.KindOf(raw, at) == '"' {
 		return append(append([]byte(`{"type":"text","text":`), at.Of(raw)...), '}')
@@ -319,8 +318,8 @@ func block(raw []byte, at jsonrpc.Span) []byte {
 	return nil
 }
 
-// wrapValue returns a CallToolResult for any JSON value: a string as its text, anything
-// else as its JSON.
+// wrapValue returns a CallToolResult for any JSON value. The content of a string is its text.
+// For other values it is their JSON.
 func wrapValue(raw []byte, at jsonrpc.Span) []byte {
 	out := []byte(`{"content":[{"type":"text","text":`)
 	if jsonrpc.KindOf(raw, at) == '"' {
@@ -336,9 +335,9 @@ func ToolList(array []byte) *jsonrpc.Message {
 	return jsonrpc.NewResult("0", append(append([]byte(`{"tools":`), array...), '}'))
 }
 
-// Hello returns a result of initialize converted to MCP: the server's identity as
-// serverInfo, the tools capability if there is a manifest, and no manifest. Other
-// members are kept.
+// Hello converts a result of initialize to MCP. serverInfo contains the server's identity. If
+// there is a manifest, the tools capability is added and the manifest removed. Other members
+// are kept.
 func (p *Profile) Hello(m *jsonrpc.Message) (*jsonrpc.Message, error) {
 	raw, result := m.Raw, m.Result
 	var x change

@@ -58,13 +58,13 @@ func TestTool(t *testing.T) {
 	}
 	m := answerOf(t, `{"id":1,"result":{"tools":[{"name":"a"},{},7,null,{"name":""}]}}`)
 	if _, dropped := p.ManifestOf(m.Raw, m.Result); dropped != 4 {
-		t.Errorf("%d dropped", dropped)
+		t.Errorf("%d tools were dropped", dropped)
 	}
 }
 
 func TestAnswer(t *testing.T) {
 	p := Lookup(Manifest)
-	for _, c := range []struct{ name, method, in, want string }{ // "" for unchanged
+	for _, c := range []struct{ name, method, in, want string }{ // "" means unchanged
 		{"a result", mcp.MethodCallTool, `"result":{"content":[]}`, ""},
 		{"one without content", mcp.MethodCallTool, `"result":{"structuredContent":{}}`, ""},
 		{"a text", mcp.MethodCallTool, `"result":"O\u004b"`, `"result":{"content":[{"type":"text","text":"O\u004b"}]}`},
@@ -91,7 +91,7 @@ func TestAnswer(t *testing.T) {
 	}
 	m := answerOf(t, `{"id":1,"result":7}`)
 	if (*Profile)(nil).Answer(nil, mcp.MethodCallTool, m) != m || (*Profile)(nil).Suppresses("x") {
-		t.Error("no profile changes something")
+		t.Error("a nil profile changes the answer")
 	}
 }
 
@@ -157,12 +157,12 @@ func TestQuestion(t *testing.T) {
 			t.Errorf("%s:\n got %s\nwant %s", c.name, got.Raw, reply(c.want))
 		}
 		if got := ConvertAnswer(nil, new, mcp.MethodSample, answerOf(t, reply(c.in)), &l); string(got.Raw) != reply(c.in) {
-			t.Errorf("%s: changed for who has it: %s", c.name, got.Raw)
+			t.Errorf("%s: changed for a client that supports it: %s", c.name, got.Raw)
 		}
 	}
 }
 
-// TestLosses: content that a client does not get unchanged is reported as a loss.
+// TestLosses checks that a loss is recorded for content that a client does not get unchanged.
 func TestLosses(t *testing.T) {
 	call := mustCall(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t"}}`, mcp.R20241105)
 	r := replyOf([]byte(`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"audio"},{"type":"audio"},{"type":"resource_link","uri":"x"}],"structuredContent":[]}}`), mcp.R20260728)
@@ -171,16 +171,16 @@ func TestLosses(t *testing.T) {
 	for _, l := range r.Losses {
 		names = append(names, l.What)
 		if l.Why == "" {
-			t.Errorf("%s without a reason", l.What)
+			t.Errorf("the loss %s has no reason", l.What)
 		}
 	}
 	if got := strings.Join(names, " "); got != "content.audio content.resource_link structuredContent" {
-		t.Errorf("losses: %s", got)
+		t.Errorf("the losses are %s", got)
 	}
 }
 
-// FuzzManifest: any list of tools becomes a list of tools with a name and an object
-// schema.
+// FuzzManifest checks that any list of tools becomes a list of tools that each have a name and
+// an object schema.
 func FuzzManifest(f *testing.F) {
 	f.Add([]byte(`[{"name":"a","parameters":{"nullable":true},"metadata":{"confirmationRequired":true,"x":{}},"annotations":null,"_meta":7},{"name":"\u0061","inputSchema":7,"confirmation_required":1}]`))
 	f.Add([]byte(`[{"name":"a","input_schema":{},"paramsSchema":{},"undo_supported":true,"annotations":{"readOnlyHint":null}}]`))
@@ -201,17 +201,17 @@ func FuzzManifest(f *testing.F) {
 			}
 			for at := range jsonrpc.Elements(list.Raw, list.ResultMember("tools")) {
 				if name, ok := jsonrpc.Text(list.Raw, jsonrpc.Find(list.Raw, at, "name")); !ok || name == "" {
-					t.Errorf("no name: %s", at.Of(list.Raw))
+					t.Errorf("a tool has no name: %s", at.Of(list.Raw))
 				}
 				if kind, _ := jsonrpc.Text(list.Raw, jsonrpc.Find(list.Raw, jsonrpc.Find(list.Raw, at, "inputSchema"), "type")); kind != "object" {
-					t.Errorf("no schema of an object: %s", at.Of(list.Raw))
+					t.Errorf("a tool has no object schema: %s", at.Of(list.Raw))
 				}
 				if s := manifestTool(nil, at.Of(list.Raw)); jsonrpc.Valid(s, jsonrpc.Limits{Depth: 300, Bytes: len(s) + 1}) != nil {
-					t.Errorf("no tool of a superset: %s", s)
+					t.Errorf("a tool is not valid in a superset result: %s", s)
 				}
 			}
 			if h, err := p.Hello(m); err != nil || jsonrpc.KindOf(h.Raw, h.ResultMember("capabilities")) != '{' {
-				t.Errorf("hello: %v", err)
+				t.Errorf("Hello: %v", err)
 			}
 		}
 	})

@@ -7,7 +7,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// modern is the part that revisions with per-request metadata share.
+// modern contains the common code of the revisions with per-request metadata.
 type modern struct{ rev mcp.Revision }
 
 func (d modern) request(dst []byte, c *mcp.Attempt, s *Stamp) []byte {
@@ -26,8 +26,8 @@ func (d modern) request(dst []byte, c *mcp.Attempt, s *Stamp) []byte {
 	return c.Trail.Splice(dst, m.Raw, &e)
 }
 
-// describe adds to a legacy client's request what its session declared (2026-07-28
-// §Base, "Per-request protocol fields").
+// describe adds to a legacy client's request what the client declared in its session
+// (2026-07-28 §Base, "Per-request protocol fields").
 func (d modern) describe(e *jsonrpc.Edits, c *mcp.Attempt, s *Stamp) {
 	m := c.Msg
 	set := PerRequest(d.rev, s.Info, s.Capabilities)
@@ -41,14 +41,13 @@ func (d modern) describe(e *jsonrpc.Edits, c *mcp.Attempt, s *Stamp) {
 	switch kind {
 	case 0:
 	case '{':
-		// Some legacy clients send single reserved keys. The session's values replace
-		// them.
+		// Some legacy clients send a few reserved keys. The values of the session replace them.
 		e.Object(mcp.WhySender, m.Raw, c.Meta, func(k []byte) bool {
 			return c.IsJunk(k) || mcp.IsPerRequestKey(k) && !named(set, k)
 		}, set...)
 		return
 	default:
-		// Null, or another value that cannot hold the required members.
+		// _meta is null or another value that cannot contain the required members.
 		e.Replace(mcp.WhySender, c.Meta, object(set))
 		return
 	}
@@ -98,9 +97,9 @@ func (d modern) reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 	return c.Trail.Splice(dst, m.Raw, &e)
 }
 
-// completeResult adds to a legacy server's result what a modern one must have
-// (2026-07-28 §Base, "ResultType"; §Caching). The values are the safest ones: stale at
-// once, for this client only.
+// completeResult adds the members that a modern server's result must have to a legacy server's
+// result (2026-07-28 §Base, "ResultType"; §Caching). The values are the safest ones: the result
+// is stale at once, and for this client only.
 func (d modern) completeResult(e *jsonrpc.Edits, c *mcp.Call, r *mcp.Reply) {
 	m := r.Msg
 	if jsonrpc.KindOf(m.Raw, m.Result) != '{' {

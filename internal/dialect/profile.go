@@ -9,80 +9,81 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Profile describes how servers of one kind deviate from MCP: how they are opened,
-// where their data is, what their errors mean and what they must not be sent. It is
-// only data. The built-in profiles are in Builtin; users write others in the
-// configuration. A profile is immutable once in use and may be shared.
+// Profile describes how servers of one kind deviate from MCP: how they are opened, where their
+// data is, what their errors mean, and what they must not be sent. It contains only data.
+// Builtin returns the built-in profiles. Users can write others in the configuration. A profile
+// is immutable once in use, and may be shared.
 type Profile struct {
-	Name  string // selects it, in --dialect and in the configuration
-	About string // one line for people
+	Name  string // the name for --dialect and for the configuration
+	About string // one line for users
 
 	Detect Detect
 	Open   Opening
 	Tools  Tools
 	Errors Errors
 
-	// Never are the methods of requests and notifications that such a server is not
-	// sent. A trailing * matches any suffix.
+	// Never lists the methods of requests and notifications that must not be sent to such a
+	// server. A * at the end matches any suffix.
 	Never []string
-	// Bridge is the name of the adapter for a server that does not speak MCP, "" for
-	// all others. A profile with a bridge uses only Open.NoInitialized and
-	// Errors.WrongParams.
+	// Bridge is the name of the adapter, for a server that does not speak MCP at all. It is ""
+	// for all others. Of a profile with a bridge, only Open.NoInitialized and
+	// Errors.WrongParams are used.
 	Bridge string
-	// MaxMessage is the longest message that the server can read, in bytes with the
-	// line end. 0 means no known limit.
+	// MaxMessage is the maximum length of a message that the server can read, in bytes and with
+	// the line end. 0 means no known limit.
 	MaxMessage int
 }
 
-// Detect says which members of an initialize result identify a server of this kind, if
-// no dialect is configured. The zero value matches nothing.
+// Detect says which members of an initialize result identify a server of this kind. It is used
+// if no dialect is configured. The zero value matches nothing.
 type Detect struct {
-	Has   []Path // all of them are present and not null
-	Lacks []Path // none of them is present, except as null or ""
+	Has   []Path // all of these are present and not null
+	Lacks []Path // none of these is present, except as null or ""
 }
 
-// Opening says how a conversation begins.
+// Opening says how the handshake with such a server works.
 type Opening struct {
-	NoProbe bool // server/discover is not sent
-	// NoParams sends initialize without params. Otherwise they are the usual ones with
-	// the members of Params set. A nil Value removes a member.
+	NoProbe bool // server/discover must not be sent
+	// NoParams sends initialize without params. Otherwise the params are the usual ones with
+	// the members in Params set. A nil Value removes a member.
 	NoParams bool
 	Params   []jsonrpc.Field
-	// Version is offered first; Unknown offers the newest.
+	// Version is offered first. Unknown offers the newest.
 	Version mcp.Revision
-	// NoInitialized omits notifications/initialized.
+	// NoInitialized says that notifications/initialized must not be sent.
 	NoInitialized bool
-	// Pushed says that the server sends its manifest unsolicited, and that it may
-	// refuse initialize.
+	// Pushed says that the server sends its manifest unsolicited, and may refuse initialize.
 	Pushed bool
-	// Identity is where the server has its name and version. None means serverInfo.
+	// Identity contains the possible paths of the server's name and version. None means
+	// serverInfo.
 	Identity []Path
 }
 
-// Tools says where tools are and what their members are named. The zero value is that
-// of MCP: tools/list, unchanged.
+// Tools says where the tools are and how their members are named. The zero value means
+// tools/list, as in MCP.
 type Tools struct {
-	// Manifest is the member of the initialize result that holds all tools, "" for
+	// Manifest is the member of the initialize result that contains all tools. It is "" for
 	// servers with tools/list.
 	Manifest Path
-	// For each tool: its schema, whether the user must confirm each call, and whether a
-	// call can be undone. The first path that exists is used.
+	// These paths lead to a tool's schema, to the flag that says whether the user must confirm
+	// each call, and to the flag that says whether a call can be undone. The first path that
+	// exists is used.
 	Schema, Confirm, Undo []Path
-	// Repair converts OpenAPI and draft 4 idioms in schemas to JSON Schema 2020-12.
+	// Repair converts the idioms of OpenAPI and draft 4 in schemas to JSON Schema 2020-12.
 	Repair bool
-	// Wrap turns the result of a call that is not a CallToolResult into one.
+	// Wrap converts a result of a call that is not a CallToolResult to a CallToolResult.
 	Wrap bool
 }
 
-// Errors gives the meaning of non-standard error codes and texts.
+// Errors describes the meaning of non-standard error codes and texts.
 type Errors struct {
 	NotReady, WrongVersion, WrongParams []Sign
-	// Tool are the codes that mean a tool has failed, to be reported to the model.
+	// Tool contains the codes that mean that a tool has failed. The model gets such an error.
 	Tool []ToolError
 }
 
-// Sign identifies an error: by its code, as a number or a word, or by a part of its
-// message, in lower case.
+// Sign identifies an error by its code, as a number or a word, or by a part of its message, in
+// lower case.
 type Sign string
 
 // ToolError is an error code with its meaning, as a text for a model.
@@ -94,7 +95,7 @@ type ToolError struct {
 // Path is the path to a member of an object: names separated by dots.
 type Path string
 
-// find returns the value at the path, starting from an object.
+// find returns the value at the path. The path starts at an object.
 func (p Path) find(raw []byte, obj jsonrpc.Span) jsonrpc.Span {
 	rest, more := string(p), p != ""
 	for more {
@@ -120,8 +121,8 @@ func findFirst(raw []byte, obj jsonrpc.Span, paths []Path) (jsonrpc.Span, Path) 
 	return jsonrpc.Span{}, ""
 }
 
-// DetectProfile returns the first profile that matches an initialize result, nil if
-// none does.
+// DetectProfile returns the first profile that matches an initialize result, or nil if none
+// does.
 func DetectProfile(all []*Profile, raw []byte, result jsonrpc.Span) *Profile {
 	for _, p := range all {
 		if p.matches(raw, result) {
@@ -149,12 +150,12 @@ func (p *Profile) matches(raw []byte, result jsonrpc.Span) bool {
 	return p.Tools.Manifest == "" || p.HasManifest(raw, result)
 }
 
-// HasManifest reports whether there is a list of tools where the profile expects it.
+// HasManifest reports whether there is a list of tools at the place that the profile names.
 func (p *Profile) HasManifest(raw []byte, result jsonrpc.Span) bool {
 	return p.Tools.Manifest != "" && jsonrpc.KindOf(raw, p.Tools.Manifest.find(raw, result)) == '['
 }
 
-// Suppresses reports whether such a server is never sent a method. A nil Profile
+// Suppresses reports whether a method must not be sent to such a server. A nil Profile
 // suppresses nothing.
 func (p *Profile) Suppresses(method string) bool {
 	if p == nil {
@@ -168,8 +169,8 @@ func (p *Profile) Suppresses(method string) bool {
 	})
 }
 
-// HasSign reports whether an error has one of the signs. code is the error's code
-// without quotes, low its message in lower case.
+// HasSign reports whether an error matches one of the signs. code is the error's code without
+// quotes, and low is its message in lower case.
 func HasSign(signs []Sign, code, low string) bool {
 	return slices.ContainsFunc(signs, func(s Sign) bool {
 		text := string(s)
@@ -180,7 +181,7 @@ func HasSign(signs []Sign, code, low string) bool {
 	})
 }
 
-// InitializeParams returns the parameters of initialize: the standard ones with the
+// InitializeParams returns the parameters of initialize. These are the standard ones with the
 // profile's changes. Nil means none.
 func (o *Opening) InitializeParams(standard []byte) []byte {
 	if o.NoParams {

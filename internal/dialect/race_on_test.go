@@ -2,6 +2,6 @@
 
 package dialect
 
-// raceEnabled: under the race detector sync.Pool forgets on purpose, so
-// allocations say nothing.
+// raceEnabled says that the race detector is on. Then sync.Pool drops objects at random, so
+// allocation counts are useless.
 const raceEnabled = true

@@ -7,14 +7,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// ours is the Stamp of the tests.
+// ours is the Stamp that the tests use.
 var ours = Stamp{
 	ID: "42", Token: []byte("42"), Info: []byte(`{"name":"c","version":"1"}`),
 	Capabilities: []byte(`{"roots":{}}`), Level: 0,
 }
 
-// callOf returns a request as it is read from a client of revision rev or, if the
-// message says so, a modern client. It is nil if the text is not a request.
+// callOf returns a request as it is read from a client of revision rev. If the message says
+// that its client is modern, the client is modern. It returns nil if the text is not a request.
 func callOf(raw []byte, rev mcp.Revision) *mcp.Call {
 	m, err := jsonrpc.Scan(raw, jsonrpc.Limits{})
 	if err != nil || m.Kind != jsonrpc.Request {
@@ -127,7 +127,8 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// TestRequestKeepsTheCall: a call may be sent twice, so Request must not change it.
+// TestRequestKeepsTheCall checks that Request does not change the call, because a call may be
+// sent twice.
 func TestRequestKeepsTheCall(t *testing.T) {
 	c := mcp.NewAttempt(mustCall(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__t","_meta":{"progressToken":5}}}`, mcp.R20250618))
 	c.Edits.Replace(jsonrpc.NoReason, c.Msg.Param("name"), []byte(`"t"`))
@@ -138,6 +139,6 @@ func TestRequestKeepsTheCall(t *testing.T) {
 		}
 	}
 	if c.Edits.Len() != 1 {
-		t.Errorf("the call has %d edits now", c.Edits.Len())
+		t.Errorf("the call has %d edits after Request", c.Edits.Len())
 	}
 }

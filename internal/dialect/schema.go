@@ -7,15 +7,15 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// draft202012 is the JSON Schema dialect that MCP assumes by default (2025-11-25 §Base,
-// "JSON Schema Usage").
+// draft202012 is the JSON Schema dialect that MCP uses by default (2025-11-25 §Base, "JSON
+// Schema Usage").
 const draft202012 = `"https://json-schema.org/draft/2020-12/schema"`
 
-// InputSchema returns a tool's schema as a JSON Schema 2020-12 object schema, and
-// whether it differs from the given one. It repairs idioms of OpenAPI 3.0 and of drafts
-// 4 to 7 that have another meaning in 2020-12, or none: boolean exclusiveMinimum and
-// exclusiveMaximum, nullable, and items as a list. It changes only schemas: a property
-// that is called nullable stays. All other bytes are unchanged.
+// InputSchema returns a tool's schema as a JSON Schema 2020-12 object schema. changed says
+// whether it differs from the given one. InputSchema repairs idioms of OpenAPI 3.0 and of
+// drafts 4 to 7 that have another meaning or none in 2020-12: boolean exclusiveMinimum and
+// exclusiveMaximum, nullable, and items as a list. It changes only schemas: a property with the
+// name nullable stays. All other bytes are unchanged.
 func InputSchema(schema []byte) (repaired []byte, changed bool) {
 	at := jsonrpc.Whole(schema)
 	if jsonrpc.KindOf(schema, at) != '{' {
@@ -30,15 +30,15 @@ func InputSchema(schema []byte) (repaired []byte, changed bool) {
 	return jsonrpc.Splice(make([]byte, 0, len(schema)+64), schema, &r.edits), true
 }
 
-// repairer collects the edits of one schema. Its recursion depth is that of the schema,
-// which the scan has limited.
+// repairer collects the edits of one schema. Its recursion is as deep as the schema, and the
+// scan limits that depth.
 type repairer struct {
 	raw    []byte
 	edits  jsonrpc.Edits
-	tuples bool // $schema is absent, so items as a list is from an older draft
+	tuples bool // $schema is absent, so items as a list comes from an older draft
 }
 
-// The schema keywords that repairs depend on.
+// These are the schema keywords that repairs depend on.
 const (
 	kwType = iota
 	kwMinimum
@@ -79,7 +79,7 @@ func (r *repairer) schema(at jsonrpc.Span, root bool) {
 	}
 	if root {
 		if t, _ := jsonrpc.Text(r.raw, kw[kwType]); t != "object" {
-			// Arguments must be an object (2025-06-18 §Schema, "Tool").
+			// The arguments of a tool must be an object (2025-06-18 §Schema, "Tool").
 			x.set = append(x.set, jsonrpc.Field{Key: "type", Value: []byte(`"object"`)})
 		}
 	}
@@ -92,7 +92,7 @@ func (r *repairer) schema(at jsonrpc.Span, root bool) {
 	}
 }
 
-// change is the set of changes to the members of one object.
+// change contains the changes to the members of one object.
 type change struct {
 	set  []jsonrpc.Field
 	drop []string
@@ -107,15 +107,15 @@ func (x *change) drops(key []byte) bool {
 	return false
 }
 
-// exclusive converts {"minimum":n,"exclusiveMinimum":true}, of draft 4 and OpenAPI 3.0,
-// to {"exclusiveMinimum":n}.
+// exclusive converts {"minimum":n,"exclusiveMinimum":true} of draft 4 and OpenAPI 3.0 to
+// {"exclusiveMinimum":n}.
 func (r *repairer) exclusive(x *change, flag, bound jsonrpc.Span, flagName, boundName string) {
 	switch jsonrpc.KindOf(r.raw, flag) {
 	case 'f':
 		x.drop = append(x.drop, flagName)
 	case 't':
 		if jsonrpc.KindOf(r.raw, bound) != '0' {
-			x.drop = append(x.drop, flagName) // true without a bound has no effect
+			x.drop = append(x.drop, flagName) // true has no effect without a bound
 			return
 		}
 		x.set = append(x.set, jsonrpc.Field{Key: flagName, Value: bound.Of(r.raw)})
@@ -123,9 +123,9 @@ func (r *repairer) exclusive(x *change, flag, bound jsonrpc.Span, flagName, boun
 	}
 }
 
-// nullable makes a schema allow null in 2020-12 syntax.
+// nullable makes a schema allow null in the syntax of 2020-12.
 func (r *repairer) nullable(x *change, at jsonrpc.Span, kw *[keywordCount]jsonrpc.Span) {
-	// An enum or a list of choices must allow null too, not only the type.
+	// An enum or a list of choices must also allow null, besides the type.
 	if jsonrpc.KindOf(r.raw, kw[kwEnum]) == '[' {
 		r.append(kw[kwEnum], "null")
 	}
@@ -137,7 +137,7 @@ func (r *repairer) nullable(x *change, at jsonrpc.Span, kw *[keywordCount]jsonrp
 	}
 	switch {
 	case !kw[kwAllOf].IsZero() || !kw[kwRef].IsZero() || !kw[kwConst].IsZero() || choices && !kw[kwType].IsZero():
-		// Other keywords restrict the value, so wrap the schema in an anyOf.
+		// Other keywords restrict the value, so the schema becomes part of an anyOf.
 		r.edits.Insert(mcp.WhySchema, at.Start, []byte(`{"anyOf":[`))
 		r.edits.Insert(mcp.WhySchema, at.End, []byte(`,{"type":"null"}]}`))
 	case choices:
@@ -156,7 +156,7 @@ func (r *repairer) nullable(x *change, at jsonrpc.Span, kw *[keywordCount]jsonrp
 	}
 }
 
-// append adds a value at the end of a list unless the list contains it.
+// append adds a value to the end of a list, unless the list contains it.
 func (r *repairer) append(list jsonrpc.Span, value string) {
 	empty := true
 	for e := range jsonrpc.Elements(r.raw, list) {

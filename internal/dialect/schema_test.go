@@ -8,7 +8,7 @@ import (
 )
 
 func TestInputSchema(t *testing.T) {
-	for _, c := range []struct{ name, in, want string }{ // "" for unchanged
+	for _, c := range []struct{ name, in, want string }{ // "" means unchanged
 		{"what is right stays to the byte", `{ "type":"object" , "properties":{"a":{"type":["string","null"],"exclusiveMinimum":0}},"x":1e400}`, ""},
 		{"no schema", ``, `{"type":"object"}`},
 		{"null", `null`, `{"type":"object"}`},
@@ -49,14 +49,14 @@ func TestInputSchema(t *testing.T) {
 		if string(got) != want || changed != (c.want != "") {
 			t.Errorf("%s:\n got %s, changed %t\nwant %s", c.name, got, changed, want)
 		}
-		// What is repaired once is right.
+		// A repaired schema needs no further repair.
 		if again, changed := InputSchema(got); changed {
-			t.Errorf("%s: repaired again: %s", c.name, again)
+			t.Errorf("%s: the second repair gives %s", c.name, again)
 		}
 	}
 }
 
-// FuzzInputSchema: a repaired schema is a valid object schema.
+// FuzzInputSchema checks that a repaired schema is a valid object schema.
 func FuzzInputSchema(f *testing.F) {
 	f.Add([]byte(`{"type":"object","properties":{"a":{"items":[{"nullable":true,"enum":[1]}],"minimum":0,"exclusiveMinimum":true}},"$schema":"x"}`))
 	f.Add([]byte(`{"nullable":true,"anyOf":[{"nullable":true,"allOf":[{}],"oneOf":[]}],"not":{"nullable":true,"type":[]}}`))
@@ -67,20 +67,20 @@ func FuzzInputSchema(f *testing.F) {
 		before := bytes.Clone(in)
 		out, changed := InputSchema(in)
 		if !bytes.Equal(in, before) {
-			t.Fatal("the schema itself was changed")
+			t.Fatal("the input was modified")
 		}
 		if err := jsonrpc.Valid(out, jsonrpc.Limits{Depth: 400, Tokens: 1 << 22, Bytes: len(out) + 1}); err != nil {
 			t.Fatalf("%v\nin  %s\nout %s", err, in, out)
 		}
 		whole := jsonrpc.Whole(out)
 		if kind, _ := jsonrpc.Text(out, jsonrpc.Find(out, whole, "type")); kind != "object" {
-			t.Errorf("type %q: %s", kind, out)
+			t.Errorf("the type is %q: %s", kind, out)
 		}
 		if !changed && !bytes.Equal(in, out) {
-			t.Errorf("changed after all: %s", out)
+			t.Errorf("changed is false, but the schema differs: %s", out)
 		}
 		if again, changed := InputSchema(out); changed {
-			t.Errorf("repaired again:\nin   %s\nout  %s\nthen %s", in, out, again)
+			t.Errorf("a second repair changes the schema:\nin   %s\nout  %s\nthen %s", in, out, again)
 		}
 	})
 }

@@ -5,11 +5,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Superset returns the result of initialize for a client that sent no parameters: the
-// result of Hello plus all tools, in the form that manifest clients read. A standard
-// client ignores the additional members.
+// Superset returns the result of initialize for a client that sent no parameters, called a
+// manifest client. It is the result of Hello plus all tools, in the form that such clients
+// read. A standard client ignores the additional members.
 //
-// Manifest clients are strict: they reject the whole result if a tool lacks a name or a
+// Manifest clients are strict. They reject the whole result if a tool lacks a name or a
 // description, or if it has a member in two spellings that they know.
 func Superset(hello []byte, tools [][]byte) []byte {
 	list := []byte{'['}
@@ -23,7 +23,7 @@ func Superset(hello []byte, tools [][]byte) []byte {
 		}
 		list = manifestTool(list, t)
 	}
-	// server_info is a second spelling of serverInfo.
+	// server_info is another spelling of serverInfo.
 	return spliceObject(hello, func(k []byte) bool { return string(k) == "server_info" }, jsonrpc.Field{Key: "tools", Value: append(list, ']')})
 }
 
@@ -40,8 +40,8 @@ func manifestTool(dst, raw []byte) []byte {
 		set = append(set, jsonrpc.Field{Key: "inputSchema", Value: []byte(`{"type":"object"}`)})
 	}
 	own := jsonrpc.Find(raw, at[3], mcp.KeyDialect)
-	// A tool without readOnlyHint may change something (2025-03-26 §Schema,
-	// "ToolAnnotations": the default is false), so the user must confirm it.
+	// A tool without readOnlyHint may change something (2025-03-26 §Schema, "ToolAnnotations":
+	// the default is false). So the user must confirm its calls.
 	confirm := jsonrpc.KindOf(raw, jsonrpc.Find(raw, at[2], "readOnlyHint")) != 't'
 	switch jsonrpc.KindOf(raw, jsonrpc.Find(raw, own, ownConfirm)) {
 	case 't':
@@ -56,7 +56,7 @@ func manifestTool(dst, raw []byte) []byte {
 	return jsonrpc.Splice(dst, raw, &e)
 }
 
-// isSecondSpelling reports the members that such a client treats as duplicates.
+// isSecondSpelling reports whether a manifest client treats a member as a duplicate.
 func isSecondSpelling(k []byte) bool {
 	switch string(k) {
 	case "params_schema", "confirmationRequired", "undoSupported":

@@ -8,22 +8,22 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Task describes changes to a task object while it is converted to another form. All
-// other members are kept, unless the other form conflicts with them.
+// Task describes changes to a task object that is converted to another form. All other members
+// are kept, unless they conflict with the other form.
 type Task struct {
-	ID     string // as the receiver knows it
-	Status string // "" keeps the current one
-	// Result, Error and Asks are the outcome of the task, as JSON objects: the result
-	// of its call, its error, and the pending server requests. Only the extension has
-	// them inside the task.
+	ID     string // the id that the receiver knows
+	Status string // "" keeps the current status
+	// Result, Error and Asks are the outcome of the task, as JSON objects: the result of its
+	// call, its error, and the server requests that are open. Only the extension has them
+	// inside the task.
 	Result, Error, Asks []byte
 
-	inside bool // the task is a part of the result, not the result itself
+	inside bool // the task is a part of the result instead of the result itself
 }
 
-// CreatedTask returns the result object for a call that became the task at the span of
-// raw, for revision to (2025-11-25 §Tasks, "Creating Tasks"; SEP-2663, "Task
-// Creation"). meta is the result's own _meta, nil for none.
+// CreatedTask returns the result object for a call that became the task at the span of raw, in
+// the form of revision to (2025-11-25 §Tasks, "Creating Tasks"; SEP-2663, "Task Creation").
+// meta is the _meta of the result, nil for none.
 func CreatedTask(to mcp.Revision, raw []byte, task jsonrpc.Span, meta []byte, t Task) []byte {
 	t.inside = true
 	if to.Can(mcp.TasksExtension) {
@@ -41,12 +41,12 @@ func appendMeta(out, meta []byte) []byte {
 	return append(append(out, `,"_meta":`...), meta...)
 }
 
-// TaskState returns the result object of tasks/get, or of a legacy tasks/cancel, for
-// the task at the span of raw, for revision to.
+// TaskState returns the result object of tasks/get, or of a legacy tasks/cancel, for the task
+// at the span of raw, in the form of revision to.
 func TaskState(to mcp.Revision, raw []byte, task jsonrpc.Span, t Task) []byte {
 	out := []byte{'{'}
 	modern := to.Can(mcp.TasksExtension)
-	t.inside = modern // its _meta has the serverInfo
+	t.inside = modern // the serverInfo is in the _meta of the result
 	if modern {
 		out = append(out, `"resultType":"complete"`...)
 	}
@@ -61,7 +61,7 @@ func TaskState(to mcp.Revision, raw []byte, task jsonrpc.Span, t Task) []byte {
 	return append(out, '}')
 }
 
-// appendTask appends the members of a task, after a comma if out has members.
+// appendTask appends the members of a task. It adds a comma before them if out has members.
 func appendTask(out []byte, to mcp.Revision, raw []byte, task jsonrpc.Span, t *Task) []byte {
 	add := func(key string, value []byte) {
 		if out[len(out)-1] != '{' {
@@ -81,10 +81,10 @@ func appendTask(out []byte, to mcp.Revision, raw []byte, task jsonrpc.Span, t *T
 		value := m.Value.Of(raw)
 		switch key {
 		case "taskId", "resultType", "result", "error", "inputRequests", "requestState":
-			continue // written separately if the form has it
+			continue // written below, if the form has it
 		case "_meta":
 			if t.inside {
-				continue // belongs to the result around it, which has it
+				continue // belongs to the result that contains the task
 			}
 		case "status":
 			have.status = true
@@ -106,8 +106,8 @@ func appendTask(out []byte, to mcp.Revision, raw []byte, task jsonrpc.Span, t *T
 		}
 		add(key, value)
 	}
-	// Add what both forms require and a careless server may omit. A missing date
-	// becomes the current time.
+	// Both forms require these members, but a server may omit them. A missing date becomes the
+	// current time.
 	now := quote(time.Now().UTC().Format(time.RFC3339))
 	if !have.status {
 		add("status", quote(cmp.Or(t.Status, mcp.TaskWorking)))
@@ -124,8 +124,8 @@ func appendTask(out []byte, to mcp.Revision, raw []byte, task jsonrpc.Span, t *T
 	return out
 }
 
-// wholeMillis returns milliseconds without a fraction, which the extension forbids. It
-// returns null for a value that is not a number.
+// wholeMillis returns milliseconds without a fraction, which the extension forbids. It returns
+// null for a value that is not a number.
 func wholeMillis(value []byte) []byte {
 	if _, ok := jsonrpc.Int(value, jsonrpc.Whole(value)); ok {
 		return value
@@ -141,8 +141,8 @@ func wholeMillis(value []byte) []byte {
 	return []byte("null")
 }
 
-// extensionFor returns a server's capabilities with its 2025-11-25 tasks declared as
-// the extension, for modern clients.
+// extensionFor returns a server's capabilities for modern clients, in which 2025-11-25 tasks
+// are declared as the extension.
 func extensionFor(caps []byte) []byte {
 	if !mcp.RunsToolTasks(caps) {
 		return caps
@@ -155,9 +155,9 @@ func extensionFor(caps []byte) []byte {
 	return spliceObject(caps, func(k []byte) bool { return string(k) == "tasks" }, set)
 }
 
-// legacyTasksFor returns capabilities for a legacy client: the extension declared as
-// 2025-11-25 tasks, without a list, which the extension does not have. For earlier
-// revisions it removes tasks.
+// legacyTasksFor returns capabilities for a legacy client, in which the extension is declared
+// as 2025-11-25 tasks. It omits list, which the extension does not have. For earlier revisions
+// it removes tasks.
 func legacyTasksFor(rev mcp.Revision, caps []byte) []byte {
 	switch {
 	case !rev.Can(mcp.ExperimentalTasks):

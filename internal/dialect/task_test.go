@@ -9,8 +9,8 @@ import (
 
 const dated = `"createdAt":"2025-11-25T10:30:00Z","lastUpdatedAt":"2025-11-25T10:40:00Z"`
 
-// TestTaskForms: a task in either form has that form's member names. Unknown members
-// are unchanged, and members that only one form has are added or removed.
+// TestTaskForms checks that a task in either form has the member names of that form. Unknown
+// members are unchanged. Members that only one form has are added or removed.
 func TestTaskForms(t *testing.T) {
 	legacy := `{"taskId":"t","status":"working",` + dated + `,"ttl":60000,"pollInterval":50,"x":1e400}`
 	modern := `{"resultType":"complete","taskId":"t","status":"completed",` + dated + `,"ttlMs":null,"pollIntervalMs":7,"result":{"content":[]},"x":1e400}`
@@ -39,8 +39,8 @@ func TestTaskForms(t *testing.T) {
 	}
 }
 
-// TestCreatedTask: a created task is flat in the extension and in a member of its own
-// before it. _meta appears once.
+// TestCreatedTask checks that a created task is the result itself in the extension, and a
+// member of the result in 2025-11-25. _meta appears once.
 func TestCreatedTask(t *testing.T) {
 	raw := []byte(`{"taskId":"t","status":"working",` + dated + `,"ttl":null,"_meta":{"y":1}}`)
 	tests := map[mcp.Revision]string{
@@ -54,8 +54,8 @@ func TestCreatedTask(t *testing.T) {
 	}
 }
 
-// TestTaskCapabilities: clients of each era see tasks in the capabilities that their
-// revision defines, and no others.
+// TestTaskCapabilities checks that clients of each era get tasks only in the capabilities that
+// their revision defines.
 func TestTaskCapabilities(t *testing.T) {
 	requested := `{"tools":{},"tasks":{"list":{},"requests":{"tools":{"call":{}}}}}`
 	directed := `{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{},"x/y":{}}}`
