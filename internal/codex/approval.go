@@ -11,23 +11,25 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// question is a request of the worker as an elicitation.
+// question is a request of the worker, converted to an elicitation.
 type question struct {
 	thread string
-	params []byte // of elicitation/create, without _meta; nil if no client could understand it
-	url    bool   // it asks to open a URL, not to fill in a form
-	// reply converts the client's result into the worker's answer. accepted reports
-	// whether the worker may go on.
+	params []byte // params of elicitation/create, without _meta; nil if no client can answer the question
+	url    bool   // the question asks to open a URL instead of filling in a form
+	// reply converts the client's result to the worker's answer. accepted reports whether the
+	// worker may continue.
 	reply func(raw []byte, result jsonrpc.Span) (answer []byte, accepted bool)
 	safe  []byte // the answer if the client cannot be asked
-	what  string // what was asked for: completes "Codex asked …"
+	what  string // what the worker asked for, to complete "Codex asked …"
 }
 
-// handleRequest handles a request of the worker, on the reading goroutine.
+// handleRequest handles a request of the worker. It runs on the goroutine that reads from the
+// worker.
 func (b *bridge) handleRequest(m *jsonrpc.Message) {
 	q := b.questionOf(m)
 	if q == nil {
-		// For example a request for credentials, or for a tool that the client does not have.
+		// Examples are a request for credentials, and one for a tool that the client does not
+		// have.
 		b.answerLater(func() {
 			b.worker.refuse(m.ID, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: excerpt.Line(m.Method, 80) + " is not supported by this client"})
 		})
@@ -35,7 +37,7 @@ func (b *bridge) handleRequest(m *jsonrpc.Message) {
 	}
 	t := b.asker(q.thread)
 	if t == nil {
-		// Do not guess which client is meant.
+		// It is not known which client the question is for.
 		b.server.o.Log.Warn("declined a codex question that belongs to no call", "server", b.server.o.Server, "method", excerpt.Line(m.Method, 80))
 		b.answerLater(func() { b.worker.reply(m.ID, q.safe) })
 		return
@@ -46,7 +48,7 @@ func (b *bridge) handleRequest(m *jsonrpc.Message) {
 	twice := b.open[m.ID] != nil
 	b.mu.Unlock()
 	if twice {
-		// One answer cannot belong to both requests, and the first is still open.
+		// The other request with this id is still open, and one answer cannot belong to both.
 		b.server.o.Log.Warn("dropped a codex question: its id is already used by an open one", "server", b.server.o.Server, "method", excerpt.Line(m.Method, 80))
 		return
 	}
@@ -74,9 +76,9 @@ func (b *bridge) handleRequest(m *jsonrpc.Message) {
 	})
 }
 
-// answerLater writes to the worker on a separate goroutine, because the reading goroutine
-// must not wait for the worker to read. A worker that keeps asking without reading gets
-// no further answers.
+// answerLater writes to the worker on a separate goroutine, because the goroutine that reads
+// must not wait for the worker. A worker that sends requests without reading gets no more
+// answers at some point.
 func (b *bridge) answerLater(f func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -92,7 +94,7 @@ func (b *bridge) answerLater(f func()) {
 	})
 }
 
-// put asks the client and sends its decision to the worker.
+// put sends a question to the client, and the client's decision to the worker.
 func (b *bridge) put(ctx context.Context, t *turn, id jsonrpc.ID, q *question) {
 	result, err := b.elicit(ctx, t, q)
 	switch {
@@ -105,7 +107,7 @@ func (b *bridge) put(ctx context.Context, t *turn, id jsonrpc.ID, q *question) {
 	case errors.Is(context.Cause(ctx), errResolved):
 		// The worker already has its answer.
 	case ctx.Err() != nil:
-		// The turn is ending; do not approve what it waits for.
+		// The turn is about to end, so the question must not be approved.
 		b.worker.reply(id, q.safe)
 	default:
 		t.note("Codex asked " + q.what + ". Nobody could be asked for consent (" + excerpt.Line(err.Error(), 200) + "), so it was declined.")
@@ -113,8 +115,8 @@ func (b *bridge) put(ctx context.Context, t *turn, id jsonrpc.ID, q *question) {
 	}
 }
 
-// elicit sends a question to the client and waits for the result. The question names its
-// call by the progress token, which on this hop is the call's id.
+// elicit sends a question to the client and waits for the result. The question names its call
+// by the progress token. Between Dragoman and this bridge, the token is the call's id.
 func (b *bridge) elicit(ctx context.Context, t *turn, q *question) (*jsonrpc.Message, error) {
 	c := make(chan *jsonrpc.Message, 1)
 	b.mu.Lock()
@@ -156,8 +158,8 @@ func (b *bridge) answered(m *jsonrpc.Message) {
 	}
 }
 
-// questionOf converts a request of the worker into an elicitation. It returns nil if no
-// client could answer it.
+// questionOf converts a request of the worker to an elicitation. It returns nil if no client
+// can answer the request.
 func (b *bridge) questionOf(m *jsonrpc.Message) *question {
 	q := &question{thread: text(m.Raw, m.Params, "threadId")}
 	if q.thread == "" {
@@ -188,13 +190,13 @@ func (b *bridge) questionOf(m *jsonrpc.Message) *question {
 	return q
 }
 
-// decisions are the values with which a worker is told a decision.
+// decisions contains the values that tell a worker a decision.
 type decisions struct{ accept, session, decline, cancel []byte }
 
 var newerDecisions = decisions{accept: []byte(`"accept"`), session: []byte(`"acceptForSession"`), decline: []byte(`"decline"`), cancel: []byte(`"cancel"`)}
 
-// olderDecisions returns the values for the requests from the time of conversations.
-// Workers that have these requests but no conversations want a reason for a denial.
+// olderDecisions returns the values for the requests of older workers. Workers with these
+// requests that are not of the conversation generation expect a reason for a denial.
 func (b *bridge) olderDecisions() decisions {
 	d := decisions{accept: []byte(`"approved"`), session: []byte(`"approved_for_session"`), decline: []byte(`"denied"`), cancel: []byte(`"abort"`)}
 	if !b.server.older.Load() {
@@ -203,7 +205,7 @@ func (b *bridge) olderDecisions() decisions {
 	return d
 }
 
-// The choices in our forms.
+// These are the choices in the forms.
 const (
 	chooseAccept  = "accept"
 	chooseSession = "accept for session"
@@ -212,7 +214,7 @@ const (
 	chooseCancel  = "cancel"
 )
 
-// approve fills in a question that is answered with a decision.
+// approve completes a question whose answer is a decision.
 func (q *question) approve(message string, d decisions, session bool, always []byte) {
 	choices := []string{chooseAccept}
 	about := "accept: this time"
@@ -253,13 +255,13 @@ func (q *question) approve(message string, d decisions, session bool, always []b
 	}
 }
 
-// maxShown limits a command or patch in a question, in bytes.
+// maxShown limits the length of a command or patch in a question, in bytes.
 const maxShown = 8 << 10
 
-// maxRule limits the rule of "accept always", in bytes.
+// maxRule limits the length of the rule of "accept always", in bytes.
 const maxRule = 1 << 10
 
-// maxFields limits the fields of a form.
+// maxFields limits the number of fields of a form.
 const maxFields = 32
 
 func (b *bridge) commandApproval(m *jsonrpc.Message, q *question, d decisions) {
@@ -278,7 +280,7 @@ func (b *bridge) commandApproval(m *jsonrpc.Message, q *question, d decisions) {
 	message += ":\n\n" + command
 	q.what = "to run " + excerpt.Line(command, 200)
 
-	// If the worker lists the decisions it accepts, offer only those, and declining.
+	// If the worker lists the decisions that it accepts, only these and "decline" are offered.
 	session, always := true, []byte(nil)
 	if list := m.Param("availableDecisions"); jsonrpc.KindOf(m.Raw, list) == '[' {
 		session = false
@@ -295,8 +297,8 @@ func (b *bridge) commandApproval(m *jsonrpc.Message, q *question, d decisions) {
 		session, always = false, nil
 	}
 	if always != nil {
-		// The worker chooses this rule, and it may allow more than this command. A rule
-		// that is too long to show is not offered.
+		// The worker chooses this rule, and the rule may allow more than this command. If it is
+		// too long to be shown, it is not offered.
 		rule := excerpt.Lines(string(jsonrpc.Find(always, jsonrpc.Whole(always), "acceptWithExecpolicyAmendment").Of(always)), 2*maxRule)
 		if len(rule) > maxRule {
 			always = nil
@@ -327,8 +329,8 @@ func reasonOf(m *jsonrpc.Message) string {
 	return ""
 }
 
-// patchOf formats file changes: an array of objects with a path, or an object whose keys
-// are paths.
+// patchOf formats file changes. They are an array of objects with a path, or an object whose
+// keys are paths.
 func patchOf(raw []byte, at jsonrpc.Span) string {
 	var b strings.Builder
 	add := func(path, kind, diff string) {
@@ -363,8 +365,7 @@ func patchOf(raw []byte, at jsonrpc.Span) string {
 	return strings.TrimRight(excerpt.Lines(b.String(), maxShown), "\n")
 }
 
-// permissionApproval asks for more permissions. They are granted as requested or not at
-// all.
+// permissionApproval asks for more permissions. The user grants all of them or none.
 func permissionApproval(m *jsonrpc.Message, q *question) {
 	wanted := m.Param("permissions").Of(m.Raw)
 	if wanted == nil {
@@ -391,9 +392,8 @@ func permissionApproval(m *jsonrpc.Message, q *question) {
 	}
 }
 
-// userInput passes the agent's own questions to the user. Secrets are not asked for
-// (2025-11-25 §Elicitation, "Security Considerations": no sensitive information by
-// forms).
+// userInput forwards the agent's own questions to the user. It refuses questions for secrets
+// (2025-11-25 §Elicitation, "Security Considerations": no sensitive information by forms).
 func userInput(m *jsonrpc.Message, q *question) {
 	q.safe, q.what = []byte(`{"answers":{}}`), "something of the user"
 	var fields []field
@@ -434,8 +434,8 @@ func userInput(m *jsonrpc.Message, q *question) {
 	}
 }
 
-// elicitation forwards an elicitation from an MCP server of the worker. Form and answer
-// pass unchanged.
+// elicitation forwards an elicitation from an MCP server that the worker uses. Form and answer
+// are unchanged.
 func elicitation(m *jsonrpc.Message, q *question) {
 	keys := [...]string{"mode", "message", "requestedSchema", "url", "elicitationId", "serverName"}
 	var at [len(keys)]jsonrpc.Span
@@ -452,7 +452,7 @@ func elicitation(m *jsonrpc.Message, q *question) {
 		q.url = true
 		o.text("mode", "url").member("url", at[3].Of(m.Raw)).member("elicitationId", at[4].Of(m.Raw))
 	default:
-		return // a kind of form that only Codex's own clients know
+		return // only Codex's own clients know this kind of form
 	}
 	q.params = o.json()
 	q.reply = func(raw []byte, result jsonrpc.Span) ([]byte, bool) {
@@ -468,14 +468,14 @@ func elicitation(m *jsonrpc.Message, q *question) {
 	}
 }
 
-// field is a text field of a form. If it has choices, one must be selected.
+// field is a text field of a form. If it has choices, the user must select one of them.
 type field struct {
 	key, title, about string
 	choices           []string
 }
 
-// form returns the params of an elicitation, using only what all revisions with forms
-// support (2025-06-18 §Elicitation, "Requested Schema").
+// form returns the params of an elicitation. It uses only features that all revisions with
+// forms support (2025-06-18 §Elicitation, "Requested Schema").
 func form(message string, fields ...field) []byte {
 	properties, required := &object{}, []string(nil)
 	for _, f := range fields {

@@ -9,7 +9,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// TestApprovals checks that a worker's approval requests reach the client and that the
+// TestApprovals checks that a worker's approval requests reach the client, and that the
 // decisions reach the worker in its own form.
 func TestApprovals(t *testing.T) {
 	declined := "It was declined."
@@ -18,7 +18,7 @@ func TestApprovals(t *testing.T) {
 	}{
 		{today, "run", decide("accept"), "the command got accept"},
 		{today, "run", decide("accept always"), `the command got {"acceptWithExecpolicyAmendment":{"execpolicy_amendment":["touch"]}}`},
-		{today, "run", decide("accept for session"), "the command got decline"}, // not offered
+		{today, "run", decide("accept for session"), "the command got decline"}, // the form does not offer this decision
 		{today, "run", decide("decline"), "the command got decline"},
 		{today, "run", decide("what"), "the command got decline"},
 		{today, "run", `{"action":"decline"}`, "the command got decline"},
@@ -51,16 +51,16 @@ func TestApprovals(t *testing.T) {
 				id := r.call("codex", `{"prompt":"`+c.prompt+`"}`)
 				q := r.question()
 				if q.Method != "elicitation/create" {
-					t.Fatalf("asked by %s", q.Raw)
+					t.Fatalf("the request has the method %s", q.Raw)
 				}
 				r.reply(q, c.answer)
 				m, _ := r.answerTo(id)
 				if !strings.Contains(texts(m), c.want) {
-					t.Errorf("got %s", m.Raw)
+					t.Errorf("the result is %s", m.Raw)
 				}
 				accepted := strings.Contains(c.answer, "accept") && !strings.Contains(c.want, "decline") && !strings.Contains(c.want, "denied") && !strings.Contains(c.want, `"permissions":{}`)
 				if !strings.Contains(c.want, "interrupted") && accepted == strings.Contains(texts(m), declined) {
-					t.Errorf("wrong note about a denial: %s", texts(m))
+					t.Errorf("the note about a denial is wrong: %s", texts(m))
 				}
 			})
 		})
@@ -81,11 +81,11 @@ func TestQuestionsShowWhatIsAsked(t *testing.T) {
 			q := r.question()
 			text, _ := jsonrpc.Text(q.Raw, q.Param("message"))
 			if !strings.Contains(text, want) || prompt != "patch" && !(strings.Contains(text, "rm -r x") && strings.Contains(text, "need it")) {
-				t.Errorf("the question for %q: %s", prompt, text)
+				t.Errorf("the question for %q is %s", prompt, text)
 			}
 			schema := string(q.Param("requestedSchema").Of(q.Raw))
 			if !strings.Contains(schema, `"enum":["accept"`) || !strings.Contains(schema, `"required":["decision"]`) {
-				t.Errorf("the form: %s", schema)
+				t.Errorf("the form is %s", schema)
 			}
 			r.reply(q, decide("decline"))
 			r.answerTo(id)
@@ -93,8 +93,8 @@ func TestQuestionsShowWhatIsAsked(t *testing.T) {
 	})
 }
 
-// TestNobodyToAsk checks that a client that cannot or will not be asked causes a denial
-// and a note about it.
+// TestNobodyToAsk checks that a request is denied if the client cannot or will not be asked,
+// and that the result contains a note about it.
 func TestNobodyToAsk(t *testing.T) {
 	bubble(t, func(t *testing.T, profile string) {
 		for _, capabilities := range []string{`{}`, `{"elicitation":{"url":{}}}`, forms} {
@@ -114,15 +114,15 @@ func TestNobodyToAsk(t *testing.T) {
 				t.Errorf("with %s: %s", capabilities, m.Raw)
 			}
 			if content(m) != denied {
-				t.Errorf("the note is in the content: %q", content(m))
+				t.Errorf("the note is part of the content: %q", content(m))
 			}
 			r.close()
 		}
 	})
 }
 
-// TestQuestionsNameTheirCall runs two turns at once. Each question has the token of its
-// own call, and answers do not cross.
+// TestQuestionsNameTheirCall runs two turns at once. Each question has the token of its own
+// call, and each answer reaches the right question.
 func TestQuestionsNameTheirCall(t *testing.T) {
 	bubble(t, func(t *testing.T, profile string) {
 		r := play(t, profile, codex.Options{})
@@ -137,7 +137,7 @@ func TestQuestionsNameTheirCall(t *testing.T) {
 			text, _ := jsonrpc.Text(q.Raw, q.Param("message"))
 			command := calls[token]
 			if command == "" || !strings.Contains(text, command) {
-				t.Errorf("the question names the call %s (%q): %s", token, command, text)
+				t.Errorf("the question has the token %s (%q): %s", token, command, text)
 			}
 			decision := "accept"
 			if command == "second" {

@@ -16,46 +16,47 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// bridge is the MCP server in front of one worker. Each side has its own reading
-// goroutine, which never waits. Tool calls and worker requests run on further goroutines.
+// bridge is an MCP server that uses one worker. One goroutine reads from the client and one
+// from the worker, and neither of them waits for the other side. Tool calls and worker requests
+// run on further goroutines.
 type bridge struct {
 	server *Server
 	worker *worker
 	client transport.Pipe // the end that Adapt returns
-	side   transport.Pipe // the other end
+	side   transport.Pipe // the end that the bridge uses
 	begun  time.Time
 
-	life    context.Context // ends with either side
+	life    context.Context // ends when the client or the worker ends
 	end     context.CancelCauseFunc
 	running work.Group
 
 	events chan string // names of {"event":…} lines during the handshake
 
 	mu       sync.Mutex
-	closing  bool // Close was called; nothing new may start
+	closing  bool // Close was called, so nothing new may start
 	opening  bool // a handshake is running
-	complete bool // it succeeded
-	counted  bool // the end of the worker was reported
+	complete bool // the handshake has succeeded
+	counted  bool // the end of the worker was reported to the server
 	forms    bool // the client supports form elicitation
 	urls     bool // the client supports URL elicitation
 	calls    map[jsonrpc.ID]*turn
 	threads  map[string]*turn // threads with a running turn
-	children map[string]*turn // threads opened by a turn's subagents
+	children map[string]*turn // threads that a turn's subagents have opened
 	asks     map[int64]chan *jsonrpc.Message
 	lastAsk  int64
-	open     map[jsonrpc.ID]context.CancelCauseFunc // requests of the worker
-	// answering is the number of answers to the worker that are being written, apart
-	// from those in open.
+	open     map[jsonrpc.ID]context.CancelCauseFunc // open requests of the worker
+	// answering is the number of answers to the worker that are being written. It does not
+	// include answers to requests in open.
 	answering int
 }
 
-// Limits of what runs at once per worker.
+// These constants limit what may run at once for each worker.
 const (
 	maxTurns     = 64
 	maxQuestions = 64
 	maxAnswers   = 64
 	maxChildren  = 256
-	maxID        = 256 // maximum bytes of a worker's id
+	maxID        = 256 // maximum length of an id from a worker, in bytes
 )
 
 var (
@@ -64,9 +65,9 @@ var (
 	errGivenUp  = errors.New("the client has given up")
 )
 
-// Adapt takes over the pipe to a worker that has just started. It returns a pipe that
-// speaks MCP 2025-11-25, which the caller must close. The handshake with the worker
-// starts when the client sends initialize.
+// Adapt takes over the pipe to a worker that has just started. It returns a pipe that speaks
+// MCP 2025-11-25. The caller must close that pipe. The handshake with the worker starts when
+// the client sends initialize.
 func (s *Server) Adapt(p transport.Pipe) transport.Pipe {
 	client, side := inmem.PipeOf(2*s.o.Message + 64<<10) // a result contains the worker's text twice
 	b := &bridge{
@@ -102,8 +103,8 @@ type pipe struct {
 	b *bridge
 }
 
-// Read returns the next message of the bridge. After the end of the worker it returns
-// the reason.
+// Read returns the next message of the bridge. After the worker has ended, it returns the
+// reason.
 func (p *pipe) Read() (*jsonrpc.Message, error) {
 	m, err := p.Pipe.Read()
 	if errors.Is(err, io.EOF) {
@@ -114,10 +115,10 @@ func (p *pipe) Read() (*jsonrpc.Message, error) {
 	return m, err
 }
 
-// Stalled returns how long the worker has not read. The bridge itself always reads.
+// Stalled returns how long the worker has not read. The bridge itself reads at all times.
 func (p *pipe) Stalled() (d time.Duration, midway bool) { return p.b.worker.pipe.Stalled() }
 
-// Close ends the conversation with the worker and waits for everything started for it.
+// Close ends the bridge, and waits for all goroutines that it has started.
 func (p *pipe) Close() error {
 	b := p.b
 	b.mu.Lock()
@@ -146,7 +147,7 @@ func (b *bridge) count() {
 	b.server.ended(complete, !complete || !ours && time.Since(b.begun) < steady)
 }
 
-// start runs f on a goroutine that Close waits for. It returns false after Close.
+// start runs f on a goroutine for which Close waits. It returns false after Close.
 func (b *bridge) start(f func()) bool {
 	return b.running.Go(f)
 }
@@ -181,11 +182,11 @@ func (b *bridge) serve() {
 	}
 }
 
-// say sends a message to the client. It ignores errors: the client is gone, or the
-// message is too large for the pipe.
+// say sends a message to the client. It ignores errors, because these mean that the client has
+// disconnected or that the message is too large for the pipe.
 func (b *bridge) say(raw []byte) { _ = b.side.Write(raw) }
 
-// answer answers a call, with an error if the result is too large for the pipe.
+// answer answers a call. If the result is too large for the pipe, it sends an error.
 func (b *bridge) answer(m *jsonrpc.Message, result []byte) {
 	err := b.side.Write(jsonrpc.AppendResult(nil, m.ID, result))
 	if err != nil && !errors.Is(err, io.ErrClosedPipe) {
@@ -220,12 +221,13 @@ func (b *bridge) request(m *jsonrpc.Message) {
 	}
 }
 
-// initialize answers the client after a handshake with the worker. A failed handshake may
-// be retried on the same pipe.
+// initialize performs the handshake with the worker and then answers the client. A failed
+// handshake may be repeated on the same pipe.
 func (b *bridge) initialize(m *jsonrpc.Message) {
 	capable := jsonrpc.Find(m.Raw, m.Param("capabilities"), "elicitation")
 	if jsonrpc.KindOf(m.Raw, capable) == '{' {
-		// 2025-11-25 §Elicitation, "Capabilities": an empty object means forms.
+		// 2025-11-25 §Elicitation, "Capabilities": an empty object means that the client
+		// supports forms.
 		form, url := jsonrpc.Find(m.Raw, capable, "form"), jsonrpc.Find(m.Raw, capable, "url")
 		b.mu.Lock()
 		b.forms, b.urls = !form.IsZero() || url.IsZero(), !url.IsZero()
@@ -252,7 +254,7 @@ func (b *bridge) initialize(m *jsonrpc.Message) {
 }
 
 // introduction returns the clientInfo for the worker. It contains only name and version,
-// because a worker may refuse other members.
+// because workers may refuse other members.
 func introduction(m *jsonrpc.Message) []byte {
 	info := m.Param("clientInfo")
 	name, version := text(m.Raw, info, "name"), text(m.Raw, info, "version")
@@ -275,7 +277,8 @@ func versionOf(agent string) string {
 	return version
 }
 
-// hear handles notifications and requests of the worker, on its reading goroutine.
+// hear handles notifications and requests of the worker. It runs on the goroutine that reads
+// from the worker.
 func (b *bridge) hear(m *jsonrpc.Message) {
 	if m.Kind == jsonrpc.Request {
 		b.handleRequest(m)
@@ -305,8 +308,8 @@ func (b *bridge) hear(m *jsonrpc.Message) {
 	}
 }
 
-// adopt assigns a thread that a turn's subagent has opened to that turn, so that its
-// approval requests go to the right client.
+// adopt assigns a thread that a turn's subagent has opened to that turn, so that approval
+// requests of the thread reach the right client.
 func (b *bridge) adopt(m *jsonrpc.Message) {
 	thread := m.Param("thread")
 	id, parent := text(m.Raw, thread, "id"), text(m.Raw, thread, "parentThreadId")
@@ -324,8 +327,8 @@ func (b *bridge) adopt(m *jsonrpc.Message) {
 	}
 }
 
-// turnOf returns the running turn of a thread. If the worker names no thread, it is the
-// turn with the given turn id.
+// turnOf returns the running turn of a thread. If the worker does not name the thread, turnOf
+// looks for the turn id.
 func (b *bridge) turnOf(thread, id string) *turn {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -340,7 +343,7 @@ func (b *bridge) turnOf(thread, id string) *turn {
 	return nil
 }
 
-// asker returns the turn that a worker request belongs to.
+// asker returns the turn to which a worker request belongs.
 func (b *bridge) asker(thread string) *turn {
 	b.mu.Lock()
 	defer b.mu.Unlock()

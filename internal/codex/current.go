@@ -9,7 +9,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// current is the protocol of workers with threads and turns.
+// current is the protocol of workers that have threads and turns.
 type current struct{}
 
 const errNoThread = problem("Codex started a thread and did not say which.")
@@ -34,8 +34,8 @@ func (current) open(ctx context.Context, b *bridge, a *arguments) (string, error
 	return id, nil
 }
 
-// settings returns the config of a new thread, or nil. It holds the settings that
-// thread/start has no member for.
+// settings returns the config of a new thread, or nil. It contains the settings for which
+// thread/start has no member.
 func (a *arguments) settings() []byte {
 	var fields []jsonrpc.Field
 	if !a.profile.IsZero() {

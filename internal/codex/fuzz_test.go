@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
-// FuzzWorker lets a worker send anything after a valid handshake. The client must receive
-// only MCP, and the pipe must close.
+// FuzzWorker lets a worker send arbitrary data after a valid handshake. The client must get
+// only MCP messages, and it must be possible to close the pipe.
 func FuzzWorker(f *testing.F) {
 	for _, seed := range []string{
 		`{"method":"item/agentMessage/delta","params":{"threadId":"t","turnId":"u","delta":"x"}}`,
@@ -74,7 +74,7 @@ func FuzzWorker(f *testing.F) {
 		}
 		closed := time.AfterFunc(time.Minute, func() { panic("the pipe does not close") })
 		if err := p.Close(); err != nil {
-			t.Errorf("close: %v", err)
+			t.Errorf("Close: %v", err)
 		}
 		closed.Stop()
 		worker.Wait()

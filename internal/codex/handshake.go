@@ -21,17 +21,17 @@ const methodInitialize = "initialize"
 
 // greeting is one handshake with a worker. A worker has at most one handshake at a time.
 //
-// Version 2 is offered first. If the worker refuses its params or does not answer,
-// version 1 is offered on the same pipe. A late answer to the first offer still counts.
+// It first offers version 2. If the worker refuses its params or does not answer, it offers
+// version 1 on the same pipe. A late answer to the first offer still counts.
 type greeting struct {
 	b     *bridge
 	begun time.Time
 	trace handshake.Trace
-	cause string // the reason for falling back to version 1; "" if none
+	cause string // the reason for the offer of version 1; "" if there was none
 }
 
-// greet performs the handshake and returns the worker's result. The error is a
-// user-readable sentence.
+// greet performs the handshake and returns the worker's result. The error is a sentence for
+// users.
 func (b *bridge) greet(ctx context.Context, info []byte) (*jsonrpc.Message, error) {
 	g := &greeting{b: b, begun: time.Now()}
 	b.server.set(HandshakePending)
@@ -96,7 +96,7 @@ func (g *greeting) run(ctx context.Context, info []byte) (m *jsonrpc.Message, ve
 	wait := g.b.server.o.Silence
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
-	both := g.b.server.silentOnV2.Load() // no further offer is left
+	both := g.b.server.silentOnV2.Load() // there is no further offer
 	silent := both
 	if both {
 		g.cause = "it did not answer version 2 before"
@@ -136,7 +136,7 @@ func (g *greeting) run(ctx context.Context, info []byte) (m *jsonrpc.Message, ve
 				return nil, "", problem("Codex refused to be opened: " + said(e))
 			}
 		case name := <-g.b.events:
-			// The silence timeout restarts at each sign of life.
+			// The timeout starts again whenever the worker writes a line.
 			g.noteEvent(name)
 			if !both {
 				timer.Reset(wait)
@@ -167,7 +167,7 @@ func (g *greeting) note(sent, got, reason string) {
 	}
 }
 
-// noteEvent records a status line that a wrapper prints during startup.
+// noteEvent records a status line that a wrapper prints while it starts.
 func (g *greeting) noteEvent(name string) {
 	g.note("", `the line {"event":"`+excerpt.Line(name, 40)+`"}`, "it is alive")
 }
@@ -184,7 +184,8 @@ func (g *greeting) drain() {
 	}
 }
 
-// check refuses an MCP server, which answers initialize too.
+// check returns an error if the answer comes from an MCP server, since these answer initialize
+// too.
 func (g *greeting) check(m *jsonrpc.Message) error {
 	keys := [...]string{"userAgent", "protocolVersion", "serverInfo"}
 	var at [len(keys)]jsonrpc.Span
@@ -195,18 +196,19 @@ func (g *greeting) check(m *jsonrpc.Message) error {
 	return nil
 }
 
-// already reports whether the worker has accepted an offer without answering it.
+// already reports whether an error says that the worker was initialized before, although it had
+// not answered.
 func already(e *jsonrpc.Error) bool {
 	return strings.Contains(strings.ToLower(e.Message), "already initialized")
 }
 
-// schemaWords occur in errors of validators about unknown or missing members.
+// schemaWords occur in errors about unknown or missing members.
 var schemaWords = []string{
 	"unknown field", "missing field", "unknown variant", "unexpected", "invalid type", "invalid param", "invalid request",
 	"additional propert", "unrecognized", "schema", "validation", "protocolversion", "protocol_version", "protocol version", "deserialize",
 }
 
-// fallsBack reports whether an error is about what version 2 adds to version 1.
+// fallsBack reports whether an error is about a member that version 2 adds to version 1.
 func fallsBack(e *jsonrpc.Error) bool {
 	if e.Code == jsonrpc.CodeInvalidParams || e.Code == jsonrpc.CodeInvalidRequest {
 		return true
@@ -220,14 +222,15 @@ func fallsBack(e *jsonrpc.Error) bool {
 	return false
 }
 
-// versionTwo returns the params of version 2, with its members in both spellings.
+// versionTwo returns the params of version 2. It contains the new members in both spellings.
 func versionTwo(info []byte) []byte {
 	b := append([]byte(`{"protocolVersion":"v2","protocol_version":"v2","clientInfo":`), info...)
 	b = append(append(b, `,"client_info":`...), info...)
 	return append(b, `,"capabilities":{}}`...)
 }
 
-// versionOne returns the params of version 1. Members that it lacks are omitted, not null.
+// versionOne returns the params of version 1. Members that version 1 lacks are omitted instead
+// of null.
 func versionOne(info []byte) []byte {
 	return append(append([]byte(`{"clientInfo":`), info...), '}')
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// TestHandshake opens workers that accept version 2 and workers that refuse it in every
+// TestHandshake opens workers that accept version 2, and workers that refuse it in every known
 // way, on one pipe. The log contains the version and the reason.
 func TestHandshake(t *testing.T) {
 	for _, c := range []struct {
@@ -32,7 +32,7 @@ func TestHandshake(t *testing.T) {
 					r := play(t, profile, codex.Options{}, "v2="+c.v2, "events="+events)
 					defer r.close()
 					if got := r.server.Readiness(); got != "worker_launching" {
-						t.Errorf("readiness before: %s", got)
+						t.Errorf("the readiness before the handshake is %s", got)
 					}
 					begun := time.Now()
 					m := r.open("{}")
@@ -40,23 +40,23 @@ func TestHandshake(t *testing.T) {
 						t.Fatalf("initialize: %s", m.Raw)
 					}
 					if took := time.Since(begun); took != c.took {
-						t.Errorf("took %s, want %s", took, c.took)
+						t.Errorf("the handshake took %s, want %s", took, c.took)
 					}
 					if got := r.server.Readiness(); got != "handshake_complete" {
-						t.Errorf("readiness after: %s", got)
+						t.Errorf("the readiness after the handshake is %s", got)
 					}
 					log := r.log.String()
 					if !strings.Contains(log, "version="+c.version+" ") {
-						t.Errorf("the log does not say %s:\n%s", c.version, log)
+						t.Errorf("the log does not contain %s:\n%s", c.version, log)
 					}
 					if c.fallBack == "" && strings.Contains(log, "fallback") || !strings.Contains(log, c.fallBack) {
-						t.Errorf("the log gives another cause than %q:\n%s", c.fallBack, log)
+						t.Errorf("the log contains another cause than %q:\n%s", c.fallBack, log)
 					}
 					if events == "yes" && !strings.Contains(log, `{"event":"ready"}`) {
-						t.Errorf("the trace misses the event:\n%s", log)
+						t.Errorf("the trace does not contain the event:\n%s", log)
 					}
 					if got := content(r.say("hello")); got != "You said: hello" {
-						t.Errorf("a turn after it: %q", got)
+						t.Errorf("the turn after the handshake: %q", got)
 					}
 				})
 			})
@@ -64,7 +64,7 @@ func TestHandshake(t *testing.T) {
 	}
 }
 
-// TestHandshakePending checks the reason while the worker is silent.
+// TestHandshakePending checks the readiness while the worker does not answer.
 func TestHandshakePending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := play(t, today, codex.Options{Silence: time.Minute}, "v2=silence")
@@ -72,7 +72,7 @@ func TestHandshakePending(t *testing.T) {
 		id := r.send("initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}`)
 		synctest.Wait()
 		if got := r.server.Readiness(); got != "handshake_pending" {
-			t.Errorf("readiness: %s", got)
+			t.Errorf("the readiness is %s", got)
 		}
 		// Only one handshake runs at a time.
 		second := r.send("initialize", `{}`)
@@ -80,13 +80,13 @@ func TestHandshakePending(t *testing.T) {
 			t.Errorf("a second initialize: %s", m.Raw)
 		}
 		if m, _ := r.answerTo(id); m.Kind != jsonrpc.Result {
-			t.Errorf("the first: %s", m.Raw)
+			t.Errorf("the first initialize: %s", m.Raw)
 		}
 	})
 }
 
-// TestMuteWorkerIsNotAskedTwice checks that a worker that did not answer version 2 is
-// opened with version 1 the next time, so that the timeout of five seconds occurs once.
+// TestMuteWorkerIsNotAskedTwice checks a worker that did not answer version 2. The next
+// handshake starts with version 1, so that the timeout of five seconds occurs only once.
 func TestMuteWorkerIsNotAskedTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := play(t, today, codex.Options{}, "v2=silence")
@@ -105,8 +105,8 @@ func TestMuteWorkerIsNotAskedTwice(t *testing.T) {
 	})
 }
 
-// TestHandshakeRefused checks that an error unrelated to the version ends the handshake,
-// and that a failed handshake may be retried on the same pipe.
+// TestHandshakeRefused checks that an error that is unrelated to the version ends the
+// handshake. A failed handshake may be repeated on the same pipe.
 func TestHandshakeRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := play(t, today, codex.Options{}, "v2=closed")
@@ -117,37 +117,37 @@ func TestHandshakeRefused(t *testing.T) {
 				t.Errorf("initialize: %s", m.Raw)
 			}
 			if got := r.server.Readiness(); got != "handshake_failed" {
-				t.Errorf("readiness: %s", got)
+				t.Errorf("the readiness is %s", got)
 			}
 		}
 		if m := r.say("hello"); !isError(m) {
-			t.Errorf("a call before it is open: %s", m.Raw)
+			t.Errorf("a call before the handshake: %s", m.Raw)
 		}
 	})
 }
 
-// TestInitializedOnlyOnDemand checks that the notification is sent if the profile wants
-// it. The fake reports a violation, and its error without an id is ignored.
+// TestInitializedOnlyOnDemand checks that the notification initialized is sent only if the
+// profile requires it. The fake reports it as a violation. Its error has no id and is ignored.
 func TestInitializedOnlyOnDemand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := play(t, today, codex.Options{Initialized: true})
 		r.open("{}")
 		if got := content(r.say("hello")); got != "You said: hello" {
-			t.Errorf("a turn after it: %q", got)
+			t.Errorf("the turn after the handshake: %q", got)
 		}
 		if err := r.pipe.Close(); err != nil {
 			t.Error(err)
 		}
 		r.wg.Wait()
 		if v := r.fake.Violations(); len(v) != 1 || !strings.HasPrefix(v[0], "initialized") {
-			t.Errorf("violations: %q", v)
+			t.Errorf("the violations are %q", v)
 		}
 		_ = r.fake.Close()
 	})
 }
 
-// TestRestarts checks the delays and the limit for a worker that always fails, and that
-// starts resume after the rest.
+// TestRestarts checks the delays and the limit for a worker that always fails. After the pause,
+// starts are possible again.
 func TestRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &journal{}
@@ -175,31 +175,31 @@ func TestRestarts(t *testing.T) {
 			t.Errorf("the fourth start: %v", err)
 		}
 		if got := s.Readiness(); got != "restart_limit_exceeded" {
-			t.Errorf("readiness: %s", got)
+			t.Errorf("the readiness is %s", got)
 		}
 		time.Sleep(10 * time.Minute)
 		if got, err := attempt("closed"); err != nil || got != 0 {
-			t.Errorf("after the rest: waited %s, %v", got, err)
+			t.Errorf("the start after the pause waited %s, %v", got, err)
 		}
 		if _, err := attempt("closed"); !errors.Is(err, codex.ErrRestartLimit) {
-			t.Errorf("and then: %v", err)
+			t.Errorf("the start after that: %v", err)
 		}
 		time.Sleep(10 * time.Minute)
-		for range 3 { // a successful start resets the count
+		for range 3 { // a successful start resets the number of failures
 			if got, err := attempt("accept"); err != nil || got != 0 {
-				t.Errorf("a good start: waited %s, %v", got, err)
+				t.Errorf("a successful start waited %s, %v", got, err)
 			}
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		_, _ = attempt("closed")
 		cancel()
 		if err := s.Admit(ctx); !errors.Is(err, context.Canceled) {
-			t.Errorf("a start that nobody waits for: %v", err)
+			t.Errorf("a start whose context has ended: %v", err)
 		}
 	})
 }
 
-// TestWorkerThatDiesSoon checks that an exit within a minute of the start counts.
+// TestWorkerThatDiesSoon checks that an exit within a minute of the start counts as a failure.
 func TestWorkerThatDiesSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := play(t, today, codex.Options{})

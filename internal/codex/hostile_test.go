@@ -16,18 +16,18 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
-// scripted is a worker that sends the test's lines during the turn u in the thread t, and
-// records what it receives.
+// scripted is a worker that sends lines of the test during turn u in thread t. It records what
+// it receives.
 type scripted struct {
 	t     *testing.T
 	pipe  transport.Pipe
-	heard chan *jsonrpc.Message // what the worker receives after its turn has begun
+	heard chan *jsonrpc.Message // messages that the worker receives after its turn has begun
 	out   *io.PipeWriter
 	wg    sync.WaitGroup
 }
 
-// script opens a worker and starts its turn, with the id 2 on the client's side.
-// If resume is not nil, the worker reads nothing until resume is closed.
+// script opens a worker and starts its turn. The call has the id 2 on the client's side. If
+// resume is not nil, the worker reads nothing until resume is closed.
 func script(t *testing.T, resume <-chan struct{}) *scripted {
 	t.Helper()
 	theirIn, ourOut := io.Pipe()
@@ -60,7 +60,7 @@ func script(t *testing.T, resume <-chan struct{}) *scripted {
 		t.Fatalf("initialize: %s", m.Raw)
 	}
 	s.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"codex","arguments":{"prompt":"x"}}}`)
-	synctest.Wait() // the turn is known
+	synctest.Wait() // until the turn is known
 	return s
 }
 
@@ -78,7 +78,7 @@ func (s *scripted) say(format string, a ...any) {
 	}
 }
 
-// next returns the client's next message that is not progress.
+// next returns the next message for the client that is not progress.
 func (s *scripted) next() *jsonrpc.Message {
 	s.t.Helper()
 	for range 200 {
@@ -90,7 +90,7 @@ func (s *scripted) next() *jsonrpc.Message {
 			return m
 		}
 	}
-	s.t.Fatal("got only progress")
+	s.t.Fatal("all messages are progress")
 	return nil
 }
 
@@ -100,31 +100,31 @@ func (s *scripted) close() {
 	s.wg.Wait()
 }
 
-// asking returns the message of a question to the user.
+// asking returns the text of a question to the user.
 func asking(t *testing.T, m *jsonrpc.Message) string {
 	t.Helper()
 	if m.Method != "elicitation/create" {
-		t.Fatalf("instead of a question: %s", m.Raw)
+		t.Fatalf("the message is not a question: %s", m.Raw)
 	}
 	s, _ := jsonrpc.Text(m.Raw, m.Param("message"))
 	return s
 }
 
-// TestAlwaysShowsWhatItAllows checks that "accept always" shows the rule, which the worker
-// chooses independently of the command.
+// TestAlwaysShowsWhatItAllows checks that "accept always" shows its rule. The worker chooses
+// the rule independently of the command.
 func TestAlwaysShowsWhatItAllows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := script(t, nil)
 		defer s.close()
 		s.say(`{"method":"item/commandExecution/requestApproval","id":0,"params":{"threadId":"t","turnId":"u","command":"ls","availableDecisions":["accept",{"acceptWithExecpolicyAmendment":{"execpolicy_amendment":["rm","-rf"]}}]}}`)
 		if m := s.next(); !strings.Contains(asking(t, m), `["rm","-rf"]`) {
-			t.Errorf("it offers to allow more than it shows: %s", m.Raw)
+			t.Errorf("the form offers a rule that it does not show: %s", m.Raw)
 		}
 	})
 }
 
-// TestPatchIsTheLatest checks that a question shows the latest version of a change,
-// however many versions were announced.
+// TestPatchIsTheLatest checks that a question shows the latest version of a change, however
+// many versions the worker announced.
 func TestPatchIsTheLatest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := script(t, nil)
@@ -135,16 +135,16 @@ func TestPatchIsTheLatest(t *testing.T) {
 		s.say(`{"method":"item/started","params":{"threadId":"t","turnId":"u","item":{"type":"fileChange","id":"i0","changes":[{"path":"harmful","kind":"add","diff":"+x"}]}}}`)
 		s.say(`{"method":"item/fileChange/requestApproval","id":0,"params":{"threadId":"t","itemId":"i0"}}`)
 		if m := s.next(); !strings.Contains(asking(t, m), "harmful") {
-			t.Errorf("it shows %s", m.Raw)
+			t.Errorf("the question shows %s", m.Raw)
 		}
 		s.say(`{"method":"item/fileChange/requestApproval","id":1,"params":{"threadId":"t","itemId":"unheard"}}`)
 		if m := s.next(); !strings.Contains(asking(t, m), "does not say which") {
-			t.Errorf("of an unknown change it shows %s", m.Raw)
+			t.Errorf("for an unknown change the question shows %s", m.Raw)
 		}
 	})
 }
 
-// TestNamelessThreads checks that a question without a thread reaches no client, even if
+// TestNamelessThreads checks that a question without a thread does not reach a client, even if
 // a child thread without an id was announced.
 func TestNamelessThreads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -153,13 +153,13 @@ func TestNamelessThreads(t *testing.T) {
 		s.say(`{"method":"thread/started","params":{"thread":{"parentThreadId":"t"}}}`)
 		s.say(`{"method":"item/commandExecution/requestApproval","id":0,"params":{"command":"ls"}}`)
 		if m := <-s.heard; !strings.Contains(string(m.Raw), `"decline"`) {
-			t.Errorf("it is answered with %s", m.Raw)
+			t.Errorf("the worker gets %s", m.Raw)
 		}
 	})
 }
 
-// TestQuestionsWithOneName checks that two questions with the same id become one field, so
-// that a form has no duplicate member.
+// TestQuestionsWithOneName checks that two questions with the same id become one field, so that
+// the form has no duplicate member.
 func TestQuestionsWithOneName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := script(t, nil)
@@ -184,8 +184,8 @@ func TestQuestionsWithOneName(t *testing.T) {
 	})
 }
 
-// TestQuestionsAreBounded checks that a worker that keeps asking, and gets no answer, does
-// not exhaust the memory.
+// TestQuestionsAreBounded checks that a worker that sends many questions without getting
+// answers does not use up the memory.
 func TestQuestionsAreBounded(t *testing.T) {
 	for name, line := range map[string]string{
 		"of nobody":      `{"method":"item/commandExecution/requestApproval","id":%d,"params":{"command":"ls"}}`,

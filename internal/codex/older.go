@@ -10,8 +10,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// older is the protocol of workers with conversations, which preceded threads. Its events
-// are Codex's internal ones, wrapped: codex/event/TYPE with a msg.
+// older is the protocol of workers with conversations, the predecessors of threads. Its events
+// are Codex's internal events in the form codex/event/TYPE, with a member msg.
 type older struct{}
 
 const eventPrefix = "codex/event"
@@ -37,8 +37,8 @@ func (older) open(ctx context.Context, b *bridge, a *arguments) (string, error) 
 	return id, nil
 }
 
-// resume resumes a conversation by its id, or if the worker does not support that, by
-// its rollout file.
+// resume resumes a conversation by its id. If the worker does not support that, it resumes the
+// conversation by its rollout file.
 func (older) resume(ctx context.Context, b *bridge, thread string) error {
 	_, err := b.ask(ctx, "resumeConversation", (&object{}).text("conversationId", thread).json(), nil)
 	if path := b.server.recall(thread).rollout; err != nil && path != "" {
@@ -65,7 +65,7 @@ func (older) begin(ctx context.Context, b *bridge, t *turn, a *arguments) error 
 	if !isUnknown(err) {
 		return err
 	}
-	// The alternative method needs all settings again.
+	// The other method needs all settings again.
 	c := b.server.recall(id)
 	o = (&object{}).text("conversationId", id).member("items", items).text("cwd", cmp.Or(c.cwd, ".")).
 		text("approvalPolicy", cmp.Or(c.policy, "on-request")).member("sandboxPolicy", sandboxPolicy(c.sandbox)).
@@ -74,7 +74,7 @@ func (older) begin(ctx context.Context, b *bridge, t *turn, a *arguments) error 
 	return err
 }
 
-// sandboxPolicy returns the policy of a sandbox mode. The default is the strictest one.
+// sandboxPolicy returns the policy for a sandbox mode. The default is the strictest one.
 func sandboxPolicy(mode string) []byte {
 	o := (&object{}).text("mode", cmp.Or(mode, "read-only"))
 	if mode == "workspace-write" {
@@ -89,7 +89,7 @@ func (older) interrupt(ctx context.Context, b *bridge, t *turn) error {
 	return err
 }
 
-// finish removes the listener. A second one would duplicate all events.
+// finish removes the listener. With two listeners, all events would arrive twice.
 func (older) finish(b *bridge, t *turn) {
 	id := t.subscription()
 	if id == "" {
@@ -122,7 +122,7 @@ func (older) hear(m *jsonrpc.Message) (e event, ok bool) {
 	case "stream_error":
 		e.kind, e.text = step, "Codex tries again: "+excerpt.Lines(text(m.Raw, msg, "message"), 400)
 	case "error":
-		// This ends the turn; task_complete may follow without the error.
+		// The error ends the turn, because task_complete may follow without it.
 		e.kind, e.status, e.text = ended, failed, excerpt.Lines(text(m.Raw, msg, "message"), 4<<10)
 	case "task_complete":
 		e.kind, e.status, e.text = ended, completed, text(m.Raw, msg, "last_agent_message")
@@ -132,7 +132,7 @@ func (older) hear(m *jsonrpc.Message) (e event, ok bool) {
 	return e, true
 }
 
-// commandOf returns a command that is a string or an array of arguments.
+// commandOf returns a command as a text. It may be a string or an array of arguments.
 func commandOf(raw []byte, at jsonrpc.Span) string {
 	if s, ok := jsonrpc.Text(raw, at); ok {
 		return s

@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// The generations of workers, as profiles of the fake.
+// These are the generations of workers, as profiles of the fake.
 const (
 	today = "codex-app-server"
 	old   = "codex-app-server-old"
@@ -49,7 +49,7 @@ func (j *journal) String() string {
 	return j.b.String()
 }
 
-// rig is a client of a worker, in a synctest bubble.
+// rig is a client that uses a worker, in a synctest bubble.
 type rig struct {
 	t      *testing.T
 	fake   *fake.Server
@@ -57,13 +57,13 @@ type rig struct {
 	log    *journal
 	pipe   transport.Pipe
 	in     chan *jsonrpc.Message
-	ended  error // of the reading goroutine, once in is closed
+	ended  error // the error of the reading goroutine, valid once in is closed
 	wg     sync.WaitGroup
 	last   int
-	halt   atomic.Pointer[chan struct{}] // the worker reads nothing until it is closed
+	halt   atomic.Pointer[chan struct{}] // the worker reads nothing until this channel is closed
 }
 
-// halted is the worker's input.
+// halted is the input of the worker, which a test can stop.
 type halted struct {
 	io.ReadCloser
 	r *rig
@@ -77,7 +77,7 @@ func (h halted) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// play starts a worker and adapts it. set are settings of the fake.
+// play starts a worker and adapts it. set contains settings of the fake.
 func play(t *testing.T, profile string, o codex.Options, set ...string) *rig {
 	t.Helper()
 	f := newFake(t, profile, set...)
@@ -103,7 +103,7 @@ func newFake(t *testing.T, profile string, set ...string) *fake.Server {
 	return f
 }
 
-// attach opens another connection.
+// attach opens another connection to the worker.
 func attach(t *testing.T, f *fake.Server, s *codex.Server, log *journal) *rig {
 	t.Helper()
 	workerIn, ourOut := io.Pipe()
@@ -125,15 +125,15 @@ func attach(t *testing.T, f *fake.Server, s *codex.Server, log *journal) *rig {
 	return r
 }
 
-// close ends the connection and the worker, and expects no violations.
+// close ends the connection and the worker, and fails the test if the fake saw violations.
 func (r *rig) close() {
 	r.t.Helper()
 	if err := r.pipe.Close(); err != nil {
-		r.t.Errorf("close: %v", err)
+		r.t.Errorf("Close: %v", err)
 	}
 	r.wg.Wait()
 	if v := r.fake.Violations(); len(v) > 0 {
-		r.t.Errorf("the worker complains: %s", strings.Join(v, "; "))
+		r.t.Errorf("the worker reports violations: %s", strings.Join(v, "; "))
 	}
 	_ = r.fake.Close()
 	if r.t.Failed() {
@@ -211,7 +211,7 @@ func decide(decision string) string {
 	return `{"action":"accept","content":{"decision":"` + decision + `"}}`
 }
 
-// question skips progress up to the next question.
+// question returns the next question and skips progress.
 func (r *rig) question() *jsonrpc.Message {
 	r.t.Helper()
 	for {
@@ -220,7 +220,7 @@ func (r *rig) question() *jsonrpc.Message {
 			return m
 		}
 		if m.Method != "notifications/progress" {
-			r.t.Fatalf("instead of a question: %s", m.Raw)
+			r.t.Fatalf("the message is not a question: %s", m.Raw)
 		}
 	}
 }

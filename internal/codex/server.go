@@ -14,42 +14,43 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// Options configure how a worker is handled. The zero value works.
+// Options configure how workers are handled. The zero value works.
 type Options struct {
-	Server string // the configured name, for logs and traces
+	Server string // the configured name of the server, for logs and traces
 
-	// Silence is how long to wait for an answer to version 2 of the handshake before
-	// trying version 1 on the same pipe. 0 means 5 s.
+	// Silence is how long to wait for an answer to version 2 of the handshake. After it,
+	// version 1 is tried on the same pipe. 0 means 5 s.
 	Silence time.Duration
-	// Initialized sends the notification initialized after the handshake. Known
-	// workers do not need it, and some answer it with an error.
+	// Initialized sends the notification initialized after the handshake. The known workers do
+	// not need it, and some answer it with an error.
 	Initialized bool
-	// WrongParams are additional signs that a worker refuses version 2 because of
-	// members it does not know.
+	// WrongParams are further signs that a worker refuses version 2 because of members that it
+	// does not know.
 	WrongParams []dialect.Sign
-	// Restarts is how many starts may fail in a row before restarts pause for Rest. 0
-	// means 5 and 10 minutes; a negative Restarts sets no limit.
+	// Restarts is the number of starts in a row that may fail before there is a pause of Rest.
+	// 0 means 5 starts and 10 minutes. A negative Restarts means no limit.
 	Restarts int
 	Rest     time.Duration
 
-	// Message limits one message of a worker, in bytes, and thereby the text of a turn.
-	// 0 means 16 MiB.
+	// Message limits one message of a worker, in bytes. This also limits the text of a turn. 0
+	// means 16 MiB.
 	Message int
 
-	// Events gets how each handshake with a worker went. Nil publishes nothing.
+	// Events gets the result of each handshake with a worker. If it is nil, nothing is
+	// published.
 	Events *events.Publisher
-	// Clean removes secrets from worker output before it is logged or traced. Nil
-	// leaves it unchanged.
+	// Clean removes secrets from a worker's output before the output is logged or traced. If it
+	// is nil, the output is unchanged.
 	Clean func(text string) string
 	Log   *slog.Logger
 }
 
-// Reason says in one word whether and why a worker is ready.
+// Reason says in one word whether a worker is ready and, if not, why.
 type Reason string
 
-// The reasons. Only HandshakeComplete means that turns can run.
+// These are the reasons. Turns can run only with HandshakeComplete.
 const (
-	WorkerLaunching      Reason = "worker_launching" // no process yet, or no handshake yet
+	WorkerLaunching      Reason = "worker_launching" // there is no process or no handshake yet
 	HandshakePending     Reason = "handshake_pending"
 	HandshakeComplete    Reason = "handshake_complete"
 	HandshakeFailed      Reason = "handshake_failed"
@@ -59,24 +60,24 @@ const (
 // ErrRestartLimit is wrapped by the error of Admit after too many failed starts in a row.
 var ErrRestartLimit = errors.New(string(RestartLimitExceeded))
 
-// steady is how long a worker must live before its exit no longer counts as a failed
-// start. A successful turn also proves the worker.
+// steady is how long a worker must run before its exit no longer counts as a failed start. A
+// worker that has completed a turn also does not count as failed.
 const steady = time.Minute
 
 // maxPause is the maximum delay before the next start.
 const maxPause = time.Minute
 
-// Server is one configured worker across all of its restarts, and across the processes
-// that different kinds of client may need. Create it with New. It needs no closing.
+// Server represents one configured worker. It covers all restarts, and all processes that
+// different kinds of clients need. New creates a Server. A Server need not be closed.
 type Server struct {
 	o Options
 
-	older      atomic.Bool // the last worker has conversations, not threads
+	older      atomic.Bool // the last worker has conversations instead of threads
 	silentOnV2 atomic.Bool // the last worker did not answer version 2
 
 	mu        sync.Mutex
 	reason    Reason
-	alive     int          // workers whose handshake is complete
+	alive     int          // number of workers whose handshake is complete
 	pauses    work.Backoff // counts the starts that failed in a row
 	notBefore time.Time
 	past      past
@@ -105,8 +106,8 @@ func New(o Options) *Server {
 	return &Server{o: o, reason: WorkerLaunching, pauses: work.Backoff{Ceiling: maxPause}}
 }
 
-// Readiness returns the state of the worker. If one of several processes is ready, it is
-// HandshakeComplete.
+// Readiness returns the state of the worker. If at least one of several processes is ready, it
+// is HandshakeComplete.
 func (s *Server) Readiness() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,9 +117,9 @@ func (s *Server) Readiness() string {
 	return string(s.reason)
 }
 
-// Admit must be called before each start. After failed starts it waits as work.Backoff
-// says, up to a minute. After too many it returns
-// ErrRestartLimit. Its only other error is that of ctx.
+// Admit must be called before each start. After failed starts it waits up to a minute, as
+// work.Backoff says. After too many failed starts it returns ErrRestartLimit. Its only other
+// error is that of ctx.
 func (s *Server) Admit(ctx context.Context) error {
 	s.mu.Lock()
 	wait, failures := time.Until(s.notBefore), s.pauses.Failures()
@@ -153,15 +154,15 @@ func (s *Server) opened() {
 	s.mu.Unlock()
 }
 
-// proved resets the failure count after a successful turn.
+// proved resets the number of failures after a successful turn.
 func (s *Server) proved() {
 	s.mu.Lock()
 	s.pauses.Reset()
 	s.mu.Unlock()
 }
 
-// ended records the end of a worker: whether its handshake was complete, and whether the
-// end counts as a failed start.
+// ended records the end of a worker. complete says whether its handshake was complete, and
+// failed whether the end counts as a failed start.
 func (s *Server) ended(complete, failed bool) {
 	s.mu.Lock()
 	failures, exceeded := s.endedLocked(complete, failed)
@@ -191,21 +192,21 @@ func (s *Server) endedLocked(complete, failed bool) (failures int, exceeded bool
 	return s.pauses.Failures(), false
 }
 
-// past remembers what a new worker needs to continue conversations of an older one. It
-// keeps the newest.
+// past stores what a new worker needs to continue the conversations of a previous one. It keeps
+// only the newest conversations.
 type past struct {
 	of    map[string]conversation
 	order []string
 }
 
-// Limits for remembered conversations: how many, and bytes of each. A larger one is not
-// remembered; it can be continued only while its worker lives.
+// These constants limit the stored conversations: their number, and the bytes of each. A larger
+// conversation is not stored, so it can be continued only while its worker runs.
 const (
 	maxPast      = 256
 	maxPastBytes = 8 << 10
 )
 
-// conversation holds the settings that an older worker must be sent again.
+// conversation contains the settings that an older worker must get again.
 type conversation struct {
 	rollout, model, cwd, policy, sandbox string
 }

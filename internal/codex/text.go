@@ -2,8 +2,8 @@ package codex
 
 import "github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 
-// maxSaid limits an error text that is repeated from a worker, in bytes. The longest ones
-// list all methods that the worker knows.
+// maxSaid limits the length of a worker's error text that is repeated, in bytes. The longest
+// ones list all methods that the worker knows.
 const maxSaid = 600
 
 // text returns the text of a member of obj, or "".
@@ -12,7 +12,7 @@ func text(raw []byte, obj jsonrpc.Span, key string) string {
 	return s
 }
 
-// object builds a JSON object, member by member.
+// object builds a JSON object from its members.
 type object struct{ b []byte }
 
 func (o *object) member(key string, value []byte) *object {

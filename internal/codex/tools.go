@@ -7,7 +7,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// The tools, with the names and arguments of Codex's own MCP server.
+// These are the tools, with the names and arguments of Codex's own MCP server.
 const (
 	toolStart    = "codex"
 	toolContinue = "codex-reply"
@@ -43,12 +43,12 @@ var toolList = []byte(`{"tools":[` +
 	`"required":["prompt"]},"outputSchema":` + outputSchema + `,` +
 	`"annotations":{"title":"Codex reply","readOnlyHint":false,"destructiveHint":true,"idempotentHint":false,"openWorldHint":true}}]}`)
 
-// arguments are the arguments of one call. The spans are in raw and are JSON of the right
+// arguments are the arguments of one call. The spans refer to raw. Each is JSON of the right
 // type, or absent.
 type arguments struct {
 	raw    []byte
 	prompt jsonrpc.Span
-	thread string // "" for a new thread
+	thread string // "" means a new thread
 
 	cwd, model, sandbox, policy, profile, base, developer, compact jsonrpc.Span
 	config                                                         jsonrpc.Span
@@ -81,7 +81,7 @@ func readArguments(tool string, m *jsonrpc.Message) (a *arguments, problem strin
 		}
 		switch {
 		case kind == 'n':
-			// Models write null for arguments that they leave out.
+			// Models write null for arguments that they omit.
 		case slot == nil:
 			return nil, "There is no argument " + excerpt.Line(key, 80) + ". What the tool has no argument for can be set by config.", true
 		case kind != want:
@@ -104,13 +104,13 @@ func readArguments(tool string, m *jsonrpc.Message) (a *arguments, problem strin
 	return a, "", true
 }
 
-// of returns the text of a span.
+// of returns the text of the JSON string at a span.
 func (a *arguments) of(at jsonrpc.Span) string {
 	s, _ := jsonrpc.Text(a.raw, at)
 	return s
 }
 
-// copy adds arguments to o under other names. Absent ones are left out.
+// copy adds arguments to o under other names. It omits absent ones.
 func (a *arguments) copy(o *object, names map[string]jsonrpc.Span, order ...string) {
 	for _, key := range order {
 		if at := names[key]; !at.IsZero() {
@@ -119,8 +119,8 @@ func (a *arguments) copy(o *object, names map[string]jsonrpc.Span, order ...stri
 	}
 }
 
-// answer builds the result of a call. The threadId is also in the text, for models whose
-// client does not show structured content. An empty thread omits the structured content.
+// answer builds the result of a call. The text also contains the threadId, for models whose
+// client does not show structured content. If thread is empty, there is no structured content.
 func answer(thread, said string, failed bool, notes ...string) []byte {
 	b := []byte(`{"content":[`)
 	add := func(s string) {

@@ -14,56 +14,56 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// The times of a turn.
+// These are the times of a turn.
 const (
 	pace     = 100 * time.Millisecond // minimum time between two progress messages
 	beat     = 20 * time.Second       // time between keep-alive messages while a turn is silent
-	patience = 5 * time.Minute        // how long keep-alives are sent without any event from the worker
-	// beginTimeout is the timeout of the request that starts a turn. Its answer says
-	// that the turn has begun, not that it has ended.
+	patience = 5 * time.Minute        // maximum time without an event from the worker for which keep-alives are sent
+	// beginTimeout is the timeout of the request that starts a turn. Its answer means that the
+	// turn has begun.
 	beginTimeout = 30 * time.Second
 	// interruptTimeout is how long to wait for the end of an interrupted turn.
 	interruptTimeout = 5 * time.Second
 )
 
-// Limits of what is kept of a turn: bytes of texts, or number of entries.
+// These constants limit what is kept of a turn: bytes of texts, or number of entries.
 const (
-	maxDelta   = 64 << 10 // unsent progress
-	maxPartial = 1 << 20  // of a message that was never completed
+	maxDelta   = 64 << 10 // progress text that was not sent yet
+	maxPartial = 1 << 20  // text of a message that is not complete
 	maxPatches = 64       // file changes that may still need approval
-	maxNotes   = 16       // our own notes for the result
+	maxNotes   = 16       // notes of Dragoman for the result
 )
 
-// turn is one tool call: a turn in a thread of the worker, and its state.
+// turn is one tool call and its state. The tool call runs a turn in a thread of the worker.
 type turn struct {
 	b      *bridge
-	id     jsonrpc.ID // of the client's request; also the progress token on this hop
+	id     jsonrpc.ID // id of the client's request; also the progress token that the bridge uses
 	cancel context.CancelCauseFunc
 	ctx    context.Context
-	wake   chan struct{} // one slot; there is something to send, or the turn has ended
+	wake   chan struct{} // capacity 1; signals that there is something to send, or that the turn has ended
 
 	mu       sync.Mutex
-	words    words // the generation whose events count
+	words    words // the protocol generation whose events count
 	thread   string
-	turn     string // "" until the worker has named it
-	known    bool   // turn is final, possibly ""
-	early    *event // an end that arrived before the turn's id
-	listener string // of older workers
-	delta    []byte // unsent progress
-	dropped  bool   // some progress did not fit
+	turn     string // id of the turn; "" until the worker has sent it
+	known    bool   // turn will not change any more, even if it is ""
+	early    *event // an end of a turn that arrived before the turn's id
+	listener string // id of the listener, for older workers
+	delta    []byte // progress text that was not sent yet
+	dropped  bool   // some progress text was dropped because of the limit
 	partial  []byte
-	message  string // the last complete message
-	status   string // "" while the turn runs
-	problem  string // why it failed
+	message  string // the last complete message of the agent
+	status   string // how the turn ended; "" while it runs
+	problem  string // why the turn failed
 	notes    []string
-	patches  map[string]string // of items, by id
+	patches  map[string]string // file changes by item id
 	heard    time.Time
 
-	progress int // progress messages sent; used only by follow's goroutine
+	progress int // number of progress messages that were sent; only follow uses it
 }
 
-// callTool starts a tool call. The turn is registered before anything waits, so that a
-// cancellation right after the call finds it.
+// callTool starts a tool call. It registers the turn before it waits, so that a cancellation
+// that follows the call at once finds the turn.
 func (b *bridge) callTool(m *jsonrpc.Message) {
 	name := text(m.Raw, m.Params, "name")
 	a, wrong, known := readArguments(name, m)
@@ -104,8 +104,8 @@ func (b *bridge) callTool(m *jsonrpc.Message) {
 	b.mu.Unlock()
 }
 
-// run performs the turn from thread to end and returns the result of the call. The result
-// is ignored if ctx has ended.
+// run runs the turn in a thread and returns the result of the call. The result is ignored if
+// ctx has ended.
 func (t *turn) run(a *arguments) []byte {
 	w, err := t.enter(a)
 	if err == nil {
@@ -117,7 +117,7 @@ func (t *turn) run(a *arguments) []byte {
 	if err != nil {
 		thread := t.threadID()
 		if a.thread != "" {
-			thread = "" // the caller knows it, and may have made it up
+			thread = "" // the caller knows the thread id, which may not exist
 		}
 		return answer(thread, "", true, advice(err, a))
 	}
@@ -127,7 +127,7 @@ func (t *turn) run(a *arguments) []byte {
 	return t.result()
 }
 
-// enter finds or opens the thread and claims it for this turn.
+// enter finds or opens the thread, and reserves it for this turn.
 func (t *turn) enter(a *arguments) (words, error) {
 	w := t.b.words()
 	thread := a.thread
@@ -135,7 +135,7 @@ func (t *turn) enter(a *arguments) (words, error) {
 		var err error
 		thread, err = w.open(t.ctx, t.b, a)
 		if isUnknown(err) {
-			// The worker's generation is known only from its answers.
+			// The worker's generation is not known before its answer.
 			other := otherThan(w)
 			if id, again := other.open(t.ctx, t.b, a); !isUnknown(again) {
 				w, thread, err = other, id, again
@@ -149,7 +149,7 @@ func (t *turn) enter(a *arguments) (words, error) {
 	t.b.mu.Lock()
 	defer t.b.mu.Unlock()
 	if t.b.threads[thread] != nil {
-		// A worker would treat a second prompt as part of the first.
+		// A worker would treat a second prompt as part of the running turn.
 		return w, problem("A turn is running in this thread already. Wait for its result, or start another thread with the tool codex.")
 	}
 	t.b.threads[thread] = t
@@ -159,7 +159,7 @@ func (t *turn) enter(a *arguments) (words, error) {
 	return w, nil
 }
 
-// leave releases the thread.
+// leave makes the thread available again.
 func (t *turn) leave() {
 	t.b.mu.Lock()
 	defer t.b.mu.Unlock()
@@ -171,11 +171,11 @@ func (t *turn) leave() {
 	}
 }
 
-// begin starts the turn and returns the generation that it uses. A thread that another
-// process has opened is resumed first.
+// begin starts the turn, and returns the protocol generation that it uses. If another process
+// has opened the thread, begin resumes the thread first.
 func (t *turn) begin(w words, a *arguments) (words, error) {
-	// Not bound to the call's context: only the answer tells whether there is a turn
-	// to interrupt.
+	// This context does not end with the call, because only the answer shows whether there is a
+	// turn to interrupt.
 	ctx, stop := context.WithTimeoutCause(t.b.life, beginTimeout, problem("Codex did not say in time that the turn has begun. It may be running."))
 	defer stop()
 	t.speak(w)
@@ -201,8 +201,8 @@ func (t *turn) begin(w words, a *arguments) (words, error) {
 	return w, err
 }
 
-// follow sends progress until the turn ends. It returns false if the call is cancelled
-// first.
+// follow sends progress until the turn ends. It returns false if the call is cancelled before
+// that.
 func (t *turn) follow() bool {
 	life := time.NewTicker(beat)
 	defer life.Stop()
@@ -239,7 +239,7 @@ func (t *turn) follow() bool {
 	}
 }
 
-// stop interrupts the turn and waits for its end, with a timeout. Until then the worker
+// stop interrupts the turn and waits for its end, with a timeout. Until the end, the worker
 // would treat another prompt as part of this turn.
 func (t *turn) stop(w words) {
 	ctx, cancel := context.WithTimeout(t.b.life, interruptTimeout)
@@ -259,8 +259,7 @@ func (t *turn) stop(w words) {
 	}
 }
 
-// report sends progress. A message without text keeps the call alive where an idle
-// timeout applies.
+// report sends progress. A message without text prevents an idle timeout of the call.
 func (t *turn) report(text string) {
 	t.progress++
 	o := (&object{}).member("progressToken", []byte(t.id)).member("progress", strconv.AppendInt(nil, int64(t.progress), 10))
@@ -284,23 +283,23 @@ func (t *turn) send() {
 	}
 }
 
-// speak sets the generation whose events count.
+// speak sets the protocol generation whose events count.
 func (t *turn) speak(w words) {
 	t.mu.Lock()
 	t.words = w
 	t.mu.Unlock()
 }
 
-// take handles an event of the thread, on the goroutine that reads from the worker.
+// take handles an event of the thread. It runs on the goroutine that reads from the worker.
 func (t *turn) take(w words, e *event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.words != w || t.status != "" {
-		return // some workers send every event in both forms
+		return // some workers send every event in both protocols
 	}
 	t.heard = time.Now()
 	if t.turn != "" && e.turn != "" && e.turn != t.turn {
-		return // from an earlier turn that was given up
+		return // belongs to an earlier turn that was cancelled
 	}
 	switch e.kind {
 	case started:
@@ -332,7 +331,7 @@ func (t *turn) take(w words, e *event) {
 	t.signal()
 }
 
-// learn sets the turn's id, "" if the worker does not name it.
+// learn sets the id of the turn. It is "" if the worker does not send it.
 func (t *turn) learn(id string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -370,7 +369,7 @@ func (t *turn) addLocked(text string) {
 	t.delta = append(t.delta, text...)
 }
 
-// lineLocked adds text on a line of its own.
+// lineLocked adds a text on a separate line.
 func (t *turn) lineLocked(text string) {
 	if n := len(t.delta); n > 0 && t.delta[n-1] != '\n' {
 		text = "\n" + text
@@ -471,7 +470,7 @@ type problem string
 
 func (p problem) Error() string { return string(p) }
 
-// advice explains an error to the model.
+// advice returns the explanation of an error for the model.
 func advice(err error, a *arguments) string {
 	var r *refusal
 	if errors.As(err, &r) && a.thread != "" {

@@ -19,7 +19,7 @@ func TestTurns(t *testing.T) {
 		list, _ := r.answerTo(r.send("tools/list", "{}"))
 		for _, tool := range []string{`"name":"codex"`, `"name":"codex-reply"`} {
 			if !strings.Contains(string(list.Raw), tool) {
-				t.Errorf("tools: %s", list.Raw)
+				t.Errorf("the tools are %s", list.Raw)
 			}
 		}
 		first, before := r.answerTo(r.call("codex", `{"prompt":"caf\u00e9 \"x\"","cwd":"/work","sandbox":"read-only","model":null}`))
@@ -29,16 +29,16 @@ func TestTurns(t *testing.T) {
 		var streamed strings.Builder
 		for _, m := range before {
 			if m.Method != "notifications/progress" || string(m.Param("progressToken").Of(m.Raw)) != string(first.ID) {
-				t.Errorf("unexpected: %s", m.Raw)
+				t.Errorf("unexpected message: %s", m.Raw)
 			}
 			s, _ := jsonrpc.Text(m.Raw, m.Param("message"))
 			streamed.WriteString(s)
 		}
 		if streamed.String() != content(first) {
-			t.Errorf("streamed %q", streamed.String())
+			t.Errorf("the streamed text is %q", streamed.String())
 		}
 		if want := content(first) + "|threadId: " + thread(first); texts(first) != want {
-			t.Errorf("texts %q, want %q", texts(first), want)
+			t.Errorf("the texts are %q, want %q", texts(first), want)
 		}
 		for _, key := range []string{"threadId", "conversationId"} {
 			next, _ := r.answerTo(r.call("codex-reply", `{"`+key+`":"`+thread(first)+`","prompt":"more"}`))
@@ -51,16 +51,17 @@ func TestTurns(t *testing.T) {
 		}
 		failed := r.say("fail")
 		if !isError(failed) || !strings.Contains(texts(failed), "Codex could not finish the turn: the model is not there") {
-			t.Errorf("a turn that fails: %s", failed.Raw)
+			t.Errorf("a failing turn: %s", failed.Raw)
 		}
 		again, _ := r.answerTo(r.call("codex-reply", `{"threadId":"`+thread(failed)+`","prompt":"more"}`))
 		if content(again) != "You said: more" {
-			t.Errorf("the turn after it: %s", again.Raw)
+			t.Errorf("the turn after the failing one: %s", again.Raw)
 		}
 	})
 }
 
-// TestThreadOfAnotherProcess checks that a worker resumes a thread that it has not opened.
+// TestThreadOfAnotherProcess checks that a worker resumes a thread that another process has
+// opened.
 func TestThreadOfAnotherProcess(t *testing.T) {
 	bubble(t, func(t *testing.T, profile string) {
 		r := play(t, profile, codex.Options{})
@@ -80,7 +81,7 @@ func TestThreadOfAnotherProcess(t *testing.T) {
 	})
 }
 
-// TestReplyFirst checks that the generation is also detected by codex-reply.
+// TestReplyFirst checks that the generation is also detected if codex-reply is called first.
 func TestReplyFirst(t *testing.T) {
 	bubble(t, func(t *testing.T, profile string) {
 		r := play(t, profile, codex.Options{})
@@ -91,13 +92,13 @@ func TestReplyFirst(t *testing.T) {
 			t.Errorf("a thread that does not exist: %s", m.Raw)
 		}
 		if got := content(r.say("hello")); got != "You said: hello" {
-			t.Errorf("a turn after it: %q", got)
+			t.Errorf("the turn after it: %q", got)
 		}
 	})
 }
 
-// TestArguments checks that invalid arguments are reported to the model, and that absent
-// ones are not sent.
+// TestArguments checks that the model gets an error for invalid arguments, and that absent
+// arguments are not sent.
 func TestArguments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := play(t, today, codex.Options{})
@@ -130,8 +131,8 @@ func TestArguments(t *testing.T) {
 	})
 }
 
-// TestCancel checks that a cancellation interrupts the turn, that the call gets no answer,
-// and that the thread can be continued.
+// TestCancel checks that a cancellation interrupts the turn, that the call gets no answer, and
+// that the thread can be continued.
 func TestCancel(t *testing.T) {
 	bubble(t, func(t *testing.T, profile string) {
 		r := play(t, profile, codex.Options{})
@@ -139,11 +140,11 @@ func TestCancel(t *testing.T) {
 		r.open("{}")
 		id := r.call("codex", `{"prompt":"wait"}`)
 		if m := r.next(); m.Method != "notifications/progress" {
-			t.Fatalf("instead of progress: %s", m.Raw)
+			t.Fatalf("the message is not progress: %s", m.Raw)
 		}
 		busy, _ := r.answerTo(r.call("codex-reply", `{"threadId":"thread-1","prompt":"more"}`))
 		if !isError(busy) || !strings.Contains(texts(busy), "running in this thread already") {
-			t.Errorf("a second turn in one thread: %s", busy.Raw)
+			t.Errorf("a second turn in the same thread: %s", busy.Raw)
 		}
 		r.write(jsonrpc.AppendNotification(nil, "notifications/cancelled", []byte(`{"requestId":`+string(id)+`}`)))
 		synctest.Wait()
@@ -153,13 +154,13 @@ func TestCancel(t *testing.T) {
 		}
 		for _, m := range before {
 			if m.ID == id {
-				t.Errorf("the call that was given up has an answer: %s", m.Raw)
+				t.Errorf("the cancelled call has an answer: %s", m.Raw)
 			}
 		}
 	})
 }
 
-// TestCancelTakesQuestionsBack checks that cancelling a call cancels its question.
+// TestCancelTakesQuestionsBack checks that a cancelled call cancels its question.
 func TestCancelTakesQuestionsBack(t *testing.T) {
 	bubble(t, func(t *testing.T, profile string) {
 		r := play(t, profile, codex.Options{})
@@ -172,13 +173,13 @@ func TestCancelTakesQuestionsBack(t *testing.T) {
 			m := r.next()
 			if m.Method == "notifications/cancelled" {
 				if got := string(m.Param("requestId").Of(m.Raw)); got != string(q.ID) {
-					t.Errorf("took back %s, not %s", got, q.ID)
+					t.Errorf("the cancelled question is %s, not %s", got, q.ID)
 				}
 				break
 			}
 		}
 		synctest.Wait()
-		r.reply(q, decide("accept")) // too late
+		r.reply(q, decide("accept")) // the answer comes too late
 		next, _ := r.answerTo(r.call("codex-reply", `{"threadId":"thread-1","prompt":"more"}`))
 		if content(next) != "You said: more" {
 			t.Errorf("the turn after it: %s", next.Raw)
@@ -186,7 +187,8 @@ func TestCancelTakesQuestionsBack(t *testing.T) {
 	})
 }
 
-// TestSilentTurnStaysAlive checks that a silent turn sends keep-alives for five minutes.
+// TestSilentTurnStaysAlive checks that keep-alives are sent for five minutes during a turn
+// without events.
 func TestSilentTurnStaysAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := play(t, today, codex.Options{})
@@ -198,19 +200,19 @@ func TestSilentTurnStaysAlive(t *testing.T) {
 		signs := 0
 		for len(r.in) > 0 {
 			if m := r.next(); m.Method != "notifications/progress" || !m.Param("message").IsZero() {
-				t.Errorf("unexpected: %s", m.Raw)
+				t.Errorf("unexpected message: %s", m.Raw)
 			}
 			signs++
 		}
 		if signs != 14 {
-			t.Errorf("%d signs of life, want one each 20 s for 5 min", signs)
+			t.Errorf("%d keep-alives were sent, want one each 20 s for 5 min", signs)
 		}
 		r.write(jsonrpc.AppendNotification(nil, "notifications/cancelled", []byte(`{"requestId":`+string(id)+`}`)))
 	})
 }
 
-// TestWorkerThatStopsReading checks that a call that cannot be sent times out, that
-// Stalled reports the time, and that calls work again once the worker reads.
+// TestWorkerThatStopsReading checks a worker that does not read. A call that cannot be sent
+// times out, and Stalled reports the time. Calls work again once the worker reads.
 func TestWorkerThatStopsReading(t *testing.T) {
 	bubble(t, func(t *testing.T, profile string) {
 		r := play(t, profile, codex.Options{})
@@ -221,14 +223,14 @@ func TestWorkerThatStopsReading(t *testing.T) {
 		id := r.call("codex", `{"prompt":"hello"}`)
 		time.Sleep(5 * time.Second)
 		if d, _ := r.pipe.Stalled(); d < 4*time.Second || d > 5*time.Second {
-			t.Errorf("stalled for %v after 5 s", d)
+			t.Errorf("Stalled returns %v after 5 s", d)
 		}
 		if list, _ := r.answerTo(r.send("tools/list", "{}")); list.Kind != jsonrpc.Result {
-			t.Errorf("meanwhile: %s", list.Raw)
+			t.Errorf("the call while the worker does not read: %s", list.Raw)
 		}
 		close(goOn)
 		if m, _ := r.answerTo(id); content(m) != "You said: hello" {
-			t.Errorf("when it reads again: %s", m.Raw)
+			t.Errorf("the call when the worker reads again: %s", m.Raw)
 		}
 	})
 }

@@ -8,12 +8,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// words is the protocol of one generation of workers. The methods wait for the worker's
+// words is the protocol of one generation of workers. Its methods wait for the worker's
 // answers. They return an error answer as a *refusal.
 type words interface {
 	// open starts a thread and returns its id.
 	open(ctx context.Context, b *bridge, a *arguments) (string, error)
-	// resume loads a thread into a worker that has not started it.
+	// resume loads a thread into a worker that has not opened it.
 	resume(ctx context.Context, b *bridge, thread string) error
 	// begin starts the turn t.
 	begin(ctx context.Context, b *bridge, t *turn, a *arguments) error
@@ -21,7 +21,7 @@ type words interface {
 	interrupt(ctx context.Context, b *bridge, t *turn) error
 	// finish cleans up after a turn.
 	finish(b *bridge, t *turn)
-	// hear reads a notification; ok is false if it is irrelevant.
+	// hear reads a notification. ok is false if it is not about a turn.
 	hear(m *jsonrpc.Message) (e event, ok bool)
 }
 
@@ -40,39 +40,39 @@ func (b *bridge) words() words {
 	return current{}
 }
 
-// settle remembers the worker's protocol.
+// settle records the protocol of the worker.
 func (b *bridge) settle(w words) { b.server.older.Store(w == (older{})) }
 
 // event is the content of a notification about a turn.
 type event struct {
 	kind         eventKind
 	thread, turn string
-	text         string // of a delta, a message, a step or an error
+	text         string // text of a delta, a message, a step or an error
 	item         string // id of a file change
-	status       string // of an end
+	status       string // status of an end
 }
 
 type eventKind uint8
 
 const (
-	alive   eventKind = iota // something has happened
-	started                  // the turn has its id
-	delta                    // more text of the message that is being written
-	message                  // a whole message
-	step                     // the current step
-	changes                  // files that are about to change; text describes how
+	alive   eventKind = iota // any other event
+	started                  // the turn has an id
+	delta                    // more text of the message that the agent is writing
+	message                  // a complete message of the agent
+	step                     // what the agent is doing
+	changes                  // files that are about to change; text describes the changes
 	trouble                  // an error that need not end the turn
 	ended                    // the turn has ended
 )
 
-// The statuses of an end.
+// These are the statuses of a turn that has ended.
 const (
 	completed   = "completed"
 	interrupted = "interrupted"
 	failed      = "failed"
 )
 
-// refusal is the worker's error answer to one of the steps.
+// refusal is an error answer of the worker to a request of a turn.
 type refusal struct {
 	method  string
 	code    int64
@@ -92,7 +92,7 @@ func (b *bridge) ask(ctx context.Context, method string, params []byte, on func(
 }
 
 // unknown reports whether the worker does not know the method. Some older workers answer
-// everything they cannot parse with a bare "Invalid request".
+// "Invalid request" to everything that they cannot parse.
 func (r *refusal) unknown() bool {
 	low := strings.ToLower(strings.TrimSpace(r.message))
 	return r.code == jsonrpc.CodeMethodNotFound ||

@@ -13,16 +13,16 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
-// worker is the pipe to an app-server. Its JSON-RPC messages may lack the jsonrpc member,
-// which the tolerant scan accepts.
+// worker is the pipe to an app-server. Its JSON-RPC messages may lack the member jsonrpc, which
+// the tolerant scan accepts.
 type worker struct {
 	pipe transport.Pipe
-	// hear handles notifications and requests, event the name of an {"event":…} line.
-	// Both are called by the reading goroutine and must not block.
+	// hear handles notifications and requests. event handles the name of an {"event":…} line.
+	// The goroutine that reads calls both, and they must not block.
 	hear  func(*jsonrpc.Message)
 	event func(name string)
 
-	gone chan struct{} // closed when reading has ended; err is set before
+	gone chan struct{} // closed when reading has ended; err is set before that
 	err  error
 
 	mu      sync.Mutex
@@ -43,9 +43,9 @@ func newWorker(p transport.Pipe) *worker {
 	return &worker{pipe: p, gone: make(chan struct{}), pending: make(map[int64]*exchange)}
 }
 
-// begin sends a request, within ctx. If on is not nil, it is called with the answer, on
-// the reading goroutine and before later messages are handled. The caller must drop an
-// exchange that it no longer waits for.
+// begin sends a request within ctx. If on is not nil, the goroutine that reads calls it with
+// the answer, before it handles later messages. If the caller stops waiting for an exchange, it
+// must drop the exchange.
 func (w *worker) begin(ctx context.Context, method string, params []byte, on func(*jsonrpc.Message)) (*exchange, error) {
 	w.mu.Lock()
 	w.last++
@@ -65,7 +65,7 @@ func (w *worker) drop(x *exchange) {
 	w.mu.Unlock()
 }
 
-// call sends a request and waits for its answer. An error answer is returned as a
+// call sends a request and waits for its answer. It returns an error answer as a
 // *jsonrpc.Error.
 func (w *worker) call(ctx context.Context, method string, params []byte, on func(*jsonrpc.Message)) (*jsonrpc.Message, error) {
 	x, err := w.begin(ctx, method, params, on)
@@ -75,7 +75,7 @@ func (w *worker) call(ctx context.Context, method string, params []byte, on func
 	select {
 	case <-x.done:
 	case <-w.gone:
-		// The answer may have been its last message.
+		// The answer may have been the last message of the worker.
 		select {
 		case <-x.done:
 		default:
@@ -96,8 +96,8 @@ func (w *worker) post(ctx context.Context, method string) error {
 	return w.pipe.Send(ctx, nil, jsonrpc.AppendNotification(nil, method, nil))
 }
 
-// reply answers a request of the worker. Write errors are ignored, because the reader
-// notices that the worker is gone.
+// reply answers a request of the worker. It ignores write errors, because the goroutine that
+// reads notices the end of the worker.
 func (w *worker) reply(id jsonrpc.ID, result []byte) {
 	_ = w.pipe.Write(jsonrpc.AppendResult(nil, id, result))
 }
@@ -106,7 +106,7 @@ func (w *worker) refuse(id jsonrpc.ID, e *jsonrpc.Error) {
 	_ = w.pipe.Write(jsonrpc.AppendError(nil, id, e))
 }
 
-// read handles the worker's messages until its output ends, and returns the reason.
+// read handles the worker's messages until its output ends. It returns the reason for the end.
 func (w *worker) read() error {
 	for {
 		m, err := w.pipe.Read()
@@ -135,7 +135,7 @@ func (w *worker) dispatch(m *jsonrpc.Message) {
 		w.hear(m)
 		return
 	}
-	// An answer without an id answers a notification.
+	// An answer without an id belongs to a notification.
 	id := bytes.Trim([]byte(m.ID), `"`)
 	n, ok := jsonrpc.Int(id, jsonrpc.Span{End: len(id)})
 	w.mu.Lock()
@@ -152,8 +152,8 @@ func (w *worker) dispatch(m *jsonrpc.Message) {
 	close(x.done)
 }
 
-// unusable fails the exchange whose answer is not a message or exceeds the size limit,
-// as if the worker had refused it. It reports whether there is such an exchange.
+// unusable fails the exchange whose answer is not a message or exceeds the size limit, like an
+// error answer of the worker. It reports whether there is such an exchange.
 func (w *worker) unusable(err error, why *jsonrpc.Error) bool {
 	var bad *transport.BadAnswer
 	if !errors.As(err, &bad) {

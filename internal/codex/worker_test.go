@@ -14,8 +14,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
-// TestBadAnswerOfAWorker checks that an answer that is not JSON, or too large, fails its
-// own request at once. The other request gets its answer, and the worker survives.
+// TestBadAnswerOfAWorker checks that an answer that is not JSON, or too large, fails its own
+// request at once. The other request gets its answer, and the worker continues.
 func TestBadAnswerOfAWorker(t *testing.T) {
 	for name, bad := range map[string]string{
 		"NaN":          `{"id":1,"result":{"x":NaN}}`,
@@ -37,7 +37,7 @@ func TestBadAnswerOfAWorker(t *testing.T) {
 				_, _ = io.WriteString(says, bad+"\n")
 				synctest.Wait()
 				if outcome[0] == nil || !strings.Contains(outcome[0].Error(), "its answer cannot be used") {
-					t.Errorf("the call that it answers: %v", outcome[0])
+					t.Errorf("the call with the bad answer: %v", outcome[0])
 				}
 				_, _ = io.WriteString(says, `{"id":2,"result":{}}`+"\n")
 				_ = says.Close()
@@ -50,8 +50,8 @@ func TestBadAnswerOfAWorker(t *testing.T) {
 	}
 }
 
-// TestTooLargeATurn checks that the call gets an error if Codex's text is too large for
-// the pipe to the client, since a result contains it twice.
+// TestTooLargeATurn checks that a call gets an error if Codex's text is too large for the pipe
+// to the client. A result contains the text twice.
 func TestTooLargeATurn(t *testing.T) {
 	client, side := inmem.PipeOf(16 << 20)
 	b := &bridge{side: side}
@@ -61,7 +61,7 @@ func TestTooLargeATurn(t *testing.T) {
 	}
 	b.answer(m, fmt.Appendf(nil, `{"x":"%s"}`, strings.Repeat("x", 17<<20)))
 	if got, err := client.Read(); err != nil || got.Kind != jsonrpc.Failure || got.ID != "7" {
-		t.Errorf("got %v, %v", got, err)
+		t.Errorf("the result is %v, %v", got, err)
 	}
 }
 
