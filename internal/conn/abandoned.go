@@ -8,42 +8,43 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// abandonedCall is a call on a pipe that nobody waits for any more but that the server may
-// still send messages about: it has not read the cancellation yet, or goes on regardless.
+// abandonedCall is a call on a pipe whose client no longer waits. The server may still send
+// messages about it, because it has not read the cancellation yet or ignores it.
 type abandonedCall struct {
 	n            int64
-	conversation uint64 // the client's; 0 for a client that cannot be told from others
+	conversation uint64 // conversation of the client; 0 if the client cannot be distinguished from others
 	until        time.Time
 }
 
-// Bounds: how long an abandoned call is remembered, and how many of them.
+// abandonedFor is how long an abandoned call is remembered. maxAbandoned bounds the number of
+// these calls.
 const (
 	abandonedFor = 10 * time.Second
 	maxAbandoned = 256
 )
 
-// rememberAbandonedLocked remembers a call that was given up.
+// rememberAbandonedLocked records a call that was given up.
 func (l *pipeConn) rememberAbandonedLocked(n int64, call *mcp.Attempt) {
 	if call == nil || !counts(call) {
 		return
 	}
 	g := abandonedCall{n: n, conversation: call.Client.Conversation, until: time.Now().Add(abandonedFor)}
 	if len(l.abandoned) == maxAbandoned {
-		// The last slot stands for several calls, which may be any client's.
+		// The last entry represents several calls, which may belong to any client.
 		l.abandoned[maxAbandoned-1] = abandonedCall{until: g.until}
 		return
 	}
 	l.abandoned = append(l.abandoned, g)
 }
 
-// forgetAbandonedLocked forgets an abandoned call whose answer has arrived late.
+// forgetAbandonedLocked removes an abandoned call whose answer has arrived late.
 func (l *pipeConn) forgetAbandonedLocked(n int64) {
 	if i := slices.IndexFunc(l.abandoned, func(g abandonedCall) bool { return g.n == n }); i >= 0 && n != 0 {
 		l.abandoned = slices.Delete(l.abandoned, i, i+1)
 	}
 }
 
-// abandonedLocked returns the calls that the server may still send messages about.
+// abandonedLocked returns the calls about which the server may still send messages.
 func (l *pipeConn) abandonedLocked() []abandonedCall {
 	if len(l.abandoned) > 0 {
 		now := time.Now()
@@ -52,9 +53,9 @@ func (l *pipeConn) abandonedLocked() []abandonedCall {
 	return l.abandoned
 }
 
-// log handles a log message. A log message does not name its request, so it is delivered
-// only if one client has calls in flight, calls abandoned a moment ago included. If it may
-// belong to one client or another, no client gets it.
+// log handles a log message. A log message does not name its request. So it is delivered only
+// if just one client has calls in flight, including recently abandoned calls. If it may belong
+// to several clients, none of them gets it.
 func (l *pipeConn) log(m *jsonrpc.Message) {
 	if l.server.sessions.Broadcasts() {
 		l.logOfAll(m)
@@ -71,7 +72,8 @@ func (l *pipeConn) log(m *jsonrpc.Message) {
 	}
 }
 
-// logOfAll is log for a server that broadcasts: it considers the calls of all sessions.
+// logOfAll does the same as log for a server that broadcasts. It considers the calls of all
+// sessions.
 func (l *pipeConn) logOfAll(m *jsonrpc.Message) {
 	var own attribution
 	l.addCallsTo(&own)
@@ -83,13 +85,13 @@ func (l *pipeConn) logOfAll(m *jsonrpc.Message) {
 	case nowhere:
 		l.takeUnattributed(m)
 	case elsewhere:
-		// The session that owns it has received a copy.
+		// The session of the call has received its own copy.
 	}
 }
 
-// about returns the call that a message belongs to that does not name one. It returns nil
-// if no call is in flight, and then the only conversation that the message can concern, 0
-// for any. certain is false if it may belong to one client or another.
+// about returns the call of a message that does not name its call. If no call is in flight, it
+// returns nil. Then only is the one conversation that the message may concern, or 0 for any.
+// certain is false if the message may belong to several clients.
 func (l *pipeConn) about() (p *pending, only uint64, certain bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/pipetest"
 )
 
-// TestLogsOfCallsGivenUp: a log message about an abandoned call goes neither to another
-// client's call nor to all clients.
+// TestLogsOfCallsGivenUp checks that a log message about an abandoned call reaches neither
+// another client's call nor all clients.
 func TestLogsOfCallsGivenUp(t *testing.T) {
 	const log = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`
 	stranger := &mcp.ClientInfo{Revision: mcp.R20260728, LogLevel: 2}
@@ -46,21 +46,21 @@ func TestLogsOfCallsGivenUp(t *testing.T) {
 		own, other := start(s, anna, toolCall), string(pipetest.Scan(t, w.Heard()[0]).ID)
 		w.Say(log)
 		if n := len(own.heard()); n != 1 {
-			t.Errorf("a second call of the same client got %d", n)
+			t.Errorf("a second call of the same client got %d messages", n)
 		}
 		w.Say(`{"jsonrpc":"2.0","id":` + other + `,"result":{}}`)
 		bens := start(s, ben, toolCall)
 		w.Heard()
 		w.Say(log)
 		if n := len(bens.heard()); n != 0 {
-			t.Errorf("another client's call got %d", n)
+			t.Errorf("another client's call got %d messages", n)
 		}
 		expect(t, "another's call runs", "lost")
 
-		// The late answer says that it is over.
+		// The late answer shows that the server has finished the call.
 		w.Say(`{"jsonrpc":"2.0","id":`+id+`,"result":{}}`, log)
 		if n := len(bens.heard()); n != 1 {
-			t.Errorf("after the late answer the other call got %d", n)
+			t.Errorf("after the late answer the other call got %d messages", n)
 		}
 		bens.cancel(mcp.ErrCancelled)
 		w.Heard()
@@ -79,7 +79,7 @@ func TestLogsOfCallsGivenUp(t *testing.T) {
 		}
 		l := s.link.(*pipeConn)
 		if n := len(l.abandoned); n != maxAbandoned {
-			t.Errorf("%d abandoned calls", n)
+			t.Errorf("there are %d abandoned calls", n)
 		}
 		time.Sleep(abandonedFor + 1)
 		w.Say(log)

@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/inmem"
 )
 
-// maxAllocs bounds the allocations of relaying one call. They include the pipe's copies and
-// the server, which runs in the same process. 25 were measured.
+// maxAllocs bounds the allocations of relaying one call. They include the copies of the pipe
+// and the server, which runs in the same process. 25 were measured.
 const maxAllocs = 32
 
 func TestAllocationsOfACall(t *testing.T) {
@@ -47,8 +47,8 @@ func TestAllocationsOfACall(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	t.Logf("%v allocations", got)
+	t.Logf("a call makes %v allocations", got)
 	if got > maxAllocs {
-		t.Errorf("%v allocations, want at most %d", got, maxAllocs)
+		t.Errorf("a call makes %v allocations, want at most %d", got, maxAllocs)
 	}
 }

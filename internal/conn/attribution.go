@@ -5,22 +5,22 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// attribution finds the owner of a message that does not name its call, among the calls in
-// flight on a connection. It does not guess: if calls of two clients match, there is no
-// owner.
+// attribution finds the owner of a message that does not name its call. The owner is one of the
+// calls in flight on a connection. attribution does not guess: if calls of two clients match,
+// there is no owner.
 type attribution struct {
 	all candidate
 	may candidate // calls whose methods allow server requests
-	// task is the task that the server request is about, "" for none. result is the oldest
-	// tasks/result call for it.
+	// task is the task that the server request is about, or "". result is the number of the
+	// oldest tasks/result call for this task.
 	task     string
 	result   int64
 	ofTask   candidate // calls that name the task
-	creating candidate // calls that become tasks, whose ids are not known yet
+	creating candidate // calls that will become tasks, whose ids are not known yet
 }
 
-// taskOf returns the task that a server says its request is about, "" for none
-// (2025-11-25 §Tasks, "Associating Task-Related Messages").
+// taskOf returns the task that a server request names, or "" if it names none (2025-11-25
+// §Tasks, "Associating Task-Related Messages").
 func taskOf(m *jsonrpc.Message) string {
 	if m == nil {
 		return ""
@@ -29,16 +29,16 @@ func taskOf(m *jsonrpc.Message) string {
 	return id
 }
 
-// candidate is the oldest of the calls that were added, provided that all belong to one
-// client.
+// candidate is the oldest of the calls that were added. It is valid only if all of them belong
+// to one client.
 type candidate struct {
 	n     int64
-	call  *mcp.Attempt // nil for none
-	mixed bool         // calls of several clients
+	call  *mcp.Attempt // nil if no call was added
+	mixed bool         // the calls belong to several clients
 }
 
-// add adds the call with the number n. It ignores our own requests, and
-// subscriptions/listen, which runs for as long as its client does.
+// add adds the call with the number n. It ignores requests of Dragoman itself, and
+// subscriptions/listen, which runs as long as its client is connected.
 func (t *attribution) add(n int64, call *mcp.Attempt) {
 	if t.task != "" {
 		t.addAbout(n, call)
@@ -83,11 +83,11 @@ func mayOwn(other, owner *mcp.Attempt) bool {
 	return counts(other) && counts(owner) && sameClient(other, owner) && (mayAsk(other) || !mayAsk(owner))
 }
 
-// owner returns the number of the call that a server request belongs to, 0 for none. It
-// prefers calls whose methods allow server requests (see 2026-07-28 §MRTR, "Supported
-// Requests"), so that a concurrent list does not get in the way. A request that names a
-// task belongs to a call about that task, or to one that becomes a task: the call that
-// created the task has ended, and other calls in flight may be another client's.
+// owner returns the number of the call that a server request belongs to, or 0 if there is none.
+// It prefers calls whose methods allow server requests (see 2026-07-28 §MRTR, "Supported
+// Requests"), so that a list request that runs at the same time does not matter. A request that
+// names a task belongs to a call about that task, or to a call that will become a task. The
+// call that created the task has ended, and other calls in flight may belong to another client.
 func (t *attribution) owner() int64 {
 	switch {
 	case t.result != 0:
@@ -110,7 +110,8 @@ func (t *attribution) empty() bool {
 	return t.all.call == nil
 }
 
-// number returns the call's number, 0 for none; we never use 0 as an id.
+// number returns the call's number, or 0 if there is no valid candidate. 0 is never used as an
+// id.
 func (c *candidate) number() int64 {
 	if c.mixed {
 		return 0
@@ -129,8 +130,8 @@ func (c *candidate) add(n int64, call *mcp.Attempt) {
 	}
 }
 
-// sameClient reports whether two calls belong to one client that takes server requests for
-// its whole session rather than for one call.
+// sameClient reports whether two calls belong to the same client, and the client accepts server
+// requests for its whole session instead of one call.
 func sameClient(a, b *mcp.Attempt) bool {
 	return a.Client.Revision.Can(mcp.AskedMidCall) && a.Client.Conversation != 0 && a.Client.Conversation == b.Client.Conversation
 }

@@ -22,14 +22,14 @@ func TestCallsGivenUpBeforeAreNotSent(t *testing.T) {
 		if !errors.As(err, &e) || e.Outcome != mcp.NotSent || e.Cause != "cancelled" || !errors.Is(err, transport.ErrNotSent) {
 			t.Errorf("got %v", err)
 		}
-		// Neither the call nor a cancellation of it is sent.
+		// Neither the call nor a cancellation is sent.
 		if got := w.Heard(); len(got) != 0 {
 			t.Errorf("the server got %q", got)
 		}
 	})
 }
 
-// TestRequestOwner: other calls in flight when a server request arrives.
+// TestRequestOwner checks the owner of a server request, with several calls in flight.
 func TestRequestOwner(t *testing.T) {
 	const list = `{"jsonrpc":"2.0","id":"l","method":"tools/list"}`
 	ours := func(line string) *mcp.Attempt {
@@ -69,13 +69,13 @@ func TestRequestOwner(t *testing.T) {
 				got.add(int64(i+1), test.calls[i])
 			}
 			if got.all.number() != test.any || got.owner() != test.asks || got.all.mixed != test.mixed {
-				t.Errorf("%s: any %d, asking %d, mixed %t", name, got.all.number(), got.owner(), got.all.mixed)
+				t.Errorf("%s: all gives %d, owner gives %d, mixed is %t", name, got.all.number(), got.owner(), got.all.mixed)
 			}
 		}
 	}
 }
 
-// TestRequestOwnerOfTask: a server request that names its task is never delivered to an
+// TestRequestOwnerOfTask checks that a server request that names its task never reaches an
 // unrelated call, even if that is the only one in flight.
 func TestRequestOwnerOfTask(t *testing.T) {
 	call := func(facts *mcp.ClientInfo, method, params string) *mcp.Attempt {
@@ -106,7 +106,7 @@ func TestRequestOwnerOfTask(t *testing.T) {
 			got.add(int64(i+1), c)
 		}
 		if got.owner() != test.asks {
-			t.Errorf("%s: %d is asked", name, got.owner())
+			t.Errorf("%s: the owner is %d", name, got.owner())
 		}
 	}
 
@@ -120,7 +120,7 @@ func TestRequestOwnerOfTask(t *testing.T) {
 		w.Heard()
 		w.Say(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"m","_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t1"}}}}`)
 		if len(bens.asked) != 0 || len(elsewhere) != 1 {
-			t.Errorf("ben was asked %q about a task of somebody, elsewhere %q", bens.asked, elsewhere)
+			t.Errorf("ben got the requests %q about another client's task, and Options.Ask got %q", bens.asked, elsewhere)
 		}
 		bens.cancel(mcp.ErrCancelled)
 		w.Heard()

@@ -14,9 +14,9 @@ import (
 // long returns n bytes of text.
 func long(n int) string { return strings.Repeat("x", n) }
 
-// TestOpenQuestionsAreBoundedInBytes: a server sends one request of maximum size after
-// another while the user takes long to answer. Open requests are bounded, and further ones
-// are refused at once until there is room. Another client's call is answered meanwhile.
+// TestOpenQuestionsAreBoundedInBytes lets a server send one request of maximum size after
+// another, while the user takes long to answer. The open requests are bounded, and further ones
+// are refused at once until there is room. Another client's call is still answered.
 func TestOpenQuestionsAreBoundedInBytes(t *testing.T) {
 	var put, answer chan struct{} // belongs to the synctest bubble
 	o := Options{Ask: func(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
@@ -42,7 +42,7 @@ func TestOpenQuestionsAreBoundedInBytes(t *testing.T) {
 		id := pipetest.Scan(t, w.Heard()[0]).ID
 		w.Say(`{"jsonrpc":"2.0","id":` + string(id) + `,"result":{"n":1}}`)
 		if got, _ := a.ended(); !strings.Contains(got, `"n":1`) {
-			t.Errorf("the other call: %s", got)
+			t.Errorf("the call of the other client: %s", got)
 		}
 		close(answer)
 		if got := w.Heard(); len(got) != 3 {
@@ -58,7 +58,8 @@ func TestOpenQuestionsAreBoundedInBytes(t *testing.T) {
 	})
 }
 
-// TestASingleQuestionMayBeAsLongAsAMessage even if it exceeds the bound for all together.
+// TestASingleQuestionMayBeAsLongAsAMessage checks that a single server request is accepted even
+// if it exceeds the bound for all requests together.
 func TestASingleQuestionMayBeAsLongAsAMessage(t *testing.T) {
 	o := Options{Ask: func(_ context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 		return jsonrpc.Scan(jsonrpc.AppendResult(nil, m.ID, []byte(`{}`)), jsonrpc.Limits{})
@@ -73,8 +74,8 @@ func TestASingleQuestionMayBeAsLongAsAMessage(t *testing.T) {
 	})
 }
 
-// TestQueuedQuestionsAreBoundedInBytes: the queue of a call whose client does not read is
-// bounded for all kinds of messages.
+// TestQueuedQuestionsAreBoundedInBytes checks the queue of a call whose client does not read.
+// It is bounded for all kinds of messages.
 func TestQueuedQuestionsAreBoundedInBytes(t *testing.T) {
 	l := &pipeConn{pending: map[int64]*pending{}}
 	p := &pending{wake: make(chan struct{}, 1)}
@@ -95,8 +96,8 @@ func TestQueuedQuestionsAreBoundedInBytes(t *testing.T) {
 	}
 }
 
-// TestUnaskedResultsAreBoundedInBytes: only the first unsolicited result may exceed the
-// bound.
+// TestUnaskedResultsAreBoundedInBytes checks that only the first unsolicited result may exceed
+// the bound.
 func TestUnaskedResultsAreBoundedInBytes(t *testing.T) {
 	l := &pipeConn{}
 	for range maxUnasked {

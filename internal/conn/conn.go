@@ -20,83 +20,84 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// Options configure a conversation with a server. The zero value works: it ignores
-// notifications outside of calls and refuses server requests outside of calls.
+// Options configure the connection to a server. The zero value works: it ignores notifications
+// and refuses server requests outside calls.
 type Options struct {
 	Name string // the server's configured name, for errors and logs
-	// Given, Credentials and Clean are those of failure.Facts, for the errors of calls.
+	// Given, Credentials and Clean have the meaning of failure.Facts, for the errors of calls.
 	Given, Credentials bool
 	Clean              func(string) string
 
-	// Info and Capabilities describe us, or the client that we speak for, as
+	// Info and Capabilities describe Dragoman, or the client that it represents, as
 	// Implementation and ClientCapabilities objects. Nil capabilities mean none.
 	Info, Capabilities []byte
 
-	// Notice gets notifications that belong to no call. only is the one conversation that
-	// they can concern, 0 for any. It runs on the goroutine that reads the connection and
+	// Notice gets notifications that belong to no call. only is the one conversation that they
+	// may concern, or 0 for any. Notice runs on the goroutine that reads the connection, and
 	// must not block.
 	Notice func(m *jsonrpc.Message, only uint64)
-	// Events gets a Loss for each message that is not delivered, because it may be one
-	// client's or another's or because no client should see it. It also gets a Handshake
-	// step when a call is retried because the server was not ready. Nil publishes nothing.
+	// Events gets a Loss for each message that is not delivered, because it may belong to
+	// several clients or no client should get it. It also gets a Handshake step when a call is
+	// retried because the server was not ready. If it is nil, nothing is published.
 	Events *event.Publisher
-	// Ask answers a server request that could not be attributed to a call. The error
-	// mcp.ErrCannotAsk refuses it. Ask may block.
+	// Ask answers a server request that could not be attributed to a call. If it returns
+	// mcp.ErrCannotAsk, the request is refused. Ask may block.
 	Ask func(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error)
 
-	// Idle is the timeout of a call without any message from the server, Hard the timeout
-	// of a call in total. Zero means 60 s and 10 min; a negative value disables the
+	// Idle is the maximum time of a call without a message from the server. Hard is the maximum
+	// time of a call in total. Zero means 60 s and 10 min. A negative value disables the
 	// timeout.
 	Idle, Hard time.Duration
-	// Times, if not nil, returns both timeouts at the start of each call.
+	// Times returns both timeouts at the start of each call. If it is nil, Idle and Hard are
+	// used.
 	Times func() (idle, hard time.Duration)
 
-	// Posts says that each message on the pipe is an HTTP request of its own, as with
-	// HTTP+SSE. That request may outlast the answer.
+	// Posts says that each message on the pipe is a separate HTTP request, as with HTTP+SSE.
+	// Such a request may last longer than the call.
 	Posts bool
 
-	// Params returns the tool arguments to mirror into headers, and whether the tool is
-	// known. A nil Params knows no tool.
+	// Params returns the tool arguments to mirror into headers, and whether the tool is known.
+	// If Params is nil, no tool is known.
 	Params func(ctx context.Context, f *mcp.ClientInfo, tool string) ([]mirror.Param, bool)
 
-	// Sessions is what the sessions of one server share. Nil means that this is the only
-	// session; its ids count from 1.
+	// Sessions is the state that all sessions of one server share. Nil means that this is the
+	// only session. Its ids then start at 1.
 	Sessions *Sessions
 
 	Log *slog.Logger
 }
 
-// Conn is our conversation with one server, after its handshake.
+// Conn is the connection to one server, after its handshake.
 type Conn struct {
 	opts    Options
 	link    clientTransport
 	opening atomic.Pointer[handshake.Outcome] // nil until the handshake is done
 
-	lacks map[string]bool // not declared by the server; read-only
-	ready atomic.Bool     // the server has answered a call, so calls no longer wait for it to be ready
+	lacks map[string]bool // capabilities that the server has not declared; read-only
+	ready atomic.Bool     // the server has answered a call, so calls need not wait until it is ready
 
-	life     context.Context // ends with the link
+	life     context.Context // ends with the connection
 	end      context.CancelCauseFunc
-	sessions *Sessions // of the same server, including this one
-	used     used      // ids
+	sessions *Sessions // shared by all sessions of the server
+	used     used      // the request ids of this session
 	running  atomic.Int64
 	asking   work.Group
-	slots    chan struct{} // one per open server request
+	slots    chan struct{} // contains one element per open server request
 
-	questionBytes atomic.Int64 // of the open server requests
+	questionBytes atomic.Int64 // bytes of the open server requests
 
 	mu      sync.Mutex
 	closing bool
-	asked   map[jsonrpc.ID]context.CancelCauseFunc // open server requests, which the server may cancel
+	asked   map[jsonrpc.ID]context.CancelCauseFunc // open server requests, by id; the server may cancel them
 
-	backlog      [][]byte // answers that wait for the server to read; see respond
+	backlog      [][]byte // answers for a server that does not read; see respond
 	backlogBytes int
 }
 
-// clientTransport is what pipeConn and httpConn have in common.
+// clientTransport contains the common methods of pipeConn and httpConn.
 type clientTransport interface {
-	// call sends a request and returns its answer. Meanwhile it passes the call's messages
-	// to the flow, on the calling goroutine.
+	// call sends a request and returns its answer. It passes the messages of the call to the
+	// flow, on the goroutine of the caller.
 	call(ctx context.Context, out *transport.Outgoing, f *flow) (*jsonrpc.Message, error)
 	// mates returns the other calls in flight that a server request may belong to that
 	// arrived for f, oldest first: all are of one client, and the request does not say which
@@ -104,32 +105,31 @@ type clientTransport interface {
 	mates(m *jsonrpc.Message, f *flow) []*flow
 	// post sends a notification or a response.
 	post(ctx context.Context, out *transport.Outgoing) error
-	// tell queues a notification or a response without waiting for the server. It drops the
-	// message if the queue is full.
+	// tell queues a notification or a response without waiting for the server. If the queue is
+	// full, it drops the message.
 	tell(body []byte) error
-	// cancels reports whether a cancelled call needs a notification: closing the stream
-	// does not cancel it.
+	// cancels reports whether a cancelled call needs a notification. It does not if closing the
+	// stream cancels the call.
 	cancels() bool
-	// stalled returns for how long the server has not read although messages wait for it,
-	// and whether it has read part of a message.
+	// stalled returns how long the server has not read although messages are waiting for it,
+	// and whether it has read a part of a message.
 	stalled() (d time.Duration, midway bool)
-	// sent returns how many calls have been sent completely and have no answer, not
-	// counting listens.
+	// sent returns the number of calls that were sent completely and have no answer. Open
+	// subscriptions/listen do not count.
 	sent() int
-	// withdraw fails the calls of which nothing has been sent, for as long as the server
-	// does not read.
+	// withdraw fails the calls of which nothing was sent, as long as the server does not read.
 	withdraw()
-	// silence returns the time since the server last sent anything. It returns false if
-	// that cannot be told because each call has its own stream.
+	// silence returns the time since the server last sent anything. It returns false if that is
+	// not known, because each call has its own stream.
 	silence() (time.Duration, bool)
 	close() error
 }
 
-// Bounds of the open requests of one server: a user may take long to answer. A single
-// request may be as long as a message.
+// These constants bound the open requests of one server, since a user may take long to answer.
+// A single request may be as long as a message.
 const (
 	maxQuestions     = 64
-	maxQuestionBytes = 16 << 20 // of all of them together
+	maxQuestionBytes = 16 << 20 // bytes of all open requests together
 )
 
 func newConn(o Options) *Conn {
@@ -150,40 +150,40 @@ func (s *Conn) Opening() *handshake.Outcome { return s.opening.Load() }
 // Revision returns the negotiated revision.
 func (s *Conn) Revision() mcp.Revision { return s.opening.Load().Revision }
 
-// Hello returns what the server said about itself in the handshake.
+// Hello returns the server information from the handshake.
 func (s *Conn) Hello() *mcp.ServerInfo { return &s.opening.Load().Hello }
 
-// Gone is closed when the connection has ended; Err says why.
+// Gone returns a channel that is closed when the connection has ended. Err returns the reason.
 func (s *Conn) Gone() <-chan struct{} { return s.life.Done() }
 
-// Err returns why the connection has ended, nil while it is open.
+// Err returns why the connection has ended, or nil while it is open.
 func (s *Conn) Err() error { return context.Cause(s.life) }
 
-// Running returns how many calls are in flight, not counting listens.
+// Running returns the number of calls in flight. Open subscriptions/listen do not count.
 func (s *Conn) Running() int { return int(s.running.Load()) }
 
 // Silence returns the time since the server last sent anything. It returns false over HTTP,
-// where calls do not share a stream and the time means nothing.
+// where each call has its own stream and the time has no meaning.
 func (s *Conn) Silence() (time.Duration, bool) { return s.link.silence() }
 
-// Stalled returns for how long the server has not read although messages wait for it, and
-// whether it has read part of a message. It is 0 if nothing waits, and over HTTP, where
-// each call has its own connection.
+// Stalled returns how long the server has not read although messages are waiting for it, and
+// whether it has read a part of a message. It returns 0 if no messages are waiting, and over
+// HTTP, where each call has its own connection.
 func (s *Conn) Stalled() (d time.Duration, midway bool) { return s.link.stalled() }
 
-// Sent returns how many calls have been sent completely and have no answer, not counting
-// listens.
+// Sent returns the number of calls that were sent completely and have no answer. Open
+// subscriptions/listen do not count.
 func (s *Conn) Sent() int { return s.link.sent() }
 
-// Withdraw fails all calls of which nothing has been sent, and new calls until the server
-// reads again. Their error is ErrStalled, and they count as not sent.
+// Withdraw fails all calls of which nothing was sent, and new calls until the server reads
+// again. Their error is ErrStalled, and they count as not sent.
 func (s *Conn) Withdraw() { s.link.withdraw() }
 
-// Call relays one call. It blocks until the answer, the end of ctx, the end of the
-// connection or a timeout. The error is a *mcp.Error; an error response of the server is a
-// Reply. Safe for concurrent use.
+// Call relays one call. It blocks until the answer, the end of ctx, the end of the connection
+// or a timeout. The error is an *mcp.Error. An error response of the server is a Reply. Call is
+// safe for concurrent use.
 func (s *Conn) Call(ctx context.Context, c *mcp.Attempt, caller mcp.Caller) (*mcp.Reply, error) {
-	if c.Msg.Method != mcp.MethodListen { // a listen has no end
+	if c.Msg.Method != mcp.MethodListen { // subscriptions/listen does not count, because it never ends by itself
 		s.running.Add(1)
 		defer s.running.Add(-1)
 	}
@@ -216,7 +216,7 @@ func (s *Conn) attempt(ctx context.Context, opened *handshake.Outcome, c *mcp.At
 		if known {
 			out.Params = mirror.HeadersFor(specs, c.Msg.Raw, c.Msg.Param("arguments"))
 		} else {
-			// 2026-07-28 §Streamable HTTP: unrecognised headers are forwarded.
+			// 2026-07-28 §Streamable HTTP: headers that are not recognised are forwarded.
 			out.Params = c.Headers
 		}
 	}
@@ -243,8 +243,8 @@ func (s *Conn) attempt(ctx context.Context, opened *handshake.Outcome, c *mcp.At
 	return &mcp.Reply{Msg: answer, From: rev, Server: opened.Hello.Info, Status: f.status}, nil
 }
 
-// cancel sends the server a cancellation of a call (§Cancellation, all revisions; modern
-// ones on pipes only). It does not wait for the server.
+// cancel sends the server a cancellation of a call (§Cancellation, all revisions; over HTTP not
+// in the modern ones). It does not wait for the server.
 func (s *Conn) cancel(n int64) {
 	if !s.link.cancels() {
 		return
@@ -253,7 +253,7 @@ func (s *Conn) cancel(n int64) {
 	s.respond(jsonrpc.AppendNotification(nil, mcp.NoteCancelled, params))
 }
 
-// send sends a call unless its context has ended already.
+// send sends a call, unless its context has already ended.
 func (s *Conn) send(ctx context.Context, out *transport.Outgoing, f *flow) (*jsonrpc.Message, error) {
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("%w: %w", transport.ErrNotSent, context.Cause(ctx))
@@ -277,12 +277,11 @@ func (s *Conn) rules() *transport.Rules {
 	return &transport.Rules{}
 }
 
-// End marks the conversation as ended and waits for nothing. The owner still has to call
-// Close.
+// End marks the connection as ended. It does not wait. The owner must still call Close.
 func (s *Conn) End(cause error) { s.end(cause) }
 
-// Close ends the conversation and waits for all of its goroutines. It closes the
-// connection; stopping a child process behind it is up to its owner.
+// Close ends the connection and waits for all of its goroutines. If there is a child process
+// behind the connection, the owner must stop it.
 func (s *Conn) Close(cause error) error {
 	if cause == nil {
 		cause = errClosed

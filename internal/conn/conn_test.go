@@ -18,8 +18,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/inmem"
 )
 
-// calling opens a conversation with a server that the script plays on w, in a synctest
-// bubble. It closes the conversation at the end.
+// calling opens a connection in a synctest bubble. The script plays the server on w. calling
+// closes the connection at the end.
 func calling(t *testing.T, rev mcp.Revision, o Options, script func(s *Conn, w *pipetest.Wire)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -59,15 +59,15 @@ func calling(t *testing.T, rev mcp.Revision, o Options, script func(s *Conn, w *
 	})
 }
 
-// running is a call of a client whose messages a test checks.
+// running is a call of a client, with the messages that the client got.
 type running struct {
 	cancel context.CancelCauseFunc
-	answer func(m *jsonrpc.Message) (*jsonrpc.Message, error) // the answer of Ask; nil blocks
+	answer func(m *jsonrpc.Message) (*jsonrpc.Message, error) // returns the answer of Ask; nil blocks
 
 	mu    sync.Mutex
 	notes []string
 	asked []string
-	taken []error // causes of server requests that ended without an answer
+	taken []error // causes for which server requests ended without an answer
 	reply *mcp.Reply
 	err   error
 	over  bool
@@ -95,7 +95,7 @@ func (r *running) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message
 	return nil, context.Cause(ctx)
 }
 
-// ended returns the answer's bytes and the error's cause, both "" while the call runs.
+// ended returns the answer's bytes and the error's cause. Both are "" while the call runs.
 func (r *running) ended() (answer, cause string) {
 	synctest.Wait()
 	r.mu.Lock()
@@ -126,7 +126,7 @@ var (
 	ben  = &mcp.ClientInfo{Revision: mcp.R20251125, Conversation: 2}
 )
 
-// start starts a call. It must run in a synctest bubble, which waits for its end.
+// start starts a call. It must run in a synctest bubble, which waits for the end of the call.
 func start(s *Conn, facts *mcp.ClientInfo, line string) *running {
 	r := &running{}
 	m, err := jsonrpc.Scan([]byte(line), jsonrpc.Limits{})
@@ -161,7 +161,7 @@ func TestOurOwnIDs(t *testing.T) {
 		a, b := start(s, anna, toolCall), start(s, ben, toolCall)
 		w.Want(`{"jsonrpc":"2.0","id":2,…`, `{"jsonrpc":"2.0","id":3,…`)
 		if s.Running() != 2 {
-			t.Errorf("%d run", s.Running())
+			t.Errorf("%d calls are running", s.Running())
 		}
 		w.Say(`{"jsonrpc":"2.0","id":3,"result":{"n":3}}`)
 		if got, _ := b.ended(); !strings.Contains(got, `"n":3`) {
@@ -209,13 +209,13 @@ func TestAnswersToNothing(t *testing.T) {
 			t.Errorf("got %s", got)
 		}
 		if n := odd(s) - before; n != int64(len(strays))+1 {
-			t.Errorf("%d counted, want %d", n, len(strays)+1)
+			t.Errorf("%d messages are counted, want %d", n, len(strays)+1)
 		}
 		w.Want()
 	})
 }
 
-// odd returns how many messages could not be used, answers included.
+// odd returns the number of messages that could not be used, including answers.
 func odd(s *Conn) int64 { return s.sessions.Odd() + s.sessions.Unasked() }
 
 func TestGivingUp(t *testing.T) {
@@ -246,7 +246,7 @@ func TestProgress(t *testing.T) {
 		}
 		w.Say(`{"jsonrpc":"2.0","id":3,"result":{}}`, progress("3", 9), `{"jsonrpc":"2.0","id":2,"result":{}}`)
 		if got := a.heard(); len(got) != 0 {
-			t.Errorf("after the answer: %q", got)
+			t.Errorf("after the answer the client got %q", got)
 		}
 	})
 }
@@ -260,7 +260,7 @@ func TestAFloodOfProgress(t *testing.T) {
 		w.Say(`{"jsonrpc":"2.0","id":2,"result":{"n":1}}`)
 		got, _ := a.ended()
 		if notes := a.heard(); !strings.Contains(got, `"n":1`) || len(notes) == 0 || len(notes) > 200 {
-			t.Errorf("%s after %d notifications", got, len(notes))
+			t.Errorf("the result is %s after %d notifications", got, len(notes))
 		}
 	})
 }
@@ -302,7 +302,7 @@ func TestRequestReachesItsClient(t *testing.T) {
 				}
 				for i, r := range all {
 					if n := len(r.asked); (n == 1) != (i == test.want) {
-						t.Errorf("call %d was asked %d times", i, n)
+						t.Errorf("call %d got %d requests", i, n)
 					}
 				}
 			})
@@ -310,8 +310,8 @@ func TestRequestReachesItsClient(t *testing.T) {
 	}
 }
 
-// TestAQuestionLosesItsToken: the progress token of a server request is valid on this hop
-// only and is removed. The rest of _meta stays.
+// TestAQuestionLosesItsToken checks that the progress token is removed from a server request,
+// because it is valid only between Dragoman and the server. The rest of _meta stays.
 func TestAQuestionLosesItsToken(t *testing.T) {
 	for meta, want := range map[string]string{
 		`"_meta":{"progressToken":2},`:            "",
@@ -344,17 +344,18 @@ func TestQuestionsOfAServer(t *testing.T) {
 		w.Want()
 		w.Say(elicit)
 		w.Want(`{"jsonrpc":"2.0","id":"q","error":{"code":-32601,…}}`)
-		// The server cancels one. It gets no answer, and its slot is free again.
+		// The server cancels one request. The request gets no answer, and its slot is free
+		// again.
 		w.Say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}`, elicit)
 		w.Want()
 		if n := len(a.asked); n != maxQuestions+1 || len(a.taken) != 1 || !errors.Is(a.taken[0], errServerCancelled) {
-			t.Errorf("asked %d times, taken back: %v", n, a.taken)
+			t.Errorf("%d requests were sent, and %v cancelled", n, a.taken)
 		}
-		// The answer of the call ends the rest.
+		// The answer to the call ends the remaining requests.
 		w.Say(`{"jsonrpc":"2.0","id":2,"result":{}}`)
 		a.ended()
 		if got := w.Heard(); len(a.taken) != maxQuestions+1 || len(got) != maxQuestions {
-			t.Errorf("%d ended, %d refused", len(a.taken), len(got))
+			t.Errorf("%d requests ended, and %d were refused", len(a.taken), len(got))
 		}
 	})
 }
@@ -366,7 +367,7 @@ func TestAModernServerDoesNotAsk(t *testing.T) {
 		w.Say(elicit, strings.Replace(elicit, "elicitation/create", "roots/list", 1))
 		w.Want()
 		if len(a.asked) != 0 {
-			t.Errorf("asked %q", a.asked)
+			t.Errorf("Options.Ask got %q", a.asked)
 		}
 	})
 }
@@ -392,11 +393,11 @@ func TestLogMessages(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 		if got := strings.Join(notices, " "); got != "notifications/message notifications/tools/list_changed" {
-			t.Errorf("noticed %s", got)
+			t.Errorf("Options.Notice got %s", got)
 		}
-		// It may belong to either call, so no client gets it.
+		// The message may belong to either call, so neither client gets it.
 		if got := strings.Join(lost, " "); got != "notifications/message" {
-			t.Errorf("lost %s", got)
+			t.Errorf("the losses are %s", got)
 		}
 	})
 }
@@ -406,7 +407,7 @@ func TestDeadlines(t *testing.T) {
 		t.Helper()
 		time.Sleep(time.Until(begin.Add(at - time.Nanosecond)))
 		if _, cause := a.ended(); cause != "" {
-			t.Fatalf("ended before %v with %s", at, cause)
+			t.Fatalf("the call ended before %v with %s", at, cause)
 		}
 		time.Sleep(time.Nanosecond)
 		if _, cause := a.ended(); cause != "timeout" {
@@ -458,7 +459,7 @@ func TestTheEndOfAPipe(t *testing.T) {
 		_ = w.Pipe.Close()
 		for _, r := range []*running{a, b} {
 			if _, cause := r.ended(); cause != "exited" {
-				t.Errorf("ended with %q", cause)
+				t.Errorf("the call ended with %q", cause)
 			}
 		}
 		<-s.Gone()
@@ -466,7 +467,7 @@ func TestTheEndOfAPipe(t *testing.T) {
 		late.ended()
 		var e *mcp.Error
 		if !errors.As(late.err, &e) || e.Outcome != mcp.NotSent || e.Cause != "exited" || !e.Retryable {
-			t.Errorf("afterwards: %v", late.err)
+			t.Errorf("a call after the end: %v", late.err)
 		}
 	})
 }
@@ -480,7 +481,7 @@ func TestCloseEndsEverything(t *testing.T) {
 			t.Error("the server request is still open after Close")
 		}
 		if _, cause := a.ended(); cause != "exited" {
-			t.Errorf("ended with %q", cause)
+			t.Errorf("the call ended with %q", cause)
 		}
 	})
 }

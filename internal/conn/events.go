@@ -7,8 +7,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// publishLoss publishes that something was not delivered: what (a method or a kind of
-// content) and why. c is the call that it belongs to, nil if unknown.
+// publishLoss publishes that something was not delivered. what is a method or a kind of
+// content, and why is the reason. c is the call that it belongs to, or nil if unknown.
 func (s *Conn) publishLoss(c *mcp.Call, what, why string) {
 	e := event.Event{Kind: event.Loss, Level: slog.LevelDebug, Server: s.opts.Name, Name: what, Detail: why}
 	if c != nil {
@@ -20,7 +20,7 @@ func (s *Conn) publishLoss(c *mcp.Call, what, why string) {
 	s.opts.Events.Publish(e)
 }
 
-// about returns the call of the flow, nil for a nil flow.
+// about returns the call of the flow, or nil for a nil flow.
 func (f *flow) about() *mcp.Call {
 	if f == nil || f.call == nil {
 		return nil

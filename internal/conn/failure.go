@@ -18,20 +18,20 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/streamhttp"
 )
 
-// ErrSessionLost is wrapped by the error of a call that the server refused because it no
-// longer knows our session. The call was not executed.
+// ErrSessionLost is wrapped by the error of a call that the server refused because it no longer
+// knows the session. The call was not executed.
 var ErrSessionLost = errors.New("the server has lost the session")
 
-// ErrLinkOver is wrapped by the errors of calls on a pipe that ended during or before the
-// call: no further call can be sent there.
+// ErrLinkOver is wrapped by the error of a call on a pipe that ended before or during the call.
+// The pipe accepts no further calls.
 var ErrLinkOver = errors.New("the pipe to the server has ended")
 
-// ErrWriteFailed is wrapped by the errors of calls of which nothing was sent because the
-// pipe accepts no messages any more. Answers to earlier calls may still arrive.
+// ErrWriteFailed is wrapped by the error of a call of which nothing was sent, because the pipe
+// accepts no more messages. Answers to earlier calls may still arrive.
 var ErrWriteFailed = errors.New("the pipe to the server accepts no messages")
 
-// ErrRemoved is wrapped by the cause of a Close that takes the server out of service. Calls
-// that end with it report it.
+// ErrRemoved is wrapped by the cause of a Close that takes the server out of service. The
+// errors of calls that end with it say so.
 var ErrRemoved = errors.New("the server was removed from the configuration")
 
 // ErrStopped and ErrRestarted are wrapped by the cause of a Close that an operator has asked
@@ -41,7 +41,8 @@ var (
 	ErrRestarted = errors.New("the server was restarted by an operator")
 )
 
-// times returns the idle timeout and the total timeout of a call; a negative one is disabled.
+// times returns the idle timeout and the total timeout of a call. A negative timeout is
+// disabled.
 func (s *Conn) times() (idle, hard time.Duration) {
 	idle, hard = s.opts.Idle, s.opts.Hard
 	if s.opts.Times != nil {
@@ -50,7 +51,7 @@ func (s *Conn) times() (idle, hard time.Duration) {
 	return cmp.Or(idle, defaultIdle), cmp.Or(hard, defaultHard)
 }
 
-// failure returns the error that a client gets for a call without an answer.
+// failure returns the error for a client whose call got no answer.
 func (s *Conn) failure(ctx context.Context, c *mcp.Attempt, err error) *mcp.Error {
 	e := &mcp.Error{
 		Origin: mcp.FromGateway, Upstream: s.opts.Name, Outcome: mcp.OutcomeUnknown,
@@ -105,8 +106,8 @@ func (s *Conn) failure(ctx context.Context, c *mcp.Attempt, err error) *mcp.Erro
 	return e
 }
 
-// explain adds the failure to an error, and makes its message of it. timeout is the cause of
-// the call's context.
+// explain adds the failure to an error, and replaces the error's message. timeout is the cause
+// of the call's context.
 func (s *Conn) explain(e *mcp.Error, timeout error) {
 	f := failure.Facts{
 		Server: s.opts.Name, Call: true, Cause: e.Cause, Clean: s.opts.Clean, Given: s.opts.Given,

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// flow handles the messages of one call before its answer: it converts them for the client
-// and passes them on. It belongs to the goroutine of the call; take may also be called by
-// the goroutine of a standalone SSE stream.
+// flow handles the messages of one call before its answer. It converts them for the client and
+// passes them on. It belongs to the goroutine of the call. The goroutine of a standalone SSE
+// stream may also call take.
 type flow struct {
 	server *Conn
 	call   *mcp.Attempt
@@ -25,18 +25,18 @@ type flow struct {
 
 	timer   *time.Timer
 	idle    time.Duration
-	hardEnd time.Time    // zero for none
+	hardEnd time.Time    // zero if there is no total timeout
 	status  int          // HTTP status of an error response, 0 for none
-	open    atomic.Int32 // open server requests; a user may take longer than the idle timeout to answer
+	open    atomic.Int32 // number of open server requests; a user may take longer than the idle timeout to answer
 
-	taking sync.Mutex    // held while a message is passed on: one at a time
-	note   *mcp.Note     // what is passed on; nil before the first
-	over   bool          // the call has its answer
-	pace   *rate.Limiter // limits progress; nil before the first
+	taking sync.Mutex    // held while a message is passed on, so that messages are passed on one at a time
+	note   *mcp.Note     // the notification that is passed on; nil before the first one
+	over   bool          // the call has got its answer
+	pace   *rate.Limiter // limits the rate of progress; nil before the first progress
 	ahead  bool          // this attempt has passed on progress
 }
 
-// Default timeouts of a call.
+// These are the default timeouts of a call.
 const (
 	defaultIdle = 60 * time.Second
 	defaultHard = 10 * time.Minute
@@ -48,8 +48,8 @@ var (
 	errClosed = errors.New("the connection to the server was closed")
 )
 
-// limit applies the timeouts to the context of a call. subscriptions/listen has none.
-// Neither has tasks/result, which the server must not answer before the task has ended
+// limit applies the timeouts to the context of a call. subscriptions/listen has no timeout.
+// tasks/result has none either, because the server must not answer it before the task has ended
 // (2025-11-25 §Tasks, "Result Retrieval" 3).
 func (f *flow) limit(ctx context.Context) (context.Context, func()) {
 	if m := f.call.Msg.Method; m == mcp.MethodListen || m == mcp.MethodTaskResult {
@@ -102,7 +102,7 @@ func (f *flow) resetIdle() {
 	}
 }
 
-// finish marks the call as ended: nothing is passed on any more.
+// finish marks the call as ended. Nothing is passed on after that.
 func (f *flow) finish() {
 	f.taking.Lock()
 	f.over = true
@@ -124,7 +124,7 @@ func (f *flow) take(m *jsonrpc.Message) {
 		return
 	}
 	switch m.Kind {
-	case jsonrpc.Result, jsonrpc.Failure: // an answer to another request, on this stream
+	case jsonrpc.Result, jsonrpc.Failure: // an answer to another request that arrived on this stream
 		f.server.unaskedMessage(m)
 		return
 	case jsonrpc.Request:
@@ -145,7 +145,7 @@ func (f *flow) take(m *jsonrpc.Message) {
 	}
 }
 
-// trail returns the trail of the call, nil when there is no call.
+// trail returns the trail of the call, or nil if there is no call.
 func (f *flow) trail() *jsonrpc.Trail {
 	if f == nil || f.call == nil {
 		return nil
@@ -153,13 +153,13 @@ func (f *flow) trail() *jsonrpc.Trail {
 	return f.call.Trail
 }
 
-// forward passes on a notification. It replaces the id of the listen that the notification
-// belongs to, the only part that is specific to this hop (2026-07-28 §Subscriptions,
-// "Receiving Notifications").
+// forward passes on a notification. If the notification belongs to a listen, it replaces the id
+// of the listen. This is the only part that is valid on one connection only (2026-07-28
+// §Subscriptions, "Receiving Notifications").
 func (f *flow) forward(m *jsonrpc.Message) {
 	if m.Method == mcp.NoteElicitComplete && !f.call.Client.Revision.Can(mcp.ElicitationIDs) {
-		// 2026-07-28 §Key Changes removes it together with the id that it names. The client
-		// learns of the completion when it retries the call.
+		// 2026-07-28 §Key Changes removes this notification together with the id that it names.
+		// The client learns about the completion when it retries the call.
 		return
 	}
 	meta := m.Param(mcp.KeyMeta)
@@ -177,7 +177,8 @@ func (f *flow) forward(m *jsonrpc.Message) {
 	f.caller.Notify(n)
 }
 
-// noteOf returns the note for a notification of the call. It is used again for the next one.
+// noteOf returns the Note for a notification of the call. The same Note is used for the next
+// notification.
 func (f *flow) noteOf(m *jsonrpc.Message) *mcp.Note {
 	if f.note == nil {
 		f.note = &mcp.Note{}
@@ -187,7 +188,7 @@ func (f *flow) noteOf(m *jsonrpc.Message) *mcp.Note {
 }
 
 // belongsToCall reports whether a notification on a call's stream is about the call. List
-// changes and resource updates may arrive there too and concern all clients. A task status
+// changes and resource updates may arrive there too, but concern all clients. A task status
 // notification is not about the call on whose stream it arrives.
 func belongsToCall(method string) bool {
 	switch method {
@@ -197,11 +198,10 @@ func belongsToCall(method string) bool {
 	return true
 }
 
-// takeProgress passes on progress with the client's token. It drops progress that the
-// client did not ask for, that goes backwards, or that exceeds the rate limit. The value
-// "MUST increase with each notification" (§Progress, all revisions), also if we send a call
-// several times: progress of a retry is passed on only once it exceeds that of all earlier
-// attempts.
+// takeProgress passes on progress with the client's token. It drops progress that the client
+// did not request, that decreases, or that exceeds the rate limit. The value "MUST increase
+// with each notification" (§Progress, all revisions), even if the call is sent several times.
+// So progress of a retry is passed on only when it exceeds that of all earlier attempts.
 func (f *flow) takeProgress(m *jsonrpc.Message) {
 	if f.call.Token.IsZero() {
 		return
@@ -231,8 +231,8 @@ func (f *flow) takeProgress(m *jsonrpc.Message) {
 	f.caller.Notify(n)
 }
 
-// takeLog passes on a log message that the client wants. A modern client gets it only if
-// the request asked for the level (2026-07-28 §Logging), a legacy client unless it has set
+// takeLog passes on a log message that the client wants. A modern client gets it only if the
+// request asked for its level (2026-07-28 §Logging). A legacy client gets it unless it has set
 // a more severe level.
 func (f *flow) takeLog(m *jsonrpc.Message) {
 	if mcp.WantsLog(f.call.Client.Revision, f.call.Level, m) {

@@ -14,29 +14,29 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/streamhttp"
 )
 
-// Poster is the client side of Streamable HTTP.
+// Poster is the client side of Streamable HTTP, as this package uses it.
 type Poster interface {
 	Do(ctx context.Context, out *transport.Outgoing, in transport.Inbox) (*jsonrpc.Message, error)
 	Post(ctx context.Context, out *transport.Outgoing) error
 	// Listen keeps the standalone SSE stream of legacy revisions open until ctx ends. It
-	// returns early if the server has none.
+	// returns earlier if the server has no such stream.
 	Listen(ctx context.Context, rules *transport.Rules, in transport.Inbox) error
 	// Terminate ends the session, if there is one.
 	Terminate(ctx context.Context, rules *transport.Rules) error
 }
 
-// httpConn is a connection on which each call has an HTTP exchange of its own. The stream
-// tells which call a message belongs to.
+// httpConn is a connection on which each call has a separate HTTP exchange. The stream on which
+// a message arrives shows which call it belongs to.
 type httpConn struct {
 	server    *Conn
 	http      Poster
 	listening sync.WaitGroup
-	open      context.Context // ends with close, which ends every call
+	open      context.Context // ended by close; its end ends every call
 	shut      context.CancelFunc
-	courier   *transport.Courier // of messages that nobody waits for
+	courier   *transport.Courier // sends messages for which nobody waits
 
 	asking chan struct{} // semaphore of confirmLost
-	alive  time.Time     // when a ping was last answered; guarded by asking
+	alive  time.Time     // time of the last answer to a ping; guarded by asking
 
 	mu    sync.Mutex
 	flows map[*flow]struct{} // calls in flight, if the server may send requests on the standalone stream
@@ -88,7 +88,8 @@ func (l *httpConn) call(ctx context.Context, out *transport.Outgoing, f *flow) (
 		return nil, streamhttp.ErrSessionLost
 	}
 	var status *transport.StatusError
-	// 2025-03-26 §Transports, "Session Management": a 404 needs no confirmation.
+	// 2025-03-26 §Transports, "Session Management": a 404 means that the session is lost,
+	// without a further check.
 	if errors.As(err, &status) && l.server.statusSaysLost(status) && (status.Status == 404 || l.confirmLost(ctx)) {
 		return nil, fmt.Errorf("%w: %w", streamhttp.ErrSessionLost, err)
 	}
@@ -146,7 +147,7 @@ func (l *httpConn) matesOf(m *jsonrpc.Message, f *flow) []*flow {
 	return matesAmong(maps.Keys(l.flows), f)
 }
 
-// waiting returns the call in flight with the number n, nil for none.
+// waiting returns the call in flight with the number n, or nil if there is none.
 func (l *httpConn) waiting(n int64) *flow {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -158,8 +159,8 @@ func (l *httpConn) waiting(n int64) *flow {
 	return nil
 }
 
-// addCallsTo implements member. Messages about a call arrive on the call's own stream, so
-// none about an abandoned call arrives elsewhere.
+// addCallsTo implements member. Messages about a call arrive on the call's own stream. So
+// messages about an abandoned call arrive nowhere else.
 func (l *httpConn) addCallsTo(t *attribution) (abandoned bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -169,8 +170,8 @@ func (l *httpConn) addCallsTo(t *attribution) (abandoned bool) {
 	return false
 }
 
-// transient reports whether a status comes from an intermediary or a temporary condition
-// rather than from the MCP server.
+// transient reports whether a status comes from a proxy or a temporary condition instead of the
+// MCP server.
 func transient(status int) bool {
 	switch status {
 	case 401, 403, 407, 429, 502, 503, 504:
@@ -179,7 +180,7 @@ func transient(status int) bool {
 	return false
 }
 
-// answerTo adds the request's id to an error response that has none.
+// answerTo adds the request's id to an error response that has no id.
 func answerTo(t *jsonrpc.Trail, m *jsonrpc.Message, id jsonrpc.ID) (*jsonrpc.Message, error) {
 	if !m.IDAt.IsZero() {
 		return m, nil
@@ -197,7 +198,7 @@ func (l *httpConn) post(ctx context.Context, out *transport.Outgoing) error {
 
 func (l *httpConn) tell(body []byte) error { return l.courier.Put(body) }
 
-// cancels implements clientTransport. On modern servers closing the stream cancels.
+// cancels implements clientTransport. On modern servers, closing the stream cancels the call.
 func (l *httpConn) cancels() bool { return !l.server.rules().CloseIsCancel }
 
 func (l *httpConn) stalled() (d time.Duration, midway bool) { return 0, false }
@@ -206,8 +207,8 @@ func (l *httpConn) sent() int { return 0 }
 
 func (l *httpConn) withdraw() {}
 
-// listen opens the standalone SSE stream, on which a legacy server sends messages that
-// belong to no call (2025-03-26 §Transports, "Listening for Messages from the Server").
+// listen opens the standalone SSE stream. A legacy server uses it for messages that belong to
+// no call (2025-03-26 §Transports, "Listening for Messages from the Server").
 func (l *httpConn) listen() {
 	if !l.server.rules().Sessions {
 		return
@@ -222,8 +223,8 @@ func (l *httpConn) listen() {
 			case m.Kind == jsonrpc.Notification && m.Method == mcp.NoteCancelled:
 				l.server.cancelRequest(m)
 			case m.Kind == jsonrpc.Notification && m.Method == mcp.NoteProgress:
-				// It belongs on the stream of its request, but on some servers the
-				// standalone stream takes it first.
+				// The notification should arrive on the stream of its request, but some servers
+				// send it on the standalone stream.
 				if n, ok := number(m.Raw, m.Param("progressToken")); ok {
 					if f := l.waiting(n); f != nil {
 						f.take(m)
@@ -239,12 +240,11 @@ func (l *httpConn) listen() {
 	})
 }
 
-// closeTimeout is how long close waits for queued messages, and for the answer to the
-// DELETE.
+// closeTimeout is how long close waits for queued messages and for the answer to the DELETE.
 const closeTimeout = 2 * time.Second
 
-// close ends the session in good order. The conversation's context has ended by now, so
-// close has a short timeout of its own.
+// close ends the session properly. The context of the connection has already ended, so close
+// uses a short timeout of its own.
 func (l *httpConn) close() error {
 	l.shut()
 	l.listening.Wait()

@@ -20,14 +20,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/streamhttp"
 )
 
-// fakePoster answers the handshake, and calls as the test says.
+// fakePoster answers the handshake, and calls in the way that a test sets.
 type fakePoster struct {
 	rev mcp.Revision
-	// do answers a call; nil gives no answer until ctx ends.
+	// do answers a call. If it is nil, there is no answer until ctx ends.
 	do func(out *transport.Outgoing) (*jsonrpc.Message, error)
 	// streams are messages on a call's stream before its answer.
 	streams []string
-	// post, if not nil, handles our notifications and responses.
+	// post handles notifications and responses from the Conn. It may be nil.
 	post func(ctx context.Context, body string) error
 
 	mu     sync.Mutex
@@ -116,7 +116,7 @@ func TestGivingUpOverHTTP(t *testing.T) {
 			a := start(s, anna, toolCall)
 			a.cancel(mcp.ErrCancelled)
 			if _, cause := a.ended(); cause != "cancelled" {
-				t.Errorf("%v: ended with %q", rev, cause)
+				t.Errorf("%v: the call ended with %q", rev, cause)
 			}
 			got := p.posted()
 			if len(got) != want || want == 1 && !pipetest.Like(got[0], `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2,…}}`) {
@@ -124,13 +124,13 @@ func TestGivingUpOverHTTP(t *testing.T) {
 			}
 		})
 		if p.ended != want {
-			t.Errorf("%v: ended %d sessions", rev, p.ended)
+			t.Errorf("%v: %d sessions were ended", rev, p.ended)
 		}
 	}
 }
 
-// TestURLElicitationComplete: notifications/elicitation/complete goes only to clients whose
-// revision has elicitation ids. Unknown notifications are forwarded.
+// TestURLElicitationComplete checks that notifications/elicitation/complete goes only to
+// clients whose revision has elicitation ids. Unknown notifications are forwarded.
 func TestURLElicitationComplete(t *testing.T) {
 	const ended = `{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"e"}}`
 	const odd = `{"jsonrpc":"2.0","method":"notifications/odd"}`
@@ -184,7 +184,7 @@ func TestFailures(t *testing.T) {
 				}
 				var st *transport.StatusError
 				if errors.As(test.err, &st) && e.RetryAfter != st.RetryAfter {
-					t.Errorf("retry after %v", e.RetryAfter)
+					t.Errorf("RetryAfter is %v", e.RetryAfter)
 				}
 				if (e.Cause == "session_lost") != errors.Is(e, ErrSessionLost) {
 					t.Errorf("got %v", e)
@@ -206,8 +206,8 @@ func TestErrorAnswersWithAStatus(t *testing.T) {
 			}
 		})
 	}
-	// Without sessions a 404 is just the status of the answer (2026-07-28 §Streamable
-	// HTTP).
+	// In a revision without sessions, a 404 is just the status of the answer (2026-07-28
+	// §Streamable HTTP).
 	p := &fakePoster{rev: mcp.R20260728, do: func(*transport.Outgoing) (*jsonrpc.Message, error) {
 		return nil, &transport.StatusError{Status: 404, Msg: pipetest.Scan(t, `{"jsonrpc":"2.0","id":2,"error":{"code":-32601,"message":"no"}}`)}
 	}}
@@ -249,7 +249,7 @@ func TestQuestionsOnTheStandingStream(t *testing.T) {
 				}
 				for i, r := range all {
 					if (len(r.asked) == 1) != (i == test.want) {
-						t.Errorf("call %d was asked %q", i, r.asked)
+						t.Errorf("call %d got the requests %q", i, r.asked)
 					}
 				}
 				for _, r := range all {
@@ -269,10 +269,10 @@ func TestCloseEndsPostedCalls(t *testing.T) {
 		begin := time.Now()
 		_ = s.Close(nil)
 		if _, cause := a.ended(); cause != "exited" || len(a.taken) != 1 {
-			t.Errorf("ended with %q, %v", cause, a.taken)
+			t.Errorf("the call ended with %q, %v", cause, a.taken)
 		}
 		if took := time.Since(begin); took != 0 {
-			t.Errorf("closing took %v", took)
+			t.Errorf("Close took %v", took)
 		}
 	})
 }

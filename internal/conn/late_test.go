@@ -19,7 +19,7 @@ const (
 	pong        = `{"jsonrpc":"2.0","id":"p","result":{}}`
 )
 
-// slowCaller is a client that reads nothing until the test lets it.
+// slowCaller is a client that reads nothing until the test allows it.
 type slowCaller struct {
 	running
 	open chan struct{}
@@ -30,7 +30,7 @@ func (s *slowCaller) Notify(n *mcp.Note) {
 	s.running.Notify(n)
 }
 
-// startWith is start with a given caller; done is closed at the end.
+// startWith does the same as start with a given caller. done is closed at the end.
 func startWith(s *Conn, facts *mcp.ClientInfo, line string, caller mcp.Caller) (cancel context.CancelCauseFunc, done *sync.WaitGroup) {
 	m, err := jsonrpc.Scan([]byte(line), jsonrpc.Limits{})
 	if err != nil {
@@ -44,9 +44,10 @@ func startWith(s *Conn, facts *mcp.ClientInfo, line string, caller mcp.Caller) (
 	return cancel, done
 }
 
-// TestQuestionsQueuedForACallThatIsGivenUpAreRefused: server requests wait behind a client
-// that reads slowly, and then the client cancels. The server still gets an answer to each.
-// Which of the two the call sees first is random, so the test tries many times.
+// TestQuestionsQueuedForACallThatIsGivenUpAreRefused lets server requests wait for a client
+// that reads slowly, and then cancels the call. The server still gets an answer to each
+// request. The order in which the call sees the two events is random, so the test tries many
+// times.
 func TestQuestionsQueuedForACallThatIsGivenUpAreRefused(t *testing.T) {
 	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
 		neighbour := start(s, ben, listCall)
@@ -56,7 +57,7 @@ func TestQuestionsQueuedForACallThatIsGivenUpAreRefused(t *testing.T) {
 			cancel, done := startWith(s, anna, withTok, caller)
 			id := string(pipetest.Scan(t, w.Heard()[0]).ID)
 			w.Say(progress(id, 1), rootsAsked, pingAsked)
-			w.Want(pong) // does not wait for a client
+			w.Want(pong) // the server's ping needs no client
 			cancel(mcp.ErrCancelled)
 			synctest.Wait()
 			close(caller.open)
@@ -68,7 +69,7 @@ func TestQuestionsQueuedForACallThatIsGivenUpAreRefused(t *testing.T) {
 				}
 			}
 			if len(caller.asked) != 0 {
-				t.Fatalf("a client that has given up was asked %q", caller.asked)
+				t.Fatalf("a client that has cancelled got the requests %q", caller.asked)
 			}
 		}
 		neighbour.cancel(nil)
@@ -78,8 +79,8 @@ func TestQuestionsQueuedForACallThatIsGivenUpAreRefused(t *testing.T) {
 
 const listCall = `{"jsonrpc":"2.0","id":"l","method":"tools/list"}`
 
-// TestQuestionForACallThatHasJustLeft: the call ends after a server request was attributed
-// to it and before the request is queued.
+// TestQuestionForACallThatHasJustLeft ends a call after a server request was attributed to it,
+// and before the request is queued.
 func TestQuestionForACallThatHasJustLeft(t *testing.T) {
 	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
 		l := s.link.(*pipeConn)
@@ -89,7 +90,7 @@ func TestQuestionForACallThatHasJustLeft(t *testing.T) {
 			m := pipetest.Scan(t, line)
 			p := l.waiting(n)
 			if p == nil {
-				t.Fatal("the call is not found")
+				t.Fatal("the call was not found")
 			}
 			r.cancel(mcp.ErrCancelled)
 			w.Heard()
@@ -104,7 +105,7 @@ func TestQuestionForACallThatHasJustLeft(t *testing.T) {
 	})
 }
 
-// TestQuestionsOverTheBoundAreRefused: more server requests than one call queues.
+// TestQuestionsOverTheBoundAreRefused sends more server requests than a call can queue.
 func TestQuestionsOverTheBoundAreRefused(t *testing.T) {
 	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
 		caller := &slowCaller{open: make(chan struct{})}
@@ -124,20 +125,20 @@ func TestQuestionsOverTheBoundAreRefused(t *testing.T) {
 		close(caller.open)
 		done.Wait()
 		if got := w.Heard(); len(got) != maxEvents+maxQuestions+1 {
-			t.Errorf("%d answers and a cancellation, want %d", len(got), maxEvents+maxQuestions+1)
+			t.Errorf("the server got %d answers and a cancellation, want %d", len(got), maxEvents+maxQuestions+1)
 		}
 	})
 }
 
-// TestQuestionAfterTheEndOnAStandingStream: the standalone stream may deliver a request for
-// a call that ends at that moment.
+// TestQuestionAfterTheEndOnAStandingStream checks the standalone stream. It may deliver a
+// request for a call that ends at the same moment.
 func TestQuestionAfterTheEndOnAStandingStream(t *testing.T) {
 	p := &fakePoster{rev: mcp.R20251125}
 	posting(t, p, func(s *Conn) {
 		r := start(s, anna, toolCall)
 		f := s.link.(*httpConn).waiting(2)
 		if f == nil {
-			t.Fatal("the call is not found")
+			t.Fatal("the call was not found")
 		}
 		r.cancel(mcp.ErrCancelled)
 		r.ended()
@@ -153,9 +154,9 @@ func TestQuestionAfterTheEndOnAStandingStream(t *testing.T) {
 	})
 }
 
-// TestAnAnswerAheadOfTheEndOfItsCall: if the answer has arrived when the call is cancelled,
-// it ends the call. The server gets no cancellation, and the call does not count as
-// abandoned.
+// TestAnAnswerAheadOfTheEndOfItsCall checks a call whose answer has arrived when the call is
+// cancelled. The answer ends the call. The server gets no cancellation, and the call does not
+// count as abandoned.
 func TestAnAnswerAheadOfTheEndOfItsCall(t *testing.T) {
 	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
 		for range 50 {
@@ -172,7 +173,7 @@ func TestAnAnswerAheadOfTheEndOfItsCall(t *testing.T) {
 			}
 		}
 		if n := len(s.link.(*pipeConn).abandoned); n != 0 {
-			t.Errorf("%d calls are believed to go on", n)
+			t.Errorf("%d calls count as abandoned", n)
 		}
 	})
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/streamhttp"
 )
 
-// statusSaysLost reports whether an HTTP response says that the server no longer knows our
-// session: 404 (2025-03-26 §Transports, "Session Management"), or wording used by servers
-// that answer with another status.
+// statusSaysLost reports whether an HTTP response says that the server no longer knows the
+// session. This is status 404 (2025-03-26 §Transports, "Session Management"), or a text of
+// servers that answer with another status.
 func (s *Conn) statusSaysLost(st *transport.StatusError) bool {
 	if !s.rules().Sessions {
 		return false
@@ -25,40 +25,39 @@ func (s *Conn) statusSaysLost(st *transport.StatusError) bool {
 		return true
 	case 400, 409, 410, 412, 422:
 	default:
-		return false // credentials, rate limit, or not a refusal
+		return false // about credentials or a rate limit, or not a refusal
 	}
 	if st.Msg == nil || st.Msg.Kind != jsonrpc.Failure {
 		return saysLost(string(st.Body[:min(len(st.Body), 4<<10)]))
 	}
 	switch code := errorCode(st.Msg); code {
 	case jsonrpc.CodeInvalidParams, jsonrpc.CodeMethodNotFound, jsonrpc.CodeInternal, jsonrpc.CodeParse:
-		return false // about the request, whatever the message says
+		return false // about the request, whatever the message is
 	}
 	return saysLost(errorMessage(st.Msg))
 }
 
-// codeNoSession is the error code of TypeScript SDK servers for an unknown session. Some
-// send it with status 200.
+// codeNoSession is the error code of servers with the TypeScript SDK for an unknown session.
+// Some send it with status 200.
 const codeNoSession = -32001
 
-// answerSaysLost is statusSaysLost for an answer with a 2xx status.
+// answerSaysLost does the same as statusSaysLost for an answer with a 2xx status.
 func (s *Conn) answerSaysLost(m *jsonrpc.Message) bool {
 	return m != nil && m.Kind == jsonrpc.Failure && s.rules().Sessions && errorCode(m) == codeNoSession && saysLost(errorMessage(m))
 }
 
-// Bounds of confirmLost: how long the result of a ping is trusted, and the timeout of the
-// ping.
+// These constants say how long confirmLost trusts the result of a ping, and set the timeout of
+// the ping.
 const (
 	aliveFor     = 5 * time.Second
 	aliveTimeout = 10 * time.Second
 )
 
-// confirmLost pings the server to find out whether the session is really lost after an
-// answer says so. A tool may have sessions of its own, and legacy servers may use the codes
-// from -32000 to -32099 for anything. Every legacy revision has ping; an answer to it means
-// that the session is alive. Concurrent calls share one ping. If the ping fails, the
-// session does not count as lost, because a call that is retried by mistake would be
-// executed twice.
+// confirmLost checks by a ping whether a session is really lost after an answer says so. A tool
+// may have sessions of its own, and legacy servers may use the codes from -32000 to -32099 for
+// anything. Every legacy revision has ping, and an answer to it shows that the session exists.
+// Concurrent calls share one ping. If the ping fails, the session does not count as lost,
+// because otherwise a call could be retried and executed twice.
 func (l *httpConn) confirmLost(ctx context.Context) bool {
 	select {
 	case l.asking <- struct{}{}:
@@ -84,8 +83,8 @@ func (l *httpConn) confirmLost(ctx context.Context) bool {
 	return false
 }
 
-// Wordings by which servers say that they do not know a session, or that they were
-// restarted and their only session is not initialized.
+// With these texts, servers say that they do not know a session, or that they were restarted
+// and their only session is not initialized.
 var (
 	negatedSession = regexp.MustCompile(`\b(no|no valid|no such|invalid|unknown|unrecognized|find|missing|bad|stale)\b.{0,16}\bsession`)
 	sessionEnded   = regexp.MustCompile(`\bsession\b.{0,64}?\b(not found|not exist|doesn't exist|not known|not valid|not active|expired|terminated|closed|ended|no longer|invalid|unknown|missing|lost)\b`)

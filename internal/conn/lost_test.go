@@ -10,8 +10,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// TestU20_SessionIsLostInAnySpelling: what real servers answer for an unknown session, and
-// answers that only look like it.
+// TestU20_SessionIsLostInAnySpelling checks answers of existing servers for an unknown session,
+// and answers that only look similar.
 func TestU20_SessionIsLostInAnySpelling(t *testing.T) {
 	rpc := func(code, message string) string {
 		return `{"jsonrpc":"2.0","id":null,"error":{"code":` + code + `,"message":"` + message + `"}}`
@@ -48,7 +48,7 @@ func TestU20_SessionIsLostInAnySpelling(t *testing.T) {
 		{200, rpc("-32602", "Session not found"), false},
 		{200, rpc("-32000", "Session not found"), false},
 	} {
-		pings := false // answered as usual
+		pings := false // the server answers pings
 		do := func(out *transport.Outgoing) (*jsonrpc.Message, error) {
 			if out.Method == mcp.MethodPing && pings {
 				return jsonrpc.Scan(jsonrpc.AppendResult(nil, out.ID, []byte("{}")), jsonrpc.Limits{})
@@ -64,23 +64,23 @@ func TestU20_SessionIsLostInAnySpelling(t *testing.T) {
 				a := start(s, anna, toolCall)
 				a.ended()
 				if got := errors.Is(a.err, ErrSessionLost); got != (test.lost && can) {
-					t.Errorf("%v: %d %s: lost is %t, %v", rev, test.status, test.body, got, a.err)
+					t.Errorf("%v: status %d %s: lost is %t, %v", rev, test.status, test.body, got, a.err)
 				}
 				pings = true
 				defer func() { pings = false }()
 				a = start(s, anna, toolCall)
-				time.Sleep(5 * time.Second) // calls wait for a server that is not ready
+				time.Sleep(5 * time.Second) // calls wait while a server is not ready
 				a.ended()
 				if errors.Is(a.err, ErrSessionLost) && test.status != 404 {
-					t.Errorf("%v: %d %s: lost although the session answers: %v", rev, test.status, test.body, a.err)
+					t.Errorf("%v: status %d %s: the session counts as lost although it answers: %v", rev, test.status, test.body, a.err)
 				}
 			})
 		}
 	}
 }
 
-// TestASessionThatAnswersIsNotLost: a tool reports that one of its own sessions is not
-// found, in the words of a server that has lost ours. Its client gets that error, and the
+// TestASessionThatAnswersIsNotLost checks a tool that reports that one of its own sessions is
+// not found, with the text of a server that has lost a session. The client gets that error. The
 // server is not pinged for each such error.
 func TestASessionThatAnswersIsNotLost(t *testing.T) {
 	const own = `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found: browser 7"}}`
@@ -116,7 +116,7 @@ func TestASessionThatAnswersIsNotLost(t *testing.T) {
 			a := start(s, anna, toolCall)
 			a.ended()
 			if errors.Is(a.err, ErrSessionLost) {
-				t.Errorf("status %d, and a ping that gets no answer: %v", status, a.err)
+				t.Errorf("status %d, and a ping without an answer: %v", status, a.err)
 			}
 		})
 	}

@@ -47,8 +47,8 @@ func twoCalls(t *testing.T, s *Conn, w *pipetest.Wire, one, two mcp.Caller) (can
 
 func done(id string) string { return `{"jsonrpc":"2.0","id":` + id + `,"result":{}}` }
 
-// TestQuestionOutlastsOneOfTwoCalls: a server request does not say which of a client's two
-// calls it belongs to. It is open until both have ended.
+// TestQuestionOutlastsOneOfTwoCalls checks that a server request does not say which of a
+// client's two calls it belongs to. It is open until both have ended.
 func TestQuestionOutlastsOneOfTwoCalls(t *testing.T) {
 	for first := range 2 {
 		calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
@@ -78,8 +78,8 @@ func TestQuestionOutlastsOneOfTwoCalls(t *testing.T) {
 	})
 }
 
-// TestQuestionIsSentOnTheCallThatGoesOn: the call that a server request was attributed to
-// is over when the request is to be sent to the client, or while it is queued.
+// TestQuestionIsSentOnTheCallThatGoesOn checks that the call that a server request was
+// attributed to is over when the request is to be sent to the client, or while it is queued.
 func TestQuestionIsSentOnTheCallThatGoesOn(t *testing.T) {
 	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
 		late, u := &user{full: mcp.ErrAnswered}, &user{answers: make(chan struct{}, 1)}

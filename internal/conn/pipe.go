@@ -16,46 +16,46 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// pipeConn is a connection on which all calls share one pipe. Answers, progress and server
-// requests are told apart by their ids and tokens.
+// pipeConn is a connection on which all calls share one pipe. The ids and tokens in answers,
+// progress and server requests show which call they belong to.
 type pipeConn struct {
 	server  *Conn
 	pipe    transport.Pipe
 	reading sync.WaitGroup
-	sending work.Group // of sendBeside
+	sending work.Group // goroutines of sendBeside
 	started time.Time
-	heard   atomic.Int64 // when something was last read, in nanoseconds since started
+	heard   atomic.Int64 // time of the last read, in nanoseconds since started
 
 	mu        sync.Mutex
 	pending   map[int64]*pending
 	abandoned []abandonedCall        // calls that were given up, oldest first
 	onLate    func(*jsonrpc.Message) // gets answers that arrive after their request was given up
-	unasked   []*jsonrpc.Message     // results that match no request, until the handshake is over
-	onPush    func(*jsonrpc.Message) // gets further ones
-	settled   bool                   // the handshake is over
-	left      time.Time              // when the last request was given up
+	unasked   []*jsonrpc.Message     // results that match no request, until the end of the handshake
+	onPush    func(*jsonrpc.Message) // gets such results after those in unasked
+	settled   bool                   // the handshake has ended
+	left      time.Time              // time when the last request was given up
 	ended     error                  // why the pipe has ended
-	quit      chan struct{}          // closed while calls that have not been sent are failed; see withdraw
-	stuck     time.Duration          // how long the server had not read at that time; 0 while quit is open
+	quit      chan struct{}          // closed to fail the calls that were not sent; see withdraw
+	stuck     time.Duration          // how long the server had not read when quit was closed; 0 while quit is open
 }
 
 // pending is a request that has no answer yet.
 type pending struct {
 	call *mcp.Attempt  // nil for a request of the handshake
 	flow *flow         // nil for a request of the handshake
-	wake chan struct{} // one slot; signals that something was added
-	sent atomic.Bool   // the request has been sent completely
+	wake chan struct{} // capacity 1; signals that something was added
+	sent atomic.Bool   // the request was sent completely
 
-	// Under pipeConn.mu:
+	// The following fields are guarded by pipeConn.mu.
 	events []*jsonrpc.Message
 	bytes  int
 	answer *jsonrpc.Message
 	err    error
-	keep   bool // the answer is still of use when nobody waits any more
-	left   bool // nobody waits any more
+	keep   bool // the answer is used even if nobody waits for it any more
+	left   bool // nobody waits for the answer any more
 }
 
-// Bounds of the queue of a slow client.
+// maxEvents and the constants below bound the queue of a slow client.
 const (
 	maxEvents     = 256
 	maxEventBytes = 1 << 20
@@ -69,8 +69,8 @@ func newPipeConn(s *Conn, p transport.Pipe) *pipeConn {
 	return l
 }
 
-// register registers a request. It returns the channel that is closed when the request must
-// fail unless part of it has been sent.
+// register registers a request. quit is closed when the request must fail unless a part of it
+// was sent.
 func (l *pipeConn) register(n int64, p *pending) (quit <-chan struct{}, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,13 +81,13 @@ func (l *pipeConn) register(n int64, p *pending) (quit <-chan struct{}, err erro
 		if d, _ := l.pipe.Stalled(); d >= l.stuck {
 			return nil, fmt.Errorf("%w: %w", transport.ErrNotSent, transport.ErrStalled)
 		}
-		l.stuck, l.quit = 0, make(chan struct{}) // it reads again
+		l.stuck, l.quit = 0, make(chan struct{}) // the server reads again
 	}
 	l.pending[n] = p
 	return l.quit, nil
 }
 
-// abandon drops a request whose answer nobody waits for any more. sent says that the server
+// abandon removes a request for whose answer nobody waits any more. sent says that the server
 // may have received it.
 func (l *pipeConn) abandon(n int64, p *pending, sent bool) {
 	l.mu.Lock()
@@ -186,10 +186,10 @@ func (l *pipeConn) run(ctx context.Context, body []byte, n int64, p *pending, on
 	}
 }
 
-// sendBeside sends a request on its own goroutine, for a transport on which the answer may
-// arrive before Send returns: an HTTP+SSE server may answer a POST only after it has
-// processed the message. The caller calls over at the end of the call. A Send still running
-// then has 10 s to finish.
+// sendBeside sends a request on a separate goroutine, for a transport on which the answer may
+// arrive before Send returns. For example, an HTTP+SSE server may answer a POST only after it
+// has processed the message. The caller must call over at the end of the call. A Send that
+// still runs then has 10 s to finish.
 func (l *pipeConn) sendBeside(ctx context.Context, body []byte, n int64, p *pending) (over func()) {
 	sending, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	fail := func(err error) {
@@ -213,7 +213,7 @@ func (l *pipeConn) sendBeside(ctx context.Context, body []byte, n int64, p *pend
 	}
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	return func() {
-		if stop() { // the answer has arrived
+		if stop() { // the answer has arrived before the end of Send
 			time.AfterFunc(transport.AnswerTimeout, func() { cancel(errClosed) })
 		}
 	}
@@ -235,21 +235,21 @@ func (l *pipeConn) Post(ctx context.Context, method string, params []byte, _ *tr
 	return l.pipe.Send(ctx, nil, jsonrpc.AppendNotification(nil, method, params))
 }
 
-// OnLate sets the function that gets late answers; see handshake.LateAnswers.
+// OnLate sets the function that gets late answers. See handshake.LateAnswers.
 func (l *pipeConn) OnLate(f func(*jsonrpc.Message)) {
 	l.mu.Lock()
 	l.onLate = f
 	l.mu.Unlock()
 }
 
-// Bounds of the results kept although they match no request. A server that pushes a result
-// does so first of all, and the first one may be as long as a message.
+// These constants bound the results that are kept although they match no request. A server that
+// pushes a result sends it first, and the first result may be as long as a message.
 const (
 	maxUnasked      = 4
 	maxUnaskedBytes = 1 << 20
 )
 
-// OnUnasked sets the function that gets results that match no request; see
+// OnUnasked sets the function that gets results that match no request. See
 // handshake.UnaskedAnswers.
 func (l *pipeConn) OnUnasked(f func(*jsonrpc.Message)) {
 	l.mu.Lock()
@@ -306,7 +306,7 @@ func (l *pipeConn) close() error {
 
 func (l *pipeConn) stalled() (d time.Duration, midway bool) { return l.pipe.Stalled() }
 
-// sent returns how many calls have been sent completely and wait for their answers.
+// sent returns the number of calls that were sent completely and wait for their answers.
 func (l *pipeConn) sent() (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -318,8 +318,8 @@ func (l *pipeConn) sent() (n int) {
 	return n
 }
 
-// withdraw fails the calls of which nothing has been sent, and new calls until the server
-// reads again.
+// withdraw fails the calls of which nothing was sent, and new calls until the server reads
+// again.
 func (l *pipeConn) withdraw() {
 	d, _ := l.pipe.Stalled()
 	l.mu.Lock()
@@ -334,7 +334,7 @@ func (l *pipeConn) silence() (time.Duration, bool) {
 	return time.Since(l.started) - time.Duration(l.heard.Load()), true
 }
 
-// read is the only reader of the pipe. It never waits for a client.
+// read reads all messages of the pipe. It never waits for a client.
 func (l *pipeConn) read() {
 	for {
 		m, err := l.pipe.Read()
@@ -367,7 +367,7 @@ func (l *pipeConn) finish(err error) {
 	l.server.end(err)
 }
 
-// signal wakes whoever waits for p. It is called under pipeConn.mu and never blocks.
+// signal wakes the goroutine that waits for p. It is called under pipeConn.mu and never blocks.
 func (p *pending) signal() {
 	select {
 	case p.wake <- struct{}{}:
@@ -387,7 +387,7 @@ func (l *pipeConn) dispatch(m *jsonrpc.Message) {
 			l.add(l.byNumber(m.Raw, m.Param("progressToken")), m, func(m *jsonrpc.Message) { l.noteOdd(m.Method, "") })
 		case mcp.NoteCancelled:
 			if n, ok := number(m.Raw, m.Param("requestId")); ok && l.isListen(n) {
-				// 2026-07-28 §Cancellation: a server ends a listen this way.
+				// 2026-07-28 §Cancellation: a server ends a listen with this notification.
 				l.endListen(n)
 				return
 			}
@@ -434,7 +434,7 @@ func (l *pipeConn) takeUnattributed(m *jsonrpc.Message) {
 	}
 }
 
-// add queues m for the call p, or passes it to other if p is nil. A request that cannot be
+// add queues m for the call p. If p is nil, it passes m to other. A request that cannot be
 // queued is refused, because the server waits for its answer.
 func (l *pipeConn) add(p *pending, m *jsonrpc.Message, other func(*jsonrpc.Message)) {
 	if p == nil {
@@ -450,8 +450,8 @@ func (l *pipeConn) add(p *pending, m *jsonrpc.Message, other func(*jsonrpc.Messa
 	}
 }
 
-// queue appends m to the events of p. It returns "" on success, otherwise the reason: p may
-// have been given up since it was looked up.
+// queue appends m to the events of p. It returns "" on success, and otherwise the reason why it
+// failed. For example, p may have been given up in the meantime.
 func (l *pipeConn) queue(p *pending, m *jsonrpc.Message) (why string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -459,7 +459,7 @@ func (l *pipeConn) queue(p *pending, m *jsonrpc.Message) (why string) {
 		return callEnded
 	}
 	if m.Method == mcp.NoteProgress && len(p.events) > 0 && len(p.events) >= maxEvents/2 {
-		// In a flood of progress only the newest matters.
+		// In a flood of progress, only the newest one matters.
 		if last := len(p.events) - 1; p.events[last].Method == mcp.NoteProgress {
 			p.bytes += len(m.Raw) - len(p.events[last].Raw)
 			p.events[last] = m
@@ -468,8 +468,8 @@ func (l *pipeConn) queue(p *pending, m *jsonrpc.Message) (why string) {
 	}
 	full := len(p.events) >= maxEvents || p.bytes+len(m.Raw) > maxEventBytes && len(p.events) > 0
 	if m.Kind == jsonrpc.Request {
-		// The server waits for the answer, so other messages must not crowd out its
-		// requests.
+		// The server waits for the answers to its requests, so other messages must not use up
+		// the space for them.
 		full = len(p.events) >= maxEvents+maxQuestions || p.bytes+len(m.Raw) > maxEventBytes+maxQuestionBytes && len(p.events) > 0
 	}
 	if full {
@@ -488,8 +488,9 @@ func (l *pipeConn) takeAnswer(m *jsonrpc.Message) {
 	if !ok || p == nil {
 		l.forgetAbandonedLocked(n)
 		l.mu.Unlock()
-		// Without an id, null or 0, it answers one of our notifications, which some servers
-		// do. Otherwise it is late or unsolicited; during the handshake it may be pushed.
+		// An answer without an id, or with the id null or 0, belongs to a notification; some
+		// servers answer these. Other answers are late or unsolicited. During the handshake,
+		// the server may have pushed them.
 		l.logOdd("answer", string(m.ID))
 		if !l.server.unasked(n) && m.Kind == jsonrpc.Result {
 			l.push(m)
@@ -509,8 +510,8 @@ func (l *pipeConn) takeAnswer(m *jsonrpc.Message) {
 	}
 }
 
-// number parses an id or token of ours, even if it comes back as a string or with a zero
-// fraction.
+// number parses an id or token that Dragoman has chosen. The server may have changed it to a
+// string, or added a zero fraction.
 func number(raw []byte, at jsonrpc.Span) (int64, bool) {
 	if at.IsZero() {
 		return 0, false
@@ -528,7 +529,8 @@ func (l *pipeConn) byNumber(raw []byte, at jsonrpc.Span) *pending {
 	return l.waiting(n)
 }
 
-// waiting returns the request with the number n that has no answer yet, nil for none.
+// waiting returns the request with the number n that has no answer yet, or nil if there is
+// none.
 func (l *pipeConn) waiting(n int64) *pending {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -104,12 +104,12 @@ func (s *Conn) serveRequest(m *jsonrpc.Message, f *flow, mates []*flow) {
 	})
 }
 
-// callEnded is the reason for refusing a server request whose call ended before it was
+// callEnded is the reason for refusing a server request whose call ended before the request was
 // delivered.
 const callEnded = "its call has ended"
 
-// refuse refuses a server request that is not delivered to any client. A ping gets its
-// normal answer, because it belongs to the connection and not to a call.
+// refuse refuses a server request that no client gets. A ping gets its normal answer, because
+// it is about the connection and not about a call.
 func (s *Conn) refuse(m *jsonrpc.Message, why string) {
 	switch {
 	case m.Method == mcp.MethodPing:
@@ -119,9 +119,9 @@ func (s *Conn) refuse(m *jsonrpc.Message, why string) {
 	}
 }
 
-// mustNotAsk reports whether the server must not send requests at all, and logs the one it
-// sent. 2026-07-28 §stdio and §Streamable HTTP: a modern server must not send requests, and
-// must not get a response.
+// mustNotAsk reports whether the server must not send requests at all, and logs the request.
+// 2026-07-28 §stdio and §Streamable HTTP: a modern server must not send requests, and must not
+// get a response.
 func (s *Conn) mustNotAsk(m *jsonrpc.Message) bool {
 	opened := s.opening.Load()
 	if opened == nil || opened.Revision.Can(mcp.AskedMidCall) {
@@ -206,8 +206,8 @@ func matesAmong(all iter.Seq[*flow], f *flow) (mates []*flow) {
 	return mates
 }
 
-// withoutToken removes the progress token from a server request. Tokens are valid on one
-// hop only, and the client has no use for the token that names its call.
+// withoutToken removes the progress token from a server request. The token names the server's
+// call. It is valid only between Dragoman and the server, so the client cannot use it.
 func withoutToken(t *jsonrpc.Trail, m *jsonrpc.Message) *jsonrpc.Message {
 	meta := m.Param(mcp.KeyMeta)
 	if jsonrpc.Find(m.Raw, meta, mcp.KeyProgressToken).IsZero() {
@@ -215,7 +215,7 @@ func withoutToken(t *jsonrpc.Trail, m *jsonrpc.Message) *jsonrpc.Message {
 	}
 	from, gone := meta, mcp.KeyProgressToken
 	if single(jsonrpc.Members(m.Raw, meta)) {
-		from, gone = m.Params, mcp.KeyMeta // meta holds nothing else
+		from, gone = m.Params, mcp.KeyMeta // meta has no other members
 	}
 	var e jsonrpc.Edits
 	e.Object(mcp.WhyProgressToken, m.Raw, from, func(key []byte) bool { return string(key) == gone })
@@ -230,8 +230,8 @@ func single(members iter.Seq[jsonrpc.Member]) bool {
 	return n == 1
 }
 
-// cancelRequest ends a server request that the server cancels (§Cancellation of the legacy
-// revisions: either side may).
+// cancelRequest ends a server request that the server has cancelled (§Cancellation of the
+// legacy revisions: both sides may cancel).
 func (s *Conn) cancelRequest(m *jsonrpc.Message) {
 	id := jsonrpc.ID(m.Param("requestId").Of(m.Raw))
 	s.mu.Lock()
@@ -242,16 +242,16 @@ func (s *Conn) cancelRequest(m *jsonrpc.Message) {
 	}
 }
 
-// Bounds of the backlog, which holds messages for a server that does not read in addition
-// to the queue of its transport.
+// These constants bound the backlog. The backlog contains messages for a server that does not
+// read, in addition to the queue of its transport.
 const (
 	maxBacklog      = 512
 	maxBacklogBytes = 1 << 20
 )
 
 // respond sends an answer to a server request, or a cancellation. It does not wait for the
-// server, because its caller reads the connection or runs a call. On a pipe the order is
-// kept. A message is dropped if the queue and the backlog are full.
+// server, because its caller reads the connection or runs a call. On a pipe, messages keep
+// their order. If the queue and the backlog are full, respond drops the message.
 func (s *Conn) respond(body []byte) {
 	s.mu.Lock()
 	err := error(transport.ErrFull)
@@ -276,8 +276,8 @@ func (s *Conn) respond(body []byte) {
 	}
 }
 
-// deliverBacklog delivers the messages in the backlog. A message stays in the backlog until
-// it is delivered.
+// deliverBacklog delivers the messages in the backlog. A message stays in the backlog until it
+// is delivered.
 func (s *Conn) deliverBacklog() {
 	for {
 		s.mu.Lock()
@@ -296,9 +296,9 @@ func (s *Conn) deliverBacklog() {
 	}
 }
 
-// deliver sends an answer to a server request. It may block, so it needs its own goroutine.
-// On a pipe it blocks until the end of the conversation, since a busy server reads the
-// answer later; over HTTP it gives up after 10 s.
+// deliver sends an answer to a server request. It may block, so it needs its own goroutine. On
+// a pipe it blocks until the end of the connection, since a busy server reads the answer later.
+// Over HTTP it gives up after 10 s.
 func (s *Conn) deliver(body []byte) {
 	if err := s.link.post(s.life, &transport.Outgoing{Body: body, Rules: s.rules()}); err != nil {
 		s.undelivered(err)

@@ -9,9 +9,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// refused handles a frame that the pipe refused with err because of why. If the frame
-// certainly answers a particular request, that request fails now, because its answer will
-// not come again. Any other frame is counted, and the calls go on.
+// refused handles a frame that the pipe refused with err. why describes what is wrong with the
+// frame. If the frame certainly answers a particular request, that request fails now, because
+// its answer will not come again. Any other frame is counted, and the calls continue.
 func (l *pipeConn) refused(err error, why *jsonrpc.Error) {
 	var bad *transport.BadAnswer
 	if errors.As(err, &bad) && l.failWith(bad) {
@@ -23,22 +23,22 @@ func (l *pipeConn) refused(err error, why *jsonrpc.Error) {
 		return
 	}
 	if errors.Is(err, transport.ErrTooLarge) {
-		// It may have been an answer that somebody waits for.
+		// The frame may have been an answer for which a call waits.
 		l.server.opts.Log.Warn("discarded a message that is larger than the size limit", "server", l.server.opts.Name, "cause", why.Message)
 	}
 	l.noteOdd("refused", why.Message)
 }
 
-// batch handles an array of messages. If the revision of the server has batches, it may
-// send them (2025-03-26 §Base Protocol, "Batching": a receiver MUST support them).
-// Otherwise it is an error, and the requests that the batch answers fail now.
+// batch handles an array of messages. A server whose revision has batches may send them
+// (2025-03-26 §Base Protocol, "Batching": a receiver MUST support them). From other servers a
+// batch is an error, and the requests that it answers fail now.
 func (l *pipeConn) batch(b *transport.Batch, why *jsonrpc.Error) {
 	items, err := jsonrpc.ScanBatch(b.Raw, jsonrpc.Limits{Bytes: len(b.Raw), Tolerant: true, Names: mcp.MethodName})
 	if err != nil {
 		l.noteOdd("refused", why.Message)
 		return
 	}
-	opened := l.server.opening.Load() // nil until the handshake is over
+	opened := l.server.opening.Load() // nil until the handshake has ended
 	allowed := opened != nil && opened.Revision.Can(mcp.Batches)
 	i := 0
 	for at := range jsonrpc.Elements(b.Raw, jsonrpc.Whole(b.Raw)) {
@@ -58,8 +58,8 @@ func (l *pipeConn) batch(b *transport.Batch, why *jsonrpc.Error) {
 	}
 }
 
-// failWith fails the request that a bad answer belongs to, and reports whether there is
-// one.
+// failWith fails the request that a bad answer belongs to, and reports whether there is such a
+// request.
 func (l *pipeConn) failWith(bad *transport.BadAnswer) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,8 +78,9 @@ func (l *pipeConn) failWith(bad *transport.BadAnswer) bool {
 	return true
 }
 
-// soleRequestLocked returns the number of the only request that an answer can belong to, 0
-// if there is none or several. A request abandoned a moment ago may still be answered.
+// soleRequestLocked returns the number of the only request that an answer can belong to. It
+// returns 0 if there is none or several. A recently abandoned request counts, because the
+// server may still answer it.
 func (l *pipeConn) soleRequestLocked() int64 {
 	sole := int64(0)
 	for n, p := range l.pending {
@@ -97,8 +98,8 @@ func (l *pipeConn) soleRequestLocked() int64 {
 	return sole
 }
 
-// unusable returns why the answer to a call could not be used, "" if err is another
-// failure.
+// unusable returns why the answer to a call could not be used. It returns "" if err is another
+// error.
 func unusable(err error) string {
 	var bad *transport.BadAnswer
 	switch {

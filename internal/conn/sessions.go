@@ -13,17 +13,18 @@ import (
 
 // Sessions is the state that all sessions with one server share.
 //
-// It counts their request ids, which are also their progress tokens. A wrapper that exposes
-// a stdio program over HTTP may send each answer to all of its sessions. If two sessions
-// used the same id, one would get the other's answer.
+// It assigns their request ids, which are also their progress tokens. A wrapper that publishes
+// a stdio program over HTTP may send each answer to all of its sessions. If two sessions used
+// the same id, one would get the other's answer.
 //
-// It also detects such a server (the server "broadcasts"): an answer arrives at a session
-// that did not send the request. From then on a message that does not name its call is
-// attributed among the calls of all sessions, since each of them receives a copy.
+// It also detects such a server, which broadcasts: an answer arrives at a session that did not
+// send the request. From then on, Dragoman looks for the call of a message that does not name
+// one among the calls of all sessions, since each session receives a copy.
 //
-// The zero Sessions counts from 1; NewSessions starts at random. Safe for concurrent use.
+// The zero Sessions starts at 1. NewSessions starts at a random number. Sessions is safe for
+// concurrent use.
 type Sessions struct {
-	first   int64 // all our ids are greater
+	first   int64 // all ids are greater than this number
 	last    atomic.Int64
 	unasked atomic.Int64
 	odd     atomic.Int64
@@ -32,60 +33,59 @@ type Sessions struct {
 
 	mu         sync.Mutex
 	members    map[member]struct{}
-	unknownIDs int    // answers with ids that we never sent; reset when the last session leaves
-	tell       func() // set by OnBroadcast; nil after its call
+	unknownIDs int    // number of answers with ids that were never used; reset when the last session leaves
+	tell       func() // set by OnBroadcast; nil after it was called
 }
 
-// member is one session as seen by Sessions.
+// member is one session, as Sessions uses it.
 type member interface {
 	// addCallsTo adds the session's calls in flight to t. It reports whether the server may
 	// still send messages about an abandoned call.
 	addCallsTo(t *attribution) (abandoned bool)
 }
 
-// Bounds of the first id. Ids stay below 2^31 for the first billion requests of a process,
-// because some servers read ids as 32-bit integers. Ids below the lower bound are left to
-// other clients behind the same wrapper that count from 0 or 1.
+// These constants bound the first id. Ids stay below 2^31 for the first billion requests of a
+// process, because some servers read ids as 32-bit integers. Ids below the lower bound are left
+// to other clients of the same wrapper, which start at 0 or 1.
 const (
 	minFirstID = 1 << 20
 	maxFirstID = 1 << 30
 )
 
-// maxUnknown is how many answers to unknown ids count as mistakes of the server. One more
-// means that we receive the answers of other clients.
+// maxUnknown is the number of answers with unknown ids that count as mistakes of the server. If
+// there are more, the answers of other clients arrive here.
 const maxUnknown = 1
 
-// NewSessions returns a Sessions that counts from a random id. Other processes behind the
-// same wrapper then use other ids, and so does this one after a restart. Two processes that
-// send 10,000 requests each share an id once in 50,000 times, and confuse calls only if
-// both have it in flight at the same time.
+// NewSessions returns a Sessions that starts at a random id. So other processes that use the
+// same wrapper have other ids, and so does this process after a restart. Two processes that
+// send 10,000 requests each have a common id with a probability of 1 in 50,000. They confuse
+// calls only if both have this id in flight at the same time.
 func NewSessions() *Sessions {
 	s := &Sessions{first: minFirstID + rand.Int64N(maxFirstID-minFirstID)}
 	s.last.Store(s.first)
 	return s
 }
 
-// OnBroadcast sets a function that is called once, when the server is found to
-// broadcast. f must not block.
+// OnBroadcast sets a function that is called once, when the server is found to broadcast. f
+// must not block.
 func (s *Sessions) OnBroadcast(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tell = f
 }
 
-// Unasked returns how many answers matched no open request: late ones, duplicates, and
-// those of other clients.
+// Unasked returns the number of answers that matched no open request: late answers, duplicates,
+// and answers for other clients.
 func (s *Sessions) Unasked() int64 { return s.unasked.Load() }
 
 // NoteOdd counts a message from the server that could not be used.
 func (s *Sessions) NoteOdd() { s.odd.Add(1) }
 
-// Odd returns how many messages from the server could not be used: unreadable ones, and
-// those that belong to no call or must not be sent there. Unasked counts answers.
+// Odd returns the number of messages from the server that could not be used. They are
+// unreadable, belong to no call, or are not allowed there. Answers are counted by Unasked.
 func (s *Sessions) Odd() int64 { return s.odd.Load() }
 
-// Broadcasts reports whether the server sends messages meant for one session to all
-// sessions.
+// Broadcasts reports whether the server sends messages for one session to all sessions.
 func (s *Sessions) Broadcasts() bool { return s.broadcasts.Load() }
 
 func (s *Sessions) join(m member) {
@@ -97,8 +97,9 @@ func (s *Sessions) join(m member) {
 	s.members[m] = struct{}{}
 }
 
-// leave removes a session; calling it again has no effect. What was learned about the
-// server is reset with its last session, because the next one may be with another server.
+// leave removes a session. Further calls have no effect. When the last session leaves,
+// everything that was learned about the server is reset, because the next session may be with
+// another server.
 func (s *Sessions) leave(m member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,14 +116,14 @@ func (s *Sessions) leave(m member) {
 // issued reports whether one of the sessions has used the id n.
 func (s *Sessions) issued(n int64) bool { return n > s.first && n <= s.last.Load() }
 
-// unknown records an answer with the id n that arrived at a session that does not wait for
-// it. used says whether that session has sent a request n, and certain whether it still
-// knows. It returns true if another session of ours has sent the request.
+// unknown records an answer with the id n at a session that does not wait for it. used says
+// whether that session has sent a request n, and certain whether it still knows. unknown
+// returns true if another session of Dragoman has sent the request.
 func (s *Sessions) unknown(n int64, used, certain bool) (anothers bool) {
 	s.unasked.Add(1)
 	if n <= 0 || used || !certain {
-		// We never use ids of 0 or less. Some servers send such an answer to a
-		// notification.
+		// Dragoman never uses ids of 0 or less. Some servers answer a notification with such an
+		// id.
 		return false
 	}
 	anothers = s.issued(n)
@@ -142,20 +143,19 @@ func (s *Sessions) unknown(n int64, used, certain bool) (anothers bool) {
 	return anothers
 }
 
-// place says where a message belongs that a server sent to a session.
+// place says which session a message from the server belongs to.
 type place int
 
 const (
-	nowhere   place = iota // no call in flight
-	here                   // a call of this session
-	elsewhere              // a call of another session, which receives it too
-	unclear                // one client's call or another's
-	ended                  // a call that is over
+	nowhere   place = iota // there is no call in flight
+	here                   // it belongs to a call of this session
+	elsewhere              // it belongs to a call of another session, which also receives it
+	unclear                // it may belong to calls of several clients
+	ended                  // it belongs to a call that has ended
 )
 
-// ownerOfRequest returns the number of the call that a server request belongs to if the
-// request does not carry the token of a call. own holds the calls of the session that
-// received it.
+// ownerOfRequest returns the number of the call that a server request belongs to, for a request
+// without the token of a call. own contains the calls of the session that received the request.
 func (s *Sessions) ownerOfRequest(own *attribution) (int64, place) {
 	if !s.Broadcasts() {
 		if n := own.owner(); n != 0 {
@@ -168,7 +168,7 @@ func (s *Sessions) ownerOfRequest(own *attribution) (int64, place) {
 	switch {
 	case n == 0 && all.empty():
 		if others {
-			return 0, elsewhere // we have no call in flight
+			return 0, elsewhere // Dragoman has no call in flight
 		}
 		if sessions > 1 {
 			return 0, unclear
@@ -182,8 +182,8 @@ func (s *Sessions) ownerOfRequest(own *attribution) (int64, place) {
 	return 0, elsewhere
 }
 
-// ownerOfLog returns where a log message from a broadcasting server belongs. own holds the
-// calls of the session that received it.
+// ownerOfLog returns where a log message from a server that broadcasts belongs. own contains
+// the calls of the session that received it.
 func (s *Sessions) ownerOfLog(own *attribution) place {
 	all, abandoned, others, _ := s.allCalls("")
 	n := all.all.number()
@@ -211,19 +211,19 @@ func (s *Sessions) allCalls(task string) (t attribution, abandoned, others bool,
 	return t, abandoned, s.unknownIDs > maxUnknown, len(s.members)
 }
 
-// used holds the ids that one session has used, as runs of consecutive numbers. With one
-// session there is one run. The oldest runs are forgotten.
+// used contains the ids that one session has used, as runs of consecutive numbers. If there is
+// only one session, there is one run. The oldest runs are removed.
 type used struct {
 	mu   sync.Mutex
 	runs []run
-	from int64 // the first id, 0 for none
+	from int64 // the first id of the run, 0 for none
 }
 
 type run struct{ from, to int64 }
 
 const maxRuns = 256
 
-// next assigns the session the next id of the server.
+// next assigns the next id of the server to the session.
 func (u *used) next(s *Sessions) int64 {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -258,24 +258,24 @@ func (u *used) has(n int64) (yes, certain bool) {
 // newID returns the id of the next request.
 func (s *Conn) newID() int64 { return s.used.next(s.sessions) }
 
-// unasked records an answer that nobody waits for. It returns true if another session of
-// the same server has sent the request.
+// unasked records an answer for which nobody waits. It returns true if another session of the
+// same server has sent the request.
 func (s *Conn) unasked(n int64) (anothers bool) {
 	used, certain := s.used.has(n)
 	return s.sessions.unknown(n, used, certain)
 }
 
-// unaskedMessage is unasked for the answer m.
+// unaskedMessage does the same as unasked for the answer m.
 func (s *Conn) unaskedMessage(m *jsonrpc.Message) {
 	n, _ := number([]byte(m.ID), jsonrpc.Span{End: len(m.ID)})
 	s.unasked(n)
 }
 
-// ownerOf returns the number of the call that a server request belongs to: the call that
-// its progress token names, else the only call it can belong to. link is the session that
-// received it; has reports whether link has a call with a given number.
+// ownerOf returns the number of the call that a server request belongs to. This is the call
+// that its progress token names, or the only call that it can belong to. link is the session
+// that received the request. has reports whether link has a call with a given number.
 func (s *Conn) ownerOf(m *jsonrpc.Message, link member, has func(n int64) bool) (int64, place) {
-	if m.Method == mcp.MethodPing { // answered by the session itself
+	if m.Method == mcp.MethodPing { // the session itself answers it
 		return 0, nowhere
 	}
 	token, task := jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeyProgressToken), taskOf(m)
@@ -292,14 +292,15 @@ func (s *Conn) ownerOf(m *jsonrpc.Message, link member, has func(n int64) bool) 
 		case certain && s.sessions.issued(n):
 			return 0, elsewhere
 		}
-		// Otherwise the token is the server's own: it wants progress of its request.
+		// Otherwise the token belongs to the server, which wants progress of its own request.
 	}
 	own := attribution{task: task}
 	link.addCallsTo(&own)
 	return s.sessions.ownerOfRequest(&own)
 }
 
-// refuseOrDrop refuses or drops a server request that is not delivered to any client here.
+// refuseOrDrop handles a server request that no client of this session gets. It refuses or
+// drops the request.
 func (s *Conn) refuseOrDrop(m *jsonrpc.Message, where place) {
 	if where == ended {
 		s.refuse(m, callEnded)
@@ -310,10 +311,10 @@ func (s *Conn) refuseOrDrop(m *jsonrpc.Message, where place) {
 		s.refuse(m, whyUnclear)
 		return
 	}
-	// The session that owns it has received a copy. A refusal from here would count as its
-	// answer.
+	// The session of the call has received a copy. A refusal from this session would count as
+	// its answer.
 	s.opts.Log.Debug("server request for another session dropped", "server", s.opts.Name, "method", excerpt.Name(m.Method))
 }
 
-// whyUnclear is why a request of a broadcasting server is refused.
+// whyUnclear is the reason for refusing a request of a server that broadcasts.
 const whyUnclear = "the server sends its requests to all of its sessions, and this one does not name its call"

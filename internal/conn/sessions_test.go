@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/inmem"
 )
 
-// TestFirstIDs: first ids fit into 32 bits for a billion requests, are far from those of
-// clients that count from 0, and differ between processes.
+// TestFirstIDs checks that first ids leave room for a billion requests within 32 bits, are far
+// from the ids of clients that start at 0, and differ between processes.
 func TestFirstIDs(t *testing.T) {
 	seen := map[int64]bool{}
 	for range 1000 {
@@ -25,11 +25,12 @@ func TestFirstIDs(t *testing.T) {
 		seen[n] = true
 	}
 	if len(seen) < 990 {
-		t.Errorf("a thousand starts have %d first ids", len(seen))
+		t.Errorf("a thousand starts led to %d different first ids", len(seen))
 	}
 }
 
-// TestIDsOfASession: a session tells its own ids from those of other sessions.
+// TestIDsOfASession checks that a session distinguishes its own ids from those of other
+// sessions.
 func TestIDsOfASession(t *testing.T) {
 	s := NewSessions()
 	var a, b used
@@ -42,18 +43,18 @@ func TestIDsOfASession(t *testing.T) {
 	}
 	for _, n := range ofA {
 		if yes, certain := a.has(n); !yes || !certain {
-			t.Errorf("%d is not a's", n)
+			t.Errorf("the id %d does not count as one of a", n)
 		}
 		if yes, certain := b.has(n); yes || !certain || !s.issued(n) {
-			t.Errorf("%d may be b's", n)
+			t.Errorf("the id %d may count as one of b", n)
 		}
 	}
 	for _, n := range []int64{s.first, ofB[len(ofB)-1] + 1, 1, 0} {
 		if yes, certain := a.has(n); yes || !certain || s.issued(n) {
-			t.Errorf("%d was never used", n)
+			t.Errorf("the id %d counts as used", n)
 		}
 	}
-	// The oldest ids are forgotten and then not certain.
+	// The oldest ids are removed, so it is no longer certain whether they were used.
 	for range 2 * maxRuns {
 		a.next(s)
 		b.next(s)
@@ -63,16 +64,16 @@ func TestIDsOfASession(t *testing.T) {
 	}
 	for _, n := range []int64{ofA[0] + 1, ofB[0]} {
 		if _, certain := a.has(n); certain {
-			t.Errorf("%d is certain", n)
+			t.Errorf("the result for the id %d is certain", n)
 		}
 	}
 	if _, certain := a.has(ofA[0] - 1); !certain {
-		t.Error("what came before the session is not certain")
+		t.Error("the result for an id before the session is not certain")
 	}
 }
 
-// TestAnswersThatDoNotMeanBroadcast: late and duplicate answers and answers to
-// notifications are counted. They do not make the server count as broadcasting.
+// TestAnswersThatDoNotMeanBroadcast checks late and duplicate answers, and answers to
+// notifications. They are counted, but the server does not count as broadcasting.
 func TestAnswersThatDoNotMeanBroadcast(t *testing.T) {
 	o := Options{Sessions: &Sessions{}}
 	calling(t, mcp.R20251125, o, func(s *Conn, w *pipetest.Wire) {
@@ -89,27 +90,27 @@ func TestAnswersThatDoNotMeanBroadcast(t *testing.T) {
 		}
 		w.Say(`{"jsonrpc":"2.0","id":0,"error":{"code":-32601,"message":"Method not found"}}`)
 		if got := o.Sessions.Unasked(); got != 10 {
-			t.Errorf("%d answers were not asked for, want 10", got)
+			t.Errorf("%d answers are counted as unasked, want 10", got)
 		}
 		if o.Sessions.Broadcasts() {
-			t.Error("it is taken for a server that broadcasts")
+			t.Error("the server counts as broadcasting")
 		}
 		w.Say(`{"jsonrpc":"2.0","id":77,"result":{}}`)
 		if o.Sessions.Broadcasts() {
-			t.Error("one mistake is taken for other clients")
+			t.Error("one mistake counts as a sign of other clients")
 		}
 		w.Say(`{"jsonrpc":"2.0","id":78,"result":{}}`)
 		if !o.Sessions.Broadcasts() {
-			t.Error("other clients are not noticed")
+			t.Error("the answers of other clients are not noticed")
 		}
 	})
 	if o.Sessions.Broadcasts() || len(o.Sessions.members) != 0 {
-		t.Error("what was learned outlives the last session")
+		t.Error("Broadcasts is still true after the last session")
 	}
 }
 
-// TestTokenOfACallThatIsOver: a server request names a call that has its answer. It is not
-// delivered to another client's call, even if that is now the only one.
+// TestTokenOfACallThatIsOver checks a server request that names a call that has already got its
+// answer. It is not delivered to another client's call, even if that is now the only one.
 func TestTokenOfACallThatIsOver(t *testing.T) {
 	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
 		start(s, anna, withTok)
@@ -120,12 +121,12 @@ func TestTokenOfACallThatIsOver(t *testing.T) {
 		w.Say(`{"jsonrpc":"2.0","id":"q","method":"roots/list","params":{"_meta":{"progressToken":` + id + `}}}`)
 		w.Want(rootsDenied)
 		if len(bens.asked) != 0 {
-			t.Errorf("ben was asked %q", bens.asked)
+			t.Errorf("ben got the requests %q", bens.asked)
 		}
-		// A token of the server's own names no call.
+		// If the server chooses a token itself, the token names no call.
 		w.Say(`{"jsonrpc":"2.0","id":"q","method":"roots/list","params":{"_meta":{"progressToken":"mine"}}}`)
 		if len(bens.asked) != 1 {
-			t.Errorf("ben was asked %q", bens.asked)
+			t.Errorf("ben got the requests %q", bens.asked)
 		}
 		bens.cancel(mcp.ErrCancelled)
 		w.Heard()
@@ -134,15 +135,15 @@ func TestTokenOfACallThatIsOver(t *testing.T) {
 		w.Heard()
 		w.Say(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"m","_meta":{"progressToken":` + id + `,"io.modelcontextprotocol/related-task":{"taskId":"t1"}}}}`)
 		if len(waits.asked) != 1 {
-			t.Errorf("who waits for the task was asked %q", waits.asked)
+			t.Errorf("the client that waits for the task got the requests %q", waits.asked)
 		}
 		waits.cancel(mcp.ErrCancelled)
 		w.Heard()
 	})
 }
 
-// TestBroadcastingOverHTTP: a server sends messages of one session also to another, on the
-// stream of a call or on the standalone stream.
+// TestBroadcastingOverHTTP checks a server that sends the messages of one session also to
+// another, on the stream of a call or on the standalone stream.
 func TestBroadcastingOverHTTP(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := NewSessions()
@@ -162,9 +163,9 @@ func TestBroadcastingOverHTTP(t *testing.T) {
 		defer func() { _ = s1.Close(nil) }()
 		annas := start(s1, anna, withTok)
 		bens := start(s2, ben, withTok)
-		n := shared.last.Load() - 1 // anna's
+		n := shared.last.Load() - 1 // the id of anna's call
 		if s1.link.(*httpConn).waiting(n) == nil {
-			t.Fatal("the call is not found")
+			t.Fatal("the call was not found")
 		}
 		id := string(jsonrpc.IntID(n))
 		both := func(line string) {
@@ -174,40 +175,41 @@ func TestBroadcastingOverHTTP(t *testing.T) {
 		}
 		both(progress(id, 1))
 		if a, b := annas.heard(), bens.heard(); len(a) != 1 || len(b) != 0 {
-			t.Errorf("anna got %q, ben %q", a, b)
+			t.Errorf("anna got %q, and ben got %q", a, b)
 		}
 		both(`{"jsonrpc":"2.0","id":"q","method":"roots/list","params":{"_meta":{"progressToken":` + id + `}}}`)
 		if len(annas.asked) != 1 || len(bens.asked) != 0 || len(p1.posted())+len(p2.posted()) != 0 {
-			t.Errorf("anna was asked %q, ben %q", annas.asked, bens.asked)
+			t.Errorf("anna got the requests %q, and ben got %q", annas.asked, bens.asked)
 		}
-		// The server is not known to broadcast yet, and each stream has its own session.
+		// The server does not count as broadcasting yet, and each stream belongs to its own
+		// session.
 		both(rootsAsked)
 		if len(annas.asked) != 2 || len(bens.asked) != 1 {
-			t.Errorf("anna was asked %q, ben %q", annas.asked, bens.asked)
+			t.Errorf("anna got the requests %q, and ben got %q", annas.asked, bens.asked)
 		}
 		both(`{"jsonrpc":"2.0","id":` + id + `,"result":{"content":[]}}`)
 		s2.link.(*httpConn).waiting(n + 1).take(pipetest.Scan(t, `{"jsonrpc":"2.0","id":`+id+`,"result":{"content":[]}}`))
 		if told != 1 || shared.Unasked() != 3 || len(bens.heard()) != 0 {
-			t.Errorf("told %d times, %d not asked for", told, shared.Unasked())
+			t.Errorf("OnBroadcast was called %d times, and %d answers count as unasked", told, shared.Unasked())
 		}
 		both(strings.Replace(rootsAsked, `"q"`, `"r"`, 1))
 		if got := append(p1.posted(), p2.posted()...); len(annas.asked) != 2 || len(bens.asked) != 1 || len(got) != 2 || !strings.Contains(got[0], "sends its requests to all") {
-			t.Errorf("anna was asked %q, ben %q; the server got %q", annas.asked, bens.asked, got)
+			t.Errorf("anna got the requests %q, ben got %q, and the server got %q", annas.asked, bens.asked, got)
 		}
 		bens.cancel(mcp.ErrCancelled)
 		bens.ended()
 		_ = s2.Close(nil)
 		both(strings.Replace(rootsAsked, `"q"`, `"s"`, 1))
 		if len(annas.asked) != 3 {
-			t.Errorf("alone again, anna was asked %q", annas.asked)
+			t.Errorf("as the only session, anna got the requests %q", annas.asked)
 		}
 		annas.cancel(mcp.ErrCancelled)
 		annas.ended()
 	})
 }
 
-// TestAnswersOfAnotherSessionAreNotPushed: while a session opens, a tool list that another
-// session has requested does not count as pushed by the server.
+// TestAnswersOfAnotherSessionAreNotPushed checks a tool list that arrives while a session
+// opens, and that another session has requested. It does not count as pushed by the server.
 func TestAnswersOfAnotherSessionAreNotPushed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := NewSessions()
@@ -221,7 +223,7 @@ func TestAnswersOfAnotherSessionAreNotPushed(t *testing.T) {
 		}
 		synctest.Wait()
 		if len(l.unasked) != 1 || l.unasked[0].ID != "null" {
-			t.Errorf("kept %d answers", len(l.unasked))
+			t.Errorf("%d answers are kept", len(l.unasked))
 		}
 		_ = s.Close(nil)
 		_ = far.Close()

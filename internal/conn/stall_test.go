@@ -23,8 +23,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/streamhttp"
 )
 
-// TestServerThatTakesNoAnswers by POST: no call waits for the server to accept our answers,
-// and each answer is tried for ten seconds only.
+// TestServerThatTakesNoAnswers checks a server that does not accept answers by POST. No call
+// waits for that, and each answer is tried for only ten seconds.
 func TestServerThatTakesNoAnswers(t *testing.T) {
 	const ping, asks = `{"jsonrpc":"2.0","id":"p","method":"ping"}`, `{"jsonrpc":"2.0","id":"q","method":"x/ask"}`
 	for name, stream := range map[string][]string{"ping": {ping}, "a question": {asks}, "many": slices.Repeat([]string{ping, asks}, 200)} {
@@ -48,7 +48,7 @@ func TestServerThatTakesNoAnswers(t *testing.T) {
 				begun := time.Now()
 				held := start(s, anna, toolCall)
 				if d := time.Since(begun); d > 0 {
-					t.Errorf("the call's stream was held for %v", d)
+					t.Errorf("the call's stream was blocked for %v", d)
 				}
 				p.do = func(out *transport.Outgoing) (*jsonrpc.Message, error) {
 					return jsonrpc.Scan(jsonrpc.AppendResult(nil, out.ID, []byte("{}")), jsonrpc.Limits{})
@@ -63,13 +63,13 @@ func TestServerThatTakesNoAnswers(t *testing.T) {
 				}
 				time.Sleep(limit)
 				if _, cause := held.ended(); cause != "timeout" {
-					t.Errorf("after %v: %q", limit, cause)
+					t.Errorf("after %v the result is %q", limit, cause)
 				}
 				time.Sleep(10 * time.Minute)
 				synctest.Wait()
 				p.mu.Lock()
 				if posts == 0 || longest != transport.AnswerTimeout {
-					t.Errorf("%d answers were tried, the longest for %v", posts, longest)
+					t.Errorf("%d answers were tried, the longest one for %v", posts, longest)
 				}
 				p.mu.Unlock()
 				begun = time.Now()
@@ -82,8 +82,8 @@ func TestServerThatTakesNoAnswers(t *testing.T) {
 	}
 }
 
-// TestPostThatDoesNotEnd over HTTP+SSE: a server may answer on its stream, and send
-// requests before that, while the POST of the call is still open. A POST that it never
+// TestPostThatDoesNotEnd checks a server over HTTP+SSE. It may answer on its stream, and send
+// requests before that, while the POST of the call is still open. A POST that the server never
 // accepts does not delay other calls.
 func TestPostThatDoesNotEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -136,7 +136,7 @@ func TestPostThatDoesNotEnd(t *testing.T) {
 		time.Sleep(time.Second)
 		asks.mu.Lock()
 		if len(asks.asked) != 1 {
-			t.Errorf("asked %q while the POST was open", asks.asked)
+			t.Errorf("the client got %q while the POST was open", asks.asked)
 		}
 		asks.mu.Unlock()
 		for range 30 {
@@ -166,10 +166,10 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// stuckServer is an HTTP server that does not read the body of a POST while stuck is set,
-// until letGo is closed.
+// stuckServer is an HTTP server that does not read the body of a POST while stuck is set, until
+// letGo is closed.
 type stuckServer struct {
-	sse    bool // speaks HTTP+SSE instead of Streamable HTTP
+	sse    bool // the server uses HTTP+SSE instead of Streamable HTTP
 	stuck  atomic.Bool
 	letGo  chan struct{}
 	events chan []byte
@@ -215,7 +215,8 @@ func (s *stuckServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer)
 }
 
-// TestU16_ServerThatReadsNoBody over HTTP: only the one call waits, until its timeout.
+// TestU16_ServerThatReadsNoBody checks an HTTP server that does not read one call. Only that
+// call waits, until its timeout.
 func TestU16_ServerThatReadsNoBody(t *testing.T) {
 	for _, overSSE := range []bool{false, true} {
 		for _, pause := range []time.Duration{time.Second, 11 * time.Second, 59 * time.Second, time.Hour} {
@@ -263,7 +264,7 @@ func TestU16_ServerThatReadsNoBody(t *testing.T) {
 						}
 						answer, cause := stuck.ended()
 						if pause < time.Minute && answer == "" || pause > time.Minute && cause != "timeout" {
-							t.Errorf("the call that nobody read: %q, %q", answer, cause)
+							t.Errorf("the call that the server did not read: %q, %q", answer, cause)
 						}
 						if pause > time.Minute {
 							close(far.letGo)
@@ -276,7 +277,7 @@ func TestU16_ServerThatReadsNoBody(t *testing.T) {
 						tr.CloseIdleConnections()
 						_ = web.Close()
 						all.Wait()
-						time.Sleep(time.Second) // for the server's connections to end
+						time.Sleep(time.Second) // until the server's connections have ended
 					})
 				})
 			}

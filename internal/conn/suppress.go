@@ -15,13 +15,13 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// This file protects servers from calls that they cannot handle: methods whose capability
+// This file protects servers from requests that they cannot handle: methods whose capability
 // they have not declared, requests that crash them, and calls that come too early.
 
 // undeclared returns the capabilities that a legacy server has not declared although it has
-// declared others, nil for none. A server that declares nothing at all may still have them:
-// some servers have tools and leave the capabilities out. Modern servers answer methods
-// that they do not have with an error, so it returns nil for them.
+// declared others, or nil if there are none. If a server declares nothing at all, it may still
+// have them, because some servers have tools but omit the capabilities. Modern servers answer
+// methods that they do not have with an error, so undeclared returns nil for them.
 func undeclared(o *handshake.Outcome) map[string]bool {
 	if !o.Revision.Legacy() {
 		return nil
@@ -38,7 +38,7 @@ func undeclared(o *handshake.Outcome) map[string]bool {
 	lacks := map[string]bool{}
 	for _, name := range []string{"tools", "prompts", "resources", "logging", "completions"} {
 		if name == "completions" && !o.Revision.Can(mcp.Completions) {
-			continue // the revision does not have it
+			continue // the revision does not have this capability
 		}
 		if jsonrpc.Find(caps, jsonrpc.Whole(caps), name).IsZero() {
 			lacks[name] = true
@@ -47,13 +47,14 @@ func undeclared(o *handshake.Outcome) map[string]bool {
 	return lacks
 }
 
-// suppress returns the reply to a call that must not be sent, nil if the call may be sent.
+// suppress returns the reply to a call that must not be sent. It returns nil if the call may be
+// sent.
 func (s *Conn) suppress(opened *handshake.Outcome, c *mcp.Attempt) *mcp.Reply {
 	m := c.Msg
 	switch {
 	case m.Method == mcp.MethodCallTool:
 		if m.Params.IsZero() && opened.Revision.Legacy() {
-			// Some servers crash if they look up the name without checking for params.
+			// Some servers look up the name without checking params, and crash.
 			return mcp.Fail(&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.name must be a string"})
 		}
 	case m.Method == mcp.MethodListTools && opened.Tools != nil:
@@ -63,8 +64,8 @@ func (s *Conn) suppress(opened *handshake.Outcome, c *mcp.Attempt) *mcp.Reply {
 		return mcp.Fail(mcp.MethodNotFound(excerpt.Name(m.Method)))
 	}
 	if c.Method != nil && len(s.lacks) > 0 && s.lacks[c.Method.Capability] {
-		// §Lifecycle, "Operation", of all legacy revisions: only negotiated capabilities
-		// are used. Some servers never answer other requests.
+		// §Lifecycle, "Operation", of all legacy revisions: only negotiated capabilities may be
+		// used. Some servers never answer other requests.
 		e := mcp.MethodNotFound(excerpt.Name(m.Method))
 		e.Message += " (the server offers no " + c.Method.Capability + ")"
 		return mcp.Fail(e)
@@ -81,9 +82,9 @@ func (s *Conn) tooLong(c *mcp.Attempt, p *dialect.Profile, size int) *mcp.Error 
 	}
 }
 
-// untilReady is Call while the server has not answered any call yet. A server that says it
-// has not processed notifications/initialized is retried, three times at most. It has not
-// executed a call that it refused this way.
+// untilReady sends a call while the server has not answered any call yet. If the server says
+// that it has not processed notifications/initialized, the call is retried, up to three times.
+// The server has not executed a call that it refused in this way.
 func (s *Conn) untilReady(ctx context.Context, opened *handshake.Outcome, c *mcp.Attempt, caller mcp.Caller) (*mcp.Reply, error) {
 	var reply *mcp.Reply
 	wait := func(ctx context.Context, d time.Duration) error {
