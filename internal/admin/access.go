@@ -227,10 +227,6 @@ type ConsoleLink struct {
 // session of a browser may not make another one.
 func (a *API) serveConsoleLink(w http.ResponseWriter, r *http.Request) {
 	switch {
-	case r.Method != http.MethodPost:
-		w.Header().Set("Allow", "POST")
-		refuse(w, Problem{Type: "method", Title: "Method not allowed", Status: http.StatusMethodNotAllowed, Instance: r.URL.Path})
-	case !a.access(w, r):
 	case len(r.Header["Authorization"]) == 0:
 		refuse(w, (&Denied{http.StatusForbidden, "key-only", "Only the key of this process makes links. Run `dragoman console`."}).Problem(r.URL.Path))
 	case a.opts.ConsoleOff != "":

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/calls"
@@ -39,6 +40,9 @@ type API struct {
 	opts    Options
 	started time.Time
 	alias   aliases
+	tools   toolIndex
+	// document makes the OpenAPI document once.
+	document func() object
 
 	logStreams  *Streams
 	callStreams *Streams
@@ -52,7 +56,10 @@ func New(o Options) *API {
 	if o.Calls == nil {
 		o.Calls = calls.New(calls.Options{})
 	}
-	return &API{opts: o, started: time.Now(), logStreams: NewStreams(mostLogStreams), callStreams: NewStreams(mostCallStreams)}
+	return &API{
+		opts: o, started: time.Now(), document: sync.OnceValue(func() object { return document(o.Version) }),
+		logStreams: NewStreams(mostLogStreams), callStreams: NewStreams(mostCallStreams),
+	}
 }
 
 // Access returns what decides who may see messages and change something.
@@ -74,37 +81,7 @@ func (a *API) Routes(mux *http.ServeMux) {
 		_, _ = io.WriteString(w, "ok\n")
 	})
 	mux.HandleFunc("/readyz", a.serveReady)
-	mux.HandleFunc("/api/v1/status", a.serveStatus)
-	mux.HandleFunc("/api/v1/logs", a.serveLogs)
-	mux.HandleFunc("/api/v1/logs/stream", a.serveLogStream)
-	mux.HandleFunc("/api/v1/calls", a.serveCalls)
-	mux.HandleFunc("/api/v1/calls/stream", a.serveCallStream)
-	mux.HandleFunc("/api/v1/console/link", a.serveConsoleLink)
-	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, Problem{Type: "not-found", Title: "Not found", Status: http.StatusNotFound, Instance: r.URL.Path})
-	})
-}
-
-// Problem is an error of the admin API (RFC 9457).
-type Problem struct {
-	Type     string `json:"type"` // a short name; refuse writes it as a URI
-	Title    string `json:"title"`
-	Status   int    `json:"status"`
-	Detail   string `json:"detail,omitempty"`
-	Instance string `json:"instance,omitempty"`
-}
-
-// refuse answers with a problem.
-func refuse(w http.ResponseWriter, p Problem) {
-	p.Type = "urn:dragoman:problem:" + p.Type
-	body, err := json.Marshal(p)
-	if err != nil {
-		body = []byte(`{"title":"internal error","status":500}`)
-	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(p.Status)
-	_, _ = w.Write(append(body, '\n'))
+	a.register(mux)
 }
 
 // admits reports whether a request may read the API. If not, admits has written the error
@@ -114,9 +91,6 @@ func refuse(w http.ResponseWriter, p Problem) {
 func (a *API) admits(w http.ResponseWriter, r *http.Request) bool {
 	const title = "Only this machine may read the status"
 	switch {
-	case r.Method != http.MethodGet && r.Method != http.MethodHead:
-		w.Header().Set("Allow", "GET, HEAD")
-		refuse(w, Problem{Type: "method", Title: "Method not allowed", Status: http.StatusMethodNotAllowed, Instance: r.URL.Path})
 	case !a.opts.Local:
 		refuse(w, Problem{
 			Type: "local-only", Title: title, Status: http.StatusForbidden, Instance: r.URL.Path,
@@ -140,13 +114,16 @@ func (a *API) admits(w http.ResponseWriter, r *http.Request) bool {
 
 // serveStatus answers /api/v1/status.
 func (a *API) serveStatus(w http.ResponseWriter, r *http.Request) {
-	if a.admits(w, r) {
-		writeJSON(w, r, a.Report())
-	}
+	writeJSON(w, r, a.Report())
 }
 
 // writeJSON answers with a value as JSON.
 func writeJSON(w http.ResponseWriter, r *http.Request, value any) {
+	writeStatus(w, r, http.StatusOK, value)
+}
+
+// writeStatus answers with a status and a value as JSON.
+func writeStatus(w http.ResponseWriter, r *http.Request, status int, value any) {
 	var body bytes.Buffer
 	out := json.NewEncoder(&body)
 	out.SetEscapeHTML(false)
@@ -158,6 +135,7 @@ func writeJSON(w http.ResponseWriter, r *http.Request, value any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
 	_, _ = w.Write(excerpt.JSON(body.Bytes()))
 }
 
@@ -185,3 +163,6 @@ func foreignPage(r *http.Request) bool {
 	}
 	return false
 }
+
+// Close ends what the API has started, and waits for it.
+func (a *API) Close() { a.Drain() }

@@ -6,6 +6,7 @@
 // that it received over HTTP. API builds a Report from the runtime for each request. Its only
 // own state is the key for the aliases of principals.
 //
-// Package admin is read-only. It asks the runtime for reports, and sends nothing to servers
-// or clients.
+// routes is the table of all routes below /api/v1. The mux, the OpenAPI document and
+// docs/api.md are made from it. Most routes ask the runtime for reports, and send nothing to
+// servers or clients. Those that change something need the proof of Access.
 package admin

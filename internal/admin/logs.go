@@ -117,6 +117,9 @@ type logQuery struct {
 func (a *API) readLogQuery(w http.ResponseWriter, r *http.Request) (q logQuery, ok bool) {
 	values := r.URL.Query()
 	q.filter.Server, q.last = values.Get("server"), usualLogs
+	if name := r.PathValue("name"); name != "" {
+		q.filter.Server = name
+	}
 	if name := q.filter.Server; name != "" && !a.opts.Recent.Has(name) && !a.configured(name) {
 		refuse(w, Problem{Type: "no-such-server", Title: "No such server", Status: http.StatusNotFound, Instance: r.URL.Path, Detail: "No server is named " + excerpt.Quote(name, maxName) + "."})
 		return q, false
@@ -194,9 +197,6 @@ func levelName(l slog.Level) string {
 
 // serveLogs answers /api/v1/logs with the last records.
 func (a *API) serveLogs(w http.ResponseWriter, r *http.Request) {
-	if !a.admits(w, r) {
-		return
-	}
 	q, ok := a.readLogQuery(w, r)
 	if !ok {
 		return
@@ -204,24 +204,33 @@ func (a *API) serveLogs(w http.ResponseWriter, r *http.Request) {
 	if !q.resume {
 		q.after = a.opts.Recent.Tail(q.filter, q.last)
 	}
-	out := Logs{Records: []LogRecord{}}
+	writeJSON(w, r, Logs{Records: a.records(q)})
+}
+
+// records returns the records that a query asks for.
+func (a *API) records(q logQuery) []LogRecord {
+	out := []LogRecord{}
 	records, _ := a.opts.Recent.Read(q.after, q.filter, max(q.last, 1))
 	for i := range records {
-		out.Records = append(out.Records, a.logRecord(&records[i]))
+		out = append(out, a.logRecord(&records[i]))
 	}
 	if q.last == 0 {
-		out.Records = out.Records[:0]
+		out = out[:0]
 	}
-	writeJSON(w, r, out)
+	return out
+}
+
+// lastRecords returns the last n records about a server.
+func (a *API) lastRecords(server string, n int) []LogRecord {
+	q := logQuery{filter: logring.Filter{Server: server}, last: n}
+	q.after = a.opts.Recent.Tail(q.filter, n)
+	return a.records(q)
 }
 
 // serveLogStream answers /api/v1/logs/stream: the last records, then each new one, as
 // server-sent events. A reader that is too slow misses records, and the next record that it
 // gets says how many. It never blocks the goroutine that logs.
 func (a *API) serveLogStream(w http.ResponseWriter, r *http.Request) {
-	if !a.admits(w, r) {
-		return
-	}
 	q, ok := a.readLogQuery(w, r)
 	if !ok {
 		return

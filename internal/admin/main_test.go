@@ -1,9 +1,24 @@
 package admin
 
 import (
+	"context"
+	"fmt"
+	"os"
 	"testing"
 
+	"github.com/dragoman-mcp/dragoman/internal/demo"
 	"github.com/dragoman-mcp/dragoman/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { leaktest.Main(m) }
+// asServer is the variable that makes this program a server of an era, for tests.
+const asServer = "DRAGOMAN_ADMIN_TEST_SERVER"
+
+func TestMain(m *testing.M) {
+	if era := os.Getenv(asServer); era != "" {
+		if err := demo.Serve(context.Background(), era, os.Stdin, os.Stdout, "test"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		os.Exit(0)
+	}
+	leaktest.Main(m)
+}

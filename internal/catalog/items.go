@@ -21,6 +21,8 @@ type Items struct {
 	Version uint64
 	Shown   [][]byte // as the server sent them, in its order
 	Hidden  [][]byte // those that Catalog.Expose hides
+	// Hello is what the server says about itself; nil if it has not been opened.
+	Hello *mcp.ServerInfo
 }
 
 // Items returns the list of each server for a method, in the order of the configuration. It
@@ -33,6 +35,9 @@ func (c *Catalog) Items(method string) []Items {
 		out[i].Server = u.Name()
 		if p, _ := c.reportedLocked(method, u.Name()); p != nil {
 			out[i].Have, out[i].Version, out[i].Shown, out[i].Hidden = p.have, p.version, p.items, p.hidden
+		}
+		if p, _ := c.reportedLocked("", u.Name()); p != nil {
+			out[i].Hello = p.hello
 		}
 	}
 	return out

@@ -1,0 +1,112 @@
+package admin
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/runtime"
+)
+
+// Clients is a page of clients.
+type Clients struct {
+	Clients []Client `json:"clients"`
+	Total   int      `json:"total"`
+	Next    string   `json:"next,omitempty" doc:"the cursor of the next page"`
+}
+
+// Client is a client of an endpoint, as it describes itself.
+type Client struct {
+	ID           string    `json:"id"`
+	Name         string    `json:"name,omitempty"`
+	Title        string    `json:"title,omitempty"`
+	Version      string    `json:"version,omitempty"`
+	Revision     string    `json:"revision,omitempty" doc:"left out before the client has sent a request that names it"`
+	Era          string    `json:"era,omitempty"`
+	Transport    string    `json:"transport"`
+	Capabilities []string  `json:"capabilities" doc:"the names of what it has declared"`
+	Principal    string    `json:"principal,omitempty" doc:"an alias"`
+	Remote       string    `json:"remote,omitempty" doc:"its network address"`
+	Endpoint     string    `json:"endpoint" doc:"the path of the endpoint that it uses"`
+	Server       string    `json:"server,omitempty" doc:"the only server of that endpoint"`
+	Conversation bool      `json:"conversation" doc:"it has a session or a pipe; otherwise it sends single requests"`
+	Since        time.Time `json:"since"`
+	LastMessage  time.Time `json:"lastMessage"`
+	Requests     int64     `json:"requests" doc:"so far"`
+	Running      int       `json:"running" doc:"requests without an answer, in a conversation"`
+}
+
+// maxCapabilities bounds the capabilities that are shown of a client.
+const maxCapabilities = 16
+
+// readClients answers /clients.
+func (a *API) readClients(r *http.Request) (any, *Problem) {
+	all := a.clients()
+	p, bad := pageOf(r, all, func(c *Client) string { return clientKey(c) })
+	if bad != nil {
+		return nil, bad
+	}
+	return Clients{Clients: p.items, Total: len(all), Next: p.next}, nil
+}
+
+// clientKey sorts clients: conversations first, then by the time since which they are there.
+func clientKey(c *Client) string {
+	kind := "b"
+	if c.Conversation {
+		kind = "a"
+	}
+	return kind + c.Since.Format("20060102150405.000000000") + c.Endpoint + "\x00" + c.ID
+}
+
+// clients returns all clients, sorted by clientKey.
+func (a *API) clients() []Client {
+	reports := a.opts.Runtime.ClientReports()
+	out := make([]Client, 0, len(reports))
+	for i := range reports {
+		out = append(out, a.client(&reports[i]))
+	}
+	slices.SortFunc(out, func(x, y Client) int { return strings.Compare(clientKey(&x), clientKey(&y)) })
+	return out
+}
+
+// client returns a client for the API. Text of the client is bounded.
+func (a *API) client(x *runtime.ClientReport) Client {
+	text := func(key string) string {
+		s, _ := jsonrpc.Text(x.Info, jsonrpc.Find(x.Info, jsonrpc.Whole(x.Info), key))
+		return excerpt.Line(excerpt.MaskSecrets(s), maxName)
+	}
+	c := Client{
+		ID: x.ID, Transport: x.Transport, Principal: a.alias.of(x.Who.Key()), Remote: x.Remote, Endpoint: x.Path, Server: x.Server,
+		Conversation: x.Session, Since: x.Since.UTC(), LastMessage: x.Last.UTC(), Requests: x.Requests, Running: x.Running, Capabilities: []string{},
+		Revision: revisionText(x.Revision),
+	}
+	if x.Info != nil {
+		c.Name, c.Title, c.Version = text("name"), text("title"), text("version")
+	}
+	if c.Revision != "" {
+		c.Era = x.Revision.Era()
+	}
+	if x.Capabilities != nil {
+		for m := range jsonrpc.Members(x.Capabilities, jsonrpc.Whole(x.Capabilities)) {
+			if name, ok := jsonrpc.Text(x.Capabilities, m.Key); ok && len(c.Capabilities) < maxCapabilities {
+				c.Capabilities = append(c.Capabilities, excerpt.Line(name, maxName))
+			}
+		}
+	}
+	slices.Sort(c.Capabilities)
+	return c
+}
+
+// readClient answers /clients/{id}.
+func (a *API) readClient(r *http.Request) (any, *Problem) {
+	id := r.PathValue("id")
+	for _, x := range a.opts.Runtime.ClientReports() {
+		if x.ID == id {
+			return a.client(&x), nil
+		}
+	}
+	return nil, &Problem{Type: "no-such-client", Title: "No such client", Status: http.StatusNotFound, Detail: "The client has disconnected, or has sent nothing for an hour."}
+}

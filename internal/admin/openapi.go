@@ -1,0 +1,189 @@
+package admin
+
+import (
+	"encoding/json"
+	"net/http"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// object is a JSON object of the OpenAPI document.
+type object map[string]any
+
+// serveDocument answers /api/v1/openapi.json.
+func (a *API) serveDocument(w http.ResponseWriter, r *http.Request) {
+	writeJSON(w, r, a.document())
+}
+
+// schemas makes the JSON Schemas of Go types. The structs are definitions under their names.
+type schemas struct{ defs object }
+
+// special are the schemas of types whose JSON is not what their Go type says.
+var special = map[reflect.Type]object{
+	reflect.TypeFor[time.Time]():       {"type": "string", "format": "date-time"},
+	reflect.TypeFor[json.RawMessage](): {"description": "any JSON"},
+	reflect.TypeFor[Attributes]():      {"type": "object", "additionalProperties": object{"type": "string"}},
+}
+
+// of returns the schema of a type.
+func (s *schemas) of(t reflect.Type) object {
+	if x, ok := special[t]; ok {
+		return x
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return s.of(t.Elem())
+	case reflect.Struct:
+		name := t.Name()
+		if _, known := s.defs[name]; !known {
+			s.defs[name] = object{} // for a type that contains itself
+			s.defs[name] = s.object(t)
+		}
+		return object{"$ref": "#/components/schemas/" + name}
+	case reflect.Slice:
+		return object{"type": "array", "items": s.of(t.Elem())}
+	case reflect.Map:
+		return object{"type": "object", "additionalProperties": s.of(t.Elem())}
+	case reflect.Bool:
+		return object{"type": "boolean"}
+	case reflect.Float32, reflect.Float64:
+		return object{"type": "number"}
+	case reflect.String:
+		return object{"type": "string"}
+	}
+	return object{"type": "integer"}
+}
+
+// object returns the schema of a struct.
+func (s *schemas) object(t reflect.Type) object {
+	properties, required := object{}, []string{}
+	for _, f := range reflect.VisibleFields(t) {
+		tag := f.Tag.Get("json")
+		if f.Anonymous || !f.IsExported() || tag == "-" {
+			continue
+		}
+		name, options, _ := strings.Cut(tag, ",")
+		x := s.of(f.Type)
+		if about := f.Tag.Get("doc"); about != "" {
+			y := object{"description": about}
+			for k, v := range x {
+				y[k] = v
+			}
+			x = y
+		}
+		if list := f.Tag.Get("enum"); list != "" {
+			x["enum"] = strings.Split(list, ",")
+		}
+		properties[name] = x
+		if !strings.Contains(options, "omitempty") && !strings.Contains(options, "omitzero") {
+			required = append(required, name)
+		}
+	}
+	out := object{"type": "object", "properties": properties}
+	if len(required) > 0 {
+		slices.Sort(required)
+		out["required"] = required
+	}
+	return out
+}
+
+var pathParameter = regexp.MustCompile(`\{([a-z]+)\}`)
+
+// pathAbout describes the parameters of paths.
+var pathAbout = map[string]string{
+	"name": "the name of a server", "tool": "the name of a tool, as the server calls it", "id": "an id from an earlier answer",
+}
+
+// document returns the OpenAPI document.
+func document(version string) object {
+	s := &schemas{defs: object{}}
+	problem := object{"description": "an error", "content": object{"application/problem+json": object{"schema": s.of(reflect.TypeFor[Problem]())}}}
+	paths := object{}
+	for _, x := range routes() {
+		path, _ := paths[apiRoot+x.path].(object)
+		if path == nil {
+			path = object{}
+			paths[apiRoot+x.path] = path
+		}
+		path[strings.ToLower(x.method)] = s.operation(&x)
+	}
+	return object{
+		"openapi": "3.1.0",
+		"info": object{
+			"title":       "Dragoman admin API",
+			"version":     version,
+			"description": "State and operations of a running `dragoman serve`. Members may be added to answers, so ignore those that you do not know.",
+		},
+		"paths": paths,
+		"components": object{
+			"schemas":         s.defs,
+			"responses":       object{"Problem": problem},
+			"securitySchemes": object{"key": object{"type": "http", "scheme": "bearer", "description": "the key of the process, which `dragoman serve` writes to a file that only its user can read"}},
+		},
+	}
+}
+
+// operation returns the description of one route.
+func (s *schemas) operation(x *route) object {
+	op := object{"operationId": x.name, "summary": x.summary}
+	parameters := []object{}
+	for _, m := range pathParameter.FindAllStringSubmatch(x.path, -1) {
+		parameters = append(parameters, object{"name": m[1], "in": "path", "required": true, "description": pathAbout[m[1]], "schema": object{"type": "string"}})
+	}
+	for _, p := range x.query {
+		parameters = append(parameters, object{"name": p.name, "in": "query", "description": p.about, "schema": object{"type": p.kind}})
+	}
+	if len(x.events) > 0 {
+		parameters = append(parameters, object{"name": "Last-Event-ID", "in": "header", "description": "continues after this event", "schema": object{"type": "string"}})
+	}
+	if len(parameters) > 0 {
+		op["parameters"] = parameters
+	}
+	if x.body != nil {
+		op["requestBody"] = object{"required": true, "content": object{"application/json": object{"schema": s.of(reflect.TypeOf(x.body))}}}
+	}
+	answers := object{}
+	problems := append([]int{http.StatusForbidden}, x.problems...)
+	if x.access == thisUser {
+		problems = append(problems, http.StatusUnauthorized)
+		op["security"] = []object{{"key": []string{}}}
+	}
+	for _, status := range problems {
+		answers[strconv.Itoa(status)] = object{"$ref": "#/components/responses/Problem"}
+	}
+	status := x.status
+	if status == 0 {
+		status = http.StatusOK
+	}
+	answers[strconv.Itoa(status)] = s.answer(x)
+	op["responses"] = answers
+	return op
+}
+
+// answer returns the description of the answer of a route.
+func (s *schemas) answer(x *route) object {
+	switch {
+	case len(x.events) > 0:
+		var list []string
+		for _, e := range x.events {
+			line := "`" + e.name + "`"
+			if e.data != nil {
+				t := reflect.TypeOf(e.data)
+				s.of(t)
+				line += " with a " + t.Name()
+			}
+			list = append(list, line)
+		}
+		list = append(list, "`"+EventEnd+"` at the end")
+		return object{"description": "server-sent events: " + strings.Join(list, ", "), "content": object{"text/event-stream": object{}}}
+	case x.kind != "":
+		return object{"description": "the answer", "content": object{x.kind: object{}}}
+	case x.answer == nil:
+		return object{"description": "done"}
+	}
+	return object{"description": "the answer", "content": object{"application/json": object{"schema": s.of(reflect.TypeOf(x.answer))}}}
+}

@@ -1,0 +1,322 @@
+package admin
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dragoman-mcp/dragoman/internal/demo"
+	"github.com/dragoman-mcp/dragoman/internal/schema"
+)
+
+var update = flag.Bool("update", false, "write docs/api.md")
+
+// openapi is an OpenAPI document as a reader of it decodes it.
+type openapi struct {
+	OpenAPI string
+	Paths   map[string]map[string]struct {
+		OperationID string
+		Parameters  []struct{ Name, In string }
+		Responses   map[string]struct {
+			Content map[string]struct{ Schema json.RawMessage }
+		}
+	}
+	Components map[string]map[string]json.RawMessage
+}
+
+// checker returns the check of answers against a schema of the document. It refuses members
+// that the schema does not name.
+func (d *openapi) checker(t *testing.T, of json.RawMessage) func(body string) []schema.Problem {
+	t.Helper()
+	strict := map[string]map[string]any{}
+	for name, raw := range d.Components["schemas"] {
+		var x map[string]any
+		if err := json.Unmarshal(raw, &x); err != nil {
+			t.Fatal(err)
+		}
+		if x["properties"] != nil {
+			x["additionalProperties"] = false
+		}
+		strict[name] = x
+	}
+	var whole map[string]any
+	if err := json.Unmarshal(of, &whole); err != nil {
+		t.Fatalf("%v: %s", err, of)
+	}
+	whole["components"] = map[string]any{"schemas": strict}
+	raw, _ := json.Marshal(whole)
+	c, err := schema.Compile(raw)
+	if err != nil {
+		t.Fatalf("%v: %s", err, raw)
+	}
+	return func(body string) []schema.Problem {
+		t.Helper()
+		all, err := c.Check([]byte(body))
+		if err != nil {
+			t.Errorf("%v: %s", err, body)
+		}
+		return all
+	}
+}
+
+// TestDocument: the document describes exactly the routes of the table, and the mux has them.
+// Real answers of each route that can be read fit their schemas.
+func TestDocument(t *testing.T) {
+	t.Parallel()
+	r := serving(t, demoServer(t, "old", demo.Legacy), demoServer(t, "new", demo.Modern))
+	r.ready("old", "new")
+	ids := r.prepare()
+	var doc openapi
+	r.get("/api/v1/openapi.json", &doc)
+	if doc.OpenAPI != "3.1.0" {
+		t.Errorf("openapi %q", doc.OpenAPI)
+	}
+	seen, names := 0, map[string]bool{}
+	for _, x := range routes() {
+		op, ok := doc.Paths[apiRoot+x.path][strings.ToLower(x.method)]
+		if !ok || op.OperationID != x.name || names[x.name] {
+			t.Errorf("%s %s is not in the document once", x.method, x.path)
+			continue
+		}
+		seen++
+		names[x.name] = true
+		path := apiRoot + x.path
+		for _, p := range op.Parameters {
+			if p.In == "path" {
+				path = strings.Replace(path, "{"+p.Name+"}", ids(x.path, p.Name), 1)
+			}
+		}
+		if strings.Contains(path, "{") {
+			t.Errorf("%s has parameters that the document does not name", x.path)
+		}
+		// The access comes before anything else, and another method is refused.
+		if a := r.ask(http.MethodPatch, path, ""); a.status != http.StatusMethodNotAllowed || !strings.Contains(a.header.Get("Allow"), x.method) {
+			t.Errorf("PATCH %s: %d %v", path, a.status, a.header)
+		}
+		if a := r.ask(x.method, path, "", "X-Forwarded-For", "10.0.0.1", "Authorization", r.key()); a.status != http.StatusForbidden {
+			t.Errorf("%s %s through a proxy: %d", x.method, path, a.status)
+		}
+		if x.access == thisUser {
+			if a := r.ask(x.method, path, ""); a.status != http.StatusUnauthorized {
+				t.Errorf("%s %s without the key: %d", x.method, path, a.status)
+			}
+		}
+		if x.method != http.MethodGet || len(x.events) > 0 {
+			continue
+		}
+		a := r.do(x.method, path, "")
+		if a.status != http.StatusOK {
+			t.Errorf("GET %s: %d %s", path, a.status, a.body)
+			continue
+		}
+		if content := op.Responses["200"].Content["application/json"]; x.answer != nil {
+			if all := doc.checker(t, content.Schema)(a.body); len(all) > 0 {
+				t.Errorf("GET %s does not fit its schema: %+v\n%s", path, all, a.body)
+			}
+		}
+	}
+	for path, ops := range doc.Paths {
+		seen -= len(ops)
+		if !strings.HasPrefix(path, apiRoot+"/") {
+			t.Errorf("path %s", path)
+		}
+	}
+	if seen != 0 {
+		t.Errorf("the document has %d operations more than the table", -seen)
+	}
+	problem := doc.checker(t, json.RawMessage(`{"$ref":"#/components/schemas/Problem"}`))
+	for _, path := range []string{"/api/v1/servers/nobody", "/api/v1/tools?limit=0", "/api/v1/nothing"} {
+		if all := problem(r.ask(http.MethodGet, path, "").body); len(all) > 0 {
+			t.Errorf("the problem of %s: %+v", path, all)
+		}
+	}
+	if all := doc.checker(t, json.RawMessage(`{"$ref":"#/components/schemas/Problem"}`))(`{"type":"x","title":"y","status":400,"more":1}`); len(all) == 0 {
+		t.Error("the check accepts members that the schema does not have")
+	}
+}
+
+// prepare makes what the routes with ids need. The result returns a value for a parameter of
+// a path.
+func (r *rig) prepare() func(path, name string) string {
+	r.t.Helper()
+	r.ask(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{"roots":{}},"clientInfo":{"name":"editor","version":"1.2"}}}`,
+		"Content-Type", "application/json", "Accept", "application/json, text/event-stream")
+	var all Clients
+	r.get("/api/v1/clients", &all)
+	if len(all.Clients) == 0 {
+		r.t.Fatal("there is no client")
+	}
+	return func(path, name string) string {
+		switch {
+		case name == "name":
+			return "old"
+		case name == "tool":
+			return "greet"
+		case strings.HasPrefix(path, "/clients/"):
+			return all.Clients[0].ID
+		}
+		return "1"
+	}
+}
+
+// TestReference compares docs/api.md with the table of routes. With -update it writes the
+// file.
+func TestReference(t *testing.T) {
+	path := filepath.Join("..", "..", "docs", "api.md")
+	text := reference()
+	if *update {
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	old, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(old), string(text)); d != "" {
+		t.Errorf("docs/api.md is stale; run `go test ./internal/admin -update`:\n%s", d)
+	}
+}
+
+const referenceHead = `<!-- Code generated from the table of routes by ` + "`go test ./internal/admin -update`" + `; DO NOT EDIT. -->
+
+# The admin API
+
+` + "`dragoman serve`" + ` answers these paths beside ` + "`/mcp`" + `. The same is at ` + "`/api/v1/openapi.json`" + ` as OpenAPI 3.1.
+
+Only this machine may use the API. Dragoman refuses requests that a proxy forwarded, that name another host, or that a page of another site sends. On an address that other machines can reach, the API is off.
+
+What shows messages or changes something needs a proof that the request comes from the user of the process. The tables mark such a route with *key*. The proof is the cookie of a browser that opened a link of ` + "`dragoman console`" + `, or the header ` + "`Authorization: Bearer KEY`" + `. ` + "`serve`" + ` writes the key to a file in the runtime or cache folder of its user, for example in ` + "`$XDG_RUNTIME_DIR/dragoman`" + `. Only that user can read the file, and each start of Dragoman makes another key.
+
+    curl http://127.0.0.1:7300/api/v1/servers
+    curl -X POST -H "Authorization: Bearer $(cat KEYFILE)" http://127.0.0.1:7300/api/v1/servers/github/restart
+
+Errors are problems of RFC 9457 (` + "`application/problem+json`" + `). ` + "`type`" + ` names the kind of the problem, and ` + "`detail`" + ` says what to do. ` + "`failure`" + ` says why a server cannot be used; see [failures.md](failures.md). Answers can get new members, so ignore those that you do not know.
+
+A list that can be long comes in pages. ` + "`next`" + ` is the ` + "`cursor`" + ` of the next page, and is left out on the last one.
+
+Streams are server-sent events. Connect again with ` + "`Last-Event-ID`" + ` to get what you missed. The event ` + "`end`" + ` says that nothing more will come.
+
+`
+
+// reference returns docs/api.md.
+func reference() []byte {
+	var b bytes.Buffer
+	b.WriteString(referenceHead)
+	b.WriteString("| route | what | answer |\n|---|---|---|\n")
+	types := map[string]reflect.Type{}
+	var note func(t reflect.Type)
+	note = func(t reflect.Type) {
+		for t.Kind() == reflect.Slice || t.Kind() == reflect.Pointer || t.Kind() == reflect.Map {
+			t = t.Elem()
+		}
+		if t.Kind() != reflect.Struct || special[t] != nil || types[t.Name()] != nil {
+			return
+		}
+		types[t.Name()] = t
+		for _, f := range reflect.VisibleFields(t) {
+			if f.IsExported() && f.Tag.Get("json") != "-" && special[f.Type] == nil {
+				note(f.Type)
+			}
+		}
+	}
+	link := func(t reflect.Type) string {
+		note(t)
+		return "[" + t.Name() + "](#" + strings.ToLower(t.Name()) + ")"
+	}
+	for _, x := range routes() {
+		what := x.summary
+		if x.access == thisUser {
+			what += " (*key*)"
+		}
+		for _, p := range x.query {
+			what += fmt.Sprintf("<br>`%s`: %s", p.name, p.about)
+		}
+		if x.body != nil {
+			what += "<br>body: " + link(reflect.TypeOf(x.body))
+		}
+		answer := ""
+		switch {
+		case len(x.events) > 0:
+			var list []string
+			for _, e := range x.events {
+				text := "event `" + e.name + "`"
+				if e.data != nil {
+					text += ": " + link(reflect.TypeOf(e.data))
+				}
+				list = append(list, text)
+			}
+			answer = strings.Join(list, "<br>")
+		case x.answer != nil:
+			answer = link(reflect.TypeOf(x.answer))
+		case x.kind != "":
+			answer = "`" + x.kind + "`"
+		}
+		if x.status != 0 {
+			answer = strings.TrimSpace(fmt.Sprintf("%d %s", x.status, answer))
+		}
+		fmt.Fprintf(&b, "| `%s %s%s` | %s | %s |\n", x.method, apiRoot, x.path, what, answer)
+	}
+	note(reflect.TypeFor[Problem]())
+	b.WriteString("\n## Types\n")
+	names := make([]string, 0, len(types))
+	for name := range types {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	s := &schemas{defs: object{}}
+	for _, name := range names {
+		fmt.Fprintf(&b, "\n### %s\n\n| member | type | |\n|---|---|---|\n", name)
+		def := s.object(types[name])
+		properties, required := def["properties"].(object), def["required"]
+		var members []string
+		for m := range properties {
+			members = append(members, m)
+		}
+		slices.Sort(members)
+		for _, m := range members {
+			p := properties[m].(object)
+			about, _ := p["description"].(string)
+			if list, ok := p["enum"].([]string); ok {
+				about = strings.TrimSpace(about + " (" + strings.Join(list, ", ") + ")")
+			}
+			kind := typeText(p)
+			if list, ok := required.([]string); !ok || !slices.Contains(list, m) {
+				kind += ", optional"
+			}
+			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", m, kind, about)
+		}
+	}
+	return b.Bytes()
+}
+
+// typeText returns a schema as a type for people.
+func typeText(p object) string {
+	if ref, ok := p["$ref"].(string); ok {
+		name := ref[strings.LastIndexByte(ref, '/')+1:]
+		return "[" + name + "](#" + strings.ToLower(name) + ")"
+	}
+	switch kind, _ := p["type"].(string); kind {
+	case "":
+		return "any JSON"
+	case "array":
+		return "array of " + typeText(p["items"].(object))
+	case "object":
+		return "object of " + typeText(p["additionalProperties"].(object))
+	default:
+		if p["format"] == "date-time" {
+			return "time"
+		}
+		return kind
+	}
+}

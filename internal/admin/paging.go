@@ -1,0 +1,50 @@
+package admin
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"sort"
+	"strconv"
+)
+
+// Bounds of a page.
+const (
+	usualPage = 50
+	mostPage  = 500
+	maxCursor = 2 << 10 // bytes
+)
+
+// part is the part of a list that one answer has.
+type part[T any] struct {
+	items []T
+	next  string // the cursor of the next page; "" if there is none
+}
+
+// pageOf returns the page of a sorted list that a request asks for. key returns the sort key
+// of an item, and no two items have the same. A cursor is the key of the last item of a page,
+// so it stays valid when the list changes.
+func pageOf[T any](r *http.Request, all []T, key func(*T) string) (p part[T], bad *Problem) {
+	query := r.URL.Query()
+	limit, from := usualPage, 0
+	if text := query.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > mostPage {
+			return p, badParameter("limit", fmt.Sprintf("Write a number from 1 to %d.", mostPage))
+		}
+		limit = n
+	}
+	if cursor := query.Get("cursor"); cursor != "" {
+		last, err := base64.RawURLEncoding.DecodeString(cursor)
+		if err != nil || len(cursor) > maxCursor {
+			return p, badParameter("cursor", "Use the value of next of an earlier answer.")
+		}
+		from = sort.Search(len(all), func(i int) bool { return key(&all[i]) > string(last) })
+	}
+	to := min(from+limit, len(all))
+	p.items = append(make([]T, 0, to-from), all[from:to]...)
+	if to < len(all) {
+		p.next = base64.RawURLEncoding.EncodeToString([]byte(key(&all[to-1])))
+	}
+	return p, nil
+}

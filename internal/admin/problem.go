@@ -1,0 +1,61 @@
+package admin
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/failure"
+)
+
+// Problem is an error of the admin API (RFC 9457).
+type Problem struct {
+	Type     string `json:"type"` // a short name; refuse writes it as a URI
+	Title    string `json:"title"`
+	Status   int    `json:"status"`
+	Detail   string `json:"detail,omitempty"`
+	Instance string `json:"instance,omitempty"`
+	// Failure says more about a server that cannot be used: class, sentence, evidence and
+	// action.
+	Failure *failure.Failure `json:"failure,omitempty"`
+	// Errors are the values of the request that do not fit their schema.
+	Errors []ValueError `json:"errors,omitempty"`
+}
+
+// ValueError says what is wrong with one value of a request.
+type ValueError struct {
+	// Pointer is the place of the value in the body, as a JSON pointer (RFC 6901).
+	Pointer string `json:"pointer"`
+	Detail  string `json:"detail"`
+}
+
+// Error returns the detail, or the title if there is none.
+func (p *Problem) Error() string {
+	if p.Detail != "" {
+		return p.Detail
+	}
+	return p.Title
+}
+
+// problemURI begins the type of each problem.
+const problemURI = "urn:dragoman:problem:"
+
+// refuse answers with a problem.
+func refuse(w http.ResponseWriter, p Problem) {
+	p.Type = problemURI + p.Type
+	body, err := json.Marshal(p)
+	if err != nil {
+		body = []byte(`{"title":"internal error","status":500}`)
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/problem+json")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(append(excerpt.JSON(body), '\n'))
+}
+
+// badParameter returns the answer to an invalid parameter. detail says what to write instead.
+func badParameter(name, detail string) *Problem {
+	return &Problem{Type: "parameter", Title: "The parameter " + name + " is invalid", Status: http.StatusBadRequest, Detail: detail}
+}

@@ -1,0 +1,163 @@
+package admin
+
+import (
+	"net/http"
+	"strings"
+)
+
+// access says who may use a route.
+type access uint8
+
+const (
+	// thisMachine is for routes that report the state. Only this machine may read them.
+	thisMachine access = iota
+	// thisUser is for routes that show messages or change something. See Access.Check.
+	thisUser
+)
+
+// route is one operation of the admin API. The mux and the OpenAPI document are both made from
+// the table of routes.
+type route struct {
+	method, path string // the path as for http.ServeMux, below /api/v1
+	access       access
+	name         string // of the operation in the document
+	summary      string // a sentence without its full stop
+	query        []parameter
+	body         any    // an example of the JSON body, which says its type; nil for none
+	answer       any    // the same of the answer
+	status       int    // of the answer; 0 means 200
+	kind         string // content type of an answer that is not JSON of the type of answer
+	events       []streamed
+	problems     []int // statuses besides those that every route can have
+
+	// One of them is set. read returns the answer, or a problem.
+	serve func(a *API, w http.ResponseWriter, r *http.Request)
+	read  func(a *API, r *http.Request) (any, *Problem)
+}
+
+// parameter is a parameter of the query.
+type parameter struct {
+	name, kind, about string // kind is a type of JSON Schema
+}
+
+// streamed is one event of a stream.
+type streamed struct {
+	name string
+	data any // an example of its data; nil for {}
+}
+
+// apiRoot is the path of the admin API.
+const apiRoot = "/api/v1"
+
+var (
+	pageParameters = []parameter{
+		{"limit", "integer", "how many items to return, 1 to 500; 50 if it is not given"},
+		{"cursor", "string", "continues after an earlier answer: its member next"},
+	}
+	logParameters = []parameter{
+		{"limit", "integer", "how many of the last records to begin with, 0 to 20000; 100 if it is not given"},
+		{"after", "string", "return only records after the one with this id"},
+	}
+)
+
+// routes returns the table of routes. Each part of the API adds its own.
+func routes() []route {
+	all := []route{
+		{
+			method: http.MethodGet, path: "/openapi.json", name: "document",
+			summary: "This document: the API as OpenAPI 3.1", kind: "application/json", serve: (*API).serveDocument,
+		},
+		{
+			method: http.MethodGet, path: "/status", name: "status",
+			summary: "The state of everything, as `dragoman status` shows it", answer: Report{}, serve: (*API).serveStatus,
+		},
+		{
+			method: http.MethodGet, path: "/logs", name: "logs",
+			summary: "The last records of the log and of the servers' stderr, oldest first",
+			query:   append([]parameter{{"server", "string", "only records about this server"}}, logParameters...),
+			answer:  Logs{}, problems: []int{400, 404}, serve: (*API).serveLogs,
+		},
+		{
+			method: http.MethodGet, path: "/logs/stream", name: "logStream",
+			summary: "The same records as server-sent events, and each new one",
+			query:   append([]parameter{{"server", "string", "only records about this server"}}, logParameters...),
+			events:  []streamed{{EventRecord, LogRecord{}}}, problems: []int{400, 404, 503}, serve: (*API).serveLogStream,
+		},
+		{
+			method: http.MethodGet, path: "/calls", name: "calls",
+			summary: "Running and ended calls of clients, the newest first", query: callParameters,
+			answer: Calls{}, problems: []int{400}, serve: (*API).serveCalls,
+		},
+		{
+			method: http.MethodGet, path: "/calls/stream", name: "callStream",
+			summary: "The last calls that have ended as server-sent events, oldest first, and each one that ends",
+			query:   callParameters, events: []streamed{{EventCall, Call{}}}, problems: []int{400, 503}, serve: (*API).serveCallStream,
+		},
+		{
+			method: http.MethodPost, path: "/console/link", access: thisUser, name: "consoleLink",
+			summary: "A new link that opens the console once", answer: ConsoleLink{}, problems: []int{409}, serve: (*API).serveConsoleLink,
+		},
+	}
+	return append(all, serverRoutes...)
+}
+
+var callParameters = []parameter{
+	{"server", "string", "only calls to this server"},
+	{"client", "string", "only calls of this client: its name or its principal"},
+	{"method", "string", "only calls of this method"},
+	{"outcome", "string", "only calls with this outcome; also tool_error and loss"},
+	{"q", "string", "only calls that contain this text"},
+	{"before", "integer", "only calls older than the one with this number"},
+	{"limit", "integer", "how many calls to return, 0 to 2000; 50 if it is not given"},
+}
+
+// register registers the routes with a mux.
+func (a *API) register(mux *http.ServeMux) {
+	byPath := map[string][]route{}
+	for _, x := range routes() {
+		byPath[x.path] = append(byPath[x.path], x)
+	}
+	for path, list := range byPath {
+		mux.HandleFunc(apiRoot+path, func(w http.ResponseWriter, r *http.Request) { a.dispatch(w, r, list) })
+	}
+	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
+		refuse(w, Problem{Type: "not-found", Title: "Not found", Status: http.StatusNotFound, Instance: r.URL.Path, Detail: "GET " + apiRoot + "/openapi.json lists the paths."})
+	})
+}
+
+// dispatch answers a request for a path with one of its routes.
+func (a *API) dispatch(w http.ResponseWriter, r *http.Request, list []route) {
+	var allowed []string
+	for i := range list {
+		x := &list[i]
+		if r.Method != x.method && !(r.Method == http.MethodHead && x.method == http.MethodGet) {
+			allowed = append(allowed, x.method)
+			if x.method == http.MethodGet {
+				allowed = append(allowed, http.MethodHead)
+			}
+			continue
+		}
+		if x.access == thisMachine && !a.admits(w, r) || x.access == thisUser && !a.access(w, r) {
+			return
+		}
+		if x.serve != nil {
+			x.serve(a, w, r)
+			return
+		}
+		answer, bad := x.read(a, r)
+		if bad != nil {
+			out := *bad
+			out.Instance = r.URL.Path
+			refuse(w, out)
+			return
+		}
+		status := x.status
+		if status == 0 {
+			status = http.StatusOK
+		}
+		writeStatus(w, r, status, answer)
+		return
+	}
+	w.Header().Set("Allow", strings.Join(allowed, ", "))
+	refuse(w, Problem{Type: "method", Title: "Method not allowed", Status: http.StatusMethodNotAllowed, Instance: r.URL.Path, Detail: "Use " + strings.Join(allowed, " or ") + "."})
+}

@@ -1,0 +1,457 @@
+package admin
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/failure"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/runtime"
+	"github.com/dragoman-mcp/dragoman/internal/tokens"
+)
+
+// Servers is a page of servers, in the order of the configuration.
+type Servers struct {
+	Servers []ServerEntry `json:"servers"`
+	Total   int           `json:"total"`
+	Next    string        `json:"next,omitempty" doc:"the cursor of the next page"`
+}
+
+// ServerEntry is one server in a list.
+type ServerEntry struct {
+	Name      string           `json:"name"`
+	State     string           `json:"state" enum:"idle,starting,ready,failed,unresponsive,stopped"`
+	Since     time.Time        `json:"since"`
+	Reason    string           `json:"reason,omitempty"`
+	Failure   *failure.Failure `json:"failure,omitempty"`
+	Attempts  int              `json:"attempts,omitempty" doc:"failures in a row"`
+	RetryAt   *time.Time       `json:"retryAt,omitempty"`
+	Era       string           `json:"era"`
+	Revision  string           `json:"revision,omitempty"`
+	Transport string           `json:"transport,omitempty"`
+	Endpoint  string           `json:"endpoint" doc:"the path at which clients reach the server alone"`
+	Prefix    string           `json:"prefix" doc:"what its names at /mcp begin with"`
+	Lazy      bool             `json:"lazy" doc:"it is started when a call needs it"`
+	Restarts  int              `json:"restarts"`
+	Running   int              `json:"running" doc:"calls in flight"`
+	Sessions  int              `json:"sessions"`
+	// The counts of lists are left out while a list has not been read.
+	Tools     *int `json:"tools,omitempty" doc:"tools that clients see; left out while the list has not been read"`
+	Resources *int `json:"resources,omitempty"`
+	Templates *int `json:"templates,omitempty"`
+	Prompts   *int `json:"prompts,omitempty"`
+	Hidden    int  `json:"hidden" doc:"items that the configuration hides from clients"`
+	Tokens    int  `json:"tokens" doc:"what its tools and instructions cost in a model's context, an estimate"`
+}
+
+// ServerDetail is everything about one server.
+type ServerDetail struct {
+	Server
+	Endpoint     string          `json:"endpoint" doc:"the path at which clients reach the server alone"`
+	Prefix       string          `json:"prefix" doc:"what its names at /mcp begin with"`
+	Lazy         bool            `json:"lazy" doc:"it is started when a call needs it"`
+	Shown        string          `json:"shown" doc:"its command or URL, without secrets"`
+	Dialect      string          `json:"dialect,omitempty" doc:"the configured dialect"`
+	Pinned       string          `json:"pinned,omitempty" doc:"the configured revision"`
+	Info         json.RawMessage `json:"info,omitempty" doc:"what the server says about itself: its Implementation object"`
+	Capabilities json.RawMessage `json:"capabilities,omitempty" doc:"the capabilities of the server"`
+	Instructions string          `json:"instructions,omitempty" doc:"at most 4 KiB"`
+	Cost         Cost            `json:"cost"`
+	Settings     []Setting       `json:"settings" doc:"the settings, without secrets"`
+	Log          []LogRecord     `json:"log" doc:"the last records about the server, and lines of its stderr"`
+}
+
+// Cost is what a server costs in a model's context, in tokens, an estimate.
+type Cost struct {
+	Tools        int `json:"tools" doc:"tools that clients see"`
+	Hidden       int `json:"hidden" doc:"tools that the configuration hides, which cost nothing"`
+	Instructions int `json:"instructions"`
+}
+
+// Setting is one setting of a server.
+type Setting struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// Items are the resources, templates or prompts of a server.
+type Items struct {
+	Items []Item `json:"items"`
+	Total int    `json:"total"`
+	Read  bool   `json:"read" doc:"false if the list has not been read, so that nothing is known"`
+	Next  string `json:"next,omitempty" doc:"the cursor of the next page"`
+}
+
+// Item is a resource, a template or a prompt.
+type Item struct {
+	Server      string         `json:"server"`
+	Name        string         `json:"name,omitempty"`
+	Offered     string         `json:"offered,omitempty" doc:"the name of a prompt at /mcp"`
+	URI         string         `json:"uri,omitempty" doc:"of a resource"`
+	URITemplate string         `json:"uriTemplate,omitempty" doc:"of a template"`
+	Title       string         `json:"title,omitempty"`
+	Description string         `json:"description,omitempty"`
+	MIMEType    string         `json:"mimeType,omitempty"`
+	Size        *int64         `json:"size,omitempty" doc:"bytes, as the server says"`
+	Arguments   []ToolArgument `json:"arguments,omitempty" doc:"of a prompt"`
+	State       string         `json:"state" enum:"shown,hidden"`
+	Hidden      []Hidden       `json:"hidden,omitempty"`
+}
+
+// Operated is the answer to an operation: the state of the server just after it has begun.
+type Operated struct {
+	Server    string    `json:"server"`
+	Operation string    `json:"operation"`
+	State     string    `json:"state"`
+	Since     time.Time `json:"since"`
+}
+
+var serverRoutes = []route{
+	{
+		method: http.MethodGet, path: "/servers", name: "servers", summary: "The servers, in the order of the configuration",
+		query: pageParameters, answer: Servers{}, problems: []int{400}, read: (*API).readServers,
+	},
+	{
+		method: http.MethodGet, path: "/servers/{name}", name: "server",
+		summary: "Everything about one server: state, failure, handshake, sessions, lists, settings, cost and the end of its log",
+		answer:  ServerDetail{}, problems: []int{404}, read: (*API).readServer,
+	},
+	{
+		method: http.MethodGet, path: "/servers/{name}/tools", name: "serverTools", summary: "The tools of a server, also those that clients do not see",
+		query: slicesOf(toolParameters[1:], pageParameters), answer: Tools{}, problems: []int{400, 404}, read: (*API).readTools,
+	},
+	{
+		method: http.MethodGet, path: "/servers/{name}/tools/{tool}", name: "serverTool", summary: "One tool, with its arguments and its definition",
+		answer: ToolDetail{}, problems: []int{404}, read: (*API).readTool,
+	},
+	{
+		method: http.MethodGet, path: "/servers/{name}/resources", name: "serverResources", summary: "The resources of a server",
+		query: pageParameters, answer: Items{}, problems: []int{400, 404}, read: listOf(mcp.MethodListResources),
+	},
+	{
+		method: http.MethodGet, path: "/servers/{name}/resource-templates", name: "serverTemplates", summary: "The resource templates of a server",
+		query: pageParameters, answer: Items{}, problems: []int{400, 404}, read: listOf(mcp.MethodListTemplates),
+	},
+	{
+		method: http.MethodGet, path: "/servers/{name}/prompts", name: "serverPrompts", summary: "The prompts of a server",
+		query: pageParameters, answer: Items{}, problems: []int{400, 404}, read: listOf(mcp.MethodListPrompts),
+	},
+	{
+		method: http.MethodGet, path: "/servers/{name}/log", name: "serverLog", summary: "The last records about a server and lines of its stderr, oldest first",
+		query: logParameters, answer: Logs{}, problems: []int{400, 404}, serve: (*API).serveLogs,
+	},
+	operationRoute(runtime.OpStart, "Open a server that is stopped, idle or failed, without waiting for the next planned attempt"),
+	operationRoute(runtime.OpStop, "Stop a server and keep it stopped; running calls have five seconds to end"),
+	operationRoute(runtime.OpRestart, "End all sessions of a server and open it again; running calls have five seconds to end"),
+	operationRoute(runtime.OpProbe, "Restart a server, and forget what was learned about its revision and transport"),
+	{
+		method: http.MethodGet, path: "/tools", name: "tools", summary: "The tools of all servers, sorted by name, or by how well they match",
+		query: slicesOf(toolParameters, pageParameters), answer: Tools{}, problems: []int{400, 404}, read: (*API).readTools,
+	},
+	{
+		method: http.MethodGet, path: "/clients", name: "clients", summary: "The clients: conversations, and clients that have sent single requests within the last hour",
+		query: pageParameters, answer: Clients{}, problems: []int{400}, read: (*API).readClients,
+	},
+	{
+		method: http.MethodGet, path: "/clients/{id}", name: "client", summary: "One client",
+		answer: Client{}, problems: []int{404}, read: (*API).readClient,
+	},
+}
+
+var toolParameters = []parameter{
+	{"server", "string", "only tools of this server"},
+	{"q", "string", "only tools whose names, title or description contain these words"},
+	{"effect", "string", "only tools with this effect: read-only, write, destructive or unknown"},
+	{"state", "string", "only tools in this state: shown, hidden or invalid"},
+	{"sort", "string", "name or tokens; without it, the best matches of q come first"},
+}
+
+func slicesOf(lists ...[]parameter) []parameter { return slices.Concat(lists...) }
+
+func operationRoute(op runtime.Operation, summary string) route {
+	return route{
+		method: http.MethodPost, path: "/servers/{name}/" + string(op), access: thisUser, name: string(op) + "Server", summary: summary,
+		answer: Operated{}, status: http.StatusAccepted, problems: []int{404, 409},
+		read: func(a *API, r *http.Request) (any, *Problem) { return a.operate(r, op) },
+	}
+}
+
+// noServer returns the answer to a request for a server that is not configured, nil if it is.
+func (a *API) noServer(name string) *Problem {
+	if _, ok := a.opts.Runtime.Config(name); ok {
+		return nil
+	}
+	p := &Problem{Type: "no-such-server", Title: "No such server", Status: http.StatusNotFound, Detail: "No server is named " + excerpt.Quote(name, maxName) + "."}
+	if s := a.opts.Runtime.Current(); s != nil {
+		var names []string
+		for _, c := range s.Servers {
+			if !c.Disabled {
+				names = append(names, c.Name)
+			} else if c.Name == name {
+				p.Detail = "Server " + excerpt.Quote(name, maxName) + " is disabled in the configuration."
+				return p
+			}
+		}
+		if near := config.Suggest(name, names); near != "" {
+			p.Detail += " Did you mean " + excerpt.Quote(near, maxName) + "?"
+		}
+	}
+	return p
+}
+
+// readServers answers /servers.
+func (a *API) readServers(r *http.Request) (any, *Problem) {
+	report := a.Report()
+	type entry struct {
+		Server
+		key string
+	}
+	all := make([]entry, len(report.Servers))
+	for i, s := range report.Servers {
+		all[i] = entry{s, fmt.Sprintf("%08d", i)}
+	}
+	p, bad := pageOf(r, all, func(x *entry) string { return x.key })
+	if bad != nil {
+		return nil, bad
+	}
+	costs, out := a.costs(), Servers{Servers: []ServerEntry{}, Total: len(all), Next: p.next}
+	for _, x := range p.items {
+		out.Servers = append(out.Servers, a.entry(x.Server, costs))
+	}
+	return out, nil
+}
+
+// entry returns a server for a list.
+func (a *API) entry(s Server, costs map[string]Cost) ServerEntry {
+	c, _ := a.opts.Runtime.Config(s.Name)
+	out := ServerEntry{
+		Name: s.Name, State: s.State, Since: s.Since, Reason: s.Reason, Failure: s.Failure, Attempts: s.Attempts, RetryAt: s.RetryAt,
+		Era: s.Era, Revision: s.Revision, Transport: s.Transport, Endpoint: endpointOf(s.Name), Prefix: c.Prefix, Lazy: c.Lazy,
+		Restarts: s.Restarts, Running: s.Running, Sessions: len(s.Sessions),
+	}
+	cost := costs[s.Name]
+	out.Tokens = cost.Tools + cost.Instructions
+	for _, l := range s.Lists {
+		if l.ReadAt == nil {
+			continue
+		}
+		n := l.Items
+		switch l.Method {
+		case mcp.MethodListTools:
+			out.Tools = &n
+		case mcp.MethodListResources:
+			out.Resources = &n
+		case mcp.MethodListTemplates:
+			out.Templates = &n
+		case mcp.MethodListPrompts:
+			out.Prompts = &n
+		}
+	}
+	for _, method := range listed {
+		out.Hidden += len(a.itemsOf(s.Name, method).Hidden)
+	}
+	return out
+}
+
+// listed are the methods of the lists of servers.
+var listed = []string{mcp.MethodListTools, mcp.MethodListResources, mcp.MethodListTemplates, mcp.MethodListPrompts}
+
+// costs returns what each server costs in a model's context.
+func (a *API) costs() map[string]Cost {
+	out := map[string]Cost{}
+	for _, t := range a.toolsOf() {
+		c := out[t.Server]
+		if t.State == shown {
+			c.Tools += t.Tokens
+		} else {
+			c.Hidden += t.Tokens
+		}
+		out[t.Server] = c
+	}
+	if lists := a.opts.Runtime.Lists(); lists != nil {
+		for _, x := range lists.Of(mcp.MethodListTools) {
+			if x.Hello != nil {
+				c := out[x.Server]
+				c.Instructions = tokens.Text(textOfJSON(x.Hello.Instructions))
+				out[x.Server] = c
+			}
+		}
+	}
+	return out
+}
+
+// Bounds of ServerDetail.
+const (
+	maxInstructions = 4 << 10 // bytes
+	detailLog       = 50      // records
+)
+
+// readServer answers /servers/{name}.
+func (a *API) readServer(r *http.Request) (any, *Problem) {
+	name := r.PathValue("name")
+	if bad := a.noServer(name); bad != nil {
+		return nil, bad
+	}
+	c, _ := a.opts.Runtime.Config(name)
+	report := a.Report()
+	i := slices.IndexFunc(report.Servers, func(s Server) bool { return s.Name == name })
+	if i < 0 {
+		return nil, a.noServer(name)
+	}
+	clean := a.opts.Runtime.Clean(name)
+	out := ServerDetail{
+		Server: report.Servers[i], Endpoint: endpointOf(name), Prefix: c.Prefix, Lazy: c.Lazy, Shown: c.Describe(), Dialect: c.Dialect,
+		Pinned: revisionText(c.Revision), Cost: a.costs()[name], Settings: settingsOf(c), Log: a.lastRecords(name, detailLog),
+	}
+	if h := a.itemsOf(name, mcp.MethodListTools).Hello; h != nil {
+		out.Info, out.Capabilities = cleanJSON(clean, h.Info), cleanJSON(clean, h.Capabilities)
+		out.Instructions = shownText(clean, textOfJSON(h.Instructions), maxInstructions)
+	}
+	return out, nil
+}
+
+// settingsOf returns the settings of a server that may be shown.
+func settingsOf(c config.Server) []Setting {
+	out := []Setting{
+		{"prefix", c.Prefix}, {"isolation", c.Isolation.String()}, {"lazy", fmt.Sprint(c.Lazy)},
+		{"startTimeout", c.StartTimeout.String()}, {"callTimeout", c.CallTimeout.String()}, {"callMax", c.CallMax.String()}, {"message", fmt.Sprint(c.Message)},
+	}
+	add := func(name, value string) {
+		if value != "" {
+			out = append(out, Setting{name, value})
+		}
+	}
+	add("revision", revisionText(c.Revision))
+	add("dialect", c.Dialect)
+	add("inheritEnv", strings.Join(c.InheritEnv, ", "))
+	var env, headers []string
+	for k := range c.Env {
+		env = append(env, k)
+	}
+	slices.Sort(env)
+	for _, h := range c.Header {
+		headers = append(headers, h.Name)
+	}
+	add("env", strings.Join(env, ", "))
+	add("headers", strings.Join(headers, ", "))
+	for _, x := range []struct {
+		name string
+		list []string
+	}{
+		{"expose.tools.allow", c.Expose.Tools.Allow}, {"expose.tools.deny", c.Expose.Tools.Deny},
+		{"expose.prompts.allow", c.Expose.Prompts.Allow}, {"expose.prompts.deny", c.Expose.Prompts.Deny},
+		{"expose.resources.allow", c.Expose.Resources.Allow}, {"expose.resources.deny", c.Expose.Resources.Deny},
+	} {
+		add(x.name, strings.Join(x.list, ", "))
+	}
+	return out
+}
+
+// listOf returns the handler for a list of a server that is not its tools.
+func listOf(method string) func(a *API, r *http.Request) (any, *Problem) {
+	return func(a *API, r *http.Request) (any, *Problem) {
+		name := r.PathValue("name")
+		if bad := a.noServer(name); bad != nil {
+			return nil, bad
+		}
+		a.refreshList(r, name, method)
+		list := a.itemsOf(name, method)
+		type entry struct {
+			raw   []byte
+			shown bool
+			key   string
+		}
+		var all []entry
+		for _, raw := range list.Shown {
+			all = append(all, entry{raw, true, fmt.Sprintf("%08d", len(all))})
+		}
+		for _, raw := range list.Hidden {
+			all = append(all, entry{raw, false, fmt.Sprintf("%08d", len(all))})
+		}
+		p, bad := pageOf(r, all, func(x *entry) string { return x.key })
+		if bad != nil {
+			return nil, bad
+		}
+		c, _ := a.opts.Runtime.Config(name)
+		out := Items{Items: []Item{}, Total: len(all), Read: list.Have, Next: p.next}
+		for _, x := range p.items {
+			out.Items = append(out.Items, a.item(c, method, x.raw, x.shown))
+		}
+		return out, nil
+	}
+}
+
+// item reads a resource, a template or a prompt.
+func (a *API) item(c config.Server, method string, raw []byte, exposed bool) Item {
+	clean := a.opts.Runtime.Clean(c.Name)
+	text := func(key string, limit int) string {
+		s, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, jsonrpc.Whole(raw), key))
+		return shownText(clean, jsonrpc.Shown(s), limit)
+	}
+	x := Item{
+		Server: c.Name, Name: text("name", maxAbout), Title: text("title", maxTitle), Description: text("description", maxDescription),
+		MIMEType: text("mimeType", maxTitle), State: shown,
+	}
+	kind, filter, key := "resources", c.Expose.Resources, "uri"
+	switch method {
+	case mcp.MethodListPrompts:
+		kind, filter, key = "prompts", c.Expose.Prompts, "name"
+		if lists := a.opts.Runtime.Lists(); lists != nil {
+			x.Offered = lists.Offered(c.Name, x.Name)
+		}
+		for e := range jsonrpc.Elements(raw, jsonrpc.Find(raw, jsonrpc.Whole(raw), "arguments")) {
+			of := func(key string) string {
+				s, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, e, key))
+				return shownText(clean, jsonrpc.Shown(s), maxDescription)
+			}
+			x.Arguments = append(x.Arguments, ToolArgument{
+				Name: of("name"), Required: jsonrpc.KindOf(raw, jsonrpc.Find(raw, e, "required")) == 't', Type: "string", About: of("description"),
+			})
+		}
+	case mcp.MethodListTemplates:
+		key = "uriTemplate"
+		x.URITemplate = text(key, maxAbout)
+	default:
+		x.URI = text(key, maxAbout)
+		if n, ok := jsonrpc.Int(raw, jsonrpc.Find(raw, jsonrpc.Whole(raw), "size")); ok {
+			x.Size = &n
+		}
+	}
+	if !exposed {
+		x.State = hidden
+		name, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, jsonrpc.Whole(raw), key))
+		x.Hidden = hiddenBy(c, kind, filter, name)
+	}
+	return x
+}
+
+// operate begins an operation on a server.
+func (a *API) operate(r *http.Request, op runtime.Operation) (any, *Problem) {
+	name := r.PathValue("name")
+	if bad := a.noServer(name); bad != nil {
+		return nil, bad
+	}
+	if err := a.opts.Runtime.Operate(name, op); err != nil {
+		p := &Problem{Type: "not-operable", Title: "The server cannot be operated", Status: http.StatusConflict, Detail: err.Error()}
+		var e *mcp.Error
+		if errors.As(err, &e) && e.Failure != nil {
+			p.Detail, p.Failure = e.Failure.Sentence, e.Failure
+		}
+		return nil, p
+	}
+	out := Operated{Server: name, Operation: string(op)}
+	for _, s := range a.opts.Runtime.Statuses() {
+		if s.Name == name {
+			out.State, out.Since = string(s.State), s.Since.UTC()
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,435 @@
+package admin
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/dragoman-mcp/dragoman/internal/catalog"
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/tokens"
+	"github.com/dragoman-mcp/dragoman/internal/tool"
+)
+
+// Tools is a page of tools.
+type Tools struct {
+	Tools []Tool `json:"tools"`
+	Total int    `json:"total" doc:"tools that match, on all pages"`
+	// Tokens is what the tools that clients see at /mcp cost a model, of those that match.
+	Tokens int    `json:"tokens" doc:"what the matching tools that clients see at /mcp cost in a model's context, an estimate"`
+	Next   string `json:"next,omitempty" doc:"the cursor of the next page"`
+}
+
+// Tool is one tool of a server. Text of the server is bounded, and secrets in it are masked.
+type Tool struct {
+	Server      string `json:"server"`
+	Name        string `json:"name" doc:"as the server calls it"`
+	Offered     string `json:"offered" doc:"its name at /mcp"`
+	Title       string `json:"title,omitempty"`
+	Description string `json:"description,omitempty" doc:"at most 400 bytes; the tool itself has all of it"`
+	Signature   string `json:"signature"`
+	Tokens      int    `json:"tokens" doc:"what it costs in a model's context, an estimate"`
+	// Effect is what the annotations claim; the server does not guarantee it.
+	Effect string     `json:"effect" enum:"read-only,write,destructive,unknown" doc:"what the annotations claim"`
+	State  string     `json:"state" enum:"shown,hidden,invalid" doc:"whether clients see it at /mcp"`
+	Hidden []Hidden   `json:"hidden,omitempty" doc:"the endpoints at which clients do not see it"`
+	Hints  []ToolHint `json:"hints,omitempty"`
+	Stale  bool       `json:"stale" doc:"the server is not ready and may offer something else"`
+}
+
+// Hidden says why clients of an endpoint do not see an item.
+type Hidden struct {
+	Endpoint string `json:"endpoint" doc:"the path of the endpoint"`
+	Rule     string `json:"rule,omitempty" doc:"the setting that hides it, such as expose.tools.deny: delete_*"`
+	Why      string `json:"why"`
+}
+
+// ToolHint is one annotation of a tool.
+type ToolHint struct {
+	Name string `json:"name"`
+	Text string `json:"text"`
+}
+
+// ToolDetail is everything about one tool.
+type ToolDetail struct {
+	Tool
+	About     string         `json:"about,omitempty" doc:"the whole description"`
+	Arguments []ToolArgument `json:"arguments"`
+	Returns   string         `json:"returns" doc:"the type of the structured result, or content"`
+	// Definition is the tool as the server sent it.
+	Definition json.RawMessage `json:"definition" doc:"the tool as the server sent it, with masked secrets"`
+}
+
+// ToolArgument is one argument of a tool or a prompt.
+type ToolArgument struct {
+	Name     string `json:"name"`
+	Required bool   `json:"required"`
+	Type     string `json:"type"`
+	Default  string `json:"default,omitempty" doc:"JSON, shortened"`
+	About    string `json:"about,omitempty"`
+}
+
+// Bounds of the text of servers in lists, in bytes.
+const (
+	maxTitle       = 200
+	maxDescription = 400
+	maxAbout       = 64 << 10
+)
+
+// The values of Tool.State.
+const (
+	shown   = "shown"
+	hidden  = "hidden"
+	invalid = "invalid"
+)
+
+// indexed is one tool with what a search needs.
+type indexed struct {
+	Tool
+	raw    []byte
+	text   string // names, title and description in lower case
+	sorted string // the key of its place in the list
+}
+
+// toolIndex has the tools of all servers. It is made again when a list or the configuration
+// has changed, not for each request. What was computed for a list that is the same is kept.
+// The zero value is ready to use. Safe for concurrent use.
+type toolIndex struct {
+	mu     sync.Mutex // held while the index is made
+	config *config.Snapshot
+	lists  []uint64
+	parts  map[string]*toolPart
+	all    []indexed // sorted by sorted; not written to once it is made
+	shadow map[string]string
+}
+
+// toolPart is the tools of one server.
+type toolPart struct {
+	version uint64
+	tools   []indexed
+}
+
+// toolsOf returns the tools of all servers, sorted by their offered names. The slice must not
+// be written to.
+func (a *API) toolsOf() []indexed {
+	rt := a.opts.Runtime
+	lists, snapshot := rt.Lists(), rt.Current()
+	if lists == nil || snapshot == nil {
+		return nil
+	}
+	items := lists.Of(mcp.MethodListTools)
+	x := &a.tools
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	versions := make([]uint64, len(items))
+	for i := range items {
+		versions[i] = items[i].Version
+	}
+	if x.config == snapshot && slices.Equal(x.lists, versions) {
+		return x.all
+	}
+	if x.config != snapshot {
+		x.parts = nil // names and rules may have changed
+	}
+	parts := make(map[string]*toolPart, len(items))
+	first := map[string]string{} // offered name to its server
+	x.all = nil
+	for i := range items {
+		list := &items[i]
+		part := x.parts[list.Server]
+		if part == nil || part.version != list.Version {
+			part = &toolPart{version: list.Version}
+			server, _ := snapshot.Server(list.Server)
+			clean := rt.Clean(list.Server)
+			add := func(raw []byte, exposed bool) {
+				part.tools = append(part.tools, indexTool(server, raw, exposed, lists.Offered, clean))
+			}
+			for _, raw := range list.Shown {
+				add(raw, true)
+			}
+			for _, raw := range list.Hidden {
+				add(raw, false)
+			}
+		}
+		parts[list.Server] = part
+		for j, t := range part.tools {
+			if t.State == shown {
+				if by, taken := first[t.Offered]; taken {
+					t.State = hidden
+					why := fmt.Sprintf("server %q has a tool with this name and comes first", by)
+					if by == t.Server {
+						why = "the server lists the name twice, and the first is shown"
+					}
+					t.Hidden = append(slices.Clip(t.Hidden), Hidden{Endpoint: "/mcp", Why: why})
+				} else {
+					first[t.Offered] = t.Server
+				}
+			}
+			t.sorted = t.Offered + "\x00" + t.Server + "\x00" + fmt.Sprintf("%06d", j)
+			x.all = append(x.all, t)
+		}
+	}
+	slices.SortFunc(x.all, func(a, b indexed) int { return cmp.Compare(a.sorted, b.sorted) })
+	x.config, x.lists, x.parts = snapshot, versions, parts
+	return x.all
+}
+
+// indexTool reads one tool of a list.
+func indexTool(server config.Server, raw []byte, exposed bool, offered func(server, name string) string, clean func(string) string) indexed {
+	t := tool.Of(raw)
+	name, named := jsonrpc.Text(raw, jsonrpc.Find(raw, jsonrpc.Whole(raw), "name"))
+	out := indexed{raw: raw, Tool: Tool{
+		Server: server.Name, Name: name, Title: shownText(clean, t.Title(), maxTitle), Description: shownText(clean, t.Text("description"), maxDescription),
+		Signature: shownText(clean, t.Signature(), maxDescription), Tokens: tokens.Tool(raw, jsonrpc.Whole(raw)), Effect: effectOf(t), State: shown,
+	}}
+	for _, h := range t.Hints() {
+		out.Hints = append(out.Hints, ToolHint{h.Name, h.Text})
+	}
+	switch {
+	case !named || name == "":
+		out.State = invalid
+		out.Hidden = []Hidden{{Endpoint: "/mcp", Why: "the tool has no name"}}
+	case !exposed:
+		out.State = hidden
+		out.Hidden = hiddenBy(server, "tools", server.Expose.Tools, name)
+	}
+	if named {
+		out.Offered = offered(server.Name, name)
+	}
+	out.text = strings.ToLower(strings.Join([]string{out.Offered, out.Name, out.Title, shownText(clean, t.Text("description"), maxAbout)}, "\n"))
+	return out
+}
+
+// hiddenBy returns the endpoints at which the configuration hides an item, and the setting.
+func hiddenBy(server config.Server, kind string, f config.Filter, name string) []Hidden {
+	pattern, is := f.Hides(name)
+	if !is {
+		return nil
+	}
+	h := Hidden{Rule: "expose." + kind + ".deny: " + pattern, Why: "the configuration denies it"}
+	if pattern == "" {
+		h = Hidden{Rule: "expose." + kind + ".allow", Why: "the configuration allows only others"}
+	}
+	out := []Hidden{h, h}
+	out[0].Endpoint, out[1].Endpoint = "/mcp", endpointOf(server.Name)
+	return out
+}
+
+func endpointOf(server string) string { return "/s/" + server + "/mcp" }
+
+// effectOf returns what the annotations of a tool claim.
+func effectOf(t tool.Tool) string {
+	claims := map[string]string{}
+	for _, h := range t.Hints() {
+		claims[h.Name] = h.Text
+	}
+	is := func(name string) (yes, known bool) {
+		raw := t.Raw()
+		notes := jsonrpc.Find(raw, jsonrpc.Whole(raw), "annotations")
+		kind := jsonrpc.KindOf(raw, jsonrpc.Find(raw, notes, name))
+		return kind == 't', kind == 't' || kind == 'f'
+	}
+	if yes, _ := is("readOnlyHint"); yes {
+		return "read-only"
+	}
+	yes, known := is("destructiveHint")
+	switch {
+	case yes:
+		return "destructive"
+	case known || len(claims) > 0:
+		return "write"
+	}
+	return "unknown"
+}
+
+// shownText bounds a text of a server and masks secrets. The text keeps its line ends.
+func shownText(clean func(string) string, text string, limit int) string {
+	return excerpt.Cut(clean(text), limit)
+}
+
+// readTools answers /tools, and /servers/{name}/tools.
+func (a *API) readTools(r *http.Request) (any, *Problem) {
+	query := r.URL.Query()
+	server, effect, state := r.PathValue("name"), query.Get("effect"), query.Get("state")
+	if server == "" {
+		server = query.Get("server")
+	}
+	if server != "" {
+		if bad := a.noServer(server); bad != nil {
+			return nil, bad
+		}
+		a.refreshList(r, server, mcp.MethodListTools)
+	}
+	words := strings.Fields(strings.ToLower(excerpt.Cut(query.Get("q"), maxQuery)))
+	all := a.toolsOf()
+	var found []indexed
+	ranked := len(words) > 0
+	out := Tools{Tools: []Tool{}}
+	for i := range all {
+		x := &all[i]
+		if server != "" && x.Server != server || effect != "" && x.Effect != effect || state != "" && x.State != state || !hasAll(x.text, words) {
+			continue
+		}
+		if x.State == shown {
+			out.Tokens += x.Tokens
+		}
+		found = append(found, *x)
+		if ranked {
+			last := &found[len(found)-1]
+			last.sorted = string(rank(x, words)) + last.sorted
+		}
+	}
+	switch sort := query.Get("sort"); sort {
+	case "", "name":
+	case "tokens":
+		for i := range found {
+			found[i].sorted = fmt.Sprintf("%010d", 1<<31-found[i].Tokens) + found[i].sorted
+		}
+		ranked = true
+	default:
+		return nil, badParameter("sort", "Write name or tokens.")
+	}
+	if ranked {
+		slices.SortFunc(found, func(a, b indexed) int { return cmp.Compare(a.sorted, b.sorted) })
+	}
+	p, bad := pageOf(r, found, func(x *indexed) string { return x.sorted })
+	if bad != nil {
+		return nil, bad
+	}
+	ready := a.readyServers()
+	for _, x := range p.items {
+		x.Stale = !ready[x.Server]
+		out.Tools = append(out.Tools, x.Tool)
+	}
+	out.Total, out.Next = len(found), p.next
+	return out, nil
+}
+
+// maxQuery bounds the text of a search, in bytes.
+const maxQuery = 256
+
+func hasAll(text string, words []string) bool {
+	for _, w := range words {
+		if !strings.Contains(text, w) {
+			return false
+		}
+	}
+	return true
+}
+
+// rank returns a letter for how well a tool fits a search: the name begins with the first
+// word, has it, or only the description has it.
+func rank(x *indexed, words []string) byte {
+	name := strings.ToLower(x.Name)
+	switch {
+	case strings.HasPrefix(name, words[0]):
+		return 'a'
+	case strings.Contains(strings.ToLower(x.Offered), words[0]):
+		return 'b'
+	}
+	return 'c'
+}
+
+// readyServers returns the servers whose lists are not out of date.
+func (a *API) readyServers() map[string]bool {
+	out := map[string]bool{}
+	for _, s := range a.opts.Runtime.Statuses() {
+		out[s.Name] = s.State == "ready" || s.State == "idle" && s.Reason == ""
+	}
+	return out
+}
+
+// readTool answers /servers/{name}/tools/{tool}.
+func (a *API) readTool(r *http.Request) (any, *Problem) {
+	x, bad := a.findTool(r, r.PathValue("name"), r.PathValue("tool"))
+	if bad != nil {
+		return nil, bad
+	}
+	clean := a.opts.Runtime.Clean(x.Server)
+	t := tool.Of(x.raw)
+	out := ToolDetail{
+		Tool: x.Tool, About: shownText(clean, t.Text("description"), maxAbout), Arguments: []ToolArgument{},
+		Returns: shownText(clean, t.Returns(), maxDescription), Definition: cleanJSON(clean, x.raw),
+	}
+	out.Stale = !a.readyServers()[x.Server]
+	for _, arg := range t.Arguments() {
+		out.Arguments = append(out.Arguments, ToolArgument{
+			Name: arg.Name, Required: arg.Required, Type: arg.Type, Default: shownText(clean, arg.Default, maxDescription), About: shownText(clean, arg.About, maxDescription),
+		})
+	}
+	return out, nil
+}
+
+// findTool returns a tool of a server, also one that clients do not see.
+func (a *API) findTool(r *http.Request, server, name string) (*indexed, *Problem) {
+	if bad := a.noServer(server); bad != nil {
+		return nil, bad
+	}
+	a.refreshList(r, server, mcp.MethodListTools)
+	var names []string
+	all := a.toolsOf()
+	for i := range all {
+		if all[i].Server != server {
+			continue
+		}
+		if all[i].Name == name {
+			return &all[i], nil
+		}
+		names = append(names, all[i].Name)
+	}
+	p := &Problem{Type: "no-such-tool", Title: "No such tool", Status: http.StatusNotFound, Detail: "Server " + excerpt.Quote(server, maxName) + " lists no tool " + excerpt.Quote(name, maxName) + "."}
+	if near := config.Suggest(name, names); near != "" {
+		p.Detail += " Did you mean " + excerpt.Quote(near, maxName) + "?"
+	}
+	return nil, p
+}
+
+// cleanJSON masks the secrets in JSON of a server. It returns null if the result is not valid
+// any more.
+func cleanJSON(clean func(string) string, raw []byte) json.RawMessage {
+	text := clean(string(raw))
+	if text == string(raw) {
+		return raw
+	}
+	if b := []byte(text); json.Valid(b) {
+		return b
+	}
+	return json.RawMessage("null")
+}
+
+// itemsOf returns the list of one server.
+func (a *API) itemsOf(server, method string) (out catalog.Items) {
+	if lists := a.opts.Runtime.Lists(); lists != nil {
+		for _, x := range lists.Of(method) {
+			if x.Server == server {
+				return x
+			}
+		}
+	}
+	return out
+}
+
+// refreshList reads a list of a ready server that is not fresh, and waits a moment for it.
+func (a *API) refreshList(r *http.Request, server, method string) {
+	if lists := a.opts.Runtime.Lists(); lists != nil {
+		lists.Refresh(r.Context(), server, method)
+	}
+}
+
+// textOfJSON returns the text of a JSON string, "" for none.
+func textOfJSON(raw []byte) string {
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 {
+		return ""
+	}
+	s, _ := jsonrpc.Text(raw, jsonrpc.Whole(raw))
+	return jsonrpc.Shown(s)
+}
