@@ -136,8 +136,8 @@ func read(pid int) (u usage, err error) {
 	return u, nil
 }
 
-// versus pairs the slices of c with those of its base. It returns nil if c has no base, or if
-// one of the two failed.
+// versus pairs the slices of c with those of its base, which is the same contestant with the
+// binary of -against. It returns nil if c has no base, or if one of the two failed.
 func (c *contestant) versus(size int) *report.Versus {
 	if c.base == nil || c.base.err != nil {
 		return nil

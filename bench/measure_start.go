@@ -15,7 +15,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/bench/internal/words"
 )
 
-const startLimit = 20 * time.Second // for the first answer of a process
+const startLimit = 20 * time.Second // the time limit for the first answer of a process
 
 // measureStarts measures, over stdio, the time from the start of a process to its answer to
 // tools/list: for the echo server itself, and for Dragoman, which starts it.

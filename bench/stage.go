@@ -13,7 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/bench/internal/words"
 )
 
-const listenLimit = 10 * time.Second // for a process to start listening
+const listenLimit = 10 * time.Second // the time limit for a process to start listening
 
 // stage has the contestants and the processes of a run.
 type stage struct {

@@ -61,7 +61,7 @@ func secret() string {
 
 // Denied says why a request was refused. It has no secret and no text of the request.
 type Denied struct {
-	Status int    // of HTTP
+	Status int    // the HTTP status
 	Kind   string // the short name of a Problem's type
 	Detail string // one or two sentences, which name the next step
 }
@@ -220,7 +220,7 @@ func (a *API) access(w http.ResponseWriter, r *http.Request) bool {
 // ConsoleLink is the answer of POST /api/v1/console/link.
 type ConsoleLink struct {
 	URL     string    `json:"url"`     // opens the console once
-	Expires time.Time `json:"expires"` // when it stops to work
+	Expires time.Time `json:"expires"` // the time at which it expires
 }
 
 // serveConsoleLink answers POST /api/v1/console/link with a new link. It needs the key: a

@@ -28,14 +28,14 @@ type Call struct {
 	// (Dragoman has, and no server was asked), "parked" (it waits for answers of the client),
 	// "not_sent" or "unknown".
 	Outcome string     `json:"outcome"`
-	Cause   string     `json:"cause,omitempty"` // of an error of Dragoman: timeout, cancelled, exited …
-	Code    int64      `json:"code,omitempty"`  // of the error that the client got
+	Cause   string     `json:"cause,omitempty"` // the cause of an error of Dragoman: timeout, cancelled, exited …
+	Code    int64      `json:"code,omitempty"`  // the code of the error that the client got
 	Client  CallClient `json:"client"`
 	Server  string     `json:"server,omitempty"` // "" for none or several
 	// Revision is that of the server; "" if no server was asked.
 	Revision string    `json:"revision,omitempty"`
 	Method   string    `json:"method"`
-	Name     string    `json:"name,omitempty"`   // of the tool, prompt or resource, for the client
+	Name     string    `json:"name,omitempty"`   // the name of the tool, prompt or resource, as the client sees it
 	Target   string    `json:"target,omitempty"` // the same for the server
 	Started  time.Time `json:"started"`
 	// Seconds is how long it took; of a running call, how long it has run.

@@ -19,7 +19,7 @@ const EventEnd = "end"
 // The timing of all streams.
 const (
 	streamKeepAlive = 15 * time.Second
-	streamStall     = 30 * time.Second // for one write to a reader
+	streamStall     = 30 * time.Second // the longest time of one write to a reader
 	streamBatch     = 256              // events in one write
 )
 

@@ -12,7 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
 )
 
-// TestRing: a ring is bounded by items and by bytes, says what a reader has missed, and ends.
+// TestRing checks that a ring is bounded by items and by bytes, says what a reader has missed,
+// and ends.
 func TestRing(t *testing.T) {
 	r := NewRing[string](3, 10)
 	if _, more, last := r.Read(0, 9); more == nil || last {
@@ -140,7 +141,7 @@ func TestStreams(t *testing.T) {
 	next(again, "end {}")
 }
 
-// TestStreamEnds: the reader of a ring that has ended gets its items and the end.
+// TestStreamEnds checks that the reader of a ring that has ended gets its items and the end.
 func TestStreamEnds(t *testing.T) {
 	ring, streams := NewRing[string](100, 1000), NewStreams(2)
 	ring.Add("one", 1)

@@ -78,7 +78,7 @@ type brokenServer struct {
 	entry string        // the entry in mcpServers
 	own   string        // the settings in dragoman.servers
 	words string        // the words of the server or of the operating system
-	class failure.Class // that every place must show
+	class failure.Class // the class that every place must show
 }
 
 // brokenServers starts the HTTP servers of TestCommonestFailures and returns all cases.

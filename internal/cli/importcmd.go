@@ -331,7 +331,7 @@ func (a *app) importTarget(given string) (path string, b []byte, err error) {
 	return path, b, nil
 }
 
-// stand-ins for variables that are not set, so that a file can be read without them.
+// standIns replace variables that are not set, so that a file can be read without them.
 var standIns = []string{"http://unset.invalid", "1", "unset"}
 
 // parseOurs parses Dragoman's configuration. Environment variables that it uses may be unset.

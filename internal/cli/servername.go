@@ -34,7 +34,7 @@ type launcher struct {
 
 // launch is a command line of a launcher, without the subcommand.
 type launch struct {
-	flags map[string]string // with their last values, dashes included
+	flags map[string]string // the flags with their last values; names include dashes
 	args  []string          // all arguments after the subcommand
 	word  string            // the first argument that is not a flag
 	rest  []string          // the arguments after word

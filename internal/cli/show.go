@@ -239,7 +239,7 @@ func (a *app) served(ctx context.Context, server config.Server, w where) *serveR
 // is the report of the serve process that was asked, or nil.
 func (a *app) showServerJSON(i *inventory, served *serveReport) error {
 	revision, transport := i.description.Revision.String(), i.description.Transport
-	if served != nil && served.Revision != "" { // of the server, not of the serve process
+	if served != nil && served.Revision != "" { // the revision of the server, not of the serve process
 		revision, transport = served.Revision, served.Transport
 	}
 	out := append([]byte(`{"serverInfo":`), orNull(i.description.Info)...)

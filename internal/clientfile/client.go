@@ -151,7 +151,7 @@ func (c *Client) containers(root *Value) [][]string {
 		return [][]string{{"servers"}, {"mcp", "servers"}, {"mcpServers"}}
 	case "opencode":
 		if inner := root.Get("mcp", "servers"); isMap(inner) && inner.Get("command") == nil && inner.Get("url") == nil {
-			return [][]string{{"mcp", "servers"}} // since version 2
+			return [][]string{{"mcp", "servers"}} // the format since version 2
 		}
 	}
 	return [][]string{c.container}

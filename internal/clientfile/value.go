@@ -26,9 +26,9 @@ func (k Kind) String() string {
 // Value is one value of a file, with its position. The zero Value is Null.
 type Value struct {
 	Kind      Kind
-	Text      string   // of a Bool, Number or String: the text without quotes and escapes
-	Members   []Member // of a Map, in the order of the file
-	Items     []*Value // of a List
+	Text      string   // the text of a Bool, Number or String, without quotes and escapes
+	Members   []Member // the members of a Map, in the order of the file
+	Items     []*Value // the items of a List
 	Line, Col int      // 1-based, in bytes; 0 if unknown
 }
 
@@ -36,7 +36,7 @@ type Value struct {
 type Member struct {
 	Key       string
 	Value     *Value
-	Line, Col int // of the key
+	Line, Col int // the position of the key
 }
 
 // Get returns the value at a path of keys, or nil. v may be nil.

@@ -348,7 +348,7 @@ func (c *compiler) readHeaders(o *object, srv *Server) {
 		seen[http.CanonicalHeaderKey(m.key)] = true
 		e, ok := c.scalar(m.value, path)
 		if !ok {
-			if srv.unset[path] != "" { // as in env
+			if srv.unset[path] != "" { // an unset variable, as in env
 				srv.Header = append(srv.Header, Field{Name: m.key})
 			}
 			continue

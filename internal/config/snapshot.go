@@ -30,7 +30,7 @@ type Snapshot struct {
 	Origins   []string // additional Origin headers to accept
 	Log       Log
 	Console   bool               // serve has the console, if only this machine can reach Listen; true unless configured
-	Servers   []Server           // in file order, including disabled ones
+	Servers   []Server           // all servers in file order, including disabled ones
 	Dialects  []*dialect.Profile // defined in the file, in file order
 
 	// AllowUnauthenticatedNetworkAccess permits a Listen address that other machines can
@@ -181,8 +181,8 @@ type Server struct {
 	Lazy      bool             // start on first use
 	Expose    Expose
 
-	CallTimeout time.Duration // like Limits.Call
-	CallMax     time.Duration // like Limits.CallMax
+	CallTimeout time.Duration // the same as Limits.Call, for this server
+	CallMax     time.Duration // the same as Limits.CallMax, for this server
 	// StartTimeout is like Limits.Start. Message is like Limits.Message.
 	StartTimeout time.Duration
 	Message      int

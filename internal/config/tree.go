@@ -39,7 +39,7 @@ func (k kind) String() string {
 // and are not modified after readTree.
 type node struct {
 	kind      kind
-	text      string // of a scalar: the text without quotes
+	text      string // the text of a scalar, without quotes
 	quoted    bool
 	members   []member
 	items     []*node
@@ -49,7 +49,7 @@ type node struct {
 type member struct {
 	key       string
 	value     *node
-	line, col int // of the key
+	line, col int // the position of the key
 }
 
 // readTree parses the file's only document. It returns nil if the file is empty, or if

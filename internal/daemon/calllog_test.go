@@ -13,8 +13,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/fake"
 )
 
-// TestCallLog: the log has one line for each call of clients of both eras to servers of both
-// eras, over HTTP and over a pipe.
+// TestCallLog checks that the log has one line for each call of clients of both eras to
+// servers of both eras, over HTTP and over a pipe.
 func TestCallLog(t *testing.T) {
 	t.Parallel()
 	wait := func(t *testing.T, log *journal, calls int) (lines []string) {

@@ -37,8 +37,8 @@ func fail(code int64, data string) string {
 
 const lacks = `{"requiredCapabilities":{"sampling":{}}}`
 
-// TestT26_ModernClient: a modern client gets the right errors from servers of both eras and
-// from Dragoman (2026-07-28 §Base, "Error Codes"; §Streamable HTTP).
+// TestT26_ModernClient checks that a modern client gets the right errors from servers of both
+// eras and from Dragoman (2026-07-28 §Base, "Error Codes"; §Streamable HTTP).
 func TestT26_ModernClient(t *testing.T) {
 	t.Parallel()
 	both := []errorCase{

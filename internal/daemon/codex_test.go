@@ -255,8 +255,8 @@ func TestCodexAtOnce(t *testing.T) {
 	}
 }
 
-// TestCodexUnnamed: a worker without a configured dialect is recognised by its first answer
-// and restarted.
+// TestCodexUnnamed checks that a worker without a configured dialect is recognised by its
+// first answer and restarted.
 func TestCodexUnnamed(t *testing.T) {
 	t.Parallel()
 	for _, revision := range []string{"2025-11-25", "2026-07-28"} {
@@ -278,7 +278,7 @@ func TestCodexUnnamed(t *testing.T) {
 	}
 }
 
-// TestCodexProfile: a profile based on the built-in one changes the handshake.
+// TestCodexProfile checks that a profile based on the built-in one changes the handshake.
 func TestCodexProfile(t *testing.T) {
 	t.Parallel()
 	own := *dialect.Lookup(dialect.CodexAppServer)

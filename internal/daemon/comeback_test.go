@@ -152,8 +152,9 @@ func TestUnsetVariableFailsOneServer(t *testing.T) {
 	})
 }
 
-// TestStrictRefusesUnsetVariablesOnReload: with Strict, such a changed configuration is
-// refused, and the current one stays.
+// TestStrictRefusesUnsetVariablesOnReload checks that a changed configuration is
+// refused if Strict is set and a server needs a variable that is not set. The current
+// configuration stays.
 func TestStrictRefusesUnsetVariablesOnReload(t *testing.T) {
 	t.Parallel()
 	good, bad := child(t, "good", "legacy"), child(t, "bad", "legacy")

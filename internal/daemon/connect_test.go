@@ -28,7 +28,7 @@ func TestListNamesMissingServers(t *testing.T) {
 			t.Fatal(err)
 		}
 		var l runtime.List
-		for range 600 { // until both servers have their final state
+		for range 600 { // poll until both servers have their final state
 			if l, err = s.List(t.Context(), "tools"); err != nil {
 				t.Fatal(err)
 			}

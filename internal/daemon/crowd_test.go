@@ -194,7 +194,7 @@ func (w usage) wantNoMore(t *testing.T, when string, was usage, bytes int64) {
 	}
 }
 
-// crowd is one gateway with one server and many members.
+// crowd is one gateway with one server and many clients, called members.
 type crowd struct {
 	t       *testing.T
 	base    string
@@ -316,7 +316,7 @@ type member struct {
 	givenUp map[string]bool // the marks of its own cancelled calls; the server may still send messages about them
 }
 
-// crowdLine is a member's connection to the gateway.
+// crowdLine is the connection of a client to the gateway.
 type crowdLine interface {
 	// send sends a request. The answer must be read before the next request is sent.
 	send(body string) error
@@ -477,7 +477,7 @@ func (m *member) check(n *jsonrpc.Message, underWay bool) error {
 	return fmt.Errorf("client %d, call %s, got a message of another call: %s", m.number, m.mark, n.Raw)
 }
 
-// crowdPipe is a member's connection over a pair of pipes.
+// crowdPipe is the connection of a client over a pair of pipes.
 type crowdPipe struct {
 	in, out *os.File
 	lines   *bufio.Reader
@@ -507,7 +507,7 @@ func (p *crowdPipe) close() {
 	_ = p.out.Close()
 }
 
-// crowdHTTP is a member's connection over HTTP.
+// crowdHTTP is the connection of a client over HTTP.
 type crowdHTTP struct {
 	member   *member
 	session  string

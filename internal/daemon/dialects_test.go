@@ -81,8 +81,8 @@ func wantAll(t *testing.T, got string, want ...string) {
 	}
 }
 
-// TestManifestServers: servers that list their tools in the result of initialize, in every
-// variant, work with strict clients of every revision.
+// TestManifestServers checks that servers that list their tools in the result of initialize,
+// in every variant, work with strict clients of every revision.
 func TestManifestServers(t *testing.T) {
 	t.Parallel()
 	for profile, spoken := range map[string]string{
@@ -118,8 +118,8 @@ func TestManifestServers(t *testing.T) {
 	}
 }
 
-// TestWhatManifestServersDieOf: Dragoman never sends these servers the messages on which they
-// crash.
+// TestWhatManifestServersDieOf checks that Dragoman never sends manifest servers the messages
+// on which they crash.
 func TestWhatManifestServersDieOf(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []string{"manifest-ts", "manifest-python"} {
@@ -160,8 +160,8 @@ func TestWhatManifestServersDieOf(t *testing.T) {
 	}
 }
 
-// TestServersThatAreNearlyRight: servers with small faults work with strict clients of
-// every revision, and the trace says what Dragoman did about the fault.
+// TestServersThatAreNearlyRight checks that servers with small faults work with strict clients
+// of every revision, and the trace says what Dragoman did about the fault.
 func TestServersThatAreNearlyRight(t *testing.T) {
 	t.Parallel()
 	for mode, want := range map[string]struct {
@@ -307,7 +307,7 @@ func TestManifestClient(t *testing.T) {
 			return Serve(ctx, ServeOptions{Config: s, Listen: "127.0.0.1:0", Log: log, Stdio: true, Stdin: in, Stdout: out, Version: "test"})
 		})
 		find(t, c, "files__files.move")
-		find(t, c, "slow__echo") // slower than a merged list waits, and the client does not list again
+		find(t, c, "slow__echo") // the server starts slowly, but the client gets only one list
 		m, err := c.Call("slow__echo", `{"text":"hi"}`)
 		if err != nil || toolText(m) != "hi" {
 			t.Fatalf("%v %s", err, m.Raw)
@@ -371,8 +371,8 @@ func TestBareHTTPClients(t *testing.T) {
 	}
 }
 
-// TestTheDocumentsProfile: the example in docs/dialects.md is a valid configuration, and the
-// server in it works.
+// TestTheDocumentsProfile checks that the example in docs/dialects.md is a valid
+// configuration, and the server in it works.
 func TestTheDocumentsProfile(t *testing.T) {
 	t.Parallel()
 	doc, err := os.ReadFile(filepath.Join("..", "..", "docs", "dialects.md"))

@@ -128,8 +128,8 @@ func TestT1_ModernClient(t *testing.T) {
 	}
 }
 
-// TestT2_LegacyClient: the same servers work with clients that know one legacy revision each,
-// over the transport of that revision.
+// TestT2_LegacyClient checks that servers of both eras work with clients that know one legacy
+// revision each, over the transport of that revision.
 func TestT2_LegacyClient(t *testing.T) {
 	t.Parallel()
 	all, names := bothEras(t)
@@ -318,8 +318,8 @@ func TestT27_ModernClientOldServer(t *testing.T) {
 	}
 }
 
-// TestT27_OldClientModernServer: a client of 2024-11-05 on HTTP+SSE uses modern servers, on
-// a pipe and on HTTP.
+// TestT27_OldClientModernServer checks that a client of 2024-11-05 on HTTP+SSE can use modern
+// servers, on a pipe and on HTTP.
 func TestT27_OldClientModernServer(t *testing.T) {
 	t.Parallel()
 	r := serve(t, snapshot(child(t, "pipe", "modern"), newWeb(t, true).as(t, "web")))

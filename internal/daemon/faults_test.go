@@ -248,7 +248,7 @@ func TestU11_Flood(t *testing.T) {
 	await(t, "the cancellation", 10*time.Second, func() bool { return bad.count("cancelled") == 1 })
 }
 
-// TestU18_IgnoresSIGTERM: a server that ignores SIGTERM is killed.
+// TestU18_IgnoresSIGTERM checks that a server that ignores SIGTERM is killed.
 func TestU18_IgnoresSIGTERM(t *testing.T) {
 	t.Parallel()
 	u := child(t, "child", "stubborn")
@@ -264,7 +264,7 @@ func TestU18_IgnoresSIGTERM(t *testing.T) {
 	u.wantGone(t)
 }
 
-// TestP8_KilledDragoman: when Dragoman is killed, its child processes exit too.
+// TestP8_KilledDragoman checks that when Dragoman is killed, its child processes exit too.
 func TestP8_KilledDragoman(t *testing.T) {
 	for _, mode := range []string{"legacy", "stubborn"} {
 		t.Run(mode, func(t *testing.T) {

@@ -92,8 +92,8 @@ func TestClientsWithHabits(t *testing.T) {
 	}
 }
 
-// TestSurveysByClientsWithHabits: the surveys of these clients find no fault in the bridge,
-// with a modern server and with a server that has only tools.
+// TestSurveysByClientsWithHabits checks that the surveys of such clients find no fault in the
+// bridge, with a modern server and with a server that has only tools.
 func TestSurveysByClientsWithHabits(t *testing.T) {
 	t.Parallel()
 	for _, server := range []string{"fake strict-2026-07-28", "fake manifest-ts"} {

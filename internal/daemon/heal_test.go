@@ -134,7 +134,7 @@ func TestT16_ServersTokenRotates(t *testing.T) {
 }
 
 // TestT18_PagesOnBothEdges: servers of both eras list their tools in pages of a hundred, and
-// clients of both eras read the merged list in pages of Dragoman. Between two pages, a server
+// clients of both eras read the merged list in Dragoman's own pages. Between two pages, a server
 // is added before the first one, and another server is removed after it. The client still gets
 // the rest of the list that it began to read.
 func TestT18_PagesOnBothEdges(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/failure"
 )
 
-// TestPortInUse: the error names the process that already listens on the port, and says what
-// to do.
+// TestPortInUse checks that the error names the process that already listens on the port, and
+// says what to do.
 func TestPortInUse(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

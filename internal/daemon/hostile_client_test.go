@@ -25,7 +25,7 @@ type hostilePipe struct {
 	text  string
 }
 
-// lines are for a legacy client that has opened its session, and work for a modern client
+// hostileLines are for a legacy client that has opened its session, and work for a modern client
 // too. The tools are those of a good server.
 var hostileLines = []hostilePipe{
 	{"broken JSON", 2000, `{"jsonrpc":`},

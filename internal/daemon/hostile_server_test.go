@@ -332,7 +332,7 @@ func TestHostileServers(t *testing.T) {
 	for _, transport := range []string{"stdio", "events", "json", "sse"} {
 		for _, era := range []string{"legacy", "modern"} {
 			if transport == "sse" && era == "modern" || raceEnabled && transport != "stdio" {
-				continue // under the race detector, one transport is enough
+				continue // one transport is enough under the race detector
 			}
 			t.Run(transport+"/"+era, func(t *testing.T) { playHostileServer(t, transport, era) })
 		}

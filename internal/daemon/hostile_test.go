@@ -276,7 +276,8 @@ func TestAcceptedHTTP(t *testing.T) {
 	r.t = t
 }
 
-// TestL03_UnknownVersion: a client with an unknown version is offered the newest one.
+// TestL03_UnknownVersion checks that a client with an unknown version is offered the newest
+// one.
 func TestL03_UnknownVersion(t *testing.T) {
 	r := run(t, child(t, "child", "legacy"))
 	for _, date := range []string{"9999-01-01", ""} {

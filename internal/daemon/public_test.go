@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// TestPublicURL: a proxy shows Dragoman under a path, and may or may not remove that path from
+// TestPublicURL: a proxy publishes Dragoman under a path, and may or may not remove that path from
 // requests. Clients of all transports work. The endpoint event of HTTP+SSE has the public
 // path, and the proxy may pass on the public host.
 func TestPublicURL(t *testing.T) {

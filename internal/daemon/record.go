@@ -22,7 +22,7 @@ import (
 // RecordOptions are the options of Record.
 type RecordOptions struct {
 	Server config.Server
-	Listen string    // for a server at a URL: the address where its client connects
+	Listen string    // the address where the client connects, if the server has a URL
 	Tape   io.Writer // where the tape is written; not closed by Record
 	About  string    // a text at the beginning of the tape
 	Log    *slog.Logger

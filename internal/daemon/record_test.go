@@ -123,7 +123,7 @@ func TestRecordTellsHowTheServerEnded(t *testing.T) {
 	}
 }
 
-// TestTapeThatFails: a full disk is reported, and the session continues.
+// TestTapeThatFails checks that a full disk is reported, and the session continues.
 func TestTapeThatFails(t *testing.T) {
 	in, out := io.Pipe()
 	go func() {
@@ -153,7 +153,8 @@ type keep struct{ *syncBuffer }
 
 func (keep) Close() error { return nil }
 
-// TestReplayOverHTTPEnds: Replay ends when the client has sent everything that is on the tape.
+// TestReplayOverHTTPEnds checks that Replay ends when the client has sent everything that is
+// on the tape.
 func TestReplayOverHTTPEnds(t *testing.T) {
 	played, err := tape.Parse([]byte("-- client.request 1 --\nGET /deep/mcp\n\n-- server.response 1 --\n405\nAllow: POST\n"))
 	if err != nil {
@@ -181,8 +182,8 @@ func TestReplayOverHTTPEnds(t *testing.T) {
 	<-done
 }
 
-// TestRecordTellsOfSignals: if the server was killed by a signal, the exit code is the one
-// that a shell would report.
+// TestRecordTellsOfSignals checks that if the server was killed by a signal, the exit code is
+// the one that a shell would report.
 func TestRecordTellsOfSignals(t *testing.T) {
 	sh, err := exec.LookPath("sh")
 	if err != nil {

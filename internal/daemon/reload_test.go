@@ -192,7 +192,7 @@ func TestSignalBeforeReady(t *testing.T) {
 }
 
 // TestReloadTwice: a changed file and a SIGHUP for the same change are applied once. Streams
-// that a client opens after the change stay open, whichever of the two came second.
+// that a client opens after the change stay open when the second of the two arrives.
 func TestReloadTwice(t *testing.T) {
 	u, other := child(t, "u", "legacy"), child(t, "other", "modern")
 	w := serveFile(t, text(u))
@@ -244,7 +244,7 @@ func TestEmptyFile(t *testing.T) {
 			session := w.initialize("/mcp", "2025-11-25", "{}")
 			w.write(t, made)
 			w.waitLog(t, "the configuration file is empty", 1)
-			if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil { // not even on SIGHUP
+			if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil { // the file must not be applied on SIGHUP either
 				t.Fatal(err)
 			}
 			w.waitLog(t, "the configuration file is empty", 2)
@@ -392,7 +392,7 @@ func TestW01_Stop(t *testing.T) {
 	}
 }
 
-// TestStopWhileStarting: the stop does not wait for a server that does not answer.
+// TestStopWhileStarting checks that the stop does not wait for a server that does not answer.
 func TestStopWhileStarting(t *testing.T) {
 	u := child(t, "u", "mute")
 	ctx, stop := context.WithCancel(context.Background())

@@ -43,7 +43,7 @@ type RunOptions struct {
 	Stdin   io.Reader
 	Stdout  io.WriteCloser
 	Ready   func(url string) // called once when it listens; on stdio with "", before it reads
-	Drain   time.Duration    // for running calls once ctx has ended; 0 means 30 s; not used on stdio
+	Drain   time.Duration    // the time for running calls after ctx has ended; 0 means 30 s; not used on stdio
 	Version string
 	// Events publishes everything that happens. If it is nil, Run creates a publisher to which
 	// only the log subscribes.

@@ -74,7 +74,7 @@ type ServeOptions struct {
 // Console says how to open the console of a running Serve.
 type Console struct {
 	Off  string        // why there is none, a sentence; "" if there is one
-	URL  string        // of the console; "" if there is none
+	URL  string        // the URL of the console; "" if there is none
 	Link func() string // makes a link that opens it once, within ten minutes
 }
 
@@ -169,7 +169,7 @@ func Serve(ctx context.Context, o ServeOptions) error {
 type daemon struct {
 	opts        ServeOptions // its Log is limited
 	local       bool         // only this machine can reach the listener
-	log         *slog.Logger // for events that clients and servers cannot cause
+	log         *slog.Logger // logs events that clients and servers cannot cause; its rate is not limited
 	events      *event.Publisher
 	metrics     *telemetry.Metrics
 	shown       *telemetry.Log // logs events

@@ -95,7 +95,7 @@ func (c *sseClient) send(body string) {
 	}
 }
 
-// TestServeSSE: a client of HTTP+SSE calls tools of servers of both eras.
+// TestServeSSE checks that a client of HTTP+SSE can call tools of servers of both eras.
 func TestServeSSE(t *testing.T) {
 	r := serve(t, snapshot(child(t, "a", "legacy"), child(t, "b", "modern")))
 	for path, tool := range map[string]string{
@@ -187,7 +187,7 @@ func TestStrictRevisions(t *testing.T) {
 	r.initialize("/mcp", "2025-06-18", "{}")
 }
 
-// TestIdentity: environment variables override the identity in the file.
+// TestIdentity checks that environment variables override the identity in the file.
 func TestIdentity(t *testing.T) {
 	t.Setenv("DRAGOMAN_SERVER_TITLE", "From the environment")
 	s := snapshot(child(t, "a", "legacy"))
@@ -355,7 +355,7 @@ func TestReadyzAndMetrics(t *testing.T) {
 	}
 }
 
-// TestW09_PortInUse: the error names the address, and no other port is tried.
+// TestW09_PortInUse checks that the error names the address, and no other port is tried.
 func TestW09_PortInUse(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

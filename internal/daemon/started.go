@@ -19,7 +19,7 @@ const (
 // seconds are still starting.
 type Start struct {
 	Report *admin.Report
-	Began  time.Time // when the servers were told to start
+	Began  time.Time // the time when the servers were told to start
 }
 
 // reportStart calls Started when every server is ready or has failed, or after a few seconds.

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestStarted: the state after the start is reported once, when every server is ready with
-// its tools, or has failed.
+// TestStarted checks that the state after the start is reported once, when every server is
+// ready with its tools, or has failed.
 func TestStarted(t *testing.T) {
 	t.Parallel()
 	started := make(chan Start, 2)

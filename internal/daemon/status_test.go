@@ -55,8 +55,8 @@ func serverIn(t *testing.T, r *admin.Report, name string) admin.Server {
 	return admin.Server{}
 }
 
-// TestStatus: the status has each server, session, list, parked call, listen and loss, and no
-// secret, as JSON and as text.
+// TestStatus checks that the status has each server, session, list, parked call, listen and
+// loss, and no secret, as JSON and as text.
 func TestStatus(t *testing.T) {
 	old, young := child(t, "old", "legacy"), child(t, "young", "modern")
 	old.Lazy = true // not restarted by itself, so that the status can show its exit
@@ -172,8 +172,8 @@ func TestStatus(t *testing.T) {
 	})
 }
 
-// TestStatusIsForThisMachine: clients on other machines, foreign pages and proxied requests
-// get a problem of RFC 9457, without any data of the status.
+// TestStatusIsForThisMachine checks that clients on other machines, foreign pages and proxied
+// requests get a problem of RFC 9457, without any data of the status.
 func TestStatusIsForThisMachine(t *testing.T) {
 	r := serve(t, snapshot())
 	problemOf := func(a answer) admin.Problem {
@@ -251,8 +251,8 @@ func TestStatusIsForThisMachine(t *testing.T) {
 	}
 }
 
-// TestN14_OneListenTooMany: one listen too many is refused with its own status, and a correct
-// call after it works.
+// TestN14_OneListenTooMany checks that one listen too many is refused with its own status, and
+// a correct call after it works.
 func TestN14_OneListenTooMany(t *testing.T) {
 	r := serve(t, snapshot(child(t, "u", "legacy")))
 	open := func(path string, n int) *stream {

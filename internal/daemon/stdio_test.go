@@ -81,7 +81,7 @@ func TestHostilePipe(t *testing.T) {
 	p.t = t
 }
 
-// TestJ13_ReusedID: an id cannot be used again while its request is running.
+// TestJ13_ReusedID checks that an id cannot be used again while its request is running.
 func TestJ13_ReusedID(t *testing.T) {
 	t.Parallel()
 	u := child(t, "child", "legacy")
@@ -101,8 +101,8 @@ func TestJ13_ReusedID(t *testing.T) {
 	}
 }
 
-// TestT3_BothErasOnePipe: a client sends server/discover and modern calls, then initialize and
-// legacy calls, on the same pipe.
+// TestT3_BothErasOnePipe checks that a client can send server/discover and modern calls, then
+// initialize and legacy calls, on the same pipe.
 func TestT3_BothErasOnePipe(t *testing.T) {
 	t.Parallel()
 	p := runPipe(t, child(t, "child", "legacy"))
@@ -125,8 +125,8 @@ func TestT3_BothErasOnePipe(t *testing.T) {
 	}
 }
 
-// TestS10_EndOfInput: if a client disconnects while calls are running, the calls are
-// cancelled, and no process is left.
+// TestS10_EndOfInput checks that if a client disconnects while calls are running, the calls
+// are cancelled, and no process is left.
 func TestS10_EndOfInput(t *testing.T) {
 	t.Parallel()
 	u := child(t, "child", "legacy")
@@ -146,7 +146,7 @@ func TestS10_EndOfInput(t *testing.T) {
 	u.wantGone(t)
 }
 
-// TestS06_HalfMessage: an incomplete message is not executed.
+// TestS06_HalfMessage checks that an incomplete message is not executed.
 func TestS06_HalfMessage(t *testing.T) {
 	t.Parallel()
 	u := child(t, "child", "legacy")
@@ -198,7 +198,8 @@ func TestS12_OnlyMessages(t *testing.T) {
 	p.answerTo("31")
 }
 
-// TestS16_StrayAnswers: a second answer, and one with an unknown id, reach no client.
+// TestS16_StrayAnswers checks that a second answer, and one with an unknown id, reach no
+// client.
 func TestS16_StrayAnswers(t *testing.T) {
 	t.Parallel()
 	p := runPipe(t, child(t, "child", "noisy"))
@@ -227,8 +228,8 @@ func TestS18_ModernServerAsks(t *testing.T) {
 	}
 }
 
-// TestS19_Environment: a server gets the configured environment and not the environment of
-// Dragoman.
+// TestS19_Environment checks that a server gets the configured environment and not the
+// environment of Dragoman.
 func TestS19_Environment(t *testing.T) {
 	t.Setenv("DRAGOMAN_TEST_SECRET", "canary")
 	u := child(t, "child", "legacy", func(s *config.Server) { s.Env["GIVEN"] = config.NewSecret("yes") })
@@ -280,7 +281,7 @@ func TestE12_ProgressStorm(t *testing.T) {
 	}
 }
 
-// TestServeStdio: serve with many servers on stdio ends completely when the client
+// TestServeStdio checks that serve with many servers on stdio ends completely when the client
 // disconnects.
 func TestServeStdio(t *testing.T) {
 	t.Parallel()
@@ -331,8 +332,8 @@ func TestLastWords(t *testing.T) {
 	}
 }
 
-// TestN09_StopOnPipe: when Dragoman is told to stop, a listen on a pipe ends with a message, a
-// call gets its error in time, and the server's process ends.
+// TestN09_StopOnPipe checks that when Dragoman is told to stop, a listen on a pipe ends with a
+// message, a call gets its error in time, and the server's process ends.
 func TestN09_StopOnPipe(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"legacy", "modern"} {

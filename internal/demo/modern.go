@@ -216,8 +216,8 @@ func (s *modern) confirm(_ context.Context, c *call) (string, error) {
 	raw := c.m.Raw
 	answered := jsonrpc.Find(raw, c.m.Param("inputResponses"), "go_ahead")
 	if at := c.m.Param("requestState"); !at.IsZero() {
-		// The state carries no authority: forging it confirms an action that does nothing
-		// (2026-07-28 §MRTR, "Server Requirements": no integrity protection needed).
+		// The state needs no protection (2026-07-28 §MRTR, "Server Requirements"). A client
+		// that forges it only confirms an action that does nothing.
 		if state, _ := jsonrpc.Text(raw, at); state != "asked: "+action {
 			return "", refusal(jsonrpc.CodeInvalidParams, "params.requestState is not of this question")
 		}

@@ -24,7 +24,7 @@ type throughDragoman struct {
 	// revisions are the revisions whose clients got an answer. For an app-server none is
 	// tested.
 	revisions []mcp.Revision
-	err       error  // if it does not work
+	err       error  // the error if it does not work
 	why       string // the reason if it does not work
 	trace     string
 }

@@ -20,8 +20,8 @@ type Stage struct {
 
 	mu       sync.Mutex
 	found    map[string]Finding
-	visitors map[string]*visitor // over HTTP, by session id
-	all      []*visitor          // in order of arrival
+	visitors map[string]*visitor // the visitors over HTTP, by session id
+	all      []*visitor          // all visitors, in order of arrival
 	messages int
 }
 

@@ -50,7 +50,7 @@ type exam struct {
 	byName         sync.Once
 	knowsLocalhost bool
 
-	lastID atomic.Int64 // over HTTP, where all conversations share one counter
+	lastID atomic.Int64 // the last id over HTTP, where all conversations share one counter
 
 	done int // the number of probes started; used only by Examine's goroutine
 
@@ -79,7 +79,7 @@ type state struct {
 	odd     bool              // initialize works, but returns no version
 	notMCP  bool              // the server does not speak MCP
 	noPing  bool              // the server does not answer ping
-	sent    map[string]sentID // over HTTP: the requests of all conversations, by id
+	sent    map[string]sentID // the requests of all conversations over HTTP, by id
 	through throughDragoman
 	offered offered
 

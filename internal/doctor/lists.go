@@ -17,7 +17,7 @@ const (
 	maxPages  = 60
 	deepPages = 600
 	maxItems  = 20000
-	maxBytes  = 64 << 20 // of all pages together
+	maxBytes  = 64 << 20 // the most bytes of all pages together
 
 	maxArguments = 64 // the most arguments of a prompt that is read
 )

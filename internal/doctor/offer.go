@@ -48,10 +48,10 @@ func (e *exam) introduce(q *question) {
 	raw := q.msg.Raw
 	info := q.msg.ResultMember("serverInfo")
 	if info.IsZero() {
-		info = jsonrpc.Find(raw, q.msg.ResultMember(mcp.KeyMeta), mcp.KeyServerInfo) // of a modern server
+		info = jsonrpc.Find(raw, q.msg.ResultMember(mcp.KeyMeta), mcp.KeyServerInfo) // the description in a modern answer
 	}
 	if info.IsZero() {
-		info = q.msg.ResultMember("server_info") // of a manifest
+		info = q.msg.ResultMember("server_info") // the description in a manifest
 	}
 	text := func(key string) string {
 		s, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, info, key))

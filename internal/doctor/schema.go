@@ -116,7 +116,7 @@ func (t *talk) judgeManifest(raw []byte, all jsonrpc.Span, said string) {
 	t.judgeStubs(said, stubs, tools, true)
 }
 
-// The limits up to which a schema is compiled. A larger schema is only walked through.
+// compiled are the limits up to which a schema is compiled. A larger schema is only walked through.
 var compiled = jsonrpc.Limits{Bytes: 1 << 20, Depth: schemaDepth, Tokens: 100_000}
 
 // compile compiles a schema in which the walk found no fault. It finds faults that the walk

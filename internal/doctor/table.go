@@ -94,7 +94,7 @@ const (
 	StuckOnCancel = "DRG-CANCEL"
 )
 
-// conditionsOfServers describes these codes.
+// conditionsOfServers describes the codes above.
 var conditionsOfServers = []Condition{
 	// Starting and exiting.
 	{Unreachable, Error, "does not respond at all", "The server does not start, exits immediately, refuses the connection, or does not answer any request. No client can use it.", "Run the command of the server by hand and read its stderr. Make the server answer initialize or server/discover before it does slow work.", "Dragoman reports the command, its exit status and its last output, and retries with increasing delays."},

@@ -32,7 +32,7 @@ const (
 	ClientExplores      = "DRG-CLIENT-HTTP-WELL-KNOWN"
 )
 
-// conditionsOfClients describes these codes.
+// conditionsOfClients describes the codes above.
 var conditionsOfClients = []Condition{
 	{ClientNoHandshake, Warning, "sends requests without a handshake", "Servers that require initialize, or a session, refuse the requests.", "Send initialize first. Or, in 2026-07-28, send the required _meta with each request.", "Dragoman accepts such requests, and performs the handshake with the server."},
 	{ClientBare, Error, "sends initialize without parameters", "Most servers answer with the error -32602.", "Send protocolVersion, capabilities and clientInfo as parameters.", "Dragoman answers with a result that such clients can read. The result includes the tools. Servers get an initialize with all parameters."},

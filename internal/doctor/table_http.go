@@ -38,7 +38,7 @@ const (
 	StatusOfUnknown     = "DRG-HTTP-UNKNOWN-STATUS"
 )
 
-// conditionsOfHTTP describes these codes.
+// conditionsOfHTTP describes the codes above.
 var conditionsOfHTTP = []Condition{
 	{WantsCredentials, Info, "requires authentication", "The server answers only requests with credentials. Doctor could not check anything else.", "The server is not broken. Pass credentials: dragoman doctor --header 'Authorization: Bearer TOKEN' URL.", "Dragoman sends the headers that are configured for the server. Sign-in with OAuth will come with a later release."},
 	{CredentialsRefused, Error, "refuses the given credentials", "Doctor sent credentials, and the server answered with 401 or 403. The credentials may have expired, or may be for another server. Doctor could not check anything else.", "Pass a valid token with --header. Check when the token expires and what it permits.", "Dragoman sends the headers that are configured for the server, and reports that the server refused them."},

@@ -58,10 +58,10 @@ type question struct {
 	n      int
 
 	msg    *jsonrpc.Message // the answer
-	raw    []byte           // of the answer, or of a body that is not a message
-	status int              // over HTTP
+	raw    []byte           // the bytes of the answer, or of a body that is not a message
+	status int              // the HTTP status
 	header http.Header
-	err    error // over HTTP: why there was no response
+	err    error // the reason why there was no HTTP response
 	done   bool
 
 	givenUp bool // the request was cancelled and should not be answered any more

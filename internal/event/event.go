@@ -97,10 +97,10 @@ type Event struct {
 	Time    time.Time           // the end of the event; if it is zero, Publish sets it
 	Took    time.Duration       // the duration; 0 if nothing took time
 	Who     *identity.Principal // the client's principal; nil if unknown
-	Project string              // if it is "", Publish sets it
+	Project string              // the project; if it is "", Publish sets it
 	Server  string              // the configured name of the server
 	Method  string
-	Name    string       // of the tool, prompt or resource, as the server knows it
+	Name    string       // the tool, prompt or resource, under the server's own name
 	From    mcp.Revision // the client's revision
 	To      mcp.Revision // the server's revision
 	Outcome mcp.Outcome

@@ -124,7 +124,7 @@ type Queue struct {
 	ring   []Event
 	first  int
 	n      int
-	lost   int64 // since the last Next
+	lost   int64 // the number of events dropped since the last Next
 	closed bool
 }
 

@@ -156,8 +156,8 @@ func SecretName(name string) bool {
 	return len(words) > 1 && slices.ContainsFunc(words, func(w string) bool { return secretWords[w] })
 }
 
-// SecretText does the same as SecretName for a known value. A value with the name pwd may be a
-// folder or a password.
+// SecretText does the same as SecretName for a known value. The name pwd may mean a folder or
+// a password, so a value with this name is not a secret if it looks like the path of a folder.
 func SecretText(name, text string) bool {
 	if text == "" {
 		return false

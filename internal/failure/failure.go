@@ -12,10 +12,10 @@ import (
 // Bounds of a Failure, in bytes except for the number of lines.
 const (
 	MaxEvidence = 12  // number of lines
-	maxLine     = 400 // of one line of evidence
+	maxLine     = 400 // the most bytes of one line of evidence
 	maxSentence = 700
 	maxAction   = 400
-	maxQuoted   = 200 // of the quoted words of the server in the sentence
+	maxQuoted   = 200 // the most bytes of the server's words in the sentence
 )
 
 // From is the origin of evidence.

@@ -230,7 +230,8 @@ func TestPlaysEnd(t *testing.T) {
 	}
 }
 
-// TestAPlayEndsAsAWhole uses a server that answers only the opening.
+// TestAPlayEndsAsAWhole checks that a play ends within the setting "whole" if the server
+// answers only initialize.
 func TestAPlayEndsAsAWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fromClient, toServer := io.Pipe()

@@ -22,7 +22,7 @@ type httpWire struct {
 	c      *Client
 	url    string
 	client *http.Client
-	ctx    context.Context // for all requests except the final DELETE
+	ctx    context.Context // the context of all requests except the final DELETE
 	stop   context.CancelFunc
 	runs   sync.WaitGroup
 

@@ -34,7 +34,7 @@ func nearlyClients() []Profile {
 // ManifestTool is a tool in a manifest, as a manifest client reads it.
 type ManifestTool struct {
 	Name, Description string
-	Schema            string // as JSON
+	Schema            string // the schema as JSON
 	Confirm, Undo     bool
 }
 

@@ -71,7 +71,7 @@ type codexPipe struct {
 	asks    int64
 	waiting map[jsonrpc.ID]func(m *jsonrpc.Message) // the handler of each answer, by the id of the request
 	turns   int
-	ears    map[string]string // for older workers: conversations by subscription id
+	ears    map[string]string // the conversations of older workers, by subscription id
 }
 
 type codexThread struct{ id, turn, policy string }

@@ -63,8 +63,8 @@ func (s *Server) servePosted(w http.ResponseWriter, r *http.Request) {
 	}
 	m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: maxMessage})
 	if err == nil && m.Kind != jsonrpc.Request {
-		// Process the message before the 202, because the client may post the next request
-		// after it, which must not come first.
+		// Process the message before sending the 202. After the 202 the client may post its
+		// next request, which must not be processed first.
 		c.process(s.ctx, raw, c.out)
 		w.WriteHeader(http.StatusAccepted)
 		return

@@ -93,7 +93,7 @@ type Server struct {
 	ctx    context.Context // ends when the server ends
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup // counts pipes, handlers and their goroutines
-	opened sync.Once      // for the open function of the twist, over HTTP
+	opened sync.Once      // makes the open function of the twist run once, over HTTP
 
 	mu    sync.Mutex
 	state state
@@ -108,7 +108,7 @@ type state struct {
 	tasks         []*task
 	grown         bool
 	conversations map[*conversation]bool
-	sessions      map[string]*conversation // over HTTP, by Mcp-Session-Id or the id of an event stream
+	sessions      map[string]*conversation // the HTTP sessions, by Mcp-Session-Id or the id of an event stream
 	lastSession   int
 }
 

@@ -18,7 +18,7 @@ type Principal struct {
 	Subject string    // the owner of credentials, encrypted request state and tasks
 	Seat    string    // the unit for sessions, pools and quotas
 	Via     string    // how the caller authenticated, such as none, key or token; for logs and events
-	Until   time.Time // when the credential expires; zero for never
+	Until   time.Time // the time when the credential expires; zero for never
 }
 
 // Local is the principal of callers that need not authenticate: the only user of a loopback

@@ -2,7 +2,7 @@ package logcode
 
 // Entry is one row of the table: a code and a message with this code.
 type Entry struct {
-	Code    string // in snake_case; a code never changes
+	Code    string // the code, in snake_case; it never changes
 	Message string // the message of the records; "" if the records have the code themselves
 	Means   string // the meaning, for docs/monitoring.md
 }

@@ -162,7 +162,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestFollow: readers that wait get every record exactly once, while several goroutines write.
+// TestFollow checks that readers that wait get every record exactly once, while several
+// goroutines write.
 func TestFollow(t *testing.T) {
 	r := New()
 	const writers, each = 4, 200
@@ -195,8 +196,8 @@ func TestFollow(t *testing.T) {
 	all.Wait()
 }
 
-// TestShownOnce: secrets are masked only once for all readers, because masking is the most
-// expensive step.
+// TestShownOnce checks that secrets are masked only once for all readers, because masking is
+// the most expensive step.
 func TestShownOnce(t *testing.T) {
 	r := New()
 	r.add(Record{Text: "text", Attrs: []Attr{{"a", "secret"}, {"b", "kept"}}})

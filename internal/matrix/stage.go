@@ -29,7 +29,7 @@ const (
 // which the client reaches them.
 type stage struct {
 	program []string  // the command line of dragoman
-	direct  bool      // without Dragoman
+	direct  bool      // the client connects to the server without Dragoman
 	env     []string  // environment variables for Dragoman, in addition to those of this process
 	capture io.Writer // receives the messages of the client; nil for none
 	where   fake.Where

@@ -31,8 +31,8 @@ type Faults struct {
 
 // Options configure a link between a, the end that dials, and b, the end that accepts.
 type Options struct {
-	Up   Faults // from a to b
-	Down Faults // from b to a
+	Up   Faults // the direction from a to b
+	Down Faults // the direction from b to a
 	// Buffer is the number of bytes that each direction holds before Write blocks; 0 means 64
 	// KiB.
 	Buffer int

@@ -93,8 +93,8 @@ func TestCallStaysInItsGeneration(t *testing.T) {
 	})
 }
 
-// TestAttachedClientsMove: attached clients move to the new host, and get notifications that
-// all lists have changed.
+// TestAttachedClientsMove checks that attached clients move to the new host, and get
+// notifications that all lists have changed.
 func TestAttachedClientsMove(t *testing.T) {
 	first, second := &host{}, &host{}
 	var h Handle
@@ -112,8 +112,8 @@ func TestAttachedClientsMove(t *testing.T) {
 	}
 }
 
-// TestRenew: a renewed generation becomes idle like a replaced one, and clients notice
-// nothing.
+// TestRenew checks that a renewed generation becomes idle like a replaced one, and clients
+// notice nothing.
 func TestRenew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := &host{hold: make(chan struct{})}

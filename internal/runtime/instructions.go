@@ -25,7 +25,7 @@ type instructions struct {
 	text   string
 	mod    time.Time // the modification time of the file
 	size   int64
-	until  time.Time // when to run the command again
+	until  time.Time // the time when the command must run again
 
 	running chan struct{} // closed when the command has ended; nil while none runs
 }

@@ -61,7 +61,7 @@ func (r *Runtime) server(name string) *server {
 // ClientReport describes a client and the endpoint that it uses.
 type ClientReport struct {
 	downstream.ClientReport
-	Path   string // of the endpoint
+	Path   string // the path of the endpoint
 	Server string // the only server of the endpoint; "" for the merged one
 }
 

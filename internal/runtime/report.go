@@ -16,7 +16,7 @@ type Report struct {
 	Configured time.Time // the time of the last Apply
 	Draining   bool
 	Endpoints  []EndpointReport // by name; the merged endpoint comes first
-	Servers    []ServerReport   // in the order of the configuration
+	Servers    []ServerReport   // the servers in the order of the configuration
 	Lists      []catalog.ListReport
 	Parked     []bridge.ParkedReport
 	Listens    map[string]int // the number of open listens of each client

@@ -66,7 +66,7 @@ type Runtime struct {
 	snapshot *config.Snapshot
 	since    time.Time          // the time of the last Apply
 	servers  map[string]*server // by name and fingerprint
-	order    []*server          // in the order of the configuration
+	order    []*server          // the servers in the order of the configuration
 	draining bool
 }
 

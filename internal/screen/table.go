@@ -46,7 +46,7 @@ func Cells(texts ...string) []Cell {
 type Column struct {
 	Title string
 	Right bool // aligned to the right, for numbers
-	// Whole cells are never cut. Use it for names, because people copy them.
+	// Whole means that cells are never cut. Use Whole for names, because people copy them.
 	Whole bool
 	// Wrap breaks a cell that does not fit into several lines instead of cutting it.
 	Wrap bool

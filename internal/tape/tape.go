@@ -31,7 +31,7 @@ type Entry struct {
 	section  string
 	exchange int      // the number of the HTTP exchange, starting at 1; 0 on a pipe
 	head     []string // the request line or the status, then the header fields
-	body     []byte   // without the newline that ends a line
+	body     []byte   // the content; for a line, without its newline
 }
 
 // fromClient reports whether the client sent the entry.

@@ -119,8 +119,8 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// TestMetricsAreDocumented: docs/monitoring.md lists each metric with its labels, and no other
-// metrics.
+// TestMetricsAreDocumented checks that docs/monitoring.md lists each metric with its labels,
+// and no other metrics.
 func TestMetricsAreDocumented(t *testing.T) {
 	doc, metrics := page(t, "monitoring.md"), everyMetric()
 	documented := map[string]bool{}

@@ -42,8 +42,8 @@ level=INFO msg=call server=s method=made/up took=1s outcome=refused error_code=-
 	}
 }
 
-// TestCallLogOff: if the log does not write the level, nothing subscribes, so a call costs
-// nothing.
+// TestCallLogOff checks that if the log does not write the level, nothing subscribes, so a
+// call costs nothing.
 func TestCallLogOff(t *testing.T) {
 	p := &event.Publisher{}
 	l := NewCallLog(p, logger(&bytes.Buffer{}, slog.LevelInfo), slog.LevelDebug)
@@ -53,7 +53,7 @@ func TestCallLogOff(t *testing.T) {
 	l.Close()
 }
 
-// TestCallLogMisses: calls do not wait for a slow log, and their number is logged.
+// TestCallLogMisses checks that calls do not wait for a slow log, and their number is logged.
 func TestCallLogMisses(t *testing.T) {
 	var b bytes.Buffer
 	p := &event.Publisher{}

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	legWithin      = 3 * time.Minute  // for one leg, without installation
-	scenarioWithin = 30 * time.Second // for one scenario; the suite enforces it
+	legWithin      = 3 * time.Minute  // the time limit of one leg, without installation
+	scenarioWithin = 30 * time.Second // the time limit of one scenario; the suite enforces it
 )
 
 // rig has everything that the legs share. It does not change after prepare.

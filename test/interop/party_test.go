@@ -68,7 +68,7 @@ type client interface {
 // result is what a tool returned.
 type result struct {
 	text       string
-	structured string // as JSON
+	structured string // the structured content as JSON
 	isError    bool
 }
 

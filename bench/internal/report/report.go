@@ -89,8 +89,8 @@ type Load struct {
 	Rate     Spread  `json:"calls_per_second"`
 	P50      Spread  `json:"p50_us"`
 	P99      Spread  `json:"p99_us"`
-	CPU      *Spread `json:"cpu_us_per_call,omitempty"`       // of the process between client and upstream
-	ChildCPU *Spread `json:"child_cpu_us_per_call,omitempty"` // of its children
+	CPU      *Spread `json:"cpu_us_per_call,omitempty"`       // the CPU time of the process between client and upstream
+	ChildCPU *Spread `json:"child_cpu_us_per_call,omitempty"` // the CPU time of its children
 	Children int     `json:"children,omitempty"`
 	CPURatio *Spread `json:"cpu_to_proxy,omitempty"`
 	Rates    *Spread `json:"rate_to_proxy,omitempty"`

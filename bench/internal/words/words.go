@@ -21,7 +21,8 @@ const (
 	LegacyVersion = "2025-11-25"
 )
 
-// Letter returns M or L. The name of a cell has the client's letter, then the upstream's.
+// Letter returns M for modern and L for legacy. The name of a cell, such as ML, has the
+// client's letter first.
 func (e Era) Letter() string {
 	if e == Legacy {
 		return "L"
