@@ -171,6 +171,7 @@ func TestOurOwnKeys(t *testing.T) {
 		Hosts:   []string{"gate.example", "gate.example:8443"},
 		Origins: []string{"https://gate.example"},
 		Log:     Log{Level: slog.LevelDebug, JSON: true},
+		Console: true,
 	}
 	if d := cmp.Diff(want, s); d != "" {
 		t.Error(d)
