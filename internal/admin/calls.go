@@ -167,6 +167,12 @@ func (a *API) callsOf(q callQuery) Calls {
 	return out
 }
 
+// RecentCalls returns the last calls of a server and of the clients with a name, newest first.
+// "" stands for all. Secrets in them are masked.
+func (a *API) RecentCalls(server, client string, limit int) []Call {
+	return a.callsOf(callQuery{server: server, client: client, limit: limit}).Calls
+}
+
 // cleaner returns a function that makes texts of calls safe to show. The first argument is
 // the server of the call.
 func (a *API) cleaner() func(server, text string) string {

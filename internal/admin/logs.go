@@ -195,6 +195,17 @@ func levelName(l slog.Level) string {
 	return "error"
 }
 
+// Logs returns the last records about a server, its stderr included, oldest first. Secrets in
+// them are masked.
+func (a *API) Logs(server string, last int) (out []LogRecord) {
+	f := logring.Filter{Server: server}
+	records, _ := a.opts.Recent.Read(a.opts.Recent.Tail(f, last), f, max(last, 1))
+	for i := range records {
+		out = append(out, a.logRecord(&records[i]))
+	}
+	return out
+}
+
 // serveLogs answers /api/v1/logs with the last records.
 func (a *API) serveLogs(w http.ResponseWriter, r *http.Request) {
 	q, ok := a.readLogQuery(w, r)

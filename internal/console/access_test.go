@@ -21,6 +21,21 @@ type house struct {
 	cookie  string
 }
 
+// source is a state of the program.
+type source struct {
+	report *admin.Report
+	logs   []admin.LogRecord
+	calls  []admin.Call
+	steps  []admin.HandshakeStep
+}
+
+func (s *source) Report() *admin.Report              { return s.report }
+func (s *source) Logs(string, int) []admin.LogRecord { return s.logs }
+func (s *source) Steps(string) []admin.HandshakeStep { return s.steps }
+func (s *source) RecentCalls(_, _ string, limit int) (list []admin.Call) {
+	return s.calls[:min(limit, len(s.calls))]
+}
+
 // open returns a console that shows a status.
 func open(t testing.TB, status *admin.Report, change ...func(*Options)) *house {
 	t.Helper()
@@ -28,7 +43,7 @@ func open(t testing.TB, status *admin.Report, change ...func(*Options)) *house {
 	if status.Started.IsZero() {
 		status.Started = time.Now()
 	}
-	o := Options{Access: h.access, Status: func() *admin.Report { return status }}
+	o := Options{Access: h.access, Source: &source{report: status}}
 	for _, f := range change {
 		f(&o)
 	}

@@ -4,10 +4,12 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"fmt"
 	"html/template"
 	"net/http"
 	"path"
 	"strings"
+	"sync"
 )
 
 //go:embed static
@@ -70,17 +72,35 @@ func assetPath(name string) string {
 }
 
 var functions = template.FuncMap{
-	"asset": assetPath, "peer": peer, "block": peerBlock, "clock": clock, "when": when, "number": anyNumber, "plural": plural,
+	"asset": assetPath, "peer": peer, "lines": peerBlock, "clock": clock, "when": when, "number": anyNumber, "plural": plural,
 	"path": pathOf, "span": spanText, "rev": revision, "query": queryWith, "sort": sortLink, "lower": strings.ToLower,
-	"join": strings.Join, "era": eraGlyph, "state": stateMark, "bytes": bytesText, "inc": func(n int) int { return n + 1 },
+	"join": strings.Join, "era": eraGlyph, "state": stateMark, "bytes": bytesText,
+	"dict": dict, "list": func(all ...any) []any { return all },
 }
 
 var frameTemplate = template.Must(template.New("frame.html").Funcs(functions).ParseFS(templateFiles, "templates/frame.html", "templates/parts.html"))
 
 var gateTemplate = template.Must(template.New("gate.html").Funcs(functions).ParseFS(templateFiles, "templates/gate.html"))
 
+// pageTemplates has what pageTemplate has made.
+var pageTemplates sync.Map
+
 // pageTemplate returns the template of a page: the frame, with "main" of the file.
 func pageTemplate(name string) *template.Template {
+	if t, ok := pageTemplates.Load(name); ok {
+		return t.(*template.Template)
+	}
 	t := template.Must(frameTemplate.Clone())
-	return template.Must(t.ParseFS(templateFiles, "templates/"+name))
+	template.Must(t.ParseFS(templateFiles, "templates/"+name))
+	pageTemplates.Store(name, t)
+	return t
+}
+
+// dict returns a map for a template that needs several values: a key and a value in turn.
+func dict(pairs ...any) map[string]any {
+	out := make(map[string]any, len(pairs)/2)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		out[fmt.Sprint(pairs[i])] = pairs[i+1]
+	}
+	return out
 }

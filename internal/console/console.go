@@ -15,7 +15,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
-	"github.com/dragoman-mcp/dragoman/internal/logring"
+	"github.com/dragoman-mcp/dragoman/internal/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
@@ -28,18 +28,32 @@ const pagePolicy = "default-src 'none'; style-src 'self'; script-src 'self'; con
 // maxForm bounds the body of a form, in bytes.
 const maxForm = 1 << 20
 
-// Options are the options of New. Status and Access are required.
+// Source is the state of the program: an *admin.API. Its methods do not block, and mask
+// secrets.
+type Source interface {
+	Report() *admin.Report
+	// Logs returns the last records about a server, oldest first.
+	Logs(server string, last int) []admin.LogRecord
+	// Steps returns the last handshake with a server.
+	Steps(server string) []admin.HandshakeStep
+	// RecentCalls returns the last calls of a server and of the clients with a name, newest
+	// first. "" stands for all.
+	RecentCalls(server, client string, limit int) []admin.Call
+}
+
+// Options are the options of New. Source and Access are required.
 type Options struct {
 	// Off says in a sentence why there is no console; "" if there is one. Then every path
 	// answers with this sentence.
 	Off    string
 	Access *admin.Access
-	Status func() *admin.Report
+	Source Source
 	// Config returns the current configuration. Nil is allowed in tests.
-	Config func() *config.Snapshot
-	Events *event.Publisher // nil is allowed
-	Recent *logring.Ring    // nil is allowed
-	Log    *slog.Logger     // nil logs nothing
+	Config  func() *config.Snapshot
+	Clients func() []runtime.ClientReport         // the connected clients; nil for none
+	Operate func(string, runtime.Operation) error // begins an operation on a server; nil for none
+	Events  *event.Publisher                      // nil is allowed
+	Log     *slog.Logger                          // nil logs nothing
 }
 
 // Console serves the pages. Use New. Safe for concurrent use.
@@ -49,6 +63,7 @@ type Console struct {
 	nav     []navEntry
 	traffic *traffic
 	feed    *feeds
+	where   where
 	streams *admin.Streams
 	running work.Group
 	stop    context.CancelFunc
@@ -66,7 +81,7 @@ func New(o Options) *Console {
 		c.add(p)
 	}
 	c.handle("POST /theme", c.setTheme)
-	c.handle("GET /events", c.serveEvents)
+	c.handle("POST /servers/{name}/{operation}", c.operate)
 	c.handle("GET /palette.json", c.servePalette)
 	c.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { c.fail(w, r, notFound("")) })
 	if o.Off == "" {
@@ -112,6 +127,10 @@ func (c *Console) serve(w http.ResponseWriter, r *http.Request) {
 	if r.Body != nil {
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	}
+	if r.Method == http.MethodGet && r.URL.Path == prefix+"/events" && strings.HasPrefix(r.URL.Query().Get("page"), prefix+"/") {
+		c.serveEvents(w, r)
+		return
+	}
 	c.mux.ServeHTTP(w, withState(r, &state{live: &Live{}}))
 }
 
@@ -135,7 +154,7 @@ func stateOf(r *http.Request) *state { return r.Context().Value(stateKey{}).(*st
 func (c *Console) status(r *http.Request) *admin.Report {
 	s := stateOf(r)
 	if s.status == nil {
-		s.status = c.opts.Status()
+		s.status = c.opts.Source.Report()
 	}
 	return s.status
 }
@@ -144,7 +163,11 @@ func (c *Console) status(r *http.Request) *admin.Report {
 func (c *Console) sums(r *http.Request) *sums {
 	s := stateOf(r)
 	if s.sums == nil {
-		s.sums = c.traffic.sums(time.Now())
+		var connected []runtime.ClientReport
+		if c.opts.Clients != nil {
+			connected = c.opts.Clients()
+		}
+		s.sums = c.traffic.sums(time.Now(), connected)
 	}
 	return s.sums
 }

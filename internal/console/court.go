@@ -130,6 +130,8 @@ func newCourt(clients []clientSum, status *admin.Report, t *sums) *court {
 		switch class, word := markOf(s.State); {
 		case class == "bad":
 			p.Class, p.State, p.off, p.severe = "st bad", word, true, 2
+		case class == "off":
+			p.Class, p.State, p.off = "st off", word, true
 		case s.Failure != nil:
 			p.Class, p.State, p.severe = "st warn", "problem", 1
 		case class == "busy":

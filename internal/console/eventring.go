@@ -70,6 +70,9 @@ func (r *eventRing) noteLocked(e *event.Event) {
 		} else { // the trace; its last line says how it ended
 			detail = strings.TrimSpace(detail)
 			detail = strings.TrimSpace(detail[strings.LastIndexByte(detail, '\n')+1:])
+			if _, rest, ok := strings.Cut(detail, " ms  "); ok {
+				detail = strings.Replace(rest, " -> ", ": ", 1)
+			}
 		}
 	}
 	k.Detail = strings.Clone(excerpt.Cut(detail, mostDetail))

@@ -323,7 +323,7 @@ func (x *feed) after(seq uint64, known bool) (patches []patch, now uint64, more 
 // serveEvents answers GET /console/events?page=URL with the live values of a page.
 func (c *Console) serveEvents(w http.ResponseWriter, r *http.Request) {
 	page, err := url.Parse(r.URL.Query().Get("page"))
-	if err != nil || page.IsAbs() || page.Host != "" || !strings.HasPrefix(page.Path, prefix+"/") || strings.HasPrefix(page.Path, prefix+"/events") || len(page.RawQuery) > 2048 {
+	if err != nil || page.IsAbs() || page.Host != "" || !strings.HasPrefix(page.Path, prefix+"/") || len(page.RawQuery) > 2048 {
 		http.Error(w, "page must be the path of a page of the console", http.StatusBadRequest)
 		return
 	}

@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -10,7 +11,9 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/admin"
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/runtime"
 )
 
 // mostPeers is how many rows each side of the diagram has.
@@ -88,28 +91,33 @@ func (c *Console) overview(r *http.Request) (*View, error) {
 	return v, nil
 }
 
-// present returns the clients that have called within the last hour.
+// present returns the clients that have a session, or that have called within the last hour.
 func present(t *sums) (all []clientSum) {
 	for _, c := range t.Clients {
-		if t.At.Sub(c.Last) < idleAfter {
+		if t.At.Sub(c.Last) < idleAfter || c.open() {
 			all = append(all, c)
 		}
 	}
 	return all
 }
 
+// open reports whether a client has a session now.
+func (c clientSum) open() bool {
+	return slices.ContainsFunc(c.Sessions, func(x runtime.ClientReport) bool { return x.Session })
+}
+
 // sentences returns the heading of the overview.
 func sentences(clients []clientSum, status *admin.Report, needs int) (all, need string) {
 	working := 0
 	for _, c := range clients {
-		if c.Failed == 0 {
+		if c.Failed == 0 || c.Failed < c.Calls {
 			working++
 		}
 	}
 	ready, starting := 0, 0
 	for i := range status.Servers {
 		switch status.Servers[i].State {
-		case "ready", "idle":
+		case "ready", "idle", "stopped":
 			ready++
 		case "starting":
 			starting++
@@ -136,7 +144,7 @@ func sentences(clients []clientSum, status *admin.Report, needs int) (all, need 
 	case working == len(clients):
 		all = "All " + inWords(working) + " clients are working."
 	case len(clients) == 1:
-		all = "Calls of the client have failed in the last minute."
+		all = "All calls of the client failed in the last minute."
 	default:
 		all = upper(inWords(working)) + " of " + inWords(len(clients)) + " clients" + be(working) + "working."
 	}
@@ -158,7 +166,10 @@ func be(n int) string {
 
 // subtitle returns the line below the heading.
 func subtitle(status *admin.Report, t *sums) string {
-	calls, translated := 0, 0
+	calls, translated, bad := 0, 0, 0
+	for _, c := range t.Clients {
+		bad += c.Failed
+	}
 	for from := range t.Lanes {
 		for to, n := range t.Lanes[from] {
 			calls += n.Through
@@ -168,11 +179,16 @@ func subtitle(status *admin.Report, t *sums) string {
 		}
 	}
 	var all, failed uint64
+	failing := ""
+	if bad > 0 {
+		failing = " " + upper(plural(bad, "call")) + " failed in the last minute."
+	}
 	for _, m := range t.Hour {
 		all += uint64(m.relayed) + uint64(m.translated) + uint64(m.other)
 		failed += uint64(m.failed)
 	}
 	text := fmt.Sprintf("%s calls/min to %s, %s of them translated.", number(calls), plural(len(status.Servers), "server"), number(translated))
+	text += failing
 	if all > 0 {
 		text += fmt.Sprintf(" Error rate in the last hour: %s (%s of %s calls).", percent(failed, all), number(failed), number(all))
 	}
@@ -213,8 +229,10 @@ func (c *Console) needs(status *admin.Report) (out []need) {
 
 // needOf returns what a server needs. ok is false if it needs nothing.
 func (c *Console) needOf(s *admin.Server) (n need, ok bool) {
-	n = need{Class: "bad", Word: "Failed", Who: s.Name, Path: pathOf("servers", s.Name), Since: s.Since, Buttons: c.serverButtons(s)}
+	n = need{Class: "bad", Word: "Failed", Who: s.Name, Path: pathOf("servers", s.Name), Since: s.Since, Buttons: c.needButtons(s)}
 	switch s.State {
+	case "stopped":
+		return n, false // the operator has stopped it
 	case "failed":
 		n.What = "failed"
 		if s.Restarts == 0 && len(s.Sessions) == 0 {
@@ -248,14 +266,63 @@ func (c *Console) needOf(s *admin.Server) (n need, ok bool) {
 
 // serverButtons returns what can be done about a server.
 func (c *Console) serverButtons(s *admin.Server) []button {
-	return []button{{Title: "View logs", Path: pathOf("servers", s.Name) + "#log"}}
+	base := pathOf("servers", s.Name)
+	out := []button{{Title: "View logs", Path: base + "#log"}}
+	if c.opts.Operate == nil {
+		return out
+	}
+	add := func(title string, op runtime.Operation) {
+		out = append(out, button{Title: title, Path: base + "/" + string(op), Post: true})
+	}
+	switch s.State {
+	case "stopped":
+		add("Start", runtime.OpStart)
+	case "idle":
+		add("Start", runtime.OpStart)
+		add("Stop", runtime.OpStop)
+	default:
+		add("Probe again", runtime.OpProbe)
+		add("Restart", runtime.OpRestart)
+		add("Stop", runtime.OpStop)
+	}
+	return out
+}
+
+// needButtons returns the buttons of a server that does not work.
+func (c *Console) needButtons(s *admin.Server) (out []button) {
+	for _, b := range c.serverButtons(s) {
+		if b.Title == "View logs" || b.Title == "Restart" {
+			out = append(out, b)
+		}
+	}
+	return out
+}
+
+// operate answers the buttons of a server.
+func (c *Console) operate(w http.ResponseWriter, r *http.Request) {
+	name, op := r.PathValue("name"), runtime.Operation(r.PathValue("operation"))
+	done := map[runtime.Operation]string{runtime.OpStart: "is starting", runtime.OpStop: "is stopping", runtime.OpRestart: "is restarting", runtime.OpProbe: "is probed again"}[op]
+	if done == "" || c.opts.Operate == nil {
+		c.fail(w, r, notFound("operation of this name"))
+		return
+	}
+	switch err := c.opts.Operate(name, op); {
+	case errors.Is(err, runtime.ErrNoServer):
+		c.fail(w, r, notFound("server of this name"))
+		return
+	case err != nil:
+		say(w, "Dragoman could not do this with "+excerpt.Word(name, 64)+": "+err.Error()+".")
+	default:
+		say(w, excerpt.Line(name, 64)+" "+done+".")
+	}
+	http.Redirect(w, r, pathOf("servers", name), http.StatusSeeOther)
 }
 
 // toolsOf returns the number of a server's tools. ok is false if it is not known.
 func toolsOf(s *admin.Server) (n int, stale, ok bool) {
 	for _, l := range s.Lists {
 		if l.Method == mcp.MethodListTools && l.ReadAt != nil {
-			return l.Items, l.Stale, true
+			return l.Items, l.Stale && s.State != "ready", true
 		}
 	}
 	return 0, false, false

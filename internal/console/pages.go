@@ -5,5 +5,8 @@ package console
 func (c *Console) pages() []Page {
 	return []Page{
 		c.overviewPage(),
+		c.clientsPage(), c.clientPage(),
+		c.serversPage(), c.serverPage(),
+		c.eventsPage(), c.settingsPage(),
 	}
 }

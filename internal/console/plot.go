@@ -38,9 +38,6 @@ func callsPlot(t *sums) *plot {
 		most, total = max(most, n), total+n
 	}
 	last := t.Hour[len(t.Hour)-1]
-	for _, n := range []rate{t.Lanes[0][0], t.Lanes[1][1]} {
-		_ = n
-	}
 	relayed, translated := t.Lanes[0][0].Through+t.Lanes[1][1].Through, t.Lanes[0][1].Through+t.Lanes[1][0].Through
 	p := &plot{Title: "Calls per minute", Columns: []string{"minute", "relayed", "translated", "failed"}}
 	p.Legend = []legend{{"p-rel", "", "relayed " + number(relayed)}, {"p-tra", "by", "translated " + number(translated)}}
@@ -111,7 +108,7 @@ func latencyPlot(t *sums) *plot {
 			}
 			at := left + (float64(i)+.5)*step
 			if pen == "M" {
-				fmt.Fprintf(&d, "M%s %sh1", px(at-.5), px(y(took.Seconds())))
+				fmt.Fprintf(&d, "M%s %sh3", px(at-3), px(y(took.Seconds())))
 			}
 			fmt.Fprintf(&d, "L%s %s", px(at), px(y(took.Seconds())))
 			pen = "L"

@@ -12,6 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/runtime"
 )
 
 // The bounds of what is counted.
@@ -369,6 +370,8 @@ type clientSum struct {
 	Lost        uint64
 	Caps        []byte
 	Servers     []nameCount
+	Sessions    []runtime.ClientReport // the conversations that are open, and single requests of the last hour
+	shown       string                 // the transport, if it is known better
 }
 
 type nameCount struct {
@@ -389,7 +392,7 @@ type lossSum struct {
 	Last              time.Time
 }
 
-// Version and Name, for templates.
+// Title returns the name and the version.
 func (c clientSum) Title() string {
 	name := cmp.Or(c.name, "unnamed client")
 	if c.version == "" {
@@ -400,16 +403,42 @@ func (c clientSum) Title() string {
 
 func (c clientSum) ID() string        { return strconv.Itoa(c.Number) }
 func (c clientSum) Revision() string  { return c.revision.String() }
-func (c clientSum) Transport() string { return c.transport }
+func (c clientSum) Transport() string { return cmp.Or(c.shown, c.transport) }
 func (c clientSum) Modern() bool      { return c.revision.Modern() }
 
-// sums copies the traffic.
-func (t *traffic) sums(now time.Time) *sums {
+// sums copies the traffic. connected are the clients that are connected now; some of them may
+// not have called yet.
+func (t *traffic) sums(now time.Time, connected []runtime.ClientReport) *sums {
 	s := &sums{At: now, Began: t.began, Servers: map[string]serverSum{}}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	sessions := map[clientKey][]runtime.ClientReport{}
+	for i := range connected {
+		x := &connected[i]
+		if x.Revision == mcp.Unknown || len(connected[i].Info) == 0 && x.Requests == 0 {
+			continue // it has not said who it is
+		}
+		n := t.nameLocked(x.Info)
+		key := clientKey{n.name, n.version, x.Revision, "HTTP"}
+		if x.Remote == "" {
+			key.transport = "stdio"
+		}
+		c := t.clientLocked(key, x.Since)
+		if x.Last.After(c.last) {
+			c.last = x.Last
+		}
+		if len(c.capabilities) == 0 && len(x.Capabilities) <= mostInfo {
+			c.capabilities = slices.Clone(x.Capabilities)
+		}
+		if len(sessions[key]) < pageRows {
+			sessions[key] = append(sessions[key], *x)
+		}
+	}
 	for k, c := range t.clients {
-		x := clientSum{clientKey: k, rate: c.last60(now), Number: c.number, First: c.first, Last: c.last, All: c.calls, Bad: c.failed, Lost: c.lost, Caps: c.capabilities, Servers: counts(c.servers)}
+		x := clientSum{clientKey: k, rate: c.last60(now), Number: c.number, First: c.first, Last: c.last, All: c.calls, Bad: c.failed, Lost: c.lost, Caps: c.capabilities, Servers: counts(c.servers), Sessions: sessions[k]}
+		if len(x.Sessions) > 0 {
+			x.shown = transportName(x.Sessions[0].Transport)
+		}
 		s.Clients = append(s.Clients, x)
 	}
 	slices.SortFunc(s.Clients, func(a, b clientSum) int { return cmp.Compare(a.Number, b.Number) })

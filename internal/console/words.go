@@ -150,8 +150,8 @@ func queryWith(q url.Values, key, value string) string {
 	return "?" + out.Encode()
 }
 
-// sortLink is the head of a sorted column: a link, and the attribute aria-sort.
-func sortLink(q url.Values, key, title string) template.HTML {
+// sortLink is the head of a column that can be sorted.
+func sortLink(q url.Values, key, title, class string) template.HTML {
 	now := q.Get("sort")
 	next, aria := key, ""
 	switch now {
@@ -160,7 +160,10 @@ func sortLink(q url.Values, key, title string) template.HTML {
 	case "-" + key:
 		next, aria = "", ` aria-sort="descending"`
 	}
-	return template.HTML(fmt.Sprintf(`%s><a href="%s">%s</a>`, aria, template.HTMLEscapeString(queryWith(q, "sort", next)), template.HTMLEscapeString(title)))
+	if class != "" {
+		aria += ` class="` + class + `"`
+	}
+	return template.HTML(fmt.Sprintf(`<th scope="col"%s><a href="%s">%s</a>`, aria, template.HTMLEscapeString(queryWith(q, "sort", next)), template.HTMLEscapeString(title)))
 }
 
 // revision returns the badge of a revision, "" for none.
@@ -206,8 +209,8 @@ func markOf(state string) (class, word string) {
 		return "bad", "failed"
 	case "unresponsive":
 		return "bad", "unresponsive"
-	case "disabled":
-		return "off", "disabled"
+	case "disabled", "stopped":
+		return "off", state
 	}
 	return "idle", state
 }

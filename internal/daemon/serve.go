@@ -211,7 +211,7 @@ func newDaemon(o ServeOptions, local bool) *daemon {
 	})
 	d.admin = admin.New(admin.Options{Runtime: d.runtime, Recent: o.recent, Calls: d.recorded, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, PublicURL: o.Config.PublicURL, ConsoleOff: consoleOff(&o, local)})
 	d.console = console.New(console.Options{
-		Off: consoleOff(&o, local), Access: d.admin.Access(), Status: d.admin.Report, Config: d.runtime.Current, Events: d.events, Recent: o.recent, Log: o.Log,
+		Off: consoleOff(&o, local), Access: d.admin.Access(), Source: d.admin, Config: d.runtime.Current, Clients: d.runtime.ClientReports, Operate: d.runtime.Operate, Events: d.events, Log: o.Log,
 	})
 	d.metrics.WatchBudget(d.budget)
 	d.metrics.WatchEndpoints(d.counts, d.guard)

@@ -41,6 +41,7 @@ type opening struct {
 	timedUp bool          // the timeout of the whole handshake has expired
 	state   state
 	trace   Trace
+	bytes   Step // the messages of the next step
 
 	// The following fields record what was tried.
 	probes        int
@@ -185,6 +186,7 @@ func (o *opening) exchange(ctx context.Context, limit time.Duration, method stri
 		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
+	o.keepSent(params)
 	begun := time.Now()
 	msg, err := o.link.Exchange(ctx, method, params, rules)
 	return o.classify(msg, err, time.Since(begun))
@@ -216,6 +218,7 @@ func (o *opening) classify(msg *jsonrpc.Message, err error, took time.Duration) 
 		}
 	}
 	o.answer = ""
+	o.keepAnswer(r.msg)
 	if r.msg != nil && r.msg.Kind == jsonrpc.Failure {
 		f := readFailure(r.msg)
 		o.answer = f.text

@@ -1,6 +1,7 @@
 package handshake
 
 import (
+	"bytes"
 	"strconv"
 	"strings"
 	"time"
@@ -15,7 +16,16 @@ type Step struct {
 	Sent   string        // method and version; "" if the answer was unsolicited
 	Got    string        // the answer, a status, a timeout, or the end of the link
 	Reason string        // the reason for the next step
+
+	// Params and Answer are the first MaxShown bytes of the params that were sent and of the
+	// answer, as they were on the wire. They may hold secrets. The sizes are those of the
+	// whole; 0 means that there was none.
+	Params, Answer         []byte
+	ParamsSize, AnswerSize int
 }
+
+// MaxShown bounds Params and Answer of a Step, in bytes.
+const MaxShown = 4 << 10
 
 // Trace is the history of a handshake. It has at most maxSteps steps. Text of the server in it
 // is truncated and printable.
@@ -69,8 +79,11 @@ func (t Trace) AppendJSON(dst []byte) []byte {
 
 // note adds a step.
 func (o *opening) note(sent, got, reason string) {
+	defer func() { o.bytes = Step{} }()
 	if len(o.trace) < maxSteps {
-		o.trace = append(o.trace, Step{At: time.Since(o.begun), Sent: sent, Got: got, Reason: reason})
+		step := o.bytes
+		step.At, step.Sent, step.Got, step.Reason = time.Since(o.begun), sent, got, reason
+		o.trace = append(o.trace, step)
 	}
 }
 
@@ -146,3 +159,18 @@ func join(versions []string) string {
 	}
 	return strings.Join(shown, "/")
 }
+
+// keepSent keeps the params of a request for the next step of the trace.
+func (o *opening) keepSent(params []byte) {
+	o.bytes = Step{Params: shown(params), ParamsSize: len(params)}
+}
+
+// keepAnswer keeps an answer for the next step of the trace. It may be nil.
+func (o *opening) keepAnswer(m *jsonrpc.Message) {
+	if m != nil {
+		o.bytes.Answer, o.bytes.AnswerSize = shown(m.Raw), len(m.Raw)
+	}
+}
+
+// shown returns a copy of the first MaxShown bytes.
+func shown(b []byte) []byte { return bytes.Clone(b[:min(len(b), MaxShown)]) }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/failure"
+	"github.com/dragoman-mcp/dragoman/internal/handshake"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -17,9 +18,10 @@ type Report struct {
 	Status
 	Transport string // "stdio", "http", "sse" or "inmem"; "" if not yet known
 	Isolation Isolation
-	Restarts  int      // number of starts after the first one
-	Fault     Fault    // the last fault; the zero Fault if there was none
-	Trace     []string // the last handshake, one line per step
+	Restarts  int             // number of starts after the first one
+	Fault     Fault           // the last fault; the zero Fault if there was none
+	Trace     []string        // the last handshake, one line per step
+	Steps     handshake.Trace // the same with the messages; must not be changed
 	TracedAt  time.Time
 	Sessions  []SessionReport
 	LeftOut   map[string]string // tools that clients do not see, and why
@@ -91,6 +93,7 @@ func (u *Upstream) Report() Report {
 	}
 	r.Restarts = max(0, u.starts-1)
 	r.Fault, r.TracedAt = u.fault, u.tracedAt
+	r.Steps = u.trace
 	if len(u.trace) > 0 {
 		r.Trace = strings.Split(strings.TrimSuffix(u.trace.String(), "\n"), "\n")
 	}

@@ -1,0 +1,80 @@
+package config
+
+import (
+	"os"
+	"strings"
+)
+
+// Line is one line of the configuration as it is in force, for people.
+type Line struct {
+	Depth int    // of nesting
+	Key   string // of the setting; "" for an item of a list
+	Value string // secrets are masked; "" for a mapping
+	Path  string // for example "dragoman.limits.call"
+	// At is the line of the file that sets it; 0 for a default, and if the file cannot be read.
+	At int
+}
+
+// Lines returns the whole configuration with its defaults, a line for each setting. where has
+// the lines of the file, from Where; nil for none.
+func (s *Snapshot) Lines(where map[string]int) (out []Line) {
+	var path []string
+	for _, text := range strings.Split(strings.TrimSuffix(string(s.AppendYAML(nil)), "\n"), "\n") {
+		line := strings.TrimLeft(text, " ")
+		depth := (len(text) - len(line)) / 2
+		l := Line{Depth: depth, Value: line}
+		if key, value, ok := cutKey(line); ok {
+			l.Key, l.Value = key, value
+			path = append(path[:min(depth, len(path))], key)
+		}
+		l.Path = strings.Join(path[:min(depth+1, len(path))], ".")
+		l.At = where[l.Path]
+		out = append(out, l)
+	}
+	return out
+}
+
+// cutKey splits a line of AppendYAML into the key and the value.
+func cutKey(line string) (key, value string, ok bool) {
+	if strings.HasPrefix(line, "- ") || strings.HasPrefix(line, "#") {
+		return "", "", false
+	}
+	if rest, quoted := strings.CutPrefix(line, `"`); quoted {
+		end := strings.Index(rest, `":`)
+		if end < 0 {
+			return "", "", false
+		}
+		return rest[:end], strings.TrimSpace(rest[end+2:]), true
+	}
+	key, value, ok = strings.Cut(line, ":")
+	return key, strings.TrimSpace(value), ok
+}
+
+// Where returns the line of each key in the configuration file, by path. It returns nil if the
+// file cannot be read, or if it has changed since it was loaded.
+func (s *Snapshot) Where() map[string]int {
+	b, _, err := read(s.File)
+	if err != nil {
+		return nil
+	}
+	now, _ := Parse(s.File, b, os.LookupEnv)
+	if now == nil || !now.Equal(s) {
+		return nil
+	}
+	c := &compiler{file: s.File, env: func(string) (string, bool) { return "", false }}
+	root := c.readFile(b)
+	if root == nil {
+		return nil
+	}
+	out := map[string]int{}
+	var walk func(n *node, path string)
+	walk = func(n *node, path string) {
+		for _, m := range n.members {
+			p := strings.TrimPrefix(path+"."+m.key, ".")
+			out[p] = m.line
+			walk(m.value, p)
+		}
+	}
+	walk(root, "")
+	return out
+}

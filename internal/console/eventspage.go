@@ -1,0 +1,96 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/event"
+)
+
+// eventList is what the page of the events shows.
+type eventList struct {
+	Q       url.Values
+	Search  string
+	Kinds   []choice
+	Servers []choice
+	Rows    []eventRow
+	Pager   pager
+	Total   uint64
+	Most    int
+}
+
+type eventRow struct {
+	Time        time.Time
+	Class, Word string
+	Server      string
+	What        string // who or what it is about
+	From, To    string
+	Detail      string
+}
+
+func (c *Console) eventsPage() Page {
+	return Page{Path: "/events", Template: "events.html", Nav: "Events", Group: systems, Key: "E", View: c.eventList}
+}
+
+// eventWords are the words for the kinds of events.
+var eventWords = map[event.Kind]string{
+	event.ServerRequest: "server request", event.Loss: "loss", event.Handshake: "handshake", event.Lifecycle: "server", event.Refusal: "refusal", event.Rename: "rename",
+}
+
+func (c *Console) eventList(r *http.Request) (*View, error) {
+	q := r.URL.Query()
+	l := &eventList{Q: q, Search: q.Get("q"), Total: c.sums(r).Events, Most: mostEvents}
+	l.Kinds = choices(q.Get("kind"), "any kind", "handshake", "handshakes", "lifecycle", "servers", "loss", "losses", "refusal", "refusals", "server_request", "server requests", "rename", "renames")
+	var names []string
+	for _, s := range c.status(r).Servers {
+		names = append(names, s.Name, s.Name)
+	}
+	l.Servers = choices(q.Get("server"), "any server", names...)
+	match := func(e *keptEvent) bool {
+		return (q.Get("kind") == "" || q.Get("kind") == e.Kind.String()) && (q.Get("server") == "" || q.Get("server") == e.Server) &&
+			matches(l.Search, e.Server, e.Client, e.Name, e.Method, e.Detail)
+	}
+	_, total := c.traffic.newest(match, 0, 0)
+	l.Pager = pagerOf(total, q)
+	found, _ := c.traffic.newest(match, max(0, l.Pager.From-1), pageRows)
+	for i := range found {
+		l.Rows = append(l.Rows, rowOf(&found[i]))
+	}
+	return &View{Title: "Events", Data: l}, nil
+}
+
+// rowOf returns an event for people.
+func rowOf(e *keptEvent) eventRow {
+	row := eventRow{Time: e.Time, Word: eventWords[e.Kind], Class: "idle", Server: e.Server, What: e.Name, Detail: e.Detail}
+	if e.From.Era() != "unknown" {
+		row.From = e.From.String()
+	}
+	if e.To.Era() != "unknown" {
+		row.To = e.To.String()
+	}
+	switch e.Kind {
+	case event.Handshake:
+		row.Class = "ok"
+		if e.Failed {
+			row.Class = "bad"
+		}
+		if e.Client != "" {
+			row.What, row.Detail = e.Client, "The client sent "+e.Method+". Dragoman answered in "+spanText(e.Took)+"."
+		}
+	case event.Lifecycle:
+		row.Class = "busy"
+	case event.Loss:
+		row.Class = "warn"
+	case event.Refusal:
+		row.Class, row.What = "warn", e.Method
+	case event.ServerRequest:
+		row.What, row.Detail = e.Method, "The client answered in "+spanText(e.Took)+"."
+		if e.Failed {
+			row.Class, row.Detail = "warn", "There was no usable answer of the client."
+		}
+	case event.Rename:
+		row.What = e.Method + " " + e.Name
+	}
+	return row
+}

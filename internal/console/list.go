@@ -1,0 +1,97 @@
+package console
+
+import (
+	"cmp"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// pageRows is how many rows a table has.
+const pageRows = 50
+
+// pager leads to the other pages of a table.
+type pager struct {
+	Pages, From, To, Total int
+	Prev, Next             string
+}
+
+// paged returns the rows of the page that a query asks for.
+func paged[T any](all []T, q url.Values) (rows []T, p pager) {
+	p = pagerOf(len(all), q)
+	if p.Total == 0 {
+		return nil, p
+	}
+	return all[p.From-1 : p.To], p
+}
+
+// pagerOf returns the page that a query asks for, of that many rows.
+func pagerOf(total int, q url.Values) pager {
+	p := pager{Total: total, Pages: (total + pageRows - 1) / pageRows}
+	if total == 0 {
+		return p
+	}
+	page, err := strconv.Atoi(q.Get("page"))
+	if err != nil {
+		page = 1
+	}
+	page = min(max(page, 1), p.Pages)
+	p.From, p.To = (page-1)*pageRows+1, min(page*pageRows, total)
+	to := func(n int) string {
+		if n == 1 {
+			return queryWith(q, "", "")
+		}
+		return queryWith(q, "", "") + "&page=" + strconv.Itoa(n)
+	}
+	if page > 1 {
+		p.Prev = to(page - 1)
+	}
+	if page < p.Pages {
+		p.Next = to(page + 1)
+	}
+	return p
+}
+
+// sorted sorts rows by the column that a query names: "calls", or "-calls" for descending.
+// columns has the order of each column. Rows that are equal stay in their order.
+func sorted[T any](rows []T, q url.Values, usual string, columns map[string]func(a, b T) int) {
+	key := cmp.Or(q.Get("sort"), usual)
+	name, descending := strings.CutPrefix(key, "-")
+	order := columns[name]
+	if order == nil {
+		return
+	}
+	slices.SortStableFunc(rows, func(a, b T) int {
+		if descending {
+			return order(b, a)
+		}
+		return order(a, b)
+	})
+}
+
+// choice is an entry of a filter.
+type choice struct {
+	Value, Title string
+	Selected     bool
+}
+
+// choices returns the entries of a filter; the first is for everything.
+func choices(now, all string, pairs ...string) []choice {
+	out := []choice{{"", all, now == ""}}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		out = append(out, choice{pairs[i], pairs[i+1], now == pairs[i]})
+	}
+	return out
+}
+
+// matches reports whether a text has all words of a search.
+func matches(q string, texts ...string) bool {
+	all := strings.ToLower(strings.Join(texts, " "))
+	for _, word := range strings.Fields(strings.ToLower(q)) {
+		if !strings.Contains(all, word) {
+			return false
+		}
+	}
+	return true
+}

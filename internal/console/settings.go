@@ -1,0 +1,132 @@
+package console
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/config"
+)
+
+// settings are settings as they are in force.
+type settings struct {
+	File  string // the full path; "" if there is none
+	Lines []settingLine
+	// Known says that the file is as it was loaded, so that lines can be named.
+	Known bool
+}
+
+// settingLine is a line of the configuration.
+type settingLine struct {
+	config.Line
+	From string // "dragoman.yaml, line 14", or "default"
+}
+
+// Indent is the class for the depth of the line.
+func (l settingLine) Indent() string { return "d" + strconv.Itoa(min(l.Depth, 6)) }
+
+// where remembers the lines of the configuration file, because reading them takes longer than
+// making a page.
+type where struct {
+	mu       sync.Mutex
+	snapshot *config.Snapshot
+	changed  time.Time
+	lines    map[string]int
+}
+
+func (w *where) of(s *config.Snapshot) map[string]int {
+	if s.File == "" {
+		return nil
+	}
+	info, err := os.Stat(s.File)
+	if err != nil {
+		return nil
+	}
+	w.mu.Lock()
+	same, lines := w.snapshot == s && w.changed.Equal(info.ModTime()), w.lines
+	w.mu.Unlock()
+	if same {
+		return lines
+	}
+	lines = s.Where()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.snapshot, w.changed, w.lines = s, info.ModTime(), lines
+	return lines
+}
+
+// settingsOf returns the settings of a server, or all settings for "".
+func (c *Console) settingsOf(s *config.Snapshot, server string) *settings {
+	lines := c.where.of(s)
+	out := &settings{File: s.File, Known: lines != nil}
+	if full, err := filepath.Abs(s.File); s.File != "" && err == nil {
+		out.File = full
+	}
+	for _, l := range s.Lines(lines) {
+		if server != "" && !within(l.Path, "mcpServers."+server) && !within(l.Path, "dragoman.servers."+server) {
+			continue
+		}
+		x := settingLine{Line: l}
+		if server != "" && (l.Path == "mcpServers."+server || l.Path == "dragoman.servers."+server) {
+			x.Key, x.Depth = l.Path, 0
+		} else if server != "" {
+			x.Depth = max(1, strings.Count(strings.TrimPrefix(strings.TrimPrefix(l.Path, "dragoman."), "servers"), ".")-strings.Count(server, ".")-1)
+		}
+		switch {
+		case l.Key == "" || l.Value == "":
+		case l.At > 0:
+			x.From = filepath.Base(out.File) + ", line " + strconv.Itoa(l.At)
+		case lines[inherited[l.Key]] > 0 && strings.HasPrefix(l.Path, "dragoman.servers."):
+			x.From = filepath.Base(out.File) + ", line " + strconv.Itoa(lines[inherited[l.Key]])
+		case out.Known:
+			x.From = "default"
+		}
+		if l.At > 0 && l.Value == "" {
+			x.From = "line " + strconv.Itoa(l.At)
+		}
+		out.Lines = append(out.Lines, x)
+	}
+	return out
+}
+
+// inherited has the setting that each setting of a server is taken from if the server has none.
+var inherited = map[string]string{
+	"callTimeout": "dragoman.limits.call", "callMax": "dragoman.limits.callMax", "startTimeout": "dragoman.limits.start", "inheritEnv": "dragoman.inheritEnv",
+}
+
+func within(path, base string) bool { return path == base || strings.HasPrefix(path, base+".") }
+
+// settingsView is what the page of the settings shows.
+type settingsView struct {
+	*settings
+	Started, Configured time.Time
+	Version             string
+	PID                 string
+	Memory              string
+	Key                 string
+}
+
+func (c *Console) settingsPage() Page {
+	return Page{Path: "/settings", Template: "settings.html", Nav: "Settings", Group: systems, View: c.settings}
+}
+
+func (c *Console) settings(r *http.Request) (*View, error) {
+	status := c.status(r)
+	v := &settingsView{
+		Started: status.Started, Configured: status.Configured, Version: status.Version, PID: strconv.Itoa(status.PID),
+		Memory: bytesText(int(status.InFlight.Held)) + " of " + bytesText(int(status.InFlight.Limit)), Key: status.Configured.String(), settings: &settings{},
+	}
+	if c.opts.Config != nil {
+		v.settings = c.settingsOf(c.opts.Config(), "")
+		for i := range v.Lines {
+			if l := &v.Lines[i]; l.Path == "dragoman.listen" && strings.Trim(l.Value, `"`) != r.Host {
+				l.From += "; serve listens on " + r.Host
+			}
+		}
+	}
+	return &View{Title: "Settings", Data: v}, nil
+}
