@@ -62,7 +62,7 @@ const (
 	keyLife     = 24 * time.Hour
 	sealedStart = "drg1."
 	keyIDLen    = 4
-	stateHead   = 8 + 1 // the time of its end, and its kind; the number of its call follows
+	stateHead   = 8 + 1 // bytes of the expiry time and the kind; the number of the call follows
 )
 
 var errState = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "requestState is not valid for this request"}
@@ -137,7 +137,7 @@ func (r *Bridge) mint(u Server, c *mcp.Call, kind byte, inner []byte) (string, e
 type Resume struct {
 	kind  byte // as in mint
 	inner []byte
-	call  uint64 // the number of the call that got the state
+	call  uint64 // number of the call that got the state
 	id    stateID
 }
 

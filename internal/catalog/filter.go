@@ -105,8 +105,8 @@ func shownItems(f Filter, kind Kind, server string, items [][]byte) [][]byte {
 	return out
 }
 
-// splitItems returns the items of a server's list that a filter shows, and those that it
-// hides.
+// splitItems divides the items of a server's list into those that a filter shows and those that
+// it hides.
 func splitItems(f Filter, kind Kind, server string, items [][]byte) (shown, hidden [][]byte) {
 	if f == nil {
 		return items, nil

@@ -8,25 +8,25 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// versions numbers the contents of all lists of the process, so that a version never means
-// two contents, whichever catalog has the list.
+// versions is the last version of any list in the process. So a version never stands for two
+// contents, even in different catalogs.
 var versions atomic.Uint64
 
-// Items is one list of one server for operators: also what the configuration hides from
-// clients. It stands for the same list as a ListReport. It must not be changed.
+// Items is one list of one server, for operators. It includes the items that the configuration
+// hides from clients. It represents the same list as a ListReport. It must not be modified.
 type Items struct {
 	Server string
-	Have   bool // it has been read
-	// Version changes whenever the items change, and is the same for no other list.
+	Have   bool // the list has been read
+	// Version changes whenever the items change. No other list has the same version.
 	Version uint64
-	Shown   [][]byte // as the server sent them, in its order
-	Hidden  [][]byte // those that Catalog.Expose hides
-	// Hello is what the server says about itself; nil if it has not been opened.
+	Shown   [][]byte // items that Catalog.Expose shows, as the server sent them and in its order
+	Hidden  [][]byte // items that Catalog.Expose hides
+	// Hello is the server information. It is nil if the server has not been opened.
 	Hello *mcp.ServerInfo
 }
 
 // Items returns the list of each server for a method, in the order of the configuration. It
-// reads nothing and does not wait.
+// sends no requests and does not wait.
 func (c *Catalog) Items(method string) []Items {
 	out := make([]Items, len(c.Sources))
 	c.mu.Lock()
@@ -43,8 +43,8 @@ func (c *Catalog) Items(method string) []Items {
 	return out
 }
 
-// Refresh reads one list of one server if it is not fresh, and waits for that until ctx ends
-// or the grace of the reading is over. The server is opened if necessary.
+// Refresh reads one list of one server if it is not fresh. It waits until the list is read, ctx
+// ends or the grace time is over. It opens the server if necessary.
 func (c *Catalog) Refresh(ctx context.Context, server, method string) {
 	at := slices.IndexFunc(c.Sources, func(u Source) bool { return u.Name() == server })
 	if at < 0 || mcp.LookupMethod(method) == nil {
@@ -59,7 +59,7 @@ func (c *Catalog) Refresh(ctx context.Context, server, method string) {
 }
 
 // Offered returns the name under which clients of the merged list see a tool or prompt of a
-// server, unless another item has that name.
+// server. If another item already has that name, clients do not see this one.
 func (c *Catalog) Offered(server, name string) string {
 	prefix := server
 	if p := c.Prefixes[server]; p != "" {

@@ -6,8 +6,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestItems: operators see what the configuration hides, under a version that changes with
-// the items alone. Nothing is read unless they ask for it.
+// TestItems checks that operators see items that the configuration hides. The version changes
+// only when the items change. Nothing is read unless an operator asks for it.
 func TestItems(t *testing.T) {
 	a := &source{name: "a", lists: map[string][]string{mcp.MethodListTools: {`{"name":"x"}`, `{"name":"y"}`}}}
 	b := &source{name: "b", lists: map[string][]string{mcp.MethodListTools: {`{"name":"z"}`}}}

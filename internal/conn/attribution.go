@@ -66,19 +66,19 @@ func (t *attribution) addAbout(n int64, call *mcp.Attempt) {
 // counts reports whether a server may send messages about a call without naming it.
 func counts(call *mcp.Attempt) bool { return !call.Ours && call.Msg.Method != mcp.MethodListen }
 
-// mayAsk reports whether the method of a call allows server requests. Nothing is known of
-// other methods than those of the protocol.
+// mayAsk reports whether the method of a call allows server requests. It returns true for
+// unknown methods.
 func mayAsk(call *mcp.Attempt) bool { return call.Method == nil || call.Method.MayAsk }
 
-// namesCall reports whether a server request says itself which call it belongs to: by the
-// progress token of the call with the number n, or by a task.
+// namesCall reports whether a server request itself says which call it belongs to. It may
+// contain the progress token of the call with the number n, or name a task.
 func namesCall(m *jsonrpc.Message, n int64) bool {
 	token, ok := number(m.Raw, jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeyProgressToken))
 	return ok && token == n || taskOf(m) != ""
 }
 
-// mayOwn reports whether a server request that names no call, and was attributed to a call,
-// may as well belong to another one. Both are of one client then.
+// mayOwn reports whether a server request that was attributed to the call owner may also belong
+// to the call other. The request names no call. Both calls belong to the same client then.
 func mayOwn(other, owner *mcp.Attempt) bool {
 	return counts(other) && counts(owner) && sameClient(other, owner) && (mayAsk(other) || !mayAsk(owner))
 }

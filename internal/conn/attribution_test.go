@@ -44,7 +44,7 @@ func TestRequestOwner(t *testing.T) {
 	unknown := strings.Replace(list, "tools/list", "foo/bar", 1)
 	modern := &mcp.ClientInfo{Revision: mcp.R20260728, Conversation: 7}
 	for name, test := range map[string]struct {
-		calls     []*mcp.Attempt // numbered from 1
+		calls     []*mcp.Attempt // their numbers start at 1
 		any, asks int64
 		mixed     bool
 	}{
@@ -86,7 +86,7 @@ func TestRequestOwnerOfTask(t *testing.T) {
 	madeOne := call(ben, mcp.MethodCallTool, plain)
 	madeOne.AsTask = []byte("{}")
 	for name, test := range map[string]struct {
-		calls []*mcp.Attempt // numbered from 1
+		calls []*mcp.Attempt // their numbers start at 1
 		asks  int64
 	}{
 		"nothing":                                {nil, 0},

@@ -18,7 +18,7 @@ func long(n int) string { return strings.Repeat("x", n) }
 // another, while the user takes long to answer. The open requests are bounded, and further ones
 // are refused at once until there is room. Another client's call is still answered.
 func TestOpenQuestionsAreBoundedInBytes(t *testing.T) {
-	var put, answer chan struct{} // belongs to the synctest bubble
+	var put, answer chan struct{} // created in the synctest bubble
 	o := Options{Ask: func(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 		put <- struct{}{}
 		<-answer

@@ -99,9 +99,9 @@ type clientTransport interface {
 	// call sends a request and returns its answer. It passes the messages of the call to the
 	// flow, on the goroutine of the caller.
 	call(ctx context.Context, out *transport.Outgoing, f *flow) (*jsonrpc.Message, error)
-	// mates returns the other calls in flight that a server request may belong to that
-	// arrived for f, oldest first: all are of one client, and the request does not say which
-	// call needs it.
+	// mates returns the other calls in flight to which the server request m may belong, oldest
+	// first. m arrived for f, but does not name its call. All these calls belong to the same
+	// client.
 	mates(m *jsonrpc.Message, f *flow) []*flow
 	// post sends a notification or a response.
 	post(ctx context.Context, out *transport.Outgoing) error

@@ -34,8 +34,8 @@ var ErrWriteFailed = errors.New("the pipe to the server accepts no messages")
 // errors of calls that end with it say so.
 var ErrRemoved = errors.New("the server was removed from the configuration")
 
-// ErrStopped and ErrRestarted are wrapped by the cause of a Close that an operator has asked
-// for. Calls that end with it report it.
+// ErrStopped and ErrRestarted are wrapped by the cause of a Close that an operator has
+// requested. The errors of calls that end with it say so.
 var (
 	ErrStopped   = errors.New("the server was stopped by an operator")
 	ErrRestarted = errors.New("the server was restarted by an operator")

@@ -21,7 +21,7 @@ type flow struct {
 	call   *mcp.Attempt
 	caller mcp.Caller
 	n      int64
-	ctx    context.Context // of the call; its end cancels its open server requests
+	ctx    context.Context // context of the call; its end cancels the call's open server requests
 
 	timer   *time.Timer
 	idle    time.Duration

@@ -134,10 +134,11 @@ func (l *httpConn) takeRequest(m *jsonrpc.Message) {
 	}
 }
 
-// mates implements clientTransport. A request on the stream of a call belongs to that call.
+// mates implements clientTransport. It returns none, because a request on the stream of a call
+// belongs to that call.
 func (l *httpConn) mates(*jsonrpc.Message, *flow) []*flow { return nil }
 
-// matesOf is mates for a request on the standalone stream.
+// matesOf does the same as mates for a request on the standalone stream.
 func (l *httpConn) matesOf(m *jsonrpc.Message, f *flow) []*flow {
 	if namesCall(m, f.n) {
 		return nil

@@ -13,11 +13,11 @@ import (
 
 const rootsGiven = `{"jsonrpc":"2.0","id":"q","result":{"roots":[]}}`
 
-// user is a client that answers a server request when the test lets it.
+// user is a client that answers a server request when the test allows it.
 type user struct {
 	running
-	answers chan struct{} // one for each answer
-	full    error         // what Ask returns at once, nil for nothing
+	answers chan struct{} // gets an element for each answer
+	full    error         // the error that Ask returns at once; may be nil
 }
 
 func (u *user) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
@@ -35,7 +35,8 @@ func (u *user) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, e
 	}
 }
 
-// twoCalls starts two calls of one client, and returns what ends them and their ids.
+// twoCalls starts two calls of one client. It returns their cancel functions, their ids, and
+// groups that wait for their ends.
 func twoCalls(t *testing.T, s *Conn, w *pipetest.Wire, one, two mcp.Caller) (cancel [2]context.CancelCauseFunc, ids [2]string, over [2]*sync.WaitGroup) {
 	t.Helper()
 	for i, k := range []mcp.Caller{one, two} {
@@ -47,8 +48,8 @@ func twoCalls(t *testing.T, s *Conn, w *pipetest.Wire, one, two mcp.Caller) (can
 
 func done(id string) string { return `{"jsonrpc":"2.0","id":` + id + `,"result":{}}` }
 
-// TestQuestionOutlastsOneOfTwoCalls checks that a server request does not say which of a
-// client's two calls it belongs to. It is open until both have ended.
+// TestQuestionOutlastsOneOfTwoCalls checks a server request that may belong to either of a
+// client's two calls. It stays open until both calls have ended.
 func TestQuestionOutlastsOneOfTwoCalls(t *testing.T) {
 	for first := range 2 {
 		calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
@@ -56,7 +57,7 @@ func TestQuestionOutlastsOneOfTwoCalls(t *testing.T) {
 			_, ids, over := twoCalls(t, s, w, u, u)
 			w.Say(rootsAsked, done(ids[first]))
 			over[first].Wait()
-			w.Want() // nothing is refused
+			w.Want() // the request is not refused yet
 			u.answers <- struct{}{}
 			w.Want(rootsGiven)
 			w.Say(done(ids[1-first]))
@@ -78,8 +79,9 @@ func TestQuestionOutlastsOneOfTwoCalls(t *testing.T) {
 	})
 }
 
-// TestQuestionIsSentOnTheCallThatGoesOn checks that the call that a server request was
-// attributed to is over when the request is to be sent to the client, or while it is queued.
+// TestQuestionIsSentOnTheCallThatGoesOn checks a server request whose call ends before the
+// request is sent to the client, or while it is queued. The request is sent through the
+// client's other call.
 func TestQuestionIsSentOnTheCallThatGoesOn(t *testing.T) {
 	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
 		late, u := &user{full: mcp.ErrAnswered}, &user{answers: make(chan struct{}, 1)}
@@ -112,7 +114,8 @@ func TestQuestionIsSentOnTheCallThatGoesOn(t *testing.T) {
 	})
 }
 
-// TestQuestionThatNamesItsCall ends with that call, whatever else its client runs.
+// TestQuestionThatNamesItsCall checks that a server request that names its call ends with that
+// call, even if its client has other calls.
 func TestQuestionThatNamesItsCall(t *testing.T) {
 	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
 		u := &user{}
@@ -127,8 +130,9 @@ func TestQuestionThatNamesItsCall(t *testing.T) {
 	})
 }
 
-// TestQuestionOnAStandingStreamOutlastsOneOfTwoCalls is the same for a server over HTTP that
-// sends its requests on the standalone stream.
+// TestQuestionOnAStandingStreamOutlastsOneOfTwoCalls checks the same as
+// TestQuestionOutlastsOneOfTwoCalls for a server over HTTP that sends its requests on the
+// standalone stream.
 func TestQuestionOnAStandingStreamOutlastsOneOfTwoCalls(t *testing.T) {
 	p := &fakePoster{rev: mcp.R20251125}
 	posting(t, p, func(s *Conn) {

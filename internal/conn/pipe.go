@@ -111,8 +111,8 @@ func (l *pipeConn) abandon(n int64, p *pending, sent bool) {
 	}
 }
 
-// passOn gives a request that was queued for a call that has been given up to another call
-// that it may belong to, and refuses it if there is none.
+// passOn handles a request that is queued for a call that was given up. It passes the request
+// to another call to which it may belong. If there is none, it refuses the request.
 func (l *pipeConn) passOn(m *jsonrpc.Message, p *pending) {
 	if p.flow != nil {
 		for _, f := range l.mates(m, p.flow) {

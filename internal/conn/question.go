@@ -18,9 +18,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// serveRequest answers a request of the server on its own goroutine; Close waits for it. f
-// is the call that the request belongs to, nil if unknown. mates are calls of the same
-// client that it may belong to as well: it is open until all of them have ended.
+// serveRequest answers a request of the server on its own goroutine, for which Close waits. f
+// is the call that the request belongs to, or nil if unknown. mates are other calls of the same
+// client to which it may belong. The request stays open until all of these calls have ended.
 func (s *Conn) serveRequest(m *jsonrpc.Message, f *flow, mates []*flow) {
 	if m.Method == mcp.MethodPing {
 		s.respond(jsonrpc.AppendResult(nil, m.ID, []byte("{}")))
@@ -133,8 +133,8 @@ func (s *Conn) mustNotAsk(m *jsonrpc.Message) bool {
 
 var errServerCancelled = errors.New("the server cancelled its request")
 
-// untilEnded returns a context that ends with the last of the calls that a server request may
-// belong to, for the same reason. Without any it ends with the connection.
+// untilEnded returns a context that ends when the last of the calls owners ends, with the same
+// cause. If there are no owners, it ends with the connection.
 func (s *Conn) untilEnded(owners []*flow) (context.Context, context.CancelCauseFunc) {
 	switch len(owners) {
 	case 0:
@@ -161,14 +161,14 @@ func (s *Conn) untilEnded(owners []*flow) (context.Context, context.CancelCauseF
 	}
 }
 
-// ask sends a server request to the client, through the first of its calls that has no
-// answer yet, and waits for the client's answer. It returns that call, nil if the request
-// belongs to none.
+// ask sends a server request to the client and waits for the client's answer. It uses the first
+// of the calls owners that has no answer yet, and returns that call. It returns a nil f if the
+// request belongs to no call.
 func (s *Conn) ask(ctx context.Context, m *jsonrpc.Message, owners []*flow) (f *flow, answer *jsonrpc.Message, err error) {
 	began := time.Now()
 	if len(owners) > 0 {
 		for _, x := range owners {
-			x.open.Add(1) // any of them may wait for the user
+			x.open.Add(1) // the server may wait for the user in any of these calls
 		}
 		for _, f = range owners {
 			if answer, err = f.caller.Ask(ctx, withoutToken(f.trail(), m)); !errors.Is(err, mcp.ErrAnswered) {
@@ -194,8 +194,8 @@ func (s *Conn) ask(ctx context.Context, m *jsonrpc.Message, owners []*flow) (f *
 	return f, answer, err
 }
 
-// matesAmong returns the calls that a server request may belong to as well as to f, oldest
-// first. The request does not name its call.
+// matesAmong returns the calls other than f to which a server request may belong, oldest first.
+// The request does not name its call.
 func matesAmong(all iter.Seq[*flow], f *flow) (mates []*flow) {
 	for x := range all {
 		if x != f && mayOwn(x.call, f.call) {

@@ -146,7 +146,7 @@ func TestUndeclaredRequestsAreNotSent(t *testing.T) {
 			if questions != want {
 				t.Errorf("%s: the client got %d requests", capabilities, questions)
 			}
-			ctx, stop := context.WithTimeout(context.Background(), time.Second) // belongs to the synctest bubble
+			ctx, stop := context.WithTimeout(context.Background(), time.Second) // created in the synctest bubble
 			defer stop()
 			if _, err := h.standing.Ask(ctx, pipetest.Scan(t, elicit)); errors.Is(err, mcp.ErrCannotAsk) != (want == 0) {
 				t.Errorf("%s, outside a call: %v", capabilities, err)

@@ -14,9 +14,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// ClientReport describes one client of an endpoint: a conversation, or a client whose
-// requests belong to no conversation, as over HTTP in the modern era. The texts are the
-// client's own.
+// ClientReport describes one client of an endpoint. The client has a conversation, or its
+// requests are independent, as over HTTP in the modern era. The texts come from the client.
 type ClientReport struct {
 	ID           string // unique in the process
 	Revision     mcp.Revision
@@ -25,23 +24,23 @@ type ClientReport struct {
 	Transport    string // "stdio", "http", "sse" or "inmem"
 	Who          *identity.Principal
 	Remote       string // network address; "" on a pipe
-	Session      bool   // a conversation that lasts, not single requests
+	Session      bool   // the client has a conversation; otherwise its requests are independent
 	Since        time.Time
-	Last         time.Time // the client's last message
-	Requests     int64     // so far
-	Running      int       // requests without an answer, in a conversation
+	Last         time.Time // time of the client's last message
+	Requests     int64     // number of requests until now
+	Running      int       // number of requests without an answer; only in a conversation
 }
 
-// Bounds of what is kept of clients without a conversation. The one that has sent nothing for
-// longest is forgotten first.
+// These constants bound what is kept of clients without a conversation. The client that has
+// sent nothing for the longest time is removed first.
 const (
 	maxVisitors   = 256
 	visitorLife   = time.Hour
-	maxKept       = 1 << 10 // bytes of an Info, and of capabilities
+	maxKept       = 1 << 10 // bytes of Info, and of Capabilities
 	visitorPrefix = "v"
 )
 
-// activity is when a client has sent something. Safe for concurrent use.
+// activity records when a client has sent messages. Safe for concurrent use.
 type activity struct {
 	since    time.Time
 	last     atomic.Int64 // Unix time in nanoseconds
@@ -60,14 +59,14 @@ func (a *activity) note(request bool) {
 	}
 }
 
-// visitors are the clients without a conversation. The zero value is ready to use. Safe for
-// concurrent use.
+// visitors contains the clients without a conversation. The zero value is ready to use. Safe
+// for concurrent use.
 type visitors struct {
 	mu  sync.Mutex
 	all map[visitorKey]*visitor
 }
 
-// visitorKey tells visitors apart.
+// visitorKey identifies a client without a conversation.
 type visitorKey struct {
 	who, remote, info string
 	revision          mcp.Revision
@@ -81,10 +80,10 @@ type visitor struct {
 	requests     int64
 }
 
-// lastVisitor numbers the visitors of the process.
+// lastVisitor is the number of the last client without a conversation in this process.
 var lastVisitor atomic.Uint64
 
-// note counts a request of a visitor.
+// note counts a request of a client without a conversation.
 func (v *visitors) note(f *mcp.ClientInfo) {
 	info, caps := f.Info[:min(len(f.Info), maxKept)], f.Capabilities
 	if len(caps) > maxKept {
@@ -109,7 +108,7 @@ func (v *visitors) note(f *mcp.ClientInfo) {
 	}
 }
 
-// makeRoomLocked forgets a visitor if there are too many.
+// makeRoomLocked removes a client if there are too many.
 func (v *visitors) makeRoomLocked(now time.Time) {
 	if len(v.all) < maxVisitors {
 		return
@@ -137,15 +136,15 @@ func (v *visitors) report() (out []ClientReport) {
 			Since: x.since, Last: x.last, Requests: x.requests,
 		}
 		if b := []byte(key.info); jsonrpc.Valid(b, jsonrpc.Limits{Bytes: maxKept}) == nil {
-			r.Info = b // a longer one is cut off, so it is not valid
+			r.Info = b // a longer text was cut off, so it is not valid JSON
 		}
 		out = append(out, r)
 	}
 	return out
 }
 
-// Clients returns the clients of the endpoint, those with a conversation first, then by the
-// time since which they are there.
+// Clients describes the clients of the endpoint. Clients with a conversation come first. Within
+// both groups, the order is that of their first messages.
 func (r *Endpoint) Clients() []ClientReport {
 	r.mu.Lock()
 	all := make([]*Session, 0, len(r.sessions))
@@ -188,7 +187,7 @@ func (c *Session) report() ClientReport {
 	return out
 }
 
-// noteModern keeps what the modern requests of a conversation say about their client.
+// noteModern stores the client information from a modern request of a conversation.
 func (c *Session) noteModern(f *mcp.ClientInfo) {
 	if c.out == nil {
 		c.endpoint.visitors.note(f)

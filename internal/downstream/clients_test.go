@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/pipetest"
 )
 
-// TestClients: an endpoint reports the clients of conversations of both eras, as long as they
-// are connected.
+// TestClients checks that an endpoint reports the clients with a conversation, in both eras, as
+// long as they are connected.
 func TestClients(t *testing.T) {
 	for hello, want := range map[string]mcp.Revision{hello25: mcp.R20251125, hello26: mcp.R20260728} {
 		e := &Endpoint{Handler: &fakeHandler{}}
@@ -34,8 +34,9 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// TestVisitors: requests without a conversation are counted by client. However many names
-// come, little is kept, and a client that has been silent for long is forgotten.
+// TestVisitors checks that requests without a conversation are counted by client. The memory
+// stays small, however many names clients use. A client that has sent nothing for a long time
+// is removed.
 func TestVisitors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &Endpoint{}

@@ -35,7 +35,7 @@ type Endpoint struct {
 	// Events gets each handshake, and each loss that the revision of a client causes. If it is
 	// nil, nothing is published.
 	Events *event.Publisher
-	// Calls keeps the calls of clients. Nil keeps none.
+	// Calls stores the calls of clients. If it is nil, they are not stored.
 	Calls *calls.Ring
 	// Budget bounds the bytes of the messages of all clients together. Nil means no bound. Over
 	// HTTP, the transport counts the bytes that it reads.
@@ -57,7 +57,7 @@ func (r *Endpoint) Conversations() (byTransport map[string]int, requests int) {
 	return maps.Clone(r.open), int(r.singles.Load())
 }
 
-// count adds a conversation, or removes it if n is -1.
+// count adds a conversation if n is 1, and removes it if n is -1.
 func (r *Endpoint) count(c *Session, n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

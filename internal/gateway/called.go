@@ -15,8 +15,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/policy"
 )
 
-// begin gives a call its number, unless it has one, and returns the start time, or zero if
-// no policy, record or subscriber needs it.
+// begin gives a call its number, unless it has one, and returns the start time. The start time
+// is zero if no policy, record or subscriber needs it.
 func (x runner) begin(c *mcp.Call) (began time.Time) {
 	if c.Number == 0 {
 		c.Number = x.bridge.Events.NextCall()
@@ -27,8 +27,8 @@ func (x runner) begin(c *mcp.Call) (began time.Time) {
 	return began
 }
 
-// end tells the policy, the record and the event subscribers that a call was answered. passed is the
-// number of policy steps that allowed the call.
+// end tells the policy, the record and the event subscribers that a call was answered. passed
+// is the number of policy steps that allowed the call.
 func (x runner) end(ctx context.Context, r *route, passed int, began time.Time, reply *mcp.Reply, err error) {
 	if began.IsZero() {
 		return
@@ -61,8 +61,8 @@ func (x runner) end(ctx context.Context, r *route, passed int, began time.Time, 
 	})
 }
 
-// cancelled reports whether a call failed because its client cancelled it or left. The
-// context of a call also ends when this process stops, with a cause of its own.
+// cancelled reports whether a call failed because its client cancelled it or disconnected. The
+// context of a call also ends when this process stops, but with another cause.
 func cancelled(ctx context.Context, a policy.Answer) bool {
 	return a.Err != nil && a.Outcome != event.Refused && ctx.Err() != nil && !errors.Is(context.Cause(ctx), mcp.ErrShutdown)
 }
@@ -114,7 +114,7 @@ func outcomeOf(err error) mcp.Outcome {
 	return mcp.OutcomeUnknown
 }
 
-// causeOf returns the cause of an error of ours, or "" for none.
+// causeOf returns the cause of an *mcp.Error, or "" if there is none.
 func causeOf(err error) string {
 	var e *mcp.Error
 	if errors.As(err, &e) {

@@ -65,8 +65,8 @@ func TestEachCallIsPublished(t *testing.T) {
 	}
 }
 
-// TestCancelledCalls checks the outcome of calls whose context ends: the client cancels, it
-// leaves a listen, or this process stops.
+// TestCancelledCalls checks the outcome of calls whose context ends because the client cancels,
+// ends a listen, or this process stops.
 func TestCancelledCalls(t *testing.T) {
 	end := func() {}
 	u := &fake{

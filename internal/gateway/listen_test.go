@@ -125,7 +125,7 @@ func TestN03_EmptyFilterIsAcknowledgedAndHearsNothing(t *testing.T) {
 		u, _, _ := notifyingServer("u", mcp.SubscriptionFilter{Tools: true})
 		g := &Merged{Bridge: &bridge.Bridge{}, Upstreams: []Upstream{u}}
 		l := startListen(t, g, `1`, `{}`)
-		g.announce(mcp.NoteToolsChanged, catalog.Audience{}) // N02
+		g.announce(mcp.NoteToolsChanged, catalog.Audience{}) // N02: no notification without a request for it
 		synctest.Wait()
 		if got := l.ear.all(); len(got) != 1 || got[0] != ackBegins+`1},"notifications":{}}}` {
 			t.Errorf("the client got %q, want only the acknowledgement", got)
@@ -148,7 +148,7 @@ func TestN04_FilterOfTheWrongTypeIsRefused(t *testing.T) {
 	for _, bad := range []string{
 		`{}`, `{"notifications":[]}`, `{"notifications":null}`, `{"notifications":{"toolsListChanged":"yes"}}`,
 		`{"notifications":{"resourceSubscriptions":"x:1"}}`, `{"notifications":{"resourceSubscriptions":[1]}}`,
-		many(maxURIs + 1), // N05
+		many(maxURIs + 1), // N05: too many URIs
 	} {
 		if _, err := g.Call(t.Context(), modern(t, mcp.MethodListen, bad), &recordingCaller{}); code(err) != jsonrpc.CodeInvalidParams {
 			t.Errorf("%.60s: %v", bad, err)

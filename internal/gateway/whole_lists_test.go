@@ -92,7 +92,7 @@ func TestJoinedListsAreNotKeptForEver(t *testing.T) {
 				tool := named("one")
 				s := listing(modern, tool)
 				if !modern {
-					s.caps = `{"tools":{}}` // without listChanged
+					s.caps = `{"tools":{}}` // the server does not declare listChanged
 				}
 				w := build(t, s, listing(false, named("x")))
 				n := w.client()

@@ -5,9 +5,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
 )
 
-// Call is one request of a client: the client's own bytes and the values read from them. Once
-// it is made, only its number, its record and its trail are written, by the goroutine that
-// serves it. Several goroutines may read it. An Attempt contains the changes for one server.
+// Call is one request of a client: the client's own bytes and the values read from them. After
+// its creation, only its number, its record and its trail change. The goroutine that serves the
+// call sets them. Several goroutines may read the Call. An Attempt contains the changes for one
+// server.
 type Call struct {
 	Msg    *jsonrpc.Message
 	Method *Method // nil for an unknown method
@@ -35,10 +36,10 @@ type Call struct {
 	// Ours says that the call is Dragoman's own, for example to read a list, to subscribe or to
 	// set a level. No client waits for it, so it can get no requests and no notifications.
 	Ours bool
-	// Number is the same in all events of the call, 0 for none. It is given before anything else
-	// is done. Resume changes it if the call is a retry that brings answers.
+	// Number is the same in all events of the call, 0 for none. It is set before anything else
+	// is done. Resume changes it if the call is a retry that contains answers.
 	Number uint64
-	// Record follows the call. If it is nil, nothing follows it.
+	// Record gets the steps of the call. Nil means that nobody records them.
 	Record Record
 	Once   bool
 }

@@ -17,8 +17,8 @@ type Caller interface {
 	Notify(n *Note)
 	// Ask sends a server's request to the client and waits for the answer. m is the message
 	// that the server sent, and the answer has its id. Ask returns ErrCannotAsk if the client
-	// accepts no requests while its call runs. It returns ErrAnswered if the call has been
-	// answered; then m was not sent.
+	// accepts no requests while its call runs. It returns ErrAnswered if the call has already
+	// been answered; then m was not sent.
 	Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error)
 }
 
@@ -53,7 +53,8 @@ type Subscriber interface {
 // ErrCannotAsk is the error of Ask if the client accepts no requests while its call runs.
 var ErrCannotAsk = errors.New("this client cannot be asked while its call runs")
 
-// ErrAnswered is the error of Ask if the call has been answered: nothing may follow the answer.
+// ErrAnswered is the error of Ask if the call has already been answered. No message may follow
+// the answer.
 var ErrAnswered = errors.New("the request has been answered")
 
 // NoCaller is a Caller that drops notifications and refuses requests. It is for requests of

@@ -2,33 +2,33 @@ package mcp
 
 import "time"
 
-// Record follows one call for people who read about it later. A Call has one or nil. The
-// methods must not block. They may be called by several goroutines, except Routed, which
-// is called first.
+// Record gets the steps of one call, for people who read them later. A Call has one Record or
+// none. The methods must not block. Several goroutines may call them, but Routed is called
+// first and only by one.
 type Record interface {
-	// Routed is called when the server of the call is known, before anything is sent to it.
-	// The attempt has no server if none or several answer, or if the call is refused.
+	// Routed is called when the server of the call is known, before anything is sent to it. The
+	// attempt has no server if no server or several servers answer, or if the call is refused.
 	Routed(a *Attempt)
-	// Resumed says that the call continues the one that had the number before: its client
-	// has come back with answers.
+	// Resumed is called when the client has come back with answers, so that this call continues
+	// the call that had the number.
 	Resumed(c *Call, number uint64)
 	// Answered is called with the answer, before it is encoded for the client.
 	Answered(a *Attempt, how Ending)
 }
 
-// Ending is how a call ended, for a Record.
+// Ending describes how a call ended, for a Record.
 type Ending struct {
-	Reply   *Reply // nil for an error of ours
+	Reply   *Reply // nil if the answer is an error of Dragoman
 	To      Revision
 	Outcome Outcome
-	Cause   string // of an error of ours; see Error.Cause
-	Code    int64  // of the error that the client gets, 0 for a result
+	Cause   string // cause of an error of Dragoman; see Error.Cause
+	Code    int64  // code of the error that the client gets, 0 for a result
 	Took    time.Duration
-	Trace   string // the client's W3C trace id
+	Trace   string // id of the client's W3C trace
 }
 
-// Resume makes c continue the call with a number: their events have one number, and they
-// are one call in a Record.
+// Resume makes c continue the call with a number. The events of both then have the same number,
+// and a Record treats both as one call.
 func (c *Call) Resume(number uint64) {
 	if number == c.Number {
 		return

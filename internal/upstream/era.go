@@ -124,7 +124,7 @@ func (u *Upstream) checkEra(s *session, l *eraCheck) {
 	next, err := u.open(life, &pool{}, nil, true)
 	u.mu.Lock()
 	if err == nil && u.operation != operation {
-		// An operator has taken the sessions out of service meanwhile.
+		// In the meantime, an operator has taken the sessions out of service.
 		defer next.shut(u.graceful, errNotNeeded)
 		next, err = nil, errNotNeeded
 	}
@@ -192,8 +192,8 @@ func (u *Upstream) eraIsOverLocked(modern bool) {
 	}
 }
 
-// outdateLocked takes a session out of service. The session ends after its last call, with a
-// cause.
+// outdateLocked takes a session out of service. The session ends with cause after its last
+// call.
 func (u *Upstream) outdateLocked(s *session, cause error) {
 	s.outdated, s.outdatedBy = true, cause
 	s.leaveLink()

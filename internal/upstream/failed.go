@@ -136,9 +136,9 @@ func (u *Upstream) openError(err error, found []string) *mcp.Error {
 	return e
 }
 
-// CheckCommand returns the error of an attempt to start the server if its command cannot be
-// started here. It returns nil if it can, or if the server has no command. It starts nothing
-// and records nothing.
+// CheckCommand reports whether the server's command can be started on this machine. If not, it
+// returns the error that a start would have. It returns nil if the server has no command. It
+// starts nothing and records nothing.
 func (u *Upstream) CheckCommand() error {
 	if u.spec.Command == "" || u.spec.Unusable != nil {
 		return nil
@@ -149,8 +149,8 @@ func (u *Upstream) CheckCommand() error {
 	return nil
 }
 
-// RecordFailure logs an error of CheckCommand and records it like an attempt that failed.
-// Calls get it until the next attempt.
+// RecordFailure logs an error of CheckCommand and records it like a failed attempt. Calls get
+// this error until the next attempt.
 func (u *Upstream) RecordFailure(err error) {
 	why := u.failureOf(err)
 	u.mu.Lock()

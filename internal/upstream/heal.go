@@ -105,8 +105,8 @@ func (u *Upstream) heal() {
 	u.openHomeLocked()
 }
 
-// openHomeLocked opens the home session of clients without capabilities, unless another open
-// is in progress that will do.
+// openHomeLocked opens the home session of clients without capabilities. It does nothing if an
+// open that serves the same purpose is in progress.
 func (u *Upstream) openHomeLocked() {
 	for _, p := range u.pools {
 		if p.opening != nil && p.scope == "" {

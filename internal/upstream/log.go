@@ -37,17 +37,18 @@ func (u *Upstream) takeLinesLocked() []logLine {
 	return lines
 }
 
-// sameEnd is how long an end of the server that repeats an earlier one is logged in short.
+// sameEnd is the time for which an end of the server with the same reason gets a short log
+// record.
 const sameEnd = 10 * time.Minute
 
 // endLog is the last end of the server that was logged in full.
 type endLog struct {
 	fault Fault
-	times int // how often the server has ended like this, that one included
+	times int // how often the server has ended for this reason, including the first time
 }
 
-// countEnd counts an end of the server, and returns how often it has ended like this since
-// the last end that was logged in full. 1 means that this one must be logged in full.
+// countEnd counts an end of the server. It returns how often the server has ended for the same
+// reason since the last full log record. 1 means that this end needs a full record.
 func (u *Upstream) countEnd(f *failure.Failure) int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -59,8 +60,8 @@ func (u *Upstream) countEnd(f *failure.Failure) int {
 	return 1
 }
 
-// logEnd logs that a session has ended by itself, and why. pause is the time before the next
-// attempt, 0 for none. A repeated end is logged without the evidence.
+// logEnd logs that a session has ended by itself, and the reason. pause is the time before the
+// next attempt, or 0 if there is none. A repeated end is logged without the evidence.
 func (u *Upstream) logEnd(s *session, f *failure.Failure, pause time.Duration) {
 	attrs := []any{"server", u.spec.Name}
 	n := u.countEnd(f)

@@ -63,8 +63,8 @@ func TestStuckLogDelaysNothing(t *testing.T) {
 	})
 }
 
-// TestRepeatedEndsAreLoggedInShort checks that a server that ends again for the same reason is
-// logged in full once in ten minutes.
+// TestRepeatedEndsAreLoggedInShort checks a server that ends for the same reason again and
+// again. It gets a full log record once in ten minutes.
 func TestRepeatedEndsAreLoggedInShort(t *testing.T) {
 	h := &program{legacy: true}
 	keptOpen(t, h, Spec{}, func(t *testing.T, u *Upstream, log *journal) {

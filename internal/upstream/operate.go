@@ -12,27 +12,30 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// An operator can stop, start and restart a server. The methods return at once, and the
-// status says how far it is. Sessions end in order: they get no new calls, and end with
-// their running calls, or after operatorGrace, when what still runs fails with the reason. A
-// restart opens the server again when all of them have ended, because two processes of one
-// server may not be able to run side by side. Calls that come meanwhile wait for it.
+// An operator can stop, start and restart a server. The methods in this file return at once,
+// and the status shows the progress.
+//
+// The sessions get no new calls. They end when their running calls have ended. After
+// operatorGrace they end in any case, and the remaining calls fail with the reason. A restart
+// opens the server again only when all sessions have ended, because two processes of one server
+// may not be able to run at the same time. Calls that arrive in the meantime wait for the
+// restart.
 
-// operatorGrace is how long running calls may go on when an operator stops or restarts the
+// operatorGrace is how long running calls may continue when an operator stops or restarts the
 // server.
 const operatorGrace = 5 * time.Second
 
-// operated is what an operator has done. Guarded by Upstream.mu.
+// operated is the state of an operator's operations. Guarded by Upstream.mu.
 type operated struct {
 	stopped   bool
-	operation uint64        // counts the operations that take sessions out of service
+	operation uint64        // number of operations that took sessions out of service
 	operating chan struct{} // closed when the sessions have ended; nil if no restart is in progress
 	opens     context.Context
-	endOpens  context.CancelCauseFunc // ends the opens in progress
+	endOpens  context.CancelCauseFunc // cancels the opens in progress
 }
 
-// Stop ends all sessions and keeps the server stopped: calls fail at once, and nothing but
-// Start, Restart or Probe opens it. Stopping a stopped server does nothing.
+// Stop ends all sessions and keeps the server stopped. Calls fail at once, and only Start,
+// Restart or Probe opens the server. If the server is already stopped, Stop does nothing.
 func (u *Upstream) Stop() error {
 	u.mu.Lock()
 	defer u.unlock()
@@ -50,8 +53,8 @@ func (u *Upstream) Stop() error {
 	return nil
 }
 
-// Start opens a server that is stopped, idle or failed, without waiting for the next planned
-// attempt. A server that is ready or being opened is left alone.
+// Start opens a server that is stopped, idle or failed, without waiting for the next scheduled
+// attempt. If the server is ready or is being opened, Start does nothing.
 func (u *Upstream) Start() error {
 	u.mu.Lock()
 	defer u.unlock()
@@ -69,18 +72,18 @@ func (u *Upstream) Start() error {
 	return nil
 }
 
-// Restart ends all sessions and then opens the server again, also if it was stopped.
+// Restart ends all sessions and then opens the server again, even if it was stopped.
 func (u *Upstream) Restart() error {
 	return u.restart(false)
 }
 
-// Probe is Restart that also forgets what was learned about the server's revision and
-// transport, so that the handshake begins from nothing.
+// Probe does the same as Restart. It also forgets what is known about the server's revision and
+// transport, so that the handshake starts from the beginning.
 func (u *Upstream) Probe() error {
 	return u.restart(true)
 }
 
-// restart restarts the server. forget also forgets what was learned about it.
+// restart restarts the server. If forget is set, it forgets what is known about the server.
 func (u *Upstream) restart(forget bool) error {
 	u.mu.Lock()
 	defer u.unlock()
@@ -105,7 +108,7 @@ func (u *Upstream) restart(forget bool) error {
 		u.mu.Lock()
 		defer u.unlock()
 		if u.operation != operation {
-			return // another operation has taken over
+			return // a later operation continues
 		}
 		close(u.operating)
 		u.operating = nil
@@ -132,7 +135,7 @@ func (u *Upstream) restart(forget bool) error {
 // errNotOperable is the error of an operation on a server that is being removed.
 var errNotOperable = errors.New("the server is being removed")
 
-// operableLocked returns why the server cannot be operated, nil if it can.
+// operableLocked returns the reason why the server cannot be operated, or nil if it can.
 func (u *Upstream) operableLocked() error {
 	switch {
 	case u.closed:
@@ -143,8 +146,8 @@ func (u *Upstream) operableLocked() error {
 	return nil
 }
 
-// takeDownLocked takes all sessions out of service, and ends the opens in progress. It
-// returns the sessions, which end with their calls.
+// takeDownLocked takes all sessions out of service, and cancels the opens in progress. It
+// returns the sessions, which end after their last calls.
 func (u *Upstream) takeDownLocked(cause error) []*session {
 	u.operation++
 	u.endOpens(cause)
@@ -152,7 +155,7 @@ func (u *Upstream) takeDownLocked(cause error) []*session {
 	u.clearBackoffLocked()
 	u.up, u.opened, u.awaySince, u.tries = false, time.Time{}, time.Time{}, 0
 	if u.stopped && u.operating != nil {
-		close(u.operating) // those who wait for the restart learn that the server is stopped
+		close(u.operating) // callers that wait for the restart get the error that the server is stopped
 		u.operating = nil
 	}
 	for _, l := range u.links {
@@ -166,14 +169,15 @@ func (u *Upstream) takeDownLocked(cause error) []*session {
 			s.reap = nil
 		}
 		if !s.outdated {
-			u.leaving = slices.DeleteFunc(u.leaving, func(x *session) bool { return x == s }) // it was set aside
+			u.leaving = slices.DeleteFunc(u.leaving, func(x *session) bool { return x == s }) // the session was set aside because of a stall
 			u.outdateLocked(s, cause)
 		}
 	}
 	return all
 }
 
-// clearBackoffLocked forgets earlier failures, so that the next attempt is made at once.
+// clearBackoffLocked forgets earlier failures, so that the next attempt is made without a
+// delay.
 func (u *Upstream) clearBackoffLocked() {
 	u.stopHealingLocked()
 	u.backoff.Reset()
@@ -183,8 +187,8 @@ func (u *Upstream) clearBackoffLocked() {
 	}
 }
 
-// awaitEnd waits until sessions have ended. It ends those that still have calls after
-// operatorGrace.
+// awaitEnd waits until the sessions have ended. After operatorGrace, it ends those that still
+// have calls.
 func (u *Upstream) awaitEnd(all []*session, cause error) {
 	late := time.NewTimer(operatorGrace)
 	defer late.Stop()
@@ -199,11 +203,11 @@ func (u *Upstream) awaitEnd(all []*session, cause error) {
 			late.Reset(0)
 			<-s.server.Gone()
 		}
-		s.shut(u.graceful, cause) // waits for the process
+		s.shut(u.graceful, cause) // waits for the end of the process
 	}
 }
 
-// supersededLocked ends an open that an operator's operation has overtaken.
+// supersededLocked ends an open that an operator's operation has made obsolete.
 func (u *Upstream) supersededLocked(p *pool, o *opening, s *session, err error) {
 	cause := conn.ErrRestarted
 	if u.stopped {
@@ -233,7 +237,7 @@ func (u *Upstream) reopenLocked() {
 	}
 }
 
-// operatedBy publishes what an operator has done.
+// operatedBy publishes an operation of an operator.
 func (u *Upstream) operatedBy(what string) {
 	u.opts.Events.Publish(event.Event{Kind: event.Lifecycle, Level: slog.LevelInfo, Server: u.spec.Name, Name: what})
 }

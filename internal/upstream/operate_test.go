@@ -22,7 +22,7 @@ func stoppedError(t *testing.T, err error, cause string) {
 	}
 }
 
-// eras runs a test for a server of each era.
+// eras runs a test with a server of each era.
 func eras(t *testing.T, f func(t *testing.T, h *program)) {
 	for _, era := range []string{"legacy", "modern"} {
 		t.Run(era, func(t *testing.T) {
@@ -31,8 +31,8 @@ func eras(t *testing.T, f func(t *testing.T, h *program)) {
 	}
 }
 
-// TestStoppedServer: a server that an operator has stopped stays stopped, whoever calls and
-// however long it takes, until it is started.
+// TestStoppedServer checks that a stopped server stays stopped until it is started, even if
+// clients call it and time passes.
 func TestStoppedServer(t *testing.T) {
 	eras(t, func(t *testing.T, h *program) {
 		keptOpen(t, h, Spec{}, func(t *testing.T, u *Upstream, log *journal) {
@@ -48,7 +48,7 @@ func TestStoppedServer(t *testing.T) {
 				_, err := u.Hello(t.Context(), f)
 				stoppedError(t, err, "stopped")
 			}
-			u.KeepOpen(false) // as a reload does
+			u.KeepOpen(false) // a reload does the same
 			u.KeepOpen(true)
 			time.Sleep(24 * time.Hour)
 			if s := u.Status(); h.starts() != n || s.State != Stopped || s.Failure == nil || s.Failure.Action == "" || s.Attempts != 0 || !s.Retry.IsZero() || s.Sessions != 0 {
@@ -84,8 +84,9 @@ func TestStoppedServer(t *testing.T) {
 	})
 }
 
-// TestRestart: a restart lets a call end that ends soon, cuts off one that does not, and
-// opens the server when all sessions have ended. Calls that come meanwhile wait.
+// TestRestart checks that a restart waits for a call that ends soon, and ends a call that takes
+// longer. It opens the server when all sessions have ended. Calls that arrive in the meantime
+// wait.
 func TestRestart(t *testing.T) {
 	eras(t, func(t *testing.T, h *program) {
 		var release chan struct{}
@@ -99,7 +100,7 @@ func TestRestart(t *testing.T) {
 			return nil
 		}
 		keptOpen(t, h, Spec{}, func(t *testing.T, u *Upstream, _ *journal) {
-			release = make(chan struct{}) // of the bubble
+			release = make(chan struct{}) // created in the synctest bubble
 			var wait sync.WaitGroup
 			var quick, endless, later error
 			wait.Go(func() { _, quick = call(t, u, legacyClient, mcp.MethodCallTool, `{"name":"quick"}`) })
@@ -132,8 +133,8 @@ func TestRestart(t *testing.T) {
 	})
 }
 
-// TestStopEndsAStart: a server that does not get ready is stopped, and started again, while
-// calls wait for it.
+// TestStopEndsAStart checks a server that does not become ready. It is stopped and started
+// again while calls wait for it.
 func TestStopEndsAStart(t *testing.T) {
 	stuck := true
 	h := &program{legacy: true}
@@ -172,7 +173,7 @@ func TestStopEndsAStart(t *testing.T) {
 	})
 }
 
-// TestStartClearsBackoff: an operator need not wait for the next planned attempt.
+// TestStartClearsBackoff checks that Start does not wait for the next scheduled attempt.
 func TestStartClearsBackoff(t *testing.T) {
 	broken := true
 	h := &program{legacy: true, fails: func(int) bool { return broken }}
@@ -190,7 +191,8 @@ func TestStartClearsBackoff(t *testing.T) {
 	})
 }
 
-// TestProbeForgets: a server of another era is recognised, although it answers as before.
+// TestProbeForgets checks that Probe detects the era of a server whose era has changed,
+// although its old era still works.
 func TestProbeForgets(t *testing.T) {
 	h := &program{legacy: true}
 	keptOpen(t, h, Spec{}, func(t *testing.T, u *Upstream, _ *journal) {
@@ -213,8 +215,8 @@ func TestProbeForgets(t *testing.T) {
 	})
 }
 
-// TestOperateUnusable: a server that cannot be opened as it is configured is not operated, and
-// neither is one that is being removed.
+// TestOperateUnusable checks that operations fail for a server that cannot be opened with its
+// configuration, and for one that is being removed.
 func TestOperateUnusable(t *testing.T) {
 	bubble(t, &program{legacy: true}, Spec{Unusable: errors.New("no variable")}, func(t *testing.T, u *Upstream) {
 		for _, f := range []func() error{u.Stop, u.Start, u.Restart, u.Probe} {

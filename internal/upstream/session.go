@@ -49,7 +49,7 @@ type session struct {
 	check             *time.Timer  // timer of the next check; see checkLaterLocked
 	checked           time.Time    // time of the last check
 	outdated          bool         // the session is out of service; see outdateLocked
-	outdatedBy        error        // the cause of its end then
+	outdatedBy        error        // cause of the end of a session that is out of service
 	noListen          time.Time    // time when the server answered that it has no subscriptions/listen; zero for never
 	keep              time.Time    // the session has tasks, and is not ended as idle before this time
 	level             mcp.LogLevel // log level that was set at the server; 0 for none
@@ -329,7 +329,7 @@ func (u *Upstream) spawn(ctx context.Context, s *session, a Adapter, offer hands
 	return nil
 }
 
-// process returns how the server's child process is started.
+// process returns the stdio.Spec that starts the server's child process.
 func (u *Upstream) process() stdio.Spec {
 	return stdio.Spec{
 		Command: u.spec.Command, Args: u.spec.Args, Env: stdio.Environ(u.spec.Env, u.spec.Inherit), Dir: u.spec.Dir,

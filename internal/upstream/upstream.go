@@ -224,7 +224,8 @@ const (
 	// Unresponsive means that calls wait, nothing has arrived for a while, and the server does
 	// not answer a ping. It also means that the server does not read. See Reason.
 	Unresponsive State = "unresponsive"
-	// Stopped: an operator has stopped the server. Only Start and Restart open it again.
+	// Stopped means that an operator has stopped the server. Only Start, Restart and Probe open
+	// it again.
 	Stopped State = "stopped"
 )
 

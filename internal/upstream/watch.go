@@ -411,7 +411,7 @@ func (u *Upstream) restore(p *pool, l *link) {
 	pauses := work.Backoff{Ceiling: time.Minute}
 	for !u.resubscribe(p) {
 		if u.isStopped() {
-			return // Start does it again
+			return // the server is opened by Start, which restores the subscriptions
 		}
 		if work.Sleep(u.life, pauses.Fail()) != nil {
 			return

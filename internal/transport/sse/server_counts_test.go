@@ -26,19 +26,19 @@ func TestCountsMove(t *testing.T) {
 				return nil, nil
 			}
 		})
-		f := d.connect()                                                      // Opened, Streams
-		f.callGood()                                                          // Requests
-		f.post(202, `{"jsonrpc":"2.0","method":"notifications/initialized"}`) // OneWay
-		f.post(400, "{")                                                      // Refused
-		f.post(401, "{", "X-Who: nobody")                                     // Denied
-		f.post(400, `{"jsonrpc":"2.0","method":"notifications/panic"}`)       // Panics
+		f := d.connect()                                                      // changes Opened and Streams
+		f.callGood()                                                          // changes Requests
+		f.post(202, `{"jsonrpc":"2.0","method":"notifications/initialized"}`) // changes OneWay
+		f.post(400, "{")                                                      // changes Refused
+		f.post(401, "{", "X-Who: nobody")                                     // changes Denied
+		f.post(400, `{"jsonrpc":"2.0","method":"notifications/panic"}`)       // changes Panics
 		stuck := d.connect()
 		out := d.hall.last().out
-		for range 500 { // SlowReaders
+		for range 500 { // changes SlowReaders
 			_ = out.Send([]byte(`{"jsonrpc":"2.0","method":"notifications/x","params":{"a":"` + strings.Repeat("x", 1<<16) + `"}}`))
 		}
 		stuck.close()
-		for range 5 { // Limited
+		for range 5 { // changes Limited
 			if status, _, _ := d.do("GET", "/x/sse", "", "Accept: application/json"); status != 406 {
 				t.Errorf("status %d", status)
 			}

@@ -56,8 +56,8 @@ const noPATH = "its environment has no PATH"
 // Unwrap lets errors.Is find exec.ErrNotFound and the errors of package fs.
 func (e *StartError) Unwrap() error { return e.Err }
 
-// Check returns a *StartError if there is no program that Start could start, else nil. It
-// starts nothing.
+// Check returns nil if Start could start the command, and a *StartError otherwise. It starts
+// nothing.
 func Check(spec Spec) error {
 	_, err := resolve(&spec)
 	return err

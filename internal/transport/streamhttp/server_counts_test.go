@@ -37,37 +37,37 @@ func TestCountsMove(t *testing.T) {
 			}
 		})
 		body, h := modernCall("1")
-		d.post(body, h...)                                                                                                               // ModernRequests
-		session := d.initialize("2025-11-25")                                                                                            // LegacyRequests, SessionsOpened
-		d.post(note2(), session)                                                                                                         // OneWay
-		d.post("{")                                                                                                                      // Refused
-		d.post("{", "X-Who: nobody")                                                                                                     // Denied
-		d.post(note2())                                                                                                                  // Dropped
+		d.post(body, h...)                                                                                                               // changes ModernRequests
+		session := d.initialize("2025-11-25")                                                                                            // changes LegacyRequests and SessionsOpened
+		d.post(note2(), session)                                                                                                         // changes OneWay
+		d.post("{")                                                                                                                      // changes Refused
+		d.post("{", "X-Who: nobody")                                                                                                     // changes Denied
+		d.post(note2())                                                                                                                  // changes Dropped
 		d.post(call("3"), session)                                                                                                       //
-		d.post(strings.Replace(call("4"), "tools/call", "prompts/get", 1), session)                                                      // Panics
-		f := readEvents(t, d.send(context.Background(), "POST", strings.Replace(call("5"), "tools/call", "resources/read", 1), session)) // Streams
+		d.post(strings.Replace(call("4"), "tools/call", "prompts/get", 1), session)                                                      // changes Panics
+		f := readEvents(t, d.send(context.Background(), "POST", strings.Replace(call("5"), "tools/call", "resources/read", 1), session)) // changes Streams
 		id := f.next().ID
 		for range 2 {
 			f.next()
 		}
 		f.ends()
 		f.close()
-		back := d.get(context.Background(), session, "Last-Event-ID: "+string(id)) // Resumed
+		back := d.get(context.Background(), session, "Last-Event-ID: "+string(id)) // changes Resumed
 		back.next()
 		back.close()
 		stuck := d.get(context.Background(), session)
 		synctest.Wait()
 		g := d.hall.guests()[1]
-		for range 200 { // SlowReaders
+		for range 200 { // changes SlowReaders
 			_ = g.out.Send([]byte(`{"jsonrpc":"2.0","method":"notifications/x","params":{"a":"` + strings.Repeat("x", 1<<16) + `"}}`))
 		}
 		stuck.close()
-		for range 6 { // Limited, and Evicted once they are old
+		for range 6 { // changes Limited, and Evicted once the sessions are old
 			d.post(strings.ReplaceAll(initializeBody, "%s", "2025-11-25"))
 		}
 		time.Sleep(abandonable + time.Second)
 		d.initialize("2025-11-25")
-		time.Sleep(31 * time.Minute) // Expired, SessionsEnded
+		time.Sleep(31 * time.Minute) // changes Expired and SessionsEnded
 		d.initialize("2025-11-25")
 		c := reflect.ValueOf(d.server.Counts())
 		for i := range c.NumField() {
