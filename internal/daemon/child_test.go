@@ -232,7 +232,7 @@ func (s *fakeServer) take(m *jsonrpc.Message) {
 	}
 }
 
-// page returns a page of at most a hundred of the many tools.
+// page returns one page of the list, with at most a hundred tools.
 func (s *fakeServer) page(m *jsonrpc.Message) string {
 	cursor, _ := jsonrpc.Text(m.Raw, m.Param("cursor"))
 	from, _ := strconv.Atoi(cursor)

@@ -23,7 +23,7 @@ type Handle struct {
 	attached map[*attachment]struct{}
 }
 
-// Generation is one host of a Handle, with a count of its users.
+// Generation is one host of a Handle, such as a gateway, with a count of its users.
 type Generation struct {
 	host  downstream.Handler
 	users atomic.Int64 // the number of users; when the host is replaced, retired is added to it

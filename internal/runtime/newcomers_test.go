@@ -126,7 +126,7 @@ func TestHeldBack(t *testing.T) {
 		var waiting sync.WaitGroup
 		var mu sync.Mutex
 		refused := 0
-		n.perSecond = 1 // use up the rate for other clients
+		n.perSecond = 1 // a low rate for the other clients
 		slow := transport.Newcomer{Principal: "bob"}
 		for range burstFactor {
 			n.allow(ctx, slow)
