@@ -28,8 +28,8 @@ func (a *app) listCommand() *cobra.Command {
 with the first line of each description. The server is a URL, the name of a
 configured server, or a command after --.
 
-With a kind but without a server, list asks the "dragoman serve" that runs on
-this machine, and prints the items of all of its servers.
+With a kind but without a server, list asks the "dragoman serve" on this machine
+for the items of all its servers.
 
 Without both, list opens all configured servers at the same time and prints
 a table of their health. It has the state, revision and transport of each
@@ -94,7 +94,7 @@ servers, so that they are not started twice. --direct starts them anyway.`,
 				at := slices.IndexFunc(status.Endpoints, func(e admin.Endpoint) bool { return e.Server == "" })
 				if why != "" || at < 0 {
 					return usagef("use `dragoman list "+kind+" URL`, `dragoman list "+kind+" NAME` or `dragoman list "+kind+" -- COMMAND`",
-						"no server given, and there is no running serve to ask: %s", why)
+						"no server given, and a running serve was not found: %s", why)
 				}
 				w.target = base + status.Endpoints[at].Path
 				a.tell("using the running serve at %s", base)
