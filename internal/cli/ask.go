@@ -282,17 +282,7 @@ func (k *asker) askPage(ctx context.Context, message, page string) (action strin
 		t.say(t.bold("The server asks you to open a page on " + clean(host) + ":"))
 		t.quote(message)
 		t.say("  " + clean(page))
-		for {
-			line, ok := t.prompt("Press Enter to agree, then open it in a browser. [d]ecline, [c]ancel:")
-			switch word := strings.ToLower(line); {
-			case !ok, word == "c", word == "cancel":
-				return "cancel"
-			case word == "", word == "y", word == "yes":
-				return "accept"
-			case word == "d", word == "decline", word == "n", word == "no":
-				return "decline"
-			}
-		}
+		return t.consent("Press Enter to agree, then open it in a browser. [d]ecline, [c]ancel:", false)
 	})
 }
 
@@ -378,8 +368,14 @@ func (t *terminal) confirm(fields []tool.Argument, values map[string][]byte) str
 			t.say("  " + clean(f.Name) + " = " + shown(v))
 		}
 	}
+	return t.consent("[Y]es, [e]dit, [d]ecline, [c]ancel:", len(fields) > 0)
+}
+
+// consent asks until the answer is an action: "accept", "decline", "cancel" or, if edit is
+// allowed, "edit". Enter alone accepts, and the end of the input cancels.
+func (t *terminal) consent(prompt string, edit bool) (action string) {
 	for {
-		line, ok := t.prompt("[Y]es, [e]dit, [d]ecline, [c]ancel:")
+		line, ok := t.prompt(prompt)
 		switch word := strings.ToLower(strings.TrimPrefix(line, ":")); {
 		case !ok, word == "c", word == "cancel":
 			return "cancel"
@@ -387,7 +383,7 @@ func (t *terminal) confirm(fields []tool.Argument, values map[string][]byte) str
 			return "accept"
 		case word == "d", word == "decline", word == "n", word == "no":
 			return "decline"
-		case word == "e" && len(fields) > 0, word == "edit" && len(fields) > 0:
+		case edit && (word == "e" || word == "edit"):
 			return "edit"
 		}
 	}

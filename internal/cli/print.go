@@ -80,22 +80,16 @@ func (a *app) print(t screen.Table) error {
 // the member key. If files is not nil, it saves content that is not text. name is the
 // beginning of a file's name if the server gives none.
 func (a *app) printAs(result []byte, key, name string, asJSON bool, files *saver) error {
-	p := &printer{app: a, w: bufio.NewWriter(a.stdout), raw: result, name: name, files: files, asJSON: asJSON}
-	if asJSON {
-		if err := a.printRaw(p.w, append(result[:len(result):len(result)], '\n')); err != nil {
-			return err
+	p := a.printer(result, name, asJSON, files)
+	err := p.print(func() error {
+		for item := range jsonrpc.Elements(result, jsonrpc.Find(result, jsonrpc.Whole(result), key)) {
+			if err := p.item(item); err != nil {
+				return err
+			}
 		}
-		if files == nil {
-			return p.w.Flush()
-		}
-	}
-	for item := range jsonrpc.Elements(result, jsonrpc.Find(result, jsonrpc.Whole(result), key)) {
-		if err := p.item(item); err != nil {
-			_ = p.w.Flush()
-			return err
-		}
-	}
-	if err := p.w.Flush(); err != nil {
+		return nil
+	})
+	if err != nil {
 		return err
 	}
 	structured := !jsonrpc.Find(result, jsonrpc.Whole(result), "structuredContent").IsZero()
@@ -114,6 +108,28 @@ type printer struct {
 	files   *saver
 	asJSON  bool // the result was printed already; only files are saved
 	printed bool
+}
+
+func (a *app) printer(result []byte, name string, asJSON bool, files *saver) *printer {
+	return &printer{app: a, w: bufio.NewWriter(a.stdout), raw: result, name: name, files: files, asJSON: asJSON}
+}
+
+// print prints the result. With asJSON it prints the server's bytes. content prints or saves
+// the parts of the result; it is not called if the bytes are all that is wanted.
+func (p *printer) print(content func() error) error {
+	if p.asJSON {
+		if err := p.app.printRaw(p.w, append(p.raw[:len(p.raw):len(p.raw)], '\n')); err != nil {
+			return err
+		}
+		if p.files == nil {
+			return p.w.Flush()
+		}
+	}
+	if err := content(); err != nil {
+		_ = p.w.Flush()
+		return err
+	}
+	return p.w.Flush()
 }
 
 // text prints text to stdout, with a newline at the end.

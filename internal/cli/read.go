@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -93,52 +92,53 @@ content to files in a folder and prints their paths.`,
 
 // printContents prints the contents of a resource.
 func (a *app) printContents(result []byte, uri string, asJSON bool, files *saver) error {
-	p := &printer{app: a, w: bufio.NewWriter(a.stdout), raw: result, name: "resource", files: files, asJSON: asJSON}
-	if asJSON {
-		if err := a.printRaw(p.w, append(result[:len(result):len(result)], '\n')); err != nil {
-			return err
-		}
-	}
-	for item := range jsonrpc.Elements(result, jsonrpc.Find(result, jsonrpc.Whole(result), "contents")) {
-		var err error
-		blob := jsonrpc.Find(result, item, "blob")
-		switch {
-		case files != nil:
-			err = p.resource(item)
-		case asJSON:
-		case !blob.IsZero() && a.screen:
-			mime := textOf(result, item, "mimeType")
-			if mime == "" {
-				mime = "no type given"
-			}
-			err = withHint(fmt.Errorf("the resource is binary (%s, %s), and stdout is a terminal", excerpt.Word(mime, 100), bytesOf(base64Length(result, blob))),
-				"redirect stdout to a file, or save it with --save DIR")
-		case !blob.IsZero():
-			var b []byte
-			if b, err = decode(result, blob); err == nil {
-				p.printed = true
-				_, _ = p.w.Write(b)
-			}
-		default:
-			s, _ := jsonrpc.Text(result, jsonrpc.Find(result, item, "text"))
-			s = jsonrpc.Shown(s)
-			p.printed = true
-			if a.screen {
-				p.text(s)
-			} else {
-				_, _ = p.w.WriteString(s) // byte for byte, because stdout may be a file
+	p := a.printer(result, "resource", asJSON, files)
+	err := p.print(func() error {
+		for item := range jsonrpc.Elements(result, jsonrpc.Find(result, jsonrpc.Whole(result), "contents")) {
+			if err := p.resourceContent(item); err != nil {
+				return err
 			}
 		}
-		if err != nil {
-			_ = p.w.Flush()
-			return err
-		}
-	}
-	if err := p.w.Flush(); err != nil {
+		return nil
+	})
+	if err != nil {
 		return err
 	}
 	if !p.printed && !asJSON && !a.quiet {
 		a.status.Printf("the resource %s is empty", excerpt.Word(uri, maxQuoted))
+	}
+	return nil
+}
+
+// resourceContent prints or saves one part of a resource.
+func (p *printer) resourceContent(item jsonrpc.Span) error {
+	blob := jsonrpc.Find(p.raw, item, "blob")
+	switch {
+	case p.files != nil:
+		return p.resource(item)
+	case !blob.IsZero() && p.app.screen:
+		mime := textOf(p.raw, item, "mimeType")
+		if mime == "" {
+			mime = "no type given"
+		}
+		return withHint(fmt.Errorf("the resource is binary (%s, %s), and stdout is a terminal", excerpt.Word(mime, 100), bytesOf(base64Length(p.raw, blob))),
+			"redirect stdout to a file, or save it with --save DIR")
+	case !blob.IsZero():
+		b, err := decode(p.raw, blob)
+		if err != nil {
+			return err
+		}
+		p.printed = true
+		_, _ = p.w.Write(b)
+		return nil
+	}
+	s, _ := jsonrpc.Text(p.raw, jsonrpc.Find(p.raw, item, "text"))
+	s = jsonrpc.Shown(s)
+	p.printed = true
+	if p.app.screen {
+		p.text(s)
+	} else {
+		_, _ = p.w.WriteString(s) // byte for byte, because stdout may be a file
 	}
 	return nil
 }
@@ -305,32 +305,25 @@ func (a *app) checkPrompt(ctx context.Context, s Session, server string, w where
 
 // printMessages prints the messages of a prompt.
 func (a *app) printMessages(result []byte, name string, asJSON bool, files *saver) error {
-	p := &printer{app: a, w: bufio.NewWriter(a.stdout), raw: result, name: name, files: files, asJSON: asJSON}
-	if asJSON {
-		if err := a.printRaw(p.w, append(result[:len(result):len(result)], '\n')); err != nil {
-			return err
+	p := a.printer(result, name, asJSON, files)
+	return p.print(func() error {
+		var messages []jsonrpc.Span
+		for m := range jsonrpc.Elements(result, jsonrpc.Find(result, jsonrpc.Whole(result), "messages")) {
+			messages = append(messages, m)
 		}
-		if files == nil {
-			return p.w.Flush()
-		}
-	}
-	var messages []jsonrpc.Span
-	for m := range jsonrpc.Elements(result, jsonrpc.Find(result, jsonrpc.Whole(result), "messages")) {
-		messages = append(messages, m)
-	}
-	for i, m := range messages {
-		if len(messages) > 1 && !asJSON {
-			if i > 0 {
-				_ = p.w.WriteByte('\n')
+		for i, m := range messages {
+			if len(messages) > 1 && !asJSON {
+				if i > 0 {
+					_ = p.w.WriteByte('\n')
+				}
+				_, _ = p.w.WriteString(excerpt.Word(textOf(result, m, "role"), 40) + ":\n")
 			}
-			_, _ = p.w.WriteString(excerpt.Word(textOf(result, m, "role"), 40) + ":\n")
+			if err := p.item(jsonrpc.Find(result, m, "content")); err != nil {
+				return err
+			}
 		}
-		if err := p.item(jsonrpc.Find(result, m, "content")); err != nil {
-			_ = p.w.Flush()
-			return err
-		}
-	}
-	return p.w.Flush()
+		return nil
+	})
 }
 
 func (a *app) completeCommand() *cobra.Command {
