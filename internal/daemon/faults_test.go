@@ -64,7 +64,7 @@ func TestU01_NoSuchCommand(t *testing.T) {
 func TestU02_DiesBeforeFirstByte(t *testing.T) {
 	for _, x := range []struct{ mode, exit, words string }{
 		{"exit", "exited with status 3", "THE_TOKEN is not set"},
-		{"kill", "was ended by the signal", "killed"},
+		{"kill", "was killed by the signal", "killed"},
 	} {
 		t.Run(x.mode, func(t *testing.T) {
 			u := child(t, "child", x.mode)
