@@ -35,9 +35,9 @@ func (l leakChecked) Run() int { return leaktest.Run(l.m) }
 
 // programs are the programs that the test binary can act as, by name. The scripts start them.
 var programs = map[string]func(){
-	"dragoman":        func() { os.Exit(Main(fakeBackend())) },
-	"dragoman-events": func() { os.Exit(Main(eventsBackend())) },
-	"settings-peer":   settingsPeer,
+	"dragoman":        func() { leaktest.Exit(Main(fakeBackend())) },
+	"dragoman-events": func() { leaktest.Exit(Main(eventsBackend())) },
+	"settings-peer":   func() { settingsPeer(); leaktest.Exit(0) },
 }
 
 func TestMain(m *testing.M) { testscript.Main(leakChecked{m}, programs) }
@@ -51,6 +51,9 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("XDG_CONFIG_HOME", e.WorkDir+"/xdg")
 			e.Setenv("XDG_CACHE_HOME", e.WorkDir+"/cache")
+			if race := os.Getenv(leaktest.RaceOptions); race != "" {
+				e.Setenv(leaktest.RaceOptions, race)
+			}
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "records": records},

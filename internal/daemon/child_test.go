@@ -19,6 +19,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/leaktest"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
@@ -387,13 +388,22 @@ type upstreamUnderTest struct {
 	complains bool // the test expects that the server records violations
 }
 
+// childEnv is the environment by which the test binary acts as a server.
+func childEnv(mode, journal string) map[string]config.Secret {
+	env := map[string]config.Secret{asServer: config.NewSecret(mode), journalVar: config.NewSecret(journal)}
+	if race := os.Getenv(leaktest.RaceOptions); race != "" {
+		env[leaktest.RaceOptions] = config.NewSecret(race)
+	}
+	return env
+}
+
 // child returns a server of the given mode. name is its name in the configuration.
 func child(t testing.TB, name, mode string, more ...func(*config.Server)) *upstreamUnderTest {
 	t.Helper()
 	u := &upstreamUnderTest{journal: filepath.Join(t.TempDir(), "journal")}
 	s := config.Server{
 		Name: name, Command: os.Args[0], Dir: t.TempDir(),
-		Env: map[string]config.Secret{asServer: config.NewSecret(mode), journalVar: config.NewSecret(u.journal)},
+		Env: childEnv(mode, u.journal),
 	}
 	for _, f := range more {
 		f(&s)

@@ -400,9 +400,7 @@ func TestTheDocumentsProfile(t *testing.T) {
 			toolbox := s.Servers[0]
 			toolbox.Command, toolbox.Args, toolbox.Dir = os.Args[0], nil, t.TempDir()
 			u := &upstreamUnderTest{journal: filepath.Join(t.TempDir(), "journal")}
-			toolbox.Env = map[string]config.Secret{
-				asServer: config.NewSecret("toolbox " + strings.Join(strings.Fields(answer), " ")), journalVar: config.NewSecret(u.journal),
-			}
+			toolbox.Env = childEnv("toolbox "+strings.Join(strings.Fields(answer), " "), u.journal)
 			if !chosen {
 				toolbox.Dialect, toolbox.Profile = "", nil
 			}

@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -55,8 +56,12 @@ func (w *fileDaemon) write(t testing.TB, text string) {
 func text(all ...*upstreamUnderTest) string {
 	out := "dragoman: {limits: {initializePerSecond: 1000}}\nmcpServers:\n"
 	for _, u := range all {
-		out += fmt.Sprintf("  %s: {command: %q, cwd: %q, env: {%s: %q, %s: %q}}\n", u.Name, u.Command, u.Dir,
-			asServer, u.Env[asServer].Reveal(), journalVar, u.journal)
+		var env []string
+		for name, value := range u.Env {
+			env = append(env, fmt.Sprintf("%s: %q", name, value.Reveal()))
+		}
+		slices.Sort(env)
+		out += fmt.Sprintf("  %s: {command: %q, cwd: %q, env: {%s}}\n", u.Name, u.Command, u.Dir, strings.Join(env, ", "))
 	}
 	return out
 }

@@ -504,7 +504,7 @@ func runAsDragoman(mode string) {
 	mode, overHTTP := strings.CutPrefix(mode, "http ")
 	c, problem := config.Complete(config.Server{
 		Name: "child", Command: os.Args[0],
-		Env: map[string]config.Secret{asServer: config.NewSecret(mode), journalVar: config.NewSecret(os.Getenv(journalVar))},
+		Env: childEnv(mode, os.Getenv(journalVar)),
 	})
 	if problem != nil {
 		panic(problem)

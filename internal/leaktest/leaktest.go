@@ -29,6 +29,11 @@ var settle = 5 * time.Second
 // exception has been needed.
 var ignored []goleak.Option
 
+// RaceOptions is the name of the environment variable with the options of the race detector.
+// Run sets it in a race build. A test that starts a program with an environment of its own
+// should pass it on, or the program takes a second to exit.
+const RaceOptions = "GORACE"
+
 // Main runs the tests, looks for leaks if they passed, and exits. It does not
 // return.
 func Main(m *testing.M) { os.Exit(Run(m)) }
@@ -36,6 +41,7 @@ func Main(m *testing.M) { os.Exit(Run(m)) }
 // Run does the same as Main, but returns the exit code, for packages with their own cleanup.
 func Run(m *testing.M) int {
 	adoptOrphans()
+	letChildrenExit()
 	before := descriptors()
 	code := m.Run()
 	if code != 0 {

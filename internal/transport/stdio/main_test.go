@@ -152,7 +152,7 @@ func startKin(detached bool) {
 // specOf returns the Spec that starts the test binary as a child.
 func specOf(mode string) Spec {
 	return Spec{
-		Command: os.Args[0], Env: Environ(map[string]string{childMode: mode}, nil),
+		Command: os.Args[0], Env: Environ(map[string]string{childMode: mode}, func(name string) bool { return name == leaktest.RaceOptions }),
 		DrainDelay: 50 * time.Millisecond, // the time that Stop waits if nobody reads the output
 	}
 }
