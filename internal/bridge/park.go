@@ -640,10 +640,10 @@ func urlsOf(reply *mcp.Reply) jsonrpc.Span {
 	return jsonrpc.Find(raw, jsonrpc.Find(raw, reply.Msg.Error, "data"), "elicitations")
 }
 
-// urlsNeeded converts an error by which a 2025-11-25 server requires URL elicitations first to
-// input_required (2025-11-25 §Elicitation, "URL Elicitation Required"). Nothing is parked: the
-// retry is a new call. urlsNeeded returns nil if the client cannot open URLs or the error
-// contains none.
+// urlsNeeded handles the error of a 2025-11-25 server that requires URL elicitations first. It
+// converts this error to input_required (2025-11-25 §Elicitation, "URL Elicitation Required").
+// Nothing is parked: the retry is a new call. urlsNeeded returns nil if the client cannot open
+// URLs, or if the error contains no URL.
 func (r *Bridge) urlsNeeded(u Server, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply, error) {
 	raw := reply.Msg.Raw
 	if !mayPark(c) || !c.Client.Declares("elicitation") {

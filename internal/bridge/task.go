@@ -114,7 +114,7 @@ func (r *Bridge) listTasks(ctx context.Context, all []Server, a *mcp.Attempt, s 
 	return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: tasks/list: Dragoman cannot list the tasks of a single client here"}
 }
 
-// ask creates a request about a task that Dragoman itself sends on behalf of a call's client.
+// ask creates Dragoman's own request about a task, on behalf of a call's client.
 func (p Task) ask(c *mcp.Call, method string, extra ...jsonrpc.Field) *mcp.Attempt {
 	params := jsonrpc.AppendQuote([]byte(`{"taskId":`), p.Ref.ID)
 	for _, x := range extra {

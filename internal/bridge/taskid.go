@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// These constants start the ids by which clients know tasks. An id contains the server and the
-// session of the task, because nothing else in a request about a task names them.
+// These constants are prefixes of task ids in the form for clients. An id contains the server
+// and the session of the task, because nothing else in a request about a task names them.
 //
 // For authenticated clients the id is signed for the principal. A server sees one credential
 // for many users, so only Dragoman can tell whose task it is (2025-11-25 §Tasks, "Task

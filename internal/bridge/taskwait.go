@@ -106,7 +106,7 @@ type taskWaiter struct {
 	task   Task
 	call   *mcp.Call
 	caller mcp.Caller
-	shown  string          // the id by which the client knows the task, "" if the client does not know about it
+	shown  string          // the task id that the client knows, "" if the client does not know about it
 	asked  map[string]bool // keys of input requests that were sent; each is sent once (SEP-2663, "Task Update Requests")
 }
 

@@ -2,7 +2,7 @@
 // requests of clients: View.Page, View.Find, View.Owner and View.Info.
 //
 // Lists are read in the background, once for each audience. An audience is a group of clients
-// to which a server may show the same list. The Filter of a client's View decides which items
+// that may see the same list of a server. The Filter of a client's View decides which items
 // that client sees. It applies when the client reads a list, so it needs no request to a
 // server. The catalog reaches servers through the interface Source. A reading may outlive the
 // request that started it; Close waits for it. The package does not call tools, knows no client

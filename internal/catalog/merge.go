@@ -28,7 +28,7 @@ type mergedList struct {
 	// shadowed counts the items whose name an earlier item has too. A client sees such an item
 	// only if its filter hides the earlier ones.
 	shadowed int
-	rejected []rejectedItem // at most maxRejected
+	rejected []rejectedItem // at most maxRejected items
 }
 
 // item is one item of a merged list.

@@ -147,7 +147,7 @@ func (b *bridge) count() {
 	b.server.ended(complete, !complete || !ours && time.Since(b.begun) < steady)
 }
 
-// start runs f on a goroutine for which Close waits. It returns false after Close.
+// start runs f on a goroutine. Close waits for the goroutine. After Close, start returns false.
 func (b *bridge) start(f func()) bool {
 	return b.running.Go(f)
 }
@@ -343,7 +343,7 @@ func (b *bridge) turnOf(thread, id string) *turn {
 	return nil
 }
 
-// asker returns the turn to which a worker request belongs.
+// asker returns the turn that a worker request belongs to.
 func (b *bridge) asker(thread string) *turn {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -34,8 +34,8 @@ func (current) open(ctx context.Context, b *bridge, a *arguments) (string, error
 	return id, nil
 }
 
-// settings returns the config of a new thread, or nil. It contains the settings for which
-// thread/start has no member.
+// settings returns the config of a new thread, or nil. It contains the settings that are not
+// members of thread/start.
 func (a *arguments) settings() []byte {
 	var fields []jsonrpc.Field
 	if !a.profile.IsZero() {

@@ -18,7 +18,7 @@ import (
 const (
 	pace     = 100 * time.Millisecond // minimum time between two progress messages
 	beat     = 20 * time.Second       // time between keep-alive messages while a turn is silent
-	patience = 5 * time.Minute        // maximum time without an event from the worker for which keep-alives are sent
+	patience = 5 * time.Minute        // keep-alives end when the worker has sent no event for this long
 	// beginTimeout is the timeout of the request that starts a turn. Its answer means that the
 	// turn has begun.
 	beginTimeout = 30 * time.Second

@@ -18,7 +18,7 @@ import (
 type worker struct {
 	pipe transport.Pipe
 	// hear handles notifications and requests. event handles the name of an {"event":…} line.
-	// The goroutine that reads calls both, and they must not block.
+	// The reading goroutine calls both, and they must not block.
 	hear  func(*jsonrpc.Message)
 	event func(name string)
 
@@ -43,9 +43,9 @@ func newWorker(p transport.Pipe) *worker {
 	return &worker{pipe: p, gone: make(chan struct{}), pending: make(map[int64]*exchange)}
 }
 
-// begin sends a request within ctx. If on is not nil, the goroutine that reads calls it with
-// the answer, before it handles later messages. If the caller stops waiting for an exchange, it
-// must drop the exchange.
+// begin sends a request within ctx. If on is not nil, the reading goroutine calls it with the
+// answer before it handles later messages. If the caller stops waiting for an exchange, it must
+// drop the exchange.
 func (w *worker) begin(ctx context.Context, method string, params []byte, on func(*jsonrpc.Message)) (*exchange, error) {
 	w.mu.Lock()
 	w.last++

@@ -44,7 +44,7 @@ func (l *pipeConn) forgetAbandonedLocked(n int64) {
 	}
 }
 
-// abandonedLocked returns the calls about which the server may still send messages.
+// abandonedLocked returns the abandoned calls that the server may still send messages about.
 func (l *pipeConn) abandonedLocked() []abandonedCall {
 	if len(l.abandoned) > 0 {
 		now := time.Now()

@@ -99,7 +99,7 @@ type clientTransport interface {
 	// call sends a request and returns its answer. It passes the messages of the call to the
 	// flow, on the goroutine of the caller.
 	call(ctx context.Context, out *transport.Outgoing, f *flow) (*jsonrpc.Message, error)
-	// mates returns the other calls in flight to which the server request m may belong, oldest
+	// mates returns the other calls in flight that the server request m may belong to, oldest
 	// first. m arrived for f, but does not name its call. All these calls belong to the same
 	// client.
 	mates(m *jsonrpc.Message, f *flow) []*flow
@@ -117,7 +117,8 @@ type clientTransport interface {
 	// sent returns the number of calls that were sent completely and have no answer. Open
 	// subscriptions/listen do not count.
 	sent() int
-	// withdraw fails the calls of which nothing was sent, as long as the server does not read.
+	// withdraw fails the calls that were not sent at all. New calls fail too until the server
+	// reads again.
 	withdraw()
 	// silence returns the time since the server last sent anything. It returns false if that is
 	// not known, because each call has its own stream.
@@ -175,7 +176,7 @@ func (s *Conn) Stalled() (d time.Duration, midway bool) { return s.link.stalled(
 // subscriptions/listen do not count.
 func (s *Conn) Sent() int { return s.link.sent() }
 
-// Withdraw fails all calls of which nothing was sent, and new calls until the server reads
+// Withdraw fails all calls that were not sent at all. New calls fail too until the server reads
 // again. Their error is ErrStalled, and they count as not sent.
 func (s *Conn) Withdraw() { s.link.withdraw() }
 

@@ -67,7 +67,7 @@ type running struct {
 	mu    sync.Mutex
 	notes []string
 	asked []string
-	taken []error // causes for which server requests ended without an answer
+	taken []error // causes of the ends of server requests without an answer
 	reply *mcp.Reply
 	err   error
 	over  bool

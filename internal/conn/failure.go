@@ -26,7 +26,7 @@ var ErrSessionLost = errors.New("the server has lost the session")
 // The pipe accepts no further calls.
 var ErrLinkOver = errors.New("the pipe to the server has ended")
 
-// ErrWriteFailed is wrapped by the error of a call of which nothing was sent, because the pipe
+// ErrWriteFailed is wrapped by the error of a call that was not sent at all, because the pipe
 // accepts no more messages. Answers to earlier calls may still arrive.
 var ErrWriteFailed = errors.New("the pipe to the server accepts no messages")
 

@@ -31,9 +31,9 @@ type httpConn struct {
 	server    *Conn
 	http      Poster
 	listening sync.WaitGroup
-	open      context.Context // ended by close; its end ends every call
+	open      context.Context // cancelled by close, which ends every call
 	shut      context.CancelFunc
-	courier   *transport.Courier // sends messages for which nobody waits
+	courier   *transport.Courier // sends messages that nobody waits for
 
 	asking chan struct{} // semaphore of confirmLost
 	alive  time.Time     // time of the last answer to a ping; guarded by asking

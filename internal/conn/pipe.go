@@ -112,7 +112,7 @@ func (l *pipeConn) abandon(n int64, p *pending, sent bool) {
 }
 
 // passOn handles a request that is queued for a call that was given up. It passes the request
-// to another call to which it may belong. If there is none, it refuses the request.
+// to another call that it may belong to. If there is none, it refuses the request.
 func (l *pipeConn) passOn(m *jsonrpc.Message, p *pending) {
 	if p.flow != nil {
 		for _, f := range l.mates(m, p.flow) {
@@ -318,7 +318,7 @@ func (l *pipeConn) sent() (n int) {
 	return n
 }
 
-// withdraw fails the calls of which nothing was sent, and new calls until the server reads
+// withdraw fails the calls that were not sent at all. New calls fail too until the server reads
 // again.
 func (l *pipeConn) withdraw() {
 	d, _ := l.pipe.Stalled()

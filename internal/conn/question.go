@@ -18,9 +18,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// serveRequest answers a request of the server on its own goroutine, for which Close waits. f
-// is the call that the request belongs to, or nil if unknown. mates are other calls of the same
-// client to which it may belong. The request stays open until all of these calls have ended.
+// serveRequest answers a request of the server on its own goroutine. Close waits for the
+// goroutine. f is the call that the request belongs to, or nil if unknown. mates are other
+// calls of the same client that it may belong to. The request stays open until all of these
+// calls have ended.
 func (s *Conn) serveRequest(m *jsonrpc.Message, f *flow, mates []*flow) {
 	if m.Method == mcp.MethodPing {
 		s.respond(jsonrpc.AppendResult(nil, m.ID, []byte("{}")))
@@ -194,7 +195,7 @@ func (s *Conn) ask(ctx context.Context, m *jsonrpc.Message, owners []*flow) (f *
 	return f, answer, err
 }
 
-// matesAmong returns the calls other than f to which a server request may belong, oldest first.
+// matesAmong returns the calls other than f that a server request may belong to, oldest first.
 // The request does not name its call.
 func matesAmong(all iter.Seq[*flow], f *flow) (mates []*flow) {
 	for x := range all {

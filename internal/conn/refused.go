@@ -23,7 +23,7 @@ func (l *pipeConn) refused(err error, why *jsonrpc.Error) {
 		return
 	}
 	if errors.Is(err, transport.ErrTooLarge) {
-		// The frame may have been an answer for which a call waits.
+		// The frame may have been an answer that a call waits for.
 		l.server.opts.Log.Warn("discarded a message that is larger than the size limit", "server", l.server.opts.Name, "cause", why.Message)
 	}
 	l.noteOdd("refused", why.Message)

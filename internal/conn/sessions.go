@@ -258,7 +258,7 @@ func (u *used) has(n int64) (yes, certain bool) {
 // newID returns the id of the next request.
 func (s *Conn) newID() int64 { return s.used.next(s.sessions) }
 
-// unasked records an answer for which nobody waits. It returns true if another session of the
+// unasked records an answer that nobody waits for. It returns true if another session of the
 // same server has sent the request.
 func (s *Conn) unasked(n int64) (anothers bool) {
 	used, certain := s.used.has(n)

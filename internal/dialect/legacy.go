@@ -51,8 +51,8 @@ func (l legacy) request(dst []byte, c *mcp.Attempt, s *Stamp) []byte {
 	return c.Trail.Splice(dst, m.Raw, &e)
 }
 
-// isRetryMember reports whether a key is a member with which a modern client's retry answers
-// input requests. A legacy server does not get it, because it sends its requests live.
+// isRetryMember reports whether a key belongs to a modern client's answers to input requests. A
+// legacy server does not get it, because it sends its requests live.
 func isRetryMember(k []byte) bool {
 	return string(k) == "inputResponses" || string(k) == "requestState"
 }

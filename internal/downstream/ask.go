@@ -30,8 +30,8 @@ func (a *ask) resolve(m *jsonrpc.Message, err error) {
 const maxAsks = 64
 
 // askClient sends a server request to the client through send and waits for the answer. call is
-// the call that the request belongs to, or nil for none. tell sends messages for which nobody
-// waits.
+// the call that the request belongs to, or nil for none. tell sends messages that nobody waits
+// for.
 func (c *Session) askClient(ctx context.Context, call *mcp.Call, m *jsonrpc.Message, send func(context.Context, []byte) error, tell func([]byte) error) (*jsonrpc.Message, error) {
 	var t *jsonrpc.Trail
 	if call != nil {
@@ -90,8 +90,8 @@ func (c *Session) askClient(ctx context.Context, call *mcp.Call, m *jsonrpc.Mess
 
 // declares reports whether the client has declared the capability for a server request. Clients
 // with different capabilities may share a session with a server, but a client must get only
-// requests for which it has declared the capability (2025-11-25 §Lifecycle, "Operation").
-// Unknown methods are allowed.
+// requests whose capability it has declared (2025-11-25 §Lifecycle, "Operation"). Unknown
+// methods are allowed.
 func (c *Session) declares(method string) bool {
 	capability := mcp.AskCapability(method)
 	f := c.info.Load()
@@ -114,8 +114,8 @@ func (c *Session) takeResponse(m *jsonrpc.Message) {
 	c.resolve(m.ID, m, nil)
 }
 
-// resolve resolves the server request to which Dragoman gave the id, if the request still
-// waits.
+// resolve resolves the server request with the id that Dragoman gave it, if the request is
+// still open.
 func (c *Session) resolve(id jsonrpc.ID, m *jsonrpc.Message, err error) {
 	n, ok := jsonrpc.Int([]byte(id), jsonrpc.Span{End: len(id)})
 	if !ok {

@@ -125,8 +125,8 @@ func declaring(capabilities string) string {
 }
 
 // TestUndeclaredRequestsAreNotSent checks clients with different capabilities that share a
-// session with a server. A client gets only requests for which it has declared the capability,
-// inside and outside calls.
+// session with a server. A client gets only requests whose capability it has declared, inside
+// and outside calls.
 func TestUndeclaredRequestsAreNotSent(t *testing.T) {
 	for capabilities, want := range map[string]int{`{}`: 0, `{"roots":{},"sampling":{}}`: 0, `{"elicitation":{"form":{}}}`: 1} {
 		h := &fakeHandler{on: methods{mcp.MethodCallTool: func(ctx context.Context, _ *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {

@@ -55,8 +55,8 @@ func (c *Session) initialize(ctx context.Context, m *jsonrpc.Message, o mcp.Open
 		result = dialect.Superset(result, tools)
 	}
 	_ = r.Finish(jsonrpc.AppendResult(nil, m.ID, result), 0)
-	// notifications/initialized calls attach. Some clients never send it. They get no
-	// notifications outside requests, but everything else works.
+	// The handler of notifications/initialized calls attach. Some clients never send it. They
+	// get no notifications outside requests, but everything else works.
 }
 
 // readInitialize reads a client's initialize and chooses the revision.
@@ -97,7 +97,7 @@ func (c *Session) readInitialize(m *jsonrpc.Message) (*mcp.ClientInfo, *jsonrpc.
 // requires both members, and modern servers refuse an object without them.
 const unknownClient = `{"name":"unknown","version":"0"}`
 
-// withRequired returns an Implementation object to which missing required members are added.
+// withRequired adds the required members that an Implementation object lacks.
 func withRequired(info []byte) []byte {
 	var at [2]jsonrpc.Span
 	jsonrpc.FindAll(info, jsonrpc.Whole(info), []string{"name", "version"}, at[:])

@@ -18,8 +18,8 @@ import (
 // notifications/initialized. They announce their end with a notification instead of closing
 // stdin. The missing params identify them.
 
-// noteShutdown is the notification with which such a client announces its end. It then waits a
-// few seconds for Dragoman to exit.
+// noteShutdown is the notification that such a client sends before it ends. It then waits a few
+// seconds for Dragoman to exit.
 const noteShutdown = "shutdown"
 
 // ErrShutdown is the result of ServePipe if the client has announced its end. The client waits

@@ -72,9 +72,9 @@ func (r *Endpoint) count(c *Session, n int) {
 	}
 }
 
-// conversations is the number of the last conversation. Endpoints share servers, and server
-// requests are routed to clients by this number. So it must be unique across the endpoints of
-// the process.
+// conversations is the number of the last conversation in the process. Endpoints share servers,
+// and server requests are routed to clients by these numbers. So the numbers must be unique
+// across all endpoints.
 var conversations atomic.Uint64
 
 // Accept starts a conversation with a client; see transport.Acceptor.

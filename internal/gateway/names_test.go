@@ -62,7 +62,7 @@ func TestT19_EveryNameLeadsHome(t *testing.T) {
 		}
 		g := merged(t, order...)
 		got := listNames(t, g, mcp.MethodListTools)
-		if want := len(servers) * (len(names) - 2); len(got) != want { // all but "" and the second x
+		if want := len(servers) * (len(names) - 2); len(got) != want { // all names except "" and the second x
 			t.Errorf("%s: %d tools are listed, want %d", what, len(got), want)
 		}
 		for _, name := range got {

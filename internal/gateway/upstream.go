@@ -21,9 +21,9 @@ type Upstream interface {
 	Subscribe(f *mcp.ClientInfo, deliver func(*jsonrpc.Message), asker mcp.Subscriber) Subscriber
 }
 
-// Subscriber is a registered receiver of a server's notifications, until Close.
+// Subscriber receives a server's notifications until Close.
 type Subscriber interface {
-	// Lists says for which lists changes are wanted from now on. It does not wait.
+	// Lists sets which list changes the subscriber gets from now on. It does not wait.
 	Lists(tools, prompts, resources bool)
 	Subscribe(ctx context.Context, uri string) (*mcp.Reply, error)
 	Unsubscribe(ctx context.Context, uri string) (*mcp.Reply, error)

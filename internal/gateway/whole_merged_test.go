@@ -84,8 +84,8 @@ func updated(meta, uri string) string {
 
 // TestT21_TenThousandResources checks that a listen for 10,000 resources is refused as a whole,
 // with the allowed number, before a server gets it. Ten listens for 1,000 resources each watch
-// all of them. A modern server has at most two open listens for all of them, one of which is
-// ending. Each update reaches only the listen that asked for it.
+// all of them. A modern server has at most two open listens for all of them. If there are two,
+// one is ending. Each update reaches only the listen that asked for it.
 func TestT21_TenThousandResources(t *testing.T) {
 	for era, modern := range map[string]bool{"legacy": false, "modern": true} {
 		t.Run(era, func(t *testing.T) {

@@ -224,7 +224,7 @@ func (s *testServer) calls(t *testing.T) (n int) {
 
 const canBeAsked = `{"elicitation":{}}`
 
-// parked calls the tool t, and returns the params of a retry that answers.
+// parked calls the tool t, and returns the params of a retry that contains the answer.
 func (n *testClient) parked(id, params string) (retry string) {
 	n.t.Helper()
 	n.say(modernRequest(id, "tools/call", params, canBeAsked))

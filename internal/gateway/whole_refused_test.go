@@ -80,8 +80,9 @@ func (e asEvents) Write(b []byte) (int, error) {
 
 func (e asEvents) Close() error { return e.w.Close() }
 
-// badAnswers are unusable answers to the request ID, with the cause for which the call fails.
-// The cause is "" if the answer may belong to another call, so that the call continues.
+// badAnswers are unusable answers to the request ID, with the expected cause of the call's
+// failure. The cause is "" if the answer may belong to another call, so that the call
+// continues.
 var badAnswers = map[string]struct{ frame, cause string }{
 	"NaN":                       {`{"jsonrpc":"2.0","id":ID,"result":{"content":[],"x":NaN}}`, "bad_response"},
 	"id behind":                 {`{"result":{"content":[],"x":NaN},"jsonrpc":"2.0","id":ID}`, "bad_response"},

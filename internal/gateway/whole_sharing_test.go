@@ -235,8 +235,8 @@ func TestWhoMayUseAState(t *testing.T) {
 	golden(t, "states.txt", out.String())
 }
 
-// TestTaskIDs records the ids by which clients know tasks, and which clients may ask about
-// another client's task.
+// TestTaskIDs records the task ids that clients get, and which clients may ask about another
+// client's task.
 func TestTaskIDs(t *testing.T) {
 	signature := regexp.MustCompile(`(drgs1\.\w+~)[\w-]{22}~`)
 	var out strings.Builder

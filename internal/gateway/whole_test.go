@@ -54,7 +54,7 @@ type testServer struct {
 	on func(l *testSession, m *jsonrpc.Message)
 
 	mu       sync.Mutex
-	refuse   error // the error with which the next opens fail
+	refuse   error // the error of the next opens
 	crashing int   // this many of the next processes exit at their first message
 	links    []*testSession
 	running  sync.WaitGroup

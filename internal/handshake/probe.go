@@ -198,7 +198,7 @@ func noCommonVersion(theirs []string) string {
 	return "the server supports " + join(theirs) + ", Dragoman supports " + join(names) + "; update one of them"
 }
 
-// newestOf returns the newest of the named revisions for which want is true.
+// newestOf returns the newest of the named revisions that want accepts.
 func newestOf(names []string, want func(mcp.Revision) bool) mcp.Revision {
 	best := mcp.Unknown
 	for _, name := range names {

@@ -25,7 +25,7 @@ type scene struct {
 	forget   bool         // the Outcome must not be remembered, or the Error may be
 	findings []string
 	cause    Cause
-	is       error // an error that the error must wrap
+	is       error // the error that Open's error must wrap
 
 	push    string        // an unsolicited result
 	pushAt  time.Duration // time of push, from the start

@@ -24,7 +24,7 @@ type turn struct {
 	err    error         // error of the link
 	mute   bool          // no answer until ctx ends
 	late   string        // an answer that comes later although mute is set
-	lateAt time.Duration // time of late, from the moment when the message was sent
+	lateAt time.Duration // time from sending the message to the answer late
 }
 
 func result(to, json string) turn {

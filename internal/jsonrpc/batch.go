@@ -6,7 +6,7 @@ import "strconv"
 const MaxBatch = 100
 
 // Item is one element of a batch. It is either a Message whose Raw is the element alone, or the
-// *Error with which Scan refused the element.
+// *Error that Scan returned for the element.
 type Item struct {
 	Message *Message
 	Err     error

@@ -62,8 +62,8 @@ func (s *scanner) release() {
 // array marks the frame of an array, since arrays have no names.
 const array = -1
 
-// few is the number of names of an object up to which each new name is compared with all names
-// before it. For larger objects, closeObject looks for duplicates.
+// few is a limit for the names of an object. Up to this limit, each new name is compared with
+// all names before it. For larger objects, closeObject looks for duplicates.
 const few = 24
 
 // name is the name of one member. Equal names have equal prints.

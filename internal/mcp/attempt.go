@@ -39,7 +39,7 @@ type Attempt struct {
 	Progress *float64
 }
 
-// NewAttempt returns an attempt that changes nothing in c.
+// NewAttempt returns an attempt that sends c without changes.
 func NewAttempt(c *Call) *Attempt { return &Attempt{Call: c, Name: c.Name} }
 
 // Capabilities returns the client capabilities to send to the server.

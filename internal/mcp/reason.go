@@ -2,7 +2,7 @@ package mcp
 
 import "github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 
-// These are the reasons for which Dragoman changes a message. ReasonText explains each.
+// These are the reasons why Dragoman changes a message. ReasonText explains each.
 const (
 	WhyID jsonrpc.Reason = iota + 1
 	WhyProgressToken

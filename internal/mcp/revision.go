@@ -21,8 +21,8 @@ const (
 	LatestLegacy = R20251125
 )
 
-// Assumed is the revision of an HTTP client that does not send one (2025-06-18 §Transports,
-// "Protocol Version Header").
+// Assumed is the revision that Dragoman assumes for an HTTP client that sends no version
+// (2025-06-18 §Transports, "Protocol Version Header").
 const Assumed = R20250326
 
 var dates = [...]string{"", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"}
@@ -120,8 +120,8 @@ const (
 	Elicitation
 	// URLElicitation means that elicitation has modes (since 2025-11-25).
 	URLElicitation
-	// ElicitationIDs means that a URL elicitation has an elicitationId, with which a
-	// notification may report its end (2025-11-25 §Elicitation; removed in 2026-07-28).
+	// ElicitationIDs means that a URL elicitation has an elicitationId. A notification may use
+	// it to report the end of the elicitation (2025-11-25 §Elicitation; removed in 2026-07-28).
 	ElicitationIDs
 	// Completions means that there is a capability for completion.
 	Completions

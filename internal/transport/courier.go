@@ -16,11 +16,11 @@ const (
 	courierAtOnce   = 8
 )
 
-// AnswerTimeout is the timeout of a message for which no caller waits, on a transport where
-// each message is a separate request.
+// AnswerTimeout is the timeout of a message that no caller waits for, on a transport where each
+// message is a separate request.
 const AnswerTimeout = 10 * time.Second
 
-// Courier sends messages for which no caller waits, such as answers to a server's requests and
+// Courier sends messages that no caller waits for, such as answers to a server's requests and
 // cancellations. It is for transports where each message is a separate request, and it uses its
 // own goroutines. It queues at most 256 messages or 1 MiB, sends 8 messages at a time, and
 // gives each of them 10 s. So a server that accepts no messages does not block callers.
@@ -92,9 +92,9 @@ func (c *Courier) run() {
 	}
 }
 
-// Close waits up to chance for the queued messages to be sent. Then it drops the remaining
-// messages and cancels the sends that are running. It returns when all goroutines of the
-// Courier have ended.
+// Close waits at most for the time chance until the queued messages are sent. Then it drops the
+// remaining messages and cancels the sends that are running. It returns when all goroutines of
+// the Courier have ended.
 func (c *Courier) Close(chance time.Duration) {
 	c.mu.Lock()
 	c.closed = true

@@ -29,11 +29,11 @@ type Pipe interface {
 	Write(b []byte) error
 	// Send does the same as Write for a message whose sender can stop waiting. It returns when
 	// ctx ends. It also returns when quit is closed, if no byte of b was sent; quit may be nil.
-	// In both cases a message of which no byte was sent is withdrawn. The error then wraps
+	// In both cases, the message is withdrawn if no byte of it was sent. The error then wraps
 	// ErrNotSent, and the cause of ctx or ErrStalled. If the message was partly sent, the pipe
 	// itself sends the rest once the other end continues to read.
 	Send(ctx context.Context, quit <-chan struct{}, b []byte) error
-	// Queue accepts a message for which nobody waits. It does not wait for the other end. The
+	// Queue accepts a message that nobody waits for. It does not wait for the other end. The
 	// error wraps ErrFull if too much is queued already.
 	Queue(b []byte) error
 	// Stalled returns how long the other end has read nothing although data is waiting, and
@@ -44,12 +44,12 @@ type Pipe interface {
 	Close() error
 }
 
-// ErrNotSent is wrapped by the error of a send of which no byte was sent. A retry then cannot
+// ErrNotSent is wrapped by the error of a send that has sent no byte. A retry then cannot
 // execute anything twice.
 var ErrNotSent = errors.New("not sent")
 
-// ErrCredentials is wrapped by the error of a request for which there were no credentials. The
-// request was not sent.
+// ErrCredentials is wrapped by the error of a request that was not sent because there were no
+// credentials.
 var ErrCredentials = errors.New("no credentials")
 
 // ErrStalled is wrapped by the error of a message that was withdrawn because the other end
@@ -109,9 +109,9 @@ type Conversation interface {
 	Close(cause error)
 }
 
-// Expecter is a Conversation to which the reading goroutine can announce a request before
-// another goroutine serves it. Otherwise a cancellation that follows the request at once could
-// be handled first, and would be lost.
+// Expecter is a Conversation that can be told about a request before it is served. The reading
+// goroutine announces the request, and another goroutine serves it. Otherwise a cancellation
+// that follows the request at once could be handled first, and would be lost.
 type Expecter interface {
 	// Expect does not block. The returned function serves the request, as Request does. It must
 	// be called once.

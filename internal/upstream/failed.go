@@ -192,6 +192,7 @@ func (u *Upstream) ended(s *session, cause error, exit string) *failure.Failure 
 	if errors.Is(cause, errUnresponsive) || errors.Is(cause, errStalled) {
 		f.Class, f.Sentence = failure.Silent, fmt.Sprintf("server %q was restarted: %v", u.spec.Name, cause)
 	}
-	// The error of a call may be the cause. It has a failure of its own.
+	// The cause may be the error of a call, which contains another failure. So only its text is
+	// used.
 	return failure.Of(errors.New(cause.Error()), f)
 }

@@ -31,7 +31,7 @@ const (
 	freeRestarts = 4
 	// maxRetryAfter is the maximum pause that a server can request.
 	maxRetryAfter = time.Hour
-	// readersWait is the minimum time for which readers of a server's lists wait for its first
+	// readersWait is the minimum time that readers of a server's lists wait for its first
 	// start. After this time they have given up, and must be notified when the server is ready.
 	readersWait = 45 * time.Second
 )

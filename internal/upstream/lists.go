@@ -307,7 +307,7 @@ func (u *Upstream) listTools(ctx context.Context, f *mcp.ClientInfo, via *sessio
 	return items, err
 }
 
-// paramsOf returns the parameters for which Dragoman sends headers. It returns none for a pipe,
+// paramsOf returns the parameters that Dragoman mirrors in headers. It returns none for a pipe,
 // which has no headers.
 func (u *Upstream) paramsOf(ctx context.Context, f *mcp.ClientInfo, tool string) ([]mirror.Param, bool) {
 	if u.spec.piped() {

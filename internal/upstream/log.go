@@ -37,8 +37,8 @@ func (u *Upstream) takeLinesLocked() []logLine {
 	return lines
 }
 
-// sameEnd is the time for which an end of the server with the same reason gets a short log
-// record.
+// sameEnd is the time between two full log records for the same reason. Within this time, an
+// end of the server gets a short record.
 const sameEnd = 10 * time.Minute
 
 // endLog is the last end of the server that was logged in full.

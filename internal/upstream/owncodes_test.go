@@ -105,7 +105,7 @@ func TestOwnErrorCodesEndNoSession(t *testing.T) {
 }
 
 // TestOwnErrorCodesEndNoSessionOverHTTP checks the same over HTTP for both eras. It includes
-// the statuses with which the other era refuses requests.
+// the statuses that servers of the other era use to refuse requests.
 func TestOwnErrorCodesEndNoSessionOverHTTP(t *testing.T) {
 	type answer struct {
 		modern bool

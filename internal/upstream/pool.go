@@ -339,7 +339,7 @@ const (
 // maxSessions bounds the sessions of one server in all pools together, because clients can
 // cause many pools. maxPerPrincipal bounds the share of one principal, so that a principal with
 // many sets of capabilities does not take the sessions of others. Anonymous clients count as
-// one principal, for which only the first bound applies.
+// one principal. Only the first bound applies to them.
 const (
 	maxSessions     = 64
 	maxPerPrincipal = 24

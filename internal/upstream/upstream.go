@@ -88,8 +88,8 @@ type Spec struct {
 	// Start is the timeout of starting the server, including the handshake. 0 means 30 s. Idle
 	// and Hard are the timeouts of a call; see conn.Options. SetTimes changes all three.
 	Start, Idle, Hard time.Duration
-	// Silence is the time without messages from a server on a pipe after which it is pinged,
-	// while a call waits. 0 means 15 s.
+	// Silence applies to a server on a pipe. If a call waits and the server sends nothing for
+	// this time, the server is pinged. 0 means 15 s.
 	Silence time.Duration
 }
 

@@ -108,7 +108,7 @@ func (p *parser) named(s jsonrpc.Span, at []string) error {
 	return nil
 }
 
-// other checks a value that is a schema or contains schemas, none of which are reachable.
+// other checks a value that is a schema or contains schemas. These schemas are not reachable.
 func (p *parser) other(s jsonrpc.Span, at []string) error {
 	switch jsonrpc.KindOf(p.raw, s) {
 	case '{':

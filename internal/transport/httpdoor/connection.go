@@ -163,7 +163,7 @@ func (c *Connection) run(ctx context.Context) error {
 	}
 }
 
-// Retry is the delay after which clients should reconnect to a stream.
+// Retry is the time that clients should wait before they reconnect to a stream.
 const Retry = 3 * time.Second
 
 var (

@@ -113,8 +113,8 @@ func (s *Stream) Push(name string, data []byte) error {
 	return nil
 }
 
-// Prime appends an event that contains only an id, and the delay after which the client should
-// reconnect. On a stream without ids it has no effect.
+// Prime appends an event that contains only an id, and the time that the client should wait
+// before it reconnects. On a stream without ids it has no effect.
 func (s *Stream) Prime(retry time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -122,7 +122,7 @@ func (l *link) begin(in transport.Incoming, held httpdoor.Lease) (running, ok bo
 	}
 	l.inFlight++
 	l.server.counts.requests.Add(1)
-	// As soon as this POST is answered, the next one may cancel the request.
+	// As soon as this POST is answered, another POST may cancel the request.
 	run := transport.Expect(l.ctx, conv, in)
 	l.requests.Go(func() {
 		defer l.done()

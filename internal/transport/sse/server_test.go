@@ -156,7 +156,7 @@ type feed struct {
 	*door
 	resp *http.Response
 	rd   *eventstream.Reader
-	path string // path to which messages are posted
+	path string // the path for POST requests with messages
 }
 
 func (d *door) connect(headers ...string) *feed {

@@ -34,7 +34,7 @@ var network = []string{
 }
 
 // Environ returns the complete environment of a child, sorted by name. It contains the basic
-// variables that every child gets, those for which inherit returns true, and extra, which takes
+// variables that every child gets, those that inherit accepts, and extra, which takes
 // precedence. A nil inherit adds none.
 func Environ(extra map[string]string, inherit func(name string) bool) []string {
 	windows := runtime.GOOS == "windows"

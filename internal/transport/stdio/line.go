@@ -23,8 +23,8 @@ var (
 )
 
 // lines splits a stream at its newlines. It buffers at most limit bytes of a line, and skips
-// blank lines. The results do not depend on how the stream is split into reads. Only the moment
-// at which a line over the limit is reported depends on it.
+// blank lines. The results do not depend on how the stream is split into reads. Only the time
+// when a line over the limit is reported depends on it.
 type lines struct {
 	r       *bufio.Reader
 	limit   int

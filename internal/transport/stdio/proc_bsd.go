@@ -12,8 +12,7 @@ import (
 // the stdin of a child is closed, and 2026-07-28 §stdio tells the child to exit then.
 func dieWithUs(*syscall.SysProcAttr) {}
 
-// sealInherited prevents children from inheriting the descriptors with which this process was
-// started.
+// sealInherited prevents children from inheriting the descriptors that this process inherited.
 func sealInherited() {
 	entries, err := os.ReadDir("/dev/fd")
 	if err != nil {

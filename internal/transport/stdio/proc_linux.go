@@ -16,8 +16,7 @@ import (
 // Process.run. This does not include the child's own children, but their stdin is closed.
 func dieWithUs(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
-// sealInherited prevents children from inheriting the descriptors with which this process was
-// started.
+// sealInherited prevents children from inheriting the descriptors that this process inherited.
 func sealInherited() {
 	_ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) // since Linux 5.11
 }

@@ -27,7 +27,7 @@ type processGroup struct {
 var closeInherited = sync.OnceFunc(sealInherited)
 
 // prepare puts the child into its own process group. Go closes its own descriptors on exec.
-// prepare also closes the descriptors with which this process was started.
+// prepare also closes the descriptors that this process inherited.
 func prepare(cmd *exec.Cmd) {
 	closeInherited()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

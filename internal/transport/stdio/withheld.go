@@ -38,7 +38,7 @@ func missing(ours, env []string, windows bool) []string {
 // such as DEBUG or HOST, are also ordinary words, so they count only in such lines.
 var aboutVariables = regexp.MustCompile(`(?i)\benv|environ|variable|missing|required?\b|not (?:set|defined|provided)|undefined|unset|must (?:be|set)|please (?:set|provide)|keyerror`)
 
-// levels are the words with which log lines begin.
+// levels are words at the start of log lines.
 var levels = []string{"TRACE", "DEBUG", "INFO", "WARN", "WARNING", "ERROR", "FATAL"}
 
 // Mentioned returns those names of environment variables that occur in lines, each once and in

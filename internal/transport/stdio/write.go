@@ -388,7 +388,7 @@ func (g *group) tell() {
 	}
 }
 
-// remove removes a line of which no byte was sent.
+// remove removes a line that was not sent at all.
 func (g *group) remove(i int) {
 	l := &g.lines[i]
 	n := l.end - l.start
