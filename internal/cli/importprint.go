@@ -1,0 +1,313 @@
+package cli
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/clientfile"
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/screen"
+)
+
+// from returns the name of the client and the path of the file that the server comes from.
+func (c candidate) from() string {
+	title := c.source.place.Client.Title
+	if c.server.Project != "" && c.source.place.Project == "" {
+		return title + ", project " + c.server.Project
+	}
+	return title + ", " + c.source.place.Path
+}
+
+// what describes a server on one line, with secrets masked.
+func (c candidate) what() string {
+	e := c.server.Entry
+	if e == nil {
+		return ""
+	}
+	if u := e.Get("url"); u != nil {
+		return excerpt.MaskSecrets(u.Text)
+	}
+	words := []string{e.Get("command").Text}
+	if args := e.Get("args"); args != nil {
+		for _, i := range args.Items {
+			words = append(words, i.Text)
+		}
+	}
+	return excerpt.MaskSecrets(strings.Join(excerpt.Arguments(words, excerpt.Mask), " "))
+}
+
+// showImport prints the table of servers, and below it the settings that are not imported.
+func (a *app) showImport(all []candidate, sources []*source) error {
+	if len(all) == 0 {
+		if _, err := fmt.Fprintln(a.stdout, "no servers found"); err != nil {
+			return err
+		}
+	}
+	t := screen.Table{Columns: []screen.Column{{Title: "STATUS", Whole: true}, {Title: "SERVER", Whole: true, Most: widestName}, {Title: "CLIENT", Whole: true}, {Title: "WHAT"}}}
+	for _, c := range all {
+		t.Rows = append(t.Rows, screen.Cells(c.status, c.name, c.source.place.Client.Title, c.what()))
+	}
+	if len(all) > 0 {
+		if err := a.print(t); err != nil {
+			return err
+		}
+	}
+	var lines []string
+	for _, c := range all {
+		switch c.status {
+		case statusSkipped:
+			lines = append(lines, c.name+": not imported: "+c.why)
+			continue
+		case statusSame:
+			continue
+		case statusDifferent:
+			lines = append(lines, c.name+": the configuration has another server of this name; import it with --from "+c.source.word+" --only "+c.server.Name+"=NEW")
+			continue
+		}
+		for _, n := range c.server.Notes {
+			lines = append(lines, c.name+": "+n.String())
+		}
+	}
+	for _, s := range sources {
+		for _, n := range s.file.Notes {
+			lines = append(lines, s.place.Path+": "+n.String())
+		}
+		if n := len(s.file.Elsewhere); n > 0 {
+			lines = append(lines, fmt.Sprintf("%s: left out %s for other projects; --all-projects also imports these", s.place.Path, quantity(total(s.file.Elsewhere), "server")))
+		}
+	}
+	for i, l := range lines {
+		if i == 0 {
+			l = "\n" + clean(excerpt.MaskSecrets(l))
+		} else {
+			l = clean(excerpt.MaskSecrets(l))
+		}
+		if _, err := fmt.Fprintln(a.stdout, l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func total(m map[string]int) (n int) {
+	for _, v := range m {
+		n += v
+	}
+	return n
+}
+
+// tellImport prints what was written and what the user still has to do, to stderr.
+func (a *app) tellImport(into string, created, written, dry bool, all []candidate, secrets []string) {
+	n := 0
+	var missing []string
+	seen := map[string]bool{}
+	for _, c := range all {
+		if c.status != statusNew {
+			continue
+		}
+		n++
+		for _, v := range c.server.Variables {
+			if _, ok := a.env(v.Name); ok || v.Optional || seen[v.Name] {
+				continue
+			}
+			seen[v.Name] = true
+			line := "set " + v.Name + " for the server " + c.name
+			if v.About != "" {
+				line += " (" + v.About + ")"
+			}
+			missing = append(missing, line)
+		}
+	}
+	if len(secrets) > 0 && n > 0 {
+		verb := "now holds"
+		if !written {
+			verb = "would hold"
+		}
+		a.status.label(yellow, "warning", clean(into+" "+verb+" literal values that look like credentials: "+strings.Join(secrets, ", ")+"; it has mode 0600"))
+		a.status.label(yellow, "hint", "write ${NAME} in their place, and set the variables where dragoman starts")
+	}
+	if a.quiet {
+		return
+	}
+	for _, l := range missing {
+		a.status.label(yellow, "hint", clean(l))
+	}
+	switch {
+	case n == 0:
+		a.status.Printf("nothing to import into %s", into)
+	case dry:
+		a.status.Printf("would add %s to %s; nothing was written", quantity(n, "server"), into)
+	case written && created:
+		words := configWords(into)
+		if usual, ok := a.configPath(""); ok && filepath.Clean(usual) == filepath.Clean(into) {
+			words = ""
+		}
+		a.status.Printf("wrote %s to the new file %s; start with `dragoman serve%s`", quantity(n, "server"), into, words)
+	case written:
+		a.status.Printf("added %s to %s; a running serve reloads it", quantity(n, "server"), into)
+	}
+}
+
+// literalSecrets returns the places where new servers have literal values that look like
+// secrets.
+func literalSecrets(all []candidate) []string {
+	var out []string
+	for _, c := range all {
+		if c.status != statusNew {
+			continue
+		}
+		looks := func(key, value string) bool {
+			if strings.Contains(value, "${") && !strings.Contains(value, "$${") {
+				return false
+			}
+			return value != "" && (excerpt.SecretName(key) || excerpt.MaskSecrets(value) != value)
+		}
+		for _, part := range []string{"env", "headers"} {
+			if v := c.server.Entry.Get(part); v != nil {
+				for _, m := range v.Members {
+					if looks(m.Key, m.Value.Text) {
+						out = append(out, c.name+"."+part+"."+m.Key)
+					}
+				}
+			}
+		}
+		if v := c.server.Entry.Get("args"); v != nil {
+			for i, item := range v.Items {
+				if looks("", item.Text) || i > 0 && excerpt.SecretName(strings.TrimLeft(v.Items[i-1].Text, "-")) && strings.HasPrefix(v.Items[i-1].Text, "-") && looks("token", item.Text) {
+					out = append(out, c.name+".args["+strconv.Itoa(i)+"]")
+				}
+			}
+		}
+		if v := c.server.Entry.Get("url"); v != nil && looks("", v.Text) {
+			out = append(out, c.name+".url")
+		}
+	}
+	return out
+}
+
+// printImport prints the result as JSON.
+func (a *app) printImport(into string, written bool, all []candidate, sources []*source) error {
+	type note struct {
+		Key      string `json:"key,omitempty"`
+		Text     string `json:"text"`
+		Harmless bool   `json:"harmless"`
+		Line     int    `json:"line,omitempty"`
+	}
+	type variable struct {
+		Name  string `json:"name"`
+		About string `json:"about,omitempty"`
+		Set   bool   `json:"set"`
+	}
+	type server struct {
+		Status    string     `json:"status"`
+		Name      string     `json:"name"`
+		Original  string     `json:"original"`
+		Client    string     `json:"client"`
+		File      string     `json:"file"`
+		Project   string     `json:"project,omitempty"`
+		What      string     `json:"what,omitempty"`
+		Why       string     `json:"why,omitempty"`
+		Notes     []note     `json:"notes"`
+		Variables []variable `json:"variables"`
+	}
+	out := struct {
+		Into    string   `json:"into"`
+		Written bool     `json:"written"`
+		Servers []server `json:"servers"`
+		Other   int      `json:"inOtherProjects"`
+	}{Into: into, Written: written, Servers: []server{}}
+	for _, c := range all {
+		s := server{
+			Status: c.status, Name: c.name, Original: c.server.Original, Client: c.source.place.Client.ID, File: c.source.place.Path,
+			Project: c.server.Project, What: c.what(), Why: c.why, Notes: []note{}, Variables: []variable{},
+		}
+		for _, n := range c.server.Notes {
+			s.Notes = append(s.Notes, note{n.Key, n.Text, n.Harmless, n.Line})
+		}
+		for _, v := range c.server.Variables {
+			_, set := a.env(v.Name)
+			s.Variables = append(s.Variables, variable{v.Name, v.About, set || v.Optional})
+		}
+		out.Servers = append(out.Servers, s)
+	}
+	for _, s := range sources {
+		out.Other += total(s.file.Elsewhere)
+	}
+	return a.printJSON(out, "")
+}
+
+// showClients prints which clients have servers, and where.
+func (a *app) showClients(asJSON bool) error {
+	type row struct {
+		Client    string   `json:"client"`
+		Title     string   `json:"title"`
+		File      string   `json:"file"`
+		Exists    bool     `json:"exists"`
+		Servers   int      `json:"servers"`
+		Connected []string `json:"connected"` // the entries that point to Dragoman
+		Problem   string   `json:"problem,omitempty"`
+	}
+	m, addresses := a.machine(), a.addresses("")
+	var rows []row
+	for _, c := range clientfile.Clients() {
+		found := false
+		for _, p := range m.Places(c) {
+			s, err := a.readPlace(m, p, false, addresses)
+			if s == nil && err == nil {
+				continue
+			}
+			found = true
+			r := row{Client: c.ID, Title: c.Title, File: p.Path, Exists: true, Connected: []string{}}
+			if err != nil {
+				r.Problem = strings.TrimPrefix(err.Error(), p.Path+": ")
+			} else {
+				for _, srv := range s.file.Servers {
+					if !srv.Dragoman {
+						r.Servers++
+					}
+				}
+				r.Servers += total(s.file.Elsewhere)
+				r.Connected = append(r.Connected, clientfile.Connected(c, s.root, addresses)...)
+			}
+			rows = append(rows, r)
+		}
+		if !found {
+			if p, ok := m.Target(c, false); ok {
+				rows = append(rows, row{Client: c.ID, Title: c.Title, File: p.Path, Connected: []string{}})
+			}
+		}
+	}
+	if asJSON {
+		return a.printJSON(rows, "")
+	}
+	t := screen.Table{Columns: []screen.Column{{Title: "CLIENT", Whole: true}, {Title: "SERVERS", Right: true}, {Title: "CONNECTED", Whole: true}, {Title: "FILE", Whole: true}}}
+	have := ""
+	for _, r := range rows {
+		servers, connected, file := strconv.Itoa(r.Servers), "no", r.File
+		switch {
+		case !r.Exists:
+			servers, connected, file = "-", "-", "no file "+r.File
+		case r.Problem != "":
+			servers, connected, file = "?", "?", r.File+": "+r.Problem
+		case len(r.Connected) > 0:
+			connected = "as " + strings.Join(r.Connected, ", ")
+		}
+		if r.Servers > 0 && have == "" {
+			have = r.Client
+		}
+		t.Rows = append(t.Rows, screen.Cells(r.Client, servers, connected, file))
+	}
+	if err := a.print(t); err != nil {
+		return err
+	}
+	if a.quiet {
+		return nil
+	}
+	if have != "" {
+		a.status.Printf("import servers with `dragoman import --from %s`, or all with `--from all`", have)
+	}
+	a.status.Printf("put Dragoman into a client with `dragoman connect CLIENT`")
+	return nil
+}

@@ -1,0 +1,469 @@
+package clientfile
+
+import (
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// reading is the state while one server is converted.
+type reading struct {
+	c *Client
+	s *Server
+	x expander
+
+	command      []*Value // the words of the command, with their positions
+	typ, address string
+	addressAt    *Value
+	entry        *Value // the remaining members, without command, args, url and type
+	headers, env *Value
+	allow, deny  []string
+	settings     *Value
+}
+
+func readServer(c *Client, m *Member, project string, inputs map[string]*Value, opt Options) Server {
+	s := Server{Name: Name(m.Key), Original: m.Key, Project: project, Line: m.Line, Col: m.Col}
+	r := &reading{c: c, s: &s, entry: &Value{Kind: Map, Line: m.Line, Col: m.Col}, settings: mapping(), headers: mapping(), env: mapping()}
+	r.x = expander{refs: c.refs, os: opt.OS, project: project, inputs: inputs, found: s.need}
+	r.x.note = func(text string) { r.note(m, text, false) }
+	if m.Value.Kind != Map {
+		r.broken(m, "is "+m.Value.Kind.String()+", not a server")
+		return s
+	}
+	for i := range m.Value.Members {
+		r.member(&m.Value.Members[i])
+	}
+	if s.Broken {
+		return s
+	}
+	r.unwrap()
+	if s.Dragoman = isDragoman(r.words(), r.address, opt.Addresses); s.Dragoman {
+		s.Variables, s.Notes = nil, nil
+		return s
+	}
+	r.finish(m, opt)
+	return s
+}
+
+// need records a variable that the server needs, each once.
+func (s *Server) need(v Variable) {
+	for i := range s.Variables {
+		if s.Variables[i].Name == v.Name {
+			return
+		}
+	}
+	s.Variables = append(s.Variables, v)
+}
+
+func (r *reading) note(m *Member, text string, harmless bool) {
+	r.s.Notes = append(r.s.Notes, Note{Key: m.Key, Text: text, Harmless: harmless, Line: m.Line, Col: m.Col})
+}
+
+func (r *reading) broken(m *Member, text string) {
+	r.s.Broken = true
+	n := Note{Key: m.Key, Text: text, Line: m.Line, Col: m.Col}
+	if m.Key == r.s.Original {
+		n.Key = ""
+	}
+	r.s.Notes = append(r.s.Notes, n)
+}
+
+// scalar returns a value with its position, and with its references converted to ${NAME}.
+func (r *reading) scalar(v *Value) *Value {
+	return &Value{Kind: String, Text: r.x.expand(v.Text), Line: v.Line, Col: v.Col}
+}
+
+// list returns the texts in a list.
+func (r *reading) list(m *Member) []string {
+	var out []string
+	for _, i := range r.items(m) {
+		out = append(out, i.Text)
+	}
+	return out
+}
+
+// items returns the scalars in a list.
+func (r *reading) items(m *Member) []*Value {
+	if m.Value.Kind != List {
+		if m.Value.Kind != Null {
+			r.note(m, "is "+m.Value.Kind.String()+", not a list; not carried over", false)
+		}
+		return nil
+	}
+	var out []*Value
+	for _, i := range m.Value.Items {
+		if !i.scalar() {
+			r.note(m, "has an item that is "+i.Kind.String()+"; not carried over", false)
+			continue
+		}
+		out = append(out, i)
+	}
+	return out
+}
+
+// Notes about keys that Dragoman does not have.
+const (
+	approvals  = "is not carried over: Dragoman asks for no approvals, your client does"
+	signIn     = "is not carried over: Dragoman cannot sign in yet; add a header with a token if the server needs one"
+	unneeded   = "is not needed here"
+	impossible = "is not carried over: Dragoman has no counterpart"
+)
+
+// untold maps keys that Dragoman does not have to their notes.
+var untold = map[string]string{
+	"trust": approvals, "autoApprove": approvals, "alwaysAllow": approvals, "default_tools_approval_mode": approvals,
+	"toolPermissions": approvals, "default_permissions": approvals,
+	"oauth": signIn, "auth": signIn, "headersHelper": signIn, "authProviderType": signIn, "targetAudience": signIn,
+	"targetServiceAccount": signIn, "scopes": signIn, "oauth_resource": signIn, "authorization_token": signIn, "http_headers_command": signIn,
+	"sandbox": impossible, "sandboxEnabled": impossible, "experimental_environment": impossible, "environment_id": impossible,
+	"description": unneeded, "name": unneeded, "displayName": unneeded, "title": unneeded, "icon": unneeded, "id": unneeded,
+	"version": unneeded, "gallery": unneeded, "dev": unneeded, "metadata": unneeded, "required": unneeded,
+	"supports_parallel_tool_calls": unneeded, "alwaysLoad": unneeded, "role": unneeded, "extension": unneeded, "category": unneeded,
+}
+
+// member converts one key of the client's entry.
+func (r *reading) member(m *Member) {
+	v := m.Value
+	switch m.Key {
+	case "command":
+		switch {
+		case v.Kind == List: // opencode
+			r.command = append(r.items(m), r.command...)
+		case v.scalar() && v.Text != "":
+			r.command = append([]*Value{v}, r.command...)
+		}
+	case "args":
+		r.command = append(r.command, r.items(m)...)
+	case "env", "environment":
+		r.variables(m)
+	case "env_vars":
+		r.inherited(m)
+	case "envFile":
+		r.note(m, "is not read: write the variables of "+v.text()+" under env, or set them where dragoman starts", false)
+	case "cwd":
+		if v.scalar() && v.Text != "" {
+			r.entry.set("cwd", r.scalar(v))
+		}
+	case "url", "httpUrl", "serverUrl":
+		if r.address, r.addressAt = v.text(), v; m.Key == "httpUrl" {
+			r.typ = "http"
+		}
+	case "type", "transport", "transportType":
+		r.kind(m)
+	case "headers", "http_headers", "env_http_headers":
+		r.header(m)
+	case "bearer_token_env_var":
+		if name := v.text(); variable.MatchString(name) {
+			r.s.need(Variable{Name: name})
+			r.headers.set("Authorization", &Value{Kind: String, Text: "Bearer ${" + name + "}", Line: v.Line, Col: v.Col})
+		}
+	case "disabled", "enabled":
+		if (v.text() == "true") == (m.Key == "disabled") {
+			r.entry.set("disabled", boolean(true))
+		}
+	case "timeout", "tool_timeout_sec", "startup_timeout_sec", "startup_timeout_ms":
+		r.timeout(m)
+	case "enabled_tools", "includeTools":
+		if r.allow = names(r.list(m)); v.Kind == List && len(r.allow) == 0 {
+			r.deny = append(r.deny, "*")
+		}
+	case "disabled_tools", "excludeTools":
+		r.deny = append(r.deny, names(r.list(m))...)
+	case "tools":
+		if v.Kind != List || len(v.Items) > 0 && v.Items[0].Kind == Map {
+			r.note(m, approvals, true)
+			return
+		}
+		if list := names(r.list(m)); !slices.Contains(list, "*") {
+			r.allow = list
+		}
+	default:
+		if v.Kind == Null || v.Kind == Bool && v.Text == "false" {
+			return // the key turns off a feature that Dragoman does not have
+		}
+		text, known := untold[m.Key]
+		if !known {
+			text = "is not carried over: the key is unknown"
+		}
+		r.note(m, text, text == unneeded || text == approvals)
+	}
+}
+
+// names returns the names of tools. In Gemini's files a name may be followed by arguments in
+// parentheses.
+func names(list []string) []string {
+	var out []string
+	for _, n := range list {
+		n, _, _ = strings.Cut(n, "(")
+		if n = strings.TrimSpace(n); n != "" {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+func (r *reading) kind(m *Member) {
+	switch strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(m.Value.text())) {
+	case "", "stdio", "local", "remote", "auto":
+	case "http", "streamablehttp":
+		r.typ = "http"
+	case "sse":
+		r.typ = "sse"
+	case "ws", "websocket":
+		r.broken(m, "MCP has no WebSocket transport, so Dragoman cannot reach this server")
+	default:
+		r.broken(m, strconv.Quote(m.Value.text())+" is a kind of server that only this client has")
+	}
+}
+
+func (r *reading) variables(m *Member) {
+	if m.Value.Kind != Map {
+		r.list(&Member{Key: m.Key, Value: &Value{Kind: m.Value.Kind}})
+		return
+	}
+	for _, e := range m.Value.Members {
+		switch {
+		case e.Key == "" || strings.ContainsAny(e.Key, "=\x00"):
+			r.note(m, strconv.Quote(e.Key)+" is not a name of a variable; not carried over", false)
+		case e.Value.Kind == Null:
+			r.note(m, e.Key+" has no value; not carried over", false)
+		case !e.Value.scalar():
+			r.note(m, e.Key+" is "+e.Value.Kind.String()+"; not carried over", false)
+		default:
+			r.env.set(e.Key, r.scalar(e.Value))
+		}
+	}
+}
+
+// inherited converts Codex's list of environment variables that are passed on.
+func (r *reading) inherited(m *Member) {
+	list := &Value{Kind: List, Line: m.Line, Col: m.Col}
+	for _, i := range m.Value.Items {
+		name := i.text()
+		if i.Kind == Map {
+			if name = i.Get("name").text(); i.Get("source").text() == "remote" {
+				r.note(m, name+" is a variable of another machine; not carried over", false)
+				continue
+			}
+		}
+		if variable.MatchString(name) {
+			list.Items = append(list.Items, text(name))
+		}
+	}
+	if len(list.Items) > 0 {
+		r.settings.set("inheritEnv", list)
+	}
+}
+
+func (r *reading) header(m *Member) {
+	if m.Value.Kind != Map {
+		r.list(&Member{Key: m.Key, Value: &Value{Kind: m.Value.Kind}})
+		return
+	}
+	for _, h := range m.Value.Members {
+		switch {
+		case !h.Value.scalar():
+			r.note(m, h.Key+" is "+h.Value.Kind.String()+"; not carried over", false)
+		case m.Key == "env_http_headers":
+			if variable.MatchString(h.Value.Text) {
+				r.s.need(Variable{Name: h.Value.Text})
+				r.headers.set(h.Key, &Value{Kind: String, Text: "${" + h.Value.Text + "}", Line: h.Value.Line, Col: h.Value.Col})
+			}
+		default:
+			r.headers.set(h.Key, r.scalar(h.Value))
+		}
+	}
+}
+
+// timeout converts a timeout with a known unit.
+func (r *reading) timeout(m *Member) {
+	unit := map[string]string{"timeout": r.c.timeout, "startup_timeout_ms": "ms"}[m.Key]
+	if strings.HasSuffix(m.Key, "_sec") {
+		unit = "s"
+	}
+	n, err := strconv.ParseFloat(m.Value.text(), 64)
+	if unit == "ms" {
+		n /= 1000
+	}
+	key := "callTimeout"
+	if strings.HasPrefix(m.Key, "startup") {
+		key = "startTimeout"
+	}
+	switch {
+	case unit == "":
+		r.note(m, "is not carried over: clients do not agree on its unit; write dragoman.servers."+r.s.Name+".callTimeout", false)
+	case err != nil || n < 1 || n > 24*3600:
+		r.note(m, "is not carried over: "+key+" is between 1 s and 24 h", false)
+	default:
+		r.settings.set(key, &Value{Kind: String, Text: strconv.FormatFloat(n, 'f', -1, 64) + "s", Line: m.Line, Col: m.Col})
+	}
+}
+
+// finish creates the converted entry from the collected parts.
+func (r *reading) finish(m *Member, opt Options) {
+	head := &Value{Kind: Map, Line: m.Line, Col: m.Col}
+	switch {
+	case len(r.command) > 0 && r.command[0].Text != "" && r.address == "":
+		head.set("command", r.scalar(r.command[0]))
+		if len(r.command) > 1 {
+			args := &Value{Kind: List, Line: r.command[1].Line, Col: r.command[1].Col}
+			for _, w := range r.command[1:] {
+				args.Items = append(args.Items, r.scalar(w))
+			}
+			head.set("args", args)
+		}
+		if len(r.env.Members) > 0 {
+			head.set("env", r.env)
+		}
+		r.folder(m, opt)
+	case r.address != "" && len(r.command) == 0:
+		if u := strings.ToLower(r.address); strings.HasPrefix(u, "unix:") || strings.HasPrefix(u, "pipe:") {
+			r.broken(m, "Dragoman cannot reach a server on a socket of this kind: "+r.address)
+			return
+		}
+		if r.typ != "" {
+			head.set("type", &Value{Kind: String, Text: r.typ, Line: r.addressAt.Line, Col: r.addressAt.Col})
+		}
+		head.set("url", r.scalar(&Value{Text: r.address, Line: r.addressAt.Line, Col: r.addressAt.Col}))
+		if len(r.headers.Members) > 0 {
+			head.set("headers", r.headers)
+		}
+		if r.entry.Get("cwd") != nil || len(r.env.Members) > 0 {
+			r.note(m, "env and cwd are not used for a server with a url", true)
+			r.entry = without(r.entry, []string{"cwd"})
+		}
+	case r.address != "":
+		r.broken(m, "has both a command and a url")
+		return
+	default:
+		r.broken(m, "has neither a command nor a url")
+		return
+	}
+	head.Members = append(head.Members, r.entry.Members...)
+	r.s.Entry = head
+	if tools := mapping(); len(r.allow)+len(r.deny) > 0 {
+		if len(r.allow) > 0 {
+			tools.set("allow", texts(r.allow))
+		}
+		if len(r.deny) > 0 {
+			tools.set("deny", texts(r.deny))
+		}
+		r.settings.set("expose", mapping("tools", tools))
+	}
+	if len(r.settings.Members) > 0 {
+		r.s.Settings = r.settings
+	}
+	if r.s.Name != r.s.Original {
+		r.s.Notes = append(r.s.Notes, Note{Text: "is called " + strconv.Quote(r.s.Original) + " there; a name has only letters, digits, _, - and . here", Harmless: true, Line: m.Line, Col: m.Col})
+	}
+}
+
+// folder sets the working directory. Clients start the servers of a project in its folder.
+func (r *reading) folder(m *Member, opt Options) {
+	cwd := r.entry.Get("cwd").text()
+	absolute := strings.HasPrefix(cwd, "/") || strings.HasPrefix(cwd, `\\`) || strings.HasPrefix(cwd, "${") || len(cwd) > 2 && cwd[1] == ':'
+	separator := "/"
+	if opt.OS == "windows" {
+		separator = `\`
+	}
+	switch {
+	case cwd == "" && r.s.Project != "":
+		r.entry.set("cwd", text(literal(r.s.Project)))
+	case cwd == "" || absolute:
+	case strings.HasPrefix(cwd, "~/"):
+		r.s.need(Variable{Name: "HOME"})
+		r.entry.set("cwd", text("${HOME}"+cwd[1:]))
+	case r.s.Project != "":
+		r.entry.set("cwd", text(literal(r.s.Project)+separator+strings.TrimPrefix(cwd, "./")))
+	default:
+		r.entry = without(r.entry, []string{"cwd"})
+		r.note(&Member{Key: "cwd", Line: m.Line, Col: m.Col}, strconv.Quote(cwd)+" is not carried over: it is relative to the folder in which the client was started", false)
+	}
+}
+
+// unwrap replaces the commands `dragoman run -- COMMAND` and `dragoman run URL` with the
+// command or URL in them.
+func (r *reading) unwrap() {
+	args, ok := ourArgs(r.words())
+	if !ok || len(args) < 2 || args[0] != "run" {
+		return
+	}
+	skip := len(r.command) - len(args) + 1
+	switch rest := r.command[skip:]; {
+	case rest[0].Text == "--" && len(rest) > 1:
+		r.command = rest[1:]
+	case len(rest) == 1 && strings.Contains(rest[0].Text, "://"):
+		r.command, r.address, r.addressAt = nil, rest[0].Text, rest[0]
+	}
+}
+
+// words returns the texts of the command.
+func (r *reading) words() []string {
+	var out []string
+	for _, w := range r.command {
+		out = append(out, w.Text)
+	}
+	return out
+}
+
+// ourArgs returns the arguments of a command that starts Dragoman.
+func ourArgs(command []string) ([]string, bool) {
+	if len(command) == 0 {
+		return nil, false
+	}
+	base := strings.ToLower(command[0][strings.LastIndexAny(command[0], `/\`)+1:])
+	switch strings.TrimSuffix(strings.TrimSuffix(base, ".exe"), ".cmd") {
+	case "dragoman":
+		return command[1:], true
+	case "npx", "bunx", "pnpx":
+		for i, w := range command[1:] {
+			if strings.HasPrefix(w, "@dragoman/cli") {
+				return command[i+2:], true
+			}
+			if !strings.HasPrefix(w, "-") {
+				break
+			}
+		}
+	}
+	return nil, false
+}
+
+// isDragoman reports whether an entry starts Dragoman or has the address of its endpoint.
+func isDragoman(command []string, address string, ours []string) bool {
+	if args, ok := ourArgs(command); ok && len(args) > 0 && args[0] == "serve" {
+		return true
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" {
+		return false
+	}
+	path := strings.TrimSuffix(u.Path, "/")
+	switch {
+	case path == "/mcp", path == "/sse":
+	case strings.HasPrefix(path, "/s/"), strings.HasPrefix(path, "/p/"):
+		if !strings.HasSuffix(path, "/mcp") && !strings.HasSuffix(path, "/sse") {
+			return false
+		}
+	default:
+		return false
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	for _, a := range ours {
+		host, p, err := net.SplitHostPort(a)
+		if err == nil && p == port && (strings.EqualFold(host, u.Hostname()) || local(host) && local(u.Hostname())) {
+			return true
+		}
+	}
+	return false
+}
+
+// local reports whether a host name is a name of this machine.
+func local(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "" || strings.EqualFold(host, "localhost") || ip != nil && (ip.IsLoopback() || ip.IsUnspecified())
+}
