@@ -17,7 +17,7 @@ const (
 	linkLife    = 10 * time.Minute
 	sessionLife = 12 * time.Hour
 	mostLinks   = 64
-	mostBrowser = 64 // sessions of browsers
+	mostBrowser = 64 // browser sessions
 )
 
 // LinkQuery is the name of the query member of the path /console/ that has the token of a
@@ -46,8 +46,8 @@ type ticket struct {
 	until time.Time
 }
 
-// NewAccess returns an Access with a new random key. local says that only this machine can
-// reach the listener. Otherwise Check refuses every request.
+// NewAccess returns an Access with a new random key. local is true if only this machine can
+// reach the listener. If it is false, Check refuses every request.
 func NewAccess(local bool) *Access {
 	return &Access{local: local, key: secret(), cross: http.NewCrossOriginProtection()}
 }
@@ -55,15 +55,15 @@ func NewAccess(local bool) *Access {
 // secret returns a new random secret of 256 bits, in characters that a URL may have.
 func secret() string {
 	var b [32]byte
-	_, _ = rand.Read(b[:]) // it never fails
+	_, _ = rand.Read(b[:]) // rand.Read never fails
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// Denied says why a request was refused. It has no secret and no text of the request.
+// Denied is the reason why a request was refused. It has no secret and no text of the request.
 type Denied struct {
 	Status int    // the HTTP status
 	Kind   string // the short name of a Problem's type
-	Detail string // one or two sentences, which name the next step
+	Detail string // one or two sentences that name the next step
 }
 
 func (d *Denied) Error() string { return d.Detail }
@@ -77,10 +77,10 @@ func (d *Denied) Problem(path string) Problem {
 	return Problem{Type: d.Kind, Title: title, Status: d.Status, Detail: d.Detail, Instance: path}
 }
 
-// Check returns nil if a request may see messages and change something. Otherwise it returns
-// a *Denied. The request needs the cookie of a session, or the header "Authorization: Bearer
-// KEY". A request that a proxy forwarded, that names a foreign host, or that a page of another
-// site sends is refused even with one of them.
+// Check returns nil if a request may see messages and change something. Otherwise it returns a
+// *Denied. The request needs the cookie of a session, or the header "Authorization: Bearer
+// KEY". Check refuses some requests even with one of them: if a proxy forwarded the request,
+// if it names a foreign host, or if a page of another site sent it.
 func (a *Access) Check(r *http.Request) error {
 	if err := a.CheckOrigin(r); err != nil {
 		return err
@@ -98,8 +98,8 @@ func (a *Access) Check(r *http.Request) error {
 	return nil
 }
 
-// CheckOrigin makes the checks of Check that need no secret: the listener is of this machine
-// only, no proxy forwarded the request, and no page of another site sent it.
+// CheckOrigin makes the checks of Check that need no secret: only this machine can reach the
+// listener, no proxy forwarded the request, and no page of another site sent it.
 func (a *Access) CheckOrigin(r *http.Request) error {
 	switch {
 	case !a.local:
@@ -175,8 +175,8 @@ func (a *Access) use(token string) bool {
 	return false
 }
 
-// added returns list with a new ticket, without those that have ended, and without the oldest
-// if there are too many.
+// added returns list with a new ticket. It removes tickets that have ended, and the oldest if
+// there are too many.
 func added(list []ticket, text string, life time.Duration, most int) []ticket {
 	now := time.Now()
 	kept := make([]ticket, 0, len(list)+1)
@@ -190,7 +190,8 @@ func added(list []ticket, text string, life time.Duration, most int) []ticket {
 }
 
 // cookieName returns the name of the session cookie. Browsers send a cookie to all ports of a
-// host, so the name has the port: two Dragomans on one machine do not sign each other out.
+// host, so the name has the port. Without it, two Dragomans on one machine would replace each
+// other's cookie.
 func cookieName(r *http.Request) string {
 	_, port, err := net.SplitHostPort(r.Host)
 	if err != nil {
@@ -199,8 +200,8 @@ func cookieName(r *http.Request) string {
 	return "dragoman_console_" + port
 }
 
-// access refuses a request that Access.Check refuses. If it returns false, the request has
-// been answered.
+// access reports whether Access.Check allows the request. If not, it has written the error
+// response.
 func (a *API) access(w http.ResponseWriter, r *http.Request) bool {
 	err := a.opts.Access.Check(r)
 	if err == nil {
@@ -217,14 +218,14 @@ func (a *API) access(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// ConsoleLink is the answer of POST /api/v1/console/link.
+// ConsoleLink is the response of POST /api/v1/console/link.
 type ConsoleLink struct {
 	URL     string    `json:"url"`     // opens the console once
 	Expires time.Time `json:"expires"` // the time at which it expires
 }
 
-// serveConsoleLink answers POST /api/v1/console/link with a new link. It needs the key: a
-// session of a browser may not make another one.
+// serveConsoleLink answers POST /api/v1/console/link with a new link. The request needs the
+// key, because a browser session must not create another one.
 func (a *API) serveConsoleLink(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case len(r.Header["Authorization"]) == 0:

@@ -48,7 +48,7 @@ func TestAccess(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		r      *http.Request
-		status int // 0 for allowed
+		status int // the expected status; 0 means allowed
 		kind   string
 	}{
 		{"the cookie", asked("GET", "/x", "Cookie", cookie), 0, ""},
@@ -91,8 +91,8 @@ func TestAccess(t *testing.T) {
 	}
 }
 
-// TestLinks checks that a link works once, ends, and that the numbers of links and sessions
-// are bounded.
+// TestLinks checks that a link works once and expires, and that the numbers of links and
+// sessions are bounded.
 func TestLinks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := NewAccess(true)
@@ -188,8 +188,8 @@ func TestConsoleLink(t *testing.T) {
 	}
 }
 
-// TestKeyFile checks that a key is written for its user alone, is found again, and that only
-// its own file is removed.
+// TestKeyFile checks that a key is written for its user only and can be read again. Only the
+// process that wrote the file may remove it.
 func TestKeyFile(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "dragoman")
 	blocked := filepath.Join(t.TempDir(), "file")
@@ -228,7 +228,7 @@ func TestKeyFile(t *testing.T) {
 	}
 }
 
-// TestKeyFolders checks where keys are kept.
+// TestKeyFolders checks the folders in which keys are kept.
 func TestKeyFolders(t *testing.T) {
 	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
 		t.Skip("the folders of Linux")

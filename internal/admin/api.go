@@ -29,9 +29,9 @@ type Options struct {
 	// PublicURL is the URL at which clients reach "/" through a reverse proxy. "" means that
 	// there is none.
 	PublicURL string
-	// Access decides who may see messages and change something. Nil makes a new one.
+	// Access decides who may see messages and change something. If it is nil, New creates one.
 	Access *Access
-	// ConsoleOff says in a sentence why there is no console; "" if there is one.
+	// ConsoleOff is a sentence that says why there is no console. "" means that there is one.
 	ConsoleOff string
 }
 
@@ -41,7 +41,7 @@ type API struct {
 	started time.Time
 	alias   aliases
 	tools   toolIndex
-	// document makes the OpenAPI document once.
+	// document builds the OpenAPI document once.
 	document func() object
 
 	logStreams  *Streams
@@ -62,7 +62,7 @@ func New(o Options) *API {
 	}
 }
 
-// Access returns what decides who may see messages and change something.
+// Access returns the Access that decides who may see messages and change something.
 func (a *API) Access() *Access { return a.opts.Access }
 
 // Drain ends the streams, so that the listener can stop. It may be called more than once.
@@ -164,5 +164,5 @@ func foreignPage(r *http.Request) bool {
 	return false
 }
 
-// Close ends what the API has started, and waits for it.
+// Close stops everything that the API has started, and waits for it.
 func (a *API) Close() { a.Drain() }

@@ -14,42 +14,43 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
 )
 
-// Calls is the answer of /api/v1/calls: running and ended calls, the newest first.
+// Calls is the response of /api/v1/calls: running and ended calls, newest first.
 type Calls struct {
 	Calls []Call `json:"calls"`
-	// Before is the value of the parameter before that gets older calls; 0 if there are none.
+	// Before is the value for the query parameter "before" that selects older calls. It is 0
+	// if there are none.
 	Before uint64 `json:"before,omitempty"`
 }
 
 // Call is one call of a client. Secrets in its texts are masked.
 type Call struct {
 	Number uint64 `json:"number"`
-	// Outcome is "running", "ok", "failed" (the server has answered with an error), "refused"
-	// (Dragoman has, and no server was asked), "parked" (it waits for answers of the client),
-	// "not_sent" or "unknown".
+	// Outcome is "running", "ok", "failed" (the server answered with an error), "refused"
+	// (Dragoman answered with an error, and no server got the call), "parked" (the call waits
+	// for answers of the client), "not_sent" or "unknown".
 	Outcome string     `json:"outcome"`
 	Cause   string     `json:"cause,omitempty"` // the cause of an error of Dragoman: timeout, cancelled, exited …
 	Code    int64      `json:"code,omitempty"`  // the code of the error that the client got
 	Client  CallClient `json:"client"`
 	Server  string     `json:"server,omitempty"` // "" for none or several
-	// Revision is that of the server; "" if no server was asked.
+	// Revision is the server's revision. It is "" if no server got the call.
 	Revision string    `json:"revision,omitempty"`
 	Method   string    `json:"method"`
 	Name     string    `json:"name,omitempty"`   // the name of the tool, prompt or resource, as the client sees it
-	Target   string    `json:"target,omitempty"` // the same for the server
+	Target   string    `json:"target,omitempty"` // the same under the server's own name
 	Started  time.Time `json:"started"`
-	// Seconds is how long it took; of a running call, how long it has run.
+	// Seconds is how long the call took, or how long it has been running.
 	Seconds float64 `json:"seconds"`
 	In      int     `json:"in"`  // bytes of the client's requests
 	Out     int     `json:"out"` // bytes of the answers that the client got
-	// Requests is how many requests of the client the call consists of: 1, and one for each
-	// retry with answers.
+	// Requests is the number of the client's requests for this call: 1, and one for each retry
+	// with answers.
 	Requests  int        `json:"requests"`
-	ToolError bool       `json:"toolError,omitempty"` // the tool has answered with an error of its own
+	ToolError bool       `json:"toolError,omitempty"` // the result of the tool says that it is an error
 	Losses    []CallLoss `json:"losses,omitempty"`
 	Recorded  bool       `json:"recorded"` // /api/v1/calls/NUMBER has its messages
 	TraceID   string     `json:"traceId,omitempty"`
-	// Missed says that calls before this one were dropped before they could be read.
+	// Missed is true if calls before this one were dropped before they could be read.
 	Missed bool `json:"missed,omitempty"`
 }
 
@@ -70,8 +71,8 @@ type CallLoss struct {
 // OutcomeRunning is the Outcome of a call that has not ended.
 const OutcomeRunning = "running"
 
-// EventCall is the event of /api/v1/calls/stream. It carries a Call that has ended. A call
-// comes again if it goes on after it was parked, or if a loss is found late.
+// EventCall is the event of /api/v1/calls/stream. It carries a call that has ended. The same
+// call comes again if it continues after it was parked, or if a loss is found late.
 const EventCall = "call"
 
 // Bounds of the routes of calls.
@@ -81,15 +82,15 @@ const (
 	mostCallStreams = 64
 )
 
-// callQuery is what a request asks of the calls.
+// callQuery has the parameters of a request for calls.
 type callQuery struct {
 	server, client, method, outcome, text string
-	before                                uint64 // 0 for no bound
+	before                                uint64 // 0 means no limit
 	limit                                 int
 }
 
-// readCallQuery reads the parameters of a request. If ok is false, the request has been
-// answered.
+// readCallQuery reads the parameters of a request. If ok is false, it has written an error
+// response.
 func (a *API) readCallQuery(w http.ResponseWriter, r *http.Request) (q callQuery, ok bool) {
 	values := r.URL.Query()
 	q = callQuery{
@@ -117,12 +118,12 @@ func (a *API) readCallQuery(w http.ResponseWriter, r *http.Request) (q callQuery
 	return q, true
 }
 
-// may reports whether a query may ask for a call, without its texts.
+// may reports whether a query may select a call. It does not compare texts.
 func (q *callQuery) may(c *calls.Call) bool {
 	return (q.before == 0 || c.Number < q.before) && (q.server == "" || q.server == c.Server)
 }
 
-// selects reports whether a query asks for a call.
+// selects reports whether a query selects a call.
 func (q *callQuery) selects(c *Call) bool {
 	has := func(list ...string) bool {
 		for _, text := range list {
@@ -143,7 +144,7 @@ func (q *callQuery) selects(c *Call) bool {
 	return false
 }
 
-// callsOf returns the calls that a query asks for.
+// callsOf returns the calls that a query selects.
 func (a *API) callsOf(q callQuery) Calls {
 	out := Calls{Calls: []Call{}}
 	clean := a.cleaner()
@@ -168,7 +169,7 @@ func (a *API) callsOf(q callQuery) Calls {
 }
 
 // RecentCalls returns the last calls of a server and of the clients with a name, newest first.
-// "" stands for all. Secrets in them are masked.
+// "" means all. Secrets in them are masked.
 func (a *API) RecentCalls(server, client string, limit int) []Call {
 	return a.callsOf(callQuery{server: server, client: client, limit: limit}).Calls
 }
@@ -177,7 +178,7 @@ func (a *API) RecentCalls(server, client string, limit int) []Call {
 // the server of the call.
 func (a *API) cleaner() func(server, text string) string {
 	known := map[string]func(string) string{}
-	done := map[[2]string]string{} // most calls have the same few texts
+	done := map[[2]string]string{} // most calls have the same few texts, so cache the results
 	return func(server, text string) string {
 		if text == "" {
 			return ""
@@ -199,7 +200,7 @@ func (a *API) cleaner() func(server, text string) string {
 	}
 }
 
-// call returns a call for clients of the API.
+// call converts a call to its JSON form.
 func (a *API) call(c *calls.Call, now time.Time, clean func(server, text string) string) Call {
 	text := func(s string) string { return clean(c.Server, s) }
 	x := Call{
@@ -244,7 +245,7 @@ func (a *API) serveCallStream(w http.ResponseWriter, r *http.Request) {
 	ring := a.opts.Calls
 	after := ring.Last(q.limit)
 	if id := lastEventID(r); id != "" && !parseEventID(id, ring.Epoch(), &after) {
-		after = 0 // the position of another process has no meaning here
+		after = 0 // a position of another process has no meaning here
 	}
 	a.callStreams.Serve(w, r, func(out []byte) ([]byte, <-chan struct{}, bool) {
 		ended, missed, more := ring.Since(after, streamBatch)

@@ -39,7 +39,7 @@ type Client struct {
 	Running      int       `json:"running" doc:"requests without an answer, in a conversation"`
 }
 
-// maxCapabilities bounds the capabilities that are shown of a client.
+// maxCapabilities bounds the number of capabilities of a client in the response.
 const maxCapabilities = 16
 
 // readClients answers /clients.
@@ -52,7 +52,8 @@ func (a *API) readClients(r *http.Request) (any, *Problem) {
 	return Clients{Clients: p.items, Total: len(all), Next: p.next}, nil
 }
 
-// clientKey sorts clients: conversations first, then by the time since which they are there.
+// clientKey returns the sort key of a client. Sessions come first, then clients by the time
+// since which they are connected.
 func clientKey(c *Client) string {
 	kind := "b"
 	if c.Conversation {
@@ -72,7 +73,7 @@ func (a *API) clients() []Client {
 	return out
 }
 
-// client returns a client for the API. Text of the client is bounded.
+// client converts a client to its JSON form. It bounds the text of the client.
 func (a *API) client(x *runtime.ClientReport) Client {
 	text := func(key string) string {
 		s, _ := jsonrpc.Text(x.Info, jsonrpc.Find(x.Info, jsonrpc.Whole(x.Info), key))

@@ -13,13 +13,13 @@ import (
 	"strings"
 )
 
-// maxKey bounds what is read of a key file, in bytes.
+// maxKey bounds the bytes that are read from a key file.
 const maxKey = 1 << 10
 
-// KeyFolders returns the folders in which a process may keep its key, best first: below the
-// runtime folder of the user, which a logout empties, and below the cache folder. Only the
-// user can read them. env looks up an environment variable. The result is empty if the
-// environment names no home directory.
+// KeyFolders returns the folders in which a process may keep its key, best first. They are
+// below the runtime folder of the user, which is emptied at logout, and below the cache
+// folder. Only the user can read them. env looks up an environment variable. The result is
+// empty if the environment names no home directory.
 func KeyFolders(env func(string) (string, bool)) (folders []string) {
 	add := func(base string, more ...string) {
 		if filepath.IsAbs(base) {
@@ -55,8 +55,8 @@ func isFolder(path string) bool {
 	return path != "" && err == nil && info.IsDir()
 }
 
-// WriteKey writes the key of a process into the first folder that takes it. The file is
-// readable for this user only. address is that of the listener, with an IP address. remove
+// WriteKey writes the key of a process into the first folder in which it can. Only this user
+// can read the file. address is the address of the listener, with an IP address. remove
 // deletes the file, unless another process has replaced it.
 func WriteKey(folders []string, address, key string) (path string, remove func(), err error) {
 	name, err := keyName(address)
@@ -77,9 +77,9 @@ func WriteKey(folders []string, address, key string) (path string, remove func()
 	return "", nil, err
 }
 
-// ReadKeys returns the keys that are kept for an address, best first. The host of address may
-// be "localhost". A key may be of a process that has ended without removing its file. The
-// error says why there is none.
+// ReadKeys returns the keys for an address, best first. The host of address may be
+// "localhost". A key may belong to a process that ended without removing its file. The error
+// says why there is no key.
 func ReadKeys(folders []string, address string) (keys []string, err error) {
 	addresses := []string{address}
 	if host, port, err := net.SplitHostPort(address); err == nil && strings.EqualFold(host, "localhost") {
@@ -102,7 +102,7 @@ func ReadKeys(folders []string, address string) (keys []string, err error) {
 	return keys, nil
 }
 
-// keyName returns the name of the file for an address.
+// keyName returns the name of the key file for an address.
 func keyName(address string) (string, error) {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -126,13 +126,13 @@ func readKey(path string) string {
 }
 
 // writePrivate writes a file that only this user can read. It replaces an existing file as a
-// whole, and does not follow it if it is a link.
+// whole. If that file is a link, it replaces the link and not its target.
 func writePrivate(path, text string) error {
 	folder := filepath.Dir(path)
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(folder, ".key-*") // it has mode 0600
+	f, err := os.CreateTemp(folder, ".key-*") // os.CreateTemp sets the mode 0600
 	if err != nil {
 		return err
 	}

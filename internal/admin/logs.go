@@ -104,7 +104,7 @@ const (
 	mostLogStreams = 32
 )
 
-// logQuery is what a request asks of the log.
+// logQuery has the parameters of a request for log records.
 type logQuery struct {
 	filter logring.Filter
 	after  logring.Cursor
@@ -195,7 +195,7 @@ func levelName(l slog.Level) string {
 	return "error"
 }
 
-// Logs returns the last records about a server, its stderr included, oldest first. Secrets in
+// Logs returns the last records about a server, including its stderr, oldest first. Secrets in
 // them are masked.
 func (a *API) Logs(server string, last int) (out []LogRecord) {
 	f := logring.Filter{Server: server}
@@ -218,7 +218,7 @@ func (a *API) serveLogs(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, r, Logs{Records: a.records(q)})
 }
 
-// records returns the records that a query asks for.
+// records returns the records that a query selects.
 func (a *API) records(q logQuery) []LogRecord {
 	out := []LogRecord{}
 	records, _ := a.opts.Recent.Read(q.after, q.filter, max(q.last, 1))

@@ -10,7 +10,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/leaktest"
 )
 
-// asServer is the variable that makes this program a server of an era, for tests.
+// asServer is the variable that makes the test binary run as a server of an era.
 const asServer = "DRAGOMAN_ADMIN_TEST_SERVER"
 
 func TestMain(m *testing.M) {

@@ -19,10 +19,10 @@ func (a *API) serveDocument(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, r, a.document())
 }
 
-// schemas makes the JSON Schemas of Go types. The structs are definitions under their names.
+// schemas builds the JSON Schemas of Go types. Structs become definitions under their names.
 type schemas struct{ defs object }
 
-// special are the schemas of types whose JSON is not what their Go type says.
+// special maps types to their schemas if these do not follow from the Go type.
 var special = map[reflect.Type]object{
 	reflect.TypeFor[time.Time]():       {"type": "string", "format": "date-time"},
 	reflect.TypeFor[json.RawMessage](): {"description": "any JSON"},
@@ -40,7 +40,7 @@ func (s *schemas) of(t reflect.Type) object {
 	case reflect.Struct:
 		name := t.Name()
 		if _, known := s.defs[name]; !known {
-			s.defs[name] = object{} // for a type that contains itself
+			s.defs[name] = object{} // a placeholder, for a type that contains itself
 			s.defs[name] = s.object(t)
 		}
 		return object{"$ref": "#/components/schemas/" + name}
@@ -93,7 +93,7 @@ func (s *schemas) object(t reflect.Type) object {
 
 var pathParameter = regexp.MustCompile(`\{([a-z]+)\}`)
 
-// pathAbout describes the parameters of paths.
+// pathAbout maps the parameters of paths to their descriptions.
 var pathAbout = map[string]string{
 	"name": "the name of a server", "tool": "the name of a tool, as the server calls it", "id": "an id from an earlier answer",
 }

@@ -21,7 +21,7 @@ import (
 
 var update = flag.Bool("update", false, "write docs/api.md")
 
-// openapi is an OpenAPI document as a reader of it decodes it.
+// openapi is an OpenAPI document as a reader decodes it.
 type openapi struct {
 	OpenAPI string
 	Paths   map[string]map[string]struct {
@@ -34,8 +34,8 @@ type openapi struct {
 	Components map[string]map[string]json.RawMessage
 }
 
-// checker returns the check of answers against a schema of the document. It refuses members
-// that the schema does not name.
+// checker returns a function that checks a response against a schema of the document. It
+// refuses members that the schema does not name.
 func (d *openapi) checker(t *testing.T, of json.RawMessage) func(body string) []schema.Problem {
 	t.Helper()
 	strict := map[string]map[string]any{}
@@ -69,8 +69,8 @@ func (d *openapi) checker(t *testing.T, of json.RawMessage) func(body string) []
 	}
 }
 
-// TestDocument: the document describes exactly the routes of the table, and the mux has them.
-// Real answers of each route that can be read fit their schemas.
+// TestDocument: the document describes exactly the routes of the table, and the mux serves
+// them. The response of each route that can be read is valid for its schema.
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	r := serving(t, demoServer(t, "old", demo.Legacy), demoServer(t, "new", demo.Modern))
@@ -99,7 +99,7 @@ func TestDocument(t *testing.T) {
 		if strings.Contains(path, "{") {
 			t.Errorf("%s has parameters that the document does not name", x.path)
 		}
-		// The access comes before anything else, and another method is refused.
+		// The access is checked first. A method without a route is refused.
 		if a := r.ask(http.MethodPatch, path, ""); a.status != http.StatusMethodNotAllowed || !strings.Contains(a.header.Get("Allow"), x.method) {
 			t.Errorf("PATCH %s: %d %v", path, a.status, a.header)
 		}
@@ -145,8 +145,8 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-// prepare makes what the routes with ids need. The result returns a value for a parameter of
-// a path.
+// prepare creates the objects that routes with ids need. The returned function returns the
+// value for a parameter of a path.
 func (r *rig) prepare() func(path, name string) string {
 	r.t.Helper()
 	r.ask(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{"roots":{}},"clientInfo":{"name":"editor","version":"1.2"}}}`,
@@ -209,7 +209,7 @@ Streams are server-sent events. Connect again with ` + "`Last-Event-ID`" + ` to 
 
 `
 
-// reference returns docs/api.md.
+// reference returns the expected text of docs/api.md.
 func reference() []byte {
 	var b bytes.Buffer
 	b.WriteString(referenceHead)
@@ -300,7 +300,7 @@ func reference() []byte {
 	return b.Bytes()
 }
 
-// typeText returns a schema as a type for people.
+// typeText returns a schema as a type, for people.
 func typeText(p object) string {
 	if ref, ok := p["$ref"].(string); ok {
 		name := ref[strings.LastIndexByte(ref, '/')+1:]

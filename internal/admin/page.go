@@ -32,7 +32,7 @@ func digest(s string) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// page is what the page at / shows.
+// page has the values of the page at /.
 type page struct {
 	Style        template.CSS
 	Version      string

@@ -8,22 +8,22 @@ import (
 	"strconv"
 )
 
-// Bounds of a page.
+// Limits of a page.
 const (
 	usualPage = 50
 	mostPage  = 500
-	maxCursor = 2 << 10 // bytes
+	maxCursor = 2 << 10 // bytes of a cursor
 )
 
-// part is the part of a list that one answer has.
+// part is the part of a list in one response.
 type part[T any] struct {
 	items []T
 	next  string // the cursor of the next page; "" if there is none
 }
 
-// pageOf returns the page of a sorted list that a request asks for. key returns the sort key
-// of an item, and no two items have the same. A cursor is the key of the last item of a page,
-// so it stays valid when the list changes.
+// pageOf returns the page of a sorted list that a request selects. key returns the sort key of
+// an item. Each item has its own key. A cursor is the key of the last item of a page, so it
+// stays valid when the list changes.
 func pageOf[T any](r *http.Request, all []T, key func(*T) string) (p part[T], bad *Problem) {
 	query := r.URL.Query()
 	limit, from := usualPage, 0

@@ -10,21 +10,20 @@ import (
 
 // Problem is an error of the admin API (RFC 9457).
 type Problem struct {
-	Type     string `json:"type"` // a short name; refuse writes it as a URI
+	Type     string `json:"type"` // a short name; refuse turns it into a URI
 	Title    string `json:"title"`
 	Status   int    `json:"status"`
 	Detail   string `json:"detail,omitempty"`
 	Instance string `json:"instance,omitempty"`
-	// Failure says more about a server that cannot be used: class, sentence, evidence and
-	// action.
+	// Failure describes why a server cannot be used: class, sentence, evidence and action.
 	Failure *failure.Failure `json:"failure,omitempty"`
-	// Errors are the values of the request that do not fit their schema.
+	// Errors are the values of the request that are not valid for their schema.
 	Errors []ValueError `json:"errors,omitempty"`
 }
 
-// ValueError says what is wrong with one value of a request.
+// ValueError describes the fault of one value of a request.
 type ValueError struct {
-	// Pointer is the place of the value in the body, as a JSON pointer (RFC 6901).
+	// Pointer is the path of the value in the body, as a JSON pointer (RFC 6901).
 	Pointer string `json:"pointer"`
 	Detail  string `json:"detail"`
 }
@@ -37,7 +36,7 @@ func (p *Problem) Error() string {
 	return p.Title
 }
 
-// problemURI begins the type of each problem.
+// problemURI is the beginning of the type of each problem.
 const problemURI = "urn:dragoman:problem:"
 
 // refuse answers with a problem.
@@ -55,7 +54,7 @@ func refuse(w http.ResponseWriter, p Problem) {
 	_, _ = w.Write(append(excerpt.JSON(body), '\n'))
 }
 
-// badParameter returns the answer to an invalid parameter. detail says what to write instead.
+// badParameter returns the problem for an invalid parameter. detail describes a valid value.
 func badParameter(name, detail string) *Problem {
 	return &Problem{Type: "parameter", Title: "The parameter " + name + " is invalid", Status: http.StatusBadRequest, Detail: detail}
 }

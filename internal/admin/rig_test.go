@@ -21,7 +21,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
-// rig is an API over a runtime with real servers, and a client of it.
+// rig is an API over a runtime with real servers, with a client for it.
 type rig struct {
 	t       testing.TB
 	api     *API
@@ -29,7 +29,8 @@ type rig struct {
 	web     *httptest.Server
 }
 
-// demoServer returns a demonstration server of an era as a child of this program.
+// demoServer returns the configuration of a demo server of an era. The server is a child
+// process of the test binary.
 func demoServer(t testing.TB, name, era string, more ...func(*config.Server)) config.Server {
 	t.Helper()
 	s := config.Server{
@@ -72,7 +73,7 @@ func serving(t testing.TB, servers ...config.Server) *rig {
 	return r
 }
 
-// reply is an answer of the API.
+// reply is a response of the API.
 type reply struct {
 	status int
 	header http.Header
@@ -122,7 +123,7 @@ func (r *rig) ask(method, path, body string, header ...string) reply {
 
 func (r *rig) key() string { return "Bearer " + r.api.Access().Key() }
 
-// get reads a route that any process of this machine may read.
+// get reads a route that every process on this machine may read.
 func (r *rig) get(path string, to any) {
 	r.t.Helper()
 	a := r.ask(http.MethodGet, path, "")
@@ -173,7 +174,8 @@ func (r *rig) state(name string) string {
 	return s.State
 }
 
-// events reads a stream. Each call of the result returns the next event, the end as well.
+// events reads a stream. Each call of the returned function returns the next event, including
+// the last one.
 func (r *rig) events(path string, header ...string) func() eventstream.Event {
 	r.t.Helper()
 	resp := r.open(r.t.Context(), http.MethodGet, path, "", append([]string{"Authorization", r.key()}, header...)...)

@@ -15,22 +15,22 @@ const (
 	thisUser
 )
 
-// route is one operation of the admin API. The mux and the OpenAPI document are both made from
-// the table of routes.
+// route is one operation of the admin API. Both the mux and the OpenAPI document are built
+// from the table of routes.
 type route struct {
 	method, path string // the path as for http.ServeMux, below /api/v1
 	access       access
-	name         string // of the operation in the document
-	summary      string // a sentence without its full stop
+	name         string // the name of the operation in the document
+	summary      string // a sentence without a full stop
 	query        []parameter
-	body         any    // an example of the JSON body, which says its type; nil for none
-	answer       any    // the same of the answer
-	status       int    // of the answer; 0 means 200
-	kind         string // content type of an answer that is not JSON of the type of answer
+	body         any    // an example of the JSON body, which defines its type; nil for none
+	answer       any    // an example of the response, which defines its type
+	status       int    // the status of the response; 0 means 200
+	kind         string // the content type of a response that is not JSON
 	events       []streamed
-	problems     []int // statuses besides those that every route can have
+	problems     []int // error statuses, besides those that every route can have
 
-	// One of them is set. read returns the answer, or a problem.
+	// Either serve or read is set. read returns the response, or a problem.
 	serve func(a *API, w http.ResponseWriter, r *http.Request)
 	read  func(a *API, r *http.Request) (any, *Problem)
 }
@@ -60,7 +60,7 @@ var (
 	}
 )
 
-// routes returns the table of routes. Each part of the API adds its own.
+// routes returns the table of routes. Each part of the API adds its own routes.
 func routes() []route {
 	all := []route{
 		{

@@ -43,7 +43,7 @@ type ServerEntry struct {
 	Restarts  int              `json:"restarts"`
 	Running   int              `json:"running" doc:"calls in flight"`
 	Sessions  int              `json:"sessions"`
-	// The counts of lists are left out while a list has not been read.
+	// The following counts are omitted while the list has not been read.
 	Tools     *int `json:"tools,omitempty" doc:"tools that clients see; left out while the list has not been read"`
 	Resources *int `json:"resources,omitempty"`
 	Templates *int `json:"templates,omitempty"`
@@ -52,7 +52,7 @@ type ServerEntry struct {
 	Tokens    int  `json:"tokens" doc:"what its tools and instructions cost in a model's context, an estimate"`
 }
 
-// ServerDetail is everything about one server.
+// ServerDetail has everything about one server.
 type ServerDetail struct {
 	Server
 	Endpoint     string          `json:"endpoint" doc:"the path at which clients reach the server alone"`
@@ -69,7 +69,7 @@ type ServerDetail struct {
 	Log          []LogRecord     `json:"log" doc:"the last records about the server, and lines of its stderr"`
 }
 
-// Cost is what a server costs in a model's context, in tokens, an estimate.
+// Cost is an estimate of the tokens that a server needs in a model's context.
 type Cost struct {
 	Tools        int `json:"tools" doc:"tools that clients see"`
 	Hidden       int `json:"hidden" doc:"tools that the configuration hides, which cost nothing"`
@@ -106,7 +106,8 @@ type Item struct {
 	Hidden      []Hidden       `json:"hidden,omitempty"`
 }
 
-// Operated is the answer to an operation: the state of the server just after it has begun.
+// Operated is the response to an operation: the state of the server just after the operation
+// has started.
 type Operated struct {
 	Server    string    `json:"server"`
 	Operation string    `json:"operation"`
@@ -184,7 +185,7 @@ func operationRoute(op runtime.Operation, summary string) route {
 	}
 }
 
-// noServer returns the answer to a request for a server that is not configured, nil if it is.
+// noServer returns a problem if a server is not configured, and nil if it is.
 func (a *API) noServer(name string) *Problem {
 	if _, ok := a.opts.Runtime.Config(name); ok {
 		return nil
@@ -261,10 +262,10 @@ func (a *API) entry(s Server, costs map[string]Cost) ServerEntry {
 	return out
 }
 
-// listed are the methods of the lists of servers.
+// listed has the methods of the lists of a server.
 var listed = []string{mcp.MethodListTools, mcp.MethodListResources, mcp.MethodListTemplates, mcp.MethodListPrompts}
 
-// costs returns what each server costs in a model's context.
+// costs returns the tokens that each server needs in a model's context.
 func (a *API) costs() map[string]Cost {
 	out := map[string]Cost{}
 	for _, t := range a.toolsOf() {
@@ -288,10 +289,10 @@ func (a *API) costs() map[string]Cost {
 	return out
 }
 
-// Bounds of ServerDetail.
+// Limits of ServerDetail.
 const (
-	maxInstructions = 4 << 10 // bytes
-	detailLog       = 50      // records
+	maxInstructions = 4 << 10 // bytes of the instructions
+	detailLog       = 50      // log records
 )
 
 // readServer answers /servers/{name}.
@@ -355,7 +356,7 @@ func settingsOf(c config.Server) []Setting {
 	return out
 }
 
-// listOf returns the handler for a list of a server that is not its tools.
+// listOf returns the handler for a list of a server. The list of tools has its own handler.
 func listOf(method string) func(a *API, r *http.Request) (any, *Problem) {
 	return func(a *API, r *http.Request) (any, *Problem) {
 		name := r.PathValue("name")
@@ -389,7 +390,7 @@ func listOf(method string) func(a *API, r *http.Request) (any, *Problem) {
 	}
 }
 
-// item reads a resource, a template or a prompt.
+// item converts a resource, a template or a prompt to its JSON form.
 func (a *API) item(c config.Server, method string, raw []byte, exposed bool) Item {
 	clean := a.opts.Runtime.Clean(c.Name)
 	text := func(key string, limit int) string {
@@ -433,7 +434,7 @@ func (a *API) item(c config.Server, method string, raw []byte, exposed bool) Ite
 	return x
 }
 
-// operate begins an operation on a server.
+// operate starts an operation on a server.
 func (a *API) operate(r *http.Request, op runtime.Operation) (any, *Problem) {
 	name := r.PathValue("name")
 	if bad := a.noServer(name); bad != nil {

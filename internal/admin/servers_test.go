@@ -10,8 +10,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/demo"
 )
 
-// TestServers: the servers with their tools, resources and prompts, also what the
-// configuration hides, and why.
+// TestServers checks the servers with their tools, resources and prompts. It also checks the
+// items that the configuration hides, with the reasons.
 func TestServers(t *testing.T) {
 	t.Parallel()
 	r := serving(t, demoServer(t, "old", demo.Legacy, func(s *config.Server) {
@@ -80,7 +80,7 @@ func TestServers(t *testing.T) {
 	items = Items{}
 	r.get("/api/v1/servers/lazy/resources", &items)
 	if items.Read || r.state("lazy") != "idle" {
-		t.Errorf("a look at a lazy server has started it, or has read its lists: %+v, %s", items, r.state("lazy"))
+		t.Errorf("reading a lazy server has started it, or has read its lists: %+v, %s", items, r.state("lazy"))
 	}
 	for path, want := range map[string]int{
 		"/api/v1/servers/od": 404, "/api/v1/servers/od/tools": 404, "/api/v1/servers/old/tools/gret": 404, "/api/v1/servers/od/prompts": 404, "/api/v1/servers/od/log": 404,
@@ -105,11 +105,12 @@ func TestServers(t *testing.T) {
 	}
 }
 
-// TestToolSearch: all tools, by words, by effect, by state, sorted, in pages.
+// TestToolSearch checks the list of all tools: the search by words, by effect and by state,
+// the order, and the pages.
 func TestToolSearch(t *testing.T) {
 	t.Parallel()
 	r := serving(t, demoServer(t, "a", demo.Legacy), demoServer(t, "b", demo.Legacy, func(s *config.Server) {
-		s.Prefix = "a" // its tools have the names of those of a
+		s.Prefix = "a" // its tools get the same names as those of a
 	}), demoServer(t, "c", demo.Modern))
 	r.ready("a", "b", "c")
 	find := func(query string) (names string, out Tools) {
@@ -162,7 +163,7 @@ func TestToolSearch(t *testing.T) {
 	}
 }
 
-// TestClientList: a client of each kind is seen.
+// TestClientList checks that the list has a client of each kind.
 func TestClientList(t *testing.T) {
 	t.Parallel()
 	r := serving(t, demoServer(t, "a", demo.Legacy))
@@ -191,7 +192,7 @@ func TestClientList(t *testing.T) {
 	}
 }
 
-// TestOperations: an operation needs the key, and changes one server only.
+// TestOperations checks that an operation needs the key and changes only one server.
 func TestOperations(t *testing.T) {
 	t.Parallel()
 	r := serving(t, demoServer(t, "a", demo.Legacy), demoServer(t, "b", demo.Modern))
@@ -222,7 +223,7 @@ func TestOperations(t *testing.T) {
 	var before, after ServerDetail
 	r.get("/api/v1/servers/b", &before)
 	operate("a/stop", "stopped")
-	r.runtime.Apply(r.runtime.Current()) // a reload that changes nothing
+	r.runtime.Apply(r.runtime.Current()) // the reload changes nothing
 	r.runtime.Warm()
 	var stopped ServerDetail
 	r.get("/api/v1/servers/a", &stopped)
@@ -243,7 +244,7 @@ func TestOperations(t *testing.T) {
 	await(t, "a is ready after the probe", func() bool { return r.state("a") == "ready" })
 	r.get("/api/v1/servers/b", &after)
 	if len(after.Sessions) != 1 || !after.Since.Equal(before.Since) || after.Sessions[0].PID != before.Sessions[0].PID {
-		t.Errorf("b has noticed: %+v, before %+v", after.Server, before.Server)
+		t.Errorf("the operation changed the server b: %+v, before %+v", after.Server, before.Server)
 	}
 	if a := r.do(http.MethodPost, "/api/v1/servers/nobody/stop", ""); a.status != 404 {
 		t.Errorf("nobody: %d", a.status)

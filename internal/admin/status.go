@@ -143,7 +143,7 @@ type ParkedCall struct {
 
 // Listens is the number of subscriptions that one client has open.
 type Listens struct {
-	Client string `json:"client"` // an alias, an address or a conversation
+	Client string `json:"client"` // an alias, an address or the id of a session
 	Open   int    `json:"open"`
 }
 

@@ -4,18 +4,18 @@ import "github.com/dragoman-mcp/dragoman/internal/excerpt"
 
 // HandshakeStep is one step of a handshake. Known secrets in it are masked.
 type HandshakeStep struct {
-	AtMS   int64  // since the handshake began
-	Sent   string // "" for a message that was not asked for
+	AtMS   int64  // the time since the beginning of the handshake
+	Sent   string // "" for a message that the server sent without a request
 	Got    string
-	Reason string // why this leads to the next step
-	// Params and Answer are the beginning of the params that were sent and of the answer. The
-	// sizes are those of the whole, in bytes.
+	Reason string // the reason for the next step
+	// Params is the beginning of the params that were sent. Answer is the beginning of the
+	// answer. The sizes are the full sizes in bytes.
 	Params, Answer           string
 	ParamsBytes, AnswerBytes int
 }
 
-// Steps returns the last handshake with a server: the trace of the status in parts, and the
-// messages. It is nil for a server that is not known.
+// Steps returns the last handshake with a server: the trace in the status, split into steps,
+// with the messages. It returns nil for an unknown server.
 func (a *API) Steps(server string) (out []HandshakeStep) {
 	for _, u := range a.opts.Runtime.Report().Servers {
 		if u.Name != server {
@@ -32,12 +32,12 @@ func (a *API) Steps(server string) (out []HandshakeStep) {
 	return out
 }
 
-// maskReach is how much of the end of a message that was cut is not shown: a secret there may
-// be cut too, so that it is not recognised.
+// maskReach is the number of bytes at the end of a cut message that are not shown. A secret
+// there may be cut too, so that it could not be recognised.
 const maskReach = 512
 
-// beginning returns the beginning of a message with its secrets masked. size is that of the
-// whole message.
+// beginning returns the beginning of a message with its secrets masked. size is the size of
+// the whole message.
 func beginning(b []byte, size int, clean func(string) string) string {
 	if size > len(b) {
 		b = b[:max(0, len(b)-maskReach)]

@@ -12,19 +12,20 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
 )
 
-// EventEnd is the last event of each stream that Dragoman ends: it is stopping, or there will
-// be nothing more. It has no data and no id. A reader that has not got it connects again.
+// EventEnd is the last event of each stream that Dragoman ends, because it is stopping or
+// because nothing more will come. It has no data and no id. A reader that did not get it
+// should connect again.
 const EventEnd = "end"
 
 // The timing of all streams.
 const (
 	streamKeepAlive = 15 * time.Second
 	streamStall     = 30 * time.Second // the longest time of one write to a reader
-	streamBatch     = 256              // events in one write
+	streamBatch     = 256              // the most events in one write
 )
 
-// Streams serves server-sent events of one kind, such as log records, and limits how many
-// readers may be connected. Use NewStreams. Safe for concurrent use.
+// Streams serves server-sent events of one kind, such as log records, and limits the number of
+// readers. Call NewStreams to create one. Safe for concurrent use.
 type Streams struct {
 	most     int64
 	open     atomic.Int64
@@ -32,20 +33,20 @@ type Streams struct {
 	drain    sync.Once
 }
 
-// NewStreams returns streams with at most that many readers.
+// NewStreams returns streams with at most the given number of readers.
 func NewStreams(most int) *Streams {
 	return &Streams{most: int64(most), draining: make(chan struct{})}
 }
 
-// Next appends to out the events that a reader has not got, each with eventstream.AppendEvent.
-// If there are none now, more is closed when there may be some; a nil more means that Next is
-// to be called again at once. last says that nothing more will come. Next is called by one
-// goroutine at a time and must not block.
+// Next appends to out the events that a reader has not got yet, each with
+// eventstream.AppendEvent. If there are none now, more is closed when there may be some. If
+// more is nil, Next must be called again at once. last means that nothing more will come. Only
+// one goroutine at a time calls Next, and Next must not block.
 type Next func(out []byte) (_ []byte, more <-chan struct{}, last bool)
 
-// Serve answers a request with the events of next. It returns when the reader is gone, when
-// next says that nothing more will come, or after Drain. A reader that does not read for 30 s
-// is disconnected. Nobody else waits for it.
+// Serve answers a request with the events of next. It returns when the reader has
+// disconnected, when next reports that nothing more will come, or after Drain. A reader that
+// does not read for 30 s is disconnected. Other readers do not wait for it.
 func (s *Streams) Serve(w http.ResponseWriter, r *http.Request, next Next) {
 	if s.open.Add(1) > s.most {
 		s.open.Add(-1)
@@ -104,8 +105,8 @@ func (s *Streams) Serve(w http.ResponseWriter, r *http.Request, next Next) {
 // Drain ends all streams, so that the listener can stop. It may be called more than once.
 func (s *Streams) Drain() { s.drain.Do(func() { close(s.draining) }) }
 
-// eventID returns the id of an event: the epoch of the process and numbers that say where the
-// event is in its stream.
+// eventID returns the id of an event: the epoch of the process, and numbers that give the
+// position of the event in its stream.
 func eventID(epoch int64, numbers ...uint64) string {
 	b := strconv.AppendInt(nil, epoch, 36)
 	for _, n := range numbers {
@@ -131,8 +132,9 @@ func parseEventID(id string, epoch int64, numbers ...*uint64) bool {
 	return true
 }
 
-// lastEventID returns the position that a request continues after: Last-Event-ID, which a
-// browser sends when it connects again, else the parameter after; "" for none.
+// lastEventID returns the position after which a request continues. It is the header
+// Last-Event-ID, which a browser sends when it connects again, or else the parameter "after".
+// "" means none.
 func lastEventID(r *http.Request) string {
 	if id := r.Header.Get("Last-Event-ID"); id != "" {
 		return id
@@ -140,17 +142,17 @@ func lastEventID(r *http.Request) string {
 	return r.URL.Query().Get("after")
 }
 
-// Ring keeps the last items of a stream, numbered from 1, so that a reader that connects again
-// can go on where it was. It is bounded by a number of items and by their bytes, and the
-// oldest are dropped first. Use NewRing. Safe for concurrent use.
+// Ring keeps the last items of a stream, numbered from 1. So a reader that connects again can
+// continue where it stopped. The number of items and their bytes are bounded, and the oldest
+// items are dropped first. Call NewRing to create one. Safe for concurrent use.
 type Ring[T any] struct {
 	epoch            int64
 	mostItems, bytes int
 
-	mu    sync.Mutex // held for the copy of a few items
-	last  uint64     // number of the newest item
+	mu    sync.Mutex // held only while a few items are copied
+	last  uint64     // the number of the newest item
 	items []sized[T]
-	held  int           // bytes of items
+	held  int           // the size of items in bytes
 	ended bool          // nothing more will be added
 	grown chan struct{} // closed by the next Add or End; nil if no reader waits
 }
@@ -163,11 +165,11 @@ type sized[T any] struct {
 // Numbered is an item of a Ring with its number.
 type Numbered[T any] struct {
 	Number uint64
-	Missed uint64 // items before this one that were dropped before the reader had read them
+	Missed uint64 // the number of items before this one that were dropped before the reader could read them
 	Item   T
 }
 
-// NewRing returns an empty ring of at most that many items and bytes.
+// NewRing returns an empty ring that keeps at most the given numbers of items and bytes.
 func NewRing[T any](items, bytes int) *Ring[T] {
 	return &Ring[T]{epoch: time.Now().UnixMilli(), mostItems: max(items, 1), bytes: bytes}
 }
@@ -185,14 +187,14 @@ func (r *Ring[T]) Add(item T, size int) uint64 {
 	r.held += size
 	for len(r.items) > 1 && (len(r.items) > r.mostItems || r.held > r.bytes) {
 		r.held -= r.items[0].size
-		r.items[0] = sized[T]{} // releases what it holds
+		r.items[0] = sized[T]{} // release the memory of the item
 		r.items = r.items[1:]
 	}
 	r.wakeLocked()
 	return r.last
 }
 
-// End says that nothing more will be added.
+// End means that nothing more will be added.
 func (r *Ring[T]) End() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -212,7 +214,7 @@ func (r *Ring[T]) wakeLocked() {
 func (r *Ring[T]) Read(after uint64, limit int) (items []Numbered[T], more <-chan struct{}, last bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	oldest := r.last - uint64(len(r.items)) // the number before the oldest item that is kept
+	oldest := r.last - uint64(len(r.items)) // the number before the oldest item
 	from := min(max(after, oldest), r.last)
 	for _, x := range r.items[from-oldest:] {
 		if len(items) == limit {
@@ -234,8 +236,7 @@ func (r *Ring[T]) Read(after uint64, limit int) (items []Numbered[T], more <-cha
 	return nil, r.grown, false
 }
 
-// Tail returns the number before the last n items that are kept. A negative n means all of
-// them.
+// Tail returns the number before the last n items. A negative n means before all items.
 func (r *Ring[T]) Tail(n int) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -248,8 +249,8 @@ func (r *Ring[T]) Tail(n int) uint64 {
 // ID returns the id of an item for Last-Event-ID.
 func (r *Ring[T]) ID(number uint64) string { return eventID(r.epoch, number) }
 
-// After returns the number of the item with an id. It returns the number before the oldest
-// item if the id is of another process, which has no meaning here.
+// After returns the number of the item with an id. If the id is from another process, it
+// returns the number before the oldest item.
 func (r *Ring[T]) After(id string) (number uint64) {
 	if !parseEventID(id, r.epoch, &number) {
 		return r.Tail(-1)
@@ -257,8 +258,8 @@ func (r *Ring[T]) After(id string) (number uint64) {
 	return number
 }
 
-// Follow returns the Next of a reader that has read the items up to a number. encode returns
-// the name and the data of an event; an empty name leaves the item out.
+// Follow returns a Next for a reader that has read the items up to a number. encode returns
+// the name and the data of an event. If the name is empty, the item is left out.
 func (r *Ring[T]) Follow(after uint64, encode func(Numbered[T]) (name string, data []byte)) Next {
 	return func(out []byte) ([]byte, <-chan struct{}, bool) {
 		items, more, last := r.Read(after, streamBatch)

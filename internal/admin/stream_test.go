@@ -79,8 +79,9 @@ func TestRing(t *testing.T) {
 	}
 }
 
-// TestStreams: a reader that connects again gets what it has not got. Too many readers are
-// refused, and the others do not notice. Streams end with the ring and with Drain.
+// TestStreams: a reader that connects again gets the items that it has not got. If there are
+// too many readers, a further one is refused, and the others are not affected. Streams end
+// with the ring and with Drain.
 func TestStreams(t *testing.T) {
 	ring, streams := NewRing[string](100, 1000), NewStreams(2)
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -150,7 +150,7 @@ func (s *Server) text(line func(int, string, ...any), ago func(time.Time) string
 	}
 }
 
-// number returns a number of things, in the plural unless it is 1.
+// number returns a number with its noun, in the plural unless the number is 1.
 func number[T int | int64](n T, thing string) string {
 	if n != 1 {
 		thing += "s"

@@ -23,7 +23,8 @@ import (
 type Tools struct {
 	Tools []Tool `json:"tools"`
 	Total int    `json:"total" doc:"tools that match, on all pages"`
-	// Tokens is what the tools that clients see at /mcp cost a model, of those that match.
+	// Tokens is the number of tokens that the matching tools need in a model's context, if
+	// clients see them at /mcp.
 	Tokens int    `json:"tokens" doc:"what the matching tools that clients see at /mcp cost in a model's context, an estimate"`
 	Next   string `json:"next,omitempty" doc:"the cursor of the next page"`
 }
@@ -37,7 +38,7 @@ type Tool struct {
 	Description string `json:"description,omitempty" doc:"at most 400 bytes; the tool itself has all of it"`
 	Signature   string `json:"signature"`
 	Tokens      int    `json:"tokens" doc:"what it costs in a model's context, an estimate"`
-	// Effect is what the annotations claim; the server does not guarantee it.
+	// Effect is the effect according to the annotations. The server does not guarantee it.
 	Effect string     `json:"effect" enum:"read-only,write,destructive,unknown" doc:"what the annotations claim"`
 	State  string     `json:"state" enum:"shown,hidden,invalid" doc:"whether clients see it at /mcp"`
 	Hidden []Hidden   `json:"hidden,omitempty" doc:"the endpoints at which clients do not see it"`
@@ -45,7 +46,7 @@ type Tool struct {
 	Stale  bool       `json:"stale" doc:"the server is not ready and may offer something else"`
 }
 
-// Hidden says why clients of an endpoint do not see an item.
+// Hidden says at which endpoint clients do not see an item, and why.
 type Hidden struct {
 	Endpoint string `json:"endpoint" doc:"the path of the endpoint"`
 	Rule     string `json:"rule,omitempty" doc:"the setting that hides it, such as expose.tools.deny: delete_*"`
@@ -58,7 +59,7 @@ type ToolHint struct {
 	Text string `json:"text"`
 }
 
-// ToolDetail is everything about one tool.
+// ToolDetail has everything about one tool.
 type ToolDetail struct {
 	Tool
 	About     string         `json:"about,omitempty" doc:"the whole description"`
@@ -77,7 +78,7 @@ type ToolArgument struct {
 	About    string `json:"about,omitempty"`
 }
 
-// Bounds of the text of servers in lists, in bytes.
+// Limits of the text of servers in lists, in bytes.
 const (
 	maxTitle       = 200
 	maxDescription = 400
@@ -91,34 +92,34 @@ const (
 	invalid = "invalid"
 )
 
-// indexed is one tool with what a search needs.
+// indexed is one tool with the values that a search needs.
 type indexed struct {
 	Tool
 	raw    []byte
 	text   string // names, title and description in lower case
-	sorted string // the key of its place in the list
+	sorted string // the sort key
 }
 
-// toolIndex has the tools of all servers. It is made again when a list or the configuration
-// has changed, not for each request. What was computed for a list that is the same is kept.
-// The zero value is ready to use. Safe for concurrent use.
+// toolIndex has the tools of all servers. It is built again only when a list or the
+// configuration has changed. Results for unchanged lists are reused. The zero value is ready
+// to use. Safe for concurrent use.
 type toolIndex struct {
-	mu     sync.Mutex // held while the index is made
+	mu     sync.Mutex // held while the index is built
 	config *config.Snapshot
 	lists  []uint64
 	parts  map[string]*toolPart
-	all    []indexed // sorted by sorted; not written to once it is made
+	all    []indexed // in the order of the sort keys; not changed after it is built
 	shadow map[string]string
 }
 
-// toolPart is the tools of one server.
+// toolPart has the tools of one server.
 type toolPart struct {
 	version uint64
 	tools   []indexed
 }
 
-// toolsOf returns the tools of all servers, sorted by their offered names. The slice must not
-// be written to.
+// toolsOf returns the tools of all servers, sorted by the names under which clients see them.
+// The caller must not change the slice.
 func (a *API) toolsOf() []indexed {
 	rt := a.opts.Runtime
 	lists, snapshot := rt.Lists(), rt.Current()
@@ -140,7 +141,7 @@ func (a *API) toolsOf() []indexed {
 		x.parts = nil // names and rules may have changed
 	}
 	parts := make(map[string]*toolPart, len(items))
-	first := map[string]string{} // offered name to its server
+	first := map[string]string{} // the server that offers each name
 	x.all = nil
 	for i := range items {
 		list := &items[i]
@@ -182,7 +183,7 @@ func (a *API) toolsOf() []indexed {
 	return x.all
 }
 
-// indexTool reads one tool of a list.
+// indexTool returns the index entry of one tool.
 func indexTool(server config.Server, raw []byte, exposed bool, offered func(server, name string) string, clean func(string) string) indexed {
 	t := tool.Of(raw)
 	name, named := jsonrpc.Text(raw, jsonrpc.Find(raw, jsonrpc.Whole(raw), "name"))
@@ -225,7 +226,7 @@ func hiddenBy(server config.Server, kind string, f config.Filter, name string) [
 
 func endpointOf(server string) string { return "/s/" + server + "/mcp" }
 
-// effectOf returns what the annotations of a tool claim.
+// effectOf returns the effect of a tool according to its annotations.
 func effectOf(t tool.Tool) string {
 	claims := map[string]string{}
 	for _, h := range t.Hints() {
@@ -250,7 +251,7 @@ func effectOf(t tool.Tool) string {
 	return "unknown"
 }
 
-// shownText bounds a text of a server and masks secrets. The text keeps its line ends.
+// shownText bounds a text of a server and masks secrets in it. The text keeps its line ends.
 func shownText(clean func(string) string, text string, limit int) string {
 	return excerpt.Cut(clean(text), limit)
 }
@@ -325,8 +326,9 @@ func hasAll(text string, words []string) bool {
 	return true
 }
 
-// rank returns a letter for how well a tool fits a search: the name begins with the first
-// word, has it, or only the description has it.
+// rank returns a letter that says how well a tool matches a search. The best match is a name
+// that begins with the first word, then a name that contains it, then a description that
+// contains it.
 func rank(x *indexed, words []string) byte {
 	name := strings.ToLower(x.Name)
 	switch {
@@ -368,7 +370,7 @@ func (a *API) readTool(r *http.Request) (any, *Problem) {
 	return out, nil
 }
 
-// findTool returns a tool of a server, also one that clients do not see.
+// findTool returns a tool of a server, including tools that clients do not see.
 func (a *API) findTool(r *http.Request, server, name string) (*indexed, *Problem) {
 	if bad := a.noServer(server); bad != nil {
 		return nil, bad
@@ -392,8 +394,8 @@ func (a *API) findTool(r *http.Request, server, name string) (*indexed, *Problem
 	return nil, p
 }
 
-// cleanJSON masks the secrets in JSON of a server. It returns null if the result is not valid
-// any more.
+// cleanJSON masks the secrets in JSON of a server. It returns null if the result is no longer
+// valid JSON.
 func cleanJSON(clean func(string) string, raw []byte) json.RawMessage {
 	text := clean(string(raw))
 	if text == string(raw) {
@@ -405,7 +407,7 @@ func cleanJSON(clean func(string) string, raw []byte) json.RawMessage {
 	return json.RawMessage("null")
 }
 
-// itemsOf returns the list of one server.
+// itemsOf returns a list of one server.
 func (a *API) itemsOf(server, method string) (out catalog.Items) {
 	if lists := a.opts.Runtime.Lists(); lists != nil {
 		for _, x := range lists.Of(method) {
@@ -417,14 +419,15 @@ func (a *API) itemsOf(server, method string) (out catalog.Items) {
 	return out
 }
 
-// refreshList reads a list of a ready server that is not fresh, and waits a moment for it.
+// refreshList reads a list of a ready server if the cached one is not fresh, and waits a
+// moment for it.
 func (a *API) refreshList(r *http.Request, server, method string) {
 	if lists := a.opts.Runtime.Lists(); lists != nil {
 		lists.Refresh(r.Context(), server, method)
 	}
 }
 
-// textOfJSON returns the text of a JSON string, "" for none.
+// textOfJSON returns the text of a JSON string. It returns "" for any other value.
 func textOfJSON(raw []byte) string {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 {

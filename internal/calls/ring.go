@@ -13,53 +13,53 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Kept is how many ended calls a Ring keeps, unless Options say otherwise.
+// Kept is the default number of ended calls that a Ring keeps.
 const Kept = 2000
 
-// The bounds of what is kept of peers' texts, in bytes.
+// Limits of the texts of peers that are kept.
 const (
-	maxName    = 256 // of a method, a tool, a URI, a client's name
-	maxClients = 256 // names of clients that are kept, in number
+	maxName    = 256 // bytes of a method, a tool, a URI or a client's name
+	maxClients = 256 // the number of client names
 	maxInfo    = 2 << 10
 )
 
-// Call is what is known of one call. It is a copy and may be kept.
+// Call has the facts about one call. It is a copy and may be kept.
 type Call struct {
-	Number uint64 // from 1; rises with the time at which calls begin
-	// Seq rises with each call that ends. It is 0 while the call runs. A call that goes on
-	// after it was parked, and a loss that is found late, give a call another Seq.
+	Number uint64 // starts at 1; a later call has a higher number
+	// Seq rises with each call that ends. It is 0 while the call is running. A call gets a new
+	// Seq if it continues after it was parked, or if a loss is found late.
 	Seq     uint64
 	Client  Client
-	Server  string // its configured name; "" for none or several
+	Server  string // the configured name of the server; "" for none or several
 	To      mcp.Revision
 	Method  string
-	Name    string        // of the tool, prompt or resource, as the client wrote it
-	Target  string        // the same as the server knows it
+	Name    string        // the tool, prompt or resource, as the client wrote it
+	Target  string        // the same under the server's own name
 	Trace   string        // the client's W3C trace id
-	Start   time.Time     // of the first request
-	Took    time.Duration // until the last answer was written; 0 while the call runs
+	Start   time.Time     // the time of the first request
+	Took    time.Duration // the time until the last answer was written; 0 while the call is running
 	In      int           // bytes of the client's requests
 	Out     int           // bytes of the answers that the client got
-	Asked   int           // how many requests of the client it consists of: 1, and one for each retry with answers
-	Outcome mcp.Outcome   // "" while the call runs; see event for those that are not of mcp
-	Cause   string        // of an error of ours: timeout, cancelled, exited …
-	Code    int64         // of the error that the client got; 0 for none
-	// ToolError says that the tool has answered with an error of its own.
+	Asked   int           // the number of the client's requests for this call: 1, and one for each retry with answers
+	Outcome mcp.Outcome   // "" while the call is running; package event has the outcomes that are not in mcp
+	Cause   string        // the cause of an error of Dragoman: timeout, cancelled, exited …
+	Code    int64         // the code of the error that the client got; 0 for none
+	// ToolError means that the result of the tool says that it is an error.
 	ToolError bool
 	Losses    []Loss // must not be changed
-	Recorded  bool   // its story is kept
+	Recorded  bool   // the messages of the call are kept
 }
 
 // Running reports whether the call has not ended.
 func (c *Call) Running() bool { return c.Seq == 0 }
 
-// Client is what is known of the client of a call.
+// Client has the facts about the client of a call.
 type Client struct {
-	Name, Version string // as it says; "" for unknown
+	Name, Version string // from the client's description of itself; "" for unknown
 	Revision      mcp.Revision
-	Who           *identity.Principal // nil if unknown
-	// Conversation tells clients of the same name apart, 0 for a request without a
-	// conversation.
+	Who           *identity.Principal // the principal; nil if unknown
+	// Conversation distinguishes clients with the same name. It is 0 for a request without a
+	// session.
 	Conversation uint64
 }
 
@@ -74,24 +74,24 @@ type Options struct {
 	Keep int // ended calls; 0 means Kept
 }
 
-// Ring keeps the running calls and the last that have ended. A nil Ring keeps nothing. It
-// is safe for concurrent use.
+// Ring keeps the running calls and the last calls that have ended. A nil Ring keeps nothing.
+// It is safe for concurrent use.
 type Ring struct {
 	epoch int64
 	keep  int
 
-	mu      sync.Mutex // held for a few assignments, or for a copy of the calls
+	mu      sync.Mutex // held only for a few assignments, or while the calls are copied
 	seq     uint64
 	missed  uint64 // the Seq of the last call that was dropped
 	calls   map[uint64]*Record
 	running list
-	ended   list // by Seq
+	ended   list // the ended calls, by Seq
 	free    *Record
 	clients map[string]named
-	grown   chan struct{} // closed when the next call ends; nil if nobody waits
+	grown   chan struct{} // closed when the next call ends; nil if no reader waits
 }
 
-// named is what a client says about itself.
+// named is the name and the version of a client.
 type named struct{ name, version string }
 
 // New returns an empty Ring.
@@ -102,16 +102,16 @@ func New(o Options) *Ring {
 	return &Ring{epoch: time.Now().UnixMilli(), keep: o.Keep, calls: make(map[uint64]*Record), clients: make(map[string]named)}
 }
 
-// Epoch tells the rings of different processes apart: when the ring was made, in
-// milliseconds.
+// Epoch returns the time at which the ring was created, in milliseconds. It distinguishes the
+// rings of different processes.
 func (r *Ring) Epoch() int64 { return r.epoch }
 
-// Record follows one call: it is an mcp.Record. The conversation that has called Begin must
-// call End once, and must not use the Record after that. A nil Record follows nothing.
+// Record follows one call. It implements mcp.Record. The session that called Begin must call
+// End once, and must not use the Record after that. A nil Record does nothing.
 type Record struct {
 	ring       *Ring
-	prev, next *Record // in a list
-	call       Call    // under Ring.mu, like all fields
+	prev, next *Record // the neighbours in a list
+	call       Call    // guarded by Ring.mu, like all fields
 }
 
 // list is a list of records.
@@ -146,7 +146,7 @@ func (l *list) remove(x *Record) {
 	l.n--
 }
 
-// Begin begins to follow a call and sets its Record. It returns nil if r is nil or the call
+// Begin starts to follow a call and sets its Record. It returns nil if r is nil or if the call
 // has no number.
 func (r *Ring) Begin(c *mcp.Call) *Record {
 	if r == nil || c.Number == 0 {
@@ -202,8 +202,8 @@ func (x *Record) Routed(a *mcp.Attempt) {
 	x.call.Server, x.call.Target = a.Server, target
 }
 
-// Resumed implements mcp.Record. If the call with that number is no longer known, only its
-// number is taken. If it still runs, the call stays one of its own.
+// Resumed implements mcp.Record. If the ring no longer has the call with that number, the new
+// call only takes its number. If that call is still running, the new call stays separate.
 func (x *Record) Resumed(_ *mcp.Call, number uint64) {
 	r := x.ring
 	r.mu.Lock()
@@ -239,8 +239,8 @@ func (x *Record) Answered(a *mcp.Attempt, how mcp.Ending) {
 	c.Outcome, c.Cause, c.Code, c.ToolError = how.Outcome, how.Cause, how.Code, toolError
 }
 
-// saysToolError reports whether an answer is that of a tool that has failed. An answer that
-// does not contain the word is not searched.
+// saysToolError reports whether an answer is the error result of a tool. It searches only
+// answers that contain the name isError.
 func saysToolError(c *mcp.Call, reply *mcp.Reply) bool {
 	if c.Msg.Method != mcp.MethodCallTool || reply == nil || reply.Msg.Kind != jsonrpc.Result || !bytes.Contains(reply.Msg.Raw, isError) {
 		return false
@@ -248,8 +248,8 @@ func saysToolError(c *mcp.Call, reply *mcp.Reply) bool {
 	return jsonrpc.KindOf(reply.Msg.Raw, reply.Msg.ResultMember("isError")) == 't'
 }
 
-// End says that the answer was written, or that none is wanted: cancelled. out is how many
-// bytes it has.
+// End ends the record. Either the answer was written, or the call was cancelled and needs no
+// answer. out is the size of the answer in bytes.
 func (x *Record) End(out int, cancelled bool) {
 	if x == nil {
 		return
@@ -282,23 +282,24 @@ func (x *Record) End(out int, cancelled bool) {
 	}
 }
 
-// refused is the outcome of a call that reached no server: that of package event.
+// refused is the outcome of a call that reached no server; see package event.
 const refused mcp.Outcome = "refused"
 
-// endLocked appends a record to those that have ended.
+// endLocked appends a record to the ended ones.
 func (r *Ring) endLocked(x *Record) {
 	r.seq++
 	x.call.Seq = r.seq
 	r.ended.push(x)
 }
 
-// freeLocked keeps the memory of a record for another one.
+// freeLocked keeps the memory of a record for reuse.
 func (r *Ring) freeLocked(x *Record) {
 	x.call = Call{}
 	x.next, r.free = r.free, x
 }
 
-// Lost adds a loss to the call with a number, if it is known.
+// Lost adds a loss to the call with a number. It does nothing if the ring does not have the
+// call.
 func (r *Ring) Lost(number uint64, what, why string) {
 	if r == nil || number == 0 {
 		return
@@ -308,7 +309,7 @@ func (r *Ring) Lost(number uint64, what, why string) {
 	x := r.calls[number]
 	var grown chan struct{}
 	if x != nil && len(x.call.Losses) < maxLosses && !slices.Contains(x.call.Losses, l) {
-		// Readers have the old slice.
+		// Readers may still use the old slice.
 		x.call.Losses = append(slices.Clip(x.call.Losses), l)
 		if !x.call.Running() {
 			r.ended.remove(x)
@@ -322,7 +323,7 @@ func (r *Ring) Lost(number uint64, what, why string) {
 	}
 }
 
-// All returns the running calls and the ended ones, the highest number first.
+// All returns the running calls and the ended ones, with the highest number first.
 func (r *Ring) All() []Call {
 	if r == nil {
 		return nil
@@ -361,9 +362,9 @@ func (r *Ring) Find(number uint64) (c Call, ok bool) {
 	return x.call, true
 }
 
-// Since returns up to limit calls that have ended after the position seq, in the order of
-// their ends. missed says that some of them were dropped before. If there are none, more is
-// closed when the next call ends.
+// Since returns up to limit calls that ended after the position seq, in the order in which
+// they ended. missed is true if calls between were dropped. If there are none, more is closed
+// when the next call ends.
 func (r *Ring) Since(seq uint64, limit int) (calls []Call, missed bool, more <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -405,7 +406,7 @@ func (r *Ring) Last(n int) uint64 {
 	return r.seq
 }
 
-// short bounds a text. The result does not share memory with a longer text.
+// short limits the length of a text. The result does not share memory with a longer text.
 func short(text string) string {
 	if len(text) <= maxName {
 		return text

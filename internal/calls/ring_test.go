@@ -37,7 +37,7 @@ func numbers(all []Call) (text string) {
 	return strings.TrimSpace(text)
 }
 
-// TestRing: a ring keeps the running calls, and the last that have ended.
+// TestRing checks that a ring keeps the running calls and the last calls that have ended.
 func TestRing(t *testing.T) {
 	r := New(Options{Keep: 3})
 	long := r.Begin(request(1, "long"))
@@ -76,7 +76,8 @@ func TestRing(t *testing.T) {
 	}
 }
 
-// TestNilRing: a nil ring follows nothing, and so does a ring for calls without a number.
+// TestNilRing checks that a nil ring does nothing, and that a ring ignores calls without a
+// number.
 func TestNilRing(t *testing.T) {
 	var none *Ring
 	c := request(1, "t")
@@ -93,7 +94,8 @@ func TestNilRing(t *testing.T) {
 	}
 }
 
-// TestResumed: a parked call and its retry are one call, with the time and the sizes of both.
+// TestResumed checks that a parked call and its retry are one call, with the time and the
+// sizes of both.
 func TestResumed(t *testing.T) {
 	r := New(Options{})
 	run(r, 1, mcp.Ending{Outcome: "parked"})
@@ -111,7 +113,8 @@ func TestResumed(t *testing.T) {
 		t.Errorf("the call is %+v", c)
 	}
 
-	// A retry while the call runs is a call of its own. One of an unknown call takes its number.
+	// A retry while the call is running is a separate call. A retry of an unknown call takes
+	// its number.
 	running := request(3, "t")
 	y := r.Begin(running)
 	for i, number := range []uint64{3, 77} {
@@ -126,8 +129,8 @@ func TestResumed(t *testing.T) {
 	}
 }
 
-// TestLost: a loss belongs to its call once, also after the call has ended. Readers that wait
-// get the call again.
+// TestLost checks that a loss is added to its call once, even after the call has ended.
+// Readers that wait get the call again.
 func TestLost(t *testing.T) {
 	r := New(Options{})
 	run(r, 1, mcp.Ending{Outcome: "ok"})
@@ -149,7 +152,7 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestToolError: a tool's own error is seen in its answer.
+// TestToolError checks that the error result of a tool is recognised.
 func TestToolError(t *testing.T) {
 	for _, c := range []struct {
 		result string
@@ -165,7 +168,7 @@ func TestToolError(t *testing.T) {
 	}
 }
 
-// TestBoundedTexts: long names of peers are cut.
+// TestBoundedTexts checks that long names of peers are cut.
 func TestBoundedTexts(t *testing.T) {
 	r := New(Options{})
 	c := request(1, strings.Repeat("x", 5000))
@@ -185,7 +188,7 @@ func TestBoundedTexts(t *testing.T) {
 	}
 }
 
-// TestAtOnce, for the race detector: many calls run and end while others read.
+// TestAtOnce runs and ends many calls while others read, for the race detector.
 func TestAtOnce(t *testing.T) {
 	r := New(Options{Keep: 50})
 	var number atomic.Uint64
@@ -238,7 +241,7 @@ func TestAtOnce(t *testing.T) {
 	}
 }
 
-// TestAllocs: a call costs no memory once the ring is full.
+// TestAllocs checks that a call allocates no memory when the ring is full.
 func TestAllocs(t *testing.T) {
 	r := New(Options{Keep: 10})
 	c := request(1, "t")

@@ -12,7 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/admin"
 )
 
-// house is a console under test, with the browser that opened it.
+// house is a console under test, with the cookie of the browser that opened it.
 type house struct {
 	t       testing.TB
 	access  *admin.Access
@@ -21,7 +21,7 @@ type house struct {
 	cookie  string
 }
 
-// source is a state of the program.
+// source is a Source with fixed values.
 type source struct {
 	report *admin.Report
 	logs   []admin.LogRecord
@@ -36,7 +36,7 @@ func (s *source) RecentCalls(_, _ string, limit int) (list []admin.Call) {
 	return s.calls[:min(limit, len(s.calls))]
 }
 
-// open returns a console that shows a status.
+// open returns a console for a status. The browser has opened a link.
 func open(t testing.TB, status *admin.Report, change ...func(*Options)) *house {
 	t.Helper()
 	h := &house{t: t, access: admin.NewAccess(true), mux: http.NewServeMux()}
@@ -72,7 +72,7 @@ func (h *house) request(method, target string, header ...string) *http.Request {
 	return r
 }
 
-// ask answers a request, with the cookie of the browser unless the headers have one.
+// ask sends a request with the cookie of the browser, unless the headers have one.
 func (h *house) ask(method, target string, header ...string) (*http.Response, string) {
 	h.t.Helper()
 	r := h.request(method, target, header...)
@@ -89,7 +89,7 @@ func (h *house) ask(method, target string, header ...string) (*http.Response, st
 	return resp, string(body)
 }
 
-// TestWhoMaySee checks who gets a page, and what the others are told.
+// TestWhoMaySee checks which requests get a page, and the errors for the others.
 func TestWhoMaySee(t *testing.T) {
 	h := open(t, &admin.Report{})
 	stranger := []string{"Cookie", ""}
@@ -162,7 +162,7 @@ func TestLink(t *testing.T) {
 	}
 }
 
-// TestOff checks that a console that is off says why, and that no link opens it.
+// TestOff checks that a console that is turned off says why, and that no link opens it.
 func TestOff(t *testing.T) {
 	const why = "The console is off, because of a test."
 	h := open(t, &admin.Report{}, func(o *Options) { o.Off = why })
@@ -173,7 +173,8 @@ func TestOff(t *testing.T) {
 	}
 }
 
-// TestAssets checks that styles and modules are cached under names that change with them.
+// TestAssets checks that styles and modules are cached under names that change with their
+// content.
 func TestAssets(t *testing.T) {
 	h := open(t, &admin.Report{})
 	_, page := h.ask("GET", "/console/")

@@ -18,20 +18,21 @@ var staticFiles embed.FS
 //go:embed templates
 var templateFiles embed.FS
 
-// asset is a style or a module.
+// asset is a style sheet or a JavaScript module.
 type asset struct {
 	body []byte
-	kind string // its content type
+	kind string // the content type
 }
 
-// assets has the files below static by their hashed names; hashed has these names by file.
+// assets maps the hashed names of the files in static to the files. hashed maps the file names
+// to the hashed names.
 var assets, hashed = loadAssets()
 
 func loadAssets() (byName map[string]asset, names map[string]string) {
 	byName, names = map[string]asset{}, map[string]string{}
 	files, err := staticFiles.ReadDir("static")
 	if err != nil {
-		panic(err) // they are part of the program
+		panic(err) // cannot happen: the files are part of the program
 	}
 	for _, f := range files {
 		body, err := staticFiles.ReadFile("static/" + f.Name())
@@ -82,10 +83,10 @@ var frameTemplate = template.Must(template.New("frame.html").Funcs(functions).Pa
 
 var gateTemplate = template.Must(template.New("gate.html").Funcs(functions).ParseFS(templateFiles, "templates/gate.html"))
 
-// pageTemplates has what pageTemplate has made.
+// pageTemplates caches the results of pageTemplate.
 var pageTemplates sync.Map
 
-// pageTemplate returns the template of a page: the frame, with "main" of the file.
+// pageTemplate returns the template of a page: the frame, with "main" from the page's file.
 func pageTemplate(name string) *template.Template {
 	if t, ok := pageTemplates.Load(name); ok {
 		return t.(*template.Template)
@@ -96,7 +97,8 @@ func pageTemplate(name string) *template.Template {
 	return t
 }
 
-// dict returns a map for a template that needs several values: a key and a value in turn.
+// dict returns a map for a template that needs several values. pairs are keys and values in
+// turn.
 func dict(pairs ...any) map[string]any {
 	out := make(map[string]any, len(pairs)/2)
 	for i := 0; i+1 < len(pairs); i += 2 {

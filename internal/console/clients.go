@@ -11,7 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// clientList is what the page of all clients shows.
+// clientList has the values of the page of all clients.
 type clientList struct {
 	Q      url.Values
 	Search string
@@ -83,13 +83,13 @@ func (c *Console) clients(r *http.Request) (*View, error) {
 	for _, x := range l.Rows {
 		l.Key += x.ID() + " "
 	}
-	if q.Get("sort") == "" { // the order changes with each call
+	if q.Get("sort") == "" { // by default the order changes with each call
 		l.Key = strconv.Itoa(len(t.Clients))
 	}
 	return &View{Title: "Clients", Data: l}, nil
 }
 
-// clientView is what the page of one client shows.
+// clientView has the values of the page of one client.
 type clientView struct {
 	clientSum
 	Capabilities []capability
@@ -98,7 +98,7 @@ type clientView struct {
 	Lacks        []string
 }
 
-// capability is something that the client can do, in the words of the protocol.
+// capability is a capability of the client, under its name in the protocol.
 type capability struct{ Name, Detail string }
 
 func (c *Console) clientPage() Page {
@@ -122,7 +122,7 @@ func (c *Console) client(r *http.Request) (*View, error) {
 // CallRows returns the calls of the client.
 func (v *clientView) CallRows() []callRow { return callRows(v.Recent) }
 
-// CallKey is the number of the newest call.
+// CallKey returns the number of the newest call.
 func (v *clientView) CallKey() uint64 {
 	if len(v.Recent) == 0 {
 		return 0

@@ -22,41 +22,41 @@ import (
 // prefix is the path of the console.
 const prefix = "/console"
 
-// pagePolicy allows a page our own styles, modules and requests, and nothing else.
+// pagePolicy allows only the console's own styles, modules and requests.
 const pagePolicy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // maxForm bounds the body of a form, in bytes.
 const maxForm = 1 << 20
 
-// Source is the state of the program: an *admin.API. Its methods do not block, and mask
-// secrets.
+// Source reads the state of the program. *admin.API implements it. Its methods do not block,
+// and mask secrets.
 type Source interface {
 	Report() *admin.Report
 	// Logs returns the last records about a server, oldest first.
 	Logs(server string, last int) []admin.LogRecord
 	// Steps returns the last handshake with a server.
 	Steps(server string) []admin.HandshakeStep
-	// RecentCalls returns the last calls of a server and of the clients with a name, newest
-	// first. "" stands for all.
+	// RecentCalls returns the last calls, newest first. They are the calls of the server and
+	// of the clients with the name client. "" means all.
 	RecentCalls(server, client string, limit int) []admin.Call
 }
 
 // Options are the options of New. Source and Access are required.
 type Options struct {
-	// Off says in a sentence why there is no console; "" if there is one. Then every path
-	// answers with this sentence.
+	// Off is a sentence that says why there is no console. Every path then answers with this
+	// sentence. "" means that there is a console.
 	Off    string
 	Access *admin.Access
 	Source Source
 	// Config returns the current configuration. Nil is allowed in tests.
 	Config  func() *config.Snapshot
-	Clients func() []runtime.ClientReport         // the connected clients; nil for none
-	Operate func(string, runtime.Operation) error // begins an operation on a server; nil for none
+	Clients func() []runtime.ClientReport         // returns the connected clients; nil means that there are none
+	Operate func(string, runtime.Operation) error // starts an operation on a server; nil means that there are no operations
 	Events  *event.Publisher                      // nil is allowed
 	Log     *slog.Logger                          // nil logs nothing
 }
 
-// Console serves the pages. Use New. Safe for concurrent use.
+// Console serves the pages. Call New to create one. Safe for concurrent use.
 type Console struct {
 	opts    Options
 	mux     *http.ServeMux // the pages
@@ -70,7 +70,7 @@ type Console struct {
 	untap   func()
 }
 
-// New returns a Console that counts events from now on.
+// New returns a Console. It counts events from then on.
 func New(o Options) *Console {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -96,7 +96,7 @@ func New(o Options) *Console {
 // Drain ends the streams, so that the listener can stop. It may be called more than once.
 func (c *Console) Drain() { c.streams.Drain() }
 
-// Close stops everything and waits for it.
+// Close stops all goroutines and waits for them.
 func (c *Console) Close() {
 	c.untap()
 	c.streams.Drain()
@@ -111,14 +111,14 @@ func (c *Console) Routes(mux *http.ServeMux) {
 	mux.HandleFunc("GET "+prefix+"/static/{name}", serveAsset)
 }
 
-// handle registers something that is not a page, such as a form's target: "METHOD /path".
-// Only requests that may see the console reach it.
+// handle registers a handler that is not a page, for example the target of a form. pattern is
+// "METHOD /path". Only requests that are allowed to see the console reach it.
 func (c *Console) handle(pattern string, h http.HandlerFunc) {
 	method, path, _ := strings.Cut(pattern, " ")
 	c.mux.HandleFunc(method+" "+prefix+path, h)
 }
 
-// serve checks who asks, then answers with a page.
+// serve checks the access and then answers the request.
 func (c *Console) serve(w http.ResponseWriter, r *http.Request) {
 	headers(w.Header())
 	if !c.admit(w, r) {
@@ -134,10 +134,11 @@ func (c *Console) serve(w http.ResponseWriter, r *http.Request) {
 	c.mux.ServeHTTP(w, withState(r, &state{live: &Live{}}))
 }
 
-// state is what one answer is made of: all its parts show the same moment.
+// state is the data of one response. All parts of the response use it, so they show the same
+// moment.
 type state struct {
 	live   *Live
-	feed   bool // only the live values are wanted
+	feed   bool // only the live values are needed
 	status *admin.Report
 	sums   *sums
 }
@@ -150,7 +151,7 @@ func withState(r *http.Request, s *state) *http.Request {
 
 func stateOf(r *http.Request) *state { return r.Context().Value(stateKey{}).(*state) }
 
-// status returns the state of the program for an answer.
+// status returns the state of the program for one response.
 func (c *Console) status(r *http.Request) *admin.Report {
 	s := stateOf(r)
 	if s.status == nil {
@@ -159,7 +160,7 @@ func (c *Console) status(r *http.Request) *admin.Report {
 	return s.status
 }
 
-// sums returns the traffic for an answer.
+// sums returns the traffic for one response.
 func (c *Console) sums(r *http.Request) *sums {
 	s := stateOf(r)
 	if s.sums == nil {
@@ -172,7 +173,7 @@ func (c *Console) sums(r *http.Request) *sums {
 	return s.sums
 }
 
-// headers sets the headers of every answer.
+// headers sets the headers of every response.
 func headers(h http.Header) {
 	h.Set("Content-Security-Policy", pagePolicy)
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -184,7 +185,7 @@ func headers(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// admit checks who asks. If it returns false, the request has been answered.
+// admit reports whether the request may see the console. If not, it has written the response.
 func (c *Console) admit(w http.ResponseWriter, r *http.Request) bool {
 	if c.opts.Off != "" {
 		c.gate(w, r, http.StatusForbidden, gatePage{Title: "The console is off", Text: c.opts.Off})
@@ -203,8 +204,8 @@ func (c *Console) admit(w http.ResponseWriter, r *http.Request) bool {
 		return true
 	}
 	if r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Site") == "cross-site" {
-		// A browser sends no strict cookie when it comes from another site. It sends it when
-		// the page loads itself.
+		// A browser sends no strict cookie with a request from another site. It sends the
+		// cookie when the page loads itself again.
 		c.gate(w, r, http.StatusOK, gatePage{Title: "Opening the console", Text: "One moment.", Again: true})
 		return false
 	}
@@ -215,7 +216,7 @@ func (c *Console) admit(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// enter uses a one-time link, and sends the browser to a URL without it.
+// enter uses a one-time link, and redirects the browser to a URL without it.
 func (c *Console) enter(w http.ResponseWriter, r *http.Request, token string) {
 	if r.Method != http.MethodGet || r.Header.Get("Sec-Purpose") != "" {
 		w.WriteHeader(http.StatusForbidden) // nobody has followed the link yet
@@ -231,7 +232,7 @@ func (c *Console) enter(w http.ResponseWriter, r *http.Request, token string) {
 	})
 }
 
-// gatePage is a page for somebody who may not see the console, or not yet.
+// gatePage is the page for a user who may not see the console, or not yet.
 type gatePage struct {
 	Title, Text, Command string
 	Again                bool // load the page again at once
@@ -253,17 +254,17 @@ func (c *Console) gate(w http.ResponseWriter, r *http.Request, status int, p gat
 
 // Page is one page of the console.
 type Page struct {
-	Path     string // below /console, as of http.ServeMux, for example "/servers/{name}"
+	Path     string // the path below /console, as for http.ServeMux, for example "/servers/{name}"
 	Template string // the name of its file below templates, which defines "main"
-	// Nav is the title of its entry in the navigation; "" for none. Group is where the entry
-	// is, and Key the letter that opens the page after G.
+	// Nav is the title of the page in the navigation; "" for none. Group is its group there.
+	// Key is the letter that opens the page after G.
 	Nav   string
 	Group group
 	Key   string
-	// Count returns the number beside the entry, "" for none.
+	// Count returns the number beside the entry. "" means none.
 	Count func(*screen) string
-	// View makes what the page shows. It must not block. An error that is a *pageError
-	// becomes its status.
+	// View returns the values that the page shows. It must not block. If the error is a
+	// *pageError, it sets the status.
 	View func(*http.Request) (*View, error)
 }
 
@@ -280,13 +281,13 @@ const (
 
 var groupNames = [...]string{"", "Traffic", "Catalog", "Access", "System"}
 
-// View is what a page shows.
+// View has the values that a page shows.
 type View struct {
-	Title  string  // of the document, and the last part of the breadcrumb
-	Crumbs []Crumb // between the project and the title
+	Title  string  // the title of the document, and the last part of the breadcrumb
+	Crumbs []Crumb // the breadcrumb between the project and the title
 	// Waiting replaces "live" in the top bar, for example "waiting for a client".
 	Waiting string
-	Data    any // for the template, as .Data
+	Data    any // the values for the template, as .Data
 }
 
 // Crumb is one part of the breadcrumb.
@@ -302,9 +303,9 @@ type screen struct {
 	Status  *admin.Report
 	Traffic *sums
 	Live    *Live
-	URL     string // of this page, with its query
+	URL     string // the path and the query of this page
 	Host    string
-	Say     string // the result of the user's own action, "" for none
+	Say     string // the result of the user's last action; "" for none
 }
 
 type navEntry struct {
@@ -335,7 +336,7 @@ func (c *Console) add(p Page) {
 	c.mux.HandleFunc("GET "+prefix+path, func(w http.ResponseWriter, r *http.Request) { c.show(w, r, &p, t) })
 }
 
-// show answers with a page. For a feed it only collects the live values.
+// show answers with a page. For a feed it collects only the live values.
 func (c *Console) show(w http.ResponseWriter, r *http.Request, p *Page, t *template.Template) {
 	st := stateOf(r)
 	s := &screen{Page: p, Theme: themeOf(r), Now: time.Now(), URL: pageURL(r.URL), Host: r.Host, Live: st.live}
@@ -362,7 +363,7 @@ func (c *Console) show(w http.ResponseWriter, r *http.Request, p *Page, t *templ
 	_, _ = w.Write(body.Bytes())
 }
 
-// fill adds what the frame shows.
+// fill sets the values that the frame shows.
 func (c *Console) fill(s *screen, r *http.Request) {
 	s.Status, s.Traffic = c.status(r), c.sums(r)
 	for i, title := range groupNames {
@@ -384,17 +385,18 @@ func (c *Console) fill(s *screen, r *http.Request) {
 	}
 }
 
-// pageError is an error that becomes a page: what was not found, and what there is.
+// pageError is an error that is shown as a page. It says what was not found, and lists similar
+// names.
 type pageError struct {
 	Status      int
 	Title, Text string
-	Near        []Crumb // similar names
+	Near        []Crumb // links to things with similar names
 }
 
 func (e *pageError) Error() string { return e.Title }
 
-// notFound returns the error for something that does not exist. what is "server files" or
-// "" for a page.
+// notFound returns the error for something that does not exist. what names it, for example
+// "server files". "" means the page.
 func notFound(what string, near ...Crumb) error {
 	e := &pageError{Status: http.StatusNotFound, Title: "Page not found", Text: "There is no page at this address.", Near: near}
 	if what != "" {
@@ -459,13 +461,13 @@ func (c *Console) setTheme(w http.ResponseWriter, r *http.Request) {
 // shows it.
 const sayCookie = "dragoman_say"
 
-// say makes the next page show the result of the user's own action, for example "files was
+// say makes the next page show the result of the user's action, for example "files was
 // restarted." Text of peers in it must be quoted.
 func say(w http.ResponseWriter, text string) {
 	http.SetCookie(w, &http.Cookie{Name: sayCookie, Value: url.QueryEscape(excerpt.Line(text, 400)), Path: prefix + "/", MaxAge: 60, HttpOnly: true, SameSite: http.SameSiteStrictMode})
 }
 
-// said returns the result to show, and forgets it.
+// said returns the result to show, and removes it from the cookie.
 func said(w http.ResponseWriter, r *http.Request) string {
 	c, err := r.Cookie(sayCookie)
 	if err != nil {
@@ -479,7 +481,7 @@ func said(w http.ResponseWriter, r *http.Request) string {
 // Up returns how long the program has run.
 func (s *screen) Up() string { return upText(s.Now.Sub(s.Status.Started)) }
 
-// NextTheme returns what the theme switch changes to.
+// NextTheme returns the theme that the theme switch selects next.
 func (s *screen) NextTheme() string {
 	return map[string]string{"auto": "light", "light": "dark", "dark": "auto"}[s.Theme]
 }

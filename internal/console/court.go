@@ -14,22 +14,23 @@ import (
 // The measures of the diagram in pixels. The styles give its rows the same heights, so the
 // server can draw the lines without measuring.
 const (
-	headHeight  = 40 // "Clients"
-	groupHeight = 36 // "Legacy: session"
+	headHeight  = 40 // the height of the heading "Clients"
+	groupHeight = 36 // the height of a heading such as "Legacy: session"
 	rowHeight   = 48
 	loomWidth   = 440
 	houseLeft   = 108
 	houseRight  = 332
 	houseTop    = headHeight + groupHeight
-	houseFoot   = 80  // below the house
-	leastLoom   = 344 // height
-	portInset   = 48  // from the top and the foot of the house to the outermost line
+	houseFoot   = 80  // the space below the box of Dragoman
+	leastLoom   = 344 // the smallest height of the diagram
+	portInset   = 48  // the distance from the top and the bottom of the box to the outermost line
 	thinnest    = 1.25
-	thickest    = 26.0 // all lines of a side together
-	perCall     = 3.0  // one call per minute
+	thickest    = 26.0 // the width of all lines of a side together
+	perCall     = 3.0  // the width for one call per minute
 )
 
-// court is the diagram of clients, Dragoman and servers.
+// court is the diagram of clients, Dragoman and servers. The house in it is the box of
+// Dragoman, and the knot is the mark where translated lines cross.
 type court struct {
 	Left, Right       []peerGroup
 	LeftMore          string
@@ -38,7 +39,7 @@ type court struct {
 	HouseHeight       int
 	Knot              int
 	Lines             []loomLine
-	Doors             string // paths
+	Doors             string // an SVG path: the marks where the lines meet the box
 	Translated        bool
 	LabelTop          int
 	LabelFoot         int
@@ -75,17 +76,17 @@ type peerRow struct {
 	Transport string
 	Tools     string
 	Rate      rate
-	State     string // of a server that needs attention: the word
+	State     string // the word for the state of a server that needs attention
 	Class     string
 	Lost      uint64
 	off       bool
-	known     bool // its revision is known, so it has a line
+	known     bool // the revision is known, so the row has a line
 	severe    int
 }
 
 func (p peerRow) Calls() string { return number(p.Rate.Calls) }
 
-// FailClass and Failed are of the mark below the number.
+// FailClass and Failed return the class and the text of the mark below the number.
 func (p peerRow) FailClass() string {
 	if p.Rate.Failed > 0 {
 		return "st bad"
@@ -105,7 +106,7 @@ type loomLine struct {
 	Width            float64
 }
 
-// newCourt makes the diagram.
+// newCourt returns the diagram.
 func newCourt(clients []clientSum, status *admin.Report, t *sums) *court {
 	k := &court{Parked: len(status.Parked)}
 	var left, right []peerRow
@@ -175,18 +176,18 @@ func newCourt(clients []clientSum, status *admin.Report, t *sums) *court {
 	return k
 }
 
-// Key changes when the rows of the diagram change.
+// Key returns a text that changes when the rows of the diagram change.
 func (k *court) Key() string { return k.peersKey }
 
-// firstPeers returns the rows to show, those that need attention first, then by calls, and how
-// many are left out.
+// firstPeers returns the rows to show, and how many are left out. Rows that need attention
+// come first, then those with the most calls.
 func firstPeers(all []peerRow) (shown []peerRow, more int) {
 	slices.SortStableFunc(all, func(a, b peerRow) int {
 		return cmp.Or(cmp.Compare(b.severe, a.severe), cmp.Compare(b.Rate.Calls, a.Rate.Calls))
 	})
 	n := min(len(all), mostPeers)
 	shown = all[:n]
-	// Within the diagram the order is by calls.
+	// In the diagram the rows are sorted by calls.
 	slices.SortStableFunc(shown, func(a, b peerRow) int { return cmp.Compare(b.Rate.Calls, a.Rate.Calls) })
 	return shown, len(all) - n
 }
@@ -222,7 +223,7 @@ func heightOf(groups []peerGroup, more string) int {
 	return h
 }
 
-// draw makes the lines.
+// draw computes the lines.
 func (k *court) draw(t *sums) {
 	total := 0
 	for from := range t.Lanes {
@@ -237,7 +238,8 @@ func (k *court) draw(t *sums) {
 	width := func(calls int) float64 { return max(thinnest, float64(calls)*scale) }
 	top, foot := float64(houseTop+portInset), float64(houseTop+k.HouseHeight-portInset)
 
-	// Each side has two ports: legacy grows down from the top, modern up from the foot.
+	// Each side has two ports. The legacy port grows down from the top, and the modern port up
+	// from the bottom.
 	var sizes [2][2]float64 // by side of the diagram and era
 	outer := func(groups []peerGroup, side int) {
 		y := float64(headHeight)
@@ -289,7 +291,7 @@ func (k *court) draw(t *sums) {
 	outer(k.Right, 1)
 	k.HasLegacy, k.HasNew = sizes[0][0] > 0 || sizes[1][0] > 0, sizes[0][1] > 0 || sizes[1][1] > 0
 
-	// Inside, relayed lines are outermost, so they are straight.
+	// Inside the box, lines without translation are outermost, so they are straight.
 	var inner [2][2]float64
 	for from := range t.Lanes {
 		for to := range t.Lanes[from] {
@@ -335,7 +337,7 @@ func (k *court) draw(t *sums) {
 	k.Down, k.Up = t.Lanes[0][1].Through, t.Lanes[1][0].Through
 }
 
-// lanesOf makes the table of the four paths.
+// lanesOf sets the rows of the table of the four paths.
 func (k *court) lanesOf(t *sums) {
 	names := [2]string{"legacy", "modern"}
 	for from := range names {
@@ -345,7 +347,7 @@ func (k *court) lanesOf(t *sums) {
 	}
 }
 
-// LegacyText and the others are labels in the diagram.
+// LegacyText and the following methods return the labels of the diagram.
 func (k *court) LegacyText() string { return number(k.Legacy.Through) + " relayed" }
 
 func (k *court) LegacyFailed() string {
@@ -372,15 +374,15 @@ func (k *court) ParkedText() string {
 	return number(k.Parked) + " calls wait for user input"
 }
 
-// Y returns a coordinate of a label below or above the knot.
+// Y returns the vertical position of a label, relative to the knot.
 func (k *court) Y(offset int) int { return k.Knot + offset }
 
-// Diamond returns the path of the knot with a radius.
+// Diamond returns the SVG path of the knot with a radius.
 func (k *court) Diamond(r int) string {
 	return fmt.Sprintf("M220 %dl%d %d-%d %d-%d-%dz", k.Knot-r, r, r, r, r, r, r)
 }
 
-// Draw returns the lines.
+// Draw returns the lines as SVG.
 func (k *court) Draw(l *Live) template.HTML {
 	var b strings.Builder
 	for _, x := range k.Lines {
@@ -393,7 +395,7 @@ func (k *court) Draw(l *Live) template.HTML {
 	return template.HTML(b.String())
 }
 
-// px writes a coordinate.
+// px formats a coordinate.
 func px(f float64) string {
 	return strings.TrimSuffix(strconv.FormatFloat(f, 'f', 1, 64), ".0")
 }
@@ -402,6 +404,6 @@ func (k *court) TranslatedText() string { return number(k.Up + k.Down) }
 func (k *court) UpText() string         { return number(k.Up) }
 func (k *court) DownText() string       { return number(k.Down) }
 
-// Calls and Fails are the numbers of a path.
+// Calls and Fails return the numbers of a path as text.
 func (l lane) Calls() string { return number(l.rate.Through) }
 func (l lane) Fails() string { return number(l.rate.Failed) }

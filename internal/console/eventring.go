@@ -11,20 +11,21 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// mostEvents is how many events are kept, and mostDetail bounds their text in bytes.
+// mostEvents is the number of events that are kept. mostDetail bounds the text of each in
+// bytes.
 const (
 	mostEvents = 1000
 	mostDetail = 512
 )
 
-// keptEvent is an event that the page Events shows. Calls are not among them: they have their
-// own page.
+// keptEvent is an event that the page Events shows. Calls are not included, because they have
+// their own page.
 type keptEvent struct {
 	Seq    uint64
 	Time   time.Time
 	Kind   event.Kind
 	Server string
-	Client string // the name that a client gives itself
+	Client string // the name from the client's description of itself
 	Method string
 	Name   string
 	From   mcp.Revision
@@ -54,7 +55,7 @@ func (r *eventRing) noteLocked(e *event.Event) {
 		if e.Detail == "" || r.last[e.Server] == e.Detail || len(r.last) > mostServers {
 			delete(r.last, e.Server)
 			if e.Detail == "" {
-				return // the end of a step says nothing by itself
+				return // the end of a step alone is not interesting
 			}
 		}
 		r.last[e.Server] = e.Detail
@@ -84,7 +85,7 @@ func (r *eventRing) noteLocked(e *event.Event) {
 	r.seq++
 }
 
-// newest returns the events that match, newest first, and how many there are.
+// newest returns the events that match, newest first, and the number of all that match.
 func (t *traffic) newest(match func(*keptEvent) bool, from, most int) (out []keptEvent, total int) {
 	t.mu.Lock()
 	all := slices.Clone(t.events.kept)

@@ -8,7 +8,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/event"
 )
 
-// eventList is what the page of the events shows.
+// eventList has the values of the page of events.
 type eventList struct {
 	Q       url.Values
 	Search  string
@@ -24,7 +24,7 @@ type eventRow struct {
 	Time        time.Time
 	Class, Word string
 	Server      string
-	What        string // who or what it is about
+	What        string // the client, server or item of the event
 	From, To    string
 	Detail      string
 }
@@ -33,7 +33,7 @@ func (c *Console) eventsPage() Page {
 	return Page{Path: "/events", Template: "events.html", Nav: "Events", Group: systems, Key: "E", View: c.eventList}
 }
 
-// eventWords are the words for the kinds of events.
+// eventWords maps the kinds of events to words for people.
 var eventWords = map[event.Kind]string{
 	event.ServerRequest: "server request", event.Loss: "loss", event.Handshake: "handshake", event.Lifecycle: "server", event.Refusal: "refusal", event.Rename: "rename",
 }
@@ -60,7 +60,7 @@ func (c *Console) eventList(r *http.Request) (*View, error) {
 	return &View{Title: "Events", Data: l}, nil
 }
 
-// rowOf returns an event for people.
+// rowOf returns an event as a row for people.
 func rowOf(e *keptEvent) eventRow {
 	row := eventRow{Time: e.Time, Word: eventWords[e.Kind], Class: "idle", Server: e.Server, What: e.Name, Detail: e.Detail}
 	if e.From.Era() != "unknown" {

@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// pageRows is how many rows a table has.
+// pageRows is the number of rows of a table.
 const pageRows = 50
 
-// pager leads to the other pages of a table.
+// pager has the links to the other pages of a table.
 type pager struct {
 	Pages, From, To, Total int
 	Prev, Next             string
 }
 
-// paged returns the rows of the page that a query asks for.
+// paged returns the rows of the page that the query selects.
 func paged[T any](all []T, q url.Values) (rows []T, p pager) {
 	p = pagerOf(len(all), q)
 	if p.Total == 0 {
@@ -26,7 +26,8 @@ func paged[T any](all []T, q url.Values) (rows []T, p pager) {
 	return all[p.From-1 : p.To], p
 }
 
-// pagerOf returns the page that a query asks for, of that many rows.
+// pagerOf returns the pager for the page that the query selects. total is the number of all
+// rows.
 func pagerOf(total int, q url.Values) pager {
 	p := pager{Total: total, Pages: (total + pageRows - 1) / pageRows}
 	if total == 0 {
@@ -53,8 +54,8 @@ func pagerOf(total int, q url.Values) pager {
 	return p
 }
 
-// sorted sorts rows by the column that a query names: "calls", or "-calls" for descending.
-// columns has the order of each column. Rows that are equal stay in their order.
+// sorted sorts rows by the column that the query selects: "calls", or "-calls" for descending.
+// columns has the order of each column. Equal rows keep their order.
 func sorted[T any](rows []T, q url.Values, usual string, columns map[string]func(a, b T) int) {
 	key := cmp.Or(q.Get("sort"), usual)
 	name, descending := strings.CutPrefix(key, "-")
@@ -76,7 +77,7 @@ type choice struct {
 	Selected     bool
 }
 
-// choices returns the entries of a filter; the first is for everything.
+// choices returns the entries of a filter. The first entry selects everything.
 func choices(now, all string, pairs ...string) []choice {
 	out := []choice{{"", all, now == ""}}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -85,7 +86,7 @@ func choices(now, all string, pairs ...string) []choice {
 	return out
 }
 
-// matches reports whether a text has all words of a search.
+// matches reports whether the texts contain all words of a search.
 func matches(q string, texts ...string) bool {
 	all := strings.ToLower(strings.Join(texts, " "))
 	for _, word := range strings.Fields(strings.ToLower(q)) {

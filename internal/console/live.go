@@ -19,28 +19,28 @@ import (
 
 // The bounds and times of live pages.
 const (
-	mostConsoles = 128             // open streams
-	feedPause    = time.Second     // between two looks at a page
-	feedQuiet    = 5 * time.Second // the same while no event comes
-	linePause    = 5 * time.Second // between two changes of the lines of the diagram
-	mostBatches  = 200             // kept for a stream that was interrupted
+	mostConsoles = 128             // the most open streams
+	feedPause    = time.Second     // the time between two checks of a page
+	feedQuiet    = 5 * time.Second // the same time while no events arrive
+	linePause    = 5 * time.Second // the time between two changes of the lines in the diagram
+	mostBatches  = 200             // the batches kept for a stream that was interrupted
 )
 
-// Live collects the values of a page that change while it is open. A template makes each with
-// a method, so the page and its stream cannot differ. The texts are ours, or clean. Ids are
-// unique in a page. Not safe for concurrent use.
+// Live collects the values of a page that change while it is open. A template writes each
+// value with a method of Live, so the page and its stream show the same. Texts of
+// peers must be safe to show. Ids are unique in a page. Not safe for concurrent use.
 type Live struct {
 	patches []patch
 }
 
-// patch is one live value. Empty members say nothing.
+// patch is one live value. Empty members mean no change.
 type patch struct {
 	ID    string `json:"id"`
 	Text  string `json:"text"`
 	Class string `json:"class,omitempty"`
-	D     string `json:"d,omitempty"`     // of an SVG path
-	Width string `json:"width,omitempty"` // of its stroke
-	Hash  string `json:"hash,omitempty"`  // of a section; the page loads the section again when it changes
+	D     string `json:"d,omitempty"`     // the course of an SVG path
+	Width string `json:"width,omitempty"` // the stroke width of an SVG path
+	Hash  string `json:"hash,omitempty"`  // the hash of a section; when it changes, the page loads the section again
 	kind  patchKind
 }
 
@@ -53,7 +53,7 @@ const (
 	countPatch
 )
 
-// MarshalJSON leaves out the text of a patch that has none.
+// MarshalJSON omits the text of a patch that has none.
 func (p patch) MarshalJSON() ([]byte, error) {
 	out := map[string]string{"id": p.ID}
 	switch p.kind {
@@ -69,13 +69,13 @@ func (p patch) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// Text returns a text that changes in place.
+// Text returns an element with a text that changes in place.
 func (l *Live) Text(id, class, text string) template.HTML {
 	l.patches = append(l.patches, patch{ID: id, Class: class, Text: text})
 	return element("span", id, class, text)
 }
 
-// Tspan is Text within a text of an SVG.
+// Tspan does the same as Text, inside a text of an SVG.
 func (l *Live) Tspan(id, class, text string) template.HTML {
 	l.patches = append(l.patches, patch{ID: id, Class: class, Text: text})
 	return element("tspan", id, class, text)
@@ -92,7 +92,7 @@ func element(name, id, class, text string) template.HTML {
 	return template.HTML(fmt.Sprintf(`<%s%s>%s</%s>`, name, attr, template.HTMLEscapeString(text), name))
 }
 
-// Line returns a path of an SVG whose course and width change.
+// Line returns a path of an SVG. Its course and width can change.
 func (l *Live) Line(id, class, d string, width float64) template.HTML {
 	w := strconv.FormatFloat(width, 'f', 1, 64)
 	l.patches = append(l.patches, patch{ID: id, Class: class, D: d, Width: w, kind: linePatch})
@@ -104,7 +104,7 @@ func (l *Live) Line(id, class, d string, width float64) template.HTML {
 }
 
 // Section returns the attributes of a section that is loaded again when one of parts changes.
-// Give what its rows are, and not what Text shows in them.
+// parts must identify the rows of the section. Values that Text updates must not be in parts.
 func (l *Live) Section(id string, parts ...any) template.HTMLAttr {
 	h := fnv.New64a()
 	for _, p := range parts {
@@ -115,40 +115,40 @@ func (l *Live) Section(id string, parts ...any) template.HTMLAttr {
 	return template.HTMLAttr(fmt.Sprintf(`id="%s" data-hash="%s"`, id, hash))
 }
 
-// New returns the attributes of a button that loads the page again and says how many rows are
-// new. total is the number of rows that there have been so far.
+// New returns the attributes of a button that loads the page again. The button shows how many
+// rows are new. total is the number of rows so far.
 func (l *Live) New(id string, total uint64) template.HTMLAttr {
 	n := strconv.FormatUint(total, 10)
 	l.patches = append(l.patches, patch{ID: id, Text: n, kind: countPatch})
 	return template.HTMLAttr(fmt.Sprintf(`id="%s" data-count="%s" hidden`, id, n))
 }
 
-// feeds makes the live values of all open pages. All consoles that show the same page share
-// one feed, so the work does not grow with their number.
+// feeds updates the live values of all open pages. All consoles that show the same page share
+// one feed, so more consoles cause no more work.
 type feeds struct {
 	c     *Console
 	epoch int64
 	news  atomic.Uint64 // counts events; see changed
-	wake  chan struct{} // has room for one
+	wake  chan struct{} // holds one signal
 
 	mu  sync.Mutex
 	all map[string]*feed // by the URL of the page
 }
 
-// feed is the live values of one page.
+// feed has the live values of one page.
 type feed struct {
 	url     string
-	readers int // under feeds.mu
+	readers int // guarded by feeds.mu
 
 	mu    sync.Mutex
 	state map[string]patch // the last values
 	order []string         // their ids
-	seq   uint64           // of the last batch
+	seq   uint64           // the number of the last batch
 	past  []batch          // the last batches, oldest first
 	more  chan struct{}    // closed at the next batch
-	lines time.Time        // when lines last changed
-	seen  uint64           // feeds.news at the last look
-	look  time.Time        // when that was
+	lines time.Time        // the time when lines last changed
+	seen  uint64           // feeds.news at the last check
+	look  time.Time        // the time of the last check
 }
 
 type batch struct {
@@ -160,11 +160,10 @@ func newFeeds(c *Console) *feeds {
 	return &feeds{c: c, epoch: time.Now().UnixMilli(), wake: make(chan struct{}, 1), all: map[string]*feed{}}
 }
 
-// changed says that something has happened. It is called for each event, so it does nothing
-// else.
+// changed records that something has happened. It is called for each event, so it only counts.
 func (f *feeds) changed() { f.news.Add(1) }
 
-// join returns the feed of a page for one more reader.
+// join returns the feed of a page and adds a reader to it.
 func (f *feeds) join(page string) *feed {
 	f.mu.Lock()
 	x := f.all[page]
@@ -181,7 +180,7 @@ func (f *feeds) join(page string) *feed {
 	return x
 }
 
-// leave ends a join.
+// leave removes a reader from a feed.
 func (f *feeds) leave(x *feed) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -190,7 +189,7 @@ func (f *feeds) leave(x *feed) {
 	}
 }
 
-// open returns the feeds that somebody reads.
+// open returns the feeds with readers.
 func (f *feeds) open() (all []*feed) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -200,8 +199,7 @@ func (f *feeds) open() (all []*feed) {
 	return all
 }
 
-// run looks at each open page about once a second until ctx ends. Without open pages it
-// sleeps.
+// run checks each open page about once a second until ctx ends. If no page is open, it waits.
 func (f *feeds) run(ctx context.Context) {
 	t := time.NewTicker(feedPause)
 	t.Stop()
@@ -227,7 +225,7 @@ func (f *feeds) run(ctx context.Context) {
 	}
 }
 
-// due reports whether a page is to be looked at.
+// due reports whether a page must be checked.
 func (x *feed) due(news uint64, now time.Time) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -238,7 +236,7 @@ func (x *feed) due(news uint64, now time.Time) bool {
 	return true
 }
 
-// render makes a page and returns its live values.
+// render builds a page and returns its live values.
 func (f *feeds) render(page string) []patch {
 	r, err := http.NewRequest(http.MethodGet, page, nil)
 	if err != nil {
@@ -249,14 +247,14 @@ func (f *feeds) render(page string) []patch {
 	return s.live.patches
 }
 
-// nowhere is a response that nobody reads.
+// nowhere is a response that is discarded.
 type nowhere struct{}
 
 func (nowhere) Header() http.Header         { return http.Header{} }
 func (nowhere) Write(b []byte) (int, error) { return len(b), nil }
 func (nowhere) WriteHeader(int)             {}
 
-// add stores the values of a page and passes on those that have changed.
+// add stores the values of a page and sends the changed ones to the readers.
 func (x *feed) add(now []patch, at time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -280,7 +278,7 @@ func (x *feed) add(now []patch, at time.Time) {
 		x.state[p.ID] = p
 		changed = append(changed, p)
 	}
-	if len(x.order) > 4*len(now)+64 { // ids of rows that are gone
+	if len(x.order) > 4*len(now)+64 { // drop ids of rows that no longer exist
 		x.state, x.order = make(map[string]patch, len(now)), nil
 		for _, p := range now {
 			x.state[p.ID] = p
@@ -299,8 +297,8 @@ func (x *feed) add(now []patch, at time.Time) {
 	x.more = make(chan struct{})
 }
 
-// after returns what has changed after a batch: all values if that batch is not known. more is
-// closed when there is something newer.
+// after returns the changes after a batch. If the batch is not known, it returns all values.
+// more is closed when there is a newer batch.
 func (x *feed) after(seq uint64, known bool) (patches []patch, now uint64, more <-chan struct{}) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -16,17 +16,17 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 )
 
-// mostPeers is how many rows each side of the diagram has.
+// mostPeers is the number of rows on each side of the diagram.
 const mostPeers = 8
 
-// idleAfter is how long a client counts as present after its last call.
+// idleAfter is how long a client without a session counts as present after its last call.
 const idleAfter = time.Hour
 
-// overview is what the first page shows.
+// overview has the values of the first page.
 type overview struct {
 	Empty    bool
 	Sentence string
-	Need     string // the second sentence, which leads to the list; "" for none
+	Need     string // the second sentence, a link to the list; "" for none
 	Sub      string
 	Court    *court
 	Needs    []need
@@ -34,13 +34,13 @@ type overview struct {
 	Latency  *plot
 	Losses   []lossSum
 	Lost     string
-	Entry    string // for a client's file
+	Entry    string // the entry for a client's configuration file
 	Endpoint string
 }
 
-// need is something that needs attention.
+// need is a server or a setting that needs attention.
 type need struct {
-	Class, Word  string // of its mark
+	Class, Word  string // the class and the word of its mark
 	Who, Path    string
 	What         string
 	Since        time.Time
@@ -208,7 +208,7 @@ func percent(part, all uint64) string {
 	return strconv.FormatFloat(p, 'f', 0, 64) + "%"
 }
 
-// needs returns what needs attention, most severe first.
+// needs returns everything that needs attention, most severe first.
 func (c *Console) needs(status *admin.Report) (out []need) {
 	for i := range status.Servers {
 		if n, ok := c.needOf(&status.Servers[i]); ok {
@@ -227,7 +227,7 @@ func (c *Console) needs(status *admin.Report) (out []need) {
 	return out
 }
 
-// needOf returns what a server needs. ok is false if it needs nothing.
+// needOf returns the need of a server. ok is false if the server needs no attention.
 func (c *Console) needOf(s *admin.Server) (n need, ok bool) {
 	n = need{Class: "bad", Word: "Failed", Who: s.Name, Path: pathOf("servers", s.Name), Since: s.Since, Buttons: c.needButtons(s)}
 	switch s.State {
@@ -264,7 +264,7 @@ func (c *Console) needOf(s *admin.Server) (n need, ok bool) {
 	return n, true
 }
 
-// serverButtons returns what can be done about a server.
+// serverButtons returns the buttons for a server.
 func (c *Console) serverButtons(s *admin.Server) []button {
 	base := pathOf("servers", s.Name)
 	out := []button{{Title: "View logs", Path: base + "#log"}}
@@ -288,7 +288,7 @@ func (c *Console) serverButtons(s *admin.Server) []button {
 	return out
 }
 
-// needButtons returns the buttons of a server that does not work.
+// needButtons returns the buttons for a server that does not work.
 func (c *Console) needButtons(s *admin.Server) (out []button) {
 	for _, b := range c.serverButtons(s) {
 		if b.Title == "View logs" || b.Title == "Restart" {
@@ -298,7 +298,7 @@ func (c *Console) needButtons(s *admin.Server) (out []button) {
 	return out
 }
 
-// operate answers the buttons of a server.
+// operate handles the buttons of a server.
 func (c *Console) operate(w http.ResponseWriter, r *http.Request) {
 	name, op := r.PathValue("name"), runtime.Operation(r.PathValue("operation"))
 	done := map[runtime.Operation]string{runtime.OpStart: "is starting", runtime.OpStop: "is stopping", runtime.OpRestart: "is restarting", runtime.OpProbe: "is probed again"}[op]
@@ -318,7 +318,7 @@ func (c *Console) operate(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, pathOf("servers", name), http.StatusSeeOther)
 }
 
-// toolsOf returns the number of a server's tools. ok is false if it is not known.
+// toolsOf returns the number of a server's tools. ok is false if the number is not known.
 func toolsOf(s *admin.Server) (n int, stale, ok bool) {
 	for _, l := range s.Lists {
 		if l.Method == mcp.MethodListTools && l.ReadAt != nil {
@@ -344,7 +344,7 @@ func transportName(t string) string {
 // Plots returns the plots of the last hour.
 func (o *overview) Plots() []*plot { return []*plot{o.Calls, o.Latency} }
 
-// LossKey changes when the table of losses changes.
+// LossKey returns a text that changes when the table of losses changes.
 func (o *overview) LossKey() (key string) {
 	for _, l := range o.Losses {
 		key += fmt.Sprint(l.Server, l.What, l.Why, l.Count, "\n")

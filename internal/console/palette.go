@@ -7,17 +7,17 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
-// mostFound is how many entries the palette gets at once.
+// mostFound is the number of entries that the palette loads at once.
 const mostFound = 3000
 
-// paletteItem is something that the search palette can open.
+// paletteItem is one target that the search palette can open.
 type paletteItem struct {
 	Title string `json:"t"`
 	Kind  string `json:"k"`
 	Path  string `json:"p"`
 }
 
-// servePalette answers GET /console/palette.json with everything that the palette finds.
+// servePalette answers GET /console/palette.json with all entries of the palette.
 func (c *Console) servePalette(w http.ResponseWriter, r *http.Request) {
 	out := []paletteItem{}
 	for _, e := range c.nav {

@@ -13,15 +13,16 @@ const (
 	peerLimit = 400  // characters of a name, a description or a sentence
 	peerLines = 4096 // characters of text of several lines
 	mostMarks = 4    // combining marks on one character
-	mostBoxes = 12   // boxes in a row
+	mostBoxes = 12   // boxes in sequence
 )
 
-// peer returns text of a client or a server as HTML that does nothing: in <bdi>, with a box
-// for each character that is invisible or that changes the order of others. It is cut after
-// 400 characters.
+// peer returns text of a client or a server as inert HTML, in <bdi>. Each character that is
+// invisible, or that changes the order of others, is shown as a box. The text is cut after 400
+// characters.
 func peer(text string) template.HTML { return peerText(text, peerLimit, false) }
 
-// peerBlock is peer for text of several lines, as in <pre>: line ends and tabs stay.
+// peerBlock does the same as peer for text of several lines, as in <pre>. Line ends and tabs
+// stay.
 func peerBlock(text string) template.HTML { return peerText(text, peerLines, true) }
 
 // peerText returns at most limit characters of text as HTML.
@@ -77,7 +78,7 @@ func peerText(text string, limit int, lines bool) template.HTML {
 	return template.HTML(b.String())
 }
 
-// box writes a box, or counts it if there are many in a row already.
+// box writes a box. If there are already many in sequence, it only counts it.
 func box(b *strings.Builder, boxes int, skipped *int, label, name string) int {
 	if boxes >= mostBoxes {
 		*skipped++
@@ -87,13 +88,13 @@ func box(b *strings.Builder, boxes int, skipped *int, label, name string) int {
 	return boxes + 1
 }
 
-// invisible reports whether a character cannot be seen, or changes how others are seen.
-// before is the character in front of it.
+// invisible reports whether a character cannot be seen, or changes how others are shown.
+// before is the previous character.
 func invisible(r, before rune) bool {
 	switch {
 	case r == ' ':
 		return false
-	case r == 0xfe0f: // makes a picture of the symbol before it
+	case r == 0xfe0f: // turns the symbol before it into a picture
 		return !unicode.In(before, unicode.So, unicode.Sm, unicode.Po, unicode.Nd)
 	case r >= 0xfe00 && r <= 0xfe0e, r >= 0xe0000 && r <= 0xe0fff, r == 0x34f, r == 0x180b, r == 0x180c, r == 0x180d, r == 0x180f,
 		r == 0x115f, r == 0x1160, r == 0x3164, r == 0xffa0, r == 0x2800, r == 0x17b4, r == 0x17b5:
@@ -116,7 +117,7 @@ var charNames = map[rune][2]string{
 	0xfeff: {"U+FEFF", "byte order mark"},
 }
 
-// labelOf returns what is in the box of a character, and its name.
+// labelOf returns the text in the box of a character, and the name of the character.
 func labelOf(r rune) (label, name string) {
 	if x, ok := charNames[r]; ok {
 		return x[0], x[1]

@@ -8,8 +8,8 @@ import (
 	"unicode"
 )
 
-// TestPeerText checks that text of a peer does nothing and that what is invisible in it can
-// be seen.
+// TestPeerText checks that text of a peer is inert, and that its invisible characters can be
+// seen.
 func TestPeerText(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
 		{"plain", "Claude Code 2.1", "Claude Code 2.1"},
@@ -56,8 +56,8 @@ func TestPeerTextIsBounded(t *testing.T) {
 	}
 }
 
-// FuzzPeerText checks that a browser sees only text and our own elements, and no character
-// that is invisible.
+// FuzzPeerText checks that a browser sees only text and the console's own elements, and no
+// invisible characters.
 func FuzzPeerText(f *testing.F) {
 	for _, s := range []string{"", "a", "<b>", "\x1b[0m", "\u202e", "&lt;", "\xff", "\U000e0041"} {
 		f.Add(s)

@@ -12,18 +12,18 @@ import (
 type plot struct {
 	Title   string
 	Legend  []legend
-	Say     string // what a person who does not see it is told
+	Say     string // the text for people who cannot see the plot
 	Body    template.HTML
 	Columns []string
-	Rows    [][]string // the same numbers
-	Empty   string     // instead of a plot without numbers
+	Rows    [][]string // the same numbers as a table
+	Empty   string     // the text in place of a plot without numbers
 }
 
 type legend struct {
 	ID, Class, Text string
 }
 
-// The measures of a plot in its own units.
+// The sizes of a plot in its own units.
 const (
 	plotWidth  = 560
 	plotFoot   = 130
@@ -128,7 +128,7 @@ func latencyPlot(t *sums) *plot {
 	return p
 }
 
-// axis draws three lines with their labels, and returns where the plot begins.
+// axis draws three lines with their labels. It returns the left end of the plot.
 func axis(b *strings.Builder, labels []string, ys ...float64) (left float64) {
 	longest := 0
 	for _, l := range labels {
@@ -169,7 +169,7 @@ func times(b *strings.Builder, t *sums, left, step float64) {
 
 func minuteText(m minute) string { return time.Unix(m.at*60, 0).Local().Format("15:04") }
 
-// niceScale returns the next of 2, 5, 10, 20, 50 …
+// niceScale returns the next higher of 2, 5, 10, 20, 50 …
 func niceScale(n float64) float64 {
 	for s := 2.0; ; s *= 10 {
 		for _, f := range []float64{1, 2.5, 5} {

@@ -13,7 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// serverList is what the page of all servers shows.
+// serverList has the values of the page of all servers.
 type serverList struct {
 	Q      url.Values
 	Search string
@@ -21,7 +21,7 @@ type serverList struct {
 	Eras   []choice
 	Rows   []serverRow
 	Pager  pager
-	All    int // servers without a filter
+	All    int // the number of servers without a filter
 	Key    string
 }
 
@@ -54,7 +54,7 @@ func (c *Console) serversPage() Page {
 	}
 }
 
-// stateOrder is the order of the states in a table: what needs attention first.
+// stateOrder is the order of the states in a table. States that need attention come first.
 var stateOrder = map[string]int{"failed": 0, "unresponsive": 1, "starting": 2, "ready": 3, "idle": 4}
 
 func (c *Console) servers(r *http.Request) (*View, error) {
@@ -102,7 +102,7 @@ func (c *Console) servers(r *http.Request) (*View, error) {
 	return &View{Title: "Servers", Data: l}, nil
 }
 
-// serverView is what the page of one server shows.
+// serverView has the values of the page of one server.
 type serverView struct {
 	*admin.Server
 	Class, Word string
@@ -126,7 +126,7 @@ type serverView struct {
 	Buttons     []button
 }
 
-// part is a section of a page, or a page beside it.
+// part is a link to a section of a page, or to a page below it.
 type part struct {
 	Title, Path string
 	Current     bool
@@ -137,11 +137,11 @@ type stepView struct {
 	At             string
 	Class          string // "no", "ok" or "end"
 	Sent, Got, Why string
-	Params, Answer string // bytes of the message, cut
+	Params, Answer string // the beginning of the message
 	ParamsSize     int
 	AnswerSize     int
 	Sizes          string
-	End            string // what the last step led to
+	End            string // the result of the last step
 }
 
 // listView is a list that was read from a server.
@@ -158,7 +158,7 @@ func (c *Console) serverPage() Page {
 	return Page{Path: "/servers/{name}", Template: "server.html", View: c.server}
 }
 
-// Parts returns the sections of the page of a server. Pages below it add theirs here.
+// serverParts returns the sections of the page of a server. Pages below it are added here.
 func serverParts(s *admin.Server) []part {
 	base := pathOf("servers", s.Name)
 	return []part{
@@ -243,13 +243,13 @@ func (c *Console) server(r *http.Request) (*View, error) {
 	return &View{Title: s.Name, Crumbs: []Crumb{{"Servers", pathOf("servers")}}, Data: v}, nil
 }
 
-// steps makes the timeline of the handshake.
+// steps sets the timeline of the handshake.
 func (v *serverView) steps(all []admin.HandshakeStep) {
 	if v.Handshake == nil {
 		return
 	}
 	v.HandshakeAt = v.Handshake.At
-	begun := int64(0) // the end of the step before
+	begun := int64(0) // the time when the previous step ended
 	for i, s := range all {
 		x := stepView{
 			At: spanText(time.Duration(begun) * time.Millisecond), Sent: s.Sent, Got: upper(s.Got), Why: upper(s.Reason),
@@ -269,7 +269,7 @@ func (v *serverView) steps(all []admin.HandshakeStep) {
 	}
 }
 
-// listName returns what a list is of.
+// listName returns the name of the items of a list.
 func listName(method string) string {
 	switch method {
 	case mcp.MethodListTools:
@@ -284,7 +284,7 @@ func listName(method string) string {
 	return method
 }
 
-// Shown returns the sessions with what a person wants to know of them.
+// SessionRows returns the sessions as rows for people.
 func (v *serverView) SessionRows() (rows []sessionRow) {
 	for _, s := range v.Sessions {
 		x := sessionRow{User: cmp.Or(s.Principal, "everybody"), Kind: s.Role, Active: strconv.Itoa(s.Running), Caps: strings.Join(s.Capabilities, ", ")}
@@ -346,7 +346,7 @@ func callRows(all []admin.Call) (rows []callRow) {
 	return rows
 }
 
-// Era returns the era of a revision's date, "" for none.
+// eraOf returns the era of a revision's date. It returns "" for none.
 func eraOf(date string) string {
 	r, ok := mcp.ParseRevision(date)
 	if !ok {
@@ -365,7 +365,7 @@ func (r callRow) ToEra() string { return eraOf(r.Revision) }
 // CallRows returns the calls of the server.
 func (v *serverView) CallRows() []callRow { return callRows(v.Calls) }
 
-// CallKey is the number of the newest call.
+// CallKey returns the number of the newest call.
 func (v *serverView) CallKey() uint64 {
 	if len(v.Calls) == 0 {
 		return 0

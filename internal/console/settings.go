@@ -12,11 +12,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 )
 
-// settings are settings as they are in force.
+// settings has the settings that are in force.
 type settings struct {
 	File  string // the full path; "" if there is none
 	Lines []settingLine
-	// Known says that the file is as it was loaded, so that lines can be named.
+	// Known means that the file has not changed since it was loaded, so that line numbers are
+	// right.
 	Known bool
 }
 
@@ -26,11 +27,11 @@ type settingLine struct {
 	From string // "dragoman.yaml, line 14", or "default"
 }
 
-// Indent is the class for the depth of the line.
+// Indent returns the CSS class for the depth of the line.
 func (l settingLine) Indent() string { return "d" + strconv.Itoa(min(l.Depth, 6)) }
 
-// where remembers the lines of the configuration file, because reading them takes longer than
-// making a page.
+// where caches the line numbers of the settings in the configuration file, because reading
+// them takes longer than building a page.
 type where struct {
 	mu       sync.Mutex
 	snapshot *config.Snapshot
@@ -93,14 +94,15 @@ func (c *Console) settingsOf(s *config.Snapshot, server string) *settings {
 	return out
 }
 
-// inherited has the setting that each setting of a server is taken from if the server has none.
+// inherited maps settings of a server to the global settings that apply if the server has
+// none.
 var inherited = map[string]string{
 	"callTimeout": "dragoman.limits.call", "callMax": "dragoman.limits.callMax", "startTimeout": "dragoman.limits.start", "inheritEnv": "dragoman.inheritEnv",
 }
 
 func within(path, base string) bool { return path == base || strings.HasPrefix(path, base+".") }
 
-// settingsView is what the page of the settings shows.
+// settingsView has the values of the page of settings.
 type settingsView struct {
 	*settings
 	Started, Configured time.Time

@@ -15,21 +15,21 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 )
 
-// The bounds of what is counted.
+// Limits of the counters.
 const (
-	mostClients = 256 // clients, by name, version, revision and kind of connection
+	mostClients = 256 // clients, distinguished by name, version, revision and kind of connection
 	mostServers = 1024
 	mostLosses  = 256 // kinds of losses
-	mostPending = 256 // losses whose call has not ended
-	mostInfos   = 512 // descriptions of clients that are kept in decoded form
+	mostPending = 256 // losses of calls that have not ended
+	mostInfos   = 512 // decoded descriptions of clients
 	mostInfo    = 2 << 10
-	minuteSlots = 12 // of 5 s
-	hourSlots   = 60 // of a minute
+	minuteSlots = 12 // slots of 5 s
+	hourSlots   = 60 // slots of a minute
 	latencies   = 40 // steps of a histogram, each 1.33 times the one before, from 0.25 ms
 )
 
 // traffic counts calls and losses from the event stream. Safe for concurrent use. It holds its
-// lock for a few assignments only, because it runs in the goroutines of calls.
+// lock only for a few assignments, because it runs in the goroutines of calls.
 type traffic struct {
 	began time.Time
 
@@ -42,15 +42,15 @@ type traffic struct {
 	waiting []uint64 // the keys of pending, oldest first
 	lanes   [2][2]window
 	hour    [hourSlots]minute
-	calls   uint64 // since the start
+	calls   uint64 // the number of calls since the start
 	lost    uint64
 	events  eventRing
 }
 
 type named struct{ name, version string }
 
-// clientKey tells clients apart. It is what a person would call one client: two windows of one
-// program are one.
+// clientKey identifies a client as a person would see it: two windows of one program are one
+// client.
 type clientKey struct {
 	name, version string
 	revision      mcp.Revision
@@ -59,7 +59,7 @@ type clientKey struct {
 
 type clientCount struct {
 	window
-	number       int // for the URL
+	number       int // the number in the URL of its page
 	first, last  time.Time
 	calls        uint64
 	failed       uint64
@@ -75,13 +75,13 @@ type serverCount struct {
 	failed uint64
 }
 
-// lossKey is one kind of loss.
+// lossKey identifies one kind of loss.
 type lossKey struct{ server, what, why string }
 
 type lossCount struct {
 	count   uint64
 	last    time.Time
-	clients map[string]uint64 // by name; bounded
+	clients map[string]uint64 // clients by name; bounded
 }
 
 // window counts the calls of the last minute.
@@ -97,7 +97,7 @@ type minute struct {
 	at                  int64 // minutes since the epoch
 	relayed, translated uint32
 	other, failed       uint32
-	took                [2][latencies]uint32 // relayed, translated
+	took                [2][latencies]uint32 // latencies, by mode: 0 without translation, 1 translated
 }
 
 func newTraffic() *traffic {
@@ -131,7 +131,8 @@ func (t *traffic) note(e *event.Event) {
 	t.events.noteLocked(e)
 }
 
-// failedCall reports whether the client got an error, and not the result of a tool.
+// failedCall reports whether the client got an error. The error result of a tool does not
+// count.
 func failedCall(e *event.Event) bool {
 	return e.Outcome != event.OK && e.Outcome != event.Parked && e.Outcome != ""
 }
@@ -233,8 +234,8 @@ func (t *traffic) lossLocked(e *event.Event) {
 	}
 }
 
-// clientLocked returns the count of a client. If there are too many, the one that has called
-// longest ago is forgotten.
+// clientLocked returns the counters of a client. If there are too many clients, it forgets the
+// one with the oldest last call.
 func (t *traffic) clientLocked(key clientKey, at time.Time) *clientCount {
 	c := t.clients[key]
 	if c != nil {
@@ -340,11 +341,11 @@ func stepTime(i int) time.Duration {
 	return time.Duration(float64(250*time.Microsecond) * math.Pow(4.0/3, float64(i)))
 }
 
-// rate is the calls of the last minute.
+// rate has the numbers of calls in the last minute.
 type rate struct {
-	Calls   int // all
-	Failed  int // the client got an error
-	Through int // a server answered
+	Calls   int // all calls
+	Failed  int // calls with an error for the client
+	Through int // calls that a server answered
 }
 
 // sums is a copy of the traffic at one moment.
@@ -353,8 +354,8 @@ type sums struct {
 	Began   time.Time
 	Clients []clientSum
 	Servers map[string]serverSum
-	Lanes   [2][2]rate // by the sides of client and server: 0 legacy, 1 modern
-	Losses  []lossSum  // the most frequent first
+	Lanes   [2][2]rate // by the era of client and server: 0 legacy, 1 modern
+	Losses  []lossSum  // most frequent first
 	Hour    []minute   // oldest first; the last one is the current minute
 	Calls   uint64
 	Lost    uint64
@@ -370,8 +371,8 @@ type clientSum struct {
 	Lost        uint64
 	Caps        []byte
 	Servers     []nameCount
-	Sessions    []runtime.ClientReport // the conversations that are open, and single requests of the last hour
-	shown       string                 // the transport, if it is known better
+	Sessions    []runtime.ClientReport // the open sessions, and single requests of the last hour
+	shown       string                 // the transport, if it is known more exactly
 }
 
 type nameCount struct {
@@ -406,8 +407,8 @@ func (c clientSum) Revision() string  { return c.revision.String() }
 func (c clientSum) Transport() string { return cmp.Or(c.shown, c.transport) }
 func (c clientSum) Modern() bool      { return c.revision.Modern() }
 
-// sums copies the traffic. connected are the clients that are connected now; some of them may
-// not have called yet.
+// sums copies the counters. connected are the clients that are connected now. Some of them may
+// not have made a call yet.
 func (t *traffic) sums(now time.Time, connected []runtime.ClientReport) *sums {
 	s := &sums{At: now, Began: t.began, Servers: map[string]serverSum{}}
 	t.mu.Lock()
@@ -416,7 +417,7 @@ func (t *traffic) sums(now time.Time, connected []runtime.ClientReport) *sums {
 	for i := range connected {
 		x := &connected[i]
 		if x.Revision == mcp.Unknown || len(connected[i].Info) == 0 && x.Requests == 0 {
-			continue // it has not said who it is
+			continue // it has not sent its name yet
 		}
 		n := t.nameLocked(x.Info)
 		key := clientKey{n.name, n.version, x.Revision, "HTTP"}
@@ -481,8 +482,8 @@ func counts(m map[string]uint64) (out []nameCount) {
 	return out
 }
 
-// p95 returns the time within which 95 of 100 calls ended, in one mode: 0 relayed, 1
-// translated. It returns 0 if there was none.
+// p95 returns the time within which 95 of 100 calls ended. mode is 0 for calls without
+// translation and 1 for translated ones. It returns 0 if there were none.
 func (m *minute) p95(mode int) time.Duration {
 	total := 0
 	for _, n := range m.took[mode] {

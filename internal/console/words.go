@@ -11,7 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// number writes a count with a comma between thousands.
+// number formats a count with a comma between thousands.
 func number[T int | int64 | uint64](n T) string {
 	s := strconv.FormatInt(int64(n), 10)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
@@ -20,7 +20,7 @@ func number[T int | int64 | uint64](n T) string {
 	return s
 }
 
-// anyNumber is number for templates.
+// anyNumber does the same as number, for templates.
 func anyNumber(n any) string {
 	switch n := n.(type) {
 	case int:
@@ -43,7 +43,7 @@ func plural(n int, one string) string {
 
 var smallNumbers = [...]string{"no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"}
 
-// inWords returns a number for a sentence: in letters up to twelve.
+// inWords returns a number for a sentence: as a word up to twelve.
 func inWords(n int) string {
 	if n >= 0 && n < len(smallNumbers) {
 		return smallNumbers[n]
@@ -59,7 +59,8 @@ func upper(s string) string {
 	return strings.ToUpper(s[:1]) + s[1:]
 }
 
-// clock returns a time as HTML: the time of today, others with the day, and UTC as a title.
+// clock returns a time as HTML. It shows the time for today, and also the day for other days.
+// The title has the time in UTC.
 func clock(t time.Time) template.HTML {
 	if t.IsZero() {
 		return "–"
@@ -80,7 +81,7 @@ func when(t time.Time) string {
 	return local.Format("2 Jan 2006 15:04:05")
 }
 
-// spanText returns a duration with two digits that count: "0.61 s", "2.1 s", "60 s", "4 min".
+// spanText formats a duration with two significant digits: "0.61 s", "2.1 s", "60 s", "4 min".
 func spanText(d time.Duration) string {
 	switch s := d.Seconds(); {
 	case d <= 0:
@@ -103,7 +104,7 @@ func spanText(d time.Duration) string {
 	return strconv.Itoa(int(d.Hours())/24) + " d"
 }
 
-// upText returns how long the program has run: "6 d 4 h".
+// upText formats how long the program has been running: "6 d 4 h".
 func upText(d time.Duration) string {
 	switch h, m := int(d.Hours()), int(d.Minutes()); {
 	case h >= 24:
@@ -115,7 +116,7 @@ func upText(d time.Duration) string {
 	}
 }
 
-// bytesText returns a size.
+// bytesText formats a size.
 func bytesText(n int) string {
 	switch {
 	case n < 10_000:
@@ -126,7 +127,7 @@ func bytesText(n int) string {
 	return number(n/1_000_000) + " MB"
 }
 
-// pathOf returns a path of the console with its parts escaped.
+// pathOf returns a path of the console. It escapes the parts.
 func pathOf(parts ...string) string {
 	var b strings.Builder
 	b.WriteString(prefix)
@@ -136,7 +137,7 @@ func pathOf(parts ...string) string {
 	return b.String()
 }
 
-// queryWith returns a query with a member changed, and page removed.
+// queryWith returns a query with one member changed and the member page removed.
 func queryWith(q url.Values, key, value string) string {
 	out := url.Values{}
 	for k, v := range q {
@@ -150,7 +151,7 @@ func queryWith(q url.Values, key, value string) string {
 	return "?" + out.Encode()
 }
 
-// sortLink is the head of a column that can be sorted.
+// sortLink returns the heading of a column that can be sorted.
 func sortLink(q url.Values, key, title, class string) template.HTML {
 	now := q.Get("sort")
 	next, aria := key, ""
@@ -166,7 +167,7 @@ func sortLink(q url.Values, key, title, class string) template.HTML {
 	return template.HTML(fmt.Sprintf(`<th scope="col"%s><a href="%s">%s</a>`, aria, template.HTMLEscapeString(queryWith(q, "sort", next)), template.HTMLEscapeString(title)))
 }
 
-// revision returns the badge of a revision, "" for none.
+// revision returns the badge of a revision. It returns "" for none.
 func revision(date string) template.HTML {
 	r, ok := mcp.ParseRevision(date)
 	switch {
@@ -178,7 +179,8 @@ func revision(date string) template.HTML {
 	return template.HTML(`<span class="rev">` + date + `</span>`)
 }
 
-// eraGlyph returns the picture of a pair of eras, and what happens between them.
+// eraGlyph returns the picture for the eras of a client and a server, with the text that says
+// whether Dragoman translates between them.
 func eraGlyph(from, to string) template.HTML {
 	path, text := "", "relayed"
 	switch modern := mcp.Latest.Era(); {
