@@ -371,8 +371,8 @@ func (r *Bridge) expire(p *parkedCall) {
 	}
 }
 
-// unkeep records that no retry may fetch the answer from the table, because none will come or
-// one is attached.
+// unkeep records that no retry may fetch the answer from the table, because no retry will come,
+// or one is attached.
 func (r *Bridge) unkeep(p *parkedCall) {
 	r.parkMu.Lock()
 	defer r.parkMu.Unlock()

@@ -281,8 +281,8 @@ func TestM09_QuestionsThatTheClientHasNotDeclaredAreAnError(t *testing.T) {
 }
 
 // TestM08_InputRequestsOfLegacyServers checks input requests in the answer of a legacy server.
-// They follow the rules for a modern server, and the server's state reaches a client only
-// sealed.
+// They follow the rules for a modern server, and a client gets the server's state only in
+// sealed form.
 func TestM08_InputRequestsOfLegacyServers(t *testing.T) {
 	const form = `{"method":"elicitation/create","params":{"mode":"form","message":"?","requestedSchema":{"type":"object","properties":{}}}}`
 	for what, x := range map[string]struct {

@@ -41,7 +41,7 @@ type Catalog struct {
 	// gets items that are left out, and Renamed items that are offered under an unusual name.
 	// Announce must tell the clients of an audience that a list has changed; note is the method
 	// of the notification. If the audience is the zero Audience, Announce must tell all
-	// clients, because some of them see its lists in place of their own.
+	// clients, because some clients see the lists of that audience instead of their own.
 	Lost     func(server, method, why string)
 	Renamed  func(server, method, name, why string)
 	Announce func(note string, to Audience)

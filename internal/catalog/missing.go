@@ -7,7 +7,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// missing returns the servers whose items are missing in a list because they were never read.
+// missing returns the servers whose items are missing from a list because they were never read.
 // starting are those that may still answer, and failed are those that could not be read. A
 // server that was read once is shown as it was then, and is not missing.
 func (v View) missing(a *knownAudience, method string) (starting, failed []string) {
@@ -59,7 +59,7 @@ func (c *Catalog) lastLocked(method string, u Source, a *knownAudience) *serverL
 }
 
 // appendMissing appends _meta to the result of a list, whose JSON object is not closed yet. The
-// _meta names the servers that are missing in the list. Without it, clients that request a list
+// _meta names the servers that are missing from the list. Without it, clients that request a list
 // only once, at their start, could not know that.
 func (v View) appendMissing(dst []byte, a *knownAudience, method string) []byte {
 	starting, failed := v.missing(a, method)

@@ -135,8 +135,8 @@ func Missing(f *mcp.ClientInfo, uri string) error {
 }
 
 // Owner returns the server that a URI belongs to. This is the server that lists the URI, or one
-// with a template that matches it. If there is none, it is the server with resources, if only
-// one has any.
+// with a template that matches it. If there is none, and only one server has resources, it is
+// that server.
 func (v View) Owner(ctx context.Context, uri string) (Target, error) {
 	if uri == "" {
 		return Target{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.uri must be a string"}

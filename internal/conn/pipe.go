@@ -87,7 +87,7 @@ func (l *pipeConn) register(n int64, p *pending) (quit <-chan struct{}, err erro
 	return l.quit, nil
 }
 
-// abandon removes a request for whose answer nobody waits any more. sent says that the server
+// abandon removes a request whose answer nobody waits for any more. sent says that the server
 // may have received it.
 func (l *pipeConn) abandon(n int64, p *pending, sent bool) {
 	l.mu.Lock()

@@ -182,8 +182,8 @@ func (s *Sessions) ownerOfRequest(own *attribution) (int64, place) {
 	return 0, elsewhere
 }
 
-// ownerOfLog returns where a log message from a server that broadcasts belongs. own contains
-// the calls of the session that received it.
+// ownerOfLog returns which session a log message belongs to. The server broadcasts. own
+// contains the calls of the session that received it.
 func (s *Sessions) ownerOfLog(own *attribution) place {
 	all, abandoned, others, _ := s.allCalls("")
 	n := all.all.number()

@@ -158,8 +158,8 @@ func (r *Endpoint) accepted() []mcp.Revision {
 	return out
 }
 
-// refuseVersion returns the error of the strict mode. It lists the supported versions in every
-// form that known clients read.
+// refuseVersion returns the error for a version that the strict mode does not allow. It lists
+// the supported versions in every form that known clients read.
 func (r *Endpoint) refuseVersion(date string) *jsonrpc.Error {
 	list := jsonrpc.AppendStrings(nil, mcp.Dates(r.accepted()))
 	got := jsonrpc.AppendQuote(nil, excerpt.Name(date))

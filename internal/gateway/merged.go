@@ -20,7 +20,7 @@ import (
 const maxRepeated = 128
 
 // Merged presents many servers as one. Names have the form server__tool, each URI leads to the
-// server that has it, and lists are merged. A server that is slow or has failed is missing in
+// server that has it, and lists are merged. A server that is slow or has failed is missing from
 // the lists but does not delay them.
 type Merged struct {
 	Bridge *bridge.Bridge

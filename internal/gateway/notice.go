@@ -518,7 +518,7 @@ func (q *queue) put(u Upstream, m *jsonrpc.Message) {
 	for i := range q.list {
 		if q.list[i].stands(u, m) {
 			if len(m.Raw) <= max(alwaysFits, len(q.list[i].m.Raw)) {
-				q.list[i].from, q.list[i].m = u, m // a notification that is too long adds nothing to the queued one
+				q.list[i].from, q.list[i].m = u, m // if m is too long, the queued one stays, because it says the same
 			}
 			return
 		}

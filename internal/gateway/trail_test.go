@@ -12,9 +12,9 @@ import (
 )
 
 // TestTrail records a call with progress and a server request in each pair of eras. It replays
-// the changes of each stage and compares with the stage's output. Each message on the wire that
-// was changed is the output of a stage, byte for byte, and each change has a reason. The output
-// of the last stage is the answer.
+// the changes of each stage and compares the result with the stage's output. Each message on
+// the wire that was changed is the output of a stage, byte for byte, and each change has a
+// reason. The output of the last stage is the answer.
 func TestTrail(t *testing.T) {
 	for _, client := range []string{"legacy", "modern"} {
 		for _, server := range []string{"legacy", "modern"} {

@@ -284,8 +284,8 @@ func TestTaskIDs(t *testing.T) {
 	golden(t, "taskids.txt", out.String())
 }
 
-// TestQuotasOfOneParty records how many calls one party may have running on a legacy server and
-// waiting for responses, and how many open listens.
+// TestQuotasOfOneParty records how many calls of one party may run on a legacy server, how many
+// may wait for responses, and how many listens may be open.
 func TestQuotasOfOneParty(t *testing.T) {
 	sets := []string{
 		`{"elicitation":{}}`, `{"elicitation":{},"sampling":{}}`, `{"elicitation":{},"roots":{}}`,

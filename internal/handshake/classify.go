@@ -28,7 +28,7 @@ func (k failureKind) String() string {
 	return [...]string{"other", "not supported", "wrong parameters", "not ready", "wrong version"}[k]
 }
 
-// errorAnswer is an error answer, reduced to what a handshake needs.
+// errorAnswer is the part of an error answer that a handshake needs.
 type errorAnswer struct {
 	kind     failureKind
 	number   int64    // the code, 0 if it is not an integer

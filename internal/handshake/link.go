@@ -30,9 +30,9 @@ type Link interface {
 	Post(ctx context.Context, method string, params []byte, rules *transport.Rules) error
 }
 
-// LateAnswers is implemented by a Link on which the answer to an Exchange may come after its
-// ctx has ended, such as a pipe. A server that starts slowly may be modern, so a late answer to
-// the probe still counts.
+// LateAnswers is implemented by a Link such as a pipe. There an answer may arrive after the ctx
+// of Exchange has ended. A server that starts slowly may be modern, so a late answer to the
+// probe still counts.
 type LateAnswers interface {
 	// OnLate sets the receiver of late answers. Open sets it to nil, which means none, before
 	// it returns. The goroutine that reads the link calls f before it reads the next message,

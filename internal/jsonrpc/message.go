@@ -69,7 +69,7 @@ type Limits struct {
 	//   - a missing jsonrpc member
 	//   - an id of null in an answer, or a fractional id
 	//   - a result that is not an object
-	//   - a null error beside a result, and the reverse
+	//   - a result and a null error, or an error and a null result
 	//   - an error without a message, or whose code is missing, a string or a fraction
 	//   - a result that has a method and whose id is a string or absent: the server sends it unsolicited
 	//

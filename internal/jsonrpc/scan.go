@@ -18,8 +18,8 @@ import (
 //   - CodeInvalidParams: only params is wrong. MCP requires an object there.
 //
 // The error contains the message's id if Scan could read one before it stopped. It does not
-// contain the id of an answer: Dragoman chose that id, and the peer would take an error with it
-// for the answer to one of its own requests.
+// contain the id of an answer: Dragoman chose that id, and the peer would take an error with
+// that id for the answer to one of its own requests.
 //
 // If a message has two members that readers could confuse (METHOD beside method, two ids), Scan
 // refuses the message and does not choose one.

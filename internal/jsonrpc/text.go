@@ -207,7 +207,8 @@ func halfAt(s string, i int) rune {
 	return 0xD000 | rune(s[i+1]&0x3F)<<6 | rune(s[i+2]&0x3F)
 }
 
-// Shown replaces each half of a surrogate pair in s, as Text returns it, by U+FFFD.
+// Shown replaces each half of a surrogate pair in s by U+FFFD. Such halves occur in results of
+// Text.
 func Shown(s string) string {
 	if utf8.ValidString(s) {
 		return s

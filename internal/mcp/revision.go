@@ -100,7 +100,7 @@ const (
 	MirroredHeaders
 	// HTTPSessions means Mcp-Session-Id, GET streams and DELETE (2025-03-26 to 2025-11-25).
 	HTTPSessions
-	// Resumption means that Last-Event-ID continues a broken stream (same revisions).
+	// Resumption means that Last-Event-ID continues a broken stream (2025-03-26 to 2025-11-25).
 	Resumption
 	// PrimingEvent means that a stream begins with an event that has an id and no data. The
 	// stream may be closed and polled (2025-11-25 §Transports, SEP-1699).

@@ -12,7 +12,7 @@ import (
 // notification filter of 2026-07-28 §Subscriptions. In the legacy revisions,
 // resources/subscribe and unrequested notifications have the same effect.
 type SubscriptionFilter struct {
-	Tools, Prompts, Resources bool            // list changes
+	Tools, Prompts, Resources bool            // notifications that a list has changed
 	URIs                      map[string]bool // updates of these resources
 }
 

@@ -99,8 +99,8 @@ func (u *Upstream) setAsideLocked(s *session) {
 	}
 }
 
-// resumeLocked returns a session that was set aside to service. If its link has another session
-// by now, the session ends after its last call.
+// resumeLocked puts a session that was set aside back into service. If its link has another
+// session by now, the session ends after its last call.
 func (u *Upstream) resumeLocked(s *session) {
 	if !s.stuck {
 		return

@@ -121,9 +121,9 @@ func (r relatedCaller) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Me
 	return r.session.askRelated(ctx, r.trail, m, r.Caller.Ask)
 }
 
-// askRelated sends a server request that may be about a task to asker. It adds the session to
-// the task id. In the answer it restores the server's task id (2025-11-25 §Tasks, "Associating
-// Task-Related Messages").
+// askRelated sends a server request to asker. If the request is about a task, askRelated adds
+// the session to the task id. In the answer it restores the server's task id (2025-11-25
+// §Tasks, "Associating Task-Related Messages").
 func (s *session) askRelated(ctx context.Context, t *jsonrpc.Trail, m *jsonrpc.Message, ask func(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error)) (*jsonrpc.Message, error) {
 	at := mcp.RelatedTask(m.Raw, m.Param(mcp.KeyMeta))
 	if s.tasks != mcp.RequestedTasks || jsonrpc.KindOf(m.Raw, at) != '"' {

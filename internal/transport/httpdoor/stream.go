@@ -13,7 +13,7 @@ import (
 )
 
 // StreamRules contains the limits for the streams that share them. It is immutable once in use.
-// The comment of each field ends with the default that zero stands for.
+// Zero means the default, which is the last value in the comment of the field.
 type StreamRules struct {
 	Events    int           // maximum number of events queued for a slow reader; 256
 	Bytes     int           // maximum bytes of these events, plus one event; 1 MiB

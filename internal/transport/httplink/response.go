@@ -41,7 +41,7 @@ func (r *Response) Discard() {
 	r.payload.release()
 }
 
-// Media is a media type, reduced to the types that matter.
+// Media is the media type of a response. It distinguishes only the types that MCP uses.
 type Media uint8
 
 // These are the media types of MCP's answers.

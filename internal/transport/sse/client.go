@@ -123,8 +123,8 @@ func (p *pipe) open() error {
 		if len(e.Data) == 0 && !e.Skipped {
 			continue
 		}
-		// The specification says first: "the server MUST send an endpoint event". Otherwise the
-		// server does not use this transport.
+		// The specification requires the endpoint event first. A server that sends something
+		// else does not use this transport.
 		if e.Name != "endpoint" || len(e.Data) > maxEndpoint {
 			return fmt.Errorf("%w: the first event is not an endpoint event", ErrNoEndpoint)
 		}

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// Spec describes the child to start and how to handle it. A duration of 0 means the default
-// that the comment of the field ends with.
+// Spec describes the child to start and how to handle it. A duration of 0 means the default,
+// which is the last value in the comment of the field.
 type Spec struct {
 	Command string   // looked up in the PATH of Env unless it contains a separator
 	Args    []string // without the command; no shell interprets them

@@ -21,8 +21,9 @@ const (
 	inlineWait = 10 * time.Millisecond
 	// tick is the interval at which the goroutine checks the progress of a write.
 	tick = 50 * time.Millisecond
-	// A writer without deadlines knows only between two writes how far the other end has read.
-	// So it writes short lines together up to fewLines bytes, or only a part of one line.
+	// A writer without deadlines cannot know during a write how far the other end has read. So
+	// its writes are short: several lines with at most fewLines bytes together, or a part of
+	// one line.
 	fewLines   = 4 << 10
 	writeChunk = 64 << 10
 	// flushTimeout is how long close waits for queued lines, such as a cancellation. It does
@@ -55,7 +56,7 @@ type writer struct {
 	mu    sync.Mutex // never held during a write
 	busy  bool       // a group is being written
 	going *group     // the group that the goroutine writes, or nil
-	moved time.Time  // time when a byte of going was last written
+	moved time.Time  // time of the last progress of going
 	next  *group     // the group that collects lines; nil if there are none
 	free  []*group   // groups to reuse, at most keptGroups
 	err   error      // why nothing can be sent any more

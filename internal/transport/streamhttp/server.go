@@ -16,8 +16,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
-// Options configure a Server. Only Acceptor is required. A zero value means the default that
-// the comment of the field ends with.
+// Options configure a Server. Only Acceptor is required. A zero value means the default,
+// which is the last value in the comment of the field.
 type Options struct {
 	Acceptor transport.Acceptor
 	Endpoint string          // name of the endpoint, for transport.Peer
