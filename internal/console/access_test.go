@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,17 +20,23 @@ type house struct {
 	console *Console
 	mux     *http.ServeMux
 	cookie  string
+	source  *source
 }
 
 // source is a Source with fixed values.
 type source struct {
-	report *admin.Report
-	logs   []admin.LogRecord
-	calls  []admin.Call
-	steps  []admin.HandshakeStep
+	report  *admin.Report
+	logs    []admin.LogRecord
+	calls   []admin.Call
+	reports int64 // with atomic only
+	steps   []admin.HandshakeStep
 }
 
-func (s *source) Report() *admin.Report              { return s.report }
+func (s *source) Report() *admin.Report {
+	atomic.AddInt64(&s.reports, 1)
+	return s.report
+}
+
 func (s *source) Logs(string, int) []admin.LogRecord { return s.logs }
 func (s *source) Steps(string) []admin.HandshakeStep { return s.steps }
 func (s *source) RecentCalls(_, _ string, limit int) (list []admin.Call) {
@@ -190,4 +197,15 @@ func TestAssets(t *testing.T) {
 	if resp, _ := h.ask("GET", "/console/static/console.js"); resp.StatusCode != 404 {
 		t.Errorf("a name without a hash: %d", resp.StatusCode)
 	}
+}
+
+type readCloser struct{ io.Reader }
+
+func (readCloser) Close() error { return nil }
+
+// newRecorder answers a request.
+func newRecorder(h *house, r *http.Request) *http.Response {
+	w := httptest.NewRecorder()
+	h.mux.ServeHTTP(w, r)
+	return w.Result()
 }

@@ -2,8 +2,12 @@ package console
 
 import (
 	"testing"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { leaktest.Main(m) }
+func TestMain(m *testing.M) {
+	time.Local = time.UTC // pages show the time of the machine
+	leaktest.Main(m)
+}
