@@ -110,7 +110,7 @@ func TestServers(t *testing.T) {
 func TestToolSearch(t *testing.T) {
 	t.Parallel()
 	r := serving(t, demoServer(t, "a", demo.Legacy), demoServer(t, "b", demo.Legacy, func(s *config.Server) {
-		s.Prefix = "a" // its tools get the same names as those of a
+		s.Prefix = "a" // the tools of this server get the same names as those of a
 	}), demoServer(t, "c", demo.Modern))
 	r.ready("a", "b", "c")
 	find := func(query string) (names string, out Tools) {

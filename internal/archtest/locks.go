@@ -428,7 +428,7 @@ func (p *lockPackage) fieldType(name string) (t string) {
 // underLock returns the operations that a function performs while it holds a lock.
 func (p *lockPackage) underLock(f *lockFunction) []lockBreach {
 	w := &lockWalk{p: p, in: f.decl, held: map[string]bool{}}
-	if strings.HasSuffix(f.name, "Locked") { // it runs under the caller's lock
+	if strings.HasSuffix(f.name, "Locked") { // a function with this suffix runs under its caller's lock
 		w.held["the caller's"] = true
 	}
 	w.block(f.decl.Body.List)

@@ -31,7 +31,7 @@ const (
 const (
 	stateReady    = "ready"
 	stateFailed   = "failed"
-	stateSignIn   = "sign-in" // it answers, but a person must sign in
+	stateSignIn   = "sign-in" // the server answers, but a person must sign in
 	stateDisabled = "disabled"
 )
 

@@ -184,7 +184,7 @@ func fileURI(dir string) (string, error) {
 	}
 	full = filepath.ToSlash(full)
 	if !strings.HasPrefix(full, "/") {
-		full = "/" + full // C:/x on Windows
+		full = "/" + full // for example C:/x on Windows
 	}
 	return (&url.URL{Scheme: "file", Path: full}).String(), nil
 }

@@ -239,7 +239,7 @@ func (r *launch) read(l launcher, args []string) {
 func npmLaunch(r *launch) string {
 	name := npmName(r.word)
 	if _, known := launcherOf(name); known && len(r.rest) > 0 {
-		return commandName(append([]string{name}, r.rest...), r.dir, r.depth-1) // npx tsx server.ts
+		return commandName(append([]string{name}, r.rest...), r.dir, r.depth-1) // for example npx tsx server.ts
 	}
 	if name == "mcp-remote" {
 		for _, a := range r.rest {
@@ -271,7 +271,7 @@ func npmName(pkg string) string {
 	if !scoped {
 		scope, name = "", pkg
 	} else if !strings.HasPrefix(scope, "@") {
-		return sourceName(pkg) // owner/repository
+		return sourceName(pkg) // for example owner/repository
 	}
 	name, _, _ = strings.Cut(name, "/") // deno: npm:name/file
 	if at := strings.IndexByte(name, '@'); at > 0 {
@@ -308,7 +308,7 @@ func pythonLaunch(r *launch) string {
 	if module := r.flags["--module"]; module != "" {
 		return moduleName(module)
 	}
-	if r.word == "run" && r.flags["--from"] == "" && len(r.rest) > 0 { // uv tool run
+	if r.word == "run" && r.flags["--from"] == "" && len(r.rest) > 0 { // for example uv tool run
 		return commandName(append([]string{"uvx"}, r.rest...), r.dir, r.depth-1)
 	}
 	_, known := launcherOf(programOf(r.word))
@@ -316,7 +316,7 @@ func pythonLaunch(r *launch) string {
 	case r.word == "":
 		return ""
 	case len(r.rest) > 0 && known:
-		return commandName(append([]string{r.word}, r.rest...), r.dir, r.depth-1) // uv run python server.py
+		return commandName(append([]string{r.word}, r.rest...), r.dir, r.depth-1) // for example uv run python server.py
 	case withoutExtension(r.word) != r.word && !strings.Contains(r.word, "://"):
 		return scriptName(r.word, r.dir)
 	}
@@ -326,7 +326,7 @@ func pythonLaunch(r *launch) string {
 // pythonName returns the name of a Python requirement: "name" for name[extra]==1.0, and
 // "repository" for git+https://host/owner/repository@ref.
 func pythonName(requirement string) string {
-	if name, _, ok := strings.Cut(requirement, " @ "); ok { // name @ https://…
+	if name, _, ok := strings.Cut(requirement, " @ "); ok { // for example name @ https://…
 		requirement = name
 	}
 	if strings.Contains(requirement, "://") || strings.ContainsAny(requirement, `/\`) {
@@ -362,7 +362,7 @@ func scriptLaunch(r *launch) string {
 		return ""
 	}
 	for (r.word == "run" || r.word == "watch" || r.word == "serve" || r.word == "x") && len(r.rest) > 0 {
-		if r.word == "x" { // bun x
+		if r.word == "x" { // for example bun x
 			return commandName(append([]string{"bunx"}, r.rest...), r.dir, r.depth-1)
 		}
 		next := launch{flags: r.flags}
@@ -375,7 +375,7 @@ func scriptLaunch(r *launch) string {
 	case strings.HasPrefix(r.word, "npm:"), strings.HasPrefix(r.word, "jsr:"):
 		return npmName(r.word)
 	}
-	file, _, _ := strings.Cut(r.word, ".py:") // file.py:object
+	file, _, _ := strings.Cut(r.word, ".py:") // for example file.py:object
 	if u, err := url.Parse(file); err == nil && isURL(file) {
 		file = u.Path
 	}
@@ -392,7 +392,7 @@ func (r *launch) runsCode() bool {
 		return true
 	}
 	for _, flag := range codeFlags {
-		// A short flag with a value is another one, such as the port of fastmcp run -p 8000.
+		// A short flag with a value is a different flag, such as the port in fastmcp run -p 8000.
 		if value, ok := r.flags[flag]; ok && (value == "" || strings.HasPrefix(flag, "--")) {
 			return true
 		}

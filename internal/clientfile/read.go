@@ -21,7 +21,7 @@ type File struct {
 // Server is one server of a file, converted to the format of Dragoman.
 type Server struct {
 	Name     string // a valid name of a server; unique within its file and project
-	Original string // its name in the file
+	Original string // the name in the file
 	Project  string // the folder of its project; "" for all projects
 	Entry    *Value // the value of mcpServers.NAME, a Map
 	Settings *Value // the value of dragoman.servers.NAME; nil if there are no settings

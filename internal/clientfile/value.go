@@ -144,7 +144,7 @@ func position(b []byte, offset int) (line, col int) {
 	return bytes.Count(before, []byte("\n")) + 1, len(before) - bytes.LastIndexByte(before, '\n')
 }
 
-// maxDepth bounds the nesting of a file. The parsers recurse.
+// maxDepth bounds the nesting of a file, because the parsers recurse.
 const maxDepth = 500
 
 // MaxFile is the largest file that is read, in bytes. Some clients keep more than their

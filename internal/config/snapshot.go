@@ -65,7 +65,7 @@ type Identity struct {
 type Instructions struct {
 	Text    string
 	File    string   // absolute, or relative to the working directory
-	Command []string // its stdout is the text
+	Command []string // a command that prints the text to stdout
 	Join    Join
 }
 

@@ -112,7 +112,7 @@ type serverView struct {
 	Tools       string
 	Endpoint    string
 	Prefix      string
-	Target      string // its command or URL
+	Target      string // the command or the URL of the server
 	Steps       []stepView
 	HandshakeAt time.Time
 	Lists       []listView

@@ -417,7 +417,7 @@ func (t *traffic) sums(now time.Time, connected []runtime.ClientReport) *sums {
 	for i := range connected {
 		x := &connected[i]
 		if x.Revision == mcp.Unknown || len(connected[i].Info) == 0 && x.Requests == 0 {
-			continue // it has not sent its name yet
+			continue // the client has not sent its name yet
 		}
 		n := t.nameLocked(x.Info)
 		key := clientKey{n.name, n.version, x.Revision, "HTTP"}

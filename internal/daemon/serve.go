@@ -167,7 +167,7 @@ func Serve(ctx context.Context, o ServeOptions) error {
 
 // daemon is the state of a running Serve.
 type daemon struct {
-	opts        ServeOptions // its Log is limited
+	opts        ServeOptions // the rate of records in opts.Log is limited
 	local       bool         // only this machine can reach the listener
 	log         *slog.Logger // logs events that clients and servers cannot cause; its rate is not limited
 	events      *event.Publisher

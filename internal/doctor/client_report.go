@@ -22,7 +22,7 @@ type Visit struct {
 	OpensWith string   // the method of the first request
 	Offers    string   // the first version that it offered, or ""
 	Revision  string   // the revision in use
-	Declares  []string // its capabilities
+	Declares  []string // the client's capabilities
 	Requests  int      // requests since the opening
 }
 

@@ -38,7 +38,7 @@ var hurts = map[string][]string{
 	HostRefused: {EveryClient}, NoAnswer: {EveryClient}, BodyUnreadable: {EveryClient}, Broadcasts: {EveryClient},
 	InitializedStatus: {EveryClient}, CredentialsRefused: {EveryClient}, SessionID: {EveryClient},
 
-	CannotStart:         {"Codex"}, // it starts a server twice
+	CannotStart:         {"Codex"}, // Codex starts a server twice
 	ProbeDies:           probing,
 	ProbeSilent:         probing,
 	OddDiscover:         probing,
@@ -46,14 +46,14 @@ var hurts = map[string][]string{
 	MetaVersionCode:     probing,
 	SlowStart:           hasty,
 	VersionRefused:      offering2025,
-	IDString:            {"Claude Code"}, // the id of its probe is a string
+	IDString:            {"Claude Code"}, // Claude Code's probe has a string as its id
 	IDZero:              append([]string{"Codex"}, sdk1...),
-	UnknownSilent:       append([]string{"Codex"}, probing...), // it lists resources that were not declared
+	UnknownSilent:       append([]string{"Codex"}, probing...), // Codex lists resources that were not declared
 	UnknownServed:       probing,
 	UnknownCode:         probing,
-	PingSilent:          {"Gemini CLI"}, // it pings after the handshake
+	PingSilent:          {"Gemini CLI"}, // Gemini CLI pings after the handshake
 	PingRefused:         {"Gemini CLI"},
-	VersionHeaderNeeded: {"Gemini CLI"}, // it does not send the header
+	VersionHeaderNeeded: {"Gemini CLI"}, // Gemini CLI does not send the header
 	GetStatus:           sdk1,
 	SchemaMissing:       sdk1,
 	SchemaEmpty:         sdk1,
@@ -62,7 +62,7 @@ var hurts = map[string][]string{
 	CursorType:          sdk1,
 	ErrorCode:           sdk1,
 	NoVersionMember:     sdk1,
-	Noise:               {"Go SDK"}, // it closes the connection
+	Noise:               {"Go SDK"}, // the Go SDK closes the connection
 }
 
 // Hurts returns the names of the clients that are known to fail, or to lose something,

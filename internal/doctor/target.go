@@ -100,7 +100,7 @@ const stderrLines = 40
 func (p process) Epitaph() string {
 	select {
 	case <-p.Exited():
-	case <-time.After(endingTime): // its stdout has ended, so it should exit soon
+	case <-time.After(endingTime): // the process has closed stdout, so it should exit soon
 	}
 	s := p.ExitText()
 	if s == "" {

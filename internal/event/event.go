@@ -67,7 +67,7 @@ func (s Kinds) Has(k Kind) bool { return s>>k&1 != 0 }
 // failed.
 const (
 	OK      mcp.Outcome = "ok"
-	Parked  mcp.Outcome = "parked"  // it waits for its client's answers; a retry continues it
+	Parked  mcp.Outcome = "parked"  // the call waits for its client's answers; a retry continues it
 	Refused mcp.Outcome = "refused" // Dragoman answered with an error, and no server got the call
 	// Cancelled means that the client cancelled the call or disconnected. The client gets no
 	// answer, so the code is 0. A server may have executed the call.

@@ -21,7 +21,7 @@ type Facts struct {
 
 	// Facts about a command.
 	Command string   // the program that was started, without arguments
-	Args    []string // its arguments; they may be secret, so they are only compared
+	Args    []string // the arguments of Command; they may be secret, so they are only compared
 	Start   string   // the operating system's reason why it could not be started
 	Hint    string   // what the user should check about that
 	PATH    string   // the PATH that was searched; "" if none was searched

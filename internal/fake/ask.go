@@ -16,7 +16,7 @@ import (
 
 // question is a request of a tool to the client.
 type question struct {
-	key     string // its key among the questions of one round
+	key     string // the key among the questions of one round
 	method  string
 	params  string
 	needs   []string // the path of the capability that the client must declare

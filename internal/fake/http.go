@@ -76,8 +76,9 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// foreign returns the fault of a request that a web page may have made the browser send: an
-// Origin of another machine or, on a loopback address, a Host of another machine.
+// foreign returns the reason why a request may come from a web page that misuses the browser:
+// an Origin of another machine or, on a loopback address, a Host of another machine. It
+// returns "" if there is no such reason.
 func foreign(r *http.Request) string {
 	if origin := r.Header.Get("Origin"); origin != "" {
 		u, err := url.Parse(origin)

@@ -12,7 +12,7 @@ type Kind string
 
 // The kinds, in the order of Profiles.
 const (
-	Strict  Kind = "strict"  // all of one revision and nothing else
+	Strict  Kind = "strict"  // a peer that implements all of one revision and nothing else
 	Dialect Kind = "dialect" // a family of real peers that deviate from MCP
 	Fault   Kind = "fault"   // a strict peer with one fault
 )

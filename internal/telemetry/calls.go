@@ -60,10 +60,10 @@ func (l *CallLog) Close() {
 	l.running.Wait()
 }
 
-// take is the function of the tap.
+// take is the tap: it is called for each event.
 func (l *CallLog) take(e event.Event) {
 	name := clientName(e.Client)
-	e.Client = nil // it belongs to the request, so it must not be kept
+	e.Client = nil // the client belongs to the request, so it must not be kept
 	select {
 	case l.calls <- loggedCall{e, name}:
 	default:

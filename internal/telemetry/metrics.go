@@ -70,7 +70,7 @@ func (m *Metrics) Subscribe(p *event.Publisher) (stop func()) {
 	return p.Tap(event.Of(event.Call, event.Loss, event.Handshake), m.count)
 }
 
-// count is the function of the tap.
+// count is the tap: it is called for each event.
 func (m *Metrics) count(e event.Event) {
 	switch e.Kind {
 	case event.Call:

@@ -122,7 +122,7 @@ func callTool(ctx context.Context, t *trial) error {
 	return nil
 }
 
-// spoken returns the revision that the server must be contacted in. It returns "" if several
+// spoken returns the revision in which Dragoman must contact the server. It returns "" if several
 // are possible.
 func (t *trial) spoken() string {
 	switch era := t.col.era; {
