@@ -46,6 +46,8 @@ type API struct {
 
 	logStreams  *Streams
 	callStreams *Streams
+	runStreams  *Streams
+	runs        runs
 }
 
 // New returns an API. The uptime that it reports begins now.
@@ -58,7 +60,7 @@ func New(o Options) *API {
 	}
 	return &API{
 		opts: o, started: time.Now(), document: sync.OnceValue(func() object { return document(o.Version) }),
-		logStreams: NewStreams(mostLogStreams), callStreams: NewStreams(mostCallStreams),
+		logStreams: NewStreams(mostLogStreams), callStreams: NewStreams(mostCallStreams), runStreams: NewStreams(mostRunStreams),
 	}
 }
 
@@ -69,6 +71,7 @@ func (a *API) Access() *Access { return a.opts.Access }
 func (a *API) Drain() {
 	a.logStreams.Drain()
 	a.callStreams.Drain()
+	a.runStreams.Drain()
 }
 
 // Routes registers the page at /, /healthz, /readyz and /api/ with mux. It also answers the
@@ -164,5 +167,9 @@ func foreignPage(r *http.Request) bool {
 	return false
 }
 
-// Close stops everything that the API has started, and waits for it.
-func (a *API) Close() { a.Drain() }
+// Close ends the streams and cancels the runs, and waits for the runs. It must be called
+// before the runtime is closed.
+func (a *API) Close() {
+	a.Drain()
+	a.runs.close()
+}

@@ -156,6 +156,8 @@ func (r *rig) prepare() func(path, name string) string {
 	if len(all.Clients) == 0 {
 		r.t.Fatal("there is no client")
 	}
+	ran := r.run("old", `{"tool":"greet","arguments":{"name":"x"}}`)
+	r.ended(ran.ID)
 	return func(path, name string) string {
 		switch {
 		case name == "name":
@@ -164,6 +166,8 @@ func (r *rig) prepare() func(path, name string) string {
 			return "greet"
 		case strings.HasPrefix(path, "/clients/"):
 			return all.Clients[0].ID
+		case strings.HasPrefix(path, "/runs/"):
+			return ran.ID
 		}
 		return "1"
 	}

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -98,7 +99,7 @@ func routes() []route {
 			summary: "A new link that opens the console once", answer: ConsoleLink{}, problems: []int{409}, serve: (*API).serveConsoleLink,
 		},
 	}
-	return append(all, serverRoutes...)
+	return slices.Concat(all, serverRoutes, runRoutes)
 }
 
 var callParameters = []parameter{

@@ -127,7 +127,7 @@ var serverRoutes = []route{
 	},
 	{
 		method: http.MethodGet, path: "/servers/{name}/tools", name: "serverTools", summary: "The tools of a server, also those that clients do not see",
-		query: slicesOf(toolParameters[1:], pageParameters), answer: Tools{}, problems: []int{400, 404}, read: (*API).readTools,
+		query: slices.Concat(toolParameters[1:], pageParameters), answer: Tools{}, problems: []int{400, 404}, read: (*API).readTools,
 	},
 	{
 		method: http.MethodGet, path: "/servers/{name}/tools/{tool}", name: "serverTool", summary: "One tool, with its arguments and its definition",
@@ -155,7 +155,7 @@ var serverRoutes = []route{
 	operationRoute(runtime.OpProbe, "Restart a server, and forget what was learned about its revision and transport"),
 	{
 		method: http.MethodGet, path: "/tools", name: "tools", summary: "The tools of all servers, sorted by name, or by how well they match",
-		query: slicesOf(toolParameters, pageParameters), answer: Tools{}, problems: []int{400, 404}, read: (*API).readTools,
+		query: slices.Concat(toolParameters, pageParameters), answer: Tools{}, problems: []int{400, 404}, read: (*API).readTools,
 	},
 	{
 		method: http.MethodGet, path: "/clients", name: "clients", summary: "The clients: conversations, and clients that have sent single requests within the last hour",
@@ -174,8 +174,6 @@ var toolParameters = []parameter{
 	{"state", "string", "only tools in this state: shown, hidden or invalid"},
 	{"sort", "string", "name or tokens; without it, the best matches of q come first"},
 }
-
-func slicesOf(lists ...[]parameter) []parameter { return slices.Concat(lists...) }
 
 func operationRoute(op runtime.Operation, summary string) route {
 	return route{

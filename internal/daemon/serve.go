@@ -372,6 +372,7 @@ func (d *daemon) close() {
 		limit = hurriedLimit
 	}
 	d.console.Close()
+	d.admin.Close()
 	d.runtime.Close(limit)
 	d.stopMetrics()
 	d.stopCalls()

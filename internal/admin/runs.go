@@ -1,0 +1,811 @@
+package admin
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/failure"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/runtime"
+	"github.com/dragoman-mcp/dragoman/internal/schema"
+	"github.com/dragoman-mcp/dragoman/internal/work"
+)
+
+// RunRequest says what to run: exactly one of tool, prompt and resource.
+type RunRequest struct {
+	Tool      string          `json:"tool,omitempty" doc:"the name of a tool, as the server calls it"`
+	Prompt    string          `json:"prompt,omitempty" doc:"the name of a prompt, as the server calls it"`
+	Resource  string          `json:"resource,omitempty" doc:"the URI of a resource to read"`
+	Arguments json.RawMessage `json:"arguments,omitempty" doc:"an object; it reaches the server byte for byte"`
+	Timeout   int             `json:"timeout,omitempty" doc:"seconds until the run is cancelled, 1 to 3600; 300 if it is not given"`
+	Revision  string          `json:"revision,omitempty" doc:"the legacy revision that the run speaks as a client; 2025-11-25 if it is not given"`
+	Unchecked bool            `json:"unchecked,omitempty" doc:"send the arguments without checking them against the schema of the tool"`
+}
+
+// Run is a call that the API makes as a client, and its result.
+type Run struct {
+	ID       string     `json:"id"`
+	Server   string     `json:"server"`
+	Method   string     `json:"method"`
+	Name     string     `json:"name" doc:"of the tool or prompt, or the URI of the resource"`
+	State    string     `json:"state" enum:"running,waiting,succeeded,tool_error,failed,cancelled,timeout" doc:"waiting: the server has asked a question"`
+	Started  time.Time  `json:"started"`
+	Ends     time.Time  `json:"ends" doc:"when its timeout ends it"`
+	Ended    *time.Time `json:"ended,omitempty"`
+	Seconds  float64    `json:"seconds" doc:"how long it took, or has run"`
+	Revision string     `json:"revision"`
+	TraceID  string     `json:"traceId" doc:"the W3C trace id of the call; /api/v1/calls?q= finds the call by it"`
+	Progress *Progress  `json:"progress,omitempty"`
+	// Questions are those of the server that wait for an answer.
+	Questions   []Question      `json:"questions,omitempty"`
+	Result      json.RawMessage `json:"result,omitempty" doc:"the result of the server"`
+	ResultBytes int             `json:"resultBytes,omitempty" doc:"the size of the whole result"`
+	Omitted     []Omitted       `json:"omitted,omitempty" doc:"parts of the result that are not kept, because it is larger than 1 MiB"`
+	Error       *RunError       `json:"error,omitempty"`
+}
+
+// Progress is what a server has last reported.
+type Progress struct {
+	Progress float64  `json:"progress"`
+	Total    *float64 `json:"total,omitempty"`
+	Message  string   `json:"message,omitempty"`
+}
+
+// Question is an elicitation of the server: a form, or a page to visit.
+type Question struct {
+	ID      string          `json:"id"`
+	Message string          `json:"message"`
+	Schema  json.RawMessage `json:"schema,omitempty" doc:"the JSON Schema of the form"`
+	URL     string          `json:"url,omitempty" doc:"the page to visit instead of a form"`
+	Since   time.Time       `json:"since"`
+}
+
+// Omitted is a part of a result that is not kept.
+type Omitted struct {
+	Member string `json:"member" doc:"such as content[2]"`
+	Type   string `json:"type,omitempty"`
+	Bytes  int    `json:"bytes"`
+}
+
+// RunError is why a run has no result.
+type RunError struct {
+	Code    int64            `json:"code,omitempty" doc:"the code of JSON-RPC"`
+	Message string           `json:"message"`
+	Failure *failure.Failure `json:"failure,omitempty"`
+	Data    json.RawMessage  `json:"data,omitempty"`
+}
+
+// RunLog is a log message of the server during a run.
+type RunLog struct {
+	Level  string `json:"level"`
+	Logger string `json:"logger,omitempty"`
+	Text   string `json:"text" doc:"at most 4 KiB; JSON unless it is a string"`
+}
+
+// RunAnswer answers a question.
+type RunAnswer struct {
+	ID      string          `json:"id" doc:"of the question"`
+	Action  string          `json:"action" enum:"accept,decline,cancel"`
+	Content json.RawMessage `json:"content,omitempty" doc:"the form as an object, if it is accepted"`
+}
+
+// Runs is a page of runs, the newest first.
+type Runs struct {
+	Runs  []Run  `json:"runs"`
+	Total int    `json:"total"`
+	Next  string `json:"next,omitempty" doc:"the cursor of the next page"`
+}
+
+// The states of a run.
+const (
+	runRunning   = "running"
+	runWaiting   = "waiting"
+	runSucceeded = "succeeded"
+	runToolError = "tool_error"
+	runFailed    = "failed"
+	runCancelled = "cancelled"
+	runTimeout   = "timeout"
+)
+
+// The events of /api/v1/runs/{id}/stream.
+const (
+	EventProgress = "progress" // with a Progress
+	EventLog      = "log"      // with a RunLog
+	EventQuestion = "question" // with a Question
+	EventAnswered = "answered" // with the Question that waits no more
+	EventResult   = "result"   // with the Run, which has ended
+)
+
+// Bounds of runs.
+const (
+	mostRuns        = 16        // at once
+	keptRuns        = 100       // besides older ones that still run
+	keptResults     = 16 << 20  // bytes of all results
+	keptResult      = 1 << 20   // bytes of one result
+	maxRunBody      = 1 << 20   // bytes of a request
+	mostQuestions   = 32        // open in one run
+	runEvents       = 500       // kept for readers of the stream
+	runEventBytes   = 512 << 10 // the same in bytes
+	maxRunText      = 4 << 10   // of a text of the server, in bytes
+	maxRunSchema    = 64 << 10  // of the schema of a question, in bytes
+	usualRunTimeout = 300 * time.Second
+	mostRunTimeout  = time.Hour
+	mostRunStreams  = 64
+)
+
+// visitorInfo is what servers learn about the client that makes runs.
+const visitorInfo = `{"name":"dragoman console","version":`
+
+// visitorCapabilities are what a person at the console can answer.
+const visitorCapabilities = `{"elicitation":{"form":{},"url":{}}}`
+
+var errRunCancelled, errRunTimeout = errors.New("the run was cancelled"), errors.New("the run has reached its timeout")
+
+// runs are the runs of an API. The zero value is ready to use. Safe for concurrent use.
+type runs struct {
+	work work.Group
+
+	mu   sync.Mutex
+	last uint64
+	all  []*run // oldest first
+}
+
+// run is one run. Its mu guards show and questions.
+type run struct {
+	number uint64
+	cancel context.CancelCauseFunc
+	events *Ring[runEvent]
+
+	mu        sync.Mutex
+	show      Run
+	questions []*runQuestion // open
+	asked     int
+	visitor   *runtime.Visitor // nil before it is connected
+}
+
+type runEvent struct {
+	name string
+	data []byte
+}
+
+// runQuestion is a question that waits for its answer.
+type runQuestion struct {
+	Question
+	id jsonrpc.ID
+}
+
+var runRoutes = []route{
+	{
+		method: http.MethodPost, path: "/servers/{name}/runs", access: thisUser, name: "startRun",
+		summary: "Call a tool, get a prompt or read a resource, as a client of the server does",
+		body:    RunRequest{}, answer: Run{}, status: http.StatusAccepted, problems: []int{400, 404, 413, 415, 422, 429}, read: (*API).startRun,
+	},
+	{
+		method: http.MethodGet, path: "/runs", access: thisUser, name: "runs", summary: "The runs, the newest first, without their results",
+		query: pageParameters, answer: Runs{}, problems: []int{400}, read: (*API).readRuns,
+	},
+	{
+		method: http.MethodGet, path: "/runs/{id}", access: thisUser, name: "run", summary: "One run: its state, progress, open questions and result",
+		answer: Run{}, problems: []int{404}, read: (*API).readRun,
+	},
+	{
+		method: http.MethodGet, path: "/runs/{id}/result", access: thisUser, name: "runResult", summary: "The result of a run, byte for byte as the server sent it",
+		kind: "application/json", problems: []int{404, 409}, serve: (*API).serveRunResult,
+	},
+	{
+		method: http.MethodDelete, path: "/runs/{id}", access: thisUser, name: "cancelRun", summary: "Cancel a run",
+		answer: Run{}, status: http.StatusAccepted, problems: []int{404}, read: (*API).cancelRun,
+	},
+	{
+		method: http.MethodGet, path: "/runs/{id}/stream", access: thisUser, name: "runStream", summary: "What happens in a run as server-sent events, from its beginning",
+		events:   []streamed{{EventProgress, Progress{}}, {EventLog, RunLog{}}, {EventQuestion, Question{}}, {EventAnswered, Question{}}, {EventResult, Run{}}},
+		problems: []int{404, 503}, serve: (*API).serveRunStream,
+	},
+	{
+		method: http.MethodPost, path: "/runs/{id}/answers", access: thisUser, name: "answerRun", summary: "Answer a question of the server",
+		body: RunAnswer{}, answer: Run{}, problems: []int{400, 404, 409, 413, 415, 422}, read: (*API).answerRun,
+	},
+}
+
+// readBody decodes a JSON body of bounded size.
+func readBody(r *http.Request, most int64, to any) *Problem {
+	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
+	if !strings.EqualFold(strings.TrimSpace(kind), "application/json") {
+		return &Problem{Type: "content-type", Title: "The body is not JSON", Status: http.StatusUnsupportedMediaType, Detail: "Send Content-Type: application/json."}
+	}
+	in := json.NewDecoder(http.MaxBytesReader(nil, r.Body, most))
+	in.DisallowUnknownFields()
+	err := in.Decode(to)
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return &Problem{Type: "too-large", Title: "The body is too large", Status: http.StatusRequestEntityTooLarge, Detail: fmt.Sprintf("Send at most %d bytes.", most)}
+	case err != nil:
+		return &Problem{Type: "body", Title: "The body is invalid", Status: http.StatusBadRequest, Detail: excerpt.Line(err.Error(), maxTitle)}
+	case in.More():
+		return &Problem{Type: "body", Title: "The body is invalid", Status: http.StatusBadRequest, Detail: "Send one JSON object."}
+	}
+	return nil
+}
+
+func badBody(detail string) *Problem {
+	return &Problem{Type: "body", Title: "The body is invalid", Status: http.StatusBadRequest, Detail: detail}
+}
+
+// startRun answers POST /servers/{name}/runs.
+func (a *API) startRun(r *http.Request) (any, *Problem) {
+	server := r.PathValue("name")
+	if bad := a.noServer(server); bad != nil {
+		return nil, bad
+	}
+	var q RunRequest
+	if bad := readBody(r, maxRunBody, &q); bad != nil {
+		return nil, bad
+	}
+	x := &run{events: NewRing[runEvent](runEvents, runEventBytes)}
+	given := 0
+	for _, c := range []struct{ method, name string }{{mcp.MethodCallTool, q.Tool}, {mcp.MethodGetPrompt, q.Prompt}, {mcp.MethodReadResource, q.Resource}} {
+		if c.name != "" {
+			given++
+			x.show.Method, x.show.Name = c.method, c.name
+		}
+	}
+	if given != 1 {
+		return nil, badBody("Send one of tool, prompt and resource.")
+	}
+	if len(q.Arguments) > 0 && (jsonrpc.Valid(q.Arguments, jsonrpc.Limits{Bytes: maxRunBody}) != nil || jsonrpc.KindOf(q.Arguments, jsonrpc.Whole(q.Arguments)) != '{') {
+		return nil, badBody("The member arguments must be an object.")
+	}
+	timeout := usualRunTimeout
+	if q.Timeout != 0 {
+		if timeout = time.Duration(q.Timeout) * time.Second; q.Timeout < 1 || timeout > mostRunTimeout {
+			return nil, badBody("The member timeout must be a number of seconds from 1 to 3600.")
+		}
+	}
+	revision := mcp.LatestLegacy
+	if q.Revision != "" {
+		rev, ok := mcp.ParseRevision(q.Revision)
+		if !ok || !rev.Legacy() {
+			return nil, badBody("The member revision must be a legacy revision, such as " + mcp.LatestLegacy.String() + ".")
+		}
+		revision = rev
+	}
+	if q.Tool != "" && !q.Unchecked {
+		if bad := a.checkArguments(r, server, q.Tool, q.Arguments); bad != nil {
+			return nil, bad
+		}
+	}
+	var trace [24]byte
+	_, _ = rand.Read(trace[:]) // it never fails
+	x.show.TraceID = hex.EncodeToString(trace[:16])
+	parent := "00-" + x.show.TraceID + "-" + hex.EncodeToString(trace[16:]) + "-01"
+	now := time.Now()
+	x.show.Server, x.show.State, x.show.Revision = server, runRunning, revision.String()
+	x.show.Started, x.show.Ends = now.UTC(), now.Add(timeout).UTC()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	x.cancel = cancel
+	ctx, stop := context.WithTimeoutCause(ctx, timeout, errRunTimeout)
+	if bad := a.runs.add(x); bad != nil {
+		stop()
+		cancel(nil)
+		return nil, bad
+	}
+	params := paramsOf(&q, parent)
+	clean := a.opts.Runtime.Clean(server)
+	if !a.runs.work.Go(func() {
+		defer cancel(nil)
+		defer stop()
+		x.perform(ctx, a, revision, params, clean)
+		a.runs.trim()
+	}) {
+		stop()
+		cancel(nil)
+		x.end(runCancelled, nil, nil, &RunError{Message: "Dragoman is stopping"})
+	}
+	return x.snapshot(true), nil
+}
+
+// checkArguments checks arguments against the schema of a tool. A tool that the server does
+// not list, and a schema that cannot be used, are left to the server.
+func (a *API) checkArguments(r *http.Request, server, name string, arguments []byte) *Problem {
+	x, bad := a.findTool(r, server, name)
+	if bad != nil {
+		return nil
+	}
+	whole := jsonrpc.Whole(x.raw)
+	if len(arguments) == 0 {
+		arguments = []byte("{}")
+	}
+	return unfit(jsonrpc.Find(x.raw, whole, "inputSchema").Of(x.raw), arguments, "/arguments", "arguments", "The arguments do not fit the schema of the tool")
+}
+
+// unfit returns the answer to a value that does not fit a schema of a server, nil if it fits.
+func unfit(raw, value []byte, pointer, what, title string) *Problem {
+	c, err := schema.Compile(raw)
+	if err != nil {
+		return nil
+	}
+	all, err := c.Check(value)
+	if err != nil || len(all) == 0 {
+		return nil
+	}
+	p := &Problem{Type: what, Title: title, Status: http.StatusUnprocessableEntity}
+	for _, x := range all {
+		path := x.Path
+		if x.Name != "" {
+			path = append(slices.Clone(path), x.Name)
+		}
+		at := pointer
+		for _, step := range path {
+			at += "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(excerpt.Cut(step, maxName))
+		}
+		p.Errors = append(p.Errors, ValueError{Pointer: at, Detail: x.Text})
+	}
+	p.Detail = strings.TrimPrefix(p.Errors[0].Pointer, pointer+"/") + " " + p.Errors[0].Detail + "."
+	return p
+}
+
+// paramsOf returns the params of the request. The arguments are in it byte for byte.
+func paramsOf(q *RunRequest, parent string) []byte {
+	var out []byte
+	switch {
+	case q.Resource != "":
+		out = jsonrpc.AppendQuote([]byte(`{"uri":`), q.Resource)
+	case q.Prompt != "":
+		out = jsonrpc.AppendQuote([]byte(`{"name":`), q.Prompt)
+	default:
+		out = jsonrpc.AppendQuote([]byte(`{"name":`), q.Tool)
+	}
+	if len(q.Arguments) > 0 && q.Resource == "" {
+		out = append(append(out, `,"arguments":`...), q.Arguments...)
+	}
+	out = append(out, `,"_meta":{"progressToken":1,"traceparent":"`...)
+	return append(append(out, parent...), `"}}`...)
+}
+
+// add adds a run that is about to begin, or refuses it.
+func (s *runs) add(x *run) *Problem {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	running := 0
+	for _, y := range s.all {
+		if !y.over() {
+			running++
+		}
+	}
+	if running >= mostRuns {
+		return &Problem{Type: "too-many-runs", Title: "Too many runs", Status: http.StatusTooManyRequests, Detail: fmt.Sprintf("At most %d runs may run at once. Wait for one to end, or cancel one.", mostRuns)}
+	}
+	s.last++
+	x.number = s.last
+	x.show.ID = eventID(x.events.epoch, x.number)
+	s.all = append(s.all, x)
+	return nil
+}
+
+// trim drops the oldest runs that have ended, if there are too many, or their results are too
+// large together.
+func (s *runs) trim() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	count, held := 0, 0
+	for i := len(s.all) - 1; i >= 0; i-- {
+		x := s.all[i]
+		count++
+		size, over := x.held()
+		held += size
+		if over && (count > keptRuns || held > keptResults && count > 1) {
+			s.all = slices.Delete(s.all, i, i+1)
+			count--
+			held -= size
+		}
+	}
+}
+
+// find returns the run that a request names.
+func (s *runs) find(r *http.Request) (*run, *Problem) {
+	id := r.PathValue("id")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, x := range s.all {
+		if x.show.ID == id { // it does not change
+			return x, nil
+		}
+	}
+	return nil, &Problem{Type: "no-such-run", Title: "No such run", Status: http.StatusNotFound, Detail: fmt.Sprintf("The last %d runs are kept, as long as the process runs.", keptRuns)}
+}
+
+// close cancels all runs and waits for them.
+func (s *runs) close() {
+	s.work.Close()
+	s.mu.Lock()
+	all := slices.Clone(s.all)
+	s.mu.Unlock()
+	for _, x := range all {
+		x.cancel(errRunCancelled)
+	}
+	s.work.Wait()
+}
+
+// perform makes the call and waits for its end.
+func (x *run) perform(ctx context.Context, a *API, revision mcp.Revision, params []byte, clean func(string) string) {
+	v, err := a.opts.Runtime.Visit(ctx, x.show.Server, runtime.VisitOptions{
+		Revision: revision, Info: append(jsonrpc.AppendQuote([]byte(visitorInfo), a.opts.Version), '}'), Capabilities: []byte(visitorCapabilities),
+		Heard: func(m *jsonrpc.Message) { x.hear(m, clean) },
+	})
+	if err != nil {
+		x.fail(ctx, err, clean)
+		return
+	}
+	defer v.Close()
+	x.mu.Lock()
+	x.visitor = v
+	x.mu.Unlock()
+	answer, err := v.Call(ctx, x.show.Method, params)
+	switch {
+	case err != nil:
+		x.fail(ctx, err, clean)
+	case answer.Kind == jsonrpc.Failure:
+		e := &jsonrpc.Error{Data: jsonrpc.Find(answer.Raw, answer.Error, "data").Of(answer.Raw)}
+		e.Code, _ = jsonrpc.Int(answer.Raw, jsonrpc.Find(answer.Raw, answer.Error, "code"))
+		e.Message, _ = jsonrpc.Text(answer.Raw, jsonrpc.Find(answer.Raw, answer.Error, "message"))
+		x.fail(ctx, e, clean)
+	default:
+		result, state := answer.Result.Of(answer.Raw), runSucceeded
+		if jsonrpc.KindOf(answer.Raw, answer.ResultMember("isError")) == 't' {
+			state = runToolError
+		}
+		kept, omitted := keepResult(result)
+		x.end(state, kept, omitted, nil, len(result))
+	}
+}
+
+// fail ends a run that has no result.
+func (x *run) fail(ctx context.Context, err error, clean func(string) string) {
+	state, out := runFailed, &RunError{Message: excerpt.Lines(clean(err.Error()), maxRunText)}
+	var wire *jsonrpc.Error
+	if errors.As(err, &wire) {
+		out.Code, out.Message = wire.Code, excerpt.Lines(clean(wire.Message), maxRunText)
+		if data := wire.Data; len(data) > 0 && len(data) <= maxRunSchema {
+			out.Data = cleanJSON(clean, data)
+			out.Failure = failure.Parse(jsonrpc.Find(data, jsonrpc.Whole(data), "failure").Of(data))
+		}
+	}
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errRunTimeout):
+		state, out = runTimeout, &RunError{Message: "the run has reached its timeout and was cancelled; the server may have executed the call"}
+	case ctx.Err() != nil:
+		state, out = runCancelled, &RunError{Message: "the run was cancelled; the server may have executed the call"}
+	}
+	x.end(state, nil, nil, out)
+}
+
+// end records the end of a run. size is that of the whole result.
+func (x *run) end(state string, result []byte, omitted []Omitted, e *RunError, size ...int) {
+	now := time.Now().UTC()
+	x.mu.Lock()
+	x.show.State, x.show.Ended, x.show.Result, x.show.Omitted, x.show.Error = state, &now, result, omitted, e
+	x.show.Seconds = now.Sub(x.show.Started).Seconds()
+	if len(size) > 0 {
+		x.show.ResultBytes = size[0]
+	}
+	x.questions, x.show.Questions = nil, nil
+	x.mu.Unlock()
+	x.publish(EventResult, x.snapshot(false))
+	x.events.End()
+}
+
+// publish adds an event for the readers of the stream.
+func (x *run) publish(name string, data any) {
+	b, err := json.Marshal(data)
+	if err != nil {
+		return // cannot happen: its raw JSON is valid
+	}
+	x.events.Add(runEvent{name, b}, len(b))
+}
+
+// snapshot returns a copy of what is known of the run, with or without its result.
+func (x *run) snapshot(result bool) Run {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	out := x.show
+	out.Questions = slices.Clone(x.show.Questions)
+	if out.Ended == nil {
+		out.Seconds = time.Since(out.Started).Seconds()
+	}
+	if !result {
+		out.Result = nil
+	}
+	return out
+}
+
+func (x *run) over() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.show.Ended != nil
+}
+
+// held returns the bytes of the result, and whether the run has ended.
+func (x *run) held() (int, bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return len(x.show.Result), x.show.Ended != nil
+}
+
+// hear takes a notification or a request of the server.
+func (x *run) hear(m *jsonrpc.Message, clean func(string) string) {
+	text := func(key string, limit int) string {
+		s, _ := jsonrpc.Text(m.Raw, m.Param(key))
+		return excerpt.Lines(clean(s), limit)
+	}
+	number := func(key string) *float64 {
+		f, err := strconv.ParseFloat(string(m.Param(key).Of(m.Raw)), 64)
+		if err != nil {
+			return nil
+		}
+		return &f
+	}
+	switch {
+	case m.Kind == jsonrpc.Request:
+		x.ask(m, clean)
+	case m.Method == mcp.NoteProgress:
+		p := Progress{Total: number("total"), Message: text("message", maxTitle)}
+		if n := number("progress"); n != nil {
+			p.Progress = *n
+		}
+		x.mu.Lock()
+		x.show.Progress = &p
+		x.mu.Unlock()
+		x.publish(EventProgress, p)
+	case m.Method == mcp.NoteMessage:
+		l := RunLog{Level: text("level", maxName), Logger: text("logger", maxName), Text: text("data", maxRunText)}
+		if data := m.Param("data"); l.Text == "" && !data.IsZero() {
+			l.Text = excerpt.Lines(clean(string(data.Of(m.Raw))), maxRunText)
+		}
+		x.publish(EventLog, l)
+	case m.Method == mcp.NoteCancelled:
+		// The server, or Dragoman, waits no more.
+		x.settle(func(q *runQuestion) bool { return string(q.id) == string(m.Param("requestId").Of(m.Raw)) })
+	}
+}
+
+// ask takes a request of the server. Dragoman passes only elicitations on, because the client
+// declares nothing else.
+func (x *run) ask(m *jsonrpc.Message, clean func(string) string) {
+	s, _ := jsonrpc.Text(m.Raw, m.Param("message"))
+	url, _ := jsonrpc.Text(m.Raw, m.Param("url"))
+	q := &runQuestion{id: m.ID, Question: Question{Message: excerpt.Lines(clean(s), maxRunText), Since: time.Now().UTC()}}
+	form := m.Param("requestedSchema")
+	if mode, _ := jsonrpc.Text(m.Raw, m.Param("mode")); mode == "url" {
+		q.URL = excerpt.Cut(url, maxRunText)
+	} else if !form.IsZero() && form.End-form.Start <= maxRunSchema {
+		q.Schema = cleanJSON(clean, form.Of(m.Raw))
+	}
+	x.mu.Lock()
+	v := x.visitor
+	refused := m.Method != mcp.MethodElicit || q.URL == "" && q.Schema == nil || len(x.questions) >= mostQuestions || x.show.Ended != nil
+	if !refused {
+		x.asked++
+		q.ID = "q" + strconv.Itoa(x.asked)
+		x.questions = append(x.questions, q)
+		x.questionsLocked()
+	}
+	x.mu.Unlock()
+	if refused {
+		if v != nil {
+			v.Refuse(context.Background(), m.ID, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the console cannot answer this"})
+		}
+		return
+	}
+	x.publish(EventQuestion, q.Question)
+}
+
+// questionsLocked shows the open questions.
+func (x *run) questionsLocked() {
+	x.show.Questions = nil
+	for _, q := range x.questions {
+		x.show.Questions = append(x.show.Questions, q.Question)
+	}
+	if x.show.Ended == nil {
+		x.show.State = runRunning
+		if len(x.questions) > 0 {
+			x.show.State = runWaiting
+		}
+	}
+}
+
+// settle takes back the open questions that match, and returns the last of them.
+func (x *run) settle(match func(*runQuestion) bool) (found *runQuestion) {
+	x.mu.Lock()
+	x.questions = slices.DeleteFunc(x.questions, func(q *runQuestion) bool {
+		if match(q) {
+			found = q
+			return true
+		}
+		return false
+	})
+	x.questionsLocked()
+	x.mu.Unlock()
+	if found != nil {
+		x.publish(EventAnswered, found.Question)
+	}
+	return found
+}
+
+// readRuns answers /runs.
+func (a *API) readRuns(r *http.Request) (any, *Problem) {
+	a.runs.mu.Lock()
+	all := slices.Clone(a.runs.all)
+	a.runs.mu.Unlock()
+	slices.Reverse(all)
+	p, bad := pageOf(r, all, func(x **run) string { return fmt.Sprintf("%020d", ^(*x).number) })
+	if bad != nil {
+		return nil, bad
+	}
+	out := Runs{Runs: []Run{}, Total: len(all), Next: p.next}
+	for _, x := range p.items {
+		out.Runs = append(out.Runs, x.snapshot(false))
+	}
+	return out, nil
+}
+
+// readRun answers GET /runs/{id}.
+func (a *API) readRun(r *http.Request) (any, *Problem) {
+	x, bad := a.runs.find(r)
+	if bad != nil {
+		return nil, bad
+	}
+	return x.snapshot(true), nil
+}
+
+// serveRunResult answers /runs/{id}/result.
+func (a *API) serveRunResult(w http.ResponseWriter, r *http.Request) {
+	x, bad := a.runs.find(r)
+	var result []byte
+	if bad == nil {
+		if result = x.snapshot(true).Result; result == nil {
+			bad = &Problem{Type: "no-result", Title: "There is no result", Status: http.StatusConflict, Detail: "The run has not ended, or has failed, or its result is too large."}
+		}
+	}
+	if bad != nil {
+		out := *bad
+		out.Instance = r.URL.Path
+		refuse(w, out)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	_, _ = w.Write(result)
+}
+
+// cancelRun answers DELETE /runs/{id}.
+func (a *API) cancelRun(r *http.Request) (any, *Problem) {
+	x, bad := a.runs.find(r)
+	if bad != nil {
+		return nil, bad
+	}
+	x.cancel(errRunCancelled)
+	return x.snapshot(false), nil
+}
+
+// serveRunStream answers /runs/{id}/stream.
+func (a *API) serveRunStream(w http.ResponseWriter, r *http.Request) {
+	x, bad := a.runs.find(r)
+	if bad != nil {
+		out := *bad
+		out.Instance = r.URL.Path
+		refuse(w, out)
+		return
+	}
+	after := uint64(0)
+	if id := lastEventID(r); id != "" {
+		after = x.events.After(id)
+	}
+	a.runStreams.Serve(w, r, x.events.Follow(after, func(e Numbered[runEvent]) (string, []byte) { return e.Item.name, e.Item.data }))
+}
+
+// answerRun answers POST /runs/{id}/answers.
+func (a *API) answerRun(r *http.Request) (any, *Problem) {
+	x, bad := a.runs.find(r)
+	if bad != nil {
+		return nil, bad
+	}
+	var in RunAnswer
+	if bad := readBody(r, maxRunBody, &in); bad != nil {
+		return nil, bad
+	}
+	if !slices.Contains([]string{"accept", "decline", "cancel"}, in.Action) {
+		return nil, badBody("The member action must be accept, decline or cancel.")
+	}
+	if in.Action != "accept" && len(in.Content) > 0 {
+		return nil, badBody("Only an accepted form has content.")
+	}
+	var question *runQuestion
+	x.mu.Lock()
+	for _, q := range x.questions {
+		if q.ID == in.ID {
+			question = q
+		}
+	}
+	v := x.visitor
+	x.mu.Unlock()
+	if question == nil || v == nil {
+		return nil, &Problem{Type: "no-such-question", Title: "The question waits no more", Status: http.StatusConflict, Detail: "It was answered, the server has withdrawn it, or the run has ended."}
+	}
+	result := jsonrpc.AppendQuote([]byte(`{"action":`), in.Action)
+	if in.Action == "accept" && question.URL == "" {
+		if jsonrpc.Valid(in.Content, jsonrpc.Limits{Bytes: maxRunBody}) != nil || jsonrpc.KindOf(in.Content, jsonrpc.Whole(in.Content)) != '{' {
+			return nil, badBody("The member content must be the form as an object.")
+		}
+		if bad := unfit(question.Schema, in.Content, "/content", "content", "The form does not fit its schema"); bad != nil {
+			return nil, bad
+		}
+		result = append(append(result, `,"content":`...), in.Content...)
+	}
+	result = append(result, '}')
+	if x.settle(func(q *runQuestion) bool { return q == question }) == nil {
+		return nil, &Problem{Type: "no-such-question", Title: "The question waits no more", Status: http.StatusConflict, Detail: "It was answered meanwhile."}
+	}
+	v.Answer(r.Context(), question.id, result)
+	return x.snapshot(false), nil
+}
+
+// keepResult returns a result as it is if it is not too large. Otherwise it returns the items
+// of its list that fit, in their order, and says what is left out.
+func keepResult(result []byte) (kept []byte, omitted []Omitted) {
+	if len(result) <= keptResult {
+		return result, nil
+	}
+	whole := jsonrpc.Whole(result)
+	for _, key := range []string{"content", "contents", "messages"} {
+		list := jsonrpc.Find(result, whole, key)
+		if jsonrpc.KindOf(result, list) != '[' {
+			continue
+		}
+		kept = append(jsonrpc.AppendQuote([]byte{'{'}, key), ":["...)
+		first, i := true, 0
+		for e := range jsonrpc.Elements(result, list) {
+			if size := e.End - e.Start; len(kept)+size <= keptResult {
+				if !first {
+					kept = append(kept, ',')
+				}
+				kept, first = append(kept, e.Of(result)...), false
+			} else if len(omitted) < mostOmitted {
+				kind, _ := jsonrpc.Text(result, jsonrpc.Find(result, e, "type"))
+				omitted = append(omitted, Omitted{Member: fmt.Sprintf("%s[%d]", key, i), Type: excerpt.Line(kind, maxName), Bytes: size})
+			}
+			i++
+		}
+		kept = append(kept, ']')
+		for m := range jsonrpc.Members(result, whole) {
+			name, _ := jsonrpc.Text(result, m.Key)
+			size := m.Value.End - m.Value.Start
+			switch {
+			case name == key:
+			case len(kept)+size+len(name) <= keptResult:
+				kept = append(append(jsonrpc.AppendQuote(append(kept, ','), name), ':'), m.Value.Of(result)...)
+			default:
+				omitted = append(omitted, Omitted{Member: excerpt.Line(name, maxName), Bytes: size})
+			}
+		}
+		return append(kept, '}'), omitted
+	}
+	return nil, []Omitted{{Member: "result", Bytes: len(result)}}
+}
+
+// mostOmitted bounds what is said about the parts of a result that are left out.
+const mostOmitted = 100

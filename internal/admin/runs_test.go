@@ -1,0 +1,339 @@
+package admin
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/demo"
+)
+
+// run starts a run.
+func (r *rig) run(server, body string) (out Run) {
+	r.t.Helper()
+	a := r.do(http.MethodPost, "/api/v1/servers/"+server+"/runs", body, "Content-Type", "application/json")
+	if a.into(r.t, &out); a.status != http.StatusAccepted || out.ID == "" {
+		r.t.Fatalf("%s: %d %s", body, a.status, a.body)
+	}
+	return out
+}
+
+func (r *rig) runNow(id string) (out Run) {
+	r.t.Helper()
+	r.do(http.MethodGet, "/api/v1/runs/"+id, "").into(r.t, &out)
+	return out
+}
+
+// ended waits for the end of a run.
+func (r *rig) ended(id string) (out Run) {
+	r.t.Helper()
+	await(r.t, "the run has ended", func() bool {
+		out = r.runNow(id)
+		return out.Ended != nil
+	})
+	return out
+}
+
+func (r *rig) answer(id, body string) reply {
+	r.t.Helper()
+	return r.do(http.MethodPost, "/api/v1/runs/"+id+"/answers", body, "Content-Type", "application/json")
+}
+
+// TestRuns: tools, prompts and resources of servers of both eras run, with progress, and the
+// results and the errors are those that a client gets.
+func TestRuns(t *testing.T) {
+	t.Parallel()
+	r := serving(t, demoServer(t, "old", demo.Legacy), demoServer(t, "new", demo.Modern))
+	r.ready("old", "new")
+	for _, c := range []struct{ server, body, state, want string }{
+		{"old", `{"tool":"greet","arguments":{"name":"W\u00f6rld 1e400"}}`, "succeeded", "Wörld 1e400"},
+		{"new", `{"tool":"add","arguments":{"a":1,"b":41}}`, "succeeded", "42"},
+		{"old", `{"prompt":"haiku","arguments":{"topic":"rain"}}`, "succeeded", "rain"},
+		{"old", `{"resource":"demo://clock"}`, "succeeded", "demo://clock"},
+		{"old", `{"tool":"greet","unchecked":true}`, "", "name"},
+		{"old", `{"tool":"nothing"}`, "failed", ""},
+		{"old", `{"resource":"demo://nothing"}`, "failed", ""},
+		{"old", `{"tool":"greet","arguments":{"name":"x"},"revision":"2024-11-05"}`, "succeeded", "x"},
+	} {
+		x := r.ended(r.run(c.server, c.body).ID)
+		text, _ := json.Marshal(x)
+		if x.State != c.state && c.state != "" || !strings.Contains(string(text), c.want) || x.Seconds <= 0 || x.Server != c.server || len(x.TraceID) != 32 {
+			t.Errorf("%s: %s", c.body, text)
+		}
+		if x.State == "failed" && (x.Error == nil || x.Error.Code == 0 || x.Error.Message == "") {
+			t.Errorf("%s: %s", c.body, text)
+		}
+	}
+	x := r.run("old", `{"tool":"count","arguments":{"to":3,"delayMs":1}}`)
+	next, progress, resumeAt := r.events("/api/v1/runs/"+x.ID+"/stream"), 0, ""
+	for e := next(); e.Name != EventEnd; e = next() {
+		switch e.Name {
+		case EventProgress:
+			var p Progress
+			if err := json.Unmarshal(e.Data, &p); err != nil || p.Progress < 1 || p.Total == nil || *p.Total != 3 {
+				t.Errorf("%v %s", err, e.Data)
+			}
+			progress++
+			resumeAt = e.ID
+		case EventResult:
+			var end Run
+			if err := json.Unmarshal(e.Data, &end); err != nil || end.State != "succeeded" || end.Progress == nil || end.ResultBytes == 0 || end.Result != nil {
+				t.Errorf("%v %s", err, e.Data)
+			}
+		default:
+			t.Errorf("event %s", e.Name)
+		}
+	}
+	if progress == 0 {
+		t.Error("no progress")
+	}
+	if e := r.events("/api/v1/runs/"+x.ID+"/stream", "Last-Event-ID", resumeAt)(); e.Name != EventResult {
+		t.Errorf("resumed after the last progress: %s", e.Name)
+	}
+	if a := r.do(http.MethodGet, "/api/v1/runs/"+x.ID+"/result", ""); a.status != 200 || !strings.Contains(a.body, `"content":[`) || strings.Contains(a.body, "\n") {
+		t.Errorf("the bytes of the result: %d %s", a.status, a.body)
+	}
+	var all Runs
+	r.do(http.MethodGet, "/api/v1/runs?limit=2", "").into(t, &all)
+	if all.Total != 9 || len(all.Runs) != 2 || all.Runs[0].ID != x.ID || all.Next == "" || all.Runs[0].Result != nil {
+		t.Errorf("%+v", all)
+	}
+	// The client of a run is one like others.
+	var clients Clients
+	if r.get("/api/v1/clients", &clients); clients.Total != 0 {
+		t.Errorf("clients of runs that have ended: %+v", clients)
+	}
+}
+
+// TestRunQuestion: a question of a server of each era is answered, declined or cancelled. An
+// answer that does not fit is refused, and the question goes on waiting.
+func TestRunQuestion(t *testing.T) {
+	t.Parallel()
+	r := serving(t, demoServer(t, "old", demo.Legacy), demoServer(t, "new", demo.Modern))
+	r.ready("old", "new")
+	waiting := func(server, body string) (id string, q Question) {
+		t.Helper()
+		x := r.run(server, body)
+		next := r.events("/api/v1/runs/" + x.ID + "/stream")
+		e := next()
+		for e.Name != EventQuestion {
+			if e.Name == EventEnd {
+				t.Fatalf("no question: %+v", r.runNow(x.ID))
+			}
+			e = next()
+		}
+		if err := json.Unmarshal(e.Data, &q); err != nil || q.ID == "" || q.Message == "" || len(q.Schema) == 0 {
+			t.Fatalf("%v %s", err, e.Data)
+		}
+		if x = r.runNow(x.ID); x.State != "waiting" || len(x.Questions) != 1 || x.Questions[0].ID != q.ID {
+			t.Errorf("%+v", x)
+		}
+		return x.ID, q
+	}
+	id, q := waiting("old", `{"tool":"ask_name"}`)
+	for body, want := range map[string]int{
+		`{"id":"` + q.ID + `","action":"accept","content":{}}`:         422,
+		`{"id":"` + q.ID + `","action":"accept","content":{"name":7}}`: 422,
+		`{"id":"` + q.ID + `","action":"accept","content":[]}`:         400,
+		`{"id":"` + q.ID + `","action":"accept"}`:                      400,
+		`{"id":"` + q.ID + `","action":"maybe"}`:                       400,
+		`{"id":"` + q.ID + `","action":"decline","content":{}}`:        400,
+		`{"id":"q99","action":"decline"}`:                              409,
+		`{"id":"` + q.ID + `","action":"decline","more":1}`:            400,
+		`not JSON`: 400,
+		`{"id":"` + q.ID + `","x":"` + strings.Repeat("x", maxRunBody) + `"}`: 413,
+	} {
+		if a := r.answer(id, body); a.status != want {
+			t.Errorf("%.80s: %d %s", body, a.status, a.body)
+		}
+	}
+	var p Problem
+	r.answer(id, `{"id":"`+q.ID+`","action":"accept","content":{"name":7}}`).into(t, &p)
+	if len(p.Errors) != 1 || p.Errors[0].Pointer != "/content/name" || !strings.Contains(p.Errors[0].Detail, "must be a string") {
+		t.Errorf("%+v", p)
+	}
+	if a := r.answer(id, `{"id":"`+q.ID+`","action":"accept","content":{"name":"Ada"}}`); a.status != 200 {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	if x := r.ended(id); x.State != "succeeded" || !strings.Contains(string(x.Result), "Ada") || len(x.Questions) != 0 {
+		t.Errorf("%+v", x)
+	}
+	if a := r.answer(id, `{"id":"`+q.ID+`","action":"decline"}`); a.status != 409 {
+		t.Errorf("answered twice: %d", a.status)
+	}
+	for _, action := range []string{"decline", "cancel"} {
+		id, q := waiting("new", `{"tool":"confirm","arguments":{"action":"paint the bridge"}}`)
+		if a := r.answer(id, `{"id":"`+q.ID+`","action":"`+action+`"}`); a.status != 200 {
+			t.Errorf("%d %s", a.status, a.body)
+		}
+		if x := r.ended(id); x.State == "cancelled" || x.State == "timeout" {
+			t.Errorf("%s: %+v", action, x)
+		}
+	}
+}
+
+// TestRunEnds: a run is cancelled by its page, ended by its timeout, cut off by a restart, and
+// ended with the API. The server goes on for others.
+func TestRunEnds(t *testing.T) {
+	t.Parallel()
+	r := serving(t, demoServer(t, "old", demo.Legacy), demoServer(t, "new", demo.Modern))
+	r.ready("old", "new")
+	const long = `{"tool":"count","arguments":{"to":1000,"delayMs":10000}`
+	x := r.run("old", long+`}`)
+	if a := r.do(http.MethodDelete, "/api/v1/runs/"+x.ID, ""); a.status != http.StatusAccepted {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	if x = r.ended(x.ID); x.State != "cancelled" || x.Error == nil {
+		t.Errorf("%+v", x)
+	}
+	if x = r.ended(r.run("old", long+`,"timeout":1}`).ID); x.State != "timeout" || x.Error == nil {
+		t.Errorf("%+v", x)
+	}
+	x = r.run("old", `{"tool":"ask_name"}`)
+	await(t, "the question is there", func() bool { return r.runNow(x.ID).State == "waiting" })
+	r.do(http.MethodPost, "/api/v1/servers/old/restart", "")
+	if x = r.ended(x.ID); x.State != "failed" || x.Error.Failure == nil || x.Error.Failure.Class != "stopped" {
+		t.Errorf("%+v, %+v", x, x.Error)
+	}
+	await(t, "the server is ready again", func() bool { return r.state("old") == "ready" })
+	if x = r.ended(r.run("new", `{"tool":"add","arguments":{"a":1,"b":2}}`).ID); x.State != "succeeded" {
+		t.Errorf("the other server: %+v", x)
+	}
+	r.run("old", long+`}`) // the end of the API ends it
+}
+
+// TestRunAttacks: what is wrong, too large or too much is refused, and an innocent client is
+// served meanwhile.
+func TestRunAttacks(t *testing.T) {
+	t.Parallel()
+	r := serving(t, demoServer(t, "old", demo.Legacy))
+	r.ready("old")
+	start := func(body string, header ...string) reply {
+		t.Helper()
+		return r.do(http.MethodPost, "/api/v1/servers/old/runs", body, append([]string{"Content-Type", "application/json"}, header...)...)
+	}
+	for body, want := range map[string]int{
+		``:                                  400,
+		`[]`:                                400,
+		`{}`:                                400,
+		`{"tool":"greet","prompt":"haiku"}`: 400,
+		`{"tool":"greet","arguments":[1]}`:  400,
+		`{"tool":"greet","arguments":{"name":7}}`:  422,
+		`{"tool":"greet","arguments":{}}`:          422,
+		`{"tool":"greet","timeout":-1}`:            400,
+		`{"tool":"greet","timeout":3601}`:          400,
+		`{"tool":"greet","revision":"2026-07-28"}`: 400,
+		`{"tool":"greet","revision":"x"}`:          400,
+		`{"tool":"greet","more":true}`:             400,
+		`{"tool":"greet"}{"tool":"greet"}`:         400,
+		`{"tool":"greet","arguments":` + strings.Repeat(`{"a":`, 5000) + `1` + strings.Repeat("}", 5000) + `}`: 400,
+		`{"tool":"` + strings.Repeat("x", maxRunBody) + `"}`:                                                   413,
+	} {
+		if a := start(body); a.status != want || a.header.Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%.60s: %d %.200s", body, a.status, a.body)
+		}
+	}
+	for _, id := range []string{"x", "0-1", "..%2f..", strings.Repeat("9", 4000), "%00"} {
+		if a := r.do(http.MethodGet, "/api/v1/runs/"+id, ""); a.status != 404 {
+			t.Errorf("run %.20s: %d", id, a.status)
+		}
+	}
+	if a := r.do(http.MethodPost, "/api/v1/servers/old/runs", `{"tool":"greet"}`, "Content-Type", "text/plain"); a.status != 415 {
+		t.Errorf("a form of another site could send it: %d", a.status)
+	}
+	if a := start(`{"tool":"greet","arguments":{"name":"x"}}`, "Sec-Fetch-Site", "cross-site"); a.status != 403 {
+		t.Errorf("cross-site: %d", a.status)
+	}
+	// As many runs as there may be, then one more.
+	var ids []string
+	for range mostRuns {
+		ids = append(ids, r.run("old", `{"tool":"count","arguments":{"to":1000,"delayMs":10000}}`).ID)
+	}
+	if a := start(`{"tool":"greet","arguments":{"name":"x"}}`); a.status != 429 || !strings.Contains(a.body, "too-many-runs") {
+		t.Errorf("one more: %d %s", a.status, a.body)
+	}
+	// As many streams as there may be, which nobody reads.
+	refused := 0
+	for range mostRunStreams + 8 {
+		resp := r.open(t.Context(), http.MethodGet, "/api/v1/runs/"+ids[0]+"/stream", "", "Authorization", r.key())
+		defer resp.Body.Close()
+		if resp.StatusCode == http.StatusServiceUnavailable {
+			refused++
+		}
+	}
+	if refused != 8 {
+		t.Errorf("%d streams were refused", refused)
+	}
+	// An innocent client of the same server.
+	if a := r.ask(http.MethodPost, "/s/old/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"greet","arguments":{"name":"innocent"}}}`, "Content-Type", "application/json", "Accept", "application/json, text/event-stream"); !strings.Contains(a.body, "innocent") {
+		t.Errorf("an innocent client: %s", a.body)
+	}
+	var wait sync.WaitGroup
+	for _, id := range ids {
+		wait.Go(func() { r.do(http.MethodDelete, "/api/v1/runs/"+id, "") })
+	}
+	wait.Wait()
+	for _, id := range ids {
+		r.ended(id)
+	}
+	if x := r.ended(r.run("old", `{"tool":"greet","arguments":{"name":"x"}}`).ID); x.State != "succeeded" {
+		t.Errorf("after all: %+v", x)
+	}
+}
+
+// TestKeepResult: a large result is cut between its items, is valid, and says what is left out.
+func TestKeepResult(t *testing.T) {
+	text := func(n int) string { return `{"type":"text","text":"` + strings.Repeat("x", n) + `"}` }
+	small := `{"content":[` + text(10) + `]}`
+	if kept, omitted := keepResult([]byte(small)); string(kept) != small || omitted != nil {
+		t.Errorf("%s %v", kept, omitted)
+	}
+	large := `{"content":[` + text(10) + `,` + text(2<<20) + `,` + text(20) + `],"isError":true,"structuredContent":{"x":"` + strings.Repeat("y", 2<<20) + `"}}`
+	kept, omitted := keepResult([]byte(large))
+	if want := `{"content":[` + text(10) + `,` + text(20) + `],"isError":true}`; string(kept) != want {
+		t.Errorf("kept %.300s", kept)
+	}
+	if got := fmt.Sprint(omitted); !strings.Contains(got, "content[1] text 2097") || !strings.Contains(got, "structuredContent") || len(omitted) != 2 {
+		t.Errorf("omitted %s", got)
+	}
+	if kept, omitted := keepResult([]byte(`{"other":"` + strings.Repeat("y", 2<<20) + `"}`)); kept != nil || len(omitted) != 1 {
+		t.Errorf("%.40s %v", kept, omitted)
+	}
+}
+
+// TestRunsAreTrimmed: at most so many runs are kept, and those that run are never dropped.
+func TestRunsAreTrimmed(t *testing.T) {
+	var s runs
+	first := &run{events: NewRing[runEvent](1, 1)}
+	if s.add(first) != nil {
+		t.Fatal("refused")
+	}
+	for range 2 * keptRuns {
+		x := &run{events: NewRing[runEvent](1, 1)}
+		if s.add(x) != nil {
+			t.Fatal("refused")
+		}
+		x.end(runSucceeded, make([]byte, 1000), nil, nil)
+		s.trim()
+	}
+	if len(s.all) != keptRuns+1 || s.all[0] != first { // one runs
+		t.Errorf("%d are kept", len(s.all))
+	}
+	for range 40 {
+		x := &run{events: NewRing[runEvent](1, 1)}
+		_ = s.add(x)
+		x.end(runSucceeded, make([]byte, keptResult), nil, nil)
+		s.trim()
+	}
+	held := 0
+	for _, x := range s.all {
+		n, _ := x.held()
+		held += n
+	}
+	if held > keptResults || s.all[0] != first {
+		t.Errorf("%d bytes are held", held)
+	}
+}

@@ -1,0 +1,164 @@
+package runtime
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/dragoman-mcp/dragoman/internal/identity"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+)
+
+// VisitOptions are the options of Runtime.Visit.
+type VisitOptions struct {
+	// Revision is the revision that the visitor speaks; Unknown means mcp.LatestLegacy. A
+	// modern revision is refused.
+	Revision mcp.Revision
+	// Info is the visitor's Implementation object, Capabilities its capabilities.
+	Info, Capabilities []byte
+	// Heard gets each notification and each server request that belongs to a call. It must
+	// not block. A request waits for Visitor.Answer or Visitor.Refuse.
+	Heard func(*jsonrpc.Message)
+}
+
+// Visitor is a legacy client of our own at the endpoint of one server. Its messages take the
+// same way as those of other clients, so its calls appear in metrics, in logs and among the
+// calls. Runtime.Visit makes it, and Close must be called at the end. Safe for concurrent use.
+type Visitor struct {
+	conversation transport.Conversation
+	heard        func(*jsonrpc.Message)
+	lastID       atomic.Int64
+}
+
+// ErrModern is the error of a visitor that wants to speak a modern revision.
+var ErrModern = errors.New("a visitor speaks a revision with a handshake")
+
+// Visit opens a conversation with a server. The error is ErrNoServer if there is no such
+// server, and a *jsonrpc.Error if the server cannot be opened.
+func (r *Runtime) Visit(ctx context.Context, server string, o VisitOptions) (*Visitor, error) {
+	if o.Revision == mcp.Unknown {
+		o.Revision = mcp.LatestLegacy
+	}
+	if o.Revision.Modern() {
+		return nil, ErrModern
+	}
+	r.mu.Lock()
+	m := r.projects[defaultProject].single[server]
+	r.mu.Unlock()
+	if m == nil {
+		return nil, ErrNoServer
+	}
+	v := &Visitor{heard: o.Heard}
+	v.conversation = m.clients.Accept(transport.Peer{Transport: "inmem", Who: identity.Local, Endpoint: server}, outbox{v})
+	params := append([]byte(`{"protocolVersion":"`), o.Revision.String()...)
+	params = append(append(params, `","capabilities":`...), orObject(o.Capabilities)...)
+	params = append(append(append(params, `,"clientInfo":`...), orObject(o.Info)...), '}')
+	answer, err := v.Call(ctx, mcp.MethodInitialize, params)
+	if err == nil && answer.Kind == jsonrpc.Failure {
+		err = wireError(answer)
+	}
+	if err != nil {
+		v.Close()
+		return nil, err
+	}
+	_ = v.conversation.OneWay(ctx, transport.Incoming{Msg: jsonrpc.NewNotification(mcp.NoteInitialized, nil)})
+	return v, nil
+}
+
+func orObject(b []byte) []byte {
+	if len(b) == 0 {
+		return []byte("{}")
+	}
+	return b
+}
+
+// Close ends the conversation. Calls that run are cancelled.
+func (v *Visitor) Close() { v.conversation.Close(mcp.ErrCancelled) }
+
+// Call sends a request with params, a valid JSON object, and waits for the answer: a result or
+// an error, as a client gets it. When ctx ends, the server is told that the request is
+// cancelled, and the error is the cause of ctx.
+func (v *Visitor) Call(ctx context.Context, method string, params []byte) (*jsonrpc.Message, error) {
+	id := jsonrpc.IntID(v.lastID.Add(1))
+	m := jsonrpc.NewRequest(id, method, params)
+	r := &visitCall{v: v}
+	life, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	serve := transport.Expect(life, v.conversation, transport.Incoming{Msg: m})
+	cancelled := make(chan struct{})
+	withdraw := context.AfterFunc(ctx, func() {
+		defer close(cancelled)
+		note := jsonrpc.NewNotification(mcp.NoteCancelled, append(append([]byte(`{"requestId":`), id...), '}'))
+		_ = v.conversation.OneWay(life, transport.Incoming{Msg: note})
+	})
+	serve(r)
+	if !withdraw() {
+		<-cancelled
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.answer != nil:
+		return r.answer, nil
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	}
+	return nil, mcp.ErrCancelled
+}
+
+// Answer answers a server request with a result object.
+func (v *Visitor) Answer(ctx context.Context, id jsonrpc.ID, result []byte) {
+	_ = v.conversation.OneWay(ctx, transport.Incoming{Msg: jsonrpc.NewResult(id, result)})
+}
+
+// Refuse answers a server request with an error.
+func (v *Visitor) Refuse(ctx context.Context, id jsonrpc.ID, e *jsonrpc.Error) {
+	_ = v.conversation.OneWay(ctx, transport.Incoming{Msg: jsonrpc.NewFailure(id, e)})
+}
+
+// hear passes on a copy of a message that is not an answer.
+func (v *Visitor) hear(b []byte) error {
+	m, err := jsonrpc.Scan(bytes.Clone(b), jsonrpc.Limits{Bytes: len(b) + 1})
+	if err != nil {
+		return err
+	}
+	if v.heard != nil && (m.Kind == jsonrpc.Request || m.Kind == jsonrpc.Notification) {
+		v.heard(m)
+	}
+	return nil
+}
+
+// outbox gets the messages that belong to no call.
+type outbox struct{ v *Visitor }
+
+func (o outbox) Send(b []byte) error { return o.v.hear(b) }
+
+// visitCall is the Responder of one call.
+type visitCall struct {
+	v *Visitor
+
+	mu     sync.Mutex
+	answer *jsonrpc.Message
+}
+
+func (r *visitCall) Event(b []byte) error { return r.v.hear(b) }
+
+// Finish implements transport.Responder.
+func (r *visitCall) Finish(b []byte, _ int64) error {
+	if b == nil {
+		return nil
+	}
+	m, err := jsonrpc.Scan(bytes.Clone(b), jsonrpc.Limits{Bytes: len(b) + 1, Tolerant: true})
+	if err != nil {
+		return errors.New("an answer of " + strconv.Itoa(len(b)) + " bytes cannot be read: " + err.Error())
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.answer = m
+	return nil
+}
