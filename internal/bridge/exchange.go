@@ -100,7 +100,7 @@ func (r *Bridge) fromLegacy(u Server, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply
 // askedInAnswer reports whether a legacy server's result asks for input in the modern form.
 // Some servers of both eras send a limited number of live requests on a legacy session. They
 // put further requests into the result, with or without the modern result type.
-// checkInputRequired decides whether they may.
+// checkInputRequired decides whether that is allowed.
 func askedInAnswer(c *mcp.Call, reply *mcp.Reply) bool {
 	if reply.ResultType() == mcp.ResultInputRequired {
 		return true

@@ -126,8 +126,8 @@ func (c *Catalog) Changed(server, kind string) {
 }
 
 // readAgainLocked reads lists again and announces those that differ. It skips audiences without
-// listeners, except everybody. Their lists are read when one of their clients asks, so no
-// session is opened for them now.
+// listeners, except everybody. The skipped lists are read when a client asks, so no session is
+// opened for them now.
 func (c *Catalog) readAgainLocked(again []serverListKey) {
 	for _, key := range again {
 		at := slices.IndexFunc(c.Sources, func(u Source) bool { return u.Name() == key.server })

@@ -28,7 +28,7 @@ type question struct {
 func (b *bridge) handleRequest(m *jsonrpc.Message) {
 	q := b.questionOf(m)
 	if q == nil {
-		// Examples are a request for credentials, and one for a tool that the client does not
+		// For example, the worker requests credentials, or a tool that the client does not
 		// have.
 		b.answerLater(func() {
 			b.worker.refuse(m.ID, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: excerpt.Line(m.Method, 80) + " is not supported by this client"})

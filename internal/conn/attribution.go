@@ -70,8 +70,8 @@ func counts(call *mcp.Attempt) bool { return !call.Ours && call.Msg.Method != mc
 // unknown methods.
 func mayAsk(call *mcp.Attempt) bool { return call.Method == nil || call.Method.MayAsk }
 
-// namesCall reports whether a server request itself says which call it belongs to. It may
-// contain the progress token of the call with the number n, or name a task.
+// namesCall reports whether a server request itself says which call it belongs to. Such a
+// request contains the progress token of the call with the number n, or names a task.
 func namesCall(m *jsonrpc.Message, n int64) bool {
 	token, ok := number(m.Raw, jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeyProgressToken))
 	return ok && token == n || taskOf(m) != ""

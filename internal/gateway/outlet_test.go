@@ -60,8 +60,7 @@ func notice(t *testing.T, method, params string) *jsonrpc.Message {
 }
 
 // TestOutletFlood floods a client. Repeated notifications are sent at their pace: the first at
-// once, and the last one too at some time. Other notifications are sent in order, up to the
-// bound.
+// once and the last one later. Other notifications are sent in order, up to the bound.
 func TestOutletFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &reader{}

@@ -74,8 +74,8 @@ func TestAttendedTasksOfOneClientThrowOutNobodyElses(t *testing.T) {
 }
 
 // TestListensOfOneMachine checks the listens of unauthenticated clients on one machine. Each
-// client has its own share, and one client cannot take the share of another. All together have
-// a bound, whatever names they choose.
+// client has its own share, and one client cannot take the share of another. All these clients
+// together have a bound, whatever names they choose.
 func TestListensOfOneMachine(t *testing.T) {
 	var s ListenQuota
 	of := func(machine, name string) *mcp.ClientInfo {

@@ -70,7 +70,7 @@ type Error struct {
 	sent, got    string        // the last message and its answer
 	answer       string        // the message of an error answer, at most 200 bytes
 	waited       time.Duration // the timeout of the handshake, if it has expired
-	theirs, ours []string      // versions of the server and of Dragoman; ours is only the pinned one if there is one
+	theirs, ours []string      // versions of the server and of Dragoman; a pinned version is the only one in ours
 }
 
 // DescribeFailure implements failure.Source.

@@ -30,8 +30,8 @@ func (o *opening) initialize(ctx context.Context) (state, *Error) {
 	r := o.exchange(during, o.initializeTimeout(), mcp.MethodInitialize, params, &rules)
 	o.listenLate(nil)
 	got := r.got()
-	// A late answer to the probe counts more than this one. A server on a pipe reads in order,
-	// so its first answer showed that it is modern.
+	// A late answer to the probe takes precedence over this answer. A server on a pipe reads in
+	// order, so its first answer showed that it is modern.
 	if o.takeLate(sent, got) {
 		return opened, nil
 	}

@@ -2,7 +2,7 @@ package jsonrpc
 
 import "testing"
 
-// budget fails if f allocates more than most times.
+// budget fails the test if f makes more than most allocations.
 func budget(t *testing.T, what string, most float64, f func()) {
 	t.Helper()
 	if n := testing.AllocsPerRun(200, f); n > most {

@@ -2,10 +2,10 @@ package jsonrpc
 
 import "iter"
 
-// Value is one JSON value together with the bytes that contain it. This avoids that a span is
-// used with the wrong bytes. The zero Value is absent: it has no members, elements or text, and
-// its Get returns an absent value. So a path can be followed without a check at each step. A
-// Value copies and allocates nothing.
+// Value is one JSON value together with the bytes that contain it. So a span cannot be used
+// with the wrong bytes. The zero Value is absent: it has no members, elements or text, and its
+// Get returns an absent value. So a path can be followed without a check at each step. A Value
+// copies and allocates nothing.
 //
 // The bytes must have been scanned; see Find. A Value is valid and safe for concurrent use as
 // long as nobody modifies the bytes.

@@ -115,7 +115,7 @@ func TestTolerant(t *testing.T) {
 			t.Errorf("%s: %+v", c.in, m)
 		}
 	}
-	// All other mistakes are refused even then.
+	// All other mistakes are refused even with Tolerant.
 	for _, in := range []string{
 		`{"jsonrpc":"1.0","id":1,"result":{}}`,
 		`{"jsonrpc":"2.0","id":null,"method":"x"}`,

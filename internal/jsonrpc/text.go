@@ -242,9 +242,9 @@ func unescape(c byte) byte {
 	return c
 }
 
-// AppendQuote appends s as a JSON string with only the escapes that RFC 8259 §7 requires. It
-// restores the escape of half a surrogate pair, as Text returns it. Other invalid UTF-8 becomes
-// U+FFFD.
+// AppendQuote appends s as a JSON string with only the escapes that RFC 8259 §7 requires. Half
+// of a surrogate pair, which Text may return, becomes its escape again. Other invalid UTF-8
+// becomes U+FFFD.
 func AppendQuote(dst []byte, s string) []byte {
 	const digits = "0123456789abcdef"
 	dst = append(dst, '"')

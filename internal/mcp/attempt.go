@@ -2,8 +2,8 @@ package mcp
 
 import "github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 
-// Attempt is one attempt to send a call to a server. It contains the changes to the call, since
-// the Call itself is immutable. It belongs to the goroutine that sends it.
+// Attempt is one attempt to send a call to a server. It contains the changes to the call. The
+// bytes of the Call itself do not change. It belongs to the goroutine that sends it.
 type Attempt struct {
 	*Call
 

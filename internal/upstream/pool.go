@@ -38,7 +38,7 @@ const maxSessionsPerPool = 16
 
 // keyLocked returns the key of the pool for a client's calls. The key consists of the seat and
 // the canonical form of the capabilities. Each pool of a legacy server may need a process, so
-// the key ignores differences on which no server could act: white space, the order of members,
+// the key ignores differences that no server could act on: white space, the order of members,
 // and unknown names. All clients without capabilities for server requests share a key with
 // Dragoman's own calls.
 func (u *Upstream) keyLocked(f *mcp.ClientInfo, scope string) string {

@@ -91,7 +91,7 @@ type Counts struct {
 	Requests    int64
 	OneWay      int64 // notifications and responses
 	Refused     int64 // requests that the Server itself answered with 4xx; the Guard counts its own
-	Denied      int64 // requests without authentication
+	Denied      int64 // requests that failed authentication
 	Limited     int64 // requests refused with 429 or 503
 	SlowReaders int64 // streams closed because the client did not read
 	Panics      int64

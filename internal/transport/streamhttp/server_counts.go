@@ -17,7 +17,7 @@ type Counts struct {
 	LegacyRequests int64 // the same; elements of a batch count separately
 	OneWay         int64 // notifications and responses
 	Refused        int64 // requests that the Server itself answered with 4xx; the Guard counts its own
-	Denied         int64 // requests without authentication
+	Denied         int64 // requests that failed authentication
 	Limited        int64 // sessions refused with 429 or 503
 	SessionsOpened int64
 	SessionsEnded  int64 // sessions that ended for any reason
