@@ -68,6 +68,9 @@ servers, so that they are not started twice. --direct starts them anyway.`,
 			if words > 0 && slices.Contains(listKinds, args[0]) {
 				kind, args = args[0], args[1:]
 			} else if words == 2 || words == 1 && w.command != nil {
+				if hint := meant(args[0]); hint != "" {
+					return usagef(hint, "cannot list %q", args[0])
+				}
 				return usagef(didYouMean(args[0], listKinds, "use one of "+strings.Join(listKinds, ", ")), "cannot list %q", args[0])
 			}
 			switch {

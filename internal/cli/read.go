@@ -196,9 +196,10 @@ If there are several messages, a line with the role precedes each.`,
 			}
 			defer files.Close()
 			var result []byte
+			listed := true
 			err = a.onServer(c.Context(), w, &f, asking, func(ctx context.Context, s Session, server config.Server) (err error) {
 				if !noCheck {
-					if err = a.checkPrompt(ctx, s, server.Name, w, name, given); err != nil {
+					if listed, err = a.checkPrompt(ctx, s, server.Name, w, name, given); err != nil {
 						return err
 					}
 				}
@@ -211,10 +212,12 @@ If there are several messages, a line with the role precedes each.`,
 				return err
 			})
 			var wire *jsonrpc.Error
-			if errors.As(err, &wire) && needHint(wire) != "" {
+			switch {
+			case errors.As(err, &wire) && needHint(wire) != "":
 				return withHint(err, "%s", needHint(wire))
-			}
-			if err != nil {
+			case wire != nil && !listed:
+				return withHint(err, "run `%s` to list its prompts", w.listLine("prompts"))
+			case err != nil:
 				return err
 			}
 			return a.printMessages(result, fileName(name), asJSON, files)
@@ -259,21 +262,21 @@ func textObject(given []argument) []byte {
 	return append(out, '}')
 }
 
-// checkPrompt checks the arguments of a prompt against the list of prompts. It returns nil if
-// the prompt is not listed: then the server checks them.
-func (a *app) checkPrompt(ctx context.Context, s Session, server string, w where, name string, given []argument) error {
+// checkPrompt checks the arguments of a prompt against the list of prompts. listed is false if
+// the prompt is not in the list: then the server checks them.
+func (a *app) checkPrompt(ctx context.Context, s Session, server string, w where, name string, given []argument) (listed bool, err error) {
 	a.status.Step(server, "looking up "+name)
 	l, err := a.listWhole(ctx, s, server, "prompts", func(items [][]byte) bool { return hasNamed(items, name) })
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return false, context.Cause(ctx)
 	}
 	names := namesOf(l.Items)
 	i := slices.Index(names, name)
 	if err != nil || i < 0 {
 		if near := config.Suggest(name, names); err == nil && near != "" && len(l.Starting) == 0 {
-			return withHint(usagef("", "%s has no prompt %s", excerpt.Word(server, 100), excerpt.Word(name, 100)), "did you mean %s?", excerpt.Word(near, maxQuoted))
+			return false, withHint(usagef("", "%s has no prompt %s", excerpt.Word(server, 100), excerpt.Word(name, 100)), "did you mean %s?", excerpt.Word(near, maxQuoted))
 		}
-		return nil
+		return false, nil
 	}
 	raw := l.Items[i]
 	var known []string
@@ -300,7 +303,7 @@ func (a *app) checkPrompt(ctx context.Context, s Session, server string, w where
 		}
 		texts = append(texts, text)
 	}
-	return argumentErrors(texts, "run `"+w.listLine("prompts")+" --json` to see the arguments; --no-check sends them as they are")
+	return true, argumentErrors(texts, "run `"+w.listLine("prompts")+" --json` to see the arguments; --no-check sends them as they are")
 }
 
 // printMessages prints the messages of a prompt.

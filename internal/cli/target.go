@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -125,12 +126,8 @@ func (a *app) checkCommand(command []string, usage string) error {
 		return nil
 	}
 	switch {
-	case withoutScheme.MatchString(word):
-		scheme := "https://"
-		if strings.HasPrefix(word, "localhost") || strings.HasPrefix(word, "127.") || strings.HasPrefix(word, "[") {
-			scheme = "http://"
-		}
-		return usagef("use `"+usage+" "+scheme+clean(word)+"`", "%q is neither a program nor a URL", word)
+	case withScheme(word) != "":
+		return usagef("use `"+usage+" "+clean(withScheme(word))+"`", "%q is neither a program nor a URL", word)
 	case len(command) == 1 && strings.Contains(word, " "):
 		return usagef("remove the quotes around the command", "%q is not a program", word)
 	case len(command) == 1:
@@ -140,6 +137,28 @@ func (a *app) checkCommand(command []string, usage string) error {
 		}
 	}
 	return nil
+}
+
+// withScheme returns the URL that a word probably stands for, "" if it does not look like one.
+func withScheme(word string) string {
+	switch {
+	case !withoutScheme.MatchString(word):
+		return ""
+	case strings.HasPrefix(word, "localhost"), strings.HasPrefix(word, "127."), strings.HasPrefix(word, "["):
+		return "http://" + word
+	}
+	return "https://" + word
+}
+
+// meant returns a hint for a word that is not the name of a server, or "".
+func meant(word string) string {
+	if u := withScheme(word); u != "" {
+		return "write the URL with its scheme: " + clean(u)
+	}
+	if _, err := exec.LookPath(word); err == nil {
+		return "put -- before a command, and everything for Dragoman before the --"
+	}
+	return ""
 }
 
 // configured returns the server with a name from the default configuration file, and the path
@@ -330,7 +349,7 @@ func (a *app) target(t *targetFlags, word string, command []string, file string)
 	path, ok := a.configPath(file)
 	if !ok {
 		return config.Server{}, usagef(
-			"use a URL, put -- before a command, or name a configuration file with -c FILE",
+			cmp.Or(meant(word), "use a URL, put -- before a command, or name a configuration file with -c FILE"),
 			"%q is not a URL, and no configuration file was found", word)
 	}
 	snapshot, problems := config.Load(path)
@@ -338,7 +357,11 @@ func (a *app) target(t *targetFlags, word string, command []string, file string)
 		return config.Server{}, problems.Err()
 	}
 	s, ok := snapshot.Server(word)
-	if !ok {
+	switch hint := meant(word); {
+	case ok:
+	case hint != "" && config.Suggest(word, serverNames(snapshot)) == "":
+		return s, usagef(hint, "%s has no server named %q", path, word)
+	default:
 		return s, unknownServer(word, path, serverNames(snapshot))
 	}
 	return s, nil
