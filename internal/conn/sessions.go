@@ -117,8 +117,8 @@ func (s *Sessions) leave(m member) {
 func (s *Sessions) issued(n int64) bool { return n > s.first && n <= s.last.Load() }
 
 // unknown records an answer with the id n at a session that does not wait for it. used says
-// whether that session has sent a request n, and certain whether it still knows. unknown
-// returns true if another session of Dragoman has sent the request.
+// whether that session has sent a request with this id. certain is false if the session no
+// longer knows. unknown returns true if another session of Dragoman has sent the request.
 func (s *Sessions) unknown(n int64, used, certain bool) (anothers bool) {
 	s.unasked.Add(1)
 	if n <= 0 || used || !certain {

@@ -44,7 +44,7 @@ const (
 	HeaderSession   = "Mcp-Session-Id"
 	HeaderMethod    = "Mcp-Method"
 	HeaderName      = "Mcp-Name"
-	HeaderParam     = "Mcp-Param-" // start of the name
+	HeaderParam     = "Mcp-Param-" // the prefix of header names
 	HeaderLastEvent = "Last-Event-Id"
 )
 

@@ -67,8 +67,8 @@ func (u *Upstream) linkLocked(scope string, f *mcp.ClientInfo) *link {
 	return l
 }
 
-// maxUnusedLinks bounds the links that have no session, because their credentials were refused
-// or they were idle.
+// maxUnusedLinks bounds the number of links without a session. Such a link was idle, or the
+// server refused its credentials.
 const maxUnusedLinks = 256
 
 // dropUnusedLinksLocked removes links without a session to make room for another one.

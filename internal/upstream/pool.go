@@ -26,7 +26,7 @@ type pool struct {
 	subscribers []*Subscriber
 }
 
-// opening is one open of a session. Several callers may wait for it.
+// opening is one attempt to open a session. Several callers may wait for it.
 type opening struct {
 	done chan struct{} // closed when err is set
 	err  error

@@ -173,8 +173,8 @@ func (g *Guard) originAllowed(r *http.Request) bool {
 	return isLoopback(name) && isLoopback(host) && port == ownPort
 }
 
-// splitHost splits a host and its port. The port is "" if there is none. The brackets of an
-// IPv6 address belong to the host.
+// splitHost splits a Host header into the host and the port. The port is "" if there is none.
+// The brackets of an IPv6 address belong to the host.
 func splitHost(s string) (host, port string) {
 	i := strings.LastIndexByte(s, ':')
 	if i < 0 || strings.IndexByte(s[i:], ']') >= 0 {
