@@ -108,7 +108,7 @@ const (
 type logQuery struct {
 	filter logring.Filter
 	after  logring.Cursor
-	last   int  // how many past records to send, if resume is false
+	last   int  // the number of past records to send, if resume is false
 	resume bool // after is set
 }
 

@@ -46,7 +46,7 @@ type Call struct {
 	Code    int64         // the code of the error that the client got; 0 for none
 	// ToolError means that the result of the tool says that it is an error.
 	ToolError bool
-	Losses    []Loss // must not be changed
+	Losses    []Loss // the losses of the call; must not be changed
 	Recorded  bool   // the messages of the call are kept
 }
 
@@ -71,7 +71,7 @@ const maxLosses = 16
 
 // Options are the options of New. The zero value works.
 type Options struct {
-	Keep int // ended calls; 0 means Kept
+	Keep int // the number of ended calls that the ring keeps; 0 means Kept
 }
 
 // Ring keeps the running calls and the last calls that have ended. A nil Ring keeps nothing.

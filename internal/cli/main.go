@@ -22,7 +22,7 @@ const (
 	exitOK      = 0
 	exitFailure = 1
 	exitUsage   = 2
-	exitSignal  = 128 // plus the number of the signal
+	exitSignal  = 128 // the number of the signal is added
 )
 
 // Main runs the command line of this process and returns its exit code. The first SIGINT

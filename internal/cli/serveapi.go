@@ -35,7 +35,7 @@ const (
 type running struct {
 	base    string   // the URL before the path; "" for http://address
 	address string   // host:port
-	folders []string // where its key is kept
+	folders []string // the folders of key files
 	http    *http.Client
 }
 

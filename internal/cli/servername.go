@@ -39,7 +39,7 @@ type launch struct {
 	word  string            // the first argument that is not a flag
 	rest  []string          // the arguments after word
 	dir   string
-	depth int // how many nested commands may still be read
+	depth int // the number of nested commands that may still be read
 }
 
 func words(s string) []string { return strings.Fields(s) }

@@ -17,8 +17,8 @@ import (
 // ready. Dragoman also says which servers are missing. Other gateways only send list_changed
 // later.
 const (
-	startWait = 30 * time.Second // for servers that are starting
-	growWait  = 3 * time.Second  // for a list that is empty and may change
+	startWait = 30 * time.Second // the longest wait for servers that are starting
+	growWait  = 3 * time.Second  // the longest wait for a list that is empty and may change
 	listPoll  = 500 * time.Millisecond
 )
 

@@ -37,7 +37,7 @@ type Server struct {
 // Note describes a setting that is not converted, or that has another meaning in Dragoman.
 type Note struct {
 	Key  string // a key of the client's file; "" if the note is not about a single key
-	Text string // begins in lower case, without a full stop
+	Text string // the note, in lower case and without a full stop
 	// Harmless means that the server works the same without it.
 	Harmless  bool
 	Line, Col int

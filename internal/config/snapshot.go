@@ -31,7 +31,7 @@ type Snapshot struct {
 	Log       Log
 	Console   bool               // serve has the console, if only this machine can reach Listen; true unless configured
 	Servers   []Server           // all servers in file order, including disabled ones
-	Dialects  []*dialect.Profile // defined in the file, in file order
+	Dialects  []*dialect.Profile // the dialects that the file defines, in file order
 
 	// AllowUnauthenticatedNetworkAccess permits a Listen address that other machines can
 	// reach, although clients do not authenticate. See CheckListen.
@@ -151,14 +151,14 @@ type Field struct {
 type Server struct {
 	Name    string
 	Command string
-	Args    []string // may contain text from ${VAR}; do not log, see Describe
+	Args    []string // the arguments may contain text from ${VAR}; do not log them, see Describe
 	Env     map[string]Secret
 	Dir     string // working directory; "" for a temporary one made for the server
 	// InheritEnv are patterns in which * stands for any text. The command gets the environment
 	// variables of Dragoman with matching names. Every command also gets a few basic
 	// variables. See Inherits.
 	InheritEnv []string
-	URL        string // may contain credentials; do not log, see Describe
+	URL        string // the URL may contain credentials; do not log it, see Describe
 	Header     []Field
 	Kind       Kind
 	// CAFile is a PEM file of certificate authorities that are trusted for URL in addition to
@@ -218,7 +218,7 @@ func (s Server) LogValue() slog.Value {
 
 // Expose selects the features of a server that clients see. The zero value exposes all.
 type Expose struct {
-	Tools, Prompts, Resources Filter // resources by URI, tools and prompts by the server's own name
+	Tools, Prompts, Resources Filter // resources by URI; tools and prompts by the server's own name
 }
 
 // Equal reports whether e and f select the same names with the same patterns.
@@ -239,7 +239,7 @@ func (e Expose) IsZero() bool {
 // Filter selects names. In a pattern, * matches any text.
 type Filter struct {
 	Allow []string // empty allows all
-	Deny  []string // wins over Allow
+	Deny  []string // takes precedence over Allow
 }
 
 // Allows reports whether the filter lets name pass.

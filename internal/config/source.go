@@ -18,7 +18,7 @@ import (
 // user's own, but its problems end up in logs, screenshots and bug reports.
 type source struct {
 	lines    []string
-	comments map[int]int // where a comment begins, by line; comments are not shown
+	comments map[int]int // the column where a comment begins, by line; comments are not shown
 	marks    []mark      // sorted; nil if the file could not be parsed
 	// secrets are texts that are masked everywhere.
 	secrets []string

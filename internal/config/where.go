@@ -9,7 +9,7 @@ import (
 type Line struct {
 	Depth int    // of nesting
 	Key   string // of the setting; "" for an item of a list
-	Value string // secrets are masked; "" for a mapping
+	Value string // the value with secrets masked; "" for a mapping
 	Path  string // for example "dragoman.limits.call"
 	// At is the line of the file that sets it; 0 for a default, and if the file cannot be read.
 	At int

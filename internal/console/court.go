@@ -49,7 +49,7 @@ type court struct {
 	Up, Down          int // translated calls: legacy client to modern server is down
 	Parked            int
 	Lanes             []lane
-	peersKey          string // changes when the rows change
+	peersKey          string // a text that changes when the rows change
 	LegacyOK, BothOK  bool
 	HasLegacy, HasNew bool
 }

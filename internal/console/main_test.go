@@ -8,6 +8,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	time.Local = time.UTC // pages show the time of the machine
+	time.Local = time.UTC // pages show times in the time zone of the machine
 	leaktest.Main(m)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
 )
 
-// calls returns what /api/v1/calls answers.
+// calls returns the response of /api/v1/calls.
 func (r *rig) calls(query string) admin.Calls {
 	r.t.Helper()
 	a := r.do(r.t.Context(), "GET", "/api/v1/calls"+query, nil)

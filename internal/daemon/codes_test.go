@@ -24,7 +24,7 @@ type errorCase struct {
 	header []string // headers for body
 	status int
 	code   int64
-	data   map[string]string // members that the error's data must have
+	data   map[string]string // the members that the error's data must have
 }
 
 // fail returns the params of a call that a webServer answers with an error.

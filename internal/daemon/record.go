@@ -23,7 +23,7 @@ import (
 type RecordOptions struct {
 	Server config.Server
 	Listen string    // the address where the client connects, if the server has a URL
-	Tape   io.Writer // where the tape is written; not closed by Record
+	Tape   io.Writer // receives the tape; not closed by Record
 	About  string    // a text at the beginning of the tape
 	Log    *slog.Logger
 	Stderr io.Writer // the child's stderr

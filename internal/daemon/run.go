@@ -28,7 +28,7 @@ import (
 type RunOptions struct {
 	Server config.Server
 	Listen string   // "" means stdio
-	Hosts  []string // accepted Host headers besides the loopback names
+	Hosts  []string // Host headers to accept in addition to the loopback names
 	Log    *slog.Logger
 	// Terminal says that stdin is a terminal, so that no MCP client can come over stdio.
 	Terminal bool
@@ -42,7 +42,7 @@ type RunOptions struct {
 	// Stdin and Stdout replace the process's own, for tests.
 	Stdin   io.Reader
 	Stdout  io.WriteCloser
-	Ready   func(url string) // called once when it listens; on stdio with "", before it reads
+	Ready   func(url string) // called once when Run listens; on stdio with "", before Run reads
 	Drain   time.Duration    // the time for running calls after ctx has ended; 0 means 30 s; not used on stdio
 	Version string
 	// Events publishes everything that happens. If it is nil, Run creates a publisher to which

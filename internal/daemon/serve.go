@@ -32,10 +32,10 @@ import (
 
 // ServeOptions are the options of Serve.
 type ServeOptions struct {
-	ConfigPath string // watched for changes; "" without a file
+	ConfigPath string // the path of the file to watch for changes; "" without a file
 	Config     *config.Snapshot
 	Listen     string   // replaces the address in the configuration; "" keeps it
-	Hosts      []string // accepted Host headers besides those of the configuration
+	Hosts      []string // Host headers to accept in addition to those of the configuration
 	Strict     bool     // refuse a changed configuration if one of its servers cannot be used
 	Stdio      bool     // also serve a client on stdin and stdout
 	Log        *slog.Logger
@@ -73,9 +73,9 @@ type ServeOptions struct {
 
 // Console says how to open the console of a running Serve.
 type Console struct {
-	Off  string        // why there is none, a sentence; "" if there is one
+	Off  string        // a sentence that says why there is no console; "" if there is one
 	URL  string        // the URL of the console; "" if there is none
-	Link func() string // makes a link that opens it once, within ten minutes
+	Link func() string // returns a link that opens the console once, within ten minutes
 }
 
 // consoleOff returns why there is no console, "" if there is one.
@@ -176,7 +176,7 @@ type daemon struct {
 	calls       *telemetry.CallLog
 	stopMetrics func() // ends the subscription of the metrics
 	recorded    *calls.Ring
-	stopCalls   func() // ends its subscription
+	stopCalls   func() // ends the subscription of recorded
 	guard       *httpdoor.Guard
 	budget      *transport.Budget
 	runtime     *runtime.Runtime

@@ -42,7 +42,7 @@ type visitor struct {
 	session string
 
 	opened   string       // the method of the first request
-	version  string       // offered by the client
+	version  string       // the version that the client offered
 	revision mcp.Revision // the revision in use
 	name     string
 	declares []string

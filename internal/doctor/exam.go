@@ -15,7 +15,7 @@ import (
 
 // Options control an examination. The zero value has the usual settings.
 type Options struct {
-	Deep bool // also run the slower probes
+	Deep bool // Deep also runs the slower probes
 	// Call names the one tool that may be run; "" means none. It is called without
 	// arguments twice: once to completion, and once to be cancelled.
 	Call string

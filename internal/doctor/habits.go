@@ -335,7 +335,7 @@ func (e *exam) long(ctx context.Context, t *talk, size int, code string) {
 
 // burst sends many requests before it waits for answers.
 func (e *exam) burst(ctx context.Context, t *talk) {
-	const many = 24 // less than maxUnsent
+	const many = 24 // fewer than maxUnsent
 	var all []*question
 	for range many {
 		all = append(all, t.ask(alive(t.rev), ""))

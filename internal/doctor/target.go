@@ -28,9 +28,9 @@ type Target struct {
 	Args    []string // the arguments of the program, which are not shown
 
 	URL       *url.URL          // the endpoint
-	Header    http.Header       // sent with each request; nil for none
+	Header    http.Header       // header fields for each request; nil for none
 	Transport http.RoundTripper // nil means a transport of this package
-	CAs       *x509.CertPool    // trusted by the transport of this package; nil means those of the system
+	CAs       *x509.CertPool    // the authorities that the transport of this package trusts; nil means those of the system
 
 	// Dialect is the configured dialect with which the bridge opens the server. If it is nil,
 	// the bridge detects the dialect.

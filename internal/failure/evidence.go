@@ -17,11 +17,11 @@ import (
 
 // Weights of a line of stderr, from the least useful to the most useful.
 const (
-	noise   = iota // never useful
+	noise   = iota // a line that is never useful
 	trail          // stack frames and source lines that belong to an error
 	neutral        // any other line
 	hint           // has a word such as "failed"
-	problem        // begins with the name of an error
+	problem        // a line that begins with the name of an error
 	telling        // names the cause of the failure
 )
 

@@ -151,7 +151,7 @@ type Client struct {
 	// overwhelmed is true after the server has sent more notifications than the client keeps.
 	overwhelmed bool
 	news        chan struct{} // closed and replaced at each notification
-	dead        error         // why the conversation has ended
+	dead        error         // the reason why the conversation has ended
 }
 
 // greeting is the answer with which the server introduces itself.

@@ -351,7 +351,7 @@ func (c *Client) checkAsk(a Ask) string {
 		}
 		s := shape{need("message", aString), need("url", aString)}
 		if c.e.has(elicitationIDs) {
-			s = append(s, need("elicitationId", aString)) // removed in 2026-07-28
+			s = append(s, need("elicitationId", aString)) // 2026-07-28 has removed the member
 		}
 		return s.check(a.Params, at, "params")
 	default:

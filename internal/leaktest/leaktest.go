@@ -76,7 +76,7 @@ func await(find func() []string) []string {
 		if len(found) == 0 || time.Now().After(end) {
 			return found
 		}
-		runtime.GC() // closes files that nothing refers to any more
+		runtime.GC() // a garbage collection closes files that nothing refers to
 	}
 }
 

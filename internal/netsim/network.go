@@ -177,7 +177,7 @@ type listener struct {
 	network *Network
 	address string
 	local   net.Addr
-	arrived chan *Conn // sent to under network.mu, while listening
+	arrived chan *Conn // a dial sends to it under network.mu, while listening
 	closed  chan struct{}
 	once    sync.Once
 }

@@ -205,7 +205,8 @@ func sameNumber(a, b string) bool {
 	return ok && fine && x.Cmp(y) == 0
 }
 
-// sameButSecret reports whether tape could be live with its secrets redacted.
+// sameButSecret reports whether the texts differ only in secrets, which are redacted on the
+// tape.
 func sameButSecret(tape, live string) bool {
 	parts := inText.Split(tape, -1)
 	if len(parts) == 1 {

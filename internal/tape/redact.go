@@ -14,7 +14,7 @@ import (
 // redactor replaces secrets. The recorder's lock guards it.
 type redactor struct {
 	known []string          // known secrets, longest first
-	names map[string]string // placeholders by text
+	names map[string]string // the placeholder of each text
 	next  map[string]int    // the next number of a placeholder, by kind
 }
 

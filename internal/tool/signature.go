@@ -54,7 +54,7 @@ type Argument struct {
 	Name     string
 	Required bool
 	Type     string // the result of TypeOf
-	Default  string // shortened JSON; "" if there is none
+	Default  string // the default as shortened JSON; "" if there is none
 	About    string // the description, or the title
 	Schema   schema.View
 }
