@@ -23,7 +23,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// RunRequest says what to run: exactly one of tool, prompt and resource.
+// RunRequest says what to run. Exactly one of tool, prompt and resource is set.
 type RunRequest struct {
 	Tool      string          `json:"tool,omitempty" doc:"the name of a tool, as the server calls it"`
 	Prompt    string          `json:"prompt,omitempty" doc:"the name of a prompt, as the server calls it"`
@@ -48,7 +48,7 @@ type Run struct {
 	Revision string     `json:"revision"`
 	TraceID  string     `json:"traceId" doc:"the W3C trace id of the call; /api/v1/calls?q= finds the call by it"`
 	Progress *Progress  `json:"progress,omitempty"`
-	// Questions are those of the server that wait for an answer.
+	// Questions are the questions of the server that wait for an answer.
 	Questions   []Question      `json:"questions,omitempty"`
 	Result      json.RawMessage `json:"result,omitempty" doc:"the result of the server"`
 	ResultBytes int             `json:"resultBytes,omitempty" doc:"the size of the whole result"`
@@ -56,14 +56,14 @@ type Run struct {
 	Error       *RunError       `json:"error,omitempty"`
 }
 
-// Progress is what a server has last reported.
+// Progress is the last progress that the server reported.
 type Progress struct {
 	Progress float64  `json:"progress"`
 	Total    *float64 `json:"total,omitempty"`
 	Message  string   `json:"message,omitempty"`
 }
 
-// Question is an elicitation of the server: a form, or a page to visit.
+// Question is an elicitation request of the server: a form, or a page to visit.
 type Question struct {
 	ID      string          `json:"id"`
 	Message string          `json:"message"`
@@ -79,7 +79,7 @@ type Omitted struct {
 	Bytes  int    `json:"bytes"`
 }
 
-// RunError is why a run has no result.
+// RunError is the reason why a run has no result.
 type RunError struct {
 	Code    int64            `json:"code,omitempty" doc:"the code of JSON-RPC"`
 	Message string           `json:"message"`
@@ -101,7 +101,7 @@ type RunAnswer struct {
 	Content json.RawMessage `json:"content,omitempty" doc:"the form as an object, if it is accepted"`
 }
 
-// Runs is a page of runs, the newest first.
+// Runs is a page of runs, newest first.
 type Runs struct {
 	Runs  []Run  `json:"runs"`
 	Total int    `json:"total"`
@@ -121,39 +121,40 @@ const (
 
 // The events of /api/v1/runs/{id}/stream.
 const (
-	EventProgress = "progress" // with a Progress
-	EventLog      = "log"      // with a RunLog
-	EventQuestion = "question" // with a Question
-	EventAnswered = "answered" // with the Question that waits no more
-	EventResult   = "result"   // with the Run, which has ended
+	EventProgress = "progress" // a progress; the data is a Progress
+	EventLog      = "log"      // a log message; the data is a RunLog
+	EventQuestion = "question" // a new question; the data is a Question
+	EventAnswered = "answered" // a question that no longer waits; the data is the Question
+	EventResult   = "result"   // the end of the run; the data is the Run
 )
 
-// Bounds of runs.
+// Limits of runs.
 const (
-	mostRuns        = 16        // at once
-	keptRuns        = 100       // besides older ones that still run
+	mostRuns        = 16        // runs at the same time
+	keptRuns        = 100       // ended runs that are kept
 	keptResults     = 16 << 20  // bytes of all results
 	keptResult      = 1 << 20   // bytes of one result
 	maxRunBody      = 1 << 20   // bytes of a request
-	mostQuestions   = 32        // open in one run
-	runEvents       = 500       // kept for readers of the stream
-	runEventBytes   = 512 << 10 // the same in bytes
-	maxRunText      = 4 << 10   // of a text of the server, in bytes
-	maxRunSchema    = 64 << 10  // of the schema of a question, in bytes
+	mostQuestions   = 32        // open questions in one run
+	runEvents       = 500       // events kept for readers of the stream
+	runEventBytes   = 512 << 10 // bytes of these events
+	maxRunText      = 4 << 10   // bytes of a text of the server
+	maxRunSchema    = 64 << 10  // bytes of the schema of a question
 	usualRunTimeout = 300 * time.Second
 	mostRunTimeout  = time.Hour
 	mostRunStreams  = 64
 )
 
-// visitorInfo is what servers learn about the client that makes runs.
+// visitorInfo is the beginning of the client information that servers get from runs.
 const visitorInfo = `{"name":"dragoman console","version":`
 
-// visitorCapabilities are what a person at the console can answer.
+// visitorCapabilities are the capabilities of the client of a run: a person at the console can
+// answer these requests.
 const visitorCapabilities = `{"elicitation":{"form":{},"url":{}}}`
 
 var errRunCancelled, errRunTimeout = errors.New("the run was cancelled"), errors.New("the run has reached its timeout")
 
-// runs are the runs of an API. The zero value is ready to use. Safe for concurrent use.
+// runs has the runs of an API. The zero value is ready to use. Safe for concurrent use.
 type runs struct {
 	work work.Group
 
@@ -162,7 +163,7 @@ type runs struct {
 	all  []*run // oldest first
 }
 
-// run is one run. Its mu guards show and questions.
+// run is one run. Its mutex guards show and questions.
 type run struct {
 	number uint64
 	cancel context.CancelCauseFunc
@@ -170,9 +171,9 @@ type run struct {
 
 	mu        sync.Mutex
 	show      Run
-	questions []*runQuestion // open
+	questions []*runQuestion // the open questions
 	asked     int
-	visitor   *runtime.Visitor // nil before it is connected
+	visitor   *runtime.Visitor // nil until it is connected
 }
 
 type runEvent struct {
@@ -219,7 +220,7 @@ var runRoutes = []route{
 	},
 }
 
-// readBody decodes a JSON body of bounded size.
+// readBody decodes a JSON body. It refuses a body that is too large.
 func readBody(r *http.Request, most int64, to any) *Problem {
 	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
 	if !strings.EqualFold(strings.TrimSpace(kind), "application/json") {
@@ -288,7 +289,7 @@ func (a *API) startRun(r *http.Request) (any, *Problem) {
 		}
 	}
 	var trace [24]byte
-	_, _ = rand.Read(trace[:]) // it never fails
+	_, _ = rand.Read(trace[:]) // rand.Read never fails
 	x.show.TraceID = hex.EncodeToString(trace[:16])
 	parent := "00-" + x.show.TraceID + "-" + hex.EncodeToString(trace[16:]) + "-01"
 	now := time.Now()
@@ -317,8 +318,8 @@ func (a *API) startRun(r *http.Request) (any, *Problem) {
 	return x.snapshot(true), nil
 }
 
-// checkArguments checks arguments against the schema of a tool. A tool that the server does
-// not list, and a schema that cannot be used, are left to the server.
+// checkArguments checks arguments against the schema of a tool. It makes no check if the
+// server does not list the tool, or if the schema cannot be used. Then the server checks them.
 func (a *API) checkArguments(r *http.Request, server, name string, arguments []byte) *Problem {
 	x, bad := a.findTool(r, server, name)
 	if bad != nil {
@@ -331,7 +332,8 @@ func (a *API) checkArguments(r *http.Request, server, name string, arguments []b
 	return unfit(jsonrpc.Find(x.raw, whole, "inputSchema").Of(x.raw), arguments, "/arguments", "arguments", "The arguments do not fit the schema of the tool")
 }
 
-// unfit returns the answer to a value that does not fit a schema of a server, nil if it fits.
+// unfit returns the problem of a value that is not valid for a schema of a server. It returns
+// nil if the value is valid.
 func unfit(raw, value []byte, pointer, what, title string) *Problem {
 	c, err := schema.Compile(raw)
 	if err != nil {
@@ -357,7 +359,7 @@ func unfit(raw, value []byte, pointer, what, title string) *Problem {
 	return p
 }
 
-// paramsOf returns the params of the request. The arguments are in it byte for byte.
+// paramsOf returns the params of the request. It includes the arguments byte for byte.
 func paramsOf(q *RunRequest, parent string) []byte {
 	var out []byte
 	switch {
@@ -375,7 +377,7 @@ func paramsOf(q *RunRequest, parent string) []byte {
 	return append(append(out, parent...), `"}}`...)
 }
 
-// add adds a run that is about to begin, or refuses it.
+// add adds a run that is about to start. It returns a problem if there are too many.
 func (s *runs) add(x *run) *Problem {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -420,7 +422,7 @@ func (s *runs) find(r *http.Request) (*run, *Problem) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, x := range s.all {
-		if x.show.ID == id { // it does not change
+		if x.show.ID == id { // the id does not change, so it needs no lock
 			return x, nil
 		}
 	}
@@ -492,7 +494,7 @@ func (x *run) fail(ctx context.Context, err error, clean func(string) string) {
 	x.end(state, nil, nil, out)
 }
 
-// end records the end of a run. size is that of the whole result.
+// end records the end of a run. size is the size of the whole result.
 func (x *run) end(state string, result []byte, omitted []Omitted, e *RunError, size ...int) {
 	now := time.Now().UTC()
 	x.mu.Lock()
@@ -516,7 +518,7 @@ func (x *run) publish(name string, data any) {
 	x.events.Add(runEvent{name, b}, len(b))
 }
 
-// snapshot returns a copy of what is known of the run, with or without its result.
+// snapshot returns a copy of the run, with or without its result.
 func (x *run) snapshot(result bool) Run {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -544,7 +546,7 @@ func (x *run) held() (int, bool) {
 	return len(x.show.Result), x.show.Ended != nil
 }
 
-// hear takes a notification or a request of the server.
+// hear handles a notification or a request of the server.
 func (x *run) hear(m *jsonrpc.Message, clean func(string) string) {
 	text := func(key string, limit int) string {
 		s, _ := jsonrpc.Text(m.Raw, m.Param(key))
@@ -576,13 +578,13 @@ func (x *run) hear(m *jsonrpc.Message, clean func(string) string) {
 		}
 		x.publish(EventLog, l)
 	case m.Method == mcp.NoteCancelled:
-		// The server, or Dragoman, waits no more.
+		// The server or Dragoman no longer waits for the answer.
 		x.settle(func(q *runQuestion) bool { return string(q.id) == string(m.Param("requestId").Of(m.Raw)) })
 	}
 }
 
-// ask takes a request of the server. Dragoman passes only elicitations on, because the client
-// declares nothing else.
+// ask handles a request of the server. Dragoman passes on only elicitation requests, because
+// the client declares nothing else.
 func (x *run) ask(m *jsonrpc.Message, clean func(string) string) {
 	s, _ := jsonrpc.Text(m.Raw, m.Param("message"))
 	url, _ := jsonrpc.Text(m.Raw, m.Param("url"))
@@ -612,7 +614,7 @@ func (x *run) ask(m *jsonrpc.Message, clean func(string) string) {
 	x.publish(EventQuestion, q.Question)
 }
 
-// questionsLocked shows the open questions.
+// questionsLocked updates the open questions that the run shows.
 func (x *run) questionsLocked() {
 	x.show.Questions = nil
 	for _, q := range x.questions {
@@ -626,7 +628,7 @@ func (x *run) questionsLocked() {
 	}
 }
 
-// settle takes back the open questions that match, and returns the last of them.
+// settle removes the open questions that match, and returns the last of them.
 func (x *run) settle(match func(*runQuestion) bool) (found *runQuestion) {
 	x.mu.Lock()
 	x.questions = slices.DeleteFunc(x.questions, func(q *runQuestion) bool {
@@ -764,8 +766,8 @@ func (a *API) answerRun(r *http.Request) (any, *Problem) {
 	return x.snapshot(false), nil
 }
 
-// keepResult returns a result as it is if it is not too large. Otherwise it returns the items
-// of its list that fit, in their order, and says what is left out.
+// keepResult returns a result without changes if it is small enough. Otherwise it returns the
+// items of its list that fit, in their order, and describes the items that are left out.
 func keepResult(result []byte) (kept []byte, omitted []Omitted) {
 	if len(result) <= keptResult {
 		return result, nil
@@ -807,5 +809,5 @@ func keepResult(result []byte) (kept []byte, omitted []Omitted) {
 	return nil, []Omitted{{Member: "result", Bytes: len(result)}}
 }
 
-// mostOmitted bounds what is said about the parts of a result that are left out.
+// mostOmitted bounds the number of omitted parts that are described.
 const mostOmitted = 100

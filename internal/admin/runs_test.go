@@ -11,7 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/demo"
 )
 
-// run starts a run.
+// run starts a run and returns it.
 func (r *rig) run(server, body string) (out Run) {
 	r.t.Helper()
 	a := r.do(http.MethodPost, "/api/v1/servers/"+server+"/runs", body, "Content-Type", "application/json")
@@ -27,7 +27,7 @@ func (r *rig) runNow(id string) (out Run) {
 	return out
 }
 
-// ended waits for the end of a run.
+// ended waits until a run has ended, and returns it.
 func (r *rig) ended(id string) (out Run) {
 	r.t.Helper()
 	await(r.t, "the run has ended", func() bool {
@@ -42,8 +42,8 @@ func (r *rig) answer(id, body string) reply {
 	return r.do(http.MethodPost, "/api/v1/runs/"+id+"/answers", body, "Content-Type", "application/json")
 }
 
-// TestRuns: tools, prompts and resources of servers of both eras run, with progress, and the
-// results and the errors are those that a client gets.
+// TestRuns runs tools, prompts and resources of servers of both eras, with progress. The
+// results and errors must be those that a client gets.
 func TestRuns(t *testing.T) {
 	t.Parallel()
 	r := serving(t, demoServer(t, "old", demo.Legacy), demoServer(t, "new", demo.Modern))
@@ -101,7 +101,7 @@ func TestRuns(t *testing.T) {
 	if all.Total != 9 || len(all.Runs) != 2 || all.Runs[0].ID != x.ID || all.Next == "" || all.Runs[0].Result != nil {
 		t.Errorf("%+v", all)
 	}
-	// The client of a run is one like others.
+	// The client of a run is listed like any other client.
 	var clients Clients
 	if r.get("/api/v1/clients", &clients); clients.Total != 0 {
 		t.Errorf("clients of runs that have ended: %+v", clients)
@@ -109,7 +109,7 @@ func TestRuns(t *testing.T) {
 }
 
 // TestRunQuestion: a question of a server of each era is answered, declined or cancelled. An
-// answer that does not fit is refused, and the question goes on waiting.
+// answer that is not valid is refused, and the question still waits.
 func TestRunQuestion(t *testing.T) {
 	t.Parallel()
 	r := serving(t, demoServer(t, "old", demo.Legacy), demoServer(t, "new", demo.Modern))
@@ -175,8 +175,8 @@ func TestRunQuestion(t *testing.T) {
 	}
 }
 
-// TestRunEnds: a run is cancelled by its page, ended by its timeout, cut off by a restart, and
-// ended with the API. The server goes on for others.
+// TestRunEnds: a run is cancelled by its page, ended by its timeout, cut off by a restart, or
+// ended with the API. The server still serves other clients.
 func TestRunEnds(t *testing.T) {
 	t.Parallel()
 	r := serving(t, demoServer(t, "old", demo.Legacy), demoServer(t, "new", demo.Modern))
@@ -202,11 +202,11 @@ func TestRunEnds(t *testing.T) {
 	if x = r.ended(r.run("new", `{"tool":"add","arguments":{"a":1,"b":2}}`).ID); x.State != "succeeded" {
 		t.Errorf("the other server: %+v", x)
 	}
-	r.run("old", long+`}`) // the end of the API ends it
+	r.run("old", long+`}`) // this run ends with the API
 }
 
-// TestRunAttacks: what is wrong, too large or too much is refused, and an innocent client is
-// served meanwhile.
+// TestRunAttacks: requests that are invalid, too large or too many are refused. Another client
+// is served meanwhile.
 func TestRunAttacks(t *testing.T) {
 	t.Parallel()
 	r := serving(t, demoServer(t, "old", demo.Legacy))
@@ -247,7 +247,7 @@ func TestRunAttacks(t *testing.T) {
 	if a := start(`{"tool":"greet","arguments":{"name":"x"}}`, "Sec-Fetch-Site", "cross-site"); a.status != 403 {
 		t.Errorf("cross-site: %d", a.status)
 	}
-	// As many runs as there may be, then one more.
+	// Start the largest allowed number of runs, then one more.
 	var ids []string
 	for range mostRuns {
 		ids = append(ids, r.run("old", `{"tool":"count","arguments":{"to":1000,"delayMs":10000}}`).ID)
@@ -255,7 +255,7 @@ func TestRunAttacks(t *testing.T) {
 	if a := start(`{"tool":"greet","arguments":{"name":"x"}}`); a.status != 429 || !strings.Contains(a.body, "too-many-runs") {
 		t.Errorf("one more: %d %s", a.status, a.body)
 	}
-	// As many streams as there may be, which nobody reads.
+	// Open the largest allowed number of streams, which no reader reads.
 	refused := 0
 	for range mostRunStreams + 8 {
 		resp := r.open(t.Context(), http.MethodGet, "/api/v1/runs/"+ids[0]+"/stream", "", "Authorization", r.key())
@@ -267,7 +267,7 @@ func TestRunAttacks(t *testing.T) {
 	if refused != 8 {
 		t.Errorf("%d streams were refused", refused)
 	}
-	// An innocent client of the same server.
+	// A call of another client of the same server.
 	if a := r.ask(http.MethodPost, "/s/old/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"greet","arguments":{"name":"innocent"}}}`, "Content-Type", "application/json", "Accept", "application/json, text/event-stream"); !strings.Contains(a.body, "innocent") {
 		t.Errorf("an innocent client: %s", a.body)
 	}
@@ -284,7 +284,8 @@ func TestRunAttacks(t *testing.T) {
 	}
 }
 
-// TestKeepResult: a large result is cut between its items, is valid, and says what is left out.
+// TestKeepResult: a large result is cut between its items. The rest is valid, and the omitted
+// items are described.
 func TestKeepResult(t *testing.T) {
 	text := func(n int) string { return `{"type":"text","text":"` + strings.Repeat("x", n) + `"}` }
 	small := `{"content":[` + text(10) + `]}`
@@ -304,7 +305,7 @@ func TestKeepResult(t *testing.T) {
 	}
 }
 
-// TestRunsAreTrimmed: at most so many runs are kept, and those that run are never dropped.
+// TestRunsAreTrimmed: the number of kept runs is limited, and running ones are never dropped.
 func TestRunsAreTrimmed(t *testing.T) {
 	var s runs
 	first := &run{events: NewRing[runEvent](1, 1)}
@@ -319,7 +320,7 @@ func TestRunsAreTrimmed(t *testing.T) {
 		x.end(runSucceeded, make([]byte, 1000), nil, nil)
 		s.trim()
 	}
-	if len(s.all) != keptRuns+1 || s.all[0] != first { // one runs
+	if len(s.all) != keptRuns+1 || s.all[0] != first { // one run is still running
 		t.Errorf("%d are kept", len(s.all))
 	}
 	for range 40 {

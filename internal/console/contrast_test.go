@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestContrast computes the contrast of each role on each background that it is used on, in
-// both themes (WCAG 2.2, success criteria 1.4.3 and 1.4.11).
+// TestContrast checks the contrast of each colour role on each background on which it is used,
+// in both themes (WCAG 2.2, success criteria 1.4.3 and 1.4.11).
 func TestContrast(t *testing.T) {
 	css, err := staticFiles.ReadFile("static/tokens.css")
 	if err != nil {

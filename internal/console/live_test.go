@@ -31,7 +31,7 @@ func (w *watcher) take() (all []map[string]map[string]string) {
 	return all
 }
 
-// pipeRecorder is a response that is read while it is written.
+// pipeRecorder is a response that a test reads while it is written.
 type pipeRecorder struct {
 	*httptest.ResponseRecorder
 	write func([]byte)
@@ -83,8 +83,8 @@ func watch(t *testing.T, h *house, page, last string) *watcher {
 	return w
 }
 
-// TestLive checks that an open page gets what has changed, at most once a second, that
-// nothing is sent while nothing changes, and that an interrupted stream goes on.
+// TestLive checks that an open page gets changes at most once a second, and nothing while
+// nothing changes. An interrupted stream must continue.
 func TestLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &event.Publisher{}
@@ -108,7 +108,7 @@ func TestLive(t *testing.T) {
 		if len(got) != 1 || got[0]["sentence"]["text"] != "The client is working." || got[0]["court"]["hash"] == first[0]["court"]["hash"] || got[0]["s1-n"]["text"] != "1" || got[0]["s1-f"] != nil {
 			t.Errorf("after a call: %v", got)
 		}
-		for i := range 100 { // ten a second
+		for i := range 100 { // ten calls a second
 			call(p, "Cursor", "1", mcp.R20250618, "files", mcp.R20250618, event.OK, uint64(i+2))
 			time.Sleep(100 * time.Millisecond)
 		}
@@ -135,8 +135,8 @@ func TestLive(t *testing.T) {
 	})
 }
 
-// TestLiveEnds checks that streams end when Dragoman stops, and that nobody may watch what is
-// not a page.
+// TestLiveEnds checks that streams end when Dragoman stops, and that only pages can be
+// watched.
 func TestLiveEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := stageWith(t, "waiting", &event.Publisher{})
@@ -161,7 +161,7 @@ func TestLiveEnds(t *testing.T) {
 	})
 }
 
-// TestFeedIsShared checks that the work does not grow with the number of consoles.
+// TestFeedIsShared checks that more consoles cause no more work.
 func TestFeedIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &event.Publisher{}
@@ -179,7 +179,7 @@ func TestFeedIsShared(t *testing.T) {
 			t.Errorf("50 consoles asked %d times in 10 s", n)
 		}
 		before = atomic.LoadInt64(&h.source.reports)
-		time.Sleep(2 * time.Minute) // the last call leaves the last minute
+		time.Sleep(2 * time.Minute) // the last call is now older than a minute
 		before2 := atomic.LoadInt64(&h.source.reports)
 		time.Sleep(time.Minute)
 		if n := atomic.LoadInt64(&h.source.reports) - before2; n > 13 {

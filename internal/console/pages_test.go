@@ -56,16 +56,15 @@ func call(p *event.Publisher, name, version string, from mcp.Revision, server st
 	})
 }
 
-// scene is a state of the program.
+// scene is a state of the program that the pages show.
 type scene struct {
 	report admin.Report
 	source source
-	config string // a configuration file
+	config string // the text of a configuration file
 	play   func(*event.Publisher)
 }
 
-// scenes are the states in which the golden files show the pages. They must be made in a
-// bubble of synctest.
+// scenes are the states for the golden files. They must be created in a synctest bubble.
 var scenes = map[string]func() scene{
 	"empty": func() scene { return scene{} },
 	"waiting": func() scene {
@@ -141,10 +140,10 @@ var scenes = map[string]func() scene{
 	},
 }
 
-// hostile is what a peer may send as a name, a description or a line of a log.
+// hostile is a text that a peer may send as a name, a description or a line of a log.
 const hostile = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>\x1b[31m\u202e\u200b\U000e0041\u2066javascript:alert(3)"
 
-// stage opens a console in a scene. It must run in a bubble.
+// stage opens a console in a scene. It must run in a synctest bubble.
 func stage(t testing.TB, name string) *house { return stageWith(t, name, &event.Publisher{}) }
 
 // stageWith opens a console in a scene, with events of p.
@@ -175,7 +174,7 @@ func stageWith(t testing.TB, name string, p *event.Publisher) *house {
 	return h
 }
 
-// pagesOf are the pages of a scene.
+// pagesOf maps each scene to its pages.
 var pagesOf = map[string][]string{
 	"empty":   {"/", "/servers", "/clients", "/events", "/settings", "/servers/none"},
 	"waiting": {"/"},
@@ -184,8 +183,8 @@ var pagesOf = map[string][]string{
 	"hostile": {"/", "/servers", "/servers/" + "%3Cscript%3Ealert(1)%3C%2Fscript%3E%22%27%3E%3Cimg%20src%3Dx%20onerror%3Dalert(2)%3E%1B%5B31m%E2%80%AE%E2%80%8B%F3%A0%81%81%E2%81%A6javascript:alert(3)", "/clients", "/clients/1", "/events"},
 }
 
-// TestGolden compares each page in each state with testdata. The files have the main part
-// only, with a line for each element. -update writes them.
+// TestGolden compares each page in each state with testdata. The files have only the main
+// part, with one element per line. With -update it writes them.
 func TestGolden(t *testing.T) {
 	folder := t.TempDir()
 	for name, pages := range pagesOf {
@@ -228,16 +227,16 @@ func mainOf(page string) string {
 	return rest
 }
 
-// linesOf writes a tag on each line.
+// linesOf puts each tag on its own line.
 func linesOf(page string) string {
 	page = regexp.MustCompile(`\s+`).ReplaceAllString(page, " ")
 	page = regexp.MustCompile(` ?(</?(?:section|div|table|tr|td|th|li|ul|ol|p|h1|h2|h3|form|figure|svg|path|dl|dt|dd|aside|details|summary|select|a)[ >])`).ReplaceAllString(page, "\n$1")
 	return strings.TrimSpace(page)
 }
 
-// TestPagesAreSafe checks all pages of all scenes: no inline script or style, no attribute
-// that runs something, no link that leads away, nothing hidden in text, one h1, no heading
-// level that is skipped, ids only once, and labels for fields.
+// TestPagesAreSafe checks all pages of all scenes. A page must have no inline script or style,
+// no attribute that runs code, no link to another site, and no hidden text. It must have one
+// h1, no skipped heading levels, unique ids, and labels for fields.
 func TestPagesAreSafe(t *testing.T) {
 	tags := regexp.MustCompile(`<(/?)([a-zA-Z][a-zA-Z0-9]*)((?:"[^"]*"|'[^']*'|[^"'>])*)>`)
 	attrs := regexp.MustCompile(`([a-zA-Z-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))`)
@@ -298,7 +297,7 @@ func TestPagesAreSafe(t *testing.T) {
 	}
 }
 
-// TestLinksResolve follows each link of each page.
+// TestLinksResolve checks that the target of each link of each page exists.
 func TestLinksResolve(t *testing.T) {
 	links := regexp.MustCompile(`(?:href|action)="([^"]*)"`)
 	for _, name := range []string{"empty", "busy", "hostile"} {
@@ -338,7 +337,8 @@ func TestLinksResolve(t *testing.T) {
 	}
 }
 
-// TestWeight checks that a page has at most 60 KB beside its data, and modules at most 12 KB.
+// TestWeight checks that a page without its data has at most 60 KB, and the modules at most 12
+// KB.
 func TestWeight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := stage(t, "empty")
@@ -392,7 +392,7 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// TestTheme checks the theme without a script.
+// TestTheme checks the theme switch without JavaScript.
 func TestTheme(t *testing.T) {
 	h := open(t, &admin.Report{})
 	r := h.request("POST", "/console/theme", "Cookie", h.cookie, "Content-Type", "application/x-www-form-urlencoded")
@@ -414,10 +414,11 @@ func TestTheme(t *testing.T) {
 	}
 }
 
-// BenchmarkOverview measures the server time of the overview with 200 servers and 5,000 tools.
+// BenchmarkOverview measures how long the server needs for the overview with 200 servers and
+// 5,000 tools.
 func BenchmarkOverview(b *testing.B) { benchmarkPage(b, "/console/") }
 
-// BenchmarkServers does the same for the list of servers.
+// BenchmarkServers measures the same for the list of servers.
 func BenchmarkServers(b *testing.B) { benchmarkPage(b, "/console/servers") }
 
 func benchmarkPage(b *testing.B, page string) {

@@ -11,7 +11,7 @@ import (
 
 // TestT28_ChildrenThatMisbehave: children write text besides their messages and end their
 // lines in different ways. Their tools still work for clients of both eras. When Dragoman has
-// stopped, none of their processes is left, even if they resist.
+// stopped, none of their processes is left, even if they ignore SIGTERM.
 func TestT28_ChildrenThatMisbehave(t *testing.T) {
 	t.Parallel()
 	for mode, what := range map[string]string{

@@ -16,30 +16,31 @@ import (
 
 // VisitOptions are the options of Runtime.Visit.
 type VisitOptions struct {
-	// Revision is the revision that the visitor speaks; Unknown means mcp.LatestLegacy. A
-	// modern revision is refused.
+	// Revision is the revision that the visitor uses. Unknown means mcp.LatestLegacy. A modern
+	// revision is refused.
 	Revision mcp.Revision
-	// Info is the visitor's Implementation object, Capabilities its capabilities.
+	// Info is the visitor's Implementation object. Capabilities are its capabilities.
 	Info, Capabilities []byte
-	// Heard gets each notification and each server request that belongs to a call. It must
+	// Heard receives each notification and each server request that belongs to a call. It must
 	// not block. A request waits for Visitor.Answer or Visitor.Refuse.
 	Heard func(*jsonrpc.Message)
 }
 
-// Visitor is a legacy client of our own at the endpoint of one server. Its messages take the
-// same way as those of other clients, so its calls appear in metrics, in logs and among the
-// calls. Runtime.Visit makes it, and Close must be called at the end. Safe for concurrent use.
+// Visitor is a legacy client in this process, connected to the endpoint of one server. Its
+// messages take the same way as those of other clients, so its calls appear in the metrics, in
+// the log and in the list of calls. Runtime.Visit creates a Visitor, and the caller must call
+// Close. Safe for concurrent use.
 type Visitor struct {
 	conversation transport.Conversation
 	heard        func(*jsonrpc.Message)
 	lastID       atomic.Int64
 }
 
-// ErrModern is the error of a visitor that wants to speak a modern revision.
+// ErrModern is the error for a visitor with a modern revision.
 var ErrModern = errors.New("a visitor speaks a revision with a handshake")
 
-// Visit opens a conversation with a server. The error is ErrNoServer if there is no such
-// server, and a *jsonrpc.Error if the server cannot be opened.
+// Visit opens a session with a server. The error is ErrNoServer if there is no such server,
+// and a *jsonrpc.Error if the server cannot be opened.
 func (r *Runtime) Visit(ctx context.Context, server string, o VisitOptions) (*Visitor, error) {
 	if o.Revision == mcp.Unknown {
 		o.Revision = mcp.LatestLegacy
@@ -77,12 +78,12 @@ func orObject(b []byte) []byte {
 	return b
 }
 
-// Close ends the conversation. Calls that run are cancelled.
+// Close ends the session and cancels its running calls.
 func (v *Visitor) Close() { v.conversation.Close(mcp.ErrCancelled) }
 
 // Call sends a request with params, a valid JSON object, and waits for the answer: a result or
-// an error, as a client gets it. When ctx ends, the server is told that the request is
-// cancelled, and the error is the cause of ctx.
+// an error, as a client gets it. If ctx ends, Call cancels the request at the server and
+// returns the cause of ctx.
 func (v *Visitor) Call(ctx context.Context, method string, params []byte) (*jsonrpc.Message, error) {
 	id := jsonrpc.IntID(v.lastID.Add(1))
 	m := jsonrpc.NewRequest(id, method, params)
@@ -133,7 +134,7 @@ func (v *Visitor) hear(b []byte) error {
 	return nil
 }
 
-// outbox gets the messages that belong to no call.
+// outbox receives the messages that belong to no call.
 type outbox struct{ v *Visitor }
 
 func (o outbox) Send(b []byte) error { return o.v.hear(b) }
