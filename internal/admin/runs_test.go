@@ -242,7 +242,7 @@ func TestRunAttacks(t *testing.T) {
 		}
 	}
 	if a := r.do(http.MethodPost, "/api/v1/servers/old/runs", `{"tool":"greet"}`, "Content-Type", "text/plain"); a.status != 415 {
-		t.Errorf("a form of another site could send it: %d", a.status)
+		t.Errorf("a form on another site can start a run: %d", a.status)
 	}
 	if a := start(`{"tool":"greet","arguments":{"name":"x"}}`, "Sec-Fetch-Site", "cross-site"); a.status != 403 {
 		t.Errorf("cross-site: %d", a.status)

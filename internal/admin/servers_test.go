@@ -146,7 +146,7 @@ func TestToolSearch(t *testing.T) {
 		_, out := find("limit=3&cursor=" + url.QueryEscape(cursor))
 		for _, x := range out.Tools {
 			if seen[x.Server+x.Name] {
-				t.Errorf("%s comes twice", x.Name)
+				t.Errorf("%s is in the list twice", x.Name)
 			}
 			seen[x.Server+x.Name] = true
 		}

@@ -64,7 +64,7 @@ func TestForms(t *testing.T) {
 		}
 		for _, s := range c.says {
 			if !strings.Contains(said.String(), s) {
-				t.Errorf("%s: it does not say %q:\n%s", c.name, s, said.String())
+				t.Errorf("%s: the output lacks %q:\n%s", c.name, s, said.String())
 			}
 		}
 	}

@@ -177,7 +177,7 @@ func TestHealthIsBounded(t *testing.T) {
 				want = time.Second
 			}
 			if took != want {
-				t.Errorf("it took %s, want %s", took, want)
+				t.Errorf("the command took %s, want %s", took, want)
 			}
 			var states []string
 			for _, r := range rows {

@@ -31,7 +31,7 @@ func TestRunWithoutItsProgram(t *testing.T) {
 			err := Run(t.Context(), o)
 			var f *failure.Failure
 			if !errors.As(err, &f) || f.Class != failure.CommandNotFound || f.Action == "" {
-				t.Errorf("it ended with %v", err)
+				t.Errorf("the program ended with %v", err)
 			}
 		})
 	}

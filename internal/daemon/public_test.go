@@ -46,7 +46,7 @@ func TestPublicURL(t *testing.T) {
 			for _, path := range []string{"", "/s/a", "/p/default"} {
 				c := dialSSE(r, prefix+path+"/sse")
 				if !strings.HasPrefix(c.post, prefix+path+"/messages?sessionId=") {
-					t.Errorf("clients of %s/sse are told to post to %s", path, c.post)
+					t.Errorf("the endpoint event of %s/sse is %s", path, c.post)
 				}
 				c.send(initializeBody("2024-11-05", "{}"))
 				if m := c.events.event(); m == nil || m.Kind != jsonrpc.Result {
@@ -68,7 +68,7 @@ func TestPublicURL(t *testing.T) {
 			// Without the proxy it works as before.
 			c := dialSSE(direct, "/sse")
 			if !strings.HasPrefix(c.post, prefix+"/messages?") {
-				t.Errorf("without the proxy clients are told to post to %s", c.post)
+				t.Errorf("without the proxy the endpoint event is %s", c.post)
 			}
 			c.events.stop()
 		})

@@ -118,7 +118,7 @@ func (r *reloading) keptEndpoint(t *testing.T, name string) *keptEndpoint {
 	const filter = `"notifications":{"toolsListChanged":true,"resourceSubscriptions":["fake://text","fake://blob"]}`
 	e.listen = r.open("POST", e.path, modernBody(`"l"`, mcp.MethodListen, filter), modernHeader(mcp.MethodListen, "")...)
 	if m := e.listen.event(); m == nil || m.Method != mcp.NoteAcknowledged {
-		t.Fatalf("the listen began with %v", m)
+		t.Fatalf("the first message of the listen is %v", m)
 	}
 	r.touch(t, e.path, "fake://text", e.events, e.listen)
 	e.sessions = r.sessionsOf(t, name)

@@ -306,7 +306,7 @@ func TestReloadWhileClientsAreAsked(t *testing.T) {
 			}
 			listen := r.open("POST", "/mcp", modernBody(`"l"`, "subscriptions/listen", `"notifications":{"toolsListChanged":true}`), modernHeader("subscriptions/listen", "")...)
 			if m := listen.event(); m == nil || m.Method != mcp.NoteAcknowledged {
-				t.Errorf("the listen began with %v", m)
+				t.Errorf("the first message of the listen is %v", m)
 			}
 			asked.Wait()
 			r.change(kind.text(r))

@@ -208,7 +208,7 @@ func TestReloadTwice(t *testing.T) {
 	events := w.open("GET", "/mcp", "", "Mcp-Session-Id", session)
 	listen := w.open("POST", "/mcp", modernBody(`"l"`, mcp.MethodListen, `"notifications":{"toolsListChanged":true}`), modernHeader(mcp.MethodListen, "")...)
 	if m := listen.event(); m == nil || m.Method != mcp.NoteAcknowledged {
-		t.Fatalf("the listen began with %v", m)
+		t.Fatalf("the first message of the listen is %v", m)
 	}
 	await(t, "all is listed", 20*time.Second, func() bool {
 		a := w.modern("/mcp", "1", "tools/list", "", "")

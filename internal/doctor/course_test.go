@@ -63,7 +63,7 @@ func TestProcessesAreFew(t *testing.T) {
 			t.Errorf("%d processes, %d at once:\n%s", c.began, c.most, dump(r))
 		}
 		if d := time.Since(began); d > 2*time.Second {
-			t.Errorf("it waited for %s", d)
+			t.Errorf("the examination waited for %s", d)
 		}
 	})
 }

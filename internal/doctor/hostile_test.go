@@ -32,7 +32,7 @@ func TestVeilFindsSecretsInEverySpelling(t *testing.T) {
 		{"x" + strings.Repeat(long, 35), []string{long}, "kk"},
 	} {
 		if s := redact([]byte(c.said), spellings(c.secrets)); strings.Contains(s, c.hidden) {
-			t.Errorf("of %q it shows %q", c.said, s)
+			t.Errorf("the evidence for %q is %q", c.said, s)
 		}
 	}
 }

@@ -18,7 +18,7 @@ func TestNobodyListens(t *testing.T) {
 	var none *Publisher
 	none.Publish(Event{Kind: Call})
 	if none.Wants(Call) {
-		t.Error("a nil publisher wants events")
+		t.Error("Wants is true for a nil publisher")
 	}
 	var p Publisher
 	p.Publish(Event{Kind: Call})

@@ -31,7 +31,7 @@ func TestCallLog(t *testing.T) {
 	}
 	l.Close()
 	if p.Wants(event.Call) {
-		t.Error("a closed log wants calls")
+		t.Error("Wants is true after the log was closed")
 	}
 	if want := `level=INFO msg=call server=files tool=read_file took=12ms outcome=ok client="Claude Code" from=2025-11-25 to=2026-07-28
 level=INFO msg=call method=tools/list took=0s outcome=ok client="a_[2J \"b\"" from=2026-07-28
