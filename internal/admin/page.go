@@ -41,6 +41,7 @@ type page struct {
 	Entry        string // the entry for a client's configuration file, as JSON
 	CommandEntry string // the same for a client that has only stdio
 	Local        bool   // only this machine can see the page
+	Console      bool   // there is a console
 	Servers      []pageServer
 }
 
@@ -87,6 +88,7 @@ func (a *API) page(r *http.Request) page {
 		Style: template.CSS(pageCSS), Version: a.opts.Version, Local: a.opts.Local && !forwarded(r),
 		Endpoint: scheme + "://" + r.Host + "/mcp",
 	}
+	p.Console = p.Local && a.opts.ConsoleOff == ""
 	if a.opts.PublicURL != "" {
 		p.Endpoint = a.opts.PublicURL + "/mcp"
 	}
@@ -133,6 +135,9 @@ func (p page) text(b *bytes.Buffer) {
 		}
 	}
 	b.WriteString("\nMore: /readyz /healthz /metrics")
+	if p.Console {
+		b.WriteString(" /console/")
+	}
 	if p.Local {
 		b.WriteString(" /api/v1/status")
 	}

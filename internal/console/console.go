@@ -63,6 +63,8 @@ type Console struct {
 	nav     []navEntry
 	traffic *traffic
 	feed    *feeds
+	// finders return what the palette finds besides pages, servers and clients.
+	finders []func(*http.Request) []paletteItem
 	where   where
 	streams *admin.Streams
 	running work.Group

@@ -25,8 +25,8 @@ const (
 	leastLoom   = 344 // the smallest height of the diagram
 	portInset   = 48  // the distance from the top and the bottom of the box to the outermost line
 	thinnest    = 1.25
-	thickest    = 26.0 // the width of all lines of a side together
-	perCall     = 3.0  // the width for one call per minute
+	thickest    = 20.0 // the width of all lines of a side together
+	perCall     = 0.8  // the width for one call per minute
 )
 
 // court is the diagram of clients, Dragoman and servers. The house in it is the box of
@@ -153,7 +153,7 @@ func newCourt(clients []clientSum, status *admin.Report, t *sums) *court {
 		k.LeftMore = number(idle) + " more, idle for 1 h"
 	}
 	if len(clients) == 0 {
-		k.LeftMore = "Clients appear after their first request."
+		k.LeftMore = "Clients appear here after their first request."
 	}
 	if moreRight > 0 {
 		k.RightMore = number(moreRight) + " more, with fewer calls"

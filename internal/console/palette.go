@@ -30,6 +30,9 @@ func (c *Console) servePalette(w http.ResponseWriter, r *http.Request) {
 	for _, x := range c.sums(r).Clients {
 		out = append(out, paletteItem{excerpt.Line(x.Title(), 128), "client", pathOf("clients", x.ID())})
 	}
+	for _, find := range c.finders {
+		out = append(out, find(r)...)
+	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(out[:min(len(out), mostFound)])
 }

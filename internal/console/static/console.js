@@ -203,7 +203,7 @@ box.addEventListener("change", () => store.set(box.checked));
 let after = 0;
 addEventListener("keydown", (e) => {
   if ((e.ctrlKey || e.metaKey) && e.key.toLowerCase() === "k") { e.preventDefault(); palette.togglePopover(); return; }
-  if (e.ctrlKey || e.metaKey || e.altKey || box.checked || e.target.closest("input, textarea, select, [contenteditable]")) return;
+  if (e.ctrlKey || e.metaKey || e.altKey || box.checked || e.target.closest?.("input, textarea, select, [contenteditable]")) return;
   const key = e.key.toLowerCase();
   if (Date.now() - after < 1500) {
     after = 0;
