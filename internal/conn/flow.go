@@ -24,7 +24,9 @@ type flow struct {
 	ctx    context.Context // context of the call; its end cancels the call's open server requests
 
 	timer   *time.Timer
+	began   time.Time
 	idle    time.Duration
+	idleEnd atomic.Int64 // end of the idle timeout, in nanoseconds after began; 0 before the first message
 	hardEnd time.Time    // zero if there is no total timeout
 	status  int          // HTTP status of an error response, 0 for none
 	open    atomic.Int32 // number of open server requests; a user may take longer than the idle timeout to answer
@@ -57,9 +59,9 @@ func (f *flow) limit(ctx context.Context) (context.Context, func()) {
 	}
 	idle, hard := f.server.times()
 	ctx, cancel := context.WithCancelCause(ctx)
-	f.idle = idle
+	f.idle, f.began = idle, time.Now()
 	if hard > 0 {
-		f.hardEnd = time.Now().Add(hard)
+		f.hardEnd = f.began.Add(hard)
 	}
 	if wait, ok := f.wait(); ok {
 		f.timer = time.AfterFunc(wait, func() {
@@ -68,6 +70,8 @@ func (f *flow) limit(ctx context.Context) (context.Context, func()) {
 				cancel(errHard)
 			case f.open.Load() > 0:
 				f.resetIdle()
+			case time.Since(f.began) < time.Duration(f.idleEnd.Load()):
+				// A message has come just now, and resetIdle sets the timer again.
 			default:
 				cancel(errIdle)
 			}
@@ -98,6 +102,7 @@ func (f *flow) resetIdle() {
 		return
 	}
 	if wait, ok := f.wait(); ok {
+		f.idleEnd.Store(int64(time.Since(f.began) + wait))
 		f.timer.Reset(wait)
 	}
 }

@@ -177,9 +177,10 @@ func (s *Conn) ask(ctx context.Context, m *jsonrpc.Message, owners []*flow) (f *
 			}
 		}
 		for _, x := range owners {
-			if x.open.Add(-1); x.ctx.Err() == nil {
-				x.resetIdle()
+			if x.ctx.Err() == nil {
+				x.resetIdle() // before the timer sees that no request is open
 			}
+			x.open.Add(-1)
 		}
 	} else if s.opts.Ask != nil {
 		answer, err = s.opts.Ask(ctx, m)
