@@ -85,7 +85,11 @@ func (s *Server) text(line func(int, string, ...any), ago func(time.Time) string
 			line(1, "do: %q", f.Action)
 		}
 	}
-	if s.LastError != nil {
+	switch {
+	case s.LastError == nil:
+	case s.Reason != "" && s.LastError.Text == s.Reason:
+		line(1, "last error: the same, %s ago", ago(s.LastError.At))
+	default:
 		line(1, "last error, %s ago: %q", ago(s.LastError.At), s.LastError.Text)
 	}
 	switch {
@@ -138,7 +142,7 @@ func (s *Server) text(line func(int, string, ...any), ago func(time.Time) string
 		for _, x := range []struct {
 			on   bool
 			text string
-		}{{l.Stale, "stale"}, {l.Reading, "being read"}, {l.CutOff, "cut off"}, {l.Failed != "", fmt.Sprintf("failed: %q", l.Failed)}} {
+		}{{l.Stale, "stale"}, {l.Reading, "being read"}, {l.CutOff, "cut off"}, {l.Failed != "", s.listFailure(l.Failed)}} {
 			if x.on {
 				more += ", " + x.text
 			}
@@ -148,6 +152,15 @@ func (s *Server) text(line func(int, string, ...any), ago func(time.Time) string
 			line(2, "%q: %q", x.Name, x.Why)
 		}
 	}
+}
+
+// listFailure says why a list could not be read. It does not repeat the reason why the whole
+// server does not work.
+func (s *Server) listFailure(why string) string {
+	if s.Reason != "" && strings.HasPrefix(why, s.Reason) {
+		return "failed for the same reason"
+	}
+	return fmt.Sprintf("failed: %q", why)
 }
 
 // number returns a number with its noun, in the plural unless the number is 1.

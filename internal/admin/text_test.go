@@ -24,3 +24,23 @@ func TestTextQuotesPeers(t *testing.T) {
 		t.Errorf("text of a peer is not quoted:\n%q", text)
 	}
 }
+
+// TestTextDoesNotRepeatTheFailure checks that the reason of a server that does not work is
+// printed once.
+func TestTextDoesNotRepeatTheFailure(t *testing.T) {
+	const why = "the server exited with status 3"
+	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	s := &Server{
+		Name: "s", State: "failed", Reason: why, LastError: &Fault{At: now, Text: why},
+		Lists: []List{{Method: "tools/list", Failed: why + "; run it by hand"}, {Method: "prompts/list", Failed: "something else"}},
+	}
+	text := string(s.Text(now))
+	for _, want := range []string{"last error: the same, 0s ago", "never read, failed for the same reason", `failed: "something else"`} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if strings.Count(text, why) != 1 {
+		t.Errorf("the reason is repeated:\n%s", text)
+	}
+}

@@ -109,7 +109,7 @@ func (a *app) listHealth(ctx context.Context, f *clientFlags, asJSON bool) error
 	}
 	if failed > 0 {
 		if !a.quiet {
-			a.status.Printf("%d of %d servers cannot be used; `dragoman doctor NAME%s` examines one", failed, len(rows), configWords(f.file))
+			a.status.Printf("%d of %s cannot be used; `dragoman doctor NAME%s` examines one", failed, quantity(len(rows), "server"), configWords(f.file))
 		}
 		return errReported
 	}
