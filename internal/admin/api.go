@@ -47,7 +47,9 @@ type API struct {
 	logStreams  *Streams
 	callStreams *Streams
 	runStreams  *Streams
+	examStreams *Streams
 	runs        runs
+	exams       exams
 }
 
 // New returns an API. The uptime that it reports begins now.
@@ -60,7 +62,7 @@ func New(o Options) *API {
 	}
 	return &API{
 		opts: o, started: time.Now(), document: sync.OnceValue(func() object { return document(o.Version) }),
-		logStreams: NewStreams(mostLogStreams), callStreams: NewStreams(mostCallStreams), runStreams: NewStreams(mostRunStreams),
+		logStreams: NewStreams(mostLogStreams), callStreams: NewStreams(mostCallStreams), runStreams: NewStreams(mostRunStreams), examStreams: NewStreams(mostExamStreams),
 	}
 }
 
@@ -72,6 +74,7 @@ func (a *API) Drain() {
 	a.logStreams.Drain()
 	a.callStreams.Drain()
 	a.runStreams.Drain()
+	a.examStreams.Drain()
 }
 
 // Routes registers the page at /, /healthz, /readyz and /api/ with mux. It also answers the
@@ -167,9 +170,10 @@ func foreignPage(r *http.Request) bool {
 	return false
 }
 
-// Close ends the streams and cancels the runs, and waits for the runs. It must be called
+// Close ends the streams, and cancels runs and examinations and waits for them. It must be called
 // before the runtime is closed.
 func (a *API) Close() {
 	a.Drain()
 	a.runs.close()
+	a.exams.close()
 }

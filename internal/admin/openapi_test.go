@@ -158,6 +158,7 @@ func (r *rig) prepare() func(path, name string) string {
 	}
 	ran := r.run("old", `{"tool":"greet","arguments":{"name":"x"}}`)
 	r.ended(ran.ID)
+	r.examined("old", `{}`)
 	return func(path, name string) string {
 		switch {
 		case name == "name":

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -13,9 +12,8 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/doctor"
+	"github.com/dragoman-mcp/dragoman/internal/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/screen"
-	"github.com/dragoman-mcp/dragoman/internal/transport/httplink"
-	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
 // exitUnreachable is the exit code of doctor for a peer that cannot be reached.
@@ -215,25 +213,8 @@ func (a *app) doctorTarget(c *cobra.Command, f *doctorFlags, args []string) (con
 
 // targetOf converts a configured server to a target of package doctor.
 func targetOf(s config.Server) (doctor.Target, error) {
-	t := doctor.Target{Secrets: s.Secrets(), Dialect: s.Profile, Name: s.Name, Given: s.Given, Program: s.Command, Args: s.Args}
-	env := map[string]string{}
-	for k, v := range s.Env {
-		env[k] = v.Reveal()
+	if _, err := url.Parse(s.URL); err != nil {
+		return doctor.Target{}, usagef("use a URL such as https://mcp.example.com/mcp", "the URL is not valid")
 	}
-	if s.URL == "" {
-		t.Start = doctor.Command(stdio.Spec{Command: s.Command, Args: s.Args, Env: stdio.Environ(env, s.Inherits), Dir: s.Dir})
-		return t, nil
-	}
-	var err error
-	if t.CAs, err = httplink.LoadCAs(s.CAFile); err != nil {
-		return t, err
-	}
-	if t.URL, err = url.Parse(s.URL); err != nil {
-		return t, usagef("use a URL such as https://mcp.example.com/mcp", "the URL is not valid")
-	}
-	t.Header = http.Header{}
-	for _, h := range s.Header {
-		t.Header.Add(h.Name, h.Value.Reveal())
-	}
-	return t, nil
+	return runtime.DoctorTarget(s)
 }

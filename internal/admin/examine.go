@@ -1,0 +1,414 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/doctor"
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/failure"
+	"github.com/dragoman-mcp/dragoman/internal/matrix"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/runtime"
+	"github.com/dragoman-mcp/dragoman/internal/work"
+)
+
+// ExamRequest says how to examine a server.
+type ExamRequest struct {
+	Deep bool `json:"deep,omitempty" doc:"also run the slow tests"`
+}
+
+// Examination is what the doctor has found out about a server, or is finding out.
+type Examination struct {
+	Server   string       `json:"server"`
+	State    string       `json:"state" enum:"running,ended,cancelled,failed"`
+	Deep     bool         `json:"deep"`
+	Started  time.Time    `json:"started"`
+	Ended    *time.Time   `json:"ended,omitempty"`
+	Step     string       `json:"step,omitempty" doc:"what is being tested"`
+	Findings []Finding    `json:"findings" doc:"worst first"`
+	Passed   []string     `json:"passed" doc:"the tests that found nothing"`
+	Verdict  *ExamVerdict `json:"verdict,omitempty" doc:"left out before the end"`
+	Error    string       `json:"error,omitempty"`
+}
+
+// Finding is one thing that the doctor has found. docs/findings.md has all codes.
+type Finding struct {
+	Code     string `json:"code"`
+	Level    string `json:"level" enum:"error,warning,info"`
+	Title    string `json:"title"`
+	Meaning  string `json:"meaning" doc:"the consequences for users of the server"`
+	Affects  string `json:"affects,omitempty" doc:"the clients that it hurts"`
+	Fix      string `json:"fix"`
+	Bridged  string `json:"bridged,omitempty" doc:"what Dragoman does about it until then"`
+	Evidence string `json:"evidence,omitempty" doc:"the messages that prove it, one per line"`
+}
+
+// ExamVerdict says what works with a server, directly and through Dragoman.
+type ExamVerdict struct {
+	Reached   bool             `json:"reached"`
+	Healthy   bool             `json:"healthy" doc:"no finding has the level error"`
+	SignIn    bool             `json:"signIn" doc:"the server answers only clients that have signed in, so little could be tested"`
+	Summary   string           `json:"summary"`
+	Through   bool             `json:"throughDragoman"`
+	Dialect   string           `json:"dialect,omitempty"`
+	Why       string           `json:"why,omitempty" doc:"why Dragoman cannot open it"`
+	Tokens    int              `json:"tokens"`
+	Revisions []ExamRevision   `json:"revisions"`
+	Failure   *failure.Failure `json:"failure,omitempty"`
+}
+
+// ExamRevision says whether clients of a revision can use a server.
+type ExamRevision struct {
+	Revision string `json:"revision"`
+	Works    bool   `json:"works" doc:"without Dragoman"`
+	Why      string `json:"why,omitempty"`
+	Through  bool   `json:"throughDragoman"`
+}
+
+// Matrix is the compatibility of all pairs of revisions, as Dragoman promises it.
+type Matrix struct {
+	Revisions []string        `json:"revisions" doc:"the oldest first"`
+	Features  []MatrixFeature `json:"features"`
+	Pairs     []MatrixPair    `json:"pairs"`
+}
+
+// MatrixFeature is one row of the matrix.
+type MatrixFeature struct {
+	Name   string `json:"name"`
+	Letter string `json:"letter,omitempty" doc:"stands for the feature where it is lost"`
+	About  string `json:"about"`
+}
+
+// MatrixPair is what clients of one revision get from servers of another through Dragoman:
+// all features but the losses.
+type MatrixPair struct {
+	Client string       `json:"client"`
+	Server string       `json:"server"`
+	Direct bool         `json:"direct" doc:"a client and a server that speak only these revisions understand each other without Dragoman"`
+	Losses []MatrixLoss `json:"losses"`
+}
+
+// MatrixLoss is a feature that a revision or a transport cannot express.
+type MatrixLoss struct {
+	Feature string `json:"feature"`
+	Letter  string `json:"letter"`
+	Always  bool   `json:"always" doc:"over all transports, not only over those listed"`
+	Why     string `json:"why"`
+	// Transports are those over which it is lost.
+	Transports []MatrixTransports `json:"transports"`
+}
+
+// MatrixTransports are the transports of the two ends of a pair.
+type MatrixTransports struct {
+	Client string `json:"client"`
+	Server string `json:"server"`
+}
+
+// The events of /api/v1/servers/{name}/doctor/stream.
+const (
+	EventStep    = "step"    // with an ExamStep
+	EventFinding = "finding" // with a Finding; they come at the end
+	EventVerdict = "verdict" // with the Examination, which has ended
+)
+
+// ExamStep is what the doctor is testing.
+type ExamStep struct {
+	Step string `json:"step"`
+}
+
+// Bounds of examinations.
+const (
+	examLimit       = 10 * time.Minute
+	keptExams       = 64
+	examEvents      = 500
+	examEventBytes  = 1 << 20
+	mostExamStreams = 32
+	maxExamBody     = 4 << 10
+)
+
+var errExamCancelled = errors.New("the examination was cancelled")
+
+// exams are the examinations of an API: at most one that runs, and the last one of each
+// server. The zero value is ready to use. Safe for concurrent use.
+type exams struct {
+	work work.Group
+
+	mu      sync.Mutex
+	running *exam
+	last    map[string]*exam
+	order   []string // the servers of last, the oldest first
+}
+
+// exam is one examination.
+type exam struct {
+	cancel context.CancelCauseFunc
+	events *Ring[runEvent]
+
+	mu   sync.Mutex
+	show Examination
+}
+
+var examRoutes = []route{
+	{
+		method: http.MethodPost, path: "/servers/{name}/doctor", access: thisUser, name: "examine",
+		summary: "Examine a server over new connections, as `dragoman doctor` does; one examination runs at a time",
+		body:    ExamRequest{}, answer: Examination{}, status: http.StatusAccepted, problems: []int{400, 404, 409, 413, 415}, read: (*API).startExam,
+	},
+	{
+		method: http.MethodGet, path: "/servers/{name}/doctor", access: thisUser, name: "examination", summary: "The last examination of a server since the start of Dragoman",
+		answer: Examination{}, problems: []int{404}, read: (*API).readExam,
+	},
+	{
+		method: http.MethodDelete, path: "/servers/{name}/doctor", access: thisUser, name: "cancelExamination", summary: "Cancel the examination of a server",
+		answer: Examination{}, status: http.StatusAccepted, problems: []int{404}, read: (*API).cancelExam,
+	},
+	{
+		method: http.MethodGet, path: "/servers/{name}/doctor/stream", access: thisUser, name: "examinationStream", summary: "The last examination of a server as server-sent events, from its beginning",
+		events: []streamed{{EventStep, ExamStep{}}, {EventFinding, Finding{}}, {EventVerdict, Examination{}}}, problems: []int{404, 503}, serve: (*API).serveExamStream,
+	},
+	{
+		method: http.MethodGet, path: "/matrix", name: "matrix", summary: "What clients of each revision get from servers of each revision",
+		answer: Matrix{}, read: readMatrix,
+	},
+}
+
+// startExam answers POST /servers/{name}/doctor.
+func (a *API) startExam(r *http.Request) (any, *Problem) {
+	name := r.PathValue("name")
+	if bad := a.noServer(name); bad != nil {
+		return nil, bad
+	}
+	var q ExamRequest
+	if r.ContentLength != 0 {
+		if bad := readBody(r, maxExamBody, &q); bad != nil {
+			return nil, bad
+		}
+	}
+	c, _ := a.opts.Runtime.Config(name)
+	if c.Unusable != nil {
+		return nil, &Problem{Type: "not-operable", Title: "The server cannot be examined", Status: http.StatusConflict, Detail: c.Unusable.Text}
+	}
+	target, err := runtime.DoctorTarget(c)
+	if err != nil {
+		return nil, &Problem{Type: "not-operable", Title: "The server cannot be examined", Status: http.StatusConflict, Detail: excerpt.Line(a.opts.Runtime.Clean(name)(err.Error()), maxDescription)}
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	x := &exam{cancel: cancel, events: NewRing[runEvent](examEvents, examEventBytes)}
+	x.show = Examination{Server: name, State: runRunning, Deep: q.Deep, Started: time.Now().UTC(), Findings: []Finding{}, Passed: []string{}}
+	if bad := a.exams.begin(x); bad != nil {
+		cancel(nil)
+		return nil, bad
+	}
+	if !a.exams.work.Go(func() {
+		defer cancel(nil)
+		ctx, stop := context.WithTimeout(ctx, examLimit)
+		defer stop()
+		x.perform(ctx, target, c, q.Deep)
+		a.exams.ended(x)
+	}) {
+		cancel(nil)
+		x.fail(errExamCancelled)
+		a.exams.ended(x)
+	}
+	return x.snapshot(), nil
+}
+
+// begin makes x the examination that runs, unless another one does.
+func (s *exams) begin(x *exam) *Problem {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running != nil {
+		return &Problem{Type: "busy", Title: "Another examination runs", Status: http.StatusConflict, Detail: "Server " + excerpt.Quote(s.running.show.Server, maxName) + " is being examined. Wait for the end, or cancel it."}
+	}
+	name := x.show.Server
+	if s.last == nil {
+		s.last = make(map[string]*exam)
+	}
+	if s.last[name] == nil {
+		s.order = append(s.order, name)
+		if len(s.order) > keptExams {
+			delete(s.last, s.order[0])
+			s.order = s.order[1:]
+		}
+	}
+	s.running, s.last[name] = x, x
+	return nil
+}
+
+func (s *exams) ended(x *exam) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running == x {
+		s.running = nil
+	}
+}
+
+// close cancels the examination and waits for it.
+func (s *exams) close() {
+	s.work.Close()
+	s.mu.Lock()
+	x := s.running
+	s.mu.Unlock()
+	if x != nil {
+		x.cancel(errExamCancelled)
+	}
+	s.work.Wait()
+}
+
+// perform examines a server.
+func (x *exam) perform(ctx context.Context, target doctor.Target, c config.Server, deep bool) {
+	report, err := doctor.Examine(ctx, target, doctor.Options{Deep: deep, Start: c.StartTimeout, Progress: func(step string) {
+		x.mu.Lock()
+		x.show.Step = step
+		x.mu.Unlock()
+		x.publish(EventStep, ExamStep{step})
+	}})
+	if err != nil {
+		x.fail(err)
+		return
+	}
+	var findings []Finding
+	for _, f := range report.Findings {
+		y := Finding{
+			Code: f.Code, Level: string(f.Level), Title: f.Title, Meaning: f.Meaning, Affects: f.HurtsText(), Fix: f.Fix, Bridged: f.Bridged,
+			Evidence: excerpt.MaskSecrets(f.Evidence),
+		}
+		findings = append(findings, y)
+		x.publish(EventFinding, y)
+	}
+	v := report.Verdict
+	verdict := &ExamVerdict{
+		Reached: v.Reached, Healthy: v.Healthy, SignIn: v.SignIn, Summary: v.String(), Through: v.Through, Dialect: v.Dialect, Why: v.Why,
+		Tokens: v.Offer.Tokens, Revisions: []ExamRevision{}, Failure: v.Failure,
+	}
+	for _, r := range v.Revisions {
+		verdict.Revisions = append(verdict.Revisions, ExamRevision{r.Revision.String(), r.Works, r.Why, r.Through})
+	}
+	x.end("ended", func(show *Examination) {
+		if findings != nil {
+			show.Findings = findings
+		}
+		if report.Passed != nil {
+			show.Passed = report.Passed
+		}
+		show.Verdict = verdict
+	})
+}
+
+// fail ends an examination without a verdict.
+func (x *exam) fail(err error) {
+	state, why := "failed", "the examination took longer than 10 minutes"
+	if errors.Is(err, errExamCancelled) {
+		state, why = "cancelled", errExamCancelled.Error()
+	}
+	x.end(state, func(show *Examination) { show.Error = why })
+}
+
+// end records the end of an examination.
+func (x *exam) end(state string, set func(*Examination)) {
+	now := time.Now().UTC()
+	show := x.snapshot()
+	show.State, show.Ended, show.Step = state, &now, ""
+	set(&show)
+	x.mu.Lock()
+	x.show = show
+	x.mu.Unlock()
+	x.publish(EventVerdict, show)
+	x.events.End()
+}
+
+func (x *exam) publish(name string, data any) {
+	b, err := json.Marshal(data)
+	if err != nil {
+		return // cannot happen: it has only texts, numbers and times
+	}
+	x.events.Add(runEvent{name, b}, len(b))
+}
+
+func (x *exam) snapshot() Examination {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.show
+}
+
+// findExam returns the last examination of the server that a request names.
+func (a *API) findExam(r *http.Request) (*exam, *Problem) {
+	name := r.PathValue("name")
+	a.exams.mu.Lock()
+	defer a.exams.mu.Unlock()
+	if x := a.exams.last[name]; x != nil {
+		return x, nil
+	}
+	return nil, &Problem{Type: "not-examined", Title: "The server has not been examined", Status: http.StatusNotFound, Detail: "Examine it with POST to the same path."}
+}
+
+// readExam answers GET /servers/{name}/doctor.
+func (a *API) readExam(r *http.Request) (any, *Problem) {
+	x, bad := a.findExam(r)
+	if bad != nil {
+		return nil, bad
+	}
+	return x.snapshot(), nil
+}
+
+// cancelExam answers DELETE /servers/{name}/doctor.
+func (a *API) cancelExam(r *http.Request) (any, *Problem) {
+	x, bad := a.findExam(r)
+	if bad != nil {
+		return nil, bad
+	}
+	x.cancel(errExamCancelled)
+	return x.snapshot(), nil
+}
+
+// serveExamStream answers /servers/{name}/doctor/stream.
+func (a *API) serveExamStream(w http.ResponseWriter, r *http.Request) {
+	x, bad := a.findExam(r)
+	if bad != nil {
+		out := *bad
+		out.Instance = r.URL.Path
+		refuse(w, out)
+		return
+	}
+	after := uint64(0)
+	if id := lastEventID(r); id != "" {
+		after = x.events.After(id)
+	}
+	a.examStreams.Serve(w, r, x.events.Follow(after, func(e Numbered[runEvent]) (string, []byte) { return e.Item.name, e.Item.data }))
+}
+
+// readMatrix answers /matrix.
+func readMatrix(*API, *http.Request) (any, *Problem) { return makeMatrix(), nil }
+
+var makeMatrix = sync.OnceValue(func() Matrix {
+	var out Matrix
+	letters := map[string]string{}
+	for _, f := range matrix.FeatureInfos() {
+		out.Features = append(out.Features, MatrixFeature{f.Name, f.Letter, f.About})
+		letters[f.Name] = f.Letter
+	}
+	all := mcp.Revisions()
+	for i := len(all) - 1; i >= 0; i-- {
+		out.Revisions = append(out.Revisions, all[i].String())
+	}
+	for i := len(all) - 1; i >= 0; i-- {
+		for j := len(all) - 1; j >= 0; j-- {
+			p := MatrixPair{Client: all[i].String(), Server: all[j].String(), Direct: i == j, Losses: []MatrixLoss{}}
+			for _, l := range matrix.Expected(all[i], all[j]) {
+				x := MatrixLoss{Feature: l.Feature, Letter: letters[l.Feature], Always: l.Always, Why: l.Why}
+				for _, t := range l.Pairs {
+					x.Transports = append(x.Transports, MatrixTransports{string(t.ClientTransport), string(t.ServerTransport)})
+				}
+				p.Losses = append(p.Losses, x)
+			}
+			out.Pairs = append(out.Pairs, p)
+		}
+	}
+	return out
+})

@@ -1,0 +1,55 @@
+package matrix
+
+import "github.com/dragoman-mcp/dragoman/internal/mcp"
+
+// FeatureInfo describes a feature.
+type FeatureInfo struct {
+	Name   string
+	Letter string // the abbreviation of a feature that can be lost; "" for others
+	About  string // what is tested, a clause
+}
+
+// FeatureInfos returns the features in the order in which they are tested.
+func FeatureInfos() []FeatureInfo {
+	var out []FeatureInfo
+	for _, f := range features() {
+		out = append(out, FeatureInfo{f.name, letters[f.name], f.about})
+	}
+	return out
+}
+
+// ExpectedLoss is a feature that clients of one revision do not get from servers of another,
+// because a revision or a transport cannot express it.
+type ExpectedLoss struct {
+	Feature string
+	Pairs   []Pair // the transports over which it is lost
+	Always  bool   // it is lost over all transports
+	Why     string // a sentence, of the first pair
+}
+
+// Expected returns what is lost between two revisions through Dragoman, in the order of the
+// features. All other features work. The test of the matrix measures that this is so.
+func Expected(client, server mcp.Revision) []ExpectedLoss {
+	var out []ExpectedLoss
+	for _, f := range features() {
+		x, pairs := ExpectedLoss{Feature: f.name}, 0
+		for _, ct := range transportsOf(client) {
+			for _, st := range transportsOf(server) {
+				pairs++
+				p := Pair{client, server, ct, st}
+				why := lossOf(f.name, p)
+				if why == "" {
+					continue
+				}
+				if x.Why == "" {
+					x.Why = why
+				}
+				x.Pairs = append(x.Pairs, p)
+			}
+		}
+		if x.Always = len(x.Pairs) == pairs; len(x.Pairs) > 0 {
+			out = append(out, x)
+		}
+	}
+	return out
+}

@@ -1,0 +1,38 @@
+package runtime
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/doctor"
+	"github.com/dragoman-mcp/dragoman/internal/transport/httplink"
+	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
+)
+
+// DoctorTarget returns a configured server as a target of package doctor. The doctor opens
+// connections of its own; those of clients do not notice.
+func DoctorTarget(s config.Server) (doctor.Target, error) {
+	t := doctor.Target{Secrets: s.Secrets(), Dialect: s.Profile, Name: s.Name, Given: s.Given, Program: s.Command, Args: s.Args}
+	env := map[string]string{}
+	for k, v := range s.Env {
+		env[k] = v.Reveal()
+	}
+	if s.URL == "" {
+		t.Start = doctor.Command(stdio.Spec{Command: s.Command, Args: s.Args, Env: stdio.Environ(env, s.Inherits), Dir: s.Dir})
+		return t, nil
+	}
+	var err error
+	if t.CAs, err = httplink.LoadCAs(s.CAFile); err != nil {
+		return t, err
+	}
+	if t.URL, err = url.Parse(s.URL); err != nil {
+		return t, fmt.Errorf("the URL of server %q is not valid", s.Name) // err repeats the URL
+	}
+	t.Header = http.Header{}
+	for _, h := range s.Header {
+		t.Header.Add(h.Name, h.Value.Reveal())
+	}
+	return t, nil
+}
