@@ -96,7 +96,7 @@ type matrixCall struct{ method, name, outcome string }
 // at the end.
 const unanswered = "unanswered"
 
-// TestEventsOfTheMatrix plays the matrix between peers of both eras over all transports. The
+// TestEventsOfTheMatrix runs the matrix between peers of both eras over all transports. The
 // events of each Dragoman are written as lines of JSON. The test rebuilds the calls and their
 // outcomes from these events alone, and compares them with the records of the clients.
 func TestEventsOfTheMatrix(t *testing.T) {

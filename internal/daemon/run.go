@@ -50,10 +50,10 @@ type RunOptions struct {
 	Events *event.Publisher
 }
 
-// Run serves one server under its own names until ctx ends or, on stdio, the client
-// disconnects. It returns nil in both cases. If the server's program does not exist, Run fails
-// at once, except for a client over stdio: that client gets the failure as the answer to its
-// first request, which tells its user more than an exit.
+// Run serves one server without renaming its tools. It returns nil when ctx ends or, on stdio,
+// when the client disconnects. If the server's program does not exist, Run fails at once over
+// HTTP. Over stdio it sends the failure to the client as the answer to the first request,
+// which tells the user more than an exit.
 func Run(ctx context.Context, o RunOptions) error {
 	plain := orDiscard(o.Log)
 	limited, flush := limitLog(plain)

@@ -82,15 +82,17 @@ const DefaultProject = "default"
 // nothing.
 //
 //	Call           Server is "" if the answer comes from several servers, or from none
-//	ServerRequest  Method is what the server asks for, Took how long the answer took
-//	Loss           Name is what was lost, Detail why; Method, if known, that of its call
-//	Handshake      with a client: Server is "", Name the client's own name, From its revision;
-//	               with a server: Detail is the trace, a line for each step
-//	Notification   Method is that of the notification
-//	Lifecycle      Detail is what is being done while somebody waits, "" when it is over; or Name
-//	               is what an operator has done
-//	Refusal        Detail is what was wrong with the request
-//	Rename         Method is that of the list, Name the server's own name, Detail why
+//	ServerRequest  Method is the method of the request, and Took is how long the answer took
+//	Loss           Name is the lost thing, and Detail the reason; Method is the method of the
+//	               call, if it is known
+//	Handshake      with a client: Server is "", Name is the client's own name, and From its
+//	               revision; with a server: Detail is the trace, a line for each step
+//	Notification   Method is the method of the notification
+//	Lifecycle      Detail is the current step while somebody waits, and "" when the step is
+//	               over; otherwise Name is the operation that an operator has started
+//	Refusal        Detail is the fault of the request
+//	Rename         Method is the method of the list, Name the server's own name of the item,
+//	               and Detail the reason
 type Event struct {
 	Kind    Kind
 	Level   slog.Level
