@@ -132,7 +132,9 @@ func (r *Bridge) carryAsked(u Server, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply
 		out = append(append(append(out, `"inputRequests":`...), asks.Of(m.Raw)...), ',')
 	}
 	out = jsonrpc.AppendQuote(append(out, `"requestState":`...), state)
-	return newInputRequired(append(out, '}')), nil
+	asked := newInputRequired(append(out, '}'))
+	c.Trail.Carry(mcp.WhyQuestion, m.Raw, m.ResultMember("inputRequests"), asked.Msg.Raw)
+	return asked, nil
 }
 
 // call sends a call to its server. If the request is a retry of a parked call, it resumes that

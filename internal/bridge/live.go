@@ -129,16 +129,18 @@ func askAll(ctx context.Context, t *jsonrpc.Trail, s mcp.Caller, raw []byte, ask
 // revision. It fails if the input request does not make a valid request.
 func toRequest(t *jsonrpc.Trail, raw []byte, at jsonrpc.Span, to mcp.Revision) (*jsonrpc.Message, error) {
 	var e jsonrpc.Edits
-	body := at.Of(raw)
-	if params := jsonrpc.Find(body, jsonrpc.Whole(body), "params"); to.Can(mcp.ElicitationIDs) && isURLMode(body, params) {
+	// The message is made from the whole result, so that a trail shows where it comes from.
+	e.Replace(mcp.WhyQuestion, jsonrpc.Span{Start: 0, End: at.Start}, nil)
+	e.Replace(mcp.WhyQuestion, jsonrpc.Span{Start: at.End, End: len(raw)}, nil)
+	if params := jsonrpc.Find(raw, at, "params"); to.Can(mcp.ElicitationIDs) && isURLMode(raw, params) {
 		// 2025-11-25 §Elicitation, "URL Mode Elicitation Requests": the id is required and
 		// unique. A server of 2026-07-28 does not send one, so the client never gets a
 		// completion notification for this id.
-		e.Object(mcp.WhyElicitationID, body, params, nil, jsonrpc.Field{Key: "elicitationId", Value: jsonrpc.AppendQuote(nil, rand.Text())})
+		e.Object(mcp.WhyElicitationID, raw, params, nil, jsonrpc.Field{Key: "elicitationId", Value: jsonrpc.AppendQuote(nil, rand.Text())})
 	}
-	e.Object(mcp.WhyQuestion, body, jsonrpc.Whole(body), nil,
+	e.Object(mcp.WhyQuestion, raw, at, nil,
 		jsonrpc.Field{Key: "jsonrpc", Value: []byte(`"2.0"`)}, jsonrpc.Field{Key: "id", Value: []byte("0")})
-	out := t.Splice(nil, body, &e)
+	out := t.Splice(nil, raw, &e)
 	m, err := jsonrpc.Scan(out, jsonrpc.Limits{Bytes: len(out) + 1})
 	if err != nil || m.Kind != jsonrpc.Request {
 		return nil, errNotRequest

@@ -69,7 +69,13 @@ type parkedCall struct {
 type openQuestion struct {
 	key    string
 	m      *jsonrpc.Message
-	answer chan []byte // capacity 1; gets the result object
+	answer chan given // capacity 1
+}
+
+// given is the answer to a server request: a result object, at in the client's retry.
+type given struct {
+	raw []byte
+	at  jsonrpc.Span
 }
 
 var (
@@ -212,7 +218,9 @@ func (r *Bridge) park(u Server, c *mcp.Call, p *parkedCall) (*mcp.Reply, error) 
 			Message: fmt.Sprintf("server %q asks for input, but too many calls are waiting for answers: answer those that are open, or try again later", u.Name()),
 		})
 	}
-	return newInputRequired(out), nil
+	reply := newInputRequired(out)
+	p.first.Trail.Carry(mcp.WhyQuestion, out, jsonrpc.Whole(out), reply.Msg.Raw)
+	return reply, nil
 }
 
 // refuse ends a call that cannot be parked. If the call has ended by itself, refuse returns its
@@ -311,23 +319,29 @@ func (p *parkedCall) leave(state string, expire func()) []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.caller, p.call = nil, nil
-	out := p.inputRequests([]byte(`{"resultType":"input_required","inputRequests":`))
+	out, parts := p.inputRequests([]byte(`{"resultType":"input_required","inputRequests":`))
 	out = jsonrpc.AppendQuote(append(out, `,"requestState":`...), state)
 	p.expiry = time.AfterFunc(stateTTL, expire)
-	return append(out, '}')
+	out = append(out, '}')
+	for _, part := range parts {
+		p.first.Trail.Carry(mcp.WhyQuestion, part, jsonrpc.Whole(part), out)
+	}
+	return out
 }
 
-// inputRequests appends the open server requests as an object. p.mu must be held.
-func (p *parkedCall) inputRequests(out []byte) []byte {
+// inputRequests appends the open server requests as an object, and returns each of them as
+// well. p.mu must be held.
+func (p *parkedCall) inputRequests(out []byte) (object []byte, parts [][]byte) {
 	out = append(out, '{')
 	for i, q := range p.open {
 		if i > 0 {
 			out = append(out, ',')
 		}
 		out = append(jsonrpc.AppendQuote(out, q.key), ':')
-		out = append(out, request(p.first.Trail, q.m)...)
+		part := request(p.first.Trail, q.m)
+		parts, out = append(parts, part), append(out, part...)
 	}
-	return append(out, '}')
+	return append(out, '}'), parts
 }
 
 // answer passes the given answers to the server. p.mu must be held, and check must have
@@ -340,7 +354,7 @@ func (p *parkedCall) answer(raw []byte, answers jsonrpc.Span) {
 			left = append(left, q)
 			continue
 		}
-		q.answer <- at.Of(raw)
+		q.answer <- given{raw, at}
 	}
 	p.open = left
 }
@@ -567,7 +581,7 @@ func (k *parkedCaller) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Me
 	if capability == "" || !p.first.Client.Declares(capability) {
 		return nil, mcp.ErrCannotAsk
 	}
-	q := &openQuestion{m: m, answer: make(chan []byte, 1)}
+	q := &openQuestion{m: m, answer: make(chan given, 1)}
 	p.mu.Lock()
 	q.key = p.keyOf(m)
 	p.open = append(p.open, q)
@@ -578,7 +592,9 @@ func (k *parkedCaller) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Me
 	}
 	select {
 	case a := <-q.answer:
-		return jsonrpc.NewResult(m.ID, a), nil
+		answer := jsonrpc.NewResult(m.ID, a.at.Of(a.raw))
+		p.first.Trail.Carry(mcp.WhyQuestion, a.raw, a.at, answer.Raw)
+		return answer, nil
 	case <-ctx.Done():
 		p.mu.Lock()
 		for i, x := range p.open {

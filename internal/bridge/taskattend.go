@@ -258,7 +258,8 @@ func (r *Bridge) questions(p Task, c *mcp.Call) []byte {
 	if len(a.open) == 0 {
 		return nil
 	}
-	return a.inputRequests([]byte{})
+	asks, _ := a.inputRequests([]byte{})
+	return asks
 }
 
 // updateRequested passes a client's answers to the attended task. It ignores unknown keys

@@ -178,6 +178,11 @@ func (w *taskWaiter) outcome(st *state) (*mcp.Reply, error) {
 		return nil, badAnswer(w.task.Server, "ended a task without a status, result or error")
 	}
 	reply := &mcp.Reply{Msg: m, From: st.reply.From, Server: st.reply.Server}
+	key := "result"
+	if m.Kind == jsonrpc.Failure {
+		key = "error"
+	}
+	w.call.Trail.Carry(mcp.WhyToolTask, st.raw, jsonrpc.Find(st.raw, st.at, key), m.Raw)
 	if m.Kind == jsonrpc.Result && w.shown != "" {
 		return withRelatedTask(w.call.Trail, reply, w.shown), nil
 	}

@@ -71,7 +71,9 @@ const maxLosses = 16
 
 // Options are the options of New. The zero value works.
 type Options struct {
-	Keep int // the number of ended calls that the ring keeps; 0 means Kept
+	Keep    int  // the number of ended calls that the ring keeps; 0 means Kept
+	Record  bool // keep the stories of all calls; see Ring.Record
+	Stories int  // of ended calls; 0 means 200
 }
 
 // Ring keeps the running calls and the last calls that have ended. A nil Ring keeps nothing.
@@ -80,15 +82,20 @@ type Ring struct {
 	epoch int64
 	keep  int
 
-	mu      sync.Mutex // held only for a few assignments, or while the calls are copied
-	seq     uint64
-	missed  uint64 // the Seq of the last call that was dropped
-	calls   map[uint64]*Record
-	running list
-	ended   list // the ended calls, by Seq
-	free    *Record
-	clients map[string]named
-	grown   chan struct{} // closed when the next call ends; nil if no reader waits
+	mu       sync.Mutex // held for a few assignments, or for a copy of the calls
+	seq      uint64
+	missed   uint64 // the Seq of the last call that was dropped
+	calls    map[uint64]*Record
+	running  list
+	ended    list // by Seq
+	free     *Record
+	clients  map[string]named
+	limits   jsonrpc.TrailLimits // not under mu
+	stories  int
+	record   bool
+	windows  []Window
+	recorded []*Record     // ended calls with a story, in the order of their ends
+	grown    chan struct{} // closed when the next call ends; nil if nobody waits
 }
 
 // named is the name and the version of a client.
@@ -99,7 +106,13 @@ func New(o Options) *Ring {
 	if o.Keep <= 0 {
 		o.Keep = Kept
 	}
-	return &Ring{epoch: time.Now().UnixMilli(), keep: o.Keep, calls: make(map[uint64]*Record), clients: make(map[string]named)}
+	if o.Stories <= 0 {
+		o.Stories = maxStories
+	}
+	return &Ring{
+		epoch: time.Now().UnixMilli(), keep: o.Keep, calls: make(map[uint64]*Record), clients: make(map[string]named),
+		stories: o.Stories, record: o.Record, limits: jsonrpc.TrailLimits{Message: maxMessage, Call: maxStory, All: maxAll, Notes: maxNotes},
+	}
 }
 
 // Epoch returns the time at which the ring was created, in milliseconds. It distinguishes the
@@ -110,8 +123,12 @@ func (r *Ring) Epoch() int64 { return r.epoch }
 // End once, and must not use the Record after that. A nil Record does nothing.
 type Record struct {
 	ring       *Ring
-	prev, next *Record // the neighbours in a list
-	call       Call    // guarded by Ring.mu, like all fields
+	prev, next *Record        // in a list
+	call       Call           // under Ring.mu, like all fields
+	head       Header         // of the request, until Routed
+	trail      *jsonrpc.Trail // nil if the call is not recorded
+	unsure     bool           // it is recorded only if its server turns out to be one of a window
+	into       *Record        // the retry that continues it, if it came before End
 }
 
 // list is a list of records.
@@ -147,8 +164,8 @@ func (l *list) remove(x *Record) {
 }
 
 // Begin starts to follow a call and sets its Record. It returns nil if r is nil or if the call
-// has no number.
-func (r *Ring) Begin(c *mcp.Call) *Record {
+// has no number. head is the HTTP request, nil for none; Routed reads it.
+func (r *Ring) Begin(c *mcp.Call, head Header) *Record {
 	if r == nil || c.Number == 0 {
 		return nil
 	}
@@ -167,6 +184,7 @@ func (r *Ring) Begin(c *mcp.Call) *Record {
 		Number: c.Number, Method: method, Name: name, Start: now, In: len(c.Msg.Raw), Asked: 1,
 		Client: Client{who.name, who.version, client.Revision, client.Who, client.Conversation},
 	}
+	x.head = head
 	r.calls[c.Number] = x
 	r.running.push(x)
 	c.Record = x
@@ -194,22 +212,14 @@ func (r *Ring) clientLocked(info []byte) named {
 	return n
 }
 
-// Routed implements mcp.Record.
-func (x *Record) Routed(a *mcp.Attempt) {
-	target := short(a.Name)
-	x.ring.mu.Lock()
-	defer x.ring.mu.Unlock()
-	x.call.Server, x.call.Target = a.Server, target
-}
-
 // Resumed implements mcp.Record. If the ring no longer has the call with that number, the new
 // call only takes its number. If that call is still running, the new call stays separate.
-func (x *Record) Resumed(_ *mcp.Call, number uint64) {
+func (x *Record) Resumed(c *mcp.Call, number uint64) {
 	r := x.ring
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	old := r.calls[number]
-	if old != nil && old.call.Running() {
+	if old != nil && old.call.Running() && old.call.Outcome != parked {
 		return
 	}
 	delete(r.calls, x.call.Number)
@@ -218,14 +228,22 @@ func (x *Record) Resumed(_ *mcp.Call, number uint64) {
 		r.calls[number] = x
 		return
 	}
-	r.ended.remove(old)
 	was := old.call
+	if was.Running() { // its client was faster than its End
+		r.running.remove(old)
+		old.into = x
+	} else {
+		r.ended.remove(old)
+	}
 	was.Asked += x.call.Asked
 	was.In += x.call.In
 	was.Seq, was.Took, was.Outcome, was.Cause, was.Code, was.ToolError = 0, 0, "", "", 0, false
 	x.call = was
+	c.Trail = r.continueLocked(x, old)
 	r.calls[number] = x
-	r.freeLocked(old)
+	if old.into == nil {
+		r.freeLocked(old)
+	}
 }
 
 // Answered implements mcp.Record.
@@ -257,6 +275,14 @@ func (x *Record) End(out int, cancelled bool) {
 	now := time.Now()
 	r := x.ring
 	r.mu.Lock()
+	if to := x.into; to != nil {
+		if r.calls[x.call.Number] == to {
+			to.call.Out += out
+		}
+		r.freeLocked(x)
+		r.mu.Unlock()
+		return
+	}
 	c := &x.call
 	c.Took, c.Out = now.Sub(c.Start), c.Out+out
 	if c.Outcome == "" {
@@ -265,8 +291,10 @@ func (x *Record) End(out int, cancelled bool) {
 	if cancelled && c.Cause == "" {
 		c.Cause = "cancelled"
 	}
+	x.head = nil
 	r.running.remove(x)
 	r.endLocked(x)
+	r.keepLocked(x)
 	for r.ended.n > r.keep {
 		old := r.ended.first
 		r.missed = old.call.Seq
@@ -282,8 +310,11 @@ func (x *Record) End(out int, cancelled bool) {
 	}
 }
 
-// refused is the outcome of a call that reached no server; see package event.
-const refused mcp.Outcome = "refused"
+// The outcomes of package event.
+const (
+	refused mcp.Outcome = "refused" // no server was asked
+	parked  mcp.Outcome = "parked"  // it goes on with a retry of its client
+)
 
 // endLocked appends a record to the ended ones.
 func (r *Ring) endLocked(x *Record) {
@@ -294,7 +325,8 @@ func (r *Ring) endLocked(x *Record) {
 
 // freeLocked keeps the memory of a record for reuse.
 func (r *Ring) freeLocked(x *Record) {
-	x.call = Call{}
+	r.forgetLocked(x)
+	x.call, x.head, x.into, x.unsure = Call{}, nil, nil, false
 	x.next, r.free = r.free, x
 }
 
@@ -332,7 +364,7 @@ func (r *Ring) All() []Call {
 	all := make([]Call, 0, r.running.n+r.ended.n)
 	for _, l := range []*list{&r.running, &r.ended} {
 		for x := l.first; x != nil; x = x.next {
-			all = append(all, x.call)
+			all = append(all, x.copyLocked())
 		}
 	}
 	r.mu.Unlock()
@@ -359,7 +391,14 @@ func (r *Ring) Find(number uint64) (c Call, ok bool) {
 	if x == nil {
 		return Call{}, false
 	}
-	return x.call, true
+	return x.copyLocked(), true
+}
+
+// copyLocked returns the call for readers.
+func (x *Record) copyLocked() Call {
+	c := x.call
+	c.Recorded = x.trail != nil
+	return c
 }
 
 // Since returns up to limit calls that ended after the position seq, in the order in which
@@ -378,7 +417,7 @@ func (r *Ring) Since(seq uint64, limit int) (calls []Call, missed bool, more <-c
 		x = x.next
 	}
 	for ; x != nil && len(calls) < limit; x = x.next {
-		calls = append(calls, x.call)
+		calls = append(calls, x.copyLocked())
 	}
 	if len(calls) == 0 {
 		if r.grown == nil {

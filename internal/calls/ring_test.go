@@ -22,7 +22,7 @@ func request(number uint64, tool string) *mcp.Call {
 // run begins a call, answers it and ends it.
 func run(r *Ring, number uint64, how mcp.Ending) {
 	c := request(number, "t")
-	x := r.Begin(c)
+	x := r.Begin(c, nil)
 	a := mcp.NewAttempt(c)
 	a.Server = "s"
 	x.Routed(a)
@@ -40,7 +40,7 @@ func numbers(all []Call) (text string) {
 // TestRing checks that a ring keeps the running calls and the last calls that have ended.
 func TestRing(t *testing.T) {
 	r := New(Options{Keep: 3})
-	long := r.Begin(request(1, "long"))
+	long := r.Begin(request(1, "long"), nil)
 	for n := range uint64(5) {
 		run(r, n+2, mcp.Ending{Outcome: "ok"})
 	}
@@ -81,14 +81,14 @@ func TestRing(t *testing.T) {
 func TestNilRing(t *testing.T) {
 	var none *Ring
 	c := request(1, "t")
-	none.Begin(c).End(0, false)
+	none.Begin(c, nil).End(0, false)
 	none.Lost(1, "a", "b")
 	if _, ok := none.Find(1); ok || c.Record != nil || none.All() != nil {
 		t.Error("a nil ring keeps calls")
 	}
 	r := New(Options{})
 	c = request(0, "t")
-	r.Begin(c).End(0, false)
+	r.Begin(c, nil).End(0, false)
 	if c.Record != nil || len(r.All()) != 0 {
 		t.Error("a call without a number is kept")
 	}
@@ -101,7 +101,7 @@ func TestResumed(t *testing.T) {
 	run(r, 1, mcp.Ending{Outcome: "parked"})
 	first, _ := r.Find(1)
 	retry := request(2, "t")
-	x := r.Begin(retry)
+	x := r.Begin(retry, nil)
 	retry.Resume(1)
 	if got := r.All(); numbers(got) != "1" || !got[0].Running() || got[0].Asked != 2 || !got[0].Start.Equal(first.Start) || got[0].Outcome != "" {
 		t.Errorf("calls %+v", got)
@@ -113,18 +113,34 @@ func TestResumed(t *testing.T) {
 		t.Errorf("the call is %+v", c)
 	}
 
+	// The client may be faster than the end of its parked call.
+	quick := request(8, "t")
+	first8 := r.Begin(quick, nil)
+	first8.Answered(mcp.NewAttempt(quick), mcp.Ending{Outcome: parked})
+	again := request(9, "t")
+	z := r.Begin(again, nil)
+	again.Resume(8)
+	first8.End(100, false)
+	z.End(10, false)
+	if c, _ := r.Find(8); c.Asked != 2 || c.Out != 110 || c.Running() || r.running.n != 0 {
+		t.Errorf("the call is %+v", c)
+	}
+	if _, ok := r.Find(9); ok {
+		t.Error("the retry is a call of its own")
+	}
+
 	// A retry while the call is running is a separate call. A retry of an unknown call takes
 	// its number.
 	running := request(3, "t")
-	y := r.Begin(running)
+	y := r.Begin(running, nil)
 	for i, number := range []uint64{3, 77} {
 		other := request(uint64(4+i), "t")
-		z := r.Begin(other)
+		z := r.Begin(other, nil)
 		other.Resume(number)
 		z.End(0, false)
 	}
 	y.End(0, false)
-	if got := numbers(r.All()); got != "77 4 3 1" {
+	if got := numbers(r.All()); got != "77 8 4 3 1" {
 		t.Errorf("calls %s", got)
 	}
 }
@@ -173,7 +189,7 @@ func TestBoundedTexts(t *testing.T) {
 	r := New(Options{})
 	c := request(1, strings.Repeat("x", 5000))
 	c.Client.Info = []byte(`{"name":"` + strings.Repeat("y", 5000) + `"}`)
-	r.Begin(c).End(0, false)
+	r.Begin(c, nil).End(0, false)
 	got, _ := r.Find(1)
 	if len(got.Name) > maxName || len(got.Client.Name) > maxName || got.Name == "" || got.Client.Name == "" {
 		t.Errorf("names of %d and %d bytes", len(got.Name), len(got.Client.Name))
@@ -181,7 +197,7 @@ func TestBoundedTexts(t *testing.T) {
 	for i := range 2 * maxClients {
 		c := request(uint64(i+2), "t")
 		c.Client.Info = fmt.Appendf(nil, `{"name":"c%d"}`, i)
-		r.Begin(c).End(0, false)
+		r.Begin(c, nil).End(0, false)
 	}
 	if len(r.clients) > maxClients {
 		t.Errorf("%d names of clients", len(r.clients))
@@ -219,7 +235,7 @@ func TestAtOnce(t *testing.T) {
 			for range 300 {
 				n := number.Add(1)
 				c := request(n, "t")
-				x := r.Begin(c)
+				x := r.Begin(c, nil)
 				a := mcp.NewAttempt(c)
 				x.Routed(a)
 				r.Lost(n, "a", "b")
@@ -227,7 +243,7 @@ func TestAtOnce(t *testing.T) {
 				x.Answered(a, mcp.Ending{Outcome: "parked"})
 				x.End(1, false)
 				again := request(number.Add(1), "t")
-				y := r.Begin(again)
+				y := r.Begin(again, nil)
 				again.Resume(n)
 				y.End(1, false)
 			}
@@ -249,7 +265,7 @@ func TestAllocs(t *testing.T) {
 	a.Server = "s"
 	once := func() {
 		c.Number++
-		x := r.Begin(c)
+		x := r.Begin(c, nil)
 		x.Routed(a)
 		x.Answered(a, mcp.Ending{Outcome: "ok"})
 		x.End(1, false)
@@ -270,7 +286,7 @@ func BenchmarkCall(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		c.Number++
-		x := r.Begin(c)
+		x := r.Begin(c, nil)
 		x.Routed(a)
 		x.Answered(a, mcp.Ending{Outcome: "ok"})
 		x.End(1, false)

@@ -227,16 +227,21 @@ func (s *Conn) attempt(ctx context.Context, opened *handshake.Outcome, c *mcp.At
 	if p := opened.Dialect; p != nil && p.MaxMessage > 0 && len(out.Body) >= p.MaxMessage {
 		return nil, s.tooLong(c, p, len(out.Body))
 	}
+	out.Trail, out.Passage = c.Trail, c.Trail.Sent(jsonrpc.ServerWire, out.Body)
 	answer, err := s.send(ctx, &out, f)
 	f.finish()
 	if err != nil {
 		if ctx.Err() != nil && !errors.Is(err, transport.ErrNotSent) && !opened.Dialect.Suppresses(mcp.NoteCancelled) {
-			s.cancel(n)
+			s.cancel(c.Trail, n)
 		}
 		if why := unusable(err); why != "" {
 			s.opts.Log.Warn("answer cannot be used", "server", s.opts.Name, "method", excerpt.Name(c.Msg.Method), "cause", why)
 		}
-		return nil, s.failure(ctx, c, err)
+		err = s.failure(ctx, c, err)
+		if c.Trail != nil {
+			c.Trail.Failed(out.Passage, excerpt.Cut(err.Error(), maxFailed))
+		}
+		return nil, err
 	}
 	if opened.Dialect != nil {
 		answer = opened.Dialect.Answer(c.Trail, c.Msg.Method, answer)
@@ -246,13 +251,18 @@ func (s *Conn) attempt(ctx context.Context, opened *handshake.Outcome, c *mcp.At
 
 // cancel sends the server a cancellation of a call (§Cancellation, all revisions; over HTTP not
 // in the modern ones). It does not wait for the server.
-func (s *Conn) cancel(n int64) {
+func (s *Conn) cancel(t *jsonrpc.Trail, n int64) {
 	if !s.link.cancels() {
 		return
 	}
 	params := append(append([]byte(`{"requestId":`), jsonrpc.IntID(n)...), `,"reason":"the client has given up or the time is over"}`...)
-	s.respond(jsonrpc.AppendNotification(nil, mcp.NoteCancelled, params))
+	note := jsonrpc.AppendNotification(nil, mcp.NoteCancelled, params)
+	t.Sent(jsonrpc.ServerWire, note)
+	s.respond(note)
 }
+
+// maxFailed bounds the reason of a failed attempt in a trail, in bytes.
+const maxFailed = 512
 
 // send sends a call, unless its context has already ended.
 func (s *Conn) send(ctx context.Context, out *transport.Outgoing, f *flow) (*jsonrpc.Message, error) {

@@ -128,13 +128,14 @@ func (f *flow) take(m *jsonrpc.Message) {
 		}
 		return
 	}
-	switch m.Kind {
-	case jsonrpc.Result, jsonrpc.Failure: // an answer to another request that arrived on this stream
-		f.server.unaskedMessage(m)
-		return
-	case jsonrpc.Request:
+	if m.Kind == jsonrpc.Request {
 		f.resetIdle()
 		f.server.serveRequest(m, f, mates)
+		return
+	}
+	f.received(m.Raw, nil)
+	if m.Kind != jsonrpc.Notification { // an answer to another request, on this stream
+		f.server.unaskedMessage(m)
 		return
 	}
 	f.resetIdle()
@@ -147,6 +148,14 @@ func (f *flow) take(m *jsonrpc.Message) {
 		f.server.cancelRequest(m)
 	default:
 		f.forward(m)
+	}
+}
+
+// received records a message that the server has sent for the call. response is the head of
+// the HTTP response, nil for none.
+func (f *flow) received(raw []byte, response *jsonrpc.Head) {
+	if t := f.trail(); t != nil {
+		t.Exchanged(t.Received(jsonrpc.ServerWire, raw, nil), nil, response)
 	}
 }
 

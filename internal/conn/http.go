@@ -81,6 +81,9 @@ func (l *httpConn) call(ctx context.Context, out *transport.Outgoing, f *flow) (
 	defer cancel(nil)
 	defer context.AfterFunc(l.open, func() { cancel(errClosed) })()
 	m, err := l.http.Do(ctx, out, f.take)
+	if m != nil {
+		f.received(m.Raw, out.Response)
+	}
 	if err != nil && errors.Is(context.Cause(ctx), errClosed) {
 		return nil, errClosed
 	}
@@ -88,9 +91,12 @@ func (l *httpConn) call(ctx context.Context, out *transport.Outgoing, f *flow) (
 		return nil, streamhttp.ErrSessionLost
 	}
 	var status *transport.StatusError
+	if errors.As(err, &status) {
+		f.received(status.Body, out.Response)
+	}
 	// 2025-03-26 §Transports, "Session Management": a 404 means that the session is lost,
 	// without a further check.
-	if errors.As(err, &status) && l.server.statusSaysLost(status) && (status.Status == 404 || l.confirmLost(ctx)) {
+	if status != nil && l.server.statusSaysLost(status) && (status.Status == 404 || l.confirmLost(ctx)) {
 		return nil, fmt.Errorf("%w: %w", streamhttp.ErrSessionLost, err)
 	}
 	if status != nil && status.Msg != nil && status.Msg.Kind == jsonrpc.Failure && !transient(status.Status) {

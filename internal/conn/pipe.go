@@ -141,7 +141,11 @@ func (l *pipeConn) mates(m *jsonrpc.Message, f *flow) []*flow {
 }
 
 func (l *pipeConn) call(ctx context.Context, out *transport.Outgoing, f *flow) (*jsonrpc.Message, error) {
-	return l.run(ctx, out.Body, f.n, &pending{wake: make(chan struct{}, 1), call: f.call, flow: f}, f.take)
+	m, err := l.run(ctx, out.Body, f.n, &pending{wake: make(chan struct{}, 1), call: f.call, flow: f}, f.take)
+	if m != nil {
+		f.received(m.Raw, nil)
+	}
+	return m, err
 }
 
 func (l *pipeConn) run(ctx context.Context, body []byte, n int64, p *pending, on func(*jsonrpc.Message)) (*jsonrpc.Message, error) {
@@ -463,6 +467,7 @@ func (l *pipeConn) queue(p *pending, m *jsonrpc.Message) (why string) {
 		if last := len(p.events) - 1; p.events[last].Method == mcp.NoteProgress {
 			p.bytes += len(m.Raw) - len(p.events[last].Raw)
 			p.events[last] = m
+			p.flow.trail().Miss()
 			return ""
 		}
 	}

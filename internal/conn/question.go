@@ -34,16 +34,19 @@ func (s *Conn) serveRequest(m *jsonrpc.Message, f *flow, mates []*flow) {
 	if f != nil {
 		owners = slices.DeleteFunc(append([]*flow{f}, mates...), func(x *flow) bool { return x.ctx.Err() != nil })
 		if len(owners) == 0 {
-			s.respond(refusal(m, callEnded))
+			s.respondTo(f, refusal(m, callEnded))
 			return
 		}
 		f = owners[0]
+	}
+	if f != nil {
+		f.received(m.Raw, nil)
 	}
 	if m.Method == mcp.MethodElicit {
 		if why := mcp.URLProblem(m.Raw, m.Params); why != "" {
 			s.opts.Log.Warn("elicitation refused", "server", s.opts.Name, "cause", why)
 			s.publishLoss(f.about(), m.Method, why)
-			s.respond(jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{
+			s.respondTo(f, jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{
 				Code: jsonrpc.CodeInvalidParams, Message: "the elicitation was not shown to the user: " + why,
 			}))
 			return
@@ -52,14 +55,14 @@ func (s *Conn) serveRequest(m *jsonrpc.Message, f *flow, mates []*flow) {
 	select {
 	case s.slots <- struct{}{}:
 	default:
-		s.respond(refusal(m, "too many requests are open"))
+		s.respondTo(f, refusal(m, "too many requests are open"))
 		return
 	}
 	size := int64(len(m.Raw))
 	if all := s.questionBytes.Add(size); all > maxQuestionBytes && all > size {
 		s.questionBytes.Add(-size)
 		<-s.slots
-		s.respond(refusal(m, "the open requests of this server use too much memory"))
+		s.respondTo(f, refusal(m, "the open requests of this server use too much memory"))
 		return
 	}
 	done := func() {
@@ -91,7 +94,7 @@ func (s *Conn) serveRequest(m *jsonrpc.Message, f *flow, mates []*flow) {
 		case errors.Is(err, errServerCancelled):
 		case err != nil:
 			s.opts.Log.Warn("server request refused", "server", s.opts.Name, "method", excerpt.Name(m.Method), "cause", err.Error())
-			s.deliver(refusal(m, err.Error()))
+			s.deliverTo(f, refusal(m, err.Error()))
 		default:
 			var lost mcp.Losses
 			if opened := s.opening.Load(); opened != nil {
@@ -100,7 +103,7 @@ func (s *Conn) serveRequest(m *jsonrpc.Message, f *flow, mates []*flow) {
 					s.publishLoss(f.about(), l.What, l.Why)
 				}
 			}
-			s.deliver(answer.Raw)
+			s.deliverTo(f, answer.Raw)
 		}
 	})
 }
@@ -171,7 +174,10 @@ func (s *Conn) ask(ctx context.Context, m *jsonrpc.Message, owners []*flow) (f *
 		for _, x := range owners {
 			x.open.Add(1) // the server may wait for the user in any of these calls
 		}
-		for _, f = range owners {
+		for i, x := range owners {
+			if f = x; i > 0 {
+				f.received(m.Raw, nil) // it turned out to be of this call
+			}
 			if answer, err = f.caller.Ask(ctx, withoutToken(f.trail(), m)); !errors.Is(err, mcp.ErrAnswered) {
 				break
 			}
@@ -295,6 +301,22 @@ func (s *Conn) deliverBacklog() {
 		if left == 0 {
 			return
 		}
+	}
+}
+
+// respondTo is respond for an answer to a request of the call f, which may be nil.
+func (s *Conn) respondTo(f *flow, body []byte) {
+	f.trail().Sent(jsonrpc.ServerWire, body)
+	s.respond(body)
+}
+
+// deliverTo is deliver for an answer to a request of the call f, which may be nil.
+func (s *Conn) deliverTo(f *flow, body []byte) {
+	t := f.trail()
+	out := transport.Outgoing{Body: body, Rules: s.rules(), Trail: t, Passage: t.Sent(jsonrpc.ServerWire, body)}
+	if err := s.link.post(s.life, &out); err != nil {
+		t.Failed(out.Passage, excerpt.Cut(err.Error(), maxFailed))
+		s.undelivered(err)
 	}
 }
 

@@ -18,11 +18,12 @@ import (
 type ask struct {
 	done  chan struct{} // closed by resolve
 	reply *jsonrpc.Message
+	from  transport.Request // the HTTP request that carried reply
 	err   error
 }
 
-func (a *ask) resolve(m *jsonrpc.Message, err error) {
-	a.reply, a.err = m, err
+func (a *ask) resolve(m *jsonrpc.Message, from transport.Request, err error) {
+	a.reply, a.from, a.err = m, from, err
 	close(a.done)
 }
 
@@ -69,6 +70,9 @@ func (c *Session) askClient(ctx context.Context, call *mcp.Call, m *jsonrpc.Mess
 			if a.err != nil {
 				return nil, a.err
 			}
+			if t != nil {
+				t.Received(jsonrpc.ClientWire, a.reply.Raw, a.from.Head())
+			}
 			return withID(t, a.reply, m.ID)
 		case <-ctx.Done():
 			err = context.Cause(ctx)
@@ -79,7 +83,9 @@ func (c *Session) askClient(ctx context.Context, call *mcp.Call, m *jsonrpc.Mess
 		if errors.Is(tell(note), mcp.ErrAnswered) && c.out != nil {
 			// The answer to the call was written first. The client may still show the server
 			// request to its user, so the cancellation goes to the session.
-			_ = c.out.Send(note)
+			if c.out.Send(note) == nil {
+				t.Sent(jsonrpc.ClientWire, note)
+			}
 		}
 	}
 	c.mu.Lock()
@@ -110,13 +116,13 @@ func withID(t *jsonrpc.Trail, m *jsonrpc.Message, id jsonrpc.ID) (*jsonrpc.Messa
 
 // takeResponse resolves the server request that a client's response belongs to. It drops
 // responses that are duplicate, late or unknown.
-func (c *Session) takeResponse(m *jsonrpc.Message) {
-	c.resolve(m.ID, m, nil)
+func (c *Session) takeResponse(m *jsonrpc.Message, from transport.Request) {
+	c.resolve(m.ID, m, from, nil)
 }
 
 // resolve resolves the server request with the id that Dragoman gave it, if the request is
 // still open.
-func (c *Session) resolve(id jsonrpc.ID, m *jsonrpc.Message, err error) {
+func (c *Session) resolve(id jsonrpc.ID, m *jsonrpc.Message, from transport.Request, err error) {
 	n, ok := jsonrpc.Int([]byte(id), jsonrpc.Span{End: len(id)})
 	if !ok {
 		return
@@ -126,14 +132,14 @@ func (c *Session) resolve(id jsonrpc.ID, m *jsonrpc.Message, err error) {
 	delete(c.asks, n)
 	c.mu.Unlock()
 	if a != nil {
-		a.resolve(m, err)
+		a.resolve(m, from, err)
 	}
 }
 
 // Refuse fails the server request whose answer from the client could not be read. See
 // transport.Refuser.
 func (c *Session) Refuse(bad *transport.BadAnswer) {
-	c.resolve(bad.ID, nil, fmt.Errorf("the client's answer cannot be used: %s", bad.Err.Message))
+	c.resolve(bad.ID, nil, transport.Request{}, fmt.Errorf("the client's answer cannot be used: %s", bad.Err.Message))
 }
 
 // requestCaller sends messages to a client while one of the client's requests runs. It keeps
@@ -142,7 +148,8 @@ type requestCaller struct {
 	client    *Session
 	call      *mcp.Call
 	responder transport.Responder
-	live      bool // the client can be asked while the call runs
+	request   transport.Request // the HTTP request of the call
+	live      bool              // the client can be asked while the call runs
 
 	writing  sync.Mutex // held while the responder writes, so that messages are written one at a time
 	finished bool
@@ -158,9 +165,17 @@ func (s *requestCaller) tell(b []byte) error {
 		return mcp.ErrAnswered
 	}
 	if q, ok := s.responder.(transport.Queuer); ok {
-		return q.Queue(b)
+		return s.sent(b, q.Queue(b))
 	}
-	return s.responder.Event(b)
+	return s.sent(b, s.responder.Event(b))
+}
+
+// sent records a message before the answer, unless it was not sent.
+func (s *requestCaller) sent(b []byte, err error) error {
+	if err == nil && s.call.Trail != nil {
+		s.call.Trail.Sent(jsonrpc.ClientWire, b)
+	}
+	return err
 }
 
 // send sends a message that must arrive. It gives up when ctx ends. ctx ends before the answer
@@ -178,7 +193,7 @@ func (s *requestCaller) send(ctx context.Context, b []byte) error {
 	}
 	// The lock is not held here. A client that does not read must not delay the answer or
 	// messages that may be dropped.
-	return q.Send(ctx, b)
+	return s.sent(b, q.Send(ctx, b))
 }
 
 func (s *requestCaller) finish(b []byte, code int64) {
@@ -188,7 +203,21 @@ func (s *requestCaller) finish(b []byte, code int64) {
 		return
 	}
 	s.finished = true
-	_ = s.responder.Finish(b, code)
+	t := s.call.Trail
+	var p jsonrpc.Passage
+	if len(b) > 0 {
+		p = t.Sent(jsonrpc.ClientWire, b) // before a retry of the client can come
+	}
+	err := s.responder.Finish(b, code)
+	if t == nil {
+		return
+	}
+	if err != nil {
+		t.Failed(p, "the client did not take it: "+err.Error())
+	}
+	if r, ok := s.responder.(transport.Headed); ok {
+		t.Exchanged(p, nil, r.Head())
+	}
 }
 
 // postpone announces that the answer will ask the client to retry later.

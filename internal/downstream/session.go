@@ -270,7 +270,7 @@ func (c *Session) modern(ctx context.Context, in transport.Incoming, o mcp.Openi
 		_ = r.Finish(jsonrpc.AppendResult(nil, m.ID, dialect.Hello(o.Revision, &own)), 0)
 		return
 	}
-	c.serve(ctx, call, &requestCaller{client: c, call: call, responder: r}, leave)
+	c.serve(ctx, call, &requestCaller{client: c, call: call, responder: r, request: in.Request}, leave)
 }
 
 // clientOf reads the client information from a modern request.
@@ -330,7 +330,7 @@ func (c *Session) legacy(ctx context.Context, in transport.Incoming, o mcp.Openi
 		// notifications.
 		c.attach()
 	}
-	c.serve(ctx, call, &requestCaller{client: c, call: call, responder: r, live: true}, leave)
+	c.serve(ctx, call, &requestCaller{client: c, call: call, responder: r, request: in.Request, live: true}, leave)
 }
 
 // adopt returns client information for a client that has not sent initialize.
@@ -357,7 +357,7 @@ func (c *Session) serve(ctx context.Context, call *mcp.Call, s *requestCaller, l
 	if call.Number == 0 {
 		call.Number = c.endpoint.Events.NextCall()
 	}
-	record, sent, cancelled := c.endpoint.Calls.Begin(call), 0, false
+	record, sent, cancelled := c.endpoint.Calls.Begin(call, &s.request), 0, false
 	defer func() { record.End(sent, cancelled) }()
 	var reply *mcp.Reply
 	var err error
@@ -419,7 +419,7 @@ func (c *Session) OneWay(ctx context.Context, in transport.Incoming) error {
 		c.active.note(false)
 	}
 	if m.Kind == jsonrpc.Result || m.Kind == jsonrpc.Failure {
-		c.takeResponse(m)
+		c.takeResponse(m, in.Request)
 		return nil
 	}
 	switch m.Method {
@@ -518,7 +518,7 @@ func (c *Session) Close(cause error) {
 		f.cancel(cause)
 	}
 	for _, a := range asks {
-		a.resolve(nil, cause)
+		a.resolve(nil, transport.Request{}, cause)
 	}
 	if detach != nil {
 		detach()

@@ -23,7 +23,14 @@ type talk struct {
 func newTalk(t testing.TB) *talk { return newTrailedTalk(t, nil) }
 
 func newTrailedTalk(t testing.TB, trail *jsonrpc.Trail) *talk {
-	ends := startTrailed(t, "", trail)
+	return newTalkWith(t, startTrailed(t, "", trail), nil)
+}
+
+// newTalkWith returns a talk with the ends as wrap returns them. A nil wrap changes nothing.
+func newTalkWith(t testing.TB, ends transcript.Ends, wrap func(client, server io.ReadWriteCloser) (io.ReadWriteCloser, io.ReadWriteCloser)) *talk {
+	if wrap != nil {
+		ends.Client, ends.Upstream = wrap(ends.Client, ends.Upstream)
+	}
 	return &talk{t, ends, bufio.NewReader(ends.Client), bufio.NewReader(ends.Upstream)}
 }
 

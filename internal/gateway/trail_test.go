@@ -129,30 +129,36 @@ func (s *scripted) call() {
 
 func checkTrail(t *testing.T, trail *jsonrpc.Trail, wire []*jsonrpc.Message) {
 	t.Helper()
-	stages, missed := trail.Stages()
-	if missed > 0 || len(stages) == 0 {
-		t.Fatalf("%d stages were recorded and %d missed", len(stages), missed)
-	}
-	for _, stage := range stages {
-		var out []byte
+	texts, entries, missed := trail.Story()
+	var made []string // the output of each splice
+	for _, e := range entries {
+		if e.Wire != 0 {
+			continue
+		}
+		in, out := texts[e.Input].Bytes, texts[e.Text].Bytes
+		var again []byte
 		from := 0
-		for _, c := range stage.Changes {
-			out = append(append(out, stage.Input[from:c.At.Start]...), c.With...)
+		for _, c := range e.Changes {
+			again = append(append(again, in[from:c.At.Start]...), out[c.To.Start:c.To.End]...)
 			from = c.At.End
 			if mcp.ReasonText(c.Why) == "" {
-				t.Errorf("the change to %q has no reason, in %s", c.With, stage.Input)
+				t.Errorf("no reason for %q in %s", out[c.To.Start:c.To.End], in)
 			}
 		}
-		if out = append(out, stage.Input[from:]...); string(out) != string(stage.Output) {
-			t.Errorf("the replay of %s gives %s, want %s", stage.Input, out, stage.Output)
+		if again = append(again, in[from:]...); string(again) != string(out) {
+			t.Errorf("%s replays to %s, want %s", in, again, out)
 		}
+		made = append(made, string(out))
+	}
+	if missed > 0 || len(made) == 0 {
+		t.Fatalf("%d stages, %d missed", len(made), missed)
 	}
 	for _, m := range wire {
-		if !slices.ContainsFunc(stages, func(s jsonrpc.Stage) bool { return string(s.Output) == string(m.Raw) }) {
+		if !slices.Contains(made, string(m.Raw)) {
 			t.Errorf("%s is not the output of any stage", m.Raw)
 		}
 	}
-	if got, want := stages[len(stages)-1].Output, wire[len(wire)-1].Raw; string(got) != string(want) {
-		t.Errorf("the last stage's output is %s, but the message on the wire is %s", got, want)
+	if got, want := made[len(made)-1], wire[len(wire)-1].Raw; got != string(want) {
+		t.Errorf("the last stage's output is %s, but on the wire is %s", got, want)
 	}
 }

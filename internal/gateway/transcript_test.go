@@ -11,10 +11,12 @@ import (
 	"testing/synctest"
 
 	"github.com/dragoman-mcp/dragoman/internal/bridge"
+	"github.com/dragoman-mcp/dragoman/internal/calls"
 	"github.com/dragoman-mcp/dragoman/internal/codex"
 	"github.com/dragoman-mcp/dragoman/internal/conn"
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/downstream"
+	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -53,12 +55,20 @@ type trailed struct {
 }
 
 func (h trailed) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
-	c.Trail = h.trail
+	if h.trail != nil {
+		c.Trail = h.trail
+	}
 	return h.Handler.Call(ctx, c, s)
 }
 
 // startTrailed does the same as start, and records calls in trail, which may be nil.
 func startTrailed(t testing.TB, config string, trail *jsonrpc.Trail) transcript.Ends {
+	t.Helper()
+	return startWith(t, config, trail, nil)
+}
+
+// startWith does the same as startTrailed, and keeps calls in ring, which may be nil.
+func startWith(t testing.TB, config string, trail *jsonrpc.Trail, ring *calls.Ring) transcript.Ends {
 	t.Helper()
 	adapt, pin := func(p transport.Pipe) transport.Pipe { return p }, mcp.Unknown
 	switch config = strings.TrimSpace(config); config {
@@ -78,7 +88,7 @@ func startTrailed(t testing.TB, config string, trail *jsonrpc.Trail) transcript.
 		return adapt(stdio.NewPipe(behind, behind, stdio.Options{Limits: jsonrpc.Limits{Bytes: stdio.MaxFromUpstream, Tolerant: true}})), nil
 	}}, upstream.Options{Info: []byte(`{"name":"dragoman","version":"test"}`), Sessions: &conn.Sessions{}})
 	relay := &bridge.Bridge{}
-	endpoint := &downstream.Endpoint{Handler: trailed{&gateway.Single{Bridge: relay, Upstream: server{u}}, trail}}
+	endpoint := &downstream.Endpoint{Handler: trailed{&gateway.Single{Bridge: relay, Upstream: server{u}}, trail}, Events: &event.Publisher{}, Calls: ring}
 	ended := make(chan error, 1)
 	var running sync.WaitGroup
 	running.Go(func() {

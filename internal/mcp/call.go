@@ -30,8 +30,8 @@ type Call struct {
 	// transport has headers.
 	Headers []mirror.Header
 	HTTP    bool
-	// Trail records the splices of the call, its answer and its notifications. If it is nil,
-	// nothing is recorded.
+	// Trail records the messages of the call and their splices. If it is nil, nothing is
+	// recorded. The Record sets it.
 	Trail *jsonrpc.Trail
 	// Ours says that the call is Dragoman's own, for example to read a list, to subscribe or to
 	// set a level. No client waits for it, so it can get no requests and no notifications.
@@ -41,7 +41,9 @@ type Call struct {
 	Number uint64
 	// Record gets the steps of the call. Nil means that nobody records them.
 	Record Record
-	Once   bool
+	// Once says that the client will not ask again. So a list waits for all servers until the
+	// call's context ends.
+	Once bool
 }
 
 // NewCall returns the Call of a request, and reads the values that every call needs.

@@ -84,3 +84,49 @@ func ReasonText(r jsonrpc.Reason) string {
 	}
 	return reasons[r]
 }
+
+// reasonCodes name the reasons for programs. They do not change.
+var reasonCodes = [reasonEnd]string{
+	WhyID:            "id",
+	WhyProgressToken: "progress_token",
+	WhySubscription:  "subscription",
+	WhyTaskID:        "task_id",
+	WhyRelatedTask:   "related_task",
+	WhyName:          "name",
+	WhyHidden:        "hidden",
+	WhyUnusable:      "unusable",
+	WhyCaching:       "caching",
+	WhySender:        "sender",
+	WhyTrace:         "trace",
+	WhyCapabilities:  "capabilities",
+	WhyServerInfo:    "server_info",
+	WhyInstructions:  "instructions",
+	WhyState:         "state",
+	WhyRetry:         "retry",
+	WhyQuestion:      "question",
+	WhyElicitationID: "elicitation_id",
+	WhyCallForm:      "call_form",
+	WhyResultForm:    "result_form",
+	WhyResultObject:  "result_object",
+	WhyContent:       "content",
+	WhyStructured:    "structured",
+	WhyOutputSchema:  "output_schema",
+	WhyToolTask:      "tool_task",
+	WhySampling:      "sampling",
+	WhyErrorCode:     "error_code",
+	WhyErrorForm:     "error_form",
+	WhyErrorNote:     "error_note",
+	WhySchema:        "schema",
+	WhyProfile:       "profile",
+	WhySuperset:      "superset",
+	WhyOwnText:       "own_text",
+}
+
+// ReasonCode returns a name for an edit's reason that programs can rely on, "" for an unknown
+// reason and for jsonrpc.NoReason.
+func ReasonCode(r jsonrpc.Reason) string {
+	if r >= reasonEnd {
+		return ""
+	}
+	return reasonCodes[r]
+}

@@ -64,6 +64,12 @@ func TestWrap(t *testing.T) {
 			t.Errorf("Wrap(%q, %d) = %q, want %q", c.in, c.width, got, c.want)
 		}
 	}
+	if got := Break("a  b 日本語c", 5); !slices.Equal(got, []string{"a  b ", "日本", "語c"}) {
+		t.Errorf("%q", got)
+	}
+	if got := Break("", 5); !slices.Equal(got, []string{""}) {
+		t.Errorf("%q", got)
+	}
 	if got := breakLines("ab 日本語日本語 c", 5, true); !slices.Equal(got, []string{"ab", "日本", "語日", "本語", "c"}) {
 		t.Errorf("%q", got)
 	}

@@ -67,6 +67,19 @@ func escape(s, keep string) string {
 // so that people can copy it. Wrap returns nil if text has no words.
 func Wrap(text string, width int) []string { return breakLines(text, width, false) }
 
+// Break breaks text into lines of at most width cells, wherever that is, and changes nothing
+// else. It returns at least one line. The text must be safe to print.
+func Break(text string, width int) (lines []string) {
+	for width > 1 && Width(text) > width {
+		part := cells.TruncateString(text, width, "")
+		if part == "" {
+			break
+		}
+		lines, text = append(lines, part), text[len(part):]
+	}
+	return append(lines, text)
+}
+
 // breakLines does the same as Wrap. If hard is set, it also breaks words that are wider than a
 // line.
 func breakLines(text string, width int, hard bool) []string {

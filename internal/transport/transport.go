@@ -93,6 +93,22 @@ type Incoming struct {
 	// Opening is the result of mcp.Classify, if the server side has called mcp.Classify and
 	// mcp.CheckModern. If it is zero, the conversation must call both.
 	Opening mcp.Opening
+	// Request is the HTTP request that carried the message; its Method is "" for none.
+	Request Request
+}
+
+// Request is an HTTP request of a client. Its header must not be modified.
+type Request struct {
+	Method, Path string
+	Header       map[string][]string
+}
+
+// Head returns a copy for a trail, nil for no request.
+func (r *Request) Head() *jsonrpc.Head {
+	if r.Method == "" {
+		return nil
+	}
+	return jsonrpc.NewHead(r.Method, r.Path, 0, r.Header)
 }
 
 // Conversation is the exchange with one client: a legacy session, one pipe, or one modern HTTP
@@ -147,6 +163,12 @@ type Postponer interface {
 	Postpone(after time.Duration)
 }
 
+// Headed is a Responder of HTTP.
+type Headed interface {
+	// Head returns the head of the response. It is called after Finish.
+	Head() *jsonrpc.Head
+}
+
 // Queuer is a Responder that can queue an event without blocking its sender.
 type Queuer interface {
 	// Queue does the same as Event for a message that may be dropped, such as progress. It does
@@ -191,6 +213,12 @@ type Outgoing struct {
 	Params []HeaderField // the Mcp-Param-* headers
 	Header []HeaderField // additional headers of this message
 	Rules  *Rules
+
+	// Trail records the HTTP exchange of the message, which is Passage. Nil records nothing.
+	// Response is set to the head of the HTTP response, if Trail is set.
+	Trail    *jsonrpc.Trail
+	Passage  jsonrpc.Passage
+	Response *jsonrpc.Head
 }
 
 // Inbox gets messages of a server that arrive before an answer or outside requests. These are

@@ -164,6 +164,9 @@ func (l *Link) String() string {
 	return u.String()
 }
 
+// Path returns the path of the address, without its query.
+func (l *Link) Path() string { return l.url.EscapedPath() }
+
 // NewHeader returns a new header for one request. It contains the configured fields, and has
 // room for n more.
 func (l *Link) NewHeader(n int) http.Header {

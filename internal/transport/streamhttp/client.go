@@ -136,7 +136,9 @@ func visible(s string) bool {
 // and 204, some with a body. The error is a *transport.StatusError if the server refused the
 // message.
 func (c *Client) Post(ctx context.Context, out *transport.Outgoing) error {
-	resp, err := c.link.Send(ctx, http.MethodPost, c.header(out), out.Body)
+	h := c.header(out)
+	resp, err := c.link.Send(ctx, http.MethodPost, h, out.Body)
+	c.exchanged(out, h, resp)
 	if err != nil {
 		return err
 	}
@@ -145,6 +147,17 @@ func (c *Client) Post(ctx context.Context, out *transport.Outgoing) error {
 	}
 	resp.Discard()
 	return nil
+}
+
+// exchanged records the heads of an exchange. resp is nil if there was no response.
+func (c *Client) exchanged(out *transport.Outgoing, h http.Header, resp *httplink.Response) {
+	if out.Trail == nil {
+		return
+	}
+	out.Trail.Exchanged(out.Passage, jsonrpc.NewHead(http.MethodPost, c.link.Path(), 0, h), nil)
+	if resp != nil {
+		out.Response = jsonrpc.NewHead("", "", resp.StatusCode, resp.Header)
+	}
 }
 
 // Terminate ends the session at the server, if there is one, and removes its id. It returns no

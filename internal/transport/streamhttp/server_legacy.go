@@ -15,7 +15,7 @@ import (
 
 // legacy serves a request or notification of a revision with a handshake.
 func (s *Server) legacy(w http.ResponseWriter, r *http.Request, who *identity.Principal, h headers, m *jsonrpc.Message, o mcp.Opening) {
-	in := transport.Incoming{Msg: m, Version: h.version, HTTP: true, Opening: o}
+	in := transport.Incoming{Msg: m, Version: h.version, HTTP: true, Opening: o, Request: requestOf(r)}
 	opens := m.Kind == jsonrpc.Request && m.Method == mcp.MethodInitialize
 	switch {
 	case h.session != "":

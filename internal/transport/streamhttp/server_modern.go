@@ -17,7 +17,7 @@ import (
 // If the client disconnects, the message is cancelled (2026-07-28 §Streamable HTTP,
 // "Cancellation").
 func (s *Server) modern(w http.ResponseWriter, r *http.Request, who *identity.Principal, h headers, m *jsonrpc.Message, o mcp.Opening) {
-	in := transport.Incoming{Msg: m, Version: h.version, HTTP: true, Opening: o}
+	in := transport.Incoming{Msg: m, Version: h.version, HTTP: true, Opening: o, Request: requestOf(r)}
 	if m.Kind == jsonrpc.Notification {
 		// The specification defines no headers for notifications, so none are required.
 		conv := s.opts.Acceptor.Accept(s.peer(r, who), nil)

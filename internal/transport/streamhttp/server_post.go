@@ -114,7 +114,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, who *identity.Pr
 		return
 	}
 	defer s.leave(ses)
-	s.oneWay(w, r, ses.conv, transport.Incoming{Msg: m, Version: h.version, HTTP: true})
+	s.oneWay(w, r, ses.conv, transport.Incoming{Msg: m, Version: h.version, HTTP: true, Request: requestOf(r)})
 }
 
 // enter returns the acquired session that the headers name. If it fails, it answers the
@@ -158,6 +158,11 @@ func (s *Server) oneWay(w http.ResponseWriter, r *http.Request, conv transport.C
 		return
 	}
 	w.WriteHeader(http.StatusAccepted)
+}
+
+// requestOf returns a request for those who record it.
+func requestOf(r *http.Request) transport.Request {
+	return transport.Request{Method: r.Method, Path: r.URL.Path, Header: r.Header}
 }
 
 // tell calls conv.OneWay. A panic becomes an error.

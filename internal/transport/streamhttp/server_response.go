@@ -37,6 +37,7 @@ type response struct {
 	mu     sync.Mutex // guards the fields below; not held during writes
 	state  state
 	stream *httpdoor.Stream
+	status int    // of JSON, once it was written
 	number uint32 // number of the stream in its session, 0 if it cannot be resumed
 }
 
@@ -213,7 +214,16 @@ func (res *response) Finish(b []byte, code int64) error {
 			res.server.counts.limited.Add(1)
 		}
 	}
+	res.status = status
 	return writeJSON(res.w, res.r, status, b, res.server.rules.Stall)
+}
+
+// Head returns the head of the response; see transport.Headed.
+func (res *response) Head() *jsonrpc.Head {
+	if res.status == 0 {
+		return &jsonrpc.Head{Status: http.StatusOK, Fields: []jsonrpc.HeadField{{Name: "Content-Type", Value: eventType[0]}}}
+	}
+	return jsonrpc.NewHead("", "", res.status, res.w.Header())
 }
 
 // Postpone sets the delay before a retry; see transport.Postponer.

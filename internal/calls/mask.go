@@ -1,0 +1,319 @@
+package calls
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+)
+
+// Masker masks secrets in recorded messages. It replaces each byte of a secret by one
+// character, so that the positions of edits stay right and JSON stays JSON. Use NewMasker. It
+// is safe for concurrent use.
+type Masker struct {
+	known []string // longest first
+}
+
+// shortest is the length of the shortest known text that is masked: a shorter one could be
+// part of any text.
+const shortest = 6
+
+// NewMasker returns a Masker that masks the known texts, and what looks like a secret; see
+// excerpt.Secrets.
+func NewMasker(known []string) *Masker {
+	m := &Masker{}
+	for _, k := range known {
+		for _, part := range append(strings.Fields(k), k) { // for example Bearer XYZ
+			if len(part) > shortest || part == k && len(k) == shortest {
+				m.known = append(m.known, part)
+			}
+		}
+	}
+	slices.SortFunc(m.known, func(a, b string) int { return len(b) - len(a) })
+	return m
+}
+
+// mark stands for a byte of a secret while secrets are searched. It is in no text, because
+// JSON has no control characters.
+const mark = "\x00"
+
+// find returns which bytes of a text are secret. name is the name of the text, "" for none.
+func (m *Masker) find(name, text string) (spans []jsonrpc.Span) {
+	if excerpt.SecretText(name, text) {
+		return []jsonrpc.Span{{End: len(text)}}
+	}
+	out := text
+	for _, k := range m.known {
+		out = strings.ReplaceAll(out, k, strings.Repeat(mark, len(k)))
+	}
+	out = excerpt.Secrets(out, func(secret string) string { return strings.Repeat(mark, len(secret)) })
+	if out == text || len(out) != len(text) {
+		return nil
+	}
+	for i := 0; i < len(out); i++ {
+		if out[i] != mark[0] {
+			continue
+		}
+		from := i
+		for i < len(out) && out[i] == mark[0] {
+			i++
+		}
+		spans = append(spans, jsonrpc.Span{Start: from, End: i})
+	}
+	return spans
+}
+
+// Text returns a plain text with its secrets masked.
+func (m *Masker) Text(name, text string) string {
+	b := []byte(text)
+	for _, s := range m.find(name, text) {
+		fill(b, s, '*')
+	}
+	return string(b)
+}
+
+func fill(b []byte, s jsonrpc.Span, with byte) {
+	for i := s.Start; i < s.End && i < len(b); i++ {
+		b[i] = with
+	}
+}
+
+// Message returns a copy of a message, or of its beginning, with its secrets masked, and
+// where they were. The copy has the same length.
+func (m *Masker) Message(raw []byte) (masked []byte, spans []jsonrpc.Span) {
+	masked = slices.Clone(raw)
+	w := maskWalk{masker: m, raw: raw, out: masked}
+	text := strings.TrimLeft(string(raw), " \t\r\n")
+	if strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[") {
+		w.walk()
+	}
+	if jsonrpc.Valid(raw, jsonrpc.Limits{Bytes: len(raw) + 1}) != nil {
+		// Not JSON, or only its beginning: what looks like a secret outside of strings counts
+		// as well.
+		for _, s := range m.find("", string(masked)) {
+			w.mask(s, '*')
+		}
+	}
+	slices.SortFunc(w.spans, func(a, b jsonrpc.Span) int { return a.Start - b.Start })
+	return masked, w.spans
+}
+
+// maskWalk reads JSON, which may end early, and masks secrets in its strings and numbers.
+type maskWalk struct {
+	masker *Masker
+	raw    []byte
+	out    []byte
+	spans  []jsonrpc.Span
+	open   []container
+}
+
+// container is an object or an array that is open.
+type container struct {
+	object bool
+	name   string // of the next value of an object; of the elements of an array
+	key    bool   // the next string of an object is a name
+	// pair is the text of a member called name or key, and value that of a member called
+	// value: together they are a variable or a header.
+	pair  string
+	value jsonrpc.Span
+}
+
+func (w *maskWalk) mask(s jsonrpc.Span, with byte) {
+	fill(w.out, s, with)
+	w.spans = append(w.spans, s)
+}
+
+func (w *maskWalk) walk() {
+	for i := 0; i < len(w.raw); {
+		switch c := w.raw[i]; {
+		case c == '{' || c == '[':
+			name := ""
+			if top := w.top(); top != nil {
+				name = top.name
+			}
+			w.open = append(w.open, container{object: c == '{', key: c == '{', name: name})
+		case c == '}' || c == ']':
+			if len(w.open) > 0 {
+				w.open = w.open[:len(w.open)-1]
+			}
+		case c == ',':
+			if top := w.top(); top != nil && top.object {
+				top.key = true
+			}
+		case c == ':':
+			if top := w.top(); top != nil {
+				top.key = false
+			}
+		case c == '"':
+			i = w.text(i)
+			continue
+		case c == '-' || c >= '0' && c <= '9':
+			i = w.number(i)
+			continue
+		}
+		i++
+	}
+}
+
+func (w *maskWalk) top() *container {
+	if len(w.open) == 0 {
+		return nil
+	}
+	return &w.open[len(w.open)-1]
+}
+
+// text handles the string at i and returns the position behind it.
+func (w *maskWalk) text(i int) int {
+	from := i + 1
+	end := from
+	for end < len(w.raw) && w.raw[end] != '"' {
+		if w.raw[end] == '\\' {
+			end++
+		}
+		end++
+	}
+	end = min(end, len(w.raw))
+	decoded, at := decode(w.raw[from:end])
+	top := w.top()
+	switch {
+	case top == nil:
+	case top.object && top.key:
+		top.name = decoded
+		w.found(from, at, w.masker.find("", decoded))
+		return end + 1
+	case top.object && (top.name == "name" || top.name == "key"):
+		if top.pair = decoded; !top.value.IsZero() {
+			w.pair(top)
+		}
+	case top.object && top.name == "value":
+		if top.value = (jsonrpc.Span{Start: from, End: end}); top.pair != "" {
+			w.pair(top)
+		}
+	}
+	name := ""
+	if top != nil {
+		name = top.name
+	}
+	if inner := strings.TrimLeft(decoded, " \t\r\n"); !excerpt.SecretText(name, decoded) && (strings.HasPrefix(inner, "{") || strings.HasPrefix(inner, "[")) {
+		// Tools often return JSON as text.
+		_, spans := w.masker.Message([]byte(decoded))
+		w.found(from, at, spans)
+		return end + 1
+	}
+	w.found(from, at, w.masker.find(name, decoded))
+	return end + 1
+}
+
+// pair masks the value of an object that is a name and a value, if the name is that of a
+// secret.
+func (w *maskWalk) pair(c *container) {
+	if text, _ := decode(c.value.Of(w.raw)); excerpt.SecretText(c.pair, text) {
+		w.mask(c.value, '*')
+	}
+}
+
+// found masks spans of a decoded string that begins at from. at has the position of each of
+// its bytes, nil if they are those of the string.
+func (w *maskWalk) found(from int, at []int, spans []jsonrpc.Span) {
+	for _, s := range spans {
+		if at != nil {
+			s = jsonrpc.Span{Start: at[s.Start], End: at[s.End]}
+		}
+		w.mask(jsonrpc.Span{Start: from + s.Start, End: from + s.End}, '*')
+	}
+}
+
+// number handles the number at i and returns the position behind it.
+func (w *maskWalk) number(i int) int {
+	end := i
+	for end < len(w.raw) && strings.IndexByte("+-.0123456789eE", w.raw[end]) >= 0 {
+		end++
+	}
+	if top := w.top(); top != nil && excerpt.SecretNumber(top.name) {
+		w.mask(jsonrpc.Span{Start: i, End: end}, '9')
+	}
+	return end
+}
+
+// decode returns the text of the inside of a JSON string, and where each of its bytes and its
+// end are in it; nil if it has no escapes.
+func decode(inside []byte) (text string, at []int) {
+	if !slices.Contains(inside, '\\') {
+		return string(inside), nil
+	}
+	out := make([]byte, 0, len(inside))
+	add := func(from int, bytes ...byte) {
+		for range bytes {
+			at = append(at, from)
+		}
+		out = append(out, bytes...)
+	}
+	for i := 0; i < len(inside); {
+		if inside[i] != '\\' {
+			add(i, inside[i])
+			i++
+			continue
+		}
+		from := i
+		if i++; i >= len(inside) {
+			break
+		}
+		c := inside[i]
+		i++
+		switch c {
+		case 'b', 'f', 'n', 'r', 't':
+			add(from, map[byte]byte{'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}[c])
+		case 'u':
+			r, ok := jsonrpc.Text(append(append([]byte{'"'}, inside[from:min(i+4, len(inside))]...), '"'), jsonrpc.Span{End: min(i+4, len(inside)) - from + 2})
+			i = min(i+4, len(inside))
+			if !ok || r == "" || !utf8.ValidString(r) {
+				r = "?"
+			}
+			add(from, []byte(r)...)
+		default:
+			add(from, c)
+		}
+	}
+	return string(out), append(at, len(inside))
+}
+
+// harmless are the header fields whose values are shown. The value of any other field may be
+// a credential.
+var harmless = map[string]bool{
+	"accept": true, "accept-encoding": true, "accept-language": true, "allow": true, "cache-control": true, "connection": true,
+	"content-encoding": true, "content-length": true, "content-type": true, "date": true, "host": true, "last-event-id": true,
+	"mcp-method": true, "mcp-name": true, "mcp-protocol-version": true, "origin": true, "referer": true, "retry-after": true,
+	"sec-fetch-dest": true, "sec-fetch-mode": true, "sec-fetch-site": true, "server": true, "traceparent": true,
+	"transfer-encoding": true, "user-agent": true, "vary": true, "x-accel-buffering": true,
+}
+
+// sessionShown is how much of a session id is shown.
+const sessionShown = 8
+
+// Head returns a copy of a head with its secrets masked; nil for nil.
+func (m *Masker) Head(h *jsonrpc.Head) *jsonrpc.Head {
+	if h == nil {
+		return nil
+	}
+	out := *h
+	out.Path = m.Text("", h.Path)
+	out.Fields = make([]jsonrpc.HeadField, len(h.Fields))
+	for i, f := range h.Fields {
+		out.Fields[i] = jsonrpc.HeadField{Name: f.Name, Value: m.field(f)}
+	}
+	return &out
+}
+
+func (m *Masker) field(f jsonrpc.HeadField) string {
+	name := strings.ToLower(f.Name)
+	switch {
+	case name == "mcp-session-id":
+		// Whoever knows a session id can use the session.
+		return f.Value[:min(len(f.Value)/2, sessionShown)] + excerpt.Mask
+	case harmless[name], strings.HasPrefix(name, "mcp-param-") && !excerpt.SecretName(name[len("mcp-param-"):]), strings.HasPrefix(name, "access-control-"):
+		return m.Text("", f.Value)
+	}
+	return excerpt.Mask
+}

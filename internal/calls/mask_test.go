@@ -1,0 +1,91 @@
+package calls
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+)
+
+// TestMask: secrets are masked wherever they are in a message. Nothing else changes, the
+// length stays, and JSON stays JSON.
+func TestMask(t *testing.T) {
+	m := NewMasker([]string{`s3cr3t"quoted`, "Bearer configured-token", "short"})
+	const key = "ghp_0123456789abcdefghijABCDEFGHIJ"
+	stars := func(n int) string { return strings.Repeat("*", n) }
+	for _, c := range []struct{ in, want string }{
+		{`{"a":"` + key + `","b":1}`, `{"a":"` + stars(len(key)) + `","b":1}`},
+		{`{"password":"hunter2","count":3}`, `{"password":"*******","count":3}`},
+		{`{"password":1234,"max_tokens":99}`, `{"password":9999,"max_tokens":99}`},
+		{`{"text":"the token configured-token is set"}`, `{"text":"the token ` + stars(16) + ` is set"}`},
+		{`{"text":"a s3cr3t\"quoted b"}`, `{"text":"a ` + stars(14) + ` b"}`},
+		{`{"text":"s3cr3t\u0022quoted"}`, `{"text":"` + stars(18) + `"}`},
+		{`{"env":[{"name":"API_TOKEN","value":"abc"},{"value":"def","name":"DB_PASSWORD"},{"name":"HOME","value":"/home"}]}`,
+			`{"env":[{"name":"API_TOKEN","value":"***"},{"value":"***","name":"DB_PASSWORD"},{"name":"HOME","value":"/home"}]}`},
+		{`{"text":"{\"password\":\"hunter2\"}"}`, `{"text":"{\"password\":\"*******\"}"}`},
+		{`{"u":"https://me:pass@host/"}`, `{"u":"https://*******@host/"}`},
+		{`{"` + key + `":1}`, `{"` + stars(len(key)) + `":1}`},
+		{`{"text":"-----BEGIN PRIVATE KEY-----\nMIIabc","b":[1]}`, `{"text":"` + stars(len(`-----BEGIN PRIVATE KEY-----\nMIIabc`)) + `","b":[1]}`},
+		{`{"progressToken":"ab","text":"short Łódź \u0141"}`, `{"progressToken":"ab","text":"short Łódź \u0141"}`},
+		{`<html>` + key + `</html>`, `<html>` + stars(len(key)) + `</html>`},
+		{`{"a":"x","password":"hunt`, `{"a":"x","password":"****`},
+		{``, ``},
+	} {
+		got, spans := m.Message([]byte(c.in))
+		if string(got) != c.want {
+			t.Errorf("%s\n got %s\nwant %s", c.in, got, c.want)
+		}
+		if len(got) != len(c.in) || (len(spans) > 0) != (c.in != c.want) {
+			t.Errorf("%s: %d bytes, spans %v", c.in, len(got), spans)
+		}
+		for i := range got {
+			inside := false
+			for _, s := range spans {
+				inside = inside || i >= s.Start && i < s.End
+			}
+			if got[i] != c.in[i] && !inside {
+				t.Errorf("%s: byte %d was masked outside of %v", c.in, i, spans)
+			}
+		}
+		if valid := func(b []byte) bool { return jsonrpc.Valid(b, jsonrpc.Limits{}) == nil }; valid([]byte(c.in)) != valid(got) {
+			t.Errorf("%s became %s", c.in, got)
+		}
+	}
+}
+
+// TestMaskHead: the values of unknown header fields are masked, and session ids are cut.
+func TestMaskHead(t *testing.T) {
+	m := NewMasker(nil)
+	h := m.Head(jsonrpc.NewHead("POST", "/mcp", 0, map[string][]string{
+		"Authorization": {"Bearer abc"}, "Cookie": {"a=b"}, "Content-Type": {"application/json"}, "Mcp-Session-Id": {"5f0c91d2-e21a-11"},
+		"X-Api-Key": {"k"}, "Mcp-Param-Region": {"eu"}, "Mcp-Param-Token": {"t"},
+	}))
+	got := ""
+	for _, f := range h.Fields {
+		got += f.Name + ": " + f.Value + "\n"
+	}
+	want := "Authorization: ***\nContent-Type: application/json\nCookie: ***\nMcp-Param-Region: eu\nMcp-Param-Token: ***\nMcp-Session-Id: 5f0c91d2***\nX-Api-Key: ***\n"
+	if got != want {
+		t.Errorf("got\n%s", got)
+	}
+	if m.Head(nil) != nil {
+		t.Error("a head of nothing")
+	}
+}
+
+// FuzzMask: masking never changes the length, breaks JSON, or panics.
+func FuzzMask(f *testing.F) {
+	f.Add(`{"password":"hunter2\u00e9","a":[{"name":"TOKEN","value":"x"}]}`)
+	f.Add(`{"a":"Bearer abcdefgh`)
+	f.Add("\"\\")
+	m := NewMasker([]string{"abcdefgh"})
+	f.Fuzz(func(t *testing.T, in string) {
+		got, _ := m.Message([]byte(in))
+		if len(got) != len(in) {
+			t.Fatalf("%q became %q", in, got)
+		}
+		if jsonrpc.Valid([]byte(in), jsonrpc.Limits{}) == nil && jsonrpc.Valid(got, jsonrpc.Limits{}) != nil {
+			t.Fatalf("%q became %q", in, got)
+		}
+	})
+}

@@ -1,0 +1,208 @@
+package calls
+
+import (
+	"slices"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// Story is one recorded call in time. It is a copy of the structure; the texts must not be
+// modified. No secret in it is masked.
+type Story struct {
+	Call     Call
+	Messages []Message // in the order in which they passed
+	Missed   int       // how many messages and edits were not kept
+}
+
+// Message is one message that passed a wire.
+type Message struct {
+	At   time.Duration // since the call began
+	Wire jsonrpc.Wire
+	Sent bool   // by Dragoman
+	Text []byte // its bytes, or their beginning
+	Size int    // of the whole message
+	// Failed says why it was not sent, or why it got no answer; "" for none.
+	Failed            string
+	Request, Response *jsonrpc.Head // of HTTP; nil for none
+	// Source is the index of the message that it was made from; -1 for a message that
+	// Dragoman has written itself, and for one that it received.
+	Source int
+	// Edits say what was changed in the source, in order. They do not overlap. Everything
+	// else was copied.
+	Edits []Edit
+}
+
+// Cut returns how many bytes of the message were not kept.
+func (m *Message) Cut() int { return m.Size - len(m.Text) }
+
+// Edit is one change: To, bytes of the message, replaces At, bytes of its source. Either may
+// be empty, not both.
+type Edit struct {
+	Why    jsonrpc.Reason
+	At, To jsonrpc.Span
+}
+
+// Story returns the story of a call that was recorded.
+func (r *Ring) Story(number uint64) (s Story, ok bool) {
+	if r == nil {
+		return Story{}, false
+	}
+	r.mu.Lock()
+	x := r.calls[number]
+	if x == nil || x.trail == nil {
+		r.mu.Unlock()
+		return Story{}, false
+	}
+	t := x.trail
+	s.Call = x.copyLocked()
+	r.mu.Unlock()
+	texts, entries, missed := t.Story()
+	s.Messages, s.Missed = messagesOf(texts, entries), missed
+	return s, true
+}
+
+// messagesOf returns the messages of a trail with their sources.
+func messagesOf(texts []jsonrpc.TrailText, entries []jsonrpc.Entry) []Message {
+	var all []Message
+	at := make([]int, len(entries)) // the index of the message of an entry
+	for i, e := range entries {
+		if e.Wire == 0 {
+			continue
+		}
+		at[i] = len(all)
+		m := Message{
+			At: e.At, Wire: e.Wire, Sent: e.Sent, Text: texts[e.Text].Bytes, Size: texts[e.Text].Size,
+			Failed: e.Failed, Request: e.Request, Response: e.Response, Source: -1,
+		}
+		if e.Sent {
+			if source, ops, ok := sourceOf(texts, entries, i); ok {
+				m.Source, m.Edits = at[source], editsOf(ops)
+			}
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+// sourceOf returns the entry of the message that the message of entry i was made from, and how.
+func sourceOf(texts []jsonrpc.TrailText, entries []jsonrpc.Entry, i int) (source int, how []op, ok bool) {
+	text := entries[i].Text
+	how = []op{{at: jsonrpc.Span{End: texts[text].Size}, n: texts[text].Size, kept: true}}
+	for j := i - 1; j >= 0; j-- {
+		e := &entries[j]
+		switch {
+		case e.Text != text:
+		case e.Wire == 0:
+			how = compose(opsOf(e.Changes, texts[e.Input].Size), how)
+			text = e.Input
+		case !e.Sent && e.Wire != entries[i].Wire:
+			return j, how, true
+		}
+	}
+	return 0, nil, false
+}
+
+// op is one step of making a text from another: the next bytes at of the input become the
+// next n bytes of the output. kept says that they are the same.
+type op struct {
+	at   jsonrpc.Span
+	n    int
+	kept bool
+	why  jsonrpc.Reason
+}
+
+// opsOf returns the steps of a splice of an input of size bytes.
+func opsOf(changes []jsonrpc.Change, size int) (ops []op) {
+	from := 0
+	keep := func(to int) {
+		if to > from {
+			ops = append(ops, op{at: jsonrpc.Span{Start: from, End: to}, n: to - from, kept: true})
+		}
+	}
+	for _, c := range changes {
+		keep(c.At.Start)
+		ops = append(ops, op{at: c.At, n: c.To.End - c.To.Start, why: c.Why})
+		from = c.At.End
+	}
+	keep(size)
+	return ops
+}
+
+// compose returns the steps of a and then of b as one list of steps.
+func compose(a, b []op) (out []op) {
+	position := 0 // in the input of a, behind what was used
+	// take returns the steps of a for the next n bytes of its output. Steps that make no bytes
+	// are taken with those before them.
+	take := func(n int) (taken []op) {
+		for len(a) > 0 && (n > 0 || a[0].n == 0) {
+			x := a[0]
+			switch {
+			case x.n <= n:
+				a = a[1:]
+			case x.kept:
+				x.n, x.at.End = n, x.at.Start+n
+				a[0].n -= n
+				a[0].at.Start += n
+			default: // the first part replaces the bytes, the rest is inserted
+				x.n = n
+				a[0].n -= n
+				a[0].at = jsonrpc.Span{Start: x.at.End, End: x.at.End}
+			}
+			n -= x.n
+			position = x.at.End
+			taken = append(taken, x)
+		}
+		return taken
+	}
+	a = slices.Clone(a)
+	for _, y := range b {
+		start := position
+		if len(a) > 0 {
+			start = a[0].at.Start
+		}
+		var taken []op
+		if size := y.at.End - y.at.Start; size > 0 {
+			taken = take(size)
+		}
+		if y.kept {
+			out = append(out, taken...)
+			continue
+		}
+		x := op{at: jsonrpc.Span{Start: start, End: start}, n: y.n, why: y.why}
+		if len(taken) > 0 {
+			x.at.End = position
+		}
+		out = append(out, x)
+	}
+	return append(out, take(0)...)
+}
+
+// editsOf returns the changes among steps.
+func editsOf(ops []op) (edits []Edit) {
+	to := 0
+	for _, x := range ops {
+		if !x.kept && (x.n > 0 || x.at.End > x.at.Start) {
+			edits = append(edits, Edit{Why: x.why, At: x.at, To: jsonrpc.Span{Start: to, End: to + x.n}})
+		}
+		to += x.n
+	}
+	return edits
+}
+
+// IsLoss reports whether a reason of an edit is that a revision cannot express something. The
+// text of such an edit is in a loss whose What begins with the prefix.
+func IsLoss(why jsonrpc.Reason) (prefix string, yes bool) {
+	switch why {
+	case mcp.WhyStructured:
+		return "structuredContent", true
+	case mcp.WhyOutputSchema:
+		return "outputSchema", true
+	case mcp.WhyContent:
+		return "content.", true
+	case mcp.WhySampling:
+		return "sampling.", true
+	}
+	return "", false
+}

@@ -1,0 +1,337 @@
+package calls
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// reasonOf returns the reason with a code.
+func reasonOf(t *testing.T, code string) jsonrpc.Reason {
+	t.Helper()
+	for r := jsonrpc.Reason(1); mcp.ReasonCode(r) != ""; r++ {
+		if mcp.ReasonCode(r) == code {
+			return r
+		}
+	}
+	t.Fatalf("no reason is called %s", code)
+	return 0
+}
+
+// TestHunks plays the files of testdata/hunks: splices of a source, and the hunks of the
+// result. Each byte of both is in one hunk.
+func TestHunks(t *testing.T) {
+	files, err := filepath.Glob("testdata/hunks/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files: %v", err)
+	}
+	for _, f := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(f), ".txtar"), func(t *testing.T) {
+			a, err := txtar.ParseFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			trail := jsonrpc.NewTrail(1 << 20)
+			var source, text []byte
+			var kept []txtar.File
+			for _, x := range a.Files {
+				switch x.Name {
+				case "source":
+					source = bytes.TrimSuffix(x.Data, []byte("\n"))
+					text = source
+					trail.Received(jsonrpc.ClientWire, source, nil)
+				case "edits":
+					text = spliced(t, trail, text, string(x.Data))
+				default:
+					continue
+				}
+				kept = append(kept, x)
+			}
+			trail.Sent(jsonrpc.ServerWire, text)
+			texts, entries, missed := trail.Story()
+			all := messagesOf(texts, entries)
+			if missed != 0 || len(all) != 2 || all[1].Source != 0 || !bytes.Equal(all[1].Text, text) {
+				t.Fatalf("the story is %+v", all)
+			}
+			got := hunksText(t, &all[0], &all[1])
+			if *update {
+				a.Files = append(kept, txtar.File{Name: "hunks", Data: []byte(got)})
+				if err := os.WriteFile(f, txtar.Format(a), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if want := string(a.Files[len(a.Files)-1].Data); want != got {
+				t.Errorf("-want +got\n%s", cmp.Diff(want, got))
+			}
+		})
+	}
+}
+
+// spliced applies edits, one on each line: REASON: OLD => NEW.
+func spliced(t *testing.T, trail *jsonrpc.Trail, text []byte, edits string) []byte {
+	t.Helper()
+	var e jsonrpc.Edits
+	for line := range strings.Lines(edits) {
+		code, change, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
+		before, after, ok := strings.Cut(change, "=>")
+		before, after = strings.TrimSpace(before), strings.TrimSpace(after)
+		at := bytes.LastIndex(text, []byte(before))
+		if before == "" {
+			at = bytes.LastIndexByte(text, '}') // an insertion at the end
+		}
+		if code == "id" {
+			at = bytes.Index(text, []byte(before))
+		}
+		if !ok || at < 0 {
+			t.Fatalf("the line %q", line)
+		}
+		if before == "" {
+			e.Insert(reasonOf(t, code), at, []byte(after))
+		} else {
+			e.Replace(reasonOf(t, code), jsonrpc.Span{Start: at, End: at + len(before)}, []byte(after))
+		}
+	}
+	return trail.Splice(nil, text, &e)
+}
+
+// hunksText returns the hunks of a message as lines, and checks that they hold each byte once.
+func hunksText(t *testing.T, source, m *Message) string {
+	t.Helper()
+	var out strings.Builder
+	var notes Notes
+	var left, right []byte
+	for _, h := range Hunks(source.Size, m.Size, m.Edits, &notes) {
+		a, b := source.Text[h.At.Start:h.At.End], m.Text[h.To.Start:h.To.End]
+		left, right = append(left, a...), append(right, b...)
+		switch h.Kind {
+		case Same:
+			fmt.Fprintf(&out, "  %s\n", a)
+			if string(a) != string(b) {
+				t.Errorf("the same are %q and %q", a, b)
+			}
+		default:
+			fmt.Fprintf(&out, "%s %s (%s): %s => %s\n", h.Note, h.Kind, mcp.ReasonCode(h.Why), a, b)
+		}
+	}
+	if !bytes.Equal(left, source.Text) || !bytes.Equal(right, m.Text) {
+		t.Errorf("the hunks hold %q and %q", left, right)
+	}
+	return out.String()
+}
+
+// TestComposedEdits: however often a text is changed, the edits of the story lead from the
+// first text to the last, and what they keep is the same in both.
+func TestComposedEdits(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for round := range 2000 {
+		trail := jsonrpc.NewTrail(1 << 20)
+		text := []byte("abcdefghijklmnopqrstuvwxyz"[:1+r.IntN(26)])
+		trail.Received(jsonrpc.ClientWire, text, nil)
+		for stage := range 1 + r.IntN(4) {
+			var e jsonrpc.Edits
+			for range r.IntN(5) {
+				from := r.IntN(len(text) + 1)
+				to := from + r.IntN(len(text)+1-from)
+				with := strings.Repeat(fmt.Sprint(stage), r.IntN(4))
+				if from == to {
+					e.Insert(mcp.WhyID, from, []byte(with))
+				} else {
+					e.Replace(mcp.WhyName, jsonrpc.Span{Start: from, End: to}, []byte(with))
+				}
+			}
+			text = trail.Splice(nil, text, &e)
+		}
+		trail.Sent(jsonrpc.ServerWire, text)
+		texts, entries, _ := trail.Story()
+		all := messagesOf(texts, entries)
+		if all[1].Source != 0 {
+			t.Fatalf("round %d: no source", round)
+		}
+		hunksText(t, &all[0], &all[1])
+		if t.Failed() {
+			t.Fatalf("round %d: %+v", round, all)
+		}
+	}
+}
+
+// TestLetters: the same reason has the same letter, and losses have numbers.
+func TestLetters(t *testing.T) {
+	var n Notes
+	got := n.Of(mcp.WhyID) + n.Of(mcp.WhyStructured) + n.Of(mcp.WhyName) + n.Of(mcp.WhyID) + n.Of(mcp.WhyContent) + n.Of(mcp.WhyStructured)
+	if got != "a1ba21" {
+		t.Errorf("notes %s", got)
+	}
+	if letters(25)+letters(26)+letters(27)+letters(701)+letters(702) != "zaaabzzaaa" {
+		t.Error("letters after z are wrong")
+	}
+}
+
+// recorded runs a call whose request and answer have these sizes.
+func recorded(r *Ring, number uint64, size int) {
+	c := request(number, "t")
+	x := r.Begin(c, nil)
+	a := mcp.NewAttempt(c)
+	a.Server = "s"
+	x.Routed(a)
+	c.Trail.Sent(jsonrpc.ServerWire, c.Msg.Raw)
+	c.Trail.Received(jsonrpc.ServerWire, bytes.Repeat([]byte{'x'}, size), nil)
+	x.Answered(a, mcp.Ending{Outcome: "ok"})
+	x.End(size, false)
+}
+
+// TestBounds: of a long message the beginning is kept, of many calls the last 200, and all
+// recordings together are bounded, however large the messages.
+func TestBounds(t *testing.T) {
+	r := New(Options{Record: true})
+	for n := range uint64(maxStories + 50) {
+		recorded(r, n+1, 100)
+	}
+	count := func() (n int) {
+		for _, c := range r.All() {
+			if c.Recorded {
+				n++
+			}
+		}
+		return n
+	}
+	if n := count(); n != maxStories {
+		t.Errorf("%d stories", n)
+	}
+	if _, ok := r.Story(50); ok {
+		t.Error("the oldest story is kept")
+	}
+	recorded(r, 1000, 100_000)
+	s, ok := r.Story(1000)
+	if last := s.Messages[len(s.Messages)-1]; !ok || last.Size != 100_000 || len(last.Text) != maxMessage || last.Cut() != 100_000-maxMessage {
+		t.Errorf("the long message: %d of %d bytes", len(last.Text), last.Size)
+	}
+	for n := range uint64(100) {
+		c := request(2000+n, "t")
+		x := r.Begin(c, nil)
+		x.Routed(mcp.NewAttempt(c))
+		for i := range 80 {
+			c.Trail.Received(jsonrpc.ServerWire, bytes.Repeat([]byte{byte(i)}, maxMessage), nil)
+		}
+		x.End(1, false)
+		if held := r.Held(); held > maxAll {
+			t.Fatalf("%d bytes are held", held)
+		}
+	}
+	if n := count(); n < 10 || n > maxStories {
+		t.Errorf("%d stories", n)
+	}
+	s, _ = r.Story(2099)
+	if s.Missed == 0 || len(s.Messages) == 0 {
+		t.Errorf("%d messages of the long call, %d missed", len(s.Messages), s.Missed)
+	}
+	r.Record(false)
+	if count() != 0 || r.Held() != 0 {
+		t.Errorf("after it was switched off: %d stories, %d bytes", count(), r.Held())
+	}
+}
+
+// TestNotesAreBounded: a call with very many notifications keeps its answer.
+func TestNotesAreBounded(t *testing.T) {
+	r := New(Options{Record: true})
+	c := request(1, "t")
+	x := r.Begin(c, nil)
+	x.Routed(mcp.NewAttempt(c))
+	for i := range 10_000 {
+		c.Trail.Received(jsonrpc.ServerWire, fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":%d}}`, i), nil)
+	}
+	c.Trail.Received(jsonrpc.ServerWire, []byte(`{"jsonrpc":"2.0","id":1,"result":{}}`), nil)
+	x.End(1, false)
+	s, _ := r.Story(1)
+	if last := s.Messages[len(s.Messages)-1]; len(s.Messages) != maxNotes+2 || s.Missed != 10_000-maxNotes || !strings.Contains(string(last.Text), "result") {
+		t.Errorf("%d messages, %d missed, the last is %s", len(s.Messages), s.Missed, last.Text)
+	}
+}
+
+// TestWindows: the calls of one server or one client are recorded for a time, even if
+// recording is off.
+func TestWindows(t *testing.T) {
+	r := New(Options{})
+	until := time.Now().Add(time.Hour)
+	call := func(number uint64, server string) bool {
+		c := request(number, "t")
+		x := r.Begin(c, nil)
+		a := mcp.NewAttempt(c)
+		x.Routed(a) // its server is not known yet
+		a.Server = server
+		x.Answered(a, mcp.Ending{Outcome: "ok"})
+		x.End(1, false)
+		got, _ := r.Find(number)
+		return got.Recorded
+	}
+	if call(1, "a") || r.Held() != 0 {
+		t.Error("a call is recorded without a window")
+	}
+	if !r.RecordFor(Window{Server: "a", Until: until}) || !r.RecordFor(Window{Server: "a", Until: until}) {
+		t.Error("a window is refused")
+	}
+	if !call(2, "a") || call(3, "b") {
+		t.Error("the window of a server")
+	}
+	r.RecordFor(Window{Client: "cursor", Until: until})
+	if !call(4, "b") {
+		t.Error("the window of a client")
+	}
+	if all, windows := r.Recording(); all || len(windows) != 2 {
+		t.Errorf("%v, %+v", all, windows)
+	}
+	r.RecordFor(Window{Client: "CURSOR", Until: time.Now()})
+	r.RecordFor(Window{Server: "a", Until: time.Now()})
+	if call(5, "a") {
+		t.Error("a window does not end")
+	}
+	for i := range maxWindows {
+		r.RecordFor(Window{Server: fmt.Sprint(i), Until: until})
+	}
+	if r.RecordFor(Window{Server: "more", Until: until}) {
+		t.Error("too many windows")
+	}
+}
+
+// TestResumedStory: the story of a parked call goes on with its retry.
+func TestResumedStory(t *testing.T) {
+	r := New(Options{Record: true})
+	c := request(1, "t")
+	x := r.Begin(c, nil)
+	x.Routed(mcp.NewAttempt(c))
+	trail := c.Trail
+	x.Answered(mcp.NewAttempt(c), mcp.Ending{Outcome: parked})
+	x.End(1, false)
+	trail.Received(jsonrpc.ServerWire, []byte("between"), nil)
+	again := request(2, "t")
+	y := r.Begin(again, nil)
+	y.Routed(mcp.NewAttempt(again))
+	again.Resume(1)
+	if again.Trail != trail {
+		t.Fatal("the retry has another trail")
+	}
+	again.Trail.Sent(jsonrpc.ClientWire, []byte("answer"))
+	y.End(1, false)
+	s, _ := r.Story(1)
+	if len(s.Messages) != 4 || string(s.Messages[1].Text) != "between" || string(s.Messages[3].Text) != "answer" {
+		t.Errorf("the story: %+v", s.Messages)
+	}
+	r.Record(false)
+	if r.Held() != 0 {
+		t.Errorf("%d bytes are held", r.Held())
+	}
+}
