@@ -44,7 +44,12 @@ func (s *schemas) of(t reflect.Type) object {
 			s.defs[name] = s.object(t)
 		}
 		return object{"$ref": "#/components/schemas/" + name}
+	case reflect.Array:
+		return object{"type": "array", "items": s.of(t.Elem()), "minItems": t.Len(), "maxItems": t.Len()}
 	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return object{"type": "string", "contentEncoding": "base64"}
+		}
 		return object{"type": "array", "items": s.of(t.Elem())}
 	case reflect.Map:
 		return object{"type": "object", "additionalProperties": s.of(t.Elem())}
@@ -95,7 +100,7 @@ var pathParameter = regexp.MustCompile(`\{([a-z]+)\}`)
 
 // pathAbout maps the parameters of paths to their descriptions.
 var pathAbout = map[string]string{
-	"name": "the name of a server", "tool": "the name of a tool, as the server calls it", "id": "an id from an earlier answer",
+	"name": "the name of a server", "tool": "the name of a tool, as the server calls it", "id": "an id from an earlier answer", "number": "the number of a call",
 }
 
 // document returns the OpenAPI document.

@@ -151,6 +151,7 @@ func (r *rig) prepare() func(path, name string) string {
 	r.t.Helper()
 	r.ask(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{"roots":{}},"clientInfo":{"name":"editor","version":"1.2"}}}`,
 		"Content-Type", "application/json", "Accept", "application/json, text/event-stream")
+	r.ask(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, "Content-Type", "application/json", "Accept", "application/json, text/event-stream")
 	var all Clients
 	r.get("/api/v1/clients", &all)
 	if len(all.Clients) == 0 {

@@ -13,7 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/calls"
 	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/logring"
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -55,10 +57,11 @@ func serving(t testing.TB, servers ...config.Server) *rig {
 	recent := logring.New()
 	log := slog.New(logring.NewHandler(recent, slog.DiscardHandler))
 	guard, budget := httpdoor.NewGuard(nil, nil, nil), transport.NewBudget(64<<20)
-	r := &rig{t: t, runtime: runtime.New(runtime.Options{Config: &c, Log: log, Recent: recent, Guard: guard, Budget: budget, Version: "test"})}
+	ring := calls.New(calls.Options{Record: true})
+	r := &rig{t: t, runtime: runtime.New(runtime.Options{Config: &c, Events: &event.Publisher{}, Calls: ring, Log: log, Recent: recent, Guard: guard, Budget: budget, Version: "test"})}
 	r.runtime.Apply(&c)
 	r.runtime.Warm()
-	r.api = New(Options{Runtime: r.runtime, Budget: budget, Recent: recent, Losses: func() []Loss { return []Loss{} }, Version: "test", Local: true})
+	r.api = New(Options{Runtime: r.runtime, Budget: budget, Recent: recent, Calls: ring, Losses: func() []Loss { return []Loss{} }, Version: "test", Local: true})
 	mux := http.NewServeMux()
 	r.runtime.Routes(mux)
 	r.api.Routes(mux)

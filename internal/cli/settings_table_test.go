@@ -53,6 +53,13 @@ func serveSettings() map[string]setting {
 				s.wants(s.get("/console/"), "The console is off, because the configuration has")
 			},
 		},
+		"dragoman.record": {
+			ours: `record: off`,
+			effect: func(s *stage) {
+				s.list("tools")
+				s.wants(s.get("/api/v1/calls"), `"recorded": false`)
+			},
+		},
 		"dragoman.allowedHosts": {
 			ours: `allowedHosts: [gateway.internal]`,
 			effect: func(s *stage) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,6 +48,12 @@ func (s *Snapshot) AppendYAML(dst []byte) []byte {
 	p.text(2, "manifestClient", short(s.Limits.ManifestClient))
 	p.text(2, "inFlight", bytesText(s.Limits.InFlight))
 	p.line(2, "initializePerSecond: "+strconv.Itoa(s.Limits.InitializePerSecond))
+	if s.Record == RecordAuto {
+		host, _, _ := net.SplitHostPort(s.Listen)
+		p.line(1, "# record: "+choose(s.Record.On(IsLoopback(host)), "memory", "off"))
+	} else {
+		p.text(1, "record", recordings[s.Record-1])
+	}
 	p.list(1, "allowedHosts", s.Hosts)
 	p.list(1, "allowedOrigins", s.Origins)
 	if len(s.Dialects) > 0 {

@@ -29,9 +29,11 @@ type Snapshot struct {
 	Hosts     []string // Host headers to accept in addition to the loopback names
 	Origins   []string // additional Origin headers to accept
 	Log       Log
-	Console   bool               // serve has the console, if only this machine can reach Listen; true unless configured
-	Servers   []Server           // all servers in file order, including disabled ones
-	Dialects  []*dialect.Profile // the dialects that the file defines, in file order
+	// Record says whether serve keeps the messages of calls in memory; see Recording.
+	Record   Recording
+	Console  bool               // serve has the console, if only this machine can reach Listen; true unless configured
+	Servers  []Server           // all servers in file order, including disabled ones
+	Dialects []*dialect.Profile // the dialects that the file defines, in file order
 
 	// AllowUnauthenticatedNetworkAccess permits a Listen address that other machines can
 	// reach, although clients do not authenticate. See CheckListen.
@@ -110,6 +112,22 @@ type Log struct {
 	JSON  bool
 	Calls bool // one record for each call at level info; otherwise at level debug
 }
+
+// Recording says whether serve keeps the messages of calls in memory.
+type Recording uint8
+
+// The values of Recording. RecordAuto is RecordMemory if only this machine can reach serve,
+// otherwise RecordOff.
+const (
+	RecordAuto Recording = iota
+	RecordMemory
+	RecordOff
+)
+
+var recordings = []string{"memory", "off"}
+
+// On reports whether messages are kept. local says that only this machine can reach serve.
+func (r Recording) On(local bool) bool { return r == RecordMemory || r == RecordAuto && local }
 
 // Kind says which transport reaches a server.
 type Kind uint8

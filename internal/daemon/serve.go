@@ -203,7 +203,7 @@ func newDaemon(o ServeOptions, local bool) *daemon {
 	}
 	d.guard = httpdoor.NewGuard(hosts, origins, nil)
 	d.guard.LogTo(o.Log)
-	d.recorded = calls.New(calls.Options{})
+	d.recorded = calls.New(calls.Options{Record: o.Config.Record.On(local)})
 	d.stopCalls = d.events.Tap(event.Of(event.Loss), func(e event.Event) { d.recorded.Lost(e.Call, e.Name, e.Detail) })
 	d.runtime = runtime.New(runtime.Options{
 		Config: o.Config, Log: o.Log, Events: d.events, Calls: d.recorded, Recent: o.recent, Guard: d.guard, Budget: d.budget, Drain: o.Drain, Version: o.Version,
@@ -312,6 +312,7 @@ func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 		}
 		changes := s.Since(d.runtime.Current())
 		d.runtime.Apply(s)
+		d.recorded.Record(s.Record.On(d.local))
 		warnUnusable(d.log, problems)
 		logChanges(d.log, changes)
 		if later := needsRestart(d.opts.Config, s); len(later) > 0 {

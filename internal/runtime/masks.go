@@ -26,3 +26,17 @@ func (r *Runtime) Clean(server string) func(text string) string {
 		return text
 	}
 }
+
+// Secrets returns the configured secrets of all servers.
+func (r *Runtime) Secrets() (all []string) {
+	r.mu.Lock()
+	snapshot := r.snapshot
+	r.mu.Unlock()
+	if snapshot == nil {
+		return nil
+	}
+	for _, c := range snapshot.Servers {
+		all = append(all, c.Secrets()...)
+	}
+	return all
+}

@@ -1,0 +1,290 @@
+package admin
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/dragoman-mcp/dragoman/internal/calls"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// Story is the answer of /api/v1/calls/NUMBER: a call with its messages on both wires, in
+// time. Secrets in it are masked.
+type Story struct {
+	Call
+	// Messages are those that passed, in order. The list is empty if the call was not recorded.
+	Messages []Message `json:"messages"`
+	Missed   int       `json:"missed" doc:"messages and edits that were not kept"`
+	// Notes explain the edits, in the order of their letters.
+	Notes []Note `json:"notes"`
+}
+
+// Note explains the edits of one reason.
+type Note struct {
+	Note   string `json:"note" doc:"a letter, or a number for a loss"`
+	Reason string `json:"reason" doc:"a code that stays the same"`
+	Text   string `json:"text" doc:"a sentence"`
+	Lost   bool   `json:"lost,omitempty"`
+}
+
+// Message is one message of a Story.
+type Message struct {
+	At        float64 `json:"at" doc:"seconds since the call began"`
+	Wire      string  `json:"wire" enum:"client,server"`
+	Direction string  `json:"direction" enum:"received,sent" doc:"by Dragoman"`
+	// Text has the bytes of the message if they are UTF-8, otherwise Base64 has them.
+	Text   string `json:"text,omitempty" doc:"the message, if it is UTF-8; all positions are in bytes"`
+	Base64 []byte `json:"base64,omitempty" doc:"the message, if it is not UTF-8"`
+	Size   int    `json:"size" doc:"bytes of the whole message"`
+	Cut    int    `json:"cut,omitempty" doc:"bytes at its end that were not kept"`
+	// Masked are the ranges of bytes that were replaced because they are secret. Their length
+	// is the same.
+	Masked []Range `json:"masked,omitempty" doc:"ranges that were replaced, because they are secret"`
+	// Error says why the message was not sent, or why it got no answer.
+	Error    string `json:"error,omitempty" doc:"why it was not sent, or got no answer"`
+	Request  *Head  `json:"request,omitempty" doc:"the HTTP request that carried it"`
+	Response *Head  `json:"response,omitempty" doc:"the HTTP response that carried it"`
+	// Source is the index of the message that this one was made from. It is left out for a
+	// message that was received, and for one that Dragoman has written itself.
+	Source *int   `json:"source,omitempty" doc:"index of the message that it was made from"`
+	Edits  []Edit `json:"edits,omitempty"`
+}
+
+// The values of Message.Wire.
+const (
+	WireClient = "client"
+	WireServer = "server"
+)
+
+// Range is a half-open range of bytes.
+type Range [2]int
+
+// Edit is one change: the bytes To of the message replace the bytes At of its source.
+type Edit struct {
+	Kind   string    `json:"kind" enum:"changed,added,removed,lost"`
+	At     Range     `json:"at" doc:"the bytes of the source"`
+	To     Range     `json:"to" doc:"the bytes that replace them"`
+	Reason string    `json:"reason" doc:"as in notes"`
+	Note   string    `json:"note"`
+	Loss   *CallLoss `json:"loss,omitempty"`
+}
+
+// Head is the head of an HTTP message. Secrets in it are masked.
+type Head struct {
+	Method  string      `json:"method,omitempty"`
+	Path    string      `json:"path,omitempty"`
+	Status  int         `json:"status,omitempty"`
+	Headers [][2]string `json:"headers" doc:"names and values"`
+}
+
+// Bytes returns the bytes of the message that were kept.
+func (m *Message) Bytes() []byte {
+	if m.Base64 != nil {
+		return m.Base64
+	}
+	return []byte(m.Text)
+}
+
+// StoryOf returns a call with its messages, for example for a page. ok is false if the call is
+// not known.
+func (a *API) StoryOf(number uint64) (s Story, ok bool) {
+	c, ok := a.opts.Calls.Find(number)
+	if !ok {
+		return s, false
+	}
+	told, recorded := a.opts.Calls.Story(number)
+	if recorded {
+		c = told.Call
+	}
+	s = Story{Call: a.call(&c, time.Now(), a.cleaner()), Messages: []Message{}, Missed: told.Missed, Notes: []Note{}}
+	mask := a.masker()
+	var notes calls.Notes
+	for i := range told.Messages {
+		s.Messages = append(s.Messages, messageOf(&told.Messages[i], mask, s.Losses, &notes))
+	}
+	note := func(list []jsonrpc.Reason, lost bool) {
+		for _, why := range list {
+			s.Notes = append(s.Notes, Note{Note: notes.Of(why), Reason: mcp.ReasonCode(why), Text: mcp.ReasonText(why), Lost: lost})
+		}
+	}
+	note(notes.Reasons, false)
+	note(notes.Losses, true)
+	return s, true
+}
+
+func (a *API) masker() *calls.Masker {
+	if a.opts.Runtime == nil {
+		return calls.NewMasker(nil)
+	}
+	return calls.NewMasker(a.opts.Runtime.Secrets())
+}
+
+func messageOf(m *calls.Message, mask *calls.Masker, losses []CallLoss, notes *calls.Notes) Message {
+	text, masked := mask.Message(m.Text)
+	out := Message{
+		At: m.At.Seconds(), Wire: WireClient, Direction: "received", Size: m.Size, Cut: m.Cut(),
+		Error: mask.Text("", m.Failed), Request: headOf(mask.Head(m.Request)), Response: headOf(mask.Head(m.Response)),
+	}
+	if m.Wire == jsonrpc.ServerWire {
+		out.Wire = WireServer
+	}
+	if m.Sent {
+		out.Direction = "sent"
+	}
+	for whole := text; ; {
+		// A message may have been cut within a character.
+		if utf8.Valid(whole) {
+			out.Text = string(whole)
+			out.Cut += len(text) - len(whole)
+			break
+		}
+		if out.Cut == 0 || len(text)-len(whole) == utf8.UTFMax-1 || len(whole) == 0 {
+			out.Base64 = text
+			out.Cut = m.Cut()
+			break
+		}
+		whole = whole[:len(whole)-1]
+	}
+	for _, s := range masked {
+		out.Masked = append(out.Masked, Range{s.Start, s.End})
+	}
+	if m.Source >= 0 {
+		out.Source = &m.Source
+	}
+	for _, e := range m.Edits {
+		x := Edit{Kind: string(calls.KindOf(e)), At: Range{e.At.Start, e.At.End}, To: Range{e.To.Start, e.To.End}, Reason: mcp.ReasonCode(e.Why), Note: notes.Of(e.Why)}
+		if prefix, lost := calls.IsLoss(e.Why); lost {
+			for i := range losses {
+				if strings.HasPrefix(losses[i].What, prefix) {
+					x.Loss = &losses[i]
+					break
+				}
+			}
+		}
+		out.Edits = append(out.Edits, x)
+	}
+	return out
+}
+
+func headOf(h *jsonrpc.Head) *Head {
+	if h == nil {
+		return nil
+	}
+	out := &Head{Method: h.Method, Path: h.Path, Status: h.Status, Headers: [][2]string{}}
+	for _, f := range h.Fields {
+		out.Headers = append(out.Headers, [2]string{f.Name, f.Value})
+	}
+	return out
+}
+
+// storyRoutes are the routes of the messages of calls.
+var storyRoutes = []route{
+	{
+		method: http.MethodGet, path: "/calls/{number}", access: thisUser, name: "call",
+		summary: "One call with its messages on both wires, and what was changed in them", answer: Story{}, problems: []int{404}, read: (*API).readCall,
+	},
+	{
+		method: http.MethodGet, path: "/recording", access: thisUser, name: "recording",
+		summary: "Which calls are recorded", answer: Recording{}, read: (*API).readRecording,
+	},
+	{
+		method: http.MethodPost, path: "/recording", access: thisUser, name: "record",
+		summary: "Record the calls to one server or of one client for a time, even if recording is off",
+		body:    RecordingRequest{}, answer: Recording{}, problems: []int{400, 404, 409, 413, 415}, read: (*API).record,
+	},
+}
+
+// readCall answers /api/v1/calls/NUMBER.
+func (a *API) readCall(r *http.Request) (any, *Problem) {
+	number, bad := callNumber(r)
+	if bad != nil {
+		return nil, bad
+	}
+	if s, ok := a.StoryOf(number); ok {
+		return s, nil
+	}
+	return nil, noCall(number)
+}
+
+// callNumber returns the number of a call in a path.
+func callNumber(r *http.Request) (uint64, *Problem) {
+	number, err := strconv.ParseUint(r.PathValue("number"), 10, 64)
+	if err != nil || number == 0 {
+		return 0, &Problem{Type: "no-such-call", Title: "No such call", Status: http.StatusNotFound, Detail: "The path ends with the number of a call."}
+	}
+	return number, nil
+}
+
+func noCall(number uint64) *Problem {
+	return &Problem{
+		Type: "no-such-call", Title: "No such call", Status: http.StatusNotFound,
+		Detail: fmt.Sprintf("There is no call %d. Dragoman keeps the last %d calls of this process.", number, calls.Kept),
+	}
+}
+
+// Recording is what POST /api/v1/recording takes, and what it and GET answer.
+type Recording struct {
+	All     bool              `json:"all" doc:"all calls are recorded; see record in the configuration"`
+	Windows []RecordingWindow `json:"windows"`
+	Bytes   int               `json:"bytes" doc:"memory of all recordings"`
+}
+
+// RecordingWindow is a time for which the calls of one server, one client or both are
+// recorded.
+type RecordingWindow struct {
+	Server string    `json:"server,omitempty"`
+	Client string    `json:"client,omitempty" doc:"its name"`
+	Until  time.Time `json:"until"`
+}
+
+// RecordingRequest is the body of POST /api/v1/recording. Server, Client or both must be set.
+type RecordingRequest struct {
+	Server  string `json:"server,omitempty"`
+	Client  string `json:"client,omitempty"`
+	Minutes int    `json:"minutes,omitempty" doc:"1 to 60; 10 if it is not given"`
+}
+
+// readRecording answers GET /api/v1/recording.
+func (a *API) readRecording(*http.Request) (any, *Problem) {
+	all, windows := a.opts.Calls.Recording()
+	out := Recording{All: all, Windows: []RecordingWindow{}, Bytes: a.opts.Calls.Held()}
+	for _, x := range windows {
+		out.Windows = append(out.Windows, RecordingWindow{Server: x.Server, Client: x.Client, Until: x.Until.UTC()})
+	}
+	return out, nil
+}
+
+// record answers POST /api/v1/recording.
+func (a *API) record(r *http.Request) (any, *Problem) {
+	var in RecordingRequest
+	if bad := readBody(r, 4<<10, &in); bad != nil {
+		return nil, bad
+	}
+	longest := int(calls.LongestTime / time.Minute)
+	switch {
+	case in.Server == "" && in.Client == "":
+		return nil, badBody("Name a server or a client.")
+	case len(in.Server) > maxName || len(in.Client) > maxName:
+		return nil, badBody("The name is too long.")
+	case in.Minutes < 0 || in.Minutes > longest:
+		return nil, badBody(fmt.Sprintf("minutes is a number from 1 to %d.", longest))
+	case in.Server != "":
+		if missing := a.noServer(in.Server); missing != nil {
+			return nil, missing
+		}
+	}
+	if in.Minutes == 0 {
+		in.Minutes = usualMinutes
+	}
+	if !a.opts.Calls.RecordFor(calls.Window{Server: in.Server, Client: in.Client, Until: time.Now().Add(time.Duration(in.Minutes) * time.Minute)}) {
+		return nil, &Problem{Type: "too-many-recordings", Title: "Too many servers and clients are recorded", Status: http.StatusConflict, Detail: "Wait until one of the recordings has ended."}
+	}
+	return a.readRecording(r)
+}
+
+const usualMinutes = 10
