@@ -43,13 +43,18 @@ func (a *app) callsCommand() *cobra.Command {
 	var which callsFlags
 	var follow, asJSON bool
 	c := &cobra.Command{
-		Use:   "calls",
+		Use:   "calls [NUMBER]",
 		Short: "Print the calls that clients make through a running serve",
 		Long: `Print the last calls of clients to a running "dragoman serve", the oldest first.
 Each line says which client called what on which server, how it ended and how
 long it took.
 
-The running serve keeps the last 2,000 calls in memory.
+With NUMBER, print the messages of one call as they passed on both sides, with
+what Dragoman changed in them and why. A letter marks each reason, and a number
+in brackets each loss.
+
+The running serve keeps the last 2,000 calls in memory, and the messages of the
+last 200. See "record" in the configuration. Secrets are masked.
 
 OUTCOME is one of these. "running": the call has not ended. "ok": the server
 answered with a result. "tool_error": the result says that the tool failed.
@@ -64,14 +69,25 @@ serve stops.`,
   dragoman calls
   dragoman calls --server github
 
+  # Print both sides of one call.
+  dragoman calls 41
+
   # Follow what one client does.
   dragoman calls -f --client "Claude Code"
 
   # Print the calls that did not succeed, as JSON.
   dragoman calls --json | jq 'select(.outcome != "ok")'`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usagef("use --server NAME for the calls to one server", "unexpected argument %q", args[0])
+			if len(args) > 1 {
+				return usagef("name one call", "unexpected argument %q after %q", args[1], args[0])
+			}
+			if len(args) == 1 {
+				if n, err := strconv.ParseUint(args[0], 10, 64); err != nil || n == 0 {
+					return usagef("use --server NAME for the calls to one server", "%q is not the number of a call", args[0])
+				}
+				if follow {
+					return usagef("remove -f or the number", "-f cannot be used with the number of a call")
+				}
 			}
 			if which.lines < 0 {
 				return usagef("use a number from 0", "-n does not accept %d", which.lines)
@@ -85,6 +101,9 @@ serve stops.`,
 				return err
 			}
 			defer s.close()
+			if len(args) == 1 {
+				return signalOr(c.Context(), a.printStory(c.Context(), s, args[0], asJSON))
+			}
 			print := a.callPrinter(asJSON, time.Local)
 			if follow {
 				err = a.followCalls(c.Context(), s, which.query(), print)

@@ -72,6 +72,7 @@ type adminStub struct {
 	report  *admin.Report // if nil, connections are refused
 	records []admin.LogRecord
 	calls   []admin.Call
+	story   *admin.Story
 	streams []string // the text that each connection to the stream receives, in order
 	asked   []string // the requests: path, query and Last-Event-ID
 }
@@ -100,6 +101,8 @@ func (s *adminStub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(s.report)
 	case r.URL.Path == "/api/v1/logs":
 		_ = json.NewEncoder(w).Encode(admin.Logs{Records: s.records})
+	case strings.HasPrefix(r.URL.Path, "/api/v1/calls/") && s.story != nil:
+		_ = json.NewEncoder(w).Encode(s.story)
 	case r.URL.Path == "/api/v1/calls":
 		_ = json.NewEncoder(w).Encode(admin.Calls{Calls: s.calls})
 	case strings.HasSuffix(r.URL.Path, "/stream") && len(s.streams) > 0:

@@ -1,0 +1,273 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/admin"
+	"github.com/dragoman-mcp/dragoman/internal/screen"
+)
+
+// sideBySide is the width of a terminal from which on a message is printed beside its source.
+const sideBySide = 110
+
+// printStory prints one call with its messages.
+func (a *app) printStory(ctx context.Context, s *running, number string, asJSON bool) error {
+	var story admin.Story
+	if err := s.decode(ctx, "/api/v1/calls/"+number, nil, &story); err != nil {
+		return err
+	}
+	if asJSON {
+		return a.printJSON(&story, "  ")
+	}
+	width := 0
+	if a.screen {
+		width = a.width
+	}
+	_, err := io.WriteString(a.stdout, storyText(&story, time.Local, width, a.screen && a.status.colour))
+	return err
+}
+
+// storyText returns a story for people. width is that of the terminal, 0 for none.
+func storyText(s *admin.Story, zone *time.Location, width int, colour bool) string {
+	p := storyPrinter{Story: s, width: width, colour: colour}
+	p.client, p.server = cmp.Or(clean(s.Client.Name), "client"), cmp.Or(clean(s.Server), "server")
+	if p.client == "dragoman" { // a command of another Dragoman
+		p.client = "client"
+	}
+	p.head(zone)
+	for i := range s.Messages {
+		p.message(i)
+	}
+	p.notes()
+	return p.String()
+}
+
+// storyPrinter writes a story.
+type storyPrinter struct {
+	*admin.Story
+	strings.Builder
+	client, server string // their names
+	width          int
+	colour         bool
+}
+
+func (p *storyPrinter) paint(y screen.Style, text string) string {
+	if !p.colour {
+		return text
+	}
+	return y.Paint(text)
+}
+
+// head writes what is known of the call.
+func (p *storyPrinter) head(zone *time.Location) {
+	c := &p.Story.Call
+	fmt.Fprintf(p, "call %d: %s", c.Number, p.paint(screen.Bold, clean(calledOf(c))))
+	if c.Server != "" {
+		fmt.Fprintf(p, " on %s", clean(c.Server))
+	}
+	outcome := c.Outcome
+	if c.ToolError {
+		outcome = "tool_error"
+	}
+	fmt.Fprintf(p, "\n%s, started %s, took %s\n", clean(outcome), c.Started.In(zone).Format(time.DateTime), tookOf(c))
+	who := strings.TrimSpace(c.Client.Name + " " + c.Client.Version)
+	fmt.Fprintf(p, "client: %s, revision %s", cmp.Or(clean(who), "unknown"), cmp.Or(c.Client.Revision, "unknown"))
+	if c.Revision != "" {
+		fmt.Fprintf(p, "; server: revision %s", c.Revision)
+	}
+	p.WriteByte('\n')
+	if note := callNote(c); note != "" {
+		fmt.Fprintf(p, "%s\n", clean(note))
+	}
+	if !c.Recorded {
+		p.WriteString("\nThe messages of this call are not kept. Set \"record: memory\" under \"dragoman\" in the\nconfiguration, and look at a call that began after that.\n")
+	}
+	if p.Missed > 0 {
+		fmt.Fprintf(p, "messages and edits that were not kept: %d\n", p.Missed)
+	}
+}
+
+// way returns who sends a message to whom.
+func (p *storyPrinter) way(m *admin.Message) string {
+	peer := p.client
+	if m.Wire == admin.WireServer {
+		peer = p.server
+	}
+	if m.Direction == "sent" {
+		return "dragoman to " + peer
+	}
+	return peer + " to dragoman"
+}
+
+// message writes one message.
+func (p *storyPrinter) message(i int) {
+	m := &p.Messages[i]
+	fmt.Fprintf(p, "\n%s  %s  %s", p.paint(screen.Bold, strconv.Itoa(i+1)+"."), p.paint(screen.Bold, p.way(m)), p.paint(screen.Dim, strconv.FormatFloat(m.At, 'f', 3, 64)+" s, "+strconv.Itoa(m.Size)+" bytes"))
+	switch {
+	case m.Source != nil:
+		fmt.Fprintf(p, "%s", p.paint(screen.Dim, ", from "+strconv.Itoa(*m.Source+1)))
+	case m.Direction == "sent":
+		p.WriteString(p.paint(screen.Dim, ", by dragoman"))
+	}
+	p.WriteByte('\n')
+	p.http(m)
+	switch {
+	case m.Source != nil && *m.Source < i && len(m.Edits) > 0:
+		p.changed(&p.Messages[*m.Source], m)
+	case m.Size > 0:
+		p.lines("    ", "    ", string(m.Bytes()))
+	}
+	if m.Cut > 0 {
+		fmt.Fprintf(p, "    … bytes that were not kept: %d\n", m.Cut)
+	}
+	if m.Error != "" {
+		fmt.Fprintf(p, "    %s\n", p.paint(screen.Red, clean(m.Error)))
+	}
+}
+
+// http writes the heads of the HTTP messages.
+func (p *storyPrinter) http(m *admin.Message) {
+	for _, h := range []*admin.Head{m.Request, m.Response} {
+		if h == nil {
+			continue
+		}
+		first := "HTTP status " + strconv.Itoa(h.Status)
+		if h.Method != "" {
+			first = h.Method + " " + h.Path
+		}
+		p.lines("    ", "      ", first)
+		for _, f := range h.Headers {
+			p.lines("    ", "      ", f[0]+": "+f[1])
+		}
+	}
+}
+
+// lines writes a text of a peer, broken at the width of the terminal. The lines after the
+// first one begin with rest.
+func (p *storyPrinter) lines(begin, rest, text string) {
+	text = clean(text)
+	if p.width == 0 {
+		p.WriteString(begin + text + "\n")
+		return
+	}
+	for i, line := range screen.Break(text, max(p.width-screen.Width(rest), 20)) {
+		if i > 0 {
+			begin = rest
+		}
+		p.WriteString(begin + line + "\n")
+	}
+}
+
+// part returns bytes of a message, "…" for those that were not kept.
+func part(text []byte, at admin.Range) string {
+	from, to := min(at[0], len(text)), min(at[1], len(text))
+	out := string(text[from:max(from, to)])
+	if at[1] > len(text) {
+		out += "…"
+	}
+	return out
+}
+
+// mark returns how an edit is marked: its sign and its note.
+func mark(e *admin.Edit) string {
+	if e.Kind == "lost" {
+		return "[" + e.Note + "]"
+	}
+	return map[string]string{"changed": "~", "added": "+", "removed": "-"}[e.Kind] + e.Note
+}
+
+// changed writes a message that was made from another one.
+func (p *storyPrinter) changed(source, m *admin.Message) {
+	left, right := source.Bytes(), m.Bytes()
+	if p.width >= sideBySide {
+		column := (p.width - len("    ") - len("  [10]  ")) / 2
+		p.columns(column, screen.Bold, p.way(source), "", screen.Bold, p.way(m))
+		p.each(source, m, func(at, to admin.Range, e *admin.Edit) {
+			switch {
+			case e == nil:
+				p.columns(column, screen.Plain, part(left, at), "", screen.Plain, part(right, to))
+			case e.Kind == "lost" && to[1] == to[0]:
+				p.columns(column, screen.Red, part(left, at), mark(e), screen.Yellow, "(lost)")
+			default:
+				p.columns(column, screen.Red, part(left, at), mark(e), screen.Green, part(right, to))
+			}
+		})
+		return
+	}
+	p.each(source, m, func(at, to admin.Range, e *admin.Edit) {
+		if e == nil {
+			p.lines("       ", "       ", part(right, to))
+			return
+		}
+		begin := screen.Pad(mark(e), 5)
+		if at[1] > at[0] {
+			p.lines(p.paint(screen.Yellow, begin)+"- ", "     - ", part(left, at))
+			begin = "     "
+		}
+		if to[1] > to[0] {
+			p.lines(p.paint(screen.Yellow, begin)+"+ ", "     + ", part(right, to))
+		}
+	})
+}
+
+// columns writes two texts of peers beside each other.
+func (p *storyPrinter) columns(width int, ofLeft screen.Style, left, mark string, ofRight screen.Style, right string) {
+	a, b := screen.Break(clean(left), width), screen.Break(clean(right), width)
+	for i := range max(len(a), len(b)) {
+		l, r := "", ""
+		if i < len(a) {
+			l = a[i]
+		}
+		if i < len(b) {
+			r = b[i]
+		}
+		line := "    " + p.paint(ofLeft, l)
+		if r != "" || mark != "" {
+			line += strings.Repeat(" ", width-screen.Width(l)) + "  " + p.paint(screen.Yellow, screen.Pad(mark, 4)) + "  " + p.paint(ofRight, r)
+		}
+		p.WriteString(strings.TrimRight(line, " ") + "\n")
+		mark = ""
+	}
+}
+
+// each calls f for each run of bytes that is the same in a message and its source, and for
+// each edit.
+func (p *storyPrinter) each(source, m *admin.Message, f func(at, to admin.Range, e *admin.Edit)) {
+	at, to := 0, 0
+	same := func(atEnd, toEnd int) {
+		if toEnd > to {
+			f(admin.Range{at, atEnd}, admin.Range{to, toEnd}, nil)
+		}
+	}
+	for i := range m.Edits {
+		e := &m.Edits[i]
+		same(e.At[0], e.To[0])
+		f(e.At, e.To, e)
+		at, to = e.At[1], e.To[1]
+	}
+	same(source.Size, m.Size)
+}
+
+// notes writes what the marks mean.
+func (p *storyPrinter) notes() {
+	if len(p.Notes) == 0 {
+		return
+	}
+	p.WriteByte('\n')
+	for _, n := range p.Notes {
+		name := n.Note
+		if n.Lost {
+			name = "[" + n.Note + "]"
+		}
+		p.lines(screen.Pad(name, 5), "     ", n.Text)
+	}
+	for _, l := range p.Losses {
+		p.lines("lost ", "     ", l.What+": "+l.Why)
+	}
+}
