@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -159,6 +160,19 @@ func (a *Access) Enter(w http.ResponseWriter, r *http.Request, token string) boo
 		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil,
 	})
 	return true
+}
+
+// Leave ends the session of a browser, if it has one.
+func (a *Access) Leave(w http.ResponseWriter, r *http.Request) {
+	c, err := r.Cookie(cookieName(r))
+	if err != nil {
+		return
+	}
+	hash := sha256.Sum256([]byte(c.Value))
+	a.mu.Lock()
+	a.sessions = slices.DeleteFunc(a.sessions, func(t ticket) bool { return t.hash == hash })
+	a.mu.Unlock()
+	http.SetCookie(w, &http.Cookie{Name: c.Name, Path: "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil})
 }
 
 // use ends a link and reports whether it was valid.

@@ -169,6 +169,17 @@ func TestLink(t *testing.T) {
 	}
 }
 
+// TestSignOut checks that a session can be ended.
+func TestSignOut(t *testing.T) {
+	h := open(t, &admin.Report{})
+	if resp, body := h.ask("POST", "/console/signout", "Sec-Fetch-Site", "same-origin"); resp.StatusCode != 200 || !strings.Contains(body, "The session has ended") {
+		t.Errorf("%d %s", resp.StatusCode, body)
+	}
+	if resp, _ := h.ask("GET", "/console/"); resp.StatusCode != 401 {
+		t.Errorf("the session goes on: %d", resp.StatusCode)
+	}
+}
+
 // TestOff checks that a console that is turned off says why, and that no link opens it.
 func TestOff(t *testing.T) {
 	const why = "The console is off, because of a test."

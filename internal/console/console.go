@@ -83,6 +83,7 @@ func New(o Options) *Console {
 		c.add(p)
 	}
 	c.handle("POST /theme", c.setTheme)
+	c.handle("POST /signout", c.signOut)
 	c.handle("POST /servers/{name}/{operation}", c.operate)
 	c.handle("GET /palette.json", c.servePalette)
 	c.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { c.fail(w, r, notFound("")) })
@@ -457,6 +458,12 @@ func (c *Console) setTheme(w http.ResponseWriter, r *http.Request) {
 		to = prefix + "/"
 	}
 	http.Redirect(w, r, to, http.StatusSeeOther)
+}
+
+// signOut ends the session of the browser.
+func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
+	c.opts.Access.Leave(w, r)
+	c.gate(w, r, http.StatusOK, gatePage{Title: "The session has ended", Text: "Run this command to open the console again.", Command: "dragoman console --open"})
 }
 
 // sayCookie is the name of the cookie that carries the result of an action to the page that

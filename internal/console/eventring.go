@@ -39,8 +39,8 @@ type keptEvent struct {
 // eventRing keeps the last events.
 type eventRing struct {
 	seq  uint64
-	kept []keptEvent // a ring; kept[seq%mostEvents] is the next to be replaced
-	last map[string]string
+	kept []keptEvent       // a ring; kept[seq%mostEvents] is the next to be replaced
+	last map[string]string // what is being done with each server
 }
 
 // noteLocked keeps an event.
@@ -49,14 +49,15 @@ func (r *eventRing) noteLocked(e *event.Event) {
 		return
 	}
 	if e.Kind == event.Lifecycle {
-		if r.last == nil {
-			r.last = map[string]string{}
-		}
-		if e.Detail == "" || r.last[e.Server] == e.Detail || len(r.last) > mostServers {
+		if e.Detail == "" {
 			delete(r.last, e.Server)
-			if e.Detail == "" {
-				return // the end of a step alone is not interesting
-			}
+			return // the end of a step says nothing by itself
+		}
+		if r.last[e.Server] == e.Detail {
+			return
+		}
+		if r.last == nil || len(r.last) >= mostServers {
+			r.last = map[string]string{}
 		}
 		r.last[e.Server] = e.Detail
 	}

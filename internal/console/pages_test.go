@@ -320,7 +320,7 @@ func TestLinksResolve(t *testing.T) {
 					to := html.UnescapeString(m[1])
 					base, _, _ := strings.Cut(page, "?")
 					switch {
-					case strings.HasPrefix(to, "data:"), strings.HasSuffix(to, "/theme"), strings.HasSuffix(to, "/restart"), strings.HasSuffix(to, "/probe"), strings.HasSuffix(to, "/stop"), strings.HasSuffix(to, "/start"):
+					case strings.HasPrefix(to, "data:"), strings.HasSuffix(to, "/theme"), strings.HasSuffix(to, "/signout"), strings.HasSuffix(to, "/restart"), strings.HasSuffix(to, "/probe"), strings.HasSuffix(to, "/stop"), strings.HasSuffix(to, "/start"):
 						continue
 					case strings.HasPrefix(to, "?"):
 						to = base + to

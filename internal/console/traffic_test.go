@@ -1,0 +1,115 @@
+package console
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/downstream"
+	"github.com/dragoman-mcp/dragoman/internal/event"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/runtime"
+)
+
+// TestTraffic checks the counts of a minute, of an hour and since the start.
+func TestTraffic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr, p := newTraffic(), &event.Publisher{}
+		defer tr.tap(p, func() {})()
+		for i := range 10 {
+			outcome := event.OK
+			if i == 3 {
+				outcome = mcp.Failed
+			}
+			call(p, "Cursor", "1", mcp.R20250618, "files", mcp.R20260728, outcome, uint64(i+1))
+		}
+		call(p, "Cursor", "1", mcp.R20250618, "", mcp.Unknown, event.Refused, 11)
+		s := tr.sums(time.Now(), nil)
+		c := s.Clients[0]
+		if len(s.Clients) != 1 || c.Title() != "Cursor 1" || c.Transport() != "HTTP" || c.Calls != 11 || c.Failed != 2 || c.Through != 10 || c.All != 11 || c.Servers[0] != (nameCount{"files", 10}) {
+			t.Errorf("%+v", c)
+		}
+		if n := s.Servers["files"]; n.Calls != 10 || n.Failed != 1 {
+			t.Errorf("%+v", n)
+		}
+		if n := s.Lanes[0][1]; n.Through != 10 || n.Failed != 1 || s.Lanes[0][0].Through+s.Lanes[1][0].Through+s.Lanes[1][1].Through != 0 {
+			t.Errorf("%+v", s.Lanes)
+		}
+		if m := s.Hour[len(s.Hour)-1]; m.translated != 10 || m.relayed != 0 || m.other != 1 || m.failed != 2 || m.p95(1) < 40*time.Millisecond || m.p95(1) > 54*time.Millisecond || m.p95(0) != 0 {
+			t.Errorf("%+v %v", m, m.p95(1))
+		}
+		time.Sleep(65 * time.Second)
+		s = tr.sums(time.Now(), nil)
+		if s.Clients[0].Calls != 0 || s.Clients[0].All != 11 || s.Servers["files"].Calls != 0 || s.Lanes[0][1].Calls != 0 {
+			t.Errorf("after a minute: %+v %+v", s.Clients[0], s.Lanes)
+		}
+		time.Sleep(time.Hour)
+		s = tr.sums(time.Now(), nil)
+		for _, m := range s.Hour {
+			if m.translated+m.failed != 0 {
+				t.Errorf("after an hour: %+v", m)
+			}
+		}
+		if len(present(s)) != 0 {
+			t.Error("a client without calls is present")
+		}
+	})
+}
+
+// TestTrafficIsBounded checks that peers cannot fill the memory.
+func TestTrafficIsBounded(t *testing.T) {
+	tr, p := newTraffic(), &event.Publisher{}
+	defer tr.tap(p, func() {})()
+	for i := range 3000 {
+		p.Publish(event.Event{Kind: event.Loss, Server: "files", Name: fmt.Sprint("loss ", i), Detail: "x", Call: uint64(2*i + 1)})
+		p.Publish(event.Event{Kind: event.Lifecycle, Server: fmt.Sprint("server ", i), Detail: "starting"})
+		call(p, fmt.Sprint("client ", i), "1", mcp.R20250618, fmt.Sprint("server ", i), mcp.R20250618, event.OK, uint64(2*i))
+	}
+	if len(tr.clients) != mostClients || len(tr.servers) != mostServers || len(tr.losses) != mostLosses || len(tr.pending) > mostPending || len(tr.waiting) > mostPending ||
+		len(tr.infos) > mostInfos || len(tr.events.kept) != mostEvents || len(tr.events.last) > mostServers+1 {
+		t.Errorf("%d clients, %d servers, %d losses, %d %d pending, %d infos, %d events, %d %d", len(tr.clients), len(tr.servers), len(tr.losses), len(tr.pending), len(tr.waiting), len(tr.infos), len(tr.events.kept), len(tr.events.last), mostServers)
+	}
+	s := tr.sums(time.Now(), nil)
+	seen := map[int]bool{}
+	for _, c := range s.Clients {
+		if seen[c.Number] {
+			t.Errorf("two clients have the number %d", c.Number)
+		}
+		seen[c.Number] = true
+	}
+	if s.Calls != 3000 || s.Lost != 3000 {
+		t.Errorf("%d calls, %d losses", s.Calls, s.Lost)
+	}
+}
+
+// TestConnected checks that a client is shown before its first call, with its transport.
+func TestConnected(t *testing.T) {
+	tr := newTraffic()
+	now := time.Now()
+	report := runtime.ClientReport{ClientReport: downstream.ClientReport{
+		ID: "1", Revision: mcp.R20241105, Info: []byte(`{"name":"old","version":"0"}`), Transport: "sse", Remote: "127.0.0.1", Session: true, Since: now.Add(-3 * time.Hour), Last: now.Add(-2 * time.Hour),
+	}}
+	silent := runtime.ClientReport{ClientReport: downstream.ClientReport{ID: "2", Transport: "http", Session: true}}
+	s := tr.sums(now, []runtime.ClientReport{report, silent})
+	if len(s.Clients) != 1 || s.Clients[0].Title() != "old 0" || s.Clients[0].Transport() != "HTTP+SSE" || len(s.Clients[0].Sessions) != 1 || len(present(s)) != 1 {
+		t.Errorf("%+v", s.Clients)
+	}
+	if s := tr.sums(now, nil); len(present(s)) != 0 || len(s.Clients) != 1 {
+		t.Errorf("after it has gone: %+v", s.Clients)
+	}
+}
+
+// BenchmarkNote measures what the console costs each call.
+func BenchmarkNote(b *testing.B) {
+	tr, p := newTraffic(), &event.Publisher{}
+	defer tr.tap(p, func() {})()
+	e := event.Event{
+		Kind: event.Call, Method: "tools/call", Name: "tool", Server: "files", From: mcp.R20250618, To: mcp.R20250618, Outcome: event.OK, Took: time.Millisecond, Call: 1,
+		Client: &mcp.ClientInfo{Revision: mcp.R20250618, Info: []byte(`{"name":"a client","version":"1.2.3"}`), Capabilities: []byte(`{}`), Remote: "127.0.0.1"},
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		p.Publish(e)
+	}
+}
