@@ -419,3 +419,22 @@ func TestStopWhileStarting(t *testing.T) {
 	}
 	u.wantGone(t)
 }
+
+// TestFileThatIsWrittenAllTheTime: a client that keeps its history in the file does not fill
+// the log. Only the first change without effect has level info.
+func TestFileThatIsWrittenAllTheTime(t *testing.T) {
+	t.Parallel()
+	u := child(t, "u", "legacy")
+	w := serveFile(t, text(u))
+	const unchanged = `level=%s msg="configuration is unchanged"`
+	for i := range 3 {
+		w.write(t, text(u)+strings.Repeat("# history\n", i+1))
+		await(t, "the change is noticed", time.Minute, func() bool {
+			return strings.Count(w.log.String(), `msg="configuration is unchanged"`) > i
+		})
+	}
+	log := w.log.String()
+	if n, m := strings.Count(log, fmt.Sprintf(unchanged, "INFO")), strings.Count(log, fmt.Sprintf(unchanged, "DEBUG")); n != 1 || m < 2 {
+		t.Errorf("%d records of level info and %d of level debug, want 1 and at least 2:\n%s", n, m, log)
+	}
+}

@@ -268,6 +268,10 @@ func needsRestart(a, b *config.Snapshot) (names []string) {
 	return names
 }
 
+// unchangedAgain is how long a file must not change before another change without effect is
+// logged at level info.
+const unchangedAgain = 10 * time.Minute
+
 // watch applies a changed configuration when the file changes, and when hup delivers a SIGHUP.
 // A configuration that equals the current one has no effect.
 func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
@@ -287,6 +291,7 @@ func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 	})
 	empty := emptiness{patience: d.opts.secondLook, log: d.log}
 	defer empty.stop()
+	var unchanged time.Time // the last time that a changed file had the same configuration
 	for {
 		sure := true
 		select {
@@ -307,7 +312,13 @@ func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 			continue
 		}
 		if s.Equal(d.runtime.Current()) {
-			d.log.Info("configuration is unchanged")
+			// Clients that keep their history in the same file write it all the time.
+			log := d.log.Info
+			if !sure && time.Since(unchanged) < unchangedAgain {
+				log = d.log.Debug
+			}
+			unchanged = time.Now()
+			log("configuration is unchanged")
 			continue
 		}
 		changes := s.Since(d.runtime.Current())
