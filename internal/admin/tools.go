@@ -104,12 +104,12 @@ type indexed struct {
 // configuration has changed. Results for unchanged lists are reused. The zero value is ready
 // to use. Safe for concurrent use.
 type toolIndex struct {
-	mu     sync.Mutex // held while the index is built
-	config *config.Snapshot
-	lists  []uint64
-	parts  map[string]*toolPart
-	all    []indexed // in the order of the sort keys; not changed after it is built
-	shadow map[string]string
+	mu     sync.Mutex // held for a few assignments
+	made   bool
+	config *config.Snapshot     // of the rest
+	lists  []uint64             // the versions of the lists
+	parts  map[string]*toolPart // by server
+	all    []indexed            // sorted by sorted; nothing of it is written to once it is made
 }
 
 // toolPart has the tools of one server.
@@ -126,32 +126,40 @@ func (a *API) toolsOf() []indexed {
 	if lists == nil || snapshot == nil {
 		return nil
 	}
-	items := lists.Of(mcp.MethodListTools)
-	x := &a.tools
-	x.mu.Lock()
-	defer x.mu.Unlock()
+	return a.tools.of(lists.Of(mcp.MethodListTools), snapshot, lists.Offered, rt.Clean)
+}
+
+// of returns the tools of lists under a configuration, sorted by their offered names. offered
+// and clean belong to the configuration.
+func (x *toolIndex) of(items []catalog.Items, snapshot *config.Snapshot, offered func(server, name string) string, cleaner func(server string) func(string) string) []indexed {
 	versions := make([]uint64, len(items))
 	for i := range items {
 		versions[i] = items[i].Version
 	}
-	if x.config == snapshot && slices.Equal(x.lists, versions) {
-		return x.all
-	}
+	x.mu.Lock()
+	have, all := x.made, x.all
+	known := x.parts
 	if x.config != snapshot {
-		x.parts = nil // names and rules may have changed
+		known = nil // names and rules may have changed
+	}
+	same := have && x.config == snapshot && slices.Equal(x.lists, versions)
+	x.mu.Unlock()
+	if same {
+		return all
 	}
 	parts := make(map[string]*toolPart, len(items))
 	first := map[string]string{} // the server that offers each name
-	x.all = nil
+	all = nil
 	for i := range items {
 		list := &items[i]
-		part := x.parts[list.Server]
+		part := known[list.Server]
 		if part == nil || part.version != list.Version {
 			part = &toolPart{version: list.Version}
 			server, _ := snapshot.Server(list.Server)
-			clean := rt.Clean(list.Server)
+			server.Name = list.Server // a reload may have removed it
+			clean := cleaner(list.Server)
 			add := func(raw []byte, exposed bool) {
-				part.tools = append(part.tools, indexTool(server, raw, exposed, lists.Offered, clean))
+				part.tools = append(part.tools, indexTool(server, raw, exposed, offered, clean))
 			}
 			for _, raw := range list.Shown {
 				add(raw, true)
@@ -175,21 +183,24 @@ func (a *API) toolsOf() []indexed {
 				}
 			}
 			t.sorted = t.Offered + "\x00" + t.Server + "\x00" + fmt.Sprintf("%06d", j)
-			x.all = append(x.all, t)
+			all = append(all, t)
 		}
 	}
-	slices.SortFunc(x.all, func(a, b indexed) int { return cmp.Compare(a.sorted, b.sorted) })
-	x.config, x.lists, x.parts = snapshot, versions, parts
-	return x.all
+	slices.SortFunc(all, func(a, b indexed) int { return cmp.Compare(a.sorted, b.sorted) })
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.made, x.config, x.lists, x.parts, x.all = true, snapshot, versions, parts, all
+	return all
 }
 
 // indexTool returns the index entry of one tool.
 func indexTool(server config.Server, raw []byte, exposed bool, offered func(server, name string) string, clean func(string) string) indexed {
 	t := tool.Of(raw)
+	about := shownText(clean, t.Text("description"), maxAbout)
 	name, named := jsonrpc.Text(raw, jsonrpc.Find(raw, jsonrpc.Whole(raw), "name"))
 	out := indexed{raw: raw, Tool: Tool{
-		Server: server.Name, Name: name, Title: shownText(clean, t.Title(), maxTitle), Description: shownText(clean, t.Text("description"), maxDescription),
-		Signature: shownText(clean, t.Signature(), maxDescription), Tokens: tokens.Tool(raw, jsonrpc.Whole(raw)), Effect: effectOf(t), State: shown,
+		Server: server.Name, Name: name, Title: shownText(clean, t.Title(), maxTitle), Description: excerpt.Cut(about, maxDescription),
+		Tokens: tokens.Tool(raw, jsonrpc.Whole(raw)), Effect: effectOf(t), State: shown,
 	}}
 	for _, h := range t.Hints() {
 		out.Hints = append(out.Hints, ToolHint{h.Name, h.Text})
@@ -205,7 +216,7 @@ func indexTool(server config.Server, raw []byte, exposed bool, offered func(serv
 	if named {
 		out.Offered = offered(server.Name, name)
 	}
-	out.text = strings.ToLower(strings.Join([]string{out.Offered, out.Name, out.Title, shownText(clean, t.Text("description"), maxAbout)}, "\n"))
+	out.text = strings.ToLower(strings.Join([]string{out.Offered, out.Name, out.Title, about}, "\n"))
 	return out
 }
 
@@ -269,49 +280,60 @@ func (a *API) readTools(r *http.Request) (any, *Problem) {
 		}
 		a.refreshList(r, server, mcp.MethodListTools)
 	}
-	words := strings.Fields(strings.ToLower(excerpt.Cut(query.Get("q"), maxQuery)))
-	all := a.toolsOf()
-	var found []indexed
-	ranked := len(words) > 0
-	out := Tools{Tools: []Tool{}}
-	for i := range all {
-		x := &all[i]
-		if server != "" && x.Server != server || effect != "" && x.Effect != effect || state != "" && x.State != state || !hasAll(x.text, words) {
-			continue
-		}
-		if x.State == shown {
-			out.Tokens += x.Tokens
-		}
-		found = append(found, *x)
-		if ranked {
-			last := &found[len(found)-1]
-			last.sorted = string(rank(x, words)) + last.sorted
-		}
-	}
+	q := toolQuery{server: server, effect: effect, state: state, words: strings.Fields(strings.ToLower(excerpt.Cut(query.Get("q"), maxQuery)))}
 	switch sort := query.Get("sort"); sort {
-	case "", "name":
+	case "":
+	case "name":
+		q.byName = true
 	case "tokens":
-		for i := range found {
-			found[i].sorted = fmt.Sprintf("%010d", 1<<31-found[i].Tokens) + found[i].sorted
-		}
-		ranked = true
+		q.byTokens = true
 	default:
 		return nil, badParameter("sort", "Write name or tokens.")
 	}
-	if ranked {
-		slices.SortFunc(found, func(a, b indexed) int { return cmp.Compare(a.sorted, b.sorted) })
-	}
+	found, cost := q.find(a.toolsOf())
+	out := Tools{Tools: []Tool{}, Tokens: cost}
 	p, bad := pageOf(r, found, func(x *indexed) string { return x.sorted })
 	if bad != nil {
 		return nil, bad
 	}
 	ready := a.readyServers()
-	for _, x := range p.items {
-		x.Stale = !ready[x.Server]
-		out.Tools = append(out.Tools, x.Tool)
+	for i := range p.items {
+		out.Tools = append(out.Tools, a.shownTool(&p.items[i], ready))
 	}
 	out.Total, out.Next = len(found), p.next
 	return out, nil
+}
+
+// toolQuery is what a request asks of the tools.
+type toolQuery struct {
+	server, effect, state string   // "" for all
+	words                 []string // all of them must be in the text
+	byName, byTokens      bool     // the order; otherwise the best matches come first
+}
+
+// find returns the tools that match, in order, and what those cost that clients see.
+func (q *toolQuery) find(all []indexed) (found []indexed, cost int) {
+	ranked := q.byTokens || !q.byName && len(q.words) > 0
+	for i := range all {
+		x := &all[i]
+		if q.server != "" && x.Server != q.server || q.effect != "" && x.Effect != q.effect || q.state != "" && x.State != q.state || !hasAll(x.text, q.words) {
+			continue
+		}
+		if x.State == shown {
+			cost += x.Tokens
+		}
+		found = append(found, *x)
+		switch last := &found[len(found)-1]; {
+		case q.byTokens:
+			last.sorted = fmt.Sprintf("%010d", 1<<31-x.Tokens) + x.sorted
+		case ranked:
+			last.sorted = string(rank(x, q.words)) + x.sorted
+		}
+	}
+	if ranked {
+		slices.SortFunc(found, func(a, b indexed) int { return cmp.Compare(a.sorted, b.sorted) })
+	}
+	return found, cost
 }
 
 // maxQuery bounds the text of a search, in bytes.
@@ -349,6 +371,15 @@ func (a *API) readyServers() map[string]bool {
 	return out
 }
 
+// shownTool returns a tool of the index for the API. What costs much and is not searched is
+// computed here.
+func (a *API) shownTool(x *indexed, ready map[string]bool) Tool {
+	out := x.Tool
+	out.Signature = shownText(a.opts.Runtime.Clean(x.Server), tool.Of(x.raw).Signature(), maxDescription)
+	out.Stale = !ready[x.Server]
+	return out
+}
+
 // readTool answers /servers/{name}/tools/{tool}.
 func (a *API) readTool(r *http.Request) (any, *Problem) {
 	x, bad := a.findTool(r, r.PathValue("name"), r.PathValue("tool"))
@@ -358,10 +389,9 @@ func (a *API) readTool(r *http.Request) (any, *Problem) {
 	clean := a.opts.Runtime.Clean(x.Server)
 	t := tool.Of(x.raw)
 	out := ToolDetail{
-		Tool: x.Tool, About: shownText(clean, t.Text("description"), maxAbout), Arguments: []ToolArgument{},
+		Tool: a.shownTool(x, a.readyServers()), About: shownText(clean, t.Text("description"), maxAbout), Arguments: []ToolArgument{},
 		Returns: shownText(clean, t.Returns(), maxDescription), Definition: cleanJSON(clean, x.raw),
 	}
-	out.Stale = !a.readyServers()[x.Server]
 	for _, arg := range t.Arguments() {
 		out.Arguments = append(out.Arguments, ToolArgument{
 			Name: arg.Name, Required: arg.Required, Type: arg.Type, Default: shownText(clean, arg.Default, maxDescription), About: shownText(clean, arg.About, maxDescription),
