@@ -43,6 +43,7 @@ type API struct {
 	tools   toolIndex
 	// document builds the OpenAPI document once.
 	document func() object
+	within   func() *http.ServeMux // the routes for Invoke
 
 	logStreams  *Streams
 	callStreams *Streams
@@ -60,10 +61,12 @@ func New(o Options) *API {
 	if o.Calls == nil {
 		o.Calls = calls.New(calls.Options{})
 	}
-	return &API{
+	a := &API{
 		opts: o, started: time.Now(), document: sync.OnceValue(func() object { return document(o.Version) }),
 		logStreams: NewStreams(mostLogStreams), callStreams: NewStreams(mostCallStreams), runStreams: NewStreams(mostRunStreams), examStreams: NewStreams(mostExamStreams),
 	}
+	a.within = sync.OnceValue(a.innerMux)
+	return a
 }
 
 // Access returns the Access that decides who may see messages and change something.

@@ -1,0 +1,90 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+)
+
+// Invoke runs a route of the API within the process and returns its answer, for pages that show
+// it: the same value that a client of the API gets as JSON. target is the path below /api/v1
+// with its query, and body is nil or is sent as JSON. Parts of the path are escaped with
+// url.PathEscape. Invoke does not check the access, so its caller has to. T is the type of the
+// answer; streams and answers of other content have none. The problem is nil after success.
+func Invoke[T any](ctx context.Context, a *API, method, target string, body any) (answer T, bad *Problem) {
+	var in bytes.Buffer
+	if body != nil {
+		if err := json.NewEncoder(&in).Encode(body); err != nil {
+			return answer, badBody(err.Error())
+		}
+	}
+	x := &inside{header: http.Header{}, status: http.StatusOK}
+	r, err := http.NewRequestWithContext(ctx, method, "http://localhost"+apiRoot+target, &in)
+	if err != nil {
+		return answer, &Problem{Type: "not-found", Title: "Not found", Status: http.StatusNotFound, Detail: err.Error()}
+	}
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	a.within().ServeHTTP(x, r)
+	switch {
+	case x.bad != nil:
+		return answer, x.bad
+	case x.answer != nil:
+		answer, ok := x.answer.(T)
+		if !ok {
+			return answer, &Problem{Type: "internal", Title: "The route has another answer", Status: http.StatusInternalServerError}
+		}
+		return answer, nil
+	case x.status >= 300:
+		bad = &Problem{}
+		if json.Unmarshal(x.body.Bytes(), bad) != nil || bad.Title == "" {
+			bad = &Problem{Type: "not-found", Title: "Not found", Status: x.status}
+		}
+		return answer, bad
+	}
+	if err := json.Unmarshal(x.body.Bytes(), &answer); err != nil {
+		return answer, &Problem{Type: "internal", Title: "The route has another answer", Status: http.StatusInternalServerError, Detail: err.Error()}
+	}
+	return answer, nil
+}
+
+// inside is the answer to an Invoke. It is an http.ResponseWriter for routes that write.
+type inside struct {
+	answer any
+	bad    *Problem
+
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (x *inside) Header() http.Header         { return x.header }
+func (x *inside) WriteHeader(status int)      { x.status = status }
+func (x *inside) Write(b []byte) (int, error) { return x.body.Write(b) }
+
+// innerMux returns the routes for Invoke.
+func (a *API) innerMux() *http.ServeMux {
+	mux := http.NewServeMux()
+	for _, x := range routes() {
+		if len(x.events) > 0 || x.kind != "" {
+			continue
+		}
+		mux.HandleFunc(x.method+" "+apiRoot+x.path, func(w http.ResponseWriter, r *http.Request) {
+			if x.serve != nil {
+				x.serve(a, w, r)
+				return
+			}
+			to, ok := w.(*inside)
+			if !ok {
+				return // only Invoke uses this mux
+			}
+			if to.answer, to.bad = x.read(a, r); to.bad != nil {
+				out := *to.bad
+				out.Instance, to.bad = r.URL.Path, &out
+			}
+		})
+	}
+	return mux
+}
