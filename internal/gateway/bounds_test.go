@@ -22,11 +22,15 @@ func TestNoticesThatWaitAreBoundedInBytes(t *testing.T) {
 	updated := func(n, size int) *jsonrpc.Message {
 		return notice(t, mcp.NoteResourceUpdated, fmt.Sprintf(`{"uri":"x:%d","x":"%s"}`, n, long(size)))
 	}
+	var large [3]*jsonrpc.Message
+	for n := range large {
+		large[n] = updated(n, 2<<20)
+	}
 	flood := func(put func(Upstream, *jsonrpc.Message)) {
 		for n := range 100 {
 			put(u, other(n))
 			put(u, updated(n, 100<<10))
-			put(u, updated(n%3, 2<<20)) // replaces a notification in the queue
+			put(u, large[n%3]) // replaces a notification in the queue
 		}
 		put(u, notice(t, mcp.NoteToolsChanged, `{}`))
 		put(u, updated(1000, 0))
