@@ -28,6 +28,7 @@ var (
 // pkg.Name, and single words with an upper-case letter. A file name without a folder must be
 // in a folder that the same line mentions before it.
 func TestDocsNameWhatExists(t *testing.T) {
+	skipUnderRace(t)
 	tree, err := Load(os.DirFS(filepath.Join("..", "..")))
 	if err != nil {
 		t.Fatal(err)
