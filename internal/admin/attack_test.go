@@ -1,0 +1,92 @@
+package admin
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/demo"
+)
+
+// TestAttacksOnRoutes: no route does anything for a page of another site, a foreign host or a
+// proxy, even with the key. Odd ids, long queries and bodies that nobody asked for are
+// refused or ignored. An innocent client is served after each of them.
+func TestAttacksOnRoutes(t *testing.T) {
+	t.Parallel()
+	r := serving(t, demoServer(t, "old", demo.Legacy))
+	r.ready("old")
+	ids := r.prepare()
+	innocent := func(after string) {
+		t.Helper()
+		if a := r.ask(http.MethodPost, "/s/old/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"greet","arguments":{"name":"innocent"}}}`, "Content-Type", "application/json", "Accept", "application/json, text/event-stream"); !strings.Contains(a.body, "innocent") {
+			t.Errorf("an innocent client after %s: %d %s", after, a.status, a.body)
+		}
+	}
+	before := r.state("old")
+	for _, x := range routes() {
+		path := apiRoot + x.path
+		for _, m := range pathParameter.FindAllStringSubmatch(path, -1) {
+			path = strings.Replace(path, m[0], ids(x.path, m[1]), 1)
+		}
+		for name, header := range map[string][]string{
+			"another site": {"Sec-Fetch-Site", "cross-site"}, "an image": {"Sec-Fetch-Site", "same-site", "Sec-Fetch-Dest", "image"}, "a foreign host": {"Host", "evil.example:80"},
+			"a proxy": {"Forwarded", "for=10.0.0.1"},
+		} {
+			if a := r.do(x.method, path, `{}`, append(header, "Content-Type", "application/json")...); a.status != http.StatusForbidden || a.header.Get("Content-Type") != "application/problem+json" {
+				t.Errorf("%s %s from %s: %d %s", x.method, path, name, a.status, a.body)
+			}
+		}
+		if strings.Contains(x.path, "{") {
+			for _, id := range []string{"%00", "%2e%2e", "%ff%fe", strings.Repeat("a", 100_000), "%22%3E%3Cscript%3E", "%1b%5b31m"} {
+				at := apiRoot + pathParameter.ReplaceAllString(x.path, id)
+				if a := r.do(x.method, at, `{"tool":"x"}`, "Content-Type", "application/json"); a.status < 400 || a.status >= 500 || strings.ContainsAny(a.body, "\x00\x1b") {
+					t.Errorf("%s %.60s: %d %.200q", x.method, at, a.status, a.body)
+				}
+			}
+		}
+		if x.method == http.MethodGet && len(x.events) == 0 {
+			long := "?q=" + strings.Repeat("a+", 50_000) + "&cursor=" + strings.Repeat("A", 100_000) + "&limit=" + strings.Repeat("9", 1000)
+			if a := r.do(x.method, path+long, ""); a.status >= 500 {
+				t.Errorf("%s with a long query: %d %.200s", path, a.status, a.body)
+			}
+		}
+		innocent(x.method + " " + x.path)
+	}
+	if after := r.state("old"); after != before {
+		t.Errorf("the server was %s and is %s", before, after)
+	}
+	if a := r.do(http.MethodPost, "/api/v1/servers/old/start", strings.Repeat("x", 1<<20)); a.status != http.StatusAccepted {
+		t.Errorf("a body that nobody asked for: %d", a.status)
+	}
+}
+
+// TestManyStreams: of a thousand readers that do not read, so many are connected as there may
+// be, and others get their answers.
+func TestManyStreams(t *testing.T) {
+	t.Parallel()
+	r := serving(t, demoServer(t, "old", demo.Legacy))
+	r.ready("old")
+	refused := 0
+	for range 1000 {
+		resp := r.open(t.Context(), http.MethodGet, "/api/v1/logs/stream", "")
+		if resp.StatusCode == http.StatusServiceUnavailable {
+			refused++
+			_ = resp.Body.Close()
+			continue
+		}
+		defer resp.Body.Close()
+	}
+	if refused != 1000-mostLogStreams {
+		t.Errorf("%d of 1000 were refused", refused)
+	}
+	began := time.Now()
+	x := r.run("old", `{"tool":"greet","arguments":{"name":"innocent"}}`)
+	next := r.events("/api/v1/runs/" + x.ID + "/stream") // streams of another kind
+	for e := next(); e.Name != EventEnd; e = next() {
+	}
+	if x = r.ended(x.ID); x.State != runSucceeded {
+		t.Errorf("%+v", x)
+	}
+	t.Logf("an innocent run took %s", time.Since(began))
+}
