@@ -52,6 +52,11 @@ func newModern(l *line, version string) *modern {
 			input: `{"type":"object","properties":{"city":{"type":"string","x-mcp-header":"City"}},"required":["city"]}`,
 			step:  step{run: s.weather},
 		}, {
+			name: "forecast", title: "Forecast", about: "Returns the weather in a city for three days, as a list. Older revisions have no lists there, so their clients get the text only.",
+			input:  `{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}`,
+			output: `{"type":"array","items":{"type":"object","properties":{"day":{"type":"integer"},"sky":{"type":"string"},"celsius":{"type":"integer"}},"required":["day","sky","celsius"]}}`,
+			step:   step{run: s.forecast},
+		}, {
 			name: "confirm", title: "Confirm", about: "Asks the user before it does something. It does nothing in either case.",
 			input: `{"type":"object","properties":{"action":{"type":"string","description":"What is to be done, such as: paint the shed blue"}},"required":["action"]}`,
 			step:  step{run: s.confirm},
@@ -193,11 +198,36 @@ func (s *modern) weather(_ context.Context, c *call) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	sky, celsius := weatherOf(city)
+	return text(fmt.Sprintf("%s: %s, %d °C. (Made up, but reliably so.)", city, sky, celsius)), nil
+}
+
+// weatherOf returns weather that is always the same for the same place.
+func weatherOf(place string) (sky string, celsius int) {
 	h := fnv.New32a()
-	_, _ = h.Write([]byte(strings.ToLower(city)))
+	_, _ = h.Write([]byte(strings.ToLower(place)))
 	n := h.Sum32()
 	skies := [...]string{"clear", "a few clouds", "overcast", "light rain", "fog in the morning", "snow, against all expectation"}
-	return text(fmt.Sprintf("%s: %s, %d °C. (Made up, but reliably so.)", city, skies[n%uint32(len(skies))], int(n>>8%35)-5)), nil
+	return skies[n%uint32(len(skies))], int(n>>8%35) - 5
+}
+
+// forecast returns a list as structured content, which 2026-07-28 allows (§Tools, "Structured
+// Content").
+func (s *modern) forecast(_ context.Context, c *call) (string, error) {
+	city, err := c.text("city")
+	if err != nil {
+		return "", err
+	}
+	said, days := city+":", ""
+	for day := 1; day <= 3; day++ {
+		sky, celsius := weatherOf(fmt.Sprintf("%s %d", city, day))
+		said += fmt.Sprintf(" day %d %s, %d °C;", day, sky, celsius)
+		if day > 1 {
+			days += ","
+		}
+		days += fmt.Sprintf(`{"day":%d,"sky":%s,"celsius":%d}`, day, quote(sky), celsius)
+	}
+	return text(strings.TrimSuffix(said, ";")+".") + `,"structuredContent":[` + days + `]`, nil
 }
 
 // confirm asks in its first answer, and finishes on the retry. The retry contains everything

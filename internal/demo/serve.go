@@ -1,7 +1,7 @@
 // Package demo contains two small MCP servers that come with the binary, so that `dragoman
 // serve --demo` has something to bridge. One supports only the revisions that open with
 // initialize, the other only those that do not. Their tools wait, ask the user, keep state and
-// report progress, each in the way of its era.
+// report progress, each in the way of its era. Play acts as two clients of these servers.
 //
 // Both are strict: they refuse requests that their era does not have, and declare only
 // features that they implement. They keep no files, open no connections and do not know about

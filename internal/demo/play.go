@@ -1,0 +1,239 @@
+package demo
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/work"
+)
+
+// The names by which the demo's clients introduce themselves.
+const (
+	LegacyClient = "demo-legacy-client"
+	ModernClient = "demo-modern-client"
+)
+
+// The revisions of the demo's clients.
+const (
+	legacyRevision = mcp.R20250618
+	modernRevision = mcp.R20260728
+)
+
+// The times of the script. Each client makes a call per step. In the first round the steps
+// are short, so that every kind of call has been seen within ten seconds. Later the two clients
+// together make 30 calls a minute.
+const (
+	firstStep = time.Second
+	laterStep = 4 * time.Second
+	thinking  = 400 * time.Millisecond // the time in which the clients' user answers a question
+	patience  = time.Second            // the time after which the modern client cancels a call
+	mostWait  = 20 * time.Second       // the longest time of one request
+)
+
+// PlayOptions are the options of Play. Endpoint is required.
+type PlayOptions struct {
+	Endpoint string // the URL of the endpoint of all servers, which must have those of Serve
+	Version  string // the version in the clients' descriptions of themselves
+	// Transport sends the requests. Nil means a new one that uses no proxy. Play closes its idle
+	// connections.
+	Transport http.RoundTripper
+}
+
+// Play acts as two clients of an endpoint until ctx ends: one speaks 2025-06-18 and keeps a
+// session, the other speaks 2026-07-28. They play a fixed script. Its calls succeed, are
+// translated, lose something, are answered by a question, report progress, are cancelled, and
+// fail. Errors are part of the script, so Play logs nothing. When it returns, none of its
+// goroutines and requests are left.
+func Play(ctx context.Context, o PlayOptions) {
+	if o.Transport == nil {
+		o.Transport = &http.Transport{MaxConnsPerHost: 4, IdleConnTimeout: 30 * time.Second}
+	}
+	web := &http.Client{Transport: o.Transport}
+	defer web.CloseIdleConnections()
+	var running work.Group
+	defer running.Wait()
+	running.Go(func() { play(ctx, legacyScript, (&legacyClient{wire: wire{web, o.Endpoint}, version: o.Version}).send) })
+	running.Go(func() { play(ctx, modernScript, (&modernClient{wire: wire{web, o.Endpoint}, version: o.Version}).send) })
+}
+
+// move is one call of a script.
+type move struct {
+	method string
+	params string            // the members of params without _meta, as JSON without the braces
+	header map[string]string // more headers, for a modern client
+	answer string            // the content of the answer to a question of the server
+	cancel bool              // the client gives up after a second
+}
+
+// legacyScript is what the legacy client calls.
+var legacyScript = []move{
+	{method: mcp.MethodCallTool, params: `"name":"modern__add","arguments":{"a":1,"b":41}`},
+	{method: mcp.MethodCallTool, params: `"name":"modern__forecast","arguments":{"city":"Łódź"}`}, // loses structuredContent
+	{method: mcp.MethodCallTool, params: `"name":"modern__confirm","arguments":{"action":"paint the shed blue"}`, answer: `{"sure":true}`},
+	{method: mcp.MethodCallTool, params: `"name":"legacy__greet","arguments":{"who":"Ada"}`},          // a tool error: the argument is name
+	{method: mcp.MethodReadResource, params: `"uri":"demo://echo/%zz"`},                               // the server answers with an error
+	{method: mcp.MethodCallTool, params: `"name":"legacy__count","arguments":{"to":3,"delayMs":200}`}, // reports progress
+	{method: mcp.MethodGetPrompt, params: `"name":"legacy__haiku","arguments":{"topic":"bridges"}`},
+	{method: mcp.MethodCallTool, params: `"name":"modern__weather","arguments":{"city":"Zürich"}`},             // gets a header that the client does not know
+	{method: mcp.MethodCallTool, params: `"name":"legacy__ask_name","arguments":{}`, answer: `{"name":"Ada"}`}, // relayed
+}
+
+// modernScript is what the modern client calls.
+var modernScript = []move{
+	{method: mcp.MethodCallTool, params: `"name":"legacy__greet","arguments":{"name":"Grace"}`},
+	{method: mcp.MethodCallTool, params: `"name":"legacy__ask_name","arguments":{}`, answer: `{"name":"Grace"}`},
+	{method: mcp.MethodCallTool, params: `"name":"modern__weather","arguments":{"city":"Bern"}`, header: map[string]string{"Mcp-Param-City": "Bern"}},
+	{method: mcp.MethodCallTool, params: `"name":"modern__add","arguments":{"a":"one","b":2}`}, // a tool error
+	{method: mcp.MethodCallTool, params: `"name":"legacy__count","arguments":{"to":20,"delayMs":500}`, cancel: true},
+	{method: mcp.MethodCallTool, params: `"name":"modern__slow","arguments":{"seconds":1}`}, // reports progress
+	{method: mcp.MethodCallTool, params: `"name":"legacy__wave","arguments":{}`},            // there is no such tool
+	{method: mcp.MethodCallTool, params: `"name":"modern__forecast","arguments":{"city":"Kraków"}`},
+}
+
+// play sends the moves of a script again and again until ctx ends. The time between two moves
+// does not depend on how long they take, unless one takes longer than the step.
+func play(ctx context.Context, script []move, send func(context.Context, *move)) {
+	next := time.Now()
+	step := firstStep
+	for {
+		for i := range script {
+			send(ctx, &script[i])
+			if next = next.Add(step); next.Before(time.Now()) {
+				next = time.Now()
+			}
+			if work.Sleep(ctx, time.Until(next)) != nil {
+				return
+			}
+		}
+		step = laterStep
+	}
+}
+
+// description returns the clientInfo of a client.
+func description(name, title, version string) string {
+	return `{"name":` + quote(name) + `,"title":` + quote(title) + `,"version":` + quote(version) + `}`
+}
+
+// legacyClient is a client with a session. Only the goroutine of its script uses it.
+type legacyClient struct {
+	wire
+	version string
+	session string // "" before the handshake
+	last    int64  // the last id
+}
+
+// send makes one call. If there is no session, it first opens one.
+func (c *legacyClient) send(ctx context.Context, m *move) {
+	ctx, stop := context.WithTimeout(ctx, mostWait)
+	defer stop()
+	if c.session == "" && !c.open(ctx) {
+		return
+	}
+	c.last++
+	id := jsonrpc.IntID(c.last)
+	body := `{"jsonrpc":"2.0","id":` + string(id) + `,"method":` + quote(m.method) + `,"params":{` + m.params + `,"_meta":{"progressToken":` + string(id) + `}}}`
+	_, status := c.post(ctx, body, c.headers(), id, func(asked *jsonrpc.Message) {
+		answer := jsonrpc.AppendResult(nil, asked.ID, []byte(`{"action":"accept","content":`+m.answer+`}`))
+		if m.answer == "" || asked.Method != mcp.MethodElicit {
+			answer = jsonrpc.AppendError(nil, asked.ID, refusal(jsonrpc.CodeMethodNotFound, "this client answers forms only"))
+		}
+		if work.Sleep(ctx, thinking) == nil {
+			c.post(ctx, string(answer), c.headers(), "", nil)
+		}
+	})
+	if status == http.StatusNotFound {
+		c.session = "" // the session is over; open another one (2025-06-18 §Transports, "Session Management")
+	}
+}
+
+// open makes the handshake. It returns false if that fails.
+func (c *legacyClient) open(ctx context.Context) bool {
+	c.last++
+	id := jsonrpc.IntID(c.last)
+	reply, _ := c.post(ctx, `{"jsonrpc":"2.0","id":`+string(id)+`,"method":"initialize","params":{"protocolVersion":`+quote(legacyRevision.String())+`,"capabilities":{"elicitation":{}},"clientInfo":`+
+		description(LegacyClient, "Demo: a legacy client", c.version)+`}}`, nil, id, nil)
+	if reply.session == "" {
+		return false
+	}
+	c.session = reply.session
+	c.post(ctx, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, c.headers(), "", nil)
+	c.last++
+	id = jsonrpc.IntID(c.last)
+	c.post(ctx, `{"jsonrpc":"2.0","id":`+string(id)+`,"method":"tools/list"}`, c.headers(), id, nil)
+	return true
+}
+
+func (c *legacyClient) headers() map[string]string {
+	return map[string]string{"Mcp-Session-Id": c.session, "MCP-Protocol-Version": legacyRevision.String()}
+}
+
+// modernClient is a client without a session. Only the goroutine of its script uses it.
+type modernClient struct {
+	wire
+	version string
+	listed  bool  // it has read the list of tools
+	last    int64 // the last id
+}
+
+// send makes one call. If the server asks, it sends the call again with the answers.
+func (c *modernClient) send(ctx context.Context, m *move) {
+	ctx, stop := context.WithTimeout(ctx, mostWait)
+	defer stop()
+	if !c.listed {
+		_, ok := c.request(ctx, &move{method: mcp.MethodListTools}, "")
+		c.listed = ok
+	}
+	if m.cancel {
+		// A client cancels a request by closing its stream (2026-07-28 §Cancellation).
+		var give context.CancelFunc
+		ctx, give = context.WithTimeout(ctx, patience)
+		defer give()
+	}
+	answer, ok := c.request(ctx, m, "")
+	if !ok || m.answer == "" {
+		return
+	}
+	raw := answer.Raw
+	if kind, _ := jsonrpc.Text(raw, answer.ResultMember("resultType")); kind != mcp.ResultInputRequired {
+		return
+	}
+	again := ""
+	for question := range jsonrpc.Members(raw, answer.ResultMember("inputRequests")) {
+		if again != "" {
+			again += ","
+		}
+		again += string(question.Key.Of(raw)) + `:{"action":"accept","content":` + m.answer + `}`
+	}
+	again = `,"inputResponses":{` + again + `}`
+	if state := answer.ResultMember("requestState"); !state.IsZero() {
+		again += `,"requestState":` + string(state.Of(raw))
+	}
+	if work.Sleep(ctx, thinking) == nil {
+		c.request(ctx, m, again)
+	}
+}
+
+// request sends one request and returns its answer. more are further members of params.
+func (c *modernClient) request(ctx context.Context, m *move, more string) (answer *jsonrpc.Message, ok bool) {
+	c.last++
+	id := jsonrpc.IntID(c.last)
+	params := m.params + more
+	if params != "" {
+		params += ","
+	}
+	body := `{"jsonrpc":"2.0","id":` + string(id) + `,"method":` + quote(m.method) + `,"params":{` + params +
+		`"_meta":{"progressToken":` + string(id) + `,"io.modelcontextprotocol/protocolVersion":` + quote(modernRevision.String()) + `,"io.modelcontextprotocol/clientInfo":` +
+		description(ModernClient, "Demo: a modern client", c.version) + `,"io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{}}}}}}`
+	header := map[string]string{"MCP-Protocol-Version": modernRevision.String(), "Mcp-Method": m.method}
+	if name, ok := jsonrpc.ValueOf([]byte(body)).Get("params", "name").Text(); ok {
+		header["Mcp-Name"] = name
+	}
+	for k, v := range m.header {
+		header[k] = v
+	}
+	reply, _ := c.post(ctx, body, header, id, nil)
+	return reply.answer, reply.answer != nil && reply.answer.Kind == jsonrpc.Result
+}

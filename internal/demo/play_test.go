@@ -1,0 +1,164 @@
+package demo
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// house is an endpoint without a network. It answers each request at once, except those that
+// the client gives up, and asks modern clients a question.
+type house struct {
+	mu       sync.Mutex
+	at       map[string][]time.Duration // when each call came, by client, method and name
+	sessions int
+	gone     bool // the session is unknown
+	began    time.Time
+}
+
+func (h *house) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	m, err := jsonrpc.Scan(body, jsonrpc.Limits{})
+	if err != nil {
+		return nil, err
+	}
+	answer := func(status int, text string, header ...string) (*http.Response, error) {
+		head := http.Header{"Content-Type": {"application/json"}}
+		for i := 0; i+1 < len(header); i += 2 {
+			head.Set(header[i], header[i+1])
+		}
+		return &http.Response{StatusCode: status, Header: head, Body: io.NopCloser(strings.NewReader(text)), Request: r}, nil
+	}
+	if m.Kind != jsonrpc.Request {
+		return answer(http.StatusAccepted, "")
+	}
+	name, _ := jsonrpc.Text(m.Raw, m.Param("name"))
+	who := "legacy "
+	if r.Header.Get("Mcp-Method") != "" {
+		who = "modern "
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	key := who + m.Method + " " + name
+	if !m.Param("inputResponses").IsZero() {
+		key += " again"
+	}
+	h.at[key] = append(h.at[key], time.Since(h.began))
+	switch {
+	case m.Method == mcp.MethodInitialize:
+		h.sessions++
+		h.gone = false
+		return answer(200, string(jsonrpc.AppendResult(nil, m.ID, []byte(`{}`))), "Mcp-Session-Id", "s")
+	case who == "legacy " && h.gone:
+		return answer(404, "")
+	case key == "modern tools/call legacy__ask_name":
+		return answer(200, string(jsonrpc.AppendResult(nil, m.ID, []byte(`{"resultType":"input_required","inputRequests":{"q":{}},"requestState":"x"}`))))
+	}
+	return answer(200, "event: message\ndata: "+string(jsonrpc.AppendResult(nil, m.ID, []byte(`{}`)))+"\n\n", "Content-Type", "text/event-stream")
+}
+
+// played runs the clients against a house for a time.
+func played(t *testing.T, during func(*house)) *house {
+	h := &house{at: map[string][]time.Duration{}, began: time.Now()}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		Play(ctx, PlayOptions{Endpoint: "http://house/mcp", Version: "1", Transport: h})
+	}()
+	during(h)
+	cancel()
+	<-done
+	return h
+}
+
+// TestEveryMoveWithinTenSeconds plays the first round. Each move of both scripts must come in
+// its ten seconds.
+func TestEveryMoveWithinTenSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := played(t, func(*house) { time.Sleep(10 * time.Second) })
+		for who, script := range map[string][]move{"legacy ": legacyScript, "modern ": modernScript} {
+			for _, m := range script {
+				name, _ := jsonrpc.ValueOf([]byte("{" + m.params + "}")).Get("name").Text()
+				if key := who + m.method + " " + name; len(h.at[key]) == 0 {
+					t.Errorf("%s was not called; got %v", key, h.at)
+				}
+			}
+		}
+		if len(h.at["modern tools/call legacy__ask_name again"]) != 1 {
+			t.Errorf("the modern client did not answer the question: %v", h.at)
+		}
+		if h.sessions != 1 || len(h.at["legacy tools/list "]) != 1 || len(h.at["modern tools/list "]) != 1 {
+			t.Errorf("%d sessions; want one, and one list of tools for each client: %v", h.sessions, h.at)
+		}
+	})
+}
+
+// TestThirtyCallsAMinute counts the calls of the second and the third minute.
+func TestThirtyCallsAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := played(t, func(*house) { time.Sleep(3*time.Minute + time.Second) })
+		calls := 0
+		for key, all := range h.at {
+			for _, at := range all {
+				if at > time.Minute+time.Second && !strings.HasSuffix(key, "again") {
+					calls++
+				}
+			}
+		}
+		if calls < 58 || calls > 62 {
+			t.Errorf("%d calls in two minutes; want 60: %v", calls, h.at)
+		}
+	})
+}
+
+// TestANewSession makes the house forget the session, as a restart does.
+func TestANewSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := played(t, func(h *house) {
+			time.Sleep(5500 * time.Millisecond)
+			h.mu.Lock()
+			h.gone = true
+			h.mu.Unlock()
+			time.Sleep(5 * time.Second)
+		})
+		if h.sessions != 2 {
+			t.Errorf("%d sessions; want 2", h.sessions)
+		}
+	})
+}
+
+// TestNobodyThere plays against an endpoint that refuses connections. The clients must not call
+// more often because of it.
+func TestNobodyThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 9500*time.Millisecond)
+		defer cancel()
+		n := 0
+		var mu sync.Mutex
+		Play(ctx, PlayOptions{Endpoint: "http://house/mcp", Transport: roundTrip(func(*http.Request) (*http.Response, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			n++
+			return nil, io.EOF
+		})})
+		if n > 40 {
+			t.Errorf("%d requests in ten seconds", n)
+		}
+	})
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

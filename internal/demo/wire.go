@@ -1,0 +1,73 @@
+package demo
+
+import (
+	"context"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
+)
+
+// mostAnswer bounds the answer to one request, in bytes.
+const mostAnswer = 1 << 20
+
+// wire sends the messages of a client over Streamable HTTP.
+type wire struct {
+	web      *http.Client
+	endpoint string
+}
+
+// reply is what a client gets for one message. The zero value means that nothing came.
+type reply struct {
+	answer  *jsonrpc.Message
+	session string // the session that the server has opened; "" for none
+}
+
+// post sends one message and returns the answer to the request with the id, and the status of
+// the response. Requests of the server that arrive before go to ask; nil ignores them. After an
+// error the reply is empty.
+func (w wire) post(ctx context.Context, body string, header map[string]string, id jsonrpc.ID, ask func(*jsonrpc.Message)) (r reply, status int) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.endpoint, strings.NewReader(body))
+	if err != nil {
+		return reply{}, 0
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	for k, v := range header {
+		req.Header.Set(k, v)
+	}
+	resp, err := w.web.Do(req)
+	if err != nil {
+		return reply{}, 0
+	}
+	defer func() { _ = resp.Body.Close() }()
+	in := io.LimitReader(resp.Body, mostAnswer)
+	r.session = resp.Header.Get("Mcp-Session-Id")
+	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind != "text/event-stream" {
+		data, err := io.ReadAll(in)
+		if err == nil && id != "" {
+			r.answer, _ = jsonrpc.Scan(data, jsonrpc.Limits{})
+		}
+		return r, resp.StatusCode
+	}
+	events := eventstream.NewReader(in, eventstream.Limits{Bytes: mostAnswer})
+	for {
+		e, err := events.Next()
+		if err != nil {
+			return r, resp.StatusCode
+		}
+		m, err := jsonrpc.Scan(e.Data, jsonrpc.Limits{})
+		switch {
+		case err != nil: // for example an event without data
+		case m.Kind == jsonrpc.Request:
+			if ask != nil {
+				ask(m)
+			}
+		case m.Kind != jsonrpc.Notification && m.ID == id:
+			r.answer = m // the stream ends behind it; reading its end lets the connection be used again
+		}
+	}
+}
