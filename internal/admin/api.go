@@ -33,6 +33,8 @@ type Options struct {
 	Access *Access
 	// ConsoleOff is a sentence that says why there is no console. "" means that there is one.
 	ConsoleOff string
+	// DemoClients are the names of the clients that `serve --demo` runs itself.
+	DemoClients []string
 }
 
 // API reports the state of the running program. Use New. Safe for concurrent use.

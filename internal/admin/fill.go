@@ -21,7 +21,7 @@ func (a *API) Report() *Report {
 		Name: "dragoman", Version: a.opts.Version, PID: os.Getpid(), State: "serving",
 		Started: a.started.UTC(), UptimeSeconds: int64(now.Sub(a.started).Seconds()), Configured: state.Configured.UTC(), Config: a.opts.Config,
 		Conversations: map[string]int{}, Endpoints: []Endpoint{}, Servers: []Server{},
-		Parked: []ParkedCall{}, Listens: []Listens{}, Losses: a.opts.Losses(),
+		Parked: []ParkedCall{}, Listens: []Listens{}, Losses: a.opts.Losses(), DemoClients: a.opts.DemoClients,
 	}
 	r.InFlight = InFlight(a.opts.Budget.State())
 	if state.Draining {

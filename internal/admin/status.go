@@ -26,6 +26,8 @@ type Report struct {
 	Parked        []ParkedCall   `json:"parked"`
 	Listens       []Listens      `json:"listens"`
 	Losses        []Loss         `json:"losses"`
+	// DemoClients are the names of the clients that "serve --demo" runs itself.
+	DemoClients []string `json:"demoClients,omitempty"`
 }
 
 // InFlight is the memory that requests and answers hold now, in bytes.

@@ -21,6 +21,9 @@ func (r *Report) Text(now time.Time) []byte {
 	line, ago := textOf(&b, now)
 	line(0, "---- dragoman %s, pid %d, %s for %s, configured %s ago", r.Version, r.PID, r.State, time.Duration(r.UptimeSeconds)*time.Second, ago(r.Configured))
 	line(0, "clients: %s", counts(r.Conversations, r.Requests))
+	if len(r.DemoClients) > 0 {
+		line(1, "%s are clients of the demo; --quiet-demo leaves them out", strings.Join(r.DemoClients, " and "))
+	}
 	line(0, "in flight: %d of %s, %s refused at the limit", r.InFlight.Held, number(r.InFlight.Limit, "byte"), number(r.InFlight.Refused, "request"))
 	for _, e := range r.Endpoints {
 		if len(e.Conversations) > 0 || e.Requests > 0 {

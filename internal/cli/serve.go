@@ -14,7 +14,7 @@ import (
 func (a *app) serveCommand() *cobra.Command {
 	var file, listen string
 	var hosts []string
-	var stdio, demo, strict, open, logCalls, noConsole bool
+	var stdio, demo, quietDemo, strict, open, logCalls, noConsole bool
 	c := &cobra.Command{
 		Use:   "serve [flags]",
 		Short: "Serve many servers at one endpoint",
@@ -37,7 +37,11 @@ There is a console only if no other machine can reach the address of serve.
 
 /api/v1/status returns the status of every server and session as JSON, but only
 to clients on this machine. On SIGUSR1 Dragoman writes the status to stderr as
-text.`,
+text.
+
+With --demo, Dragoman also runs two demo clients, so that the console has
+something to show. They make about 30 calls a minute, and some of these fail on
+purpose. --quiet-demo leaves the clients out.`,
 		Example: `  # Use ./dragoman.yaml or ~/.config/dragoman/config.yaml.
   dragoman serve
 
@@ -55,6 +59,9 @@ text.`,
 				if err := checkListen(listen, open); err != nil {
 					return err
 				}
+			}
+			if quietDemo && !demo {
+				return usagef("add --demo", "--quiet-demo works only with --demo")
 			}
 			path, found := a.configPath(file)
 			if demo {
@@ -102,7 +109,7 @@ text.`,
 			err := a.backend.Serve(c.Context(), daemon.ServeOptions{
 				ConfigPath: path, Config: snapshot, Listen: listen, Hosts: hosts, Strict: strict, Stdio: stdio,
 				Log: a.log, LogCalls: logCalls || snapshot.Log.Calls, Progress: a.status.Step, Trace: a.tracer(), Version: version(), Dump: a.showStatus,
-				KeyFolders: admin.KeyFolders(a.env), NoConsole: noConsole,
+				KeyFolders: admin.KeyFolders(a.env), NoConsole: noConsole, DemoClients: demo && !quietDemo,
 				Console: func(c daemon.Console) {
 					if !noConsole && snapshot.Console {
 						console = &c
@@ -122,7 +129,7 @@ text.`,
 						a.showConsole(*console, start.flags)
 					}
 					if demo {
-						a.showTrial(reachable(endpoint))
+						a.showTrial(reachable(endpoint), !quietDemo)
 					}
 				},
 				Started: func(s daemon.Start) {
@@ -143,6 +150,7 @@ text.`,
 	f.BoolVar(&noConsole, "no-console", false, "leave out the console, the pages at /console/")
 	f.BoolVar(&stdio, "stdio", false, "also serve a client on stdin and stdout")
 	f.BoolVar(&demo, "demo", false, "serve two demo servers, and the servers of -c FILE if it is given")
+	f.BoolVar(&quietDemo, "quiet-demo", false, "with --demo, leave out the two demo clients")
 	addCallsFlag(c, &logCalls)
 	addOpenFlag(c, &open)
 	return c

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -486,6 +487,9 @@ func said(w http.ResponseWriter, r *http.Request) string {
 	text, _ := url.QueryUnescape(c.Value)
 	return excerpt.Line(text, 400)
 }
+
+// Demo reports whether a client has the name of a client of the demo.
+func (s *screen) Demo(client string) bool { return slices.Contains(s.Status.DemoClients, client) }
 
 // Up returns how long the program has run.
 func (s *screen) Up() string { return upText(s.Now.Sub(s.Status.Started)) }

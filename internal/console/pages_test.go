@@ -73,6 +73,7 @@ var scenes = map[string]func() scene{
 	"busy": func() scene {
 		s := scene{config: "mcpServers:\n  files: {command: prog, env: {TOKEN: hunter2hunter2}}\n  browser: {command: x}\n  search: {command: y}\ndragoman:\n  limits: {call: 20s}\n"}
 		s.report.Servers = []admin.Server{server("files", mcp.R20250618, 14), broken("browser", `server "browser" exited with status 1 before it was ready`), server("search", mcp.R20260728, 6)}
+		s.report.DemoClients = []string{"AI SDK"}
 		s.report.Endpoints = []admin.Endpoint{{Path: "/mcp"}, {Path: "/s/files/mcp", Server: "files"}}
 		s.report.Parked = []admin.ParkedCall{{Server: "files", Method: "tools/call", Since: time.Now(), Questions: 1}}
 		s.source.logs = []admin.LogRecord{

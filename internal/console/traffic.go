@@ -393,6 +393,9 @@ type lossSum struct {
 	Last              time.Time
 }
 
+// Name returns the name that the client gives itself. It may be "".
+func (c clientSum) Name() string { return c.name }
+
 // Title returns the name and the version.
 func (c clientSum) Title() string {
 	name := cmp.Or(c.name, "unnamed client")

@@ -30,6 +30,11 @@ func TestMain(m *testing.M) {
 		runAsFake(mode)
 		return
 	}
+	if letter, ok := strings.CutPrefix(os.Getenv(asServer), "demo "); ok {
+		time.AfterFunc(5*time.Minute, func() { os.Exit(99) })
+		runAsDemo(letter)
+		return
+	}
 	if answer, ok := strings.CutPrefix(os.Getenv(asServer), "toolbox "); ok {
 		time.AfterFunc(5*time.Minute, func() { os.Exit(99) })
 		runAsToolbox(answer)

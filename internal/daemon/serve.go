@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -20,6 +21,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/calls"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/console"
+	"github.com/dragoman-mcp/dragoman/internal/demo"
 	"github.com/dragoman-mcp/dragoman/internal/downstream"
 	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/logcode"
@@ -60,6 +62,9 @@ type ServeOptions struct {
 	KeyFolders []string
 	// NoConsole leaves out the console, even if the configuration has it.
 	NoConsole bool
+	// DemoClients runs the clients of package demo against this Serve. Config must have the
+	// servers of package demo.
+	DemoClients bool
 	// Console is called once, before Ready, with how to open the console. Nil is allowed.
 	Console func(Console)
 	// Dump is called with the status on SIGUSR1. If it is nil, the signal keeps its default
@@ -158,6 +163,11 @@ func Serve(ctx context.Context, o ServeOptions) error {
 			if o.Ready != nil {
 				o.Ready(base + "/mcp")
 			}
+			if o.DemoClients {
+				running.Go(func() {
+					demo.Play(ctx, demo.PlayOptions{Endpoint: "http://" + onThisMachine(base) + "/mcp", Version: o.Version})
+				})
+			}
 			if o.Started != nil {
 				running.Go(func() { d.reportStart(ctx, began) })
 			}
@@ -205,11 +215,15 @@ func newDaemon(o ServeOptions, local bool) *daemon {
 	d.guard.LogTo(o.Log)
 	d.recorded = calls.New(calls.Options{Record: o.Config.Record.On(local)})
 	d.stopCalls = d.events.Tap(event.Of(event.Loss), func(e event.Event) { d.recorded.Lost(e.Call, e.Name, e.Detail) })
+	var demoClients []string
+	if o.DemoClients {
+		demoClients = []string{demo.LegacyClient, demo.ModernClient}
+	}
 	d.runtime = runtime.New(runtime.Options{
 		Config: o.Config, Log: o.Log, Events: d.events, Calls: d.recorded, Recent: o.recent, Guard: d.guard, Budget: d.budget, Drain: o.Drain, Version: o.Version,
 		Exposed: !local,
 	})
-	d.admin = admin.New(admin.Options{Runtime: d.runtime, Recent: o.recent, Calls: d.recorded, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, PublicURL: o.Config.PublicURL, ConsoleOff: consoleOff(&o, local)})
+	d.admin = admin.New(admin.Options{Runtime: d.runtime, Recent: o.recent, Calls: d.recorded, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, PublicURL: o.Config.PublicURL, ConsoleOff: consoleOff(&o, local), DemoClients: demoClients})
 	d.console = console.New(console.Options{
 		Off: consoleOff(&o, local), Access: d.admin.Access(), Source: d.admin, Config: d.runtime.Current, Clients: d.runtime.ClientReports, Operate: d.runtime.Operate, Events: d.events, Log: o.Log,
 	})
@@ -217,6 +231,17 @@ func newDaemon(o ServeOptions, local bool) *daemon {
 	d.metrics.WatchEndpoints(d.counts, d.guard)
 	d.metrics.WatchServers(d.runtime.Statuses)
 	return d
+}
+
+// onThisMachine returns the host and the port at which this machine reaches the listener. base
+// is its URL.
+func onThisMachine(base string) string {
+	address := strings.TrimPrefix(base, "http://")
+	host, port, err := net.SplitHostPort(address)
+	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsUnspecified() {
+		return address
+	}
+	return net.JoinHostPort("localhost", port)
 }
 
 // keepKey writes the key of the admin API into a file, for the commands of this user. base is
