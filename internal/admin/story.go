@@ -189,6 +189,10 @@ var storyRoutes = []route{
 		summary: "One call with its messages on both wires, and what was changed in them", answer: Story{}, problems: []int{404}, read: (*API).readCall,
 	},
 	{
+		method: http.MethodGet, path: "/calls/{number}/transcript", access: thisUser, name: "transcript",
+		summary: "Both wires of a call as a file that `dragoman replay` plays", kind: "text/plain", problems: []int{404, 409}, serve: (*API).serveTranscript,
+	},
+	{
 		method: http.MethodGet, path: "/recording", access: thisUser, name: "recording",
 		summary: "Which calls are recorded", answer: Recording{}, read: (*API).readRecording,
 	},

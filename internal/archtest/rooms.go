@@ -122,6 +122,7 @@ var lockExceptions = map[string]string{
 	"internal/upstream/watch.go: Upstream.SetLevel: the interface asker is called":                                                                           oneRead,
 	"internal/tape/play.go: pipePlay.line: the interface to is called":                                                                                       oneTape,
 	"internal/tape/play.go: pipePlay.close: the interface to is called":                                                                                      oneTape,
+	"internal/tape/call.go: Recorder.Wire: Recorder.write is called: the interface w is called":                                                              oneTape,
 	"internal/tape/recorder.go: Recorder.line: Recorder.write is called: the interface w is called":                                                          oneTape,
 	"internal/tape/recorder.go: Recorder.closed: Recorder.write is called: the interface w is called":                                                        oneTape,
 	"internal/tape/recorder.go: Recorder.head: Recorder.write is called: the interface w is called":                                                          oneTape,

@@ -42,6 +42,7 @@ func (a *app) callsCommand() *cobra.Command {
 	var f runningFlags
 	var which callsFlags
 	var follow, asJSON bool
+	var save string
 	c := &cobra.Command{
 		Use:   "calls [NUMBER]",
 		Short: "Print the calls that clients make through a running serve",
@@ -72,6 +73,10 @@ serve stops.`,
   # Print both sides of one call.
   dragoman calls 41
 
+  # Play the server's part of a call for a client, again and again.
+  dragoman calls 41 --save call.txtar
+  dragoman replay call.txtar
+
   # Follow what one client does.
   dragoman calls -f --client "Claude Code"
 
@@ -85,12 +90,18 @@ serve stops.`,
 				if n, err := strconv.ParseUint(args[0], 10, 64); err != nil || n == 0 {
 					return usagef("use --server NAME for the calls to one server", "%q is not the number of a call", args[0])
 				}
+				if save != "" && asJSON {
+					return usagef("remove one of them", "--save and --json cannot be used together")
+				}
 				if follow {
 					return usagef("remove -f or the number", "-f cannot be used with the number of a call")
 				}
 			}
 			if which.lines < 0 {
 				return usagef("use a number from 0", "-n does not accept %d", which.lines)
+			}
+			if save != "" && len(args) == 0 {
+				return usagef("add the number of a call", "--save needs a call")
 			}
 			return oneOf("--outcome", which.outcome, callOutcomes)
 		},
@@ -101,6 +112,9 @@ serve stops.`,
 				return err
 			}
 			defer s.close()
+			if save != "" {
+				return signalOr(c.Context(), a.saveTranscript(c.Context(), s, args[0], save))
+			}
 			if len(args) == 1 {
 				return signalOr(c.Context(), a.printStory(c.Context(), s, args[0], asJSON))
 			}
@@ -121,6 +135,7 @@ serve stops.`,
 	flags.StringVar(&which.method, "method", "", "print only the calls of `METHOD`, such as tools/call")
 	flags.StringVar(&which.outcome, "outcome", "", "print only calls with this `OUTCOME`")
 	flags.StringVar(&which.search, "search", "", "print only calls that contain `TEXT` in a name")
+	flags.StringVar(&save, "save", "", "write both sides of the call to the new file `FILE`, for dragoman replay")
 	flags.BoolVar(&asJSON, "json", false, "print each call as JSON on one line")
 	f.add(c)
 	return c

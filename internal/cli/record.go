@@ -160,7 +160,7 @@ func removeBlank(name string) {
 
 func (a *app) replayCommand() *cobra.Command {
 	var t targetFlags
-	var listen string
+	var listen, wire string
 	var open, strict bool
 	var timeout time.Duration
 	c := &cobra.Command{
@@ -171,6 +171,11 @@ report where the other side behaves differently.
 
 With only FILE, Dragoman plays the server on stdio. For a tape of HTTP, add
 --listen. With a URL or a command, Dragoman plays the client for that server.
+
+FILE may also be the transcript of one call, which "dragoman calls NUMBER
+--save FILE" writes. It has two sides: --wire client is the one between the
+client and Dragoman, --wire server the one between Dragoman and the server.
+Dragoman opens the session itself, because a call has no handshake.
 
 Values that a peer may choose freely are not compared: ids, tokens, cursors,
 times, and its name and version. The order and formatting of members are not
@@ -195,7 +200,10 @@ Each difference is printed. The exit code is 1 if there is one.`,
 			if err != nil {
 				return withHint(fmt.Errorf("read the tape: %w", err), "record one with `dragoman record -o FILE -- COMMAND`")
 			}
-			played, err := tape.Parse(b)
+			played, err := tape.ParseWire(b, wire)
+			if errors.Is(err, tape.ErrNoWire) {
+				return usagef("remove --wire", "%s does not have a wire %q", clean(args[0]), wire)
+			}
 			if err != nil {
 				return withHint(fmt.Errorf("%s is not a tape: %w", clean(args[0]), err), "record one with `dragoman record -o FILE -- COMMAND`")
 			}
@@ -252,6 +260,7 @@ Each difference is printed. The exit code is 1 if there is one.`,
 	f.StringVar(&listen, "listen", "", "play the server over HTTP on `ADDR` (host:port)")
 	f.DurationVar(&timeout, "timeout", 10*time.Second, "wait this long for the next message of the tape")
 	f.BoolVar(&strict, "strict", false, "also compare names, versions and times")
+	f.StringVar(&wire, "wire", "", "play this `SIDE` of the transcript of a call: client or server")
 	t.addPlain(f)
 	addOpenFlag(c, &open)
 	return c

@@ -3,8 +3,10 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -31,6 +33,27 @@ func (a *app) printStory(ctx context.Context, s *running, number string, asJSON 
 	}
 	_, err := io.WriteString(a.stdout, storyText(&story, time.Local, width, a.screen && a.status.colour))
 	return err
+}
+
+// saveTranscript writes the transcript of a call to a new file.
+func (a *app) saveTranscript(ctx context.Context, s *running, number, path string) error {
+	resp, err := s.get(ctx, "/api/v1/calls/"+number+"/transcript", nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return withHint(fmt.Errorf("write the transcript: %w", err), "name a file that does not exist yet")
+	}
+	_, err = io.Copy(f, io.LimitReader(resp.Body, maxReport))
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("write the transcript: %w", err)
+	}
+	if !a.quiet {
+		a.status.Printf("wrote %s; `dragoman replay %s` plays it", clean(path), clean(path))
+	}
+	return nil
 }
 
 // storyText returns a story for people. width is that of the terminal, 0 for none.

@@ -26,13 +26,16 @@ func (t *Tape) PlayPipe(ctx context.Context, client bool, peer Ends, stop func()
 	if t.http {
 		return nil, errors.New("the tape was recorded over HTTP, but this is a pipe")
 	}
-	p := &pipePlay{score: newScore(t, client, o), to: peer.To, over: make(chan struct{})}
+	p := &pipePlay{score: newScore(t, client, o), to: peer.To, over: make(chan struct{}), open: make(chan struct{})}
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		defer close(p.over)
 		p.listen(peer.From)
 	})
-	err := p.say(ctx)
+	err := p.begin(ctx)
+	if err == nil {
+		err = p.say(ctx)
+	}
 	if err == nil && (client || p.staysOpen()) {
 		if client {
 			_ = p.close()
@@ -47,11 +50,31 @@ func (t *Tape) PlayPipe(ctx context.Context, client bool, peer Ends, stop func()
 
 type pipePlay struct {
 	*score
-	over chan struct{} // closed when the peer can send nothing more
+	open    chan struct{} // closed when the server has answered our handshake
+	greeted sync.Once
+	over    chan struct{} // closed when the peer can send nothing more
 
 	out    sync.Mutex // guards writes; held during a write, which only the peer can delay
 	to     io.WriteCloser
 	closed bool
+}
+
+// begin opens the session with a legacy server, if the tape is of a call.
+func (p *pipePlay) begin(ctx context.Context) error {
+	if !p.client || !p.tape.call || !p.tape.revision.Legacy() {
+		return nil
+	}
+	p.hello()
+	late := time.NewTimer(p.options.Timeout)
+	defer late.Stop()
+	select {
+	case <-p.open:
+	case <-p.over:
+	case <-late.C:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
 }
 
 func (p *pipePlay) say(ctx context.Context) error {
@@ -138,7 +161,7 @@ func (p *pipePlay) listen(from io.Reader) {
 }
 
 func (p *pipePlay) hear(line []byte) {
-	if p.take(line, func(int) bool { return true }) >= 0 {
+	if p.greet(scan(line)) || p.take(line, func(int) bool { return true }) >= 0 {
 		return
 	}
 	p.differ(Difference{Where: "not on the tape", Live: string(line)})

@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
 // The names of sections.
@@ -58,14 +60,18 @@ type Tape struct {
 	About   string // the description at the beginning of the file
 	entries []Entry
 	http    bool
+
+	call     bool // one wire of a call, without a handshake
+	revision mcp.Revision
 }
 
 // HTTP reports whether the conversation was recorded over HTTP instead of a pipe.
 func (t *Tape) HTTP() bool { return t.http }
 
 // Parse parses a tape. The error names the invalid section.
-func Parse(b []byte) (*Tape, error) {
-	a := txtar.Parse(b)
+func Parse(b []byte) (*Tape, error) { return ParseWire(b, "") }
+
+func parse(a *txtar.Archive) (*Tape, error) {
 	t := &Tape{About: strings.TrimSpace(string(a.Comment))}
 	kinds := map[bool]bool{}
 	for _, f := range a.Files {

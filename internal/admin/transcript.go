@@ -1,0 +1,91 @@
+package admin
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+
+	"github.com/dragoman-mcp/dragoman/internal/calls"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/tape"
+)
+
+// serveTranscript answers /api/v1/calls/NUMBER/transcript with a tape of both wires of a call,
+// which `dragoman replay` plays.
+func (a *API) serveTranscript(w http.ResponseWriter, r *http.Request) {
+	text, bad := a.transcript(r)
+	if bad != nil {
+		bad.Instance = r.URL.Path
+		refuse(w, *bad)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("Content-Disposition", `attachment; filename="call-`+r.PathValue("number")+`.txtar"`)
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	_, _ = w.Write(text)
+}
+
+// transcript returns the tape of the call in the path of a request.
+func (a *API) transcript(r *http.Request) ([]byte, *Problem) {
+	number, bad := callNumber(r)
+	if bad != nil {
+		return nil, bad
+	}
+	c, ok := a.opts.Calls.Find(number)
+	if !ok {
+		return nil, noCall(number)
+	}
+	no := func(kind, detail string) ([]byte, *Problem) {
+		return nil, &Problem{Type: kind, Title: "The call has no transcript", Status: http.StatusConflict, Detail: detail}
+	}
+	s, ok := a.opts.Calls.Story(number)
+	switch {
+	case !ok:
+		return no("not-recorded", "Its messages are not kept. Set record: memory in the configuration.")
+	case s.Call.Running():
+		return no("running", "It has not ended.")
+	case s.Missed > 0:
+		return no("not-whole", "Some of its messages were not kept.")
+	}
+	clean := a.cleaner()
+	var out bytes.Buffer
+	var secrets []string
+	if a.opts.Runtime != nil {
+		secrets = a.opts.Runtime.Secrets()
+	}
+	about := fmt.Sprintf("Both sides of call %d: %s %s on %s.\nPlay the server for a client: dragoman replay FILE\nPlay Dragoman for the server: dragoman replay --wire server FILE -- COMMAND",
+		number, clean(c.Server, c.Method), clean(c.Server, c.Target), clean(c.Server, c.Server))
+	rec := tape.NewRecorder(&out, about, secrets)
+	for _, x := range []struct {
+		wire           jsonrpc.Wire
+		name, revision string
+	}{{jsonrpc.ClientWire, tape.WireClient, revisionText(c.Client.Revision)}, {jsonrpc.ServerWire, tape.WireServer, revisionText(c.To)}} {
+		began := false
+		for i := range s.Messages {
+			m := &s.Messages[i]
+			if m.Wire != x.wire || m.Failed != "" || !isMessage(m) {
+				continue
+			}
+			if m.Cut() > 0 {
+				return no("not-whole", fmt.Sprintf("A message of %d bytes was not kept whole.", m.Size))
+			}
+			if !began {
+				began = true
+				rec.Wire(x.name, x.revision)
+			}
+			rec.Line(m.Sent == (x.wire == jsonrpc.ServerWire), m.Text)
+		}
+	}
+	return out.Bytes(), nil
+}
+
+// isMessage reports whether a message is JSON-RPC, not the page of a proxy.
+func isMessage(m *calls.Message) bool {
+	if m.Cut() > 0 {
+		return true
+	}
+	_, err := jsonrpc.Scan(m.Text, jsonrpc.Limits{Bytes: len(m.Text) + 1, Tolerant: true})
+	return err == nil
+}

@@ -1,0 +1,98 @@
+//go:build unix
+
+package daemon
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/tape"
+)
+
+// TestTranscript: the transcript of a call with progress can be played: its server's side to a
+// client, and Dragoman's side to the real server. Both without a difference.
+func TestTranscript(t *testing.T) {
+	t.Parallel()
+	for _, server := range []string{"legacy", "modern"} {
+		for _, client := range []string{"2025-06-18", modernVersion} {
+			t.Run(client+" to "+server, func(t *testing.T) {
+				t.Parallel()
+				u := child(t, "child", server)
+				option, key := withKey(t)
+				r := serve(t, snapshot(u), option)
+				const params = `"name":"child__echo","arguments":{"v": 1e400}`
+				body := strings.Replace(modernBody("7", "tools/call", params), `"_meta":{`, `"_meta":{"progressToken":"p",`, 1)
+				header := modernHeader("tools/call", "child__echo")
+				if client != modernVersion {
+					header = []string{"Mcp-Session-Id", r.initialize("/mcp", client, "{}")}
+					body = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{` + params + `,"_meta":{"progressToken":"p"}}}`
+				}
+				r.post("/mcp", body, header...).wantText(t, `{"v": 1e400}`)
+				call := r.awaitCalls("?method=tools/call", 1)[0]
+				path := "/api/v1/calls/" + decimal(call.Number) + "/transcript"
+				if a := r.do(t.Context(), "GET", path, nil); a.status != 401 {
+					t.Errorf("without the key: %d", a.status)
+				}
+				a := r.do(t.Context(), "GET", path, nil, key(r)...)
+				if a.status != 200 || !strings.Contains(a.body, "notifications/progress") || !strings.Contains(a.header.Get("Content-Disposition"), "call-"+decimal(call.Number)+".txtar") {
+					t.Fatalf("%d %v %s", a.status, a.header, a.body)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+				defer cancel()
+
+				played, err := tape.ParseWire([]byte(a.body), tape.WireServer)
+				if err != nil {
+					t.Fatal(err)
+				}
+				found, err := Replay(ctx, ReplayOptions{Tape: played, Server: &u.Server, Stderr: io.Discard, Options: tape.Options{Timeout: time.Minute}})
+				if err != nil || len(found) != 0 {
+					t.Errorf("the server behaves differently: %v %v\n%s", found, err, a.body)
+				}
+
+				played, err = tape.ParseWire([]byte(a.body), "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				in, toTape := io.Pipe()
+				fromTape, out := io.Pipe()
+				done := make(chan error, 1)
+				go func() {
+					found, err := Replay(ctx, ReplayOptions{Tape: played, Stdin: in, Stdout: out, Options: tape.Options{Timeout: time.Minute}})
+					if len(found) > 0 {
+						t.Errorf("the client behaves differently: %v\n%s", found, a.body)
+					}
+					done <- err
+				}()
+				lines := bufio.NewScanner(fromTape)
+				say := func(line string) {
+					t.Helper()
+					if _, err := io.WriteString(toTape, line+"\n"); err != nil {
+						t.Fatal(err)
+					}
+				}
+				hear := func(want string) {
+					t.Helper()
+					if !lines.Scan() || !strings.Contains(lines.Text(), want) {
+						t.Fatalf("the tape says %s %v, want %s", lines.Text(), lines.Err(), want)
+					}
+				}
+				if client != modernVersion {
+					say(initializeBody(client, "{}"))
+					hear(`"protocolVersion":"` + client + `"`)
+					say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+				}
+				say(strings.Replace(body, `"id":7`, `"id":"mine"`, 1))
+				hear("notifications/progress")
+				hear(`"id":"mine"`)
+				_ = toTape.Close()
+				if err := <-done; err != nil {
+					t.Errorf("the replay: %v", err)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package tape
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// wireMark begins the sections of one wire of a call: "wire client 2025-06-18". The revision
+// is that of the client or of the server.
+const wireMark = "wire "
+
+// The wires of a tape of a call.
+const (
+	WireClient = "client" // between the client and Dragoman
+	WireServer = "server" // between Dragoman and the server
+)
+
+// Wire begins the part of a tape that has one wire of a call, which has no handshake. All
+// parts of the tape must be wires.
+func (r *Recorder) Wire(name, revision string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.section = ""
+	r.write([]byte(strings.TrimSpace("-- "+wireMark+name+" "+revision) + " --\n"))
+}
+
+// Line records a message of one line. Line ends in it become spaces, because a tape of a pipe
+// has a line for each message; in JSON they are only between values.
+func (r *Recorder) Line(fromClient bool, line []byte) {
+	section := serverLine
+	if fromClient {
+		section = clientLine
+	}
+	r.line(section, bytes.Map(func(c rune) rune {
+		if c == '\n' || c == '\r' {
+			return ' '
+		}
+		return c
+	}, line))
+}
+
+// ErrNoWire is returned by ParseWire for a tape that does not have the wire.
+var ErrNoWire = errors.New("the tape does not have this wire")
+
+// ParseWire is Parse for a tape of a call, which has two wires. The wire "" is the first one,
+// or the whole tape if it has no wires.
+func ParseWire(b []byte, wire string) (*Tape, error) {
+	a := txtar.Parse(b)
+	var files []txtar.File
+	revision, found, inside, marked := "", false, false, false
+	for _, f := range a.Files {
+		mark, ok := strings.CutPrefix(f.Name, wireMark)
+		if !ok {
+			if inside {
+				files = append(files, f)
+			}
+			continue
+		}
+		marked = true
+		name, rev, _ := strings.Cut(mark, " ")
+		if inside = !found && (wire == "" || name == wire); inside {
+			found, revision = true, rev
+		}
+	}
+	switch {
+	case !marked && wire == "":
+		return parse(a)
+	case !found:
+		return nil, fmt.Errorf("%w: %s", ErrNoWire, wire)
+	}
+	t, err := parse(&txtar.Archive{Comment: a.Comment, Files: files})
+	if err != nil {
+		return nil, err
+	}
+	t.call = true
+	t.revision, _ = mcp.ParseRevision(revision)
+	return t, nil
+}
+
+// handshake is the id of our initialize. No tape has it, because a call begins with another
+// message.
+const handshake = `"dragoman-replay"`
+
+// hello opens the session with a legacy server, which a tape of a call does not have.
+func (p *pipePlay) hello() {
+	params := fmt.Appendf(nil, `{"protocolVersion":%q,"capabilities":{"roots":{},"sampling":{},"elicitation":{}},"clientInfo":{"name":"dragoman-replay","version":"1"}}`, p.tape.revision)
+	_ = p.line(jsonrpc.AppendRequest(nil, handshake, mcp.MethodInitialize, params))
+}
+
+// greet handles a message of the handshake of a peer, which a tape of a call does not have. It
+// reports whether it was one.
+func (p *pipePlay) greet(m *jsonrpc.Message) bool {
+	switch {
+	case m == nil || !p.tape.call:
+		return false
+	case p.score.client:
+		if string(m.ID) != handshake {
+			return false
+		}
+		_ = p.line(jsonrpc.AppendNotification(nil, mcp.NoteInitialized, nil))
+		p.greeted.Do(func() { close(p.open) })
+	case m.Method == mcp.MethodInitialize:
+		result := fmt.Appendf(nil, `{"protocolVersion":%q,"capabilities":{"tools":{},"resources":{},"prompts":{}},"serverInfo":{"name":"dragoman-replay","version":"1"}}`, p.tape.revision)
+		_ = p.line(jsonrpc.AppendResult(nil, m.ID, result))
+	case m.Method == mcp.NoteInitialized:
+	case m.Method == mcp.MethodPing:
+		_ = p.line(jsonrpc.AppendResult(nil, m.ID, []byte("{}")))
+	default:
+		return false
+	}
+	return true
+}
