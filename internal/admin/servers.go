@@ -76,6 +76,13 @@ type Cost struct {
 	Instructions int `json:"instructions"`
 }
 
+// Handshakes is the last handshake with a server, with its messages.
+type Handshakes struct {
+	Server string          `json:"server"`
+	At     *time.Time      `json:"at,omitempty" doc:"left out before the first handshake"`
+	Steps  []HandshakeStep `json:"steps"`
+}
+
 // Setting is one setting of a server.
 type Setting struct {
 	Name  string `json:"name"`
@@ -124,6 +131,10 @@ var serverRoutes = []route{
 		method: http.MethodGet, path: "/servers/{name}", name: "server",
 		summary: "Everything about one server: state, failure, handshake, sessions, lists, settings, cost and the end of its log",
 		answer:  ServerDetail{}, problems: []int{404}, read: (*API).readServer,
+	},
+	{
+		method: http.MethodGet, path: "/servers/{name}/handshake", access: thisUser, name: "serverHandshake", summary: "The last handshake with a server, with the messages",
+		answer: Handshakes{}, problems: []int{404}, read: (*API).readHandshake,
 	},
 	{
 		method: http.MethodGet, path: "/servers/{name}/tools", name: "serverTools", summary: "The tools of a server, also those that clients do not see",
@@ -313,6 +324,24 @@ func (a *API) readServer(r *http.Request) (any, *Problem) {
 	if h := a.itemsOf(name, mcp.MethodListTools).Hello; h != nil {
 		out.Info, out.Capabilities = cleanJSON(clean, h.Info), cleanJSON(clean, h.Capabilities)
 		out.Instructions = shownText(clean, textOfJSON(h.Instructions), maxInstructions)
+	}
+	return out, nil
+}
+
+// readHandshake answers /servers/{name}/handshake.
+func (a *API) readHandshake(r *http.Request) (any, *Problem) {
+	name := r.PathValue("name")
+	if bad := a.noServer(name); bad != nil {
+		return nil, bad
+	}
+	out := Handshakes{Server: name, Steps: a.Steps(name)}
+	if out.Steps == nil {
+		out.Steps = []HandshakeStep{}
+	}
+	for _, s := range a.opts.Runtime.Report().Servers {
+		if s.Name == name {
+			out.At = at(s.TracedAt)
+		}
 	}
 	return out, nil
 }

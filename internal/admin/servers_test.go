@@ -44,6 +44,11 @@ func TestServers(t *testing.T) {
 		t.Errorf("the settings: %s", text)
 	}
 
+	var shake Handshakes
+	r.do(http.MethodGet, "/api/v1/servers/old/handshake", "").into(t, &shake)
+	if n := len(shake.Steps); shake.At == nil || n == 0 || !strings.Contains(shake.Steps[n-1].Sent+shake.Steps[0].Sent, "initialize") || !strings.Contains(shake.Steps[0].Answer+shake.Steps[n-1].Answer, "jsonrpc") && !strings.Contains(shake.Steps[0].Answer, "error") {
+		t.Errorf("the handshake: %+v", shake)
+	}
 	var tools Tools
 	r.get("/api/v1/servers/old/tools", &tools)
 	states := map[string]Tool{}

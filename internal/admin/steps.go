@@ -4,14 +4,16 @@ import "github.com/dragoman-mcp/dragoman/internal/excerpt"
 
 // HandshakeStep is one step of a handshake. Known secrets in it are masked.
 type HandshakeStep struct {
-	AtMS   int64  // the time since the beginning of the handshake
-	Sent   string // "" for a message that the server sent without a request
-	Got    string
-	Reason string // the reason for the next step
+	AtMS   int64  `json:"atMs" doc:"milliseconds since the beginning of the handshake"`
+	Sent   string `json:"sent,omitempty" doc:"method and revision; left out for a message that the server sent without a request"`
+	Got    string `json:"got"`
+	Reason string `json:"reason" doc:"the reason for the next step"`
 	// Params is the beginning of the params that were sent. Answer is the beginning of the
 	// answer. The sizes are the full sizes in bytes.
-	Params, Answer           string
-	ParamsBytes, AnswerBytes int
+	Params      string `json:"params,omitempty" doc:"the beginning of the params that were sent"`
+	Answer      string `json:"answer,omitempty" doc:"the beginning of the answer, as it was on the wire"`
+	ParamsBytes int    `json:"paramsBytes" doc:"the full size"`
+	AnswerBytes int    `json:"answerBytes" doc:"the full size"`
 }
 
 // Steps returns the last handshake with a server: the trace in the status, split into steps,
