@@ -89,7 +89,7 @@ const DefaultProject = "default"
 //	               revision; with a server: Detail is the trace, a line for each step
 //	Notification   Method is the method of the notification
 //	Lifecycle      Detail is the current step while somebody waits, and "" when the step is
-//	               over; otherwise Name is the operation that an operator has started
+//	               over; or it is what an operator has done
 //	Refusal        Detail is the fault of the request
 //	Rename         Method is the method of the list, Name the server's own name of the item,
 //	               and Detail the reason

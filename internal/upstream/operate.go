@@ -239,7 +239,8 @@ func (u *Upstream) reopenLocked() {
 
 // operatedBy publishes an operation of an operator.
 func (u *Upstream) operatedBy(what string) {
-	u.opts.Events.Publish(event.Event{Kind: event.Lifecycle, Level: slog.LevelInfo, Server: u.spec.Name, Name: what})
+	u.opts.Events.Publish(event.Event{Kind: event.Lifecycle, Level: slog.LevelInfo, Server: u.spec.Name, Detail: what})
+	u.step("")
 }
 
 func (u *Upstream) isStopped() bool {

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/failure"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -230,6 +231,34 @@ func TestOperateUnusable(t *testing.T) {
 		u.Close(t.Context())
 		if !errors.Is(u.Stop(), errNotOperable) {
 			t.Error("it was stopped after Close")
+		}
+	})
+}
+
+// TestOperationsArePublished: each operation is an event when it is done.
+func TestOperationsArePublished(t *testing.T) {
+	bubble(t, &program{legacy: true}, Spec{}, func(t *testing.T, u *Upstream) {
+		p := &event.Publisher{}
+		u.opts.Events = p
+		var mu sync.Mutex
+		var got []string
+		defer p.Tap(event.Of(event.Lifecycle), func(e event.Event) {
+			if strings.HasSuffix(e.Detail, "by an operator") {
+				mu.Lock()
+				got = append(got, e.Server+" "+e.Detail)
+				mu.Unlock()
+			}
+		})()
+		for _, f := range []func() error{u.Start, u.Stop, u.Restart, u.Probe} {
+			if err := f(); err != nil {
+				t.Error(err)
+			}
+			synctest.Wait()
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if s := strings.Join(got, ", "); s != "h started by an operator, h stopped by an operator, h restarted by an operator, h probed again by an operator" {
+			t.Error(s)
 		}
 	})
 }
