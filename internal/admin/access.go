@@ -162,7 +162,7 @@ func (a *Access) Enter(w http.ResponseWriter, r *http.Request, token string) boo
 	return true
 }
 
-// Leave ends the session of a browser, if it has one.
+// Leave ends the browser's session, if the request belongs to one.
 func (a *Access) Leave(w http.ResponseWriter, r *http.Request) {
 	c, err := r.Cookie(cookieName(r))
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 )
 
 // TestAttacksOnRoutes: no route does anything for a page of another site, a foreign host or a
-// proxy, even with the key. Odd ids, long queries and bodies that nobody asked for are
-// refused or ignored. An innocent client is served after each of them.
+// proxy, even with the key. Unexpected ids, long queries and unexpected bodies are refused or
+// ignored. A well-behaved client is served after each attack.
 func TestAttacksOnRoutes(t *testing.T) {
 	t.Parallel()
 	r := serving(t, demoServer(t, "old", demo.Legacy))
@@ -61,8 +61,8 @@ func TestAttacksOnRoutes(t *testing.T) {
 	}
 }
 
-// TestManyStreams: of a thousand readers that do not read, so many are connected as there may
-// be, and others get their answers.
+// TestManyStreams: a thousand clients open a stream and do not read it. The API accepts the
+// permitted number of streams and refuses the others. Other requests are still answered.
 func TestManyStreams(t *testing.T) {
 	t.Parallel()
 	r := serving(t, demoServer(t, "old", demo.Legacy))
@@ -82,7 +82,7 @@ func TestManyStreams(t *testing.T) {
 	}
 	began := time.Now()
 	x := r.run("old", `{"tool":"greet","arguments":{"name":"innocent"}}`)
-	next := r.events("/api/v1/runs/" + x.ID + "/stream") // streams of another kind
+	next := r.events("/api/v1/runs/" + x.ID + "/stream") // run streams have their own limit
 	for e := next(); e.Name != EventEnd; e = next() {
 	}
 	if x = r.ended(x.ID); x.State != runSucceeded {

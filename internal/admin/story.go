@@ -13,11 +13,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Story is the answer of /api/v1/calls/NUMBER: a call with its messages on both wires, in
-// time. Secrets in it are masked.
+// Story is the answer of /api/v1/calls/NUMBER. It is a call with the messages on both wires in
+// the order of time. Secrets in it are masked.
 type Story struct {
 	Call
-	// Messages are those that passed, in order. The list is empty if the call was not recorded.
+	// Messages are the messages of the call, in order. The list is empty if the call was not
+	// recorded.
 	Messages []Message `json:"messages"`
 	Missed   int       `json:"missed" doc:"messages and edits that were not kept"`
 	// Notes explain the edits, in the order of their letters.
@@ -37,13 +38,13 @@ type Message struct {
 	At        float64 `json:"at" doc:"seconds since the call began"`
 	Wire      string  `json:"wire" enum:"client,server"`
 	Direction string  `json:"direction" enum:"received,sent" doc:"by Dragoman"`
-	// Text has the bytes of the message if they are UTF-8, otherwise Base64 has them.
+	// Text is the message if it is UTF-8. Otherwise the message is in Base64.
 	Text   string `json:"text,omitempty" doc:"the message, if it is UTF-8; all positions are in bytes"`
 	Base64 []byte `json:"base64,omitempty" doc:"the message, if it is not UTF-8"`
 	Size   int    `json:"size" doc:"bytes of the whole message"`
 	Cut    int    `json:"cut,omitempty" doc:"bytes at its end that were not kept"`
-	// Masked are the ranges of bytes that were replaced because they are secret. Their length
-	// is the same.
+	// Masked are the ranges of bytes that were replaced because they are secret. The
+	// replacement has the same length.
 	Masked []Range `json:"masked,omitempty" doc:"ranges that were replaced, because they are secret"`
 	// Error says why the message was not sent, or why it got no answer.
 	Error    string `json:"error,omitempty" doc:"why it was not sent, or got no answer"`
@@ -64,7 +65,7 @@ const (
 // Range is a half-open range of bytes.
 type Range [2]int
 
-// Edit is one change: the bytes To of the message replace the bytes At of its source.
+// Edit is one change. The bytes To of the message replace the bytes At of its source.
 type Edit struct {
 	Kind   string    `json:"kind" enum:"changed,added,removed,lost"`
 	At     Range     `json:"at" doc:"the bytes of the source"`
@@ -82,7 +83,7 @@ type Head struct {
 	Headers [][2]string `json:"headers" doc:"names and values"`
 }
 
-// Bytes returns the bytes of the message that were kept.
+// Bytes returns the recorded bytes of the message.
 func (m *Message) Bytes() []byte {
 	if m.Base64 != nil {
 		return m.Base64
@@ -90,8 +91,7 @@ func (m *Message) Bytes() []byte {
 	return []byte(m.Text)
 }
 
-// StoryOf returns a call with its messages, for example for a page. ok is false if the call is
-// not known.
+// StoryOf returns a call with its messages. ok is false if the call is not known.
 func (a *API) StoryOf(number uint64) (s Story, ok bool) {
 	c, ok := a.opts.Calls.Find(number)
 	if !ok {
@@ -182,7 +182,7 @@ func headOf(h *jsonrpc.Head) *Head {
 	return out
 }
 
-// storyRoutes are the routes of the messages of calls.
+// storyRoutes are the routes for the messages of calls and for the recording.
 var storyRoutes = []route{
 	{
 		method: http.MethodGet, path: "/calls/{number}", access: thisUser, name: "call",
@@ -215,7 +215,7 @@ func (a *API) readCall(r *http.Request) (any, *Problem) {
 	return nil, noCall(number)
 }
 
-// callNumber returns the number of a call in a path.
+// callNumber returns the number of the call in the path of a request.
 func callNumber(r *http.Request) (uint64, *Problem) {
 	number, err := strconv.ParseUint(r.PathValue("number"), 10, 64)
 	if err != nil || number == 0 {
@@ -231,14 +231,14 @@ func noCall(number uint64) *Problem {
 	}
 }
 
-// Recording is what POST /api/v1/recording takes, and what it and GET answer.
+// Recording is the answer of GET and POST /api/v1/recording.
 type Recording struct {
 	All     bool              `json:"all" doc:"all calls are recorded; see record in the configuration"`
 	Windows []RecordingWindow `json:"windows"`
 	Bytes   int               `json:"bytes" doc:"memory of all recordings"`
 }
 
-// RecordingWindow is a time for which the calls of one server, one client or both are
+// RecordingWindow is a period in which the calls of one server, one client or both are
 // recorded.
 type RecordingWindow struct {
 	Server string    `json:"server,omitempty"`

@@ -104,12 +104,12 @@ type indexed struct {
 // configuration has changed. Results for unchanged lists are reused. The zero value is ready
 // to use. Safe for concurrent use.
 type toolIndex struct {
-	mu     sync.Mutex // held for a few assignments
+	mu     sync.Mutex // held only for short assignments
 	made   bool
-	config *config.Snapshot     // of the rest
-	lists  []uint64             // the versions of the lists
-	parts  map[string]*toolPart // by server
-	all    []indexed            // sorted by sorted; nothing of it is written to once it is made
+	config *config.Snapshot     // the configuration of the tools
+	lists  []uint64             // the versions of the lists of tools
+	parts  map[string]*toolPart // the tools of each server
+	all    []indexed            // in the order of indexed.sorted; the slice is not changed after it is built
 }
 
 // toolPart has the tools of one server.
@@ -129,8 +129,8 @@ func (a *API) toolsOf() []indexed {
 	return a.tools.of(lists.Of(mcp.MethodListTools), snapshot, lists.Offered, rt.Clean)
 }
 
-// of returns the tools of lists under a configuration, sorted by their offered names. offered
-// and clean belong to the configuration.
+// of returns the tools of the lists under a configuration, sorted by their offered names. The
+// functions offered and cleaner belong to the same configuration.
 func (x *toolIndex) of(items []catalog.Items, snapshot *config.Snapshot, offered func(server, name string) string, cleaner func(server string) func(string) string) []indexed {
 	versions := make([]uint64, len(items))
 	for i := range items {
@@ -156,7 +156,7 @@ func (x *toolIndex) of(items []catalog.Items, snapshot *config.Snapshot, offered
 		if part == nil || part.version != list.Version {
 			part = &toolPart{version: list.Version}
 			server, _ := snapshot.Server(list.Server)
-			server.Name = list.Server // a reload may have removed it
+			server.Name = list.Server // a reload may have removed the server
 			clean := cleaner(list.Server)
 			add := func(raw []byte, exposed bool) {
 				part.tools = append(part.tools, indexTool(server, raw, exposed, offered, clean))
@@ -304,14 +304,15 @@ func (a *API) readTools(r *http.Request) (any, *Problem) {
 	return out, nil
 }
 
-// toolQuery is what a request asks of the tools.
+// toolQuery is the search and the order that a request asks for.
 type toolQuery struct {
 	server, effect, state string   // "" for all
-	words                 []string // all of them must be in the text
-	byName, byTokens      bool     // the order; otherwise the best matches come first
+	words                 []string // the words that the text of a tool must contain, all of them
+	byName, byTokens      bool     // the order of the answer; without either, the best matches come first
 }
 
-// find returns the tools that match, in order, and what those cost that clients see.
+// find returns the matching tools in order. cost is the number of tokens of those that clients
+// see.
 func (q *toolQuery) find(all []indexed) (found []indexed, cost int) {
 	ranked := q.byTokens || !q.byName && len(q.words) > 0
 	for i := range all {
@@ -371,8 +372,8 @@ func (a *API) readyServers() map[string]bool {
 	return out
 }
 
-// shownTool returns a tool of the index for the API. What costs much and is not searched is
-// computed here.
+// shownTool returns a tool of the index for the API. It computes the expensive fields that a
+// search does not need.
 func (a *API) shownTool(x *indexed, ready map[string]bool) Tool {
 	out := x.Tool
 	out.Signature = shownText(a.opts.Runtime.Clean(x.Server), tool.Of(x.raw).Signature(), maxDescription)

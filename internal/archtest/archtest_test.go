@@ -41,7 +41,8 @@ func logCodes() (all []LogCode) {
 }
 
 // skipUnderRace skips a test that reads the whole tree in one goroutine. The race detector
-// finds nothing in it, and makes it twenty times as slow. make test runs it.
+// finds nothing in such a test, and makes it twenty times as slow. `make test` runs these
+// tests without the detector.
 func skipUnderRace(t *testing.T) {
 	t.Helper()
 	if raceEnabled {

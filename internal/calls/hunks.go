@@ -21,18 +21,18 @@ const (
 // Hunk is a run of bytes of a source and of the message that was made from it.
 type Hunk struct {
 	Kind   HunkKind
-	At, To jsonrpc.Span // in the source and in the message; empty where it has none
+	At, To jsonrpc.Span // the bytes in the source, and those in the message; a span is empty if the hunk has no bytes there
 	Why    jsonrpc.Reason
-	// Note is the letter of the reason, or its number if something is lost: a, b … z, aa …,
-	// or 1, 2 …; "" for Same.
+	// Note is the letter of the reason (a, b … z, aa …), or its number (1, 2 …) if something
+	// is lost. It is "" for Same.
 	Note string
 }
 
-// Notes gives each reason a letter, and each loss a number, in the order in which they are
-// first asked for. The zero value is ready to use. It is not safe for concurrent use.
+// Notes gives each reason a letter, and each loss a number. They are given in the order of the
+// calls to Of. The zero value is ready to use. It is not safe for concurrent use.
 type Notes struct {
-	Reasons []jsonrpc.Reason // with letters, in their order
-	Losses  []jsonrpc.Reason // with numbers, in their order
+	Reasons []jsonrpc.Reason // the reasons with letters, in the order of the letters
+	Losses  []jsonrpc.Reason // the reasons with numbers, in the order of the numbers
 }
 
 // Of returns the letter or the number of a reason.
@@ -43,7 +43,7 @@ func (n *Notes) Of(why jsonrpc.Reason) string {
 	return letters(place(&n.Reasons, why))
 }
 
-// place returns the index of a reason in a list, to which it is added.
+// place returns the index of a reason in a list. It appends a reason that is not in the list.
 func place(list *[]jsonrpc.Reason, why jsonrpc.Reason) int {
 	for i, x := range *list {
 		if x == why {
@@ -77,9 +77,10 @@ func KindOf(e Edit) HunkKind {
 	return Changed
 }
 
-// Hunks returns what became of the bytes of a source of a size when a message of another size
-// was made from it, as recorded in edits. Each byte of both is in exactly one hunk, in order.
-// If a message was cut, the spans of its last hunks are beyond the bytes that are kept.
+// Hunks returns the hunks of a message that was made from a source. source and size are the
+// lengths of the two, and edits are the recorded changes. Each byte of the source and of the
+// message is in exactly one hunk, in order. If a message was cut, the spans of its last hunks
+// lie beyond the recorded bytes.
 func Hunks(source, size int, edits []Edit, notes *Notes) (hunks []Hunk) {
 	at, to := 0, 0
 	same := func(atEnd, toEnd int) {

@@ -10,13 +10,13 @@ import (
 )
 
 // Masker masks secrets in recorded messages. It replaces each byte of a secret by one
-// character, so that the positions of edits stay right and JSON stays JSON. Use NewMasker. It
-// is safe for concurrent use.
+// character. So the positions of edits stay right, and JSON stays JSON. Use NewMasker. It is
+// safe for concurrent use.
 type Masker struct {
-	known []string // longest first
+	known []string // the known secrets, longest first
 }
 
-// shortest is the length of the shortest known text that is masked: a shorter one could be
+// shortest is the length of the shortest known secret that is masked. A shorter one could be
 // part of any text.
 const shortest = 6
 
@@ -25,7 +25,7 @@ const shortest = 6
 func NewMasker(known []string) *Masker {
 	m := &Masker{}
 	for _, k := range known {
-		for _, part := range append(strings.Fields(k), k) { // for example Bearer XYZ
+		for _, part := range append(strings.Fields(k), k) { // for example the parts of "Bearer XYZ"
 			if len(part) > shortest || part == k && len(k) == shortest {
 				m.known = append(m.known, part)
 			}
@@ -35,8 +35,8 @@ func NewMasker(known []string) *Masker {
 	return m
 }
 
-// mark stands for a byte of a secret while secrets are searched. It is in no text, because
-// JSON has no control characters.
+// mark replaces each byte of a secret during a search. No text of a message contains it,
+// because JSON has no control characters.
 const mark = "\x00"
 
 // find returns which bytes of a text are secret. name is the name of the text, "" for none.
@@ -65,7 +65,8 @@ func (m *Masker) find(name, text string) (spans []jsonrpc.Span) {
 	return spans
 }
 
-// Text returns a plain text with its secrets masked.
+// Text returns a plain text with its secrets masked. name is the name of the text, "" for
+// none.
 func (m *Masker) Text(name, text string) string {
 	b := []byte(text)
 	for _, s := range m.find(name, text) {
@@ -80,8 +81,8 @@ func fill(b []byte, s jsonrpc.Span, with byte) {
 	}
 }
 
-// Message returns a copy of a message, or of its beginning, with its secrets masked, and
-// where they were. The copy has the same length.
+// Message returns a copy of a message, or of its beginning, with its secrets masked. spans are
+// the positions of the secrets. The copy has the same length.
 func (m *Masker) Message(raw []byte) (masked []byte, spans []jsonrpc.Span) {
 	masked = slices.Clone(raw)
 	w := maskWalk{masker: m, raw: raw, out: masked}
@@ -90,8 +91,8 @@ func (m *Masker) Message(raw []byte) (masked []byte, spans []jsonrpc.Span) {
 		w.walk()
 	}
 	if jsonrpc.Valid(raw, jsonrpc.Limits{Bytes: len(raw) + 1}) != nil {
-		// Not JSON, or only its beginning: what looks like a secret outside of strings counts
-		// as well.
+		// The message is not JSON, or only the beginning of it. So text outside of strings is
+		// searched as well.
 		for _, s := range m.find("", string(masked)) {
 			w.mask(s, '*')
 		}
@@ -100,7 +101,7 @@ func (m *Masker) Message(raw []byte) (masked []byte, spans []jsonrpc.Span) {
 	return masked, w.spans
 }
 
-// maskWalk reads JSON, which may end early, and masks secrets in its strings and numbers.
+// maskWalk reads JSON and masks secrets in its strings and numbers. The JSON may be cut off.
 type maskWalk struct {
 	masker *Masker
 	raw    []byte
@@ -112,10 +113,10 @@ type maskWalk struct {
 // container is an object or an array that is open.
 type container struct {
 	object bool
-	name   string // of the next value of an object; of the elements of an array
+	name   string // the name of the next value of an object, or of the list that has the elements of an array
 	key    bool   // the next string of an object is a name
-	// pair is the text of a member called name or key, and value that of a member called
-	// value: together they are a variable or a header.
+	// pair is the text of a member called name or key, and value is that of a member called
+	// value. The two describe a variable or a header.
 	pair  string
 	value jsonrpc.Span
 }
@@ -164,7 +165,7 @@ func (w *maskWalk) top() *container {
 	return &w.open[len(w.open)-1]
 }
 
-// text handles the string at i and returns the position behind it.
+// text handles the string at i and returns the position after it.
 func (w *maskWalk) text(i int) int {
 	from := i + 1
 	end := from
@@ -206,7 +207,7 @@ func (w *maskWalk) text(i int) int {
 	return end + 1
 }
 
-// pair masks the value of an object that is a name and a value, if the name is that of a
+// pair masks the value of an object that has a name and a value, if the name is that of a
 // secret.
 func (w *maskWalk) pair(c *container) {
 	if text, _ := decode(c.value.Of(w.raw)); excerpt.SecretText(c.pair, text) {
@@ -214,8 +215,8 @@ func (w *maskWalk) pair(c *container) {
 	}
 }
 
-// found masks spans of a decoded string that begins at from. at has the position of each of
-// its bytes, nil if they are those of the string.
+// found masks spans of a decoded string. The string begins at from. at has the position of
+// each decoded byte in the string, or is nil if the positions are the same.
 func (w *maskWalk) found(from int, at []int, spans []jsonrpc.Span) {
 	for _, s := range spans {
 		if at != nil {
@@ -225,7 +226,7 @@ func (w *maskWalk) found(from int, at []int, spans []jsonrpc.Span) {
 	}
 }
 
-// number handles the number at i and returns the position behind it.
+// number handles the number at i and returns the position after it.
 func (w *maskWalk) number(i int) int {
 	end := i
 	for end < len(w.raw) && strings.IndexByte("+-.0123456789eE", w.raw[end]) >= 0 {
@@ -237,8 +238,8 @@ func (w *maskWalk) number(i int) int {
 	return end
 }
 
-// decode returns the text of the inside of a JSON string, and where each of its bytes and its
-// end are in it; nil if it has no escapes.
+// decode returns the decoded text of the inside of a JSON string. at has the position of each
+// decoded byte, and of the end. It is nil if the string has no escapes.
 func decode(inside []byte) (text string, at []int) {
 	if !slices.Contains(inside, '\\') {
 		return string(inside), nil
@@ -289,7 +290,7 @@ var harmless = map[string]bool{
 	"transfer-encoding": true, "user-agent": true, "vary": true, "x-accel-buffering": true,
 }
 
-// sessionShown is how much of a session id is shown.
+// sessionShown is the number of characters of a session id that are shown.
 const sessionShown = 8
 
 // Head returns a copy of a head with its secrets masked; nil for nil.
@@ -310,7 +311,7 @@ func (m *Masker) field(f jsonrpc.HeadField) string {
 	name := strings.ToLower(f.Name)
 	switch {
 	case name == "mcp-session-id":
-		// Whoever knows a session id can use the session.
+		// A session id lets its owner use the session.
 		return f.Value[:min(len(f.Value)/2, sessionShown)] + excerpt.Mask
 	case harmless[name], strings.HasPrefix(name, "mcp-param-") && !excerpt.SecretName(name[len("mcp-param-"):]), strings.HasPrefix(name, "access-control-"):
 		return m.Text("", f.Value)

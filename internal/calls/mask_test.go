@@ -7,8 +7,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// TestMask: secrets are masked wherever they are in a message. Nothing else changes, the
-// length stays, and JSON stays JSON.
+// TestMask: secrets are masked in every part of a message. Nothing else changes, the length
+// stays the same, and JSON stays JSON.
 func TestMask(t *testing.T) {
 	m := NewMasker([]string{`s3cr3t"quoted`, "Bearer configured-token", "short"})
 	const key = "ghp_0123456789abcdefghijABCDEFGHIJ"

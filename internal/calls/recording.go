@@ -11,27 +11,27 @@ import (
 
 // The bounds of recording.
 const (
-	maxStories  = 200       // of calls that have ended
-	maxMessage  = 16 << 10  // bytes that are kept of one message
-	maxStory    = 1 << 20   // bytes of one call
-	maxAll      = 16 << 20  // bytes of all calls
-	maxNotes    = 256       // notifications of one call
-	maxWindows  = 64        // servers and clients that are recorded for a time
-	LongestTime = time.Hour // the longest time of RecordFor
+	maxStories  = 200       // the number of ended calls with a recording
+	maxMessage  = 16 << 10  // the recorded bytes of one message
+	maxStory    = 1 << 20   // the recorded bytes of one call
+	maxAll      = 16 << 20  // the recorded bytes of all calls
+	maxNotes    = 256       // the recorded notifications of one call
+	maxWindows  = 64        // the number of open windows
+	LongestTime = time.Hour // the longest period of RecordFor
 )
 
 // Header is an HTTP request that carried a message. Head returns nil if there was none.
 type Header interface{ Head() *jsonrpc.Head }
 
-// Window is a time for which the calls of one server or one client are recorded.
+// Window is a period in which the calls of one server or one client are recorded.
 type Window struct {
 	Server string // "" for any
 	Client string // the name that the client gives itself; "" for any
 	Until  time.Time
 }
 
-// Record says whether all calls that begin from now on are recorded. Without it, what was
-// recorded is dropped, except for the calls of open windows.
+// Record says whether all calls that begin from now on are recorded. Record(false) also drops
+// the existing recordings, except those that an open window covers.
 func (r *Ring) Record(on bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -49,8 +49,9 @@ func (r *Ring) Record(on bool) {
 	}
 }
 
-// RecordFor records the calls to a server, or those of a client if server is "", until a
-// time. It reports false if too many such windows are open.
+// RecordFor records the calls that match the server and the client of a window, until its end.
+// An empty server or client matches every call. RecordFor reports false if too many windows
+// are open.
 func (r *Ring) RecordFor(w Window) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -75,8 +76,8 @@ func (r *Ring) Recording() (all bool, windows []Window) {
 // Held returns the bytes that all recordings hold.
 func (r *Ring) Held() int { return r.limits.Used() }
 
-// wantsLocked reports whether a call is to be recorded. If that depends on its server, which is
-// not known yet, unsure is true as well.
+// wantsLocked reports whether a call is to be recorded. unsure is true if the answer depends
+// on the server of the call, which is not known yet.
 func (r *Ring) wantsLocked(c *Call) (yes, unsure bool) {
 	if r.record || len(r.windows) == 0 {
 		return r.record, false
@@ -94,7 +95,8 @@ func (r *Ring) wantsLocked(c *Call) (yes, unsure bool) {
 	return yes, unsure
 }
 
-// Routed implements mcp.Record. It begins to record the call, where recording is on.
+// Routed implements mcp.Record. It begins the recording of the call, if the call is to be
+// recorded.
 func (x *Record) Routed(a *mcp.Attempt) {
 	target := short(a.Name)
 	r := x.ring
@@ -124,7 +126,8 @@ func (x *Record) Routed(a *mcp.Attempt) {
 	r.mu.Unlock()
 }
 
-// keepLocked keeps the story of a call that has ended, and drops the oldest.
+// keepLocked keeps the story of a call that has ended. It drops the oldest stories beyond the
+// limit.
 func (r *Ring) keepLocked(x *Record) {
 	if x.trail == nil {
 		return

@@ -72,8 +72,8 @@ const maxLosses = 16
 // Options are the options of New. The zero value works.
 type Options struct {
 	Keep    int  // the number of ended calls that the ring keeps; 0 means Kept
-	Record  bool // keep the stories of all calls; see Ring.Record
-	Stories int  // of ended calls; 0 means 200
+	Record  bool // record the messages of all calls; see Ring.Record
+	Stories int  // the number of stories of ended calls that the ring keeps; 0 means 200
 }
 
 // Ring keeps the running calls and the last calls that have ended. A nil Ring keeps nothing.
@@ -87,10 +87,10 @@ type Ring struct {
 	missed   uint64 // the Seq of the last call that was dropped
 	calls    map[uint64]*Record
 	running  list
-	ended    list // by Seq
+	ended    list // the ended calls in the order of Seq
 	free     *Record
 	clients  map[string]named
-	limits   jsonrpc.TrailLimits // not under mu
+	limits   jsonrpc.TrailLimits // the limits lock themselves; mu does not guard them
 	stories  int
 	record   bool
 	windows  []Window
@@ -123,12 +123,12 @@ func (r *Ring) Epoch() int64 { return r.epoch }
 // End once, and must not use the Record after that. A nil Record does nothing.
 type Record struct {
 	ring       *Ring
-	prev, next *Record        // in a list
-	call       Call           // under Ring.mu, like all fields
-	head       Header         // of the request, until Routed
+	prev, next *Record        // the neighbours in the list of running or ended calls
+	call       Call           // mu of the Ring guards this field and all others
+	head       Header         // the HTTP request of the call; nil after Routed
 	trail      *jsonrpc.Trail // nil if the call is not recorded
-	unsure     bool           // it is recorded only if its server turns out to be one of a window
-	into       *Record        // the retry that continues it, if it came before End
+	unsure     bool           // the call is recorded only if its server turns out to be that of a window
+	into       *Record        // the retry that continues this call, if it came before End
 }
 
 // list is a list of records.
@@ -229,7 +229,7 @@ func (x *Record) Resumed(c *mcp.Call, number uint64) {
 		return
 	}
 	was := old.call
-	if was.Running() { // its client was faster than its End
+	if was.Running() { // the client sent the retry before the call had its End
 		r.running.remove(old)
 		old.into = x
 	} else {
@@ -312,8 +312,8 @@ func (x *Record) End(out int, cancelled bool) {
 
 // The outcomes of package event.
 const (
-	refused mcp.Outcome = "refused" // no server was asked
-	parked  mcp.Outcome = "parked"  // it goes on with a retry of its client
+	refused mcp.Outcome = "refused" // the call did not reach a server
+	parked  mcp.Outcome = "parked"  // the call continues with a retry of its client
 )
 
 // endLocked appends a record to the ended ones.

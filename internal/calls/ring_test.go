@@ -113,7 +113,7 @@ func TestResumed(t *testing.T) {
 		t.Errorf("the call is %+v", c)
 	}
 
-	// The client may be faster than the end of its parked call.
+	// The client may send its retry before the parked call has ended.
 	quick := request(8, "t")
 	first8 := r.Begin(quick, nil)
 	first8.Answered(mcp.NewAttempt(quick), mcp.Ending{Outcome: parked})

@@ -8,37 +8,38 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Story is one recorded call in time. It is a copy of the structure; the texts must not be
-// modified. No secret in it is masked.
+// Story is one recorded call with its messages in the order of time. The caller gets its own
+// copy, but must not change the bytes of the messages. Secrets are not masked.
 type Story struct {
 	Call     Call
-	Messages []Message // in the order in which they passed
-	Missed   int       // how many messages and edits were not kept
+	Messages []Message // in the order of time
+	Missed   int       // the number of messages and edits that were not recorded
 }
 
 // Message is one message that passed a wire.
 type Message struct {
-	At   time.Duration // since the call began
+	At   time.Duration // the time since the call began
 	Wire jsonrpc.Wire
-	Sent bool   // by Dragoman
-	Text []byte // its bytes, or their beginning
-	Size int    // of the whole message
-	// Failed says why it was not sent, or why it got no answer; "" for none.
+	Sent bool   // Dragoman sent the message; false if it received it
+	Text []byte // the bytes of the message, or the first ones
+	Size int    // the length of the whole message
+	// Failed says why the message was not sent, or why it got no answer. It is "" without a
+	// failure.
 	Failed            string
-	Request, Response *jsonrpc.Head // of HTTP; nil for none
-	// Source is the index of the message that it was made from; -1 for a message that
-	// Dragoman has written itself, and for one that it received.
+	Request, Response *jsonrpc.Head // the heads of the HTTP messages; nil if there was none
+	// Source is the index of the message that this one was made from. It is -1 for a message
+	// that Dragoman has written itself or has received.
 	Source int
-	// Edits say what was changed in the source, in order. They do not overlap. Everything
-	// else was copied.
+	// Edits are the changes of the source, in order. They do not overlap. All other bytes were
+	// copied.
 	Edits []Edit
 }
 
-// Cut returns how many bytes of the message were not kept.
+// Cut returns the number of bytes of the message that were not recorded.
 func (m *Message) Cut() int { return m.Size - len(m.Text) }
 
-// Edit is one change: To, bytes of the message, replaces At, bytes of its source. Either may
-// be empty, not both.
+// Edit is one change. The bytes To of the message replace the bytes At of its source. One of
+// the two may be empty, but not both.
 type Edit struct {
 	Why    jsonrpc.Reason
 	At, To jsonrpc.Span
@@ -66,7 +67,7 @@ func (r *Ring) Story(number uint64) (s Story, ok bool) {
 // messagesOf returns the messages of a trail with their sources.
 func messagesOf(texts []jsonrpc.TrailText, entries []jsonrpc.Entry) []Message {
 	var all []Message
-	at := make([]int, len(entries)) // the index of the message of an entry
+	at := make([]int, len(entries)) // the index of each entry's message in out
 	for i, e := range entries {
 		if e.Wire == 0 {
 			continue
@@ -86,7 +87,8 @@ func messagesOf(texts []jsonrpc.TrailText, entries []jsonrpc.Entry) []Message {
 	return all
 }
 
-// sourceOf returns the entry of the message that the message of entry i was made from, and how.
+// sourceOf finds the entry from whose message the message of entry i was made. It also returns
+// the steps.
 func sourceOf(texts []jsonrpc.TrailText, entries []jsonrpc.Entry, i int) (source int, how []op, ok bool) {
 	text := entries[i].Text
 	how = []op{{at: jsonrpc.Span{End: texts[text].Size}, n: texts[text].Size, kept: true}}
@@ -104,8 +106,8 @@ func sourceOf(texts []jsonrpc.TrailText, entries []jsonrpc.Entry, i int) (source
 	return 0, nil, false
 }
 
-// op is one step of making a text from another: the next bytes at of the input become the
-// next n bytes of the output. kept says that they are the same.
+// op is one step that makes a text from another. The next bytes at of the input become the
+// next n bytes of the output. kept says that the bytes stay the same.
 type op struct {
 	at   jsonrpc.Span
 	n    int
@@ -113,7 +115,7 @@ type op struct {
 	why  jsonrpc.Reason
 }
 
-// opsOf returns the steps of a splice of an input of size bytes.
+// opsOf returns the steps that apply changes to an input of size bytes.
 func opsOf(changes []jsonrpc.Change, size int) (ops []op) {
 	from := 0
 	keep := func(to int) {
@@ -130,11 +132,11 @@ func opsOf(changes []jsonrpc.Change, size int) (ops []op) {
 	return ops
 }
 
-// compose returns the steps of a and then of b as one list of steps.
+// compose returns one list of steps that does what the steps of a and then those of b do.
 func compose(a, b []op) (out []op) {
-	position := 0 // in the input of a, behind what was used
-	// take returns the steps of a for the next n bytes of its output. Steps that make no bytes
-	// are taken with those before them.
+	position := 0 // the position in the input of a after the steps that were taken
+	// take returns the steps of a for the next n bytes of its output. Steps that produce no
+	// bytes are taken together with the steps before them.
 	take := func(n int) (taken []op) {
 		for len(a) > 0 && (n > 0 || a[0].n == 0) {
 			x := a[0]
@@ -179,7 +181,7 @@ func compose(a, b []op) (out []op) {
 	return append(out, take(0)...)
 }
 
-// editsOf returns the changes among steps.
+// editsOf returns the steps that change something as edits.
 func editsOf(ops []op) (edits []Edit) {
 	to := 0
 	for _, x := range ops {
@@ -191,8 +193,8 @@ func editsOf(ops []op) (edits []Edit) {
 	return edits
 }
 
-// IsLoss reports whether a reason of an edit is that a revision cannot express something. The
-// text of such an edit is in a loss whose What begins with the prefix.
+// IsLoss reports whether an edit has this reason because a revision cannot express something.
+// prefix is the beginning of Loss.What for such an edit.
 func IsLoss(why jsonrpc.Reason) (prefix string, yes bool) {
 	switch why {
 	case mcp.WhyStructured:

@@ -32,8 +32,8 @@ func reasonOf(t *testing.T, code string) jsonrpc.Reason {
 	return 0
 }
 
-// TestHunks plays the files of testdata/hunks: splices of a source, and the hunks of the
-// result. Each byte of both is in one hunk.
+// TestHunks reads the files of testdata/hunks. Each has edits of a text and the expected
+// hunks. Each byte of the source and of the message is in exactly one hunk.
 func TestHunks(t *testing.T) {
 	files, err := filepath.Glob("testdata/hunks/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -82,7 +82,7 @@ func TestHunks(t *testing.T) {
 	}
 }
 
-// spliced applies edits, one on each line: REASON: OLD => NEW.
+// spliced applies edits, one on each line, in the form "REASON: OLD => NEW".
 func spliced(t *testing.T, trail *jsonrpc.Trail, text []byte, edits string) []byte {
 	t.Helper()
 	var e jsonrpc.Edits
@@ -109,7 +109,8 @@ func spliced(t *testing.T, trail *jsonrpc.Trail, text []byte, edits string) []by
 	return trail.Splice(nil, text, &e)
 }
 
-// hunksText returns the hunks of a message as lines, and checks that they hold each byte once.
+// hunksText returns the hunks of a message as lines. It checks that the hunks contain each
+// byte once.
 func hunksText(t *testing.T, source, m *Message) string {
 	t.Helper()
 	var out strings.Builder
@@ -134,8 +135,8 @@ func hunksText(t *testing.T, source, m *Message) string {
 	return out.String()
 }
 
-// TestComposedEdits: however often a text is changed, the edits of the story lead from the
-// first text to the last, and what they keep is the same in both.
+// TestComposedEdits: a text is changed several times. The edits of the story lead from the
+// first text to the last one. The bytes between the edits are the same in both.
 func TestComposedEdits(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for round := range 2000 {
@@ -181,7 +182,7 @@ func TestLetters(t *testing.T) {
 	}
 }
 
-// recorded runs a call whose request and answer have these sizes.
+// recorded runs a call whose request and answer have the given size.
 func recorded(r *Ring, number uint64, size int) {
 	c := request(number, "t")
 	x := r.Begin(c, nil)
@@ -194,8 +195,8 @@ func recorded(r *Ring, number uint64, size int) {
 	x.End(size, false)
 }
 
-// TestBounds: of a long message the beginning is kept, of many calls the last 200, and all
-// recordings together are bounded, however large the messages.
+// TestBounds: of a long message, the beginning is kept. Of many calls, the last 200 are kept.
+// All recordings together have a limit, even if the messages are large.
 func TestBounds(t *testing.T) {
 	r := New(Options{Record: true})
 	for n := range uint64(maxStories + 50) {
@@ -245,7 +246,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestNotesAreBounded: a call with very many notifications keeps its answer.
+// TestNotesAreBounded: the answer of a call is recorded even if very many notifications came
+// before it.
 func TestNotesAreBounded(t *testing.T) {
 	r := New(Options{Record: true})
 	c := request(1, "t")
@@ -262,8 +264,8 @@ func TestNotesAreBounded(t *testing.T) {
 	}
 }
 
-// TestWindows: the calls of one server or one client are recorded for a time, even if
-// recording is off.
+// TestWindows: the calls of one server or one client are recorded in a window, even if the
+// recording of all calls is off.
 func TestWindows(t *testing.T) {
 	r := New(Options{})
 	until := time.Now().Add(time.Hour)
@@ -271,7 +273,7 @@ func TestWindows(t *testing.T) {
 		c := request(number, "t")
 		x := r.Begin(c, nil)
 		a := mcp.NewAttempt(c)
-		x.Routed(a) // its server is not known yet
+		x.Routed(a) // the server of the call is not known before this
 		a.Server = server
 		x.Answered(a, mcp.Ending{Outcome: "ok"})
 		x.End(1, false)
@@ -307,7 +309,7 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-// TestResumedStory: the story of a parked call goes on with its retry.
+// TestResumedStory: the story of a parked call continues with the retry.
 func TestResumedStory(t *testing.T) {
 	r := New(Options{Record: true})
 	c := request(1, "t")

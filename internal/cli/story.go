@@ -15,7 +15,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/screen"
 )
 
-// sideBySide is the width of a terminal from which on a message is printed beside its source.
+// sideBySide is the least width of a terminal for printing a message beside its source.
 const sideBySide = 110
 
 // printStory prints one call with its messages.
@@ -75,7 +75,7 @@ func storyText(s *admin.Story, zone *time.Location, width int, colour bool) stri
 type storyPrinter struct {
 	*admin.Story
 	strings.Builder
-	client, server string // their names
+	client, server string // the names of the client and of the server
 	width          int
 	colour         bool
 }
@@ -87,7 +87,7 @@ func (p *storyPrinter) paint(y screen.Style, text string) string {
 	return y.Paint(text)
 }
 
-// head writes what is known of the call.
+// head writes the facts about the call as a whole.
 func (p *storyPrinter) head(zone *time.Location) {
 	c := &p.Story.Call
 	fmt.Fprintf(p, "call %d: %s", c.Number, p.paint(screen.Bold, clean(calledOf(c))))
@@ -116,7 +116,7 @@ func (p *storyPrinter) head(zone *time.Location) {
 	}
 }
 
-// way returns who sends a message to whom.
+// way returns the sender and the receiver of a message.
 func (p *storyPrinter) way(m *admin.Message) string {
 	peer := p.client
 	if m.Wire == admin.WireServer {
@@ -171,8 +171,8 @@ func (p *storyPrinter) http(m *admin.Message) {
 	}
 }
 
-// lines writes a text of a peer, broken at the width of the terminal. The lines after the
-// first one begin with rest.
+// lines writes the text of a client or server, broken at the width of the terminal. The lines
+// after the first one begin with rest.
 func (p *storyPrinter) lines(begin, rest, text string) {
 	text = clean(text)
 	if p.width == 0 {
@@ -187,7 +187,7 @@ func (p *storyPrinter) lines(begin, rest, text string) {
 	}
 }
 
-// part returns bytes of a message, "…" for those that were not kept.
+// part returns a range of the bytes of a message, with "…" for bytes that were not recorded.
 func part(text []byte, at admin.Range) string {
 	from, to := min(at[0], len(text)), min(at[1], len(text))
 	out := string(text[from:max(from, to)])
@@ -197,7 +197,7 @@ func part(text []byte, at admin.Range) string {
 	return out
 }
 
-// mark returns how an edit is marked: its sign and its note.
+// mark returns the sign of an edit and its note, as they are printed.
 func mark(e *admin.Edit) string {
 	if e.Kind == "lost" {
 		return "[" + e.Note + "]"
@@ -239,7 +239,7 @@ func (p *storyPrinter) changed(source, m *admin.Message) {
 	})
 }
 
-// columns writes two texts of peers beside each other.
+// columns writes two texts of clients or servers beside each other.
 func (p *storyPrinter) columns(width int, ofLeft screen.Style, left, mark string, ofRight screen.Style, right string) {
 	a, b := screen.Break(clean(left), width), screen.Break(clean(right), width)
 	for i := range max(len(a), len(b)) {
@@ -259,8 +259,8 @@ func (p *storyPrinter) columns(width int, ofLeft screen.Style, left, mark string
 	}
 }
 
-// each calls f for each run of bytes that is the same in a message and its source, and for
-// each edit.
+// each calls f for each edit, and for each run of bytes that is the same in a message and its
+// source.
 func (p *storyPrinter) each(source, m *admin.Message, f func(at, to admin.Range, e *admin.Edit)) {
 	at, to := 0, 0
 	same := func(atEnd, toEnd int) {
@@ -277,7 +277,7 @@ func (p *storyPrinter) each(source, m *admin.Message, f func(at, to admin.Range,
 	same(source.Size, m.Size)
 }
 
-// notes writes what the marks mean.
+// notes explains the marks.
 func (p *storyPrinter) notes() {
 	if len(p.Notes) == 0 {
 		return

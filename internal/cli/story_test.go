@@ -51,8 +51,8 @@ func testStory() *admin.Story {
 	}
 }
 
-// TestStoryText checks a story for a pipe, for a narrow terminal, and for a wide one, on which
-// a message is beside its source.
+// TestStoryText checks the text of a story for a pipe, for a narrow terminal and for a wide
+// one. On the wide one, a message is beside its source.
 func TestStoryText(t *testing.T) {
 	golden(t, "story.txt", storyText(testStory(), time.UTC, 0, false))
 	golden(t, "story-60.txt", storyText(testStory(), time.UTC, 60, false))
@@ -65,7 +65,7 @@ func TestStoryText(t *testing.T) {
 	golden(t, "story-none.txt", storyText(none, time.UTC, 0, false))
 }
 
-// TestStoryCommand checks the command for one call, and what it refuses.
+// TestStoryCommand checks the command that prints one call, and the errors of the command.
 func TestStoryCommand(t *testing.T) {
 	stub := &adminStub{report: testReport(), story: testStory()}
 	web := httptest.NewServer(stub)

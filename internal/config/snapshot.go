@@ -29,7 +29,8 @@ type Snapshot struct {
 	Hosts     []string // Host headers to accept in addition to the loopback names
 	Origins   []string // additional Origin headers to accept
 	Log       Log
-	// Record says whether serve keeps the messages of calls in memory; see Recording.
+	// Record says whether the serve process keeps the messages of calls in memory; see
+	// Recording.
 	Record   Recording
 	Console  bool               // serve has the console, if only this machine can reach Listen; true unless configured
 	Servers  []Server           // all servers in file order, including disabled ones
@@ -113,11 +114,11 @@ type Log struct {
 	Calls bool // one record for each call at level info; otherwise at level debug
 }
 
-// Recording says whether serve keeps the messages of calls in memory.
+// Recording says whether the serve process keeps the messages of calls in memory.
 type Recording uint8
 
-// The values of Recording. RecordAuto is RecordMemory if only this machine can reach serve,
-// otherwise RecordOff.
+// The values of Recording. RecordAuto means RecordMemory if only this machine can reach the
+// serve process. Otherwise it means RecordOff.
 const (
 	RecordAuto Recording = iota
 	RecordMemory
@@ -126,7 +127,8 @@ const (
 
 var recordings = []string{"memory", "off"}
 
-// On reports whether messages are kept. local says that only this machine can reach serve.
+// On reports whether messages are kept. local says that only this machine can reach the serve
+// process.
 func (r Recording) On(local bool) bool { return r == RecordMemory || r == RecordAuto && local }
 
 // Kind says which transport reaches a server.

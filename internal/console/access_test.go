@@ -28,7 +28,7 @@ type source struct {
 	report  *admin.Report
 	logs    []admin.LogRecord
 	calls   []admin.Call
-	reports int64 // with atomic only
+	reports int64 // the number of reports; accessed only through package atomic
 	steps   []admin.HandshakeStep
 }
 
@@ -169,7 +169,7 @@ func TestLink(t *testing.T) {
 	}
 }
 
-// TestSignOut checks that a session can be ended.
+// TestSignOut checks that signing out ends the session.
 func TestSignOut(t *testing.T) {
 	h := open(t, &admin.Report{})
 	if resp, body := h.ask("POST", "/console/signout", "Sec-Fetch-Site", "same-origin"); resp.StatusCode != 200 || !strings.Contains(body, "The session has ended") {

@@ -39,8 +39,8 @@ type keptEvent struct {
 // eventRing keeps the last events.
 type eventRing struct {
 	seq  uint64
-	kept []keptEvent       // a ring; kept[seq%mostEvents] is the next to be replaced
-	last map[string]string // what is being done with each server
+	kept []keptEvent       // a ring buffer; the next event replaces kept[seq%mostEvents]
+	last map[string]string // the current lifecycle step of each server
 }
 
 // noteLocked keeps an event.
@@ -51,7 +51,7 @@ func (r *eventRing) noteLocked(e *event.Event) {
 	if e.Kind == event.Lifecycle {
 		if e.Detail == "" {
 			delete(r.last, e.Server)
-			return // the end of a step says nothing by itself
+			return // the end of a step is not an event for the reader
 		}
 		if r.last[e.Server] == e.Detail {
 			return

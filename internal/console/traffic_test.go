@@ -83,7 +83,8 @@ func TestTrafficIsBounded(t *testing.T) {
 	}
 }
 
-// TestConnected checks that a client is shown before its first call, with its transport.
+// TestConnected checks that the console shows a client with its transport before its first
+// call.
 func TestConnected(t *testing.T) {
 	tr := newTraffic()
 	now := time.Now()
@@ -100,7 +101,7 @@ func TestConnected(t *testing.T) {
 	}
 }
 
-// BenchmarkNote measures what the console costs each call.
+// BenchmarkNote measures the cost of the console for each call.
 func BenchmarkNote(b *testing.B) {
 	tr, p := newTraffic(), &event.Publisher{}
 	defer tr.tap(p, func() {})()

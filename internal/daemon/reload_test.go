@@ -420,8 +420,8 @@ func TestStopWhileStarting(t *testing.T) {
 	u.wantGone(t)
 }
 
-// TestFileThatIsWrittenAllTheTime: a client that keeps its history in the file does not fill
-// the log. Only the first change without effect has level info.
+// TestFileThatIsWrittenAllTheTime: a client that keeps its history in the configuration file
+// does not fill the log. Only the first change without effect is logged at level info.
 func TestFileThatIsWrittenAllTheTime(t *testing.T) {
 	t.Parallel()
 	u := child(t, "u", "legacy")

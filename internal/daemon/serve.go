@@ -293,8 +293,8 @@ func needsRestart(a, b *config.Snapshot) (names []string) {
 	return names
 }
 
-// unchangedAgain is how long a file must not change before another change without effect is
-// logged at level info.
+// unchangedAgain is a time without changes of the file. After it, the next change without
+// effect is logged at level info again.
 const unchangedAgain = 10 * time.Minute
 
 // watch applies a changed configuration when the file changes, and when hup delivers a SIGHUP.
@@ -337,7 +337,7 @@ func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 			continue
 		}
 		if s.Equal(d.runtime.Current()) {
-			// Clients that keep their history in the same file write it all the time.
+			// A client that keeps its history in the file writes it very often.
 			log := d.log.Info
 			if !sure && time.Since(unchanged) < unchangedAgain {
 				log = d.log.Debug

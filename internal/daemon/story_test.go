@@ -19,7 +19,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 )
 
-// tappedWeb passes requests to a webServer and keeps the bodies of both directions.
+// tappedWeb passes requests to a webServer and keeps the bodies of requests and answers.
 type tappedWeb struct {
 	*webServer
 	mu     sync.Mutex
@@ -56,8 +56,8 @@ func (w *tappedResponse) Write(b []byte) (int, error) {
 	return w.ResponseWriter.Write(b)
 }
 
-// withKey returns the options of a serve whose key the test can read, and the header that has
-// it.
+// withKey returns an option and a header for a serve process whose access key the test knows.
+// The header contains the key.
 func withKey(t *testing.T) (option func(*ServeOptions), header func(r *rig) []string) {
 	folder := t.TempDir()
 	return func(o *ServeOptions) { o.KeyFolders = []string{folder} }, func(r *rig) []string {
@@ -81,7 +81,7 @@ func (r *rig) story(number uint64, header []string) admin.Story {
 	return s
 }
 
-// texts returns the messages of a wire.
+// texts returns the messages of a story on one wire.
 func texts(s admin.Story, wire string) (out []string) {
 	for _, m := range s.Messages {
 		if m.Wire == wire {
@@ -92,7 +92,7 @@ func texts(s admin.Story, wire string) (out []string) {
 }
 
 // TestStoryOverHTTP: the story of a call over HTTP has the bytes that client and server have
-// seen, with the heads of the HTTP messages, and so has that of a call that was sent again
+// seen, and the heads of the HTTP messages. This holds also for a call that was sent again
 // because the server had lost its session. Secrets are masked.
 func TestStoryOverHTTP(t *testing.T) {
 	t.Parallel()
@@ -192,8 +192,8 @@ func notesOf(s admin.Story) map[string]string {
 	return out
 }
 
-// TestRecording: without recording there are no messages. POST records the calls to one server
-// for a time. Both need access.
+// TestRecording: without recording, a story has no messages. POST records the calls to one
+// server for a time. GET and POST need the access key.
 func TestRecording(t *testing.T) {
 	t.Parallel()
 	option, key := withKey(t)

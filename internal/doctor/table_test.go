@@ -23,7 +23,7 @@ func TestTheTableIsWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	literal := regexp.MustCompile(`([A-Za-z]+)\s+= "(DRG-[A-Z0-9-]+)"`)
-	names := map[string]string{} // by code
+	names := map[string]string{} // the name of a finding by its code
 	var source strings.Builder
 	for _, f := range files {
 		b, err := os.ReadFile(f)

@@ -67,7 +67,7 @@ func escape(s, keep string) string {
 // so that people can copy it. Wrap returns nil if text has no words.
 func Wrap(text string, width int) []string { return breakLines(text, width, false) }
 
-// Break breaks text into lines of at most width cells, wherever that is, and changes nothing
+// Break breaks text into lines of at most width cells, also within words, and changes nothing
 // else. It returns at least one line. The text must be safe to print.
 func Break(text string, width int) (lines []string) {
 	for width > 1 && Width(text) > width {
