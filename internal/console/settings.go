@@ -60,7 +60,7 @@ func (w *where) of(s *config.Snapshot) map[string]int {
 	return lines
 }
 
-// settingsOf returns the settings of a server, or all settings for "".
+// settingsOf returns the settings of a server, or for "" those that are of no server.
 func (c *Console) settingsOf(s *config.Snapshot, server string) *settings {
 	lines := c.where.of(s)
 	out := &settings{File: s.File, Known: lines != nil}
@@ -68,7 +68,10 @@ func (c *Console) settingsOf(s *config.Snapshot, server string) *settings {
 		out.File = full
 	}
 	for _, l := range s.Lines(lines) {
-		if server != "" && !within(l.Path, "mcpServers."+server) && !within(l.Path, "dragoman.servers."+server) {
+		switch {
+		case server == "" && (within(l.Path, "mcpServers") || within(l.Path, "dragoman.servers")):
+			continue // each server shows its own
+		case server != "" && !within(l.Path, "mcpServers."+server) && !within(l.Path, "dragoman.servers."+server):
 			continue
 		}
 		x := settingLine{Line: l}
