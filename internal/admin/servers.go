@@ -76,7 +76,8 @@ type Cost struct {
 	Instructions int `json:"instructions"`
 }
 
-// Handshakes is the last handshake with a server, with its messages.
+// Handshakes is the answer of /api/v1/servers/NAME/handshake: the last handshake with a
+// server, with its messages.
 type Handshakes struct {
 	Server string          `json:"server"`
 	At     *time.Time      `json:"at,omitempty" doc:"left out before the first handshake"`
@@ -328,7 +329,7 @@ func (a *API) readServer(r *http.Request) (any, *Problem) {
 	return out, nil
 }
 
-// readHandshake answers /servers/{name}/handshake.
+// readHandshake answers /api/v1/servers/NAME/handshake.
 func (a *API) readHandshake(r *http.Request) (any, *Problem) {
 	name := r.PathValue("name")
 	if bad := a.noServer(name); bad != nil {

@@ -81,7 +81,7 @@ func (a *API) transcript(r *http.Request) ([]byte, *Problem) {
 	return out.Bytes(), nil
 }
 
-// isMessage reports whether a message is JSON-RPC, not the page of a proxy.
+// isMessage reports whether a message is JSON-RPC. The error page of a proxy is not.
 func isMessage(m *calls.Message) bool {
 	if m.Cut() > 0 {
 		return true

@@ -307,7 +307,7 @@ func TestLinksResolve(t *testing.T) {
 	for _, name := range []string{"empty", "busy", "hostile"} {
 		synctest.Test(t, func(t *testing.T) {
 			h := stage(t, name)
-			seen, pages := map[string]bool{}, map[string]string{} // links and the bodies of pages
+			seen, pages := map[string]bool{}, map[string]string{} // the links that were seen, and the bodies of the pages
 			for queue := []string{"/console/"}; len(queue) > 0; queue = queue[1:] {
 				page, fragment, _ := strings.Cut(queue[0], "#")
 				if body, ok := pages[page]; ok {

@@ -136,7 +136,8 @@ func (r *rig) statusOnly() *admin.Report {
 	return status
 }
 
-// pollUntil calls missing until it returns "". After a minute it fails with what is missing.
+// pollUntil calls missing until it returns "". After a minute it fails the test with the last
+// result.
 func pollUntil(t *testing.T, missing func() string) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; {

@@ -13,8 +13,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/tape"
 )
 
-// TestTranscript: the transcript of a call with progress can be played: its server's side to a
-// client, and Dragoman's side to the real server. Both without a difference.
+// TestTranscript: a call with progress is saved as a transcript. The server's side of it is
+// played to a client, and Dragoman's side to the real server. Neither replay finds a
+// difference.
 func TestTranscript(t *testing.T) {
 	t.Parallel()
 	for _, server := range []string{"legacy", "modern"} {

@@ -10,7 +10,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// The names by which the demo's clients introduce themselves.
+// The names in the clientInfo of the demo's clients.
 const (
 	LegacyClient = "demo-legacy-client"
 	ModernClient = "demo-modern-client"
@@ -35,18 +35,18 @@ const (
 
 // PlayOptions are the options of Play. Endpoint is required.
 type PlayOptions struct {
-	Endpoint string // the URL of the endpoint of all servers, which must have those of Serve
+	Endpoint string // the URL of the endpoint of all servers; the servers of Serve must be among them
 	Version  string // the version in the clients' descriptions of themselves
 	// Transport sends the requests. Nil means a new one that uses no proxy. Play closes its idle
 	// connections.
 	Transport http.RoundTripper
 }
 
-// Play acts as two clients of an endpoint until ctx ends: one speaks 2025-06-18 and keeps a
-// session, the other speaks 2026-07-28. They play a fixed script. Its calls succeed, are
-// translated, lose something, are answered by a question, report progress, are cancelled, and
-// fail. Errors are part of the script, so Play logs nothing. When it returns, none of its
-// goroutines and requests are left.
+// Play acts as two clients of an endpoint until ctx ends. One client speaks 2025-06-18 and has
+// a session. The other speaks 2026-07-28. Both play a fixed script. Some of its calls succeed,
+// some are translated, some lose something in translation, and some are cancelled or fail.
+// Others report progress, or answer a question of the server. Errors are part of the script,
+// so Play logs nothing. When Play returns, none of its goroutines and requests are left.
 func Play(ctx context.Context, o PlayOptions) {
 	if o.Transport == nil {
 		o.Transport = &http.Transport{MaxConnsPerHost: 4, IdleConnTimeout: 30 * time.Second}
@@ -65,31 +65,31 @@ type move struct {
 	params string            // the members of params without _meta, as JSON without the braces
 	header map[string]string // more headers, for a modern client
 	answer string            // the content of the answer to a question of the server
-	cancel bool              // the client gives up after a second
+	cancel bool              // the client cancels the call after the time patience
 }
 
-// legacyScript is what the legacy client calls.
+// legacyScript has the calls of the legacy client.
 var legacyScript = []move{
 	{method: mcp.MethodCallTool, params: `"name":"modern__add","arguments":{"a":1,"b":41}`},
-	{method: mcp.MethodCallTool, params: `"name":"modern__forecast","arguments":{"city":"Łódź"}`}, // loses structuredContent
+	{method: mcp.MethodCallTool, params: `"name":"modern__forecast","arguments":{"city":"Łódź"}`}, // the answer loses structuredContent
 	{method: mcp.MethodCallTool, params: `"name":"modern__confirm","arguments":{"action":"paint the shed blue"}`, answer: `{"sure":true}`},
-	{method: mcp.MethodCallTool, params: `"name":"legacy__greet","arguments":{"who":"Ada"}`},          // a tool error: the argument is name
+	{method: mcp.MethodCallTool, params: `"name":"legacy__greet","arguments":{"who":"Ada"}`},          // the call gets a tool error, because the argument is called name
 	{method: mcp.MethodReadResource, params: `"uri":"demo://echo/%zz"`},                               // the server answers with an error
-	{method: mcp.MethodCallTool, params: `"name":"legacy__count","arguments":{"to":3,"delayMs":200}`}, // reports progress
+	{method: mcp.MethodCallTool, params: `"name":"legacy__count","arguments":{"to":3,"delayMs":200}`}, // the server reports progress
 	{method: mcp.MethodGetPrompt, params: `"name":"legacy__haiku","arguments":{"topic":"bridges"}`},
-	{method: mcp.MethodCallTool, params: `"name":"modern__weather","arguments":{"city":"Zürich"}`},             // gets a header that the client does not know
-	{method: mcp.MethodCallTool, params: `"name":"legacy__ask_name","arguments":{}`, answer: `{"name":"Ada"}`}, // relayed
+	{method: mcp.MethodCallTool, params: `"name":"modern__weather","arguments":{"city":"Zürich"}`},             // the server gets a header that the client does not know
+	{method: mcp.MethodCallTool, params: `"name":"legacy__ask_name","arguments":{}`, answer: `{"name":"Ada"}`}, // Dragoman relays the question of the server
 }
 
-// modernScript is what the modern client calls.
+// modernScript has the calls of the modern client.
 var modernScript = []move{
 	{method: mcp.MethodCallTool, params: `"name":"legacy__greet","arguments":{"name":"Grace"}`},
 	{method: mcp.MethodCallTool, params: `"name":"legacy__ask_name","arguments":{}`, answer: `{"name":"Grace"}`},
 	{method: mcp.MethodCallTool, params: `"name":"modern__weather","arguments":{"city":"Bern"}`, header: map[string]string{"Mcp-Param-City": "Bern"}},
-	{method: mcp.MethodCallTool, params: `"name":"modern__add","arguments":{"a":"one","b":2}`}, // a tool error
+	{method: mcp.MethodCallTool, params: `"name":"modern__add","arguments":{"a":"one","b":2}`}, // the call gets a tool error
 	{method: mcp.MethodCallTool, params: `"name":"legacy__count","arguments":{"to":20,"delayMs":500}`, cancel: true},
-	{method: mcp.MethodCallTool, params: `"name":"modern__slow","arguments":{"seconds":1}`}, // reports progress
-	{method: mcp.MethodCallTool, params: `"name":"legacy__wave","arguments":{}`},            // there is no such tool
+	{method: mcp.MethodCallTool, params: `"name":"modern__slow","arguments":{"seconds":1}`}, // the server reports progress
+	{method: mcp.MethodCallTool, params: `"name":"legacy__wave","arguments":{}`},            // the tool does not exist
 	{method: mcp.MethodCallTool, params: `"name":"modern__forecast","arguments":{"city":"Kraków"}`},
 }
 
@@ -122,7 +122,7 @@ type legacyClient struct {
 	wire
 	version string
 	session string // "" before the handshake
-	last    int64  // the last id
+	last    int64  // the last request id
 }
 
 // send makes one call. If there is no session, it first opens one.
@@ -149,7 +149,7 @@ func (c *legacyClient) send(ctx context.Context, m *move) {
 	}
 }
 
-// open makes the handshake. It returns false if that fails.
+// open makes the handshake. It returns false if the handshake fails.
 func (c *legacyClient) open(ctx context.Context) bool {
 	c.last++
 	id := jsonrpc.IntID(c.last)
@@ -174,8 +174,8 @@ func (c *legacyClient) headers() map[string]string {
 type modernClient struct {
 	wire
 	version string
-	listed  bool  // it has read the list of tools
-	last    int64 // the last id
+	listed  bool  // the client has read the list of tools
+	last    int64 // the last request id
 }
 
 // send makes one call. If the server asks, it sends the call again with the answers.
@@ -216,7 +216,7 @@ func (c *modernClient) send(ctx context.Context, m *move) {
 	}
 }
 
-// request sends one request and returns its answer. more are further members of params.
+// request sends one request and returns its answer. more has further members of params.
 func (c *modernClient) request(ctx context.Context, m *move, more string) (answer *jsonrpc.Message, ok bool) {
 	c.last++
 	id := jsonrpc.IntID(c.last)

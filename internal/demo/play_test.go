@@ -14,13 +14,13 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// house is an endpoint without a network. It answers each request at once, except those that
-// the client gives up, and asks modern clients a question.
+// house is a simulated endpoint without a network. It answers each request at once, except the
+// requests that the client cancels. It asks modern clients a question.
 type house struct {
 	mu       sync.Mutex
-	at       map[string][]time.Duration // when each call came, by client, method and name
+	at       map[string][]time.Duration // the times of the calls, by client, method and name
 	sessions int
-	gone     bool // the session is unknown
+	gone     bool // the endpoint does not know the session
 	began    time.Time
 }
 
@@ -68,7 +68,7 @@ func (h *house) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer(200, "event: message\ndata: "+string(jsonrpc.AppendResult(nil, m.ID, []byte(`{}`)))+"\n\n", "Content-Type", "text/event-stream")
 }
 
-// played runs the clients against a house for a time.
+// played runs the clients against a simulated endpoint for a time.
 func played(t *testing.T, during func(*house)) *house {
 	h := &house{at: map[string][]time.Duration{}, began: time.Now()}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -83,8 +83,8 @@ func played(t *testing.T, during func(*house)) *house {
 	return h
 }
 
-// TestEveryMoveWithinTenSeconds plays the first round. Each move of both scripts must come in
-// its ten seconds.
+// TestEveryMoveWithinTenSeconds plays the first round of both scripts. Each call must come
+// within ten seconds.
 func TestEveryMoveWithinTenSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := played(t, func(*house) { time.Sleep(10 * time.Second) })
@@ -123,7 +123,7 @@ func TestThirtyCallsAMinute(t *testing.T) {
 	})
 }
 
-// TestANewSession makes the house forget the session, as a restart does.
+// TestANewSession makes the endpoint forget the session, as a restart does.
 func TestANewSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := played(t, func(h *house) {
@@ -139,8 +139,8 @@ func TestANewSession(t *testing.T) {
 	})
 }
 
-// TestNobodyThere plays against an endpoint that refuses connections. The clients must not call
-// more often because of it.
+// TestNobodyThere plays against an endpoint that refuses connections. The clients must not
+// call more often than otherwise.
 func TestNobodyThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 9500*time.Millisecond)

@@ -20,15 +20,15 @@ type wire struct {
 	endpoint string
 }
 
-// reply is what a client gets for one message. The zero value means that nothing came.
+// reply is the answer to one message. The zero value means that there was no answer.
 type reply struct {
 	answer  *jsonrpc.Message
 	session string // the session that the server has opened; "" for none
 }
 
-// post sends one message and returns the answer to the request with the id, and the status of
-// the response. Requests of the server that arrive before go to ask; nil ignores them. After an
-// error the reply is empty.
+// post sends one message. It returns the answer to the request with the id, and the status of
+// the response. Requests of the server that arrive before the answer go to ask; if ask is nil,
+// they are ignored. After an error the reply is empty.
 func (w wire) post(ctx context.Context, body string, header map[string]string, id jsonrpc.ID, ask func(*jsonrpc.Message)) (r reply, status int) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.endpoint, strings.NewReader(body))
 	if err != nil {
@@ -67,7 +67,7 @@ func (w wire) post(ctx context.Context, body string, header map[string]string, i
 				ask(m)
 			}
 		case m.Kind != jsonrpc.Notification && m.ID == id:
-			r.answer = m // the stream ends behind it; reading its end lets the connection be used again
+			r.answer = m // the stream ends after the answer; the end is read so that the connection can be used again
 		}
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// wireMark begins the sections of one wire of a call: "wire client 2025-06-18". The revision
-// is that of the client or of the server.
+// wireMark begins a line such as "wire client 2025-06-18", which begins the sections of one
+// wire of a call. The revision is that of the client or of the server.
 const wireMark = "wire "
 
 // The wires of a tape of a call.
@@ -22,7 +22,7 @@ const (
 	WireServer = "server" // between Dragoman and the server
 )
 
-// Wire begins the part of a tape that has one wire of a call, which has no handshake. All
+// Wire begins the part of a tape for one wire of a call. Such a part has no handshake. All
 // parts of the tape must be wires.
 func (r *Recorder) Wire(name, revision string) {
 	r.mu.Lock()
@@ -31,8 +31,9 @@ func (r *Recorder) Wire(name, revision string) {
 	r.write([]byte(strings.TrimSpace("-- "+wireMark+name+" "+revision) + " --\n"))
 }
 
-// Line records a message of one line. Line ends in it become spaces, because a tape of a pipe
-// has a line for each message; in JSON they are only between values.
+// Line records a message of one line. It replaces the line ends in the message by spaces,
+// because the tape of a pipe has one line for each message. In JSON, line ends are only
+// between values.
 func (r *Recorder) Line(fromClient bool, line []byte) {
 	section := serverLine
 	if fromClient {
@@ -84,18 +85,19 @@ func ParseWire(b []byte, wire string) (*Tape, error) {
 	return t, nil
 }
 
-// handshake is the id of our initialize. No tape has it, because a call begins with another
-// message.
+// handshake is the id of the initialize request that a replay sends. No tape has this id,
+// because a call begins with another message.
 const handshake = `"dragoman-replay"`
 
-// hello opens the session with a legacy server, which a tape of a call does not have.
+// hello opens the session with a legacy server. A tape of a call does not contain this
+// handshake.
 func (p *pipePlay) hello() {
 	params := fmt.Appendf(nil, `{"protocolVersion":%q,"capabilities":{"roots":{},"sampling":{},"elicitation":{}},"clientInfo":{"name":"dragoman-replay","version":"1"}}`, p.tape.revision)
 	_ = p.line(jsonrpc.AppendRequest(nil, handshake, mcp.MethodInitialize, params))
 }
 
-// greet handles a message of the handshake of a peer, which a tape of a call does not have. It
-// reports whether it was one.
+// greet handles a message of the handshake, which a tape of a call does not contain. It
+// reports whether m was such a message.
 func (p *pipePlay) greet(m *jsonrpc.Message) bool {
 	switch {
 	case m == nil || !p.tape.call:

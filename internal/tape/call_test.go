@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestWires: a tape of a call has two wires, of which one is parsed. Line ends within a
-// message become spaces, and secrets have the same placeholder on both wires.
+// TestWires: a tape of a call has two wires, and ParseWire reads one of them. Line ends within
+// a message become spaces. A secret has the same placeholder on both wires.
 func TestWires(t *testing.T) {
 	var out strings.Builder
 	r := NewRecorder(&out, "a call", []string{"configured-secret"})

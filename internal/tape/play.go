@@ -50,7 +50,7 @@ func (t *Tape) PlayPipe(ctx context.Context, client bool, peer Ends, stop func()
 
 type pipePlay struct {
 	*score
-	open    chan struct{} // closed when the server has answered our handshake
+	open    chan struct{} // closed when the server has answered the initialize of the replay
 	greeted sync.Once
 	over    chan struct{} // closed when the peer can send nothing more
 

@@ -61,7 +61,7 @@ type Tape struct {
 	entries []Entry
 	http    bool
 
-	call     bool // one wire of a call, without a handshake
+	call     bool // the tape has one wire of a call, without a handshake
 	revision mcp.Revision
 }
 
