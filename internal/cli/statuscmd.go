@@ -317,7 +317,8 @@ func changeLine(s *admin.Server) string {
 	return strings.Join(parts, " ")
 }
 
-// lost reports that serve does not answer. On a pipe it does so once.
+// lost reports that the serve process does not answer. If the output is not a terminal, it
+// reports this only once.
 func (w *watcher) lost(why string) error {
 	if w.asJSON {
 		w.json = nil
