@@ -29,7 +29,7 @@ func (r *Bridge) publishRefusal(c *mcp.Call, server string) {
 	r.Events.Publish(event.Event{
 		Kind: event.Refusal, Level: slog.LevelWarn, Who: c.Client.Who, Server: server, Method: c.Method.Name,
 		From: c.Client.Revision, Call: c.Number, Code: int64(errState.Code),
-		Detail: "a requestState was refused: it is another client's, another request's, or was changed",
+		Detail: "refused a requestState: it belongs to another client or request, or was changed",
 	})
 }
 

@@ -182,14 +182,14 @@ func (r *Bridge) call(ctx context.Context, v *visit, a *mcp.Attempt, res Resume,
 func (r *Bridge) checkInputRequired(u Server, c *mcp.Call, reply *mcp.Reply) error {
 	m := reply.Msg
 	if c.Method == nil || !c.Method.MayAsk {
-		return badAnswer(u, "asked for input on "+c.Msg.Method)
+		return badAnswer(u, "answered with input_required, which is not allowed for "+c.Msg.Method)
 	}
 	asks := m.ResultMember("inputRequests")
 	if asks.IsZero() && m.ResultMember("requestState").IsZero() {
-		return badAnswer(u, "asked for input without inputRequests or requestState")
+		return badAnswer(u, "sent input_required without inputRequests and requestState")
 	}
 	if kind := jsonrpc.KindOf(m.Raw, asks); kind != 0 && kind != '{' {
-		return badAnswer(u, "asked for input with an invalid input request")
+		return badAnswer(u, "sent input_required with an invalid input request")
 	}
 	return r.CheckQuestions(u, c.Client, m.Raw, asks)
 }
@@ -233,7 +233,7 @@ func (r *Bridge) CheckQuestions(u Server, f *mcp.ClientInfo, raw []byte, asks js
 	}
 	return &jsonrpc.Error{
 		Code:    code,
-		Message: fmt.Sprintf("server %q requires a capability that the client has not declared", u.Name()),
+		Message: fmt.Sprintf("server %q needs a capability that the client has not declared", u.Name()),
 		Data:    append(append([]byte(`{"requiredCapabilities":`), need...), '}'),
 	}
 }
@@ -243,7 +243,7 @@ func (r *Bridge) unsafeURL(u Server, why string) error {
 	r.ReportLoss(u.Name(), mcp.MethodElicit, why)
 	return &mcp.Error{
 		Origin: mcp.FromUpstream, Upstream: u.Name(), Cause: "unsafe_url", Outcome: mcp.Failed,
-		Message: fmt.Sprintf("server %q asked to send the user to a page, and the request was not shown: %s", u.Name(), why), Op: "relay " + u.Name(),
+		Message: fmt.Sprintf("server %q asked the user to open a web page, but Dragoman did not show the request: %s", u.Name(), why), Op: "relay " + u.Name(),
 	}
 }
 

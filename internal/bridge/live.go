@@ -24,7 +24,7 @@ func (r *Bridge) relayLive(ctx context.Context, v *visit, a *mcp.Attempt, s mcp.
 	next := *a
 	for round := 0; ; round++ {
 		if round == maxRounds {
-			return nil, badAnswer(u, fmt.Sprintf("asked for input more than %d times", maxRounds))
+			return nil, badAnswer(u, fmt.Sprintf("sent input_required more than %d times for one call", maxRounds))
 		}
 		m := reply.Msg
 		asks := m.ResultMember("inputRequests")
@@ -158,16 +158,16 @@ var errNotRequest = errors.New("an input request is invalid")
 
 func unanswered(u Server, err error) error {
 	if errors.Is(err, errNotRequest) {
-		return badAnswer(u, "asked for input with an invalid input request")
+		return badAnswer(u, "sent input_required with an invalid input request")
 	}
 	if errors.Is(err, mcp.ErrCannotAsk) {
 		return &mcp.Error{
 			Origin: mcp.FromGateway, Upstream: u.Name(), Cause: "cannot_ask", Outcome: mcp.Failed, Err: err,
-			Message: fmt.Sprintf("server %q needs input that this client does not support", u.Name()),
+			Message: fmt.Sprintf("server %q asks for input in a way that this client does not support", u.Name()),
 		}
 	}
 	return &mcp.Error{
 		Origin: mcp.FromClient, Upstream: u.Name(), Cause: "unanswered", Outcome: mcp.Failed, Err: err,
-		Message: fmt.Sprintf("server %q needs input and the client did not provide it", u.Name()),
+		Message: fmt.Sprintf("server %q asked for input, and the client did not answer", u.Name()),
 	}
 }

@@ -79,9 +79,9 @@ type given struct {
 }
 
 var (
-	errParkExpired = errors.New("the client did not retry with its answers in time")
+	errParkExpired = errors.New("the client did not retry the call with its answers before the timeout")
 	errParkLost    = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams,
-		Message: "the call that this requestState belongs to is over or was lost; it may have been executed",
+		Message: "the call that this requestState belongs to has ended or was lost; the server may have executed it",
 		Data:    []byte(`{"origin":"gateway","cause":"park_lost","outcome":"unknown","retryable":false}`)}
 )
 
@@ -215,7 +215,7 @@ func (r *Bridge) park(u Server, c *mcp.Call, p *parkedCall) (*mcp.Reply, error) 
 		return p.refuse(&mcp.Error{
 			Origin: mcp.FromGateway, Upstream: u.Name(), Cause: "overloaded", Outcome: mcp.OutcomeUnknown,
 			Retryable: true, RetryAfter: 10 * time.Second,
-			Message: fmt.Sprintf("server %q asks for input, but too many calls are waiting for answers: answer those that are open, or try again later", u.Name()),
+			Message: fmt.Sprintf("server %q asks for input, but too many calls are already waiting for answers; answer those calls, or try again later", u.Name()),
 		})
 	}
 	reply := newInputRequired(out)

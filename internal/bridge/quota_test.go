@@ -72,7 +72,7 @@ func TestParkedCallsAreSharedFairly(t *testing.T) {
 					}
 					refused++
 					var e *mcp.Error
-					if !errors.As(err, &e) || !e.Retryable || e.Cause != "overloaded" || !strings.Contains(e.Message, "answer those that are open") {
+					if !errors.As(err, &e) || !e.Retryable || e.Cause != "overloaded" || !strings.Contains(e.Message, "answer those calls") {
 						t.Fatalf("refused with %v", err)
 					}
 				}

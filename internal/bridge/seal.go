@@ -211,7 +211,7 @@ func (r *Bridge) takeState(u Server, s Resume) (leave func(), err error) {
 	if _, busy := r.retried[s.id]; busy {
 		return nil, &mcp.Error{
 			Origin: mcp.FromGateway, Upstream: u.Name(), Cause: "in_progress", Outcome: mcp.NotSent, Retryable: true, RetryAfter: time.Second,
-			Message: "another request with this requestState is still running: wait for it to end",
+			Message: "another request with this requestState is still running; wait until that request ends",
 		}
 	}
 	if r.retried == nil {
@@ -225,7 +225,7 @@ func (r *Bridge) takeState(u Server, s Resume) (leave func(), err error) {
 	}, nil
 }
 
-var errExpired error = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "requestState has expired: start the request again"}
+var errExpired error = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "requestState has expired; send the original request again"}
 
 // binding returns the data that a state is bound to. Each part is hashed separately, so
 // that different parts cannot yield the same data.

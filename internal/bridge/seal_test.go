@@ -238,7 +238,7 @@ func TestT11_StateFromBeforeARestartMayHaveBeenExecuted(t *testing.T) {
 	state := first(t, &Bridge{}, u)
 	calls := len(u.seen.all())
 	_, err := relay(t.Context(), &Bridge{}, u, modern(t, mcp.MethodCallTool, retry(toolCall, state)), &ear{})
-	if code(err) != jsonrpc.CodeInvalidParams || !strings.Contains(err.Error(), "may have been executed") {
+	if code(err) != jsonrpc.CodeInvalidParams || !strings.Contains(err.Error(), "may have executed it") {
 		t.Errorf("got %v", err)
 	}
 	if !strings.Contains(string(mcp.Wire(err).Data), `"outcome":"unknown"`) {

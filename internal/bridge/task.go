@@ -109,9 +109,9 @@ func (r *Bridge) listTasks(ctx context.Context, all []Server, a *mcp.Attempt, s 
 		}
 	}
 	if a.Sole {
-		r.publishLoss(c, all[0].Name(), c.Msg.Method, "the server cannot list tasks, or lists those of all clients")
+		r.publishLoss(c, all[0].Name(), c.Msg.Method, "the server cannot list tasks, or its list contains the tasks of all clients")
 	}
-	return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: tasks/list: Dragoman cannot list the tasks of a single client here"}
+	return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: tasks/list: the server cannot list the tasks of one client only"}
 }
 
 // ask creates Dragoman's own request about a task, on behalf of a call's client.
@@ -152,7 +152,7 @@ func (p Task) getState(ctx context.Context, c *mcp.Call) (st state, failed *mcp.
 	st = state{raw: reply.Msg.Raw, at: reply.Msg.Result, reply: reply}
 	st.status, _ = jsonrpc.Text(st.raw, reply.Msg.ResultMember("status"))
 	if st.status == "" {
-		return st, nil, badAnswer(p.Server, "answered tasks/get without a task")
+		return st, nil, badAnswer(p.Server, "answered tasks/get with a result that is not a task")
 	}
 	return st, nil, nil
 }
@@ -195,6 +195,6 @@ func withoutRelatedTask(reply *mcp.Reply) *mcp.Reply {
 func taskEnded(u Server, how string) error {
 	return &mcp.Error{
 		Origin: mcp.FromUpstream, Upstream: u.Name(), Cause: "task_" + how, Outcome: mcp.Failed,
-		Message: fmt.Sprintf("the task that server %q made of this call was %s", u.Name(), how),
+		Message: fmt.Sprintf("server %q ran this call as a task, and the task was %s", u.Name(), how),
 	}
 }

@@ -26,8 +26,8 @@ const (
 )
 
 var (
-	errUnattended = errors.New("the client did not poll its task in time")
-	errTaskDone   = errors.New("the task is over")
+	errUnattended = errors.New("the client did not poll its task before the timeout")
+	errTaskDone   = errors.New("the task has ended")
 )
 
 // attendedKey returns the key of an attended task, which is unique across all clients.
@@ -105,7 +105,7 @@ func (r *Bridge) taskOutcome(ctx context.Context, p Task, c *mcp.Call, st *state
 		raw := dialect.Reply(nil, c, reply)
 		m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1, Tolerant: true})
 		if err != nil {
-			return nil, badAnswer(p.Server, "ended a task without a valid answer")
+			return nil, badAnswer(p.Server, "ended a task without a valid result")
 		}
 		return st.toReply(c, dialect.Task{Status: mcp.TaskFailed, Error: m.Error.Of(raw)}), nil
 	}
@@ -114,7 +114,7 @@ func (r *Bridge) taskOutcome(ctx context.Context, p Task, c *mcp.Call, st *state
 	e.AddAll(reply.Edits)
 	m, bad := mcp.Rewrite(c.Trail, reply.Msg, &e)
 	if bad != nil {
-		return nil, badAnswer(p.Server, "ended a task without a valid answer")
+		return nil, badAnswer(p.Server, "ended a task without a valid result")
 	}
 	return st.toReply(c, dialect.Task{Status: mcp.TaskCompleted, Result: m.Result.Of(m.Raw)}), nil
 }
@@ -140,7 +140,7 @@ func (r *Bridge) attendTask(p Task, c *mcp.Call) (*parkedCall, error) {
 	if !r.attends.Room(who, maxAttended) {
 		return nil, &mcp.Error{
 			Origin: mcp.FromGateway, Upstream: p.Server.Name(), Cause: "overloaded", Outcome: mcp.Failed, Retryable: true,
-			RetryAfter: time.Second, TooMany: true, Message: "too many of this client's tasks are waiting for answers: answer some of them first",
+			RetryAfter: time.Second, TooMany: true, Message: "too many tasks of this client are waiting for answers; answer some of them first",
 		}
 	}
 	a := &parkedCall{

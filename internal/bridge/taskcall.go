@@ -103,7 +103,7 @@ func (r *Bridge) convertCreated(u Server, a *mcp.Attempt, reply *mcp.Reply, err 
 	taskAt := jsonrpc.Find(raw, at, "taskId")
 	id, ok := jsonrpc.Text(raw, taskAt)
 	if !ok || id == "" {
-		return nil, badAnswer(u, "made a task without an id")
+		return nil, badAnswer(u, "created a task without an id")
 	}
 	shown := r.taskID(u.Name(), c.Client, a.Sole, mcp.TaskRef{Session: reply.Session, ID: id})
 	if reply.From.Modern() == c.Client.Revision.Modern() {
@@ -133,7 +133,7 @@ func (r *Bridge) callAsTask(ctx context.Context, v *visit, a *mcp.Attempt, res R
 	wish := c.Msg.Param("task")
 	ttl, _ := mcp.Millis(c.Msg.Raw, jsonrpc.Find(c.Msg.Raw, wish, "ttl"))
 	if ttl > 0 {
-		r.publishLoss(c, u.Name(), c.Msg.Method, "modern servers choose the lifetime of a task; the client's ttl is ignored")
+		r.publishLoss(c, u.Name(), c.Msg.Method, "Dragoman ignores the client's ttl, because modern servers choose the lifetime of a task")
 	}
 	next := *a
 	next.Caps = withTasks(c.Client)

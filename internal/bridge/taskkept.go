@@ -51,7 +51,7 @@ func (k *keptTasks) keep(c *mcp.Call, reply *mcp.Reply, ttl time.Duration) (*mcp
 	if size > maxKeptBytes {
 		return nil, &mcp.Error{
 			Origin: mcp.FromGateway, Cause: "too_large", Outcome: mcp.OutcomeUnknown,
-			Message: "the call was executed, and its result is too large to be kept as a task",
+			Message: "the server executed the call, but the result is too large for Dragoman to keep as the result of a task",
 		}
 	}
 	now := time.Now()

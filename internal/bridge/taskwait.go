@@ -170,7 +170,7 @@ func (w *taskWaiter) outcome(st *state) (*mcp.Reply, error) {
 		raw := append(append([]byte(`{"jsonrpc":"2.0","id":0,"error":`), failure...), '}')
 		var err error
 		if m, err = jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1, Tolerant: true}); err != nil {
-			return nil, badAnswer(w.task.Server, "ended a task without a valid answer")
+			return nil, badAnswer(w.task.Server, "ended a task without a valid result")
 		}
 	case st.status == mcp.TaskCancelled:
 		return nil, taskEnded(w.task.Server, "cancelled")
@@ -202,7 +202,7 @@ func (w *taskWaiter) answer(ctx context.Context, st *state) error {
 			w.asked = make(map[string]bool)
 		}
 		if w.asked[key] = true; len(w.asked) > maxTaskAsks {
-			return badAnswer(w.task.Server, fmt.Sprintf("sent more than %d input requests in one task", maxTaskAsks))
+			return badAnswer(w.task.Server, fmt.Sprintf("sent more than %d input requests for one task", maxTaskAsks))
 		}
 		method, _ := jsonrpc.Text(st.raw, jsonrpc.Find(st.raw, a.Value, "method"))
 		capability := mcp.AskCapability(method)

@@ -65,7 +65,7 @@ func (c *Catalog) audience(f *mcp.ClientInfo) *knownAudience {
 	a := c.audienceLocked(key, f)
 	c.mu.Unlock()
 	if a == nil {
-		c.lost("", mcp.MethodListTools, "too many sets of client capabilities are in use: further clients see the lists for clients without capabilities")
+		c.lost("", mcp.MethodListTools, "too many different sets of client capabilities; new clients see the lists for clients without capabilities")
 		return everybody
 	}
 	return a

@@ -214,11 +214,11 @@ func (c *Catalog) mergeLocked(a *knownAudience, method string) *mergedList {
 			at := jsonrpc.Find(raw, jsonrpc.Whole(raw), key)
 			name, ok := jsonrpc.Text(raw, at)
 			if !ok || name == "" {
-				l.reject(u, "", "it has no "+key, true)
+				l.reject(u, "", "the item has no "+key, true)
 				continue
 			}
 			if !utf8.ValidString(name) {
-				l.reject(u, jsonrpc.Shown(name), "its "+key+" has half of a surrogate pair", true)
+				l.reject(u, jsonrpc.Shown(name), "the "+key+" is not valid Unicode: it contains half of a surrogate pair", true)
 				continue
 			}
 			x := item{offered: name, json: raw, server: u.Name(), target: Target{Server: u, Name: name}}
@@ -235,7 +235,7 @@ func (c *Catalog) mergeLocked(a *knownAudience, method string) *mergedList {
 				continue
 			}
 			if key == "name" && x.offered != c.prefix(u)+c.Names.separator()+name {
-				l.reject(u, name, "it is too long, has characters that clients refuse, or could be read in two ways; it is offered as "+x.offered, false)
+				l.reject(u, name, "the name is too long, is ambiguous, or contains characters that clients refuse; clients see the item as "+x.offered, false)
 			}
 		}
 	}
@@ -255,9 +255,9 @@ func quoted(name string, raw []byte) []byte {
 func taken(by *item, u Source, name string) string {
 	switch {
 	case by.server != u.Name():
-		return fmt.Sprintf("server %q has one that is called so and comes first", by.server)
+		return fmt.Sprintf("server %q has an item with the same name and comes first", by.server)
 	case by.target.Name == name:
-		return "the server lists it twice, and the first is shown"
+		return "the server lists this name twice; clients see only the first item"
 	}
-	return fmt.Sprintf("it would be called like %q of the same server", excerpt.Cut(by.target.Name, maxRepeated))
+	return fmt.Sprintf("the item would get the same name as %q of the same server", excerpt.Cut(by.target.Name, maxRepeated))
 }

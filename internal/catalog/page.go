@@ -24,7 +24,7 @@ func (v View) Page(ctx context.Context, m *mcp.Method, cursor jsonrpc.Value, all
 		text, ok := cursor.Text()
 		if start, place, ok = openCursor(m.Name, text, ok); !ok {
 			// §Pagination, "Error Handling", in all revisions.
-			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "cursor is not one of ours"}
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "cursor is not valid: Dragoman did not return it"}
 		}
 	}
 	c, a := v.c, v.c.audience(v.client)

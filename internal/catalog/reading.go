@@ -159,7 +159,7 @@ func (c *Catalog) read(life context.Context, a *knownAudience, method string, u 
 	c.mu.Unlock()
 	close(r.done)
 	if cutOff {
-		c.lost(u.Name(), method, "the list has no end that could be reached; what was read until then is shown")
+		c.lost(u.Name(), method, "the list of the server does not end; clients see the items that were read until now")
 	}
 	if announce && c.Announce != nil {
 		c.Announce(changeOf(method), a.Audience)

@@ -48,24 +48,26 @@ arguments and all flags before the --.
 
 Pass arguments as name=value. The tool's schema decides the JSON type of the
 value: string, number, boolean, array or object. Repeat a name to fill an array.
-Without a schema the value is a string. With name:=JSON you write the JSON
-yourself. --json-args takes all arguments as one JSON object, from the command
-line, from a file (@FILE) or from stdin (@-). --arg name=value is the same as
-name=value.
+Without a schema the value is a string. name:=JSON passes a JSON value.
+--json-args takes all arguments as one JSON object, from the command line, from
+a file (@FILE) or from stdin (@-). --arg name=value is the same as name=value.
 
-The arguments are checked against the tool's schema before anything is sent.
-"dragoman show" prints the arguments of a tool. --no-check sends them anyway.
+Before the call is sent, Dragoman checks the arguments against the tool's
+schema. --no-check skips this check. "dragoman show" prints the arguments of a
+tool.
 
 If the tool asks for input and stdin and stderr are a terminal, you are asked.
-For scripts, --accept fills in a form and --decline refuses to answer. The tool
-learns of folders only with --root.
+For scripts, --accept fills in a form and --decline refuses to answer. If the
+tool asks for the folders of the user (roots), Dragoman sends only those in
+--root.
 
 Text goes to stdout unchanged. --save writes images, audio and files to a folder
-and prints their paths. Without it they are only mentioned on stderr; --json
-prints them. On a terminal, control characters in the text are escaped.
+and prints their paths. Without --save, Dragoman only mentions them on stderr.
+--json prints them. On a terminal, control characters in the text are escaped.
 
-A running "dragoman serve" with the same configuration is used for a configured
-server, so that the server is not started twice. --direct starts it anyway.
+For a configured server, the command uses a running "dragoman serve" with the
+same configuration, so the server is not started twice. --direct starts the
+server anyway.
 
 Ctrl-C cancels the call at the server. The exit code is 1 if the tool reports an
 error, 2 if the arguments are wrong, and 130 after Ctrl-C.
@@ -130,7 +132,7 @@ text from the server is quoted.`,
 func (f *askFlags) add(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.accept, "accept", nil, "fill in a field if the server asks for a form, as `name=value` (repeatable)")
 	flags.BoolVar(&f.decline, "decline", false, "decline everything that the server asks for")
-	flags.StringArrayVar(&f.roots, "root", nil, "tell the server of the folder `DIR` if it asks for roots (repeatable)")
+	flags.StringArrayVar(&f.roots, "root", nil, "send the folder `DIR` to the server if it asks for roots (repeatable)")
 }
 
 func addSaveFlag(flags *pflag.FlagSet, dir *string) {

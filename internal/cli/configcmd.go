@@ -36,8 +36,9 @@ func (a *app) configCheckCommand() *cobra.Command {
 		Long: `Report every problem in a configuration at once, each on a line of the form
 FILE:LINE:COLUMN: KEY: problem; fix. Nothing is started.
 
-Below it are the line of the file and a ^ under the column. Values of "env" and
-"headers", comments and other text that may be secret are left out of that line.
+Below each problem, the command prints the line of the file, with a ^ under the
+column. It hides values of "env" and "headers", comments and other text that may
+be secret.
 
 If the file is usable, the last line is "ok" and the exit code is 0. Warnings do
 not change that.`,

@@ -40,15 +40,16 @@ make it with --write. CLIENT is claude (Claude Desktop), claude-code, cursor,
 vscode, codex, gemini or opencode. Without CLIENT, the command shows the state
 of all of them.
 
-The change is one entry. It leads to the address of "dragoman serve", or with
---server to one server there. The file of Claude Desktop has no URLs, so its
-entry starts Dragoman itself. --stdio does the same for the other clients. The
-command is "dragoman serve --stdio", or "dragoman run URL" with --server.
+The change is one entry with the URL of "dragoman serve". With --server, the
+entry has the URL of one server in serve. Claude Desktop does not support URLs,
+so its entry starts Dragoman. --stdio does the same for the other clients. The
+entry then contains the command "dragoman serve --stdio", or "dragoman run URL"
+with --server.
 
-With --write the change is shown, the old file is kept beside it as
-FILE.dragoman-backup-DATE, and the file is replaced. Everything else in it stays
-byte for byte. --remove takes the entry out again. A server that is not Dragoman
-is never replaced or removed.`,
+With --write, the command shows the change, keeps a copy of the file as
+FILE.dragoman-backup-DATE in the same directory, and writes the file. All other
+bytes of the file stay the same. --remove removes the entry. The command never
+replaces or removes a server that is not Dragoman.`,
 		Example: `  # What would change?
   dragoman connect cursor
 
@@ -97,11 +98,11 @@ is never replaced or removed.`,
 	}
 	f := flagsInOrder(c)
 	f.BoolVar(&o.write, "write", false, "make the change")
-	f.BoolVar(&o.remove, "remove", false, "take the entry out again")
-	f.StringVar(&o.server, "server", "", "connect the configured server `NAME` alone")
+	f.BoolVar(&o.remove, "remove", false, "remove the entry")
+	f.StringVar(&o.server, "server", "", "connect only the configured server `NAME`")
 	f.BoolVar(&o.http, "http", false, "connect over HTTP, to a running serve (default, except for claude)")
 	f.BoolVar(&o.stdio, "stdio", false, "let the client start Dragoman (default for claude)")
-	f.BoolVar(&o.project, "project", false, "change the client's file of the project in the working directory")
+	f.BoolVar(&o.project, "project", false, "change the client's file for the project in the working directory")
 	f.StringVar(&o.file, "file", "", "change `FILE` instead of the client's usual file")
 	f.StringVar(&o.name, "name", "", "call the entry `NAME` (default: dragoman, or the name of the server)")
 	f.StringVar(&o.address, "url", "", "the base `URL` of the running serve (default: from the configuration)")

@@ -47,15 +47,16 @@ connection, and report what is wrong. Doctor checks:
 
 The report begins with the verdict: what the server is, what it offers, and an
 estimate of what that costs in a model's context. It also says which revisions
-work, directly and through Dragoman. Then come the findings, those that hurt
-most clients first. Each has a stable code and says what the problem means for
-users, how to fix the server, and what Dragoman does in the meantime. The
-messages that prove it are shown for errors, and with -v for all findings.
+work, directly and through Dragoman. The findings follow. Those that affect most
+clients come first. Each finding has a stable code. It says what the problem
+means for users, how to fix the server, and what Dragoman does in the meantime.
+For errors, the report shows the messages that prove the problem. With -v it
+shows them for all findings.
 
 Doctor starts a command several times, at most four times at once. It does not
 call anything that could change data. With --call it also calls that one tool,
-without arguments. A server that requires sign-in is not reported as faulty
-for that.
+without arguments. If a server requires sign-in, this is not reported as a
+problem.
 
 With --client, Dragoman acts as a server of both eras and checks what the client
 sends. Give the client the URL or the command that is printed and use it for a

@@ -35,17 +35,17 @@ func (a *app) fakeCommand() *cobra.Command {
 		Use:   "fake [flags] (PROFILE | --client PROFILE (URL | -- COMMAND [ARG]...))",
 		Short: "Run a fake MCP server or client for tests",
 		Long: `Run a fake MCP peer for tests. A profile is a strict server of one revision, a
-dialect seen in the field, or a fault. A strict server implements its whole
-revision and refuses everything else. A profile behaves the same way every time.
---list shows all profiles.
+server that deviates from MCP like a real server, or a server with a fault. A
+strict server implements its whole revision and refuses everything else. A
+profile behaves the same way every time. --list shows all profiles.
 
 The tool "violations" of a strict server returns what the client did that the
 revision does not allow.
 
 With --client, a strict client tries every feature of a server and prints the
-result of each step. It does no harm: it calls only tools that are marked as
-read-only and need no arguments. Other client profiles do the same with a quirk
-seen in the field, or run a short script.
+result of each step. It calls only tools that are marked as read-only and need
+no arguments. Other client profiles deviate from MCP like a real client, or run
+a short script.
 
 The timeout is ten seconds for each step and one minute in total. Change it with
 --set step=MS and --set whole=MS.`,

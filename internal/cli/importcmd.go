@@ -32,16 +32,18 @@ CLIENT is claude (Claude Desktop), claude-code, cursor, vscode, codex, gemini,
 opencode, all, or the path of a file. Without --from, the command only shows
 which clients have servers, and where.
 
-A server that is new is added. One that is the same is left alone. A server with
-the same name but other settings is not imported; --only NAME=NEW imports it
-under another name. The output lists everything that cannot be carried over, for
-each server. Comments and order of the configuration file stay, and the files of
-the clients are not changed. A new configuration file is made in the user's
-configuration directory.
+The command adds servers that are new, and does not change servers that are in
+the configuration file already. If both files have a server with the same name
+but different settings, the server is not imported. --only NAME=NEW imports it
+under another name. For each server, the output lists the settings that are not
+imported. Comments and order of the configuration file stay the same. The files
+of the clients are not changed. If no configuration file exists, the command
+creates one in the user's configuration directory.
 
-A variable in a client's file stays a variable: the output lists those that you
-have to set. Literal values are copied as they are, credentials too. The
-configuration file then has mode 0600, and a warning names them.`,
+Variables in a client's file stay variables, and the output lists those that you
+have to set. Literal values are copied, including credentials. A configuration
+file with copied credentials gets the mode 0600, and a warning lists the
+credentials.`,
 		Example: `  # Which clients have servers?
   dragoman import
 

@@ -28,23 +28,24 @@ func (a *app) listCommand() *cobra.Command {
 with the first line of each description. The server is a URL, the name of a
 configured server, or a command after --.
 
-With a kind but without a server, list asks the "dragoman serve" on this machine
-for the items of all its servers.
+If you name a kind but no server, the command asks the running "dragoman serve"
+on this machine. It prints the items of all servers.
 
-Without both, list opens all configured servers at the same time and prints
-a table of their health. It has the state, revision and transport of each
-server, and the number of its tools, prompts and resources. "3 + 2" means three
-resources and two resource templates. Then follow the estimated tokens of the
-tools, and the time until the server was ready. A server that is not ready
-within --timeout (default 30s) has failed. The exit code is 1 if a server has
-failed.
+Without a kind and a server, the command opens all configured servers at the
+same time and prints a table of their health. The table shows the state,
+revision and transport of each server, and the number of its tools, prompts and
+resources. "3 + 2" means three resources and two resource templates. The table
+also shows the estimated tokens of the tools, and the time until the server was
+ready. A server that is not ready within --timeout (default 30s) has failed. The
+exit code is 1 if a server has failed.
 
 A gateway may have servers that are still starting. The command waits for them
 for up to 30 s, then names the missing servers on stderr. The exit code is 1 if
 the list is empty because of them.
 
-A running "dragoman serve" with the same configuration is used for configured
-servers, so that they are not started twice. --direct starts them anyway.`,
+For configured servers, the command uses a running "dragoman serve" with the
+same configuration, so the servers are not started twice. --direct starts the
+servers anyway.`,
 		Example: `  # Do all configured servers work?
   dragoman list
 

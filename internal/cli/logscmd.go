@@ -33,8 +33,8 @@ each server. It keeps records of level info even if its own log shows fewer.
 Secrets are masked and control characters are escaped.
 
 With -f, the command prints new records until you press Ctrl-C or serve stops.
-If records come faster than the terminal takes them, it says how many were
-dropped. Servers never wait for it.`,
+If records arrive faster than the terminal can print them, the command drops
+some records and prints how many. It never slows the servers down.`,
 		Example: `  # Print the last records of everything, and those of one server.
   dragoman logs
   dragoman logs github

@@ -20,19 +20,19 @@ func (a *app) matrixCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "matrix [flags]",
 		Short: "Test every client revision with every server revision",
-		Long: `Test every client revision with every server revision, over every transport that
-each of them has, feature by feature. Each pair is tested through this program
-and, if both sides have the transport, directly as well.
+		Long: `Test every feature with every client revision, every server revision and every
+transport that they support. Each pair is tested through this program and, if
+both sides have the transport, directly as well.
 
 Both sides are strict peers of one revision (see "dragoman fake"). They report
 everything that their revision does not allow. Each cell works, is a loss, or
 fails. A loss says which revision cannot express the feature. The exit code is 1
 if a cell fails.
 
-The result is a grid with a glyph for each pair. Cells that fail come first,
-each with a sentence. The full matrix takes a minute or two. After Ctrl-C the
-command prints what it has measured so far and exits with 130. Nothing leaves
-this machine.`,
+The result is a grid with a symbol for each pair. The cells that fail are
+printed first, each with the reason. The full matrix takes a minute or two.
+After Ctrl-C the command prints what it has measured so far and exits with 130.
+All traffic stays on this machine.`,
 		Example: `  # Test everything.
   dragoman matrix
 

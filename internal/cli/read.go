@@ -157,10 +157,11 @@ func (a *app) promptCommand() *cobra.Command {
 The server is a URL, the name of a configured server, or a command after --.
 "dragoman list prompts" lists the prompts.
 
-Pass arguments as name=value; all values are text. Missing and unknown arguments
-are found before anything is sent, unless --no-check is given.
+Pass arguments as name=value; all values are text. Before the request is sent,
+missing and unknown arguments are reported as errors. --no-check skips this
+check.
 
-If there are several messages, a line with the role precedes each.`,
+If there are several messages, each one begins with a line that shows its role.`,
 		Example: `  dragoman prompt https://mcp.example.com/mcp review language=go
 
   # With a command, write the prompt first.

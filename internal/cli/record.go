@@ -37,7 +37,7 @@ unchanged, and nothing is translated.
 In the client's configuration, put this command in front of the server's own
 command. For a server at a URL, give the client the address that is printed.
 
-The recording, called a tape, is a text file (txtar). You can read it, share it
+The recording is a text file (txtar). You can read it, share it
 and replay it with "dragoman replay".
 
 Values that look like secrets are replaced:
@@ -48,8 +48,8 @@ Values that look like secrets are replaced:
 - the values of --env and --header
 - inherited environment variables with names such as "API_KEY"
 
-Read a tape before you publish it. Tool results may be private, and Dragoman
-cannot recognize that.
+Read a recording before you publish it. Tool results may be private, and
+Dragoman cannot recognize this.
 
 If FILE exists, a number is added to its name, because many clients start a
 server more than once. The command inherits all environment variables. The exit
@@ -79,7 +79,7 @@ belongs to the command.`,
 			}
 			out, err := createNew(file)
 			if err != nil {
-				return withHint(fmt.Errorf("create the tape: %w", err), "choose a file in a directory that you can write to")
+				return withHint(fmt.Errorf("create the file of the recording: %w", err), "choose a file in a directory that you can write to")
 			}
 			if t.address != "" {
 				a.warnOpen(c.Context(), listen)
@@ -108,7 +108,7 @@ belongs to the command.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := flagsInOrder(c)
-	f.StringVarP(&file, "output", "o", "", "write the tape to `FILE`")
+	f.StringVarP(&file, "output", "o", "", "write the recording to `FILE`")
 	f.StringVar(&listen, "listen", "127.0.0.1:7302", "for a URL: listen for the client on `ADDR` (host:port)")
 	t.addPlain(f)
 	addOpenFlag(c, &open)
@@ -169,7 +169,7 @@ func (a *app) replayCommand() *cobra.Command {
 		Long: `Replay one side of a conversation that "dragoman record" has recorded, and
 report where the other side behaves differently.
 
-With only FILE, Dragoman plays the server on stdio. For a tape of HTTP, add
+With only FILE, Dragoman plays the server on stdio. For a recording of HTTP, add
 --listen. With a URL or a command, Dragoman plays the client for that server.
 
 FILE may also be the transcript of one call, which "dragoman calls NUMBER
@@ -179,10 +179,11 @@ Dragoman opens the session itself, because a call has no handshake.
 
 Values that a peer may choose freely are not compared: ids, tokens, cursors,
 times, and its name and version. The order and formatting of members are not
-compared either. Secrets that were replaced on the tape match any value. Pass
-the credentials that a server needs with --header or --env.
+compared either. Secrets that were replaced in the recording match any value.
+Pass the credentials that a server needs with --header or --env.
 
-Each difference is printed. The exit code is 1 if there is one.`,
+The command prints each difference. If there are differences, the exit code is
+1.`,
 		Example: `  # Run a predictable server for the tests of a client.
   dragoman replay talk.txtar
 
@@ -191,21 +192,21 @@ Each difference is printed. The exit code is 1 if there is one.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			a.startLog(slog.LevelWarn, nil)
 			if len(args) == 0 || c.ArgsLenAtDash() == 0 {
-				return usagef("use `dragoman replay FILE`", "no tape given")
+				return usagef("use `dragoman replay FILE`", "the FILE of the recording is missing")
 			}
 			b, err := os.ReadFile(args[0])
 			if errors.Is(err, fs.ErrNotExist) {
 				return withHint(fmt.Errorf("the file %s does not exist", clean(args[0])), "record one with `dragoman record -o FILE -- COMMAND`")
 			}
 			if err != nil {
-				return withHint(fmt.Errorf("read the tape: %w", err), "record one with `dragoman record -o FILE -- COMMAND`")
+				return withHint(fmt.Errorf("read the recording: %w", err), "record one with `dragoman record -o FILE -- COMMAND`")
 			}
 			played, err := tape.ParseWire(b, wire)
 			if errors.Is(err, tape.ErrNoWire) {
 				return usagef("remove --wire", "%s does not have a wire %q", clean(args[0]), wire)
 			}
 			if err != nil {
-				return withHint(fmt.Errorf("%s is not a tape: %w", clean(args[0]), err), "record one with `dragoman record -o FILE -- COMMAND`")
+				return withHint(fmt.Errorf("%s is not a recording: %w", clean(args[0]), err), "record one with `dragoman record -o FILE -- COMMAND`")
 			}
 			o := daemon.ReplayOptions{Tape: played, Listen: listen, Log: a.log, Options: tape.Options{Timeout: timeout, Strict: strict}}
 			if o.Server, err = a.replayTarget(c, &t, args[1:]); err != nil {
@@ -218,15 +219,15 @@ Each difference is printed. The exit code is 1 if there is one.`,
 			case timeout <= 0:
 				return usagef("use a duration such as 10s", "--timeout must be positive, but is %s", timeout)
 			case o.Server == nil && listen == "" && played.HTTP():
-				return usagef("add --listen 127.0.0.1:7302, or the URL of a server", "the tape was recorded %s", transportOf(played))
+				return usagef("add --listen 127.0.0.1:7302, or the URL of a server", "the recording was made %s", transportOf(played))
 			case o.Server == nil && listen != "" && !played.HTTP():
-				return usagef("remove --listen, or add a command after --", "the tape was recorded %s", transportOf(played))
+				return usagef("remove --listen, or add a command after --", "the recording was made %s", transportOf(played))
 			case o.Server != nil && (o.Server.URL != "") != played.HTTP():
 				hint := "use `dragoman replay FILE -- COMMAND`"
 				if played.HTTP() {
 					hint = "use `dragoman replay FILE URL`"
 				}
-				return usagef(hint, "the tape was recorded %s", transportOf(played))
+				return usagef(hint, "the recording was made %s", transportOf(played))
 			case o.Server != nil && listen != "":
 				return usagef("remove one of them", "--listen plays the server, but a server is given too")
 			case listen != "":
@@ -258,7 +259,7 @@ Each difference is printed. The exit code is 1 if there is one.`,
 	}
 	f := flagsInOrder(c)
 	f.StringVar(&listen, "listen", "", "play the server over HTTP on `ADDR` (host:port)")
-	f.DurationVar(&timeout, "timeout", 10*time.Second, "wait this long for the next message of the tape")
+	f.DurationVar(&timeout, "timeout", 10*time.Second, "wait this long for the next message of the peer")
 	f.BoolVar(&strict, "strict", false, "also compare names, versions and times")
 	f.StringVar(&wire, "wire", "", "play this `SIDE` of the transcript of a call: client or server")
 	t.addPlain(f)

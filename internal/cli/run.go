@@ -49,7 +49,7 @@ func checkListen(address string, open bool) error {
 // the address with CheckListen.
 func (a *app) warnOpen(ctx context.Context, address string) {
 	if config.CheckListen(address, false, "") != nil {
-		a.log.LogAttrs(ctx, slog.LevelWarn, "other machines can reach every tool without any credentials", slog.String("listen", address))
+		a.log.LogAttrs(ctx, slog.LevelWarn, "other machines can use every tool without credentials", slog.String("listen", address))
 	}
 }
 

@@ -22,14 +22,14 @@ func (a *app) serveCommand() *cobra.Command {
 Tools are named SERVER__TOOL. Adding a server does not change existing names.
 
 When the configuration file changes, Dragoman validates the whole file and
-applies it without interrupting calls. It reports a file with errors and keeps
-the old configuration. docs/configuration.md describes the format. Existing
-files with mcpServers work unchanged.
+applies it without interrupting calls. If the file has errors, Dragoman reports
+them and keeps the old configuration. docs/configuration.md describes the
+format. Existing files with mcpServers work unchanged.
 
-A server that refers to an environment variable that is not set fails alone, and
-the others are served. With --strict such a file is refused. A running Dragoman
-reads the file again when it changes and on SIGHUP, but its environment stays
-that of its start.
+If a server refers to an environment variable that is not set, only this server
+fails. With --strict, Dragoman refuses the whole file. A running Dragoman reads
+the file again when the file changes, and on SIGHUP. It keeps the environment
+variables that it was started with.
 
 The console at /console/ shows clients, servers and calls in a browser. On a
 terminal, serve prints a link that opens it; "dragoman console" makes another.

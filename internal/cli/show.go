@@ -29,8 +29,8 @@ func (a *app) showCommand() *cobra.Command {
 		Short: "Describe a server, or one of its tools",
 		Long: `Describe a server: its name, version and instructions, what it offers, and each
 tool in one line. With TOOL, describe that tool: its signature, its arguments,
-an example call, and what the server claims about it. The server is a URL, the
-name of a configured server, or a command after --.
+an example call, and the hints that the server gives about it. The server is a
+URL, the name of a configured server, or a command after --.
 
 The context cost is an estimate of the tokens that a tool takes in the context
 of a model: its name, description and input schema. Clients differ in what they

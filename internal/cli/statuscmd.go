@@ -33,16 +33,16 @@ func (a *app) statusCommand() *cobra.Command {
 		Use:   "status [NAME]",
 		Short: "Show the state of a running serve and its servers",
 		Long: `Ask a running "dragoman serve" on this machine for its state, and print a table
-of its servers. The table says why a server is not ready and when it is tried
-again. With NAME, print everything about one server, including the trace of its
-last handshake.
+of its servers. The table says why a server is not ready, and when Dragoman
+tries again. With NAME, print everything about one server, including the trace
+of its last handshake.
 
 With --watch, the table is drawn again every second until you press Ctrl-C. If
 stdout is not a terminal, --watch prints a line for each change instead. If
 serve stops, the command waits until it is back.
 
 The address is that of --listen, else that of the configuration file, else
-127.0.0.1:7300. Only this machine may ask.`,
+127.0.0.1:7300. Serve answers only to clients on this machine.`,
 		Example: `  dragoman status
   dragoman status github
 

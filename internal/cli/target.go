@@ -34,8 +34,8 @@ type targetFlags struct {
 
 func (t *targetFlags) add(f *pflag.FlagSet) {
 	t.addPlain(f)
-	f.StringVar(&t.revision, "revision", "", "speak only the protocol revision `DATE` with the server")
-	f.StringVar(&t.dialect, "dialect", "", "speak the dialect `NAME` with the server (default: detected)")
+	f.StringVar(&t.revision, "revision", "", "use only the protocol revision `DATE` with the server")
+	f.StringVar(&t.dialect, "dialect", "", "use the dialect `NAME` with the server (default: detected)")
 }
 
 // addPlain adds the flags for commands that do not translate messages.
@@ -232,7 +232,7 @@ func (t *targetFlags) server(env func(string) (string, bool), command []string, 
 		s.URL = whole.Reveal()
 		if s.CAFile = t.cacert; s.CAFile != "" {
 			if _, err := httplink.LoadCAs(s.CAFile); err != nil {
-				return s, usagef("name a file that has certificates in PEM form", "--cacert: %v", err)
+				return s, usagef("use a file with certificates in PEM format", "--cacert: %v", err)
 			}
 		}
 		if u, err := url.Parse(address); err == nil {

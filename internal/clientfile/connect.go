@@ -27,7 +27,7 @@ type Taken struct{ Name string }
 
 // Error returns the text of the error. It names the server.
 func (e *Taken) Error() string {
-	return "it already has a server " + strconv.Quote(e.Name) + ", which is not Dragoman"
+	return "the file already has a server named " + strconv.Quote(e.Name) + ", which is not Dragoman"
 }
 
 // Connect returns the file b of a client with the entry added. It returns b itself if the file

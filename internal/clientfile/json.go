@@ -469,7 +469,7 @@ func Parse(name string, b []byte) (*Value, error) {
 	case IsTOML(name):
 		return parseTOML(name, b)
 	case isYAML(name) && !LooksLikeJSON(b):
-		return nil, &SyntaxError{File: name, Text: "files in YAML are not read here; Dragoman's own files need no import"}
+		return nil, &SyntaxError{File: name, Text: "this command does not read YAML files; a configuration file of Dragoman does not need an import"}
 	case len(bytes.TrimSpace(bytes.TrimPrefix(b, bom))) == 0:
 		return &Value{Kind: Map, Line: 1, Col: 1}, nil
 	}

@@ -88,14 +88,14 @@ func (r *reading) list(m *Member) []string {
 func (r *reading) items(m *Member) []*Value {
 	if m.Value.Kind != List {
 		if m.Value.Kind != Null {
-			r.note(m, "is "+m.Value.Kind.String()+", not a list; not carried over", false)
+			r.note(m, "is "+m.Value.Kind.String()+", not a list, so it is ignored", false)
 		}
 		return nil
 	}
 	var out []*Value
 	for _, i := range m.Value.Items {
 		if !i.scalar() {
-			r.note(m, "has an item that is "+i.Kind.String()+"; not carried over", false)
+			r.note(m, "has an item that is "+i.Kind.String()+", so it is ignored", false)
 			continue
 		}
 		out = append(out, i)
@@ -105,10 +105,10 @@ func (r *reading) items(m *Member) []*Value {
 
 // Notes about keys that Dragoman does not have.
 const (
-	approvals  = "is not carried over: Dragoman asks for no approvals, your client does"
-	signIn     = "is not carried over: Dragoman cannot sign in yet; add a header with a token if the server needs one"
-	unneeded   = "is not needed here"
-	impossible = "is not carried over: Dragoman has no counterpart"
+	approvals  = "is ignored: your client asks for approvals, Dragoman does not"
+	signIn     = "is ignored: Dragoman does not support sign-in yet; if the server needs a token, add a header with the token"
+	unneeded   = "is ignored: Dragoman does not need this key"
+	impossible = "is ignored: Dragoman has no such setting"
 )
 
 // untold maps keys that Dragoman does not have to their notes.
@@ -141,7 +141,7 @@ func (r *reading) member(m *Member) {
 	case "env_vars":
 		r.inherited(m)
 	case "envFile":
-		r.note(m, "is not read: write the variables of "+v.text()+" under env, or set them where dragoman starts", false)
+		r.note(m, "is ignored: write the variables of "+v.text()+" under env, or set them in the environment of Dragoman", false)
 	case "cwd":
 		if v.scalar() && v.Text != "" {
 			r.entry.set("cwd", r.scalar(v))
@@ -185,7 +185,7 @@ func (r *reading) member(m *Member) {
 		}
 		text, known := untold[m.Key]
 		if !known {
-			text = "is not carried over: the key is unknown"
+			text = "is ignored: the key is unknown"
 		}
 		r.note(m, text, text == unneeded || text == approvals)
 	}
@@ -214,7 +214,7 @@ func (r *reading) kind(m *Member) {
 	case "ws", "websocket":
 		r.broken(m, "MCP has no WebSocket transport, so Dragoman cannot reach this server")
 	default:
-		r.broken(m, strconv.Quote(m.Value.text())+" is a kind of server that only this client has")
+		r.broken(m, strconv.Quote(m.Value.text())+" is a type of server that only this client supports")
 	}
 }
 
@@ -226,11 +226,11 @@ func (r *reading) variables(m *Member) {
 	for _, e := range m.Value.Members {
 		switch {
 		case e.Key == "" || strings.ContainsAny(e.Key, "=\x00"):
-			r.note(m, strconv.Quote(e.Key)+" is not a name of a variable; not carried over", false)
+			r.note(m, strconv.Quote(e.Key)+" is not a valid name of an environment variable, so it is ignored", false)
 		case e.Value.Kind == Null:
-			r.note(m, e.Key+" has no value; not carried over", false)
+			r.note(m, e.Key+" has no value, so it is ignored", false)
 		case !e.Value.scalar():
-			r.note(m, e.Key+" is "+e.Value.Kind.String()+"; not carried over", false)
+			r.note(m, e.Key+" is "+e.Value.Kind.String()+", so it is ignored", false)
 		default:
 			r.env.set(e.Key, r.scalar(e.Value))
 		}
@@ -244,7 +244,7 @@ func (r *reading) inherited(m *Member) {
 		name := i.text()
 		if i.Kind == Map {
 			if name = i.Get("name").text(); i.Get("source").text() == "remote" {
-				r.note(m, name+" is a variable of another machine; not carried over", false)
+				r.note(m, name+" is an environment variable of another machine, so it is ignored", false)
 				continue
 			}
 		}
@@ -265,7 +265,7 @@ func (r *reading) header(m *Member) {
 	for _, h := range m.Value.Members {
 		switch {
 		case !h.Value.scalar():
-			r.note(m, h.Key+" is "+h.Value.Kind.String()+"; not carried over", false)
+			r.note(m, h.Key+" is "+h.Value.Kind.String()+", so it is ignored", false)
 		case m.Key == "env_http_headers":
 			if variable.MatchString(h.Value.Text) {
 				r.s.need(Variable{Name: h.Value.Text})
@@ -293,9 +293,9 @@ func (r *reading) timeout(m *Member) {
 	}
 	switch {
 	case unit == "":
-		r.note(m, "is not carried over: clients do not agree on its unit; write dragoman.servers."+r.s.Name+".callTimeout", false)
+		r.note(m, "is ignored: some clients use seconds and others milliseconds; write dragoman.servers."+r.s.Name+".callTimeout", false)
 	case err != nil || n < 1 || n > 24*3600:
-		r.note(m, "is not carried over: "+key+" is between 1 s and 24 h", false)
+		r.note(m, "is ignored: "+key+" must be between 1 s and 24 h", false)
 	default:
 		r.settings.set(key, &Value{Kind: String, Text: strconv.FormatFloat(n, 'f', -1, 64) + "s", Line: m.Line, Col: m.Col})
 	}
@@ -320,7 +320,7 @@ func (r *reading) finish(m *Member, opt Options) {
 		r.folder(m, opt)
 	case r.address != "" && len(r.command) == 0:
 		if u := strings.ToLower(r.address); strings.HasPrefix(u, "unix:") || strings.HasPrefix(u, "pipe:") {
-			r.broken(m, "Dragoman cannot reach a server on a socket of this kind: "+r.address)
+			r.broken(m, "Dragoman does not support this kind of socket: "+r.address)
 			return
 		}
 		if r.typ != "" {
@@ -331,7 +331,7 @@ func (r *reading) finish(m *Member, opt Options) {
 			head.set("headers", r.headers)
 		}
 		if r.entry.Get("cwd") != nil || len(r.env.Members) > 0 {
-			r.note(m, "env and cwd are not used for a server with a url", true)
+			r.note(m, "env and cwd are ignored, because the server has a url", true)
 			r.entry = without(r.entry, []string{"cwd"})
 		}
 	case r.address != "":
@@ -356,7 +356,7 @@ func (r *reading) finish(m *Member, opt Options) {
 		r.s.Settings = r.settings
 	}
 	if r.s.Name != r.s.Original {
-		r.s.Notes = append(r.s.Notes, Note{Text: "is called " + strconv.Quote(r.s.Original) + " there; a name has only letters, digits, _, - and . here", Harmless: true, Line: m.Line, Col: m.Col})
+		r.s.Notes = append(r.s.Notes, Note{Text: "is called " + strconv.Quote(r.s.Original) + " in the client's file; Dragoman allows only letters, digits, _, - and . in names", Harmless: true, Line: m.Line, Col: m.Col})
 	}
 }
 
@@ -379,7 +379,7 @@ func (r *reading) folder(m *Member, opt Options) {
 		r.entry.set("cwd", text(literal(r.s.Project)+separator+strings.TrimPrefix(cwd, "./")))
 	default:
 		r.entry = without(r.entry, []string{"cwd"})
-		r.note(&Member{Key: "cwd", Line: m.Line, Col: m.Col}, strconv.Quote(cwd)+" is not carried over: it is relative to the folder in which the client was started", false)
+		r.note(&Member{Key: "cwd", Line: m.Line, Col: m.Col}, strconv.Quote(cwd)+" is ignored: the path is relative to the folder in which the client was started", false)
 	}
 }
 

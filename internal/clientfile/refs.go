@@ -73,7 +73,7 @@ func (x *expander) expand(s string) string {
 		}
 		before := s[at:m[0]]
 		if strings.HasSuffix(before, "$") && strings.HasPrefix(to, "${") {
-			x.note("$ before a reference cannot be written here; the $ was left out")
+			x.note("Dragoman does not support $ before a reference, so the $ is removed")
 			before = strings.TrimRight(before, "$")
 		}
 		b.WriteString(literal(before) + to)

@@ -190,7 +190,7 @@ func setTOML(name string, b []byte, path []string, value *Value) ([]byte, error)
 	var out []byte
 	switch parents := spansOf(src, path[:len(path)-1]); {
 	case root.Get(path...) != nil && len(spans) == 0:
-		return nil, &SyntaxError{File: name, Text: strings.Join(path, ".") + " is written in a way that cannot be changed safely"}
+		return nil, &SyntaxError{File: name, Text: strings.Join(path, ".") + " cannot be changed safely by a program; change the file by hand"}
 	case len(spans) > 0:
 		out = bytes.Clone(src[:spans[0].from])
 		out = append(out, table...)
@@ -219,7 +219,7 @@ func setTOML(name string, b []byte, path []string, value *Value) ([]byte, error)
 	// may be an inline table.
 	after, err := parseTOML(name, out)
 	if err != nil || !same(without(after, path), without(root, path)) || !same(after.Get(path...), value) {
-		return nil, &SyntaxError{File: name, Text: "the table " + strings.Join(path, ".") + " cannot be added to this file; its parent may be an inline table"}
+		return nil, &SyntaxError{File: name, Text: "the table " + strings.Join(path, ".") + " cannot be added to this file; its parent may be an inline table, so change the file by hand"}
 	}
 	return append(bytes.Clone(mark), out...), nil
 }

@@ -53,8 +53,8 @@ type Change struct {
 	Backup bool
 }
 
-// ErrChanged means that another program changed the file in the meantime.
-var ErrChanged = errors.New("another program changed the file in the meantime")
+// ErrChanged means that another program changed the file at the same time; try again.
+var ErrChanged = errors.New("another program changed the file at the same time; try again")
 
 // Write makes the change. It replaces the file at once, so no reader sees a partial file. If
 // the path is a symbolic link, it replaces the link's target. Write returns the path of the

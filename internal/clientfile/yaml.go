@@ -22,7 +22,7 @@ type Added struct {
 
 // errNotBlock means that a part of Dragoman's file is written in braces or refers to an
 // anchor.
-var errNotBlock = errors.New("is not written in indented lines, so nothing can be added to it")
+var errNotBlock = errors.New("is not written in indented lines, so Dragoman cannot add to it; change the file by hand")
 
 const head = "# Dragoman's configuration. Run `dragoman config check` after a change.\n"
 

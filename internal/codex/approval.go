@@ -38,7 +38,7 @@ func (b *bridge) handleRequest(m *jsonrpc.Message) {
 	t := b.asker(q.thread)
 	if t == nil {
 		// It is not known which client the question is for.
-		b.server.o.Log.Warn("declined a codex question that belongs to no call", "server", b.server.o.Server, "method", excerpt.Line(m.Method, 80))
+		b.server.o.Log.Warn("declined a question of Codex that does not belong to a call", "server", b.server.o.Server, "method", excerpt.Line(m.Method, 80))
 		b.answerLater(func() { b.worker.reply(m.ID, q.safe) })
 		return
 	}
@@ -49,11 +49,11 @@ func (b *bridge) handleRequest(m *jsonrpc.Message) {
 	b.mu.Unlock()
 	if twice {
 		// The other request with this id is still open, and one answer cannot belong to both.
-		b.server.o.Log.Warn("dropped a codex question: its id is already used by an open one", "server", b.server.o.Server, "method", excerpt.Line(m.Method, 80))
+		b.server.o.Log.Warn("discarded a question of Codex: an open question has the same id", "server", b.server.o.Server, "method", excerpt.Line(m.Method, 80))
 		return
 	}
 	if !can || many {
-		t.note("Codex asked " + q.what + ". This client cannot be asked for consent, so it was declined.")
+		t.note("Codex asked " + q.what + ". Dragoman declined, because this client does not support such questions.")
 		b.answerLater(func() { b.worker.reply(m.ID, q.safe) })
 		return
 	}
@@ -101,7 +101,7 @@ func (b *bridge) put(ctx context.Context, t *turn, id jsonrpc.ID, q *question) {
 	case err == nil:
 		reply, accepted := q.reply(result.Raw, result.Result)
 		if !accepted {
-			t.note("Codex asked " + q.what + ". It was declined.")
+			t.note("Codex asked " + q.what + ". The client declined.")
 		}
 		b.worker.reply(id, reply)
 	case errors.Is(context.Cause(ctx), errResolved):
@@ -110,7 +110,7 @@ func (b *bridge) put(ctx context.Context, t *turn, id jsonrpc.ID, q *question) {
 		// The turn is about to end, so the question must not be approved.
 		b.worker.reply(id, q.safe)
 	default:
-		t.note("Codex asked " + q.what + ". Nobody could be asked for consent (" + excerpt.Line(err.Error(), 200) + "), so it was declined.")
+		t.note("Codex asked " + q.what + ". Dragoman declined, because no user could be asked (" + excerpt.Line(err.Error(), 200) + ").")
 		b.worker.reply(id, q.safe)
 	}
 }
@@ -217,17 +217,17 @@ const (
 // approve completes a question whose answer is a decision.
 func (q *question) approve(message string, d decisions, session bool, always []byte) {
 	choices := []string{chooseAccept}
-	about := "accept: this time"
+	about := "accept: allow this once"
 	if session {
 		choices = append(choices, chooseSession)
-		about += "; accept for session: this and the like until the thread ends"
+		about += "; accept for session: allow this and similar requests until the thread ends"
 	}
 	if always != nil {
 		choices = append(choices, chooseAlways)
-		about += "; accept always: also commands that begin like this, from now on"
+		about += "; accept always: also allow all later commands that begin like this one"
 	}
 	choices = append(choices, chooseDecline, chooseCancel)
-	about += "; decline: Codex goes on without; cancel: the turn ends"
+	about += "; decline: refuse, and Codex continues; cancel: refuse and end the turn"
 	decide := func(decision []byte) []byte { return (&object{}).member("decision", decision).json() }
 	q.safe = decide(d.decline)
 	q.params = form(message, field{key: "decision", title: "Decision", about: about, choices: choices})
@@ -275,7 +275,7 @@ func (b *bridge) commandApproval(m *jsonrpc.Message, q *question, d decisions) {
 		message += " in " + excerpt.Line(cwd, 400)
 	}
 	if command == "" {
-		command = "(it does not say which)"
+		command = "(Codex does not say which)"
 	}
 	message += ":\n\n" + command
 	q.what = "to run " + excerpt.Line(command, 200)
@@ -303,7 +303,7 @@ func (b *bridge) commandApproval(m *jsonrpc.Message, q *question, d decisions) {
 		if len(rule) > maxRule {
 			always = nil
 		} else {
-			message += "\n\nTo accept always would allow from now on: " + rule
+			message += "\n\nThe choice accept always also allows all later commands that match this rule: " + rule
 		}
 	}
 	q.approve(message+reasonOf(m), d, session, always)
@@ -315,7 +315,7 @@ func fileApproval(m *jsonrpc.Message, q *question, patch string, d decisions) {
 		message += " and to be allowed to write below " + excerpt.Line(root, 400)
 	}
 	if patch == "" {
-		patch = "(it does not say which)"
+		patch = "(Codex does not say which)"
 	}
 	message += ":\n\n" + patch
 	q.what = "to change files"
@@ -377,7 +377,7 @@ func permissionApproval(m *jsonrpc.Message, q *question) {
 	q.safe, q.what = grant([]byte("{}"), "turn"), "for more permissions"
 	q.params = form("Codex asks for more permissions:\n\n"+excerpt.Lines(string(wanted), maxShown)+reasonOf(m), field{
 		key: "decision", title: "Decision", choices: []string{chooseAccept, chooseSession, chooseDecline},
-		about: "accept: for this turn; accept for session: until the thread ends; decline: Codex goes on without",
+		about: "accept: allow this for the turn; accept for session: allow this until the thread ends; decline: refuse, and Codex continues",
 	})
 	q.reply = func(raw []byte, result jsonrpc.Span) ([]byte, bool) {
 		if text(raw, result, "action") == "accept" {
@@ -395,7 +395,7 @@ func permissionApproval(m *jsonrpc.Message, q *question) {
 // userInput forwards the agent's own questions to the user. It refuses questions for secrets
 // (2025-11-25 §Elicitation, "Security Considerations": no sensitive information by forms).
 func userInput(m *jsonrpc.Message, q *question) {
-	q.safe, q.what = []byte(`{"answers":{}}`), "something of the user"
+	q.safe, q.what = []byte(`{"answers":{}}`), "the user a question"
 	var fields []field
 	for x := range jsonrpc.Elements(m.Raw, m.Param("questions")) {
 		id := text(m.Raw, x, "id")
@@ -443,7 +443,7 @@ func elicitation(m *jsonrpc.Message, q *question) {
 	mode, _ := jsonrpc.Text(m.Raw, at[0])
 	words, _ := jsonrpc.Text(m.Raw, at[1])
 	name, _ := jsonrpc.Text(m.Raw, at[5])
-	q.safe, q.what = []byte(`{"action":"decline"}`), "something on behalf of the server "+excerpt.Line(name, 80)
+	q.safe, q.what = []byte(`{"action":"decline"}`), "the user a question of the MCP server "+excerpt.Line(name, 80)
 	o := (&object{}).text("message", "The server "+excerpt.Line(name, 80)+" of Codex asks: "+words)
 	switch {
 	case (mode == "form" || mode == "") && !at[2].IsZero():

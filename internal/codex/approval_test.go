@@ -12,7 +12,7 @@ import (
 // TestApprovals checks that a worker's approval requests reach the client, and that the
 // decisions reach the worker in its own form.
 func TestApprovals(t *testing.T) {
-	declined := "It was declined."
+	declined := "The client declined."
 	for _, c := range []struct {
 		profile, prompt, answer, want string
 	}{
@@ -110,7 +110,7 @@ func TestNobodyToAsk(t *testing.T) {
 			if profile == old {
 				denied = "the command got denied"
 			}
-			if !strings.Contains(texts(m), denied) || !strings.Contains(texts(m), "so it was declined") || isError(m) {
+			if !strings.Contains(texts(m), denied) || !strings.Contains(texts(m), "Dragoman declined") || isError(m) {
 				t.Errorf("with %s: %s", capabilities, m.Raw)
 			}
 			if content(m) != denied {

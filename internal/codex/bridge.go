@@ -61,8 +61,8 @@ const (
 
 var (
 	errClosed   = errors.New("the pipe was closed")
-	errResolved = errors.New("the worker no longer waits for the answer")
-	errGivenUp  = errors.New("the client has given up")
+	errResolved = errors.New("Codex no longer waits for the answer")
+	errGivenUp  = errors.New("the client cancelled the call")
 )
 
 // Adapt takes over the pipe to a worker that has just started. It returns a pipe that speaks
@@ -190,7 +190,7 @@ func (b *bridge) say(raw []byte) { _ = b.side.Write(raw) }
 func (b *bridge) answer(m *jsonrpc.Message, result []byte) {
 	err := b.side.Write(jsonrpc.AppendResult(nil, m.ID, result))
 	if err != nil && !errors.Is(err, io.ErrClosedPipe) {
-		b.refuse(m, jsonrpc.CodeInternal, "the turn is over, but its result is too large")
+		b.refuse(m, jsonrpc.CodeInternal, "the turn has ended, but its result is too large")
 	}
 }
 
@@ -206,7 +206,7 @@ func (b *bridge) request(m *jsonrpc.Message) {
 		b.opening = true
 		b.mu.Unlock()
 		if busy {
-			b.refuse(m, jsonrpc.CodeInvalidRequest, "initialize is under way or done")
+			b.refuse(m, jsonrpc.CodeInvalidRequest, "initialize was already sent")
 			return
 		}
 		b.start(func() { b.initialize(m) })

@@ -12,7 +12,7 @@ import (
 // current is the protocol of workers that have threads and turns.
 type current struct{}
 
-const errNoThread = problem("Codex started a thread and did not say which.")
+const errNoThread = problem("Codex started a thread but did not send its id.")
 
 func (current) open(ctx context.Context, b *bridge, a *arguments) (string, error) {
 	o := &object{}
@@ -110,7 +110,7 @@ func (current) hear(m *jsonrpc.Message) (e event, ok bool) {
 	case "error":
 		e.kind, e.text = trouble, turnError(m.Raw, at[5])
 		if string(at[6].Of(m.Raw)) == "true" {
-			e.kind, e.text = step, "Codex tries again: "+e.text
+			e.kind, e.text = step, "Codex retries: "+e.text
 		}
 	case "turn/completed":
 		e.kind, e.status = ended, text(m.Raw, turn, "status")

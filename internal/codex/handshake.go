@@ -99,7 +99,7 @@ func (g *greeting) run(ctx context.Context, info []byte) (m *jsonrpc.Message, ve
 	both := g.b.server.silentOnV2.Load() // there is no further offer
 	silent := both
 	if both {
-		g.cause = "it did not answer version 2 before"
+		g.cause = "Codex did not answer version 2 before"
 		timer.Stop()
 		err = offer(1)
 	} else {
@@ -112,13 +112,13 @@ func (g *greeting) run(ctx context.Context, info []byte) (m *jsonrpc.Message, ve
 			sent, m := "initialize v"+strconv.Itoa(a.version), a.m
 			if m.Kind == jsonrpc.Result {
 				g.b.server.silentOnV2.Store(silent && a.version == 1)
-				g.note(sent, describe(m), "it speaks version "+strconv.Itoa(a.version))
+				g.note(sent, describe(m), "Codex speaks version "+strconv.Itoa(a.version))
 				return m, "v" + strconv.Itoa(a.version), g.check(m)
 			}
 			e := failureOf(m)
 			switch {
 			case already(e):
-				g.note(sent, said(e), "it accepted an offer without answering it")
+				g.note(sent, said(e), "Codex sent a notification that it is ready, without an answer to initialize")
 				return nil, "v2", nil
 			case a.version == 1:
 				g.note(sent, said(e), "there is no other version to try")
@@ -133,7 +133,7 @@ func (g *greeting) run(ctx context.Context, info []byte) (m *jsonrpc.Message, ve
 				err = offer(1)
 			default:
 				g.note(sent, said(e), "the error is unrelated to the version")
-				return nil, "", problem("Codex refused to be opened: " + said(e))
+				return nil, "", problem("Codex refused the handshake: " + said(e))
 			}
 		case name := <-g.b.events:
 			// The timeout starts again whenever the worker writes a line.
@@ -150,15 +150,15 @@ func (g *greeting) run(ctx context.Context, info []byte) (m *jsonrpc.Message, ve
 			both, silent = true, true
 			err = offer(1)
 		case <-g.b.worker.gone:
-			g.note(methodInitialize, "end of its stdout", "it has ended")
+			g.note(methodInitialize, "the end of stdout", "Codex has exited")
 			return nil, "", problem(fmt.Sprintf("Codex ended during its handshake: %v", g.b.worker.err))
 		case <-ctx.Done():
 			g.note(methodInitialize, "no answer", "timeout")
 			return nil, "", problem("Codex did not answer its handshake")
 		}
 	}
-	g.note(methodInitialize, "nothing: it does not read its stdin", "it has ended")
-	return nil, "", problem(fmt.Sprintf("Codex did not read its handshake: %v", err))
+	g.note(methodInitialize, "nothing: Codex does not read its stdin", "Codex has exited")
+	return nil, "", problem(fmt.Sprintf("Codex does not read its stdin, so the handshake failed: %v", err))
 }
 
 func (g *greeting) note(sent, got, reason string) {
@@ -169,7 +169,7 @@ func (g *greeting) note(sent, got, reason string) {
 
 // noteEvent records a status line that a wrapper prints while it starts.
 func (g *greeting) noteEvent(name string) {
-	g.note("", `the line {"event":"`+excerpt.Line(name, 40)+`"}`, "it is alive")
+	g.note("", `the line {"event":"`+excerpt.Line(name, 40)+`"}`, "Codex is running")
 }
 
 // drain records the lines that arrived before an answer.
@@ -191,7 +191,7 @@ func (g *greeting) check(m *jsonrpc.Message) error {
 	var at [len(keys)]jsonrpc.Span
 	jsonrpc.FindAll(m.Raw, m.Result, keys[:], at[:])
 	if at[0].IsZero() && !at[1].IsZero() && !at[2].IsZero() {
-		return errors.New("it answers initialize like an MCP server; remove the dialect from its configuration")
+		return errors.New("Codex answers initialize like an MCP server; remove the dialect from the configuration of the server")
 	}
 	return nil
 }

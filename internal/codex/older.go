@@ -120,7 +120,7 @@ func (older) hear(m *jsonrpc.Message) (e event, ok bool) {
 	case "exec_command_begin":
 		e.kind, e.text = step, "$ "+excerpt.Lines(commandOf(m.Raw, jsonrpc.Find(m.Raw, msg, "command")), 400)
 	case "stream_error":
-		e.kind, e.text = step, "Codex tries again: "+excerpt.Lines(text(m.Raw, msg, "message"), 400)
+		e.kind, e.text = step, "Codex retries: "+excerpt.Lines(text(m.Raw, msg, "message"), 400)
 	case "error":
 		// The error ends the turn, because task_complete may follow without it.
 		e.kind, e.status, e.text = ended, failed, excerpt.Lines(text(m.Raw, msg, "message"), 4<<10)

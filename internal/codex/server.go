@@ -126,7 +126,7 @@ func (s *Server) Admit(ctx context.Context) error {
 	if wait > 0 && s.exceededLocked() {
 		s.reason = RestartLimitExceeded
 		s.mu.Unlock()
-		return fmt.Errorf("%w: %d starts failed in a row, so the next one is tried in %s", ErrRestartLimit, failures, wait.Round(time.Second))
+		return fmt.Errorf("%w: %d starts failed in a row; the next start is in %s", ErrRestartLimit, failures, wait.Round(time.Second))
 	}
 	s.reason = WorkerLaunching
 	s.mu.Unlock()
@@ -168,7 +168,7 @@ func (s *Server) ended(complete, failed bool) {
 	failures, exceeded := s.endedLocked(complete, failed)
 	s.mu.Unlock()
 	if exceeded {
-		s.o.Log.Warn("codex worker is not started again for a while", "server", s.o.Server,
+		s.o.Log.Warn("codex worker failed too often and is not started again for a while", "server", s.o.Server,
 			"reason", string(RestartLimitExceeded), "failures", failures, "pause", s.o.Rest.String())
 	}
 }

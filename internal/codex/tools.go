@@ -12,34 +12,35 @@ const (
 	toolStart    = "codex"
 	toolContinue = "codex-reply"
 
-	instructions = "Codex is a coding agent with a shell and a working folder of its own. Start a task with the tool codex; " +
-		"its result names a threadId. Go on with the same task by codex-reply and that threadId. What needs a person's consent is asked for while the call runs."
+	instructions = "Codex is a coding agent with its own shell and working directory. Start a task with the tool codex. " +
+		"Its result contains a threadId. To continue the same task, call codex-reply with this threadId. " +
+		"If Codex needs permission, it asks the user while the call runs."
 )
 
 const outputSchema = `{"type":"object","properties":{` +
-	`"threadId":{"type":"string","description":"Names the thread for codex-reply"},` +
+	`"threadId":{"type":"string","description":"Id of the thread, for codex-reply"},` +
 	`"content":{"type":"string","description":"Codex's last message"}},"required":["threadId","content"]}`
 
 var toolList = []byte(`{"tools":[` +
-	`{"name":"codex","title":"Codex","description":"Start a new Codex thread and run one turn in it. Returns Codex's last message and the threadId with which codex-reply goes on.",` +
+	`{"name":"codex","title":"Codex","description":"Start a new Codex thread and run one turn in it. Returns Codex's last message and the threadId that codex-reply needs to continue the thread.",` +
 	`"inputSchema":{"type":"object","properties":{` +
-	`"prompt":{"type":"string","minLength":1,"description":"What Codex is to do"},` +
-	`"cwd":{"type":"string","description":"Working folder of the thread; relative paths begin at the folder that Codex was started in"},` +
-	`"model":{"type":"string","description":"Model to use in place of the configured one"},` +
-	`"sandbox":{"type":"string","enum":["read-only","workspace-write","danger-full-access"],"description":"What commands may touch without asking"},` +
-	`"approval-policy":{"type":"string","enum":["untrusted","on-failure","on-request","never"],"description":"When Codex asks before it does something; on-failure is known to older versions only"},` +
-	`"profile":{"type":"string","description":"Profile of Codex's configuration; current versions take it on their command line instead"},` +
-	`"config":{"type":"object","additionalProperties":true,"description":"Settings that replace those of Codex's config.toml"},` +
-	`"base-instructions":{"type":"string","description":"Instructions in place of Codex's own"},` +
-	`"developer-instructions":{"type":"string","description":"Instructions in the role of the developer"},` +
-	`"compact-prompt":{"type":"string","description":"Prompt by which a long thread is summed up"}},` +
+	`"prompt":{"type":"string","minLength":1,"description":"The task for Codex"},` +
+	`"cwd":{"type":"string","description":"Working directory of the thread; relative to the directory in which Codex was started"},` +
+	`"model":{"type":"string","description":"Model to use instead of the configured model"},` +
+	`"sandbox":{"type":"string","enum":["read-only","workspace-write","danger-full-access"],"description":"What commands can access without permission of the user"},` +
+	`"approval-policy":{"type":"string","enum":["untrusted","on-failure","on-request","never"],"description":"When Codex asks the user for permission; only older versions support on-failure"},` +
+	`"profile":{"type":"string","description":"Profile in Codex's configuration; current versions accept a profile only on their command line"},` +
+	`"config":{"type":"object","additionalProperties":true,"description":"Settings that override those in Codex's config.toml"},` +
+	`"base-instructions":{"type":"string","description":"Instructions that replace Codex's own instructions"},` +
+	`"developer-instructions":{"type":"string","description":"Instructions with the role developer"},` +
+	`"compact-prompt":{"type":"string","description":"Prompt for the summary of a long thread"}},` +
 	`"required":["prompt"]},"outputSchema":` + outputSchema + `,` +
 	`"annotations":{"title":"Codex","readOnlyHint":false,"destructiveHint":true,"idempotentHint":false,"openWorldHint":true}},` +
-	`{"name":"codex-reply","title":"Codex reply","description":"Run one more turn in a Codex thread that the tool codex has started.",` +
+	`{"name":"codex-reply","title":"Codex reply","description":"Run another turn in a Codex thread that the tool codex started.",` +
 	`"inputSchema":{"type":"object","properties":{` +
 	`"threadId":{"type":"string","minLength":1,"description":"The threadId of an earlier result"},` +
 	`"conversationId":{"type":"string","description":"Older name of threadId"},` +
-	`"prompt":{"type":"string","minLength":1,"description":"What to tell Codex next"}},` +
+	`"prompt":{"type":"string","minLength":1,"description":"The next message to Codex"}},` +
 	`"required":["prompt"]},"outputSchema":` + outputSchema + `,` +
 	`"annotations":{"title":"Codex reply","readOnlyHint":false,"destructiveHint":true,"idempotentHint":false,"openWorldHint":true}}]}`)
 
@@ -83,7 +84,7 @@ func readArguments(tool string, m *jsonrpc.Message) (a *arguments, problem strin
 		case kind == 'n':
 			// Models write null for arguments that they omit.
 		case slot == nil:
-			return nil, "There is no argument " + excerpt.Line(key, 80) + ". What the tool has no argument for can be set by config.", true
+			return nil, "Unknown argument: " + excerpt.Line(key, 80) + ". Other settings of Codex can be set with the argument config.", true
 		case kind != want:
 			return nil, "The argument " + key + " has to be " + named + ".", true
 		default:
@@ -91,14 +92,14 @@ func readArguments(tool string, m *jsonrpc.Message) (a *arguments, problem strin
 		}
 	}
 	if prompt, _ := jsonrpc.Text(m.Raw, a.prompt); strings.TrimSpace(prompt) == "" {
-		return nil, "The argument prompt is missing: say what Codex is to do.", true
+		return nil, "The argument prompt is missing. It must contain the task for Codex.", true
 	}
 	if tool == toolContinue {
 		if thread.IsZero() {
 			thread = conversation
 		}
 		if a.thread, _ = jsonrpc.Text(m.Raw, thread); a.thread == "" {
-			return nil, "The argument threadId is missing: it stands in the result of the tool codex.", true
+			return nil, "The argument threadId is missing. The result of the tool codex contains it.", true
 		}
 	}
 	return a, "", true

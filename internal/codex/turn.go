@@ -75,9 +75,9 @@ func (b *bridge) callTool(m *jsonrpc.Message) {
 	b.mu.Lock()
 	switch {
 	case !b.complete:
-		wrong = "Codex is still being opened."
+		wrong = "Codex is still starting. Try again."
 	case len(b.calls) >= maxTurns:
-		wrong = "Codex runs as many turns as it may. Try again when one is over."
+		wrong = "Codex already runs the maximum number of turns. Try again when one of them has ended."
 	case b.calls[m.ID] != nil:
 		b.mu.Unlock()
 		b.refuse(m, jsonrpc.CodeInvalidRequest, "the id is in use")
@@ -150,7 +150,7 @@ func (t *turn) enter(a *arguments) (words, error) {
 	defer t.b.mu.Unlock()
 	if t.b.threads[thread] != nil {
 		// A worker would treat a second prompt as part of the running turn.
-		return w, problem("A turn is running in this thread already. Wait for its result, or start another thread with the tool codex.")
+		return w, problem("A turn is already running in this thread. Wait for its result, or start another thread with the tool codex.")
 	}
 	t.b.threads[thread] = t
 	t.mu.Lock()
@@ -176,7 +176,7 @@ func (t *turn) leave() {
 func (t *turn) begin(w words, a *arguments) (words, error) {
 	// This context does not end with the call, because only the answer shows whether there is a
 	// turn to interrupt.
-	ctx, stop := context.WithTimeoutCause(t.b.life, beginTimeout, problem("Codex did not say in time that the turn has begun. It may be running."))
+	ctx, stop := context.WithTimeoutCause(t.b.life, beginTimeout, problem("Codex did not confirm the start of the turn before the timeout. The turn may be running."))
 	defer stop()
 	t.speak(w)
 	err := w.begin(ctx, t.b, t, a)
@@ -452,11 +452,11 @@ func (t *turn) result() []byte {
 	var notes []string
 	switch {
 	case t.status == completed && said == "":
-		notes = append(notes, "Codex has finished and said nothing.")
+		notes = append(notes, "Codex has finished the turn without a message.")
 	case t.status == completed:
 		t.b.server.proved()
 	case t.status == interrupted:
-		notes = append(notes, "The turn was interrupted before it was finished. codex-reply can go on with the thread.")
+		notes = append(notes, "The turn was interrupted before it ended. Call codex-reply to continue the thread.")
 	case t.problem != "":
 		notes = append(notes, "Codex could not finish the turn: "+t.problem)
 	default:
@@ -475,10 +475,10 @@ func advice(err error, a *arguments) string {
 	var r *refusal
 	if errors.As(err, &r) && a.thread != "" {
 		if strings.Contains(r.message, "active writer") {
-			return "Another process of Codex, that of another client, has the thread " + excerpt.Line(a.thread, 80) + " open. Go on there, or start a new one with the tool codex."
+			return "Another Codex process, which belongs to another client, has the thread " + excerpt.Line(a.thread, 80) + " open. Continue there, or start a new thread with the tool codex."
 		}
 		if r.absent() || strings.Contains(r.message, "no rollout found") {
-			return "Codex has no thread " + excerpt.Line(a.thread, 80) + " (" + r.message + "). Start a new one with the tool codex."
+			return "Codex has no thread " + excerpt.Line(a.thread, 80) + " (" + r.message + "). Start a new thread with the tool codex."
 		}
 	}
 	return err.Error()

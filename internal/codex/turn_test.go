@@ -109,7 +109,7 @@ func TestArguments(t *testing.T) {
 			{"codex", `{"prompt":" "}`, "prompt is missing"},
 			{"codex", `{"prompt":1}`, "prompt has to be a string"},
 			{"codex", `{"prompt":"x","config":"y"}`, "config has to be an object"},
-			{"codex", `{"prompt":"x","effort":"high"}`, "There is no argument effort"},
+			{"codex", `{"prompt":"x","effort":"high"}`, "Unknown argument: effort"},
 			{"codex", `{"prompt":"x","sandbox":"none"}`, "unknown variant `none`"},
 			{"codex-reply", `{"prompt":"x"}`, "threadId is missing"},
 			{"codex-reply", `{"prompt":"x","threadId":"thread-77"}`, "You said: x"},
@@ -143,7 +143,7 @@ func TestCancel(t *testing.T) {
 			t.Fatalf("the message is not progress: %s", m.Raw)
 		}
 		busy, _ := r.answerTo(r.call("codex-reply", `{"threadId":"thread-1","prompt":"more"}`))
-		if !isError(busy) || !strings.Contains(texts(busy), "running in this thread already") {
+		if !isError(busy) || !strings.Contains(texts(busy), "already running in this thread") {
 			t.Errorf("a second turn in the same thread: %s", busy.Raw)
 		}
 		r.write(jsonrpc.AppendNotification(nil, "notifications/cancelled", []byte(`{"requestId":`+string(id)+`}`)))

@@ -169,7 +169,7 @@ func (w *worker) unusable(err error, why *jsonrpc.Error) bool {
 	if id == "" {
 		return false
 	}
-	w.dispatch(jsonrpc.NewFailure(id, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "its answer cannot be used: " + why.Message}))
+	w.dispatch(jsonrpc.NewFailure(id, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "the answer of Codex is not valid: " + why.Message}))
 	return true
 }
 

@@ -36,7 +36,7 @@ func TestBadAnswerOfAWorker(t *testing.T) {
 				}
 				_, _ = io.WriteString(says, bad+"\n")
 				synctest.Wait()
-				if outcome[0] == nil || !strings.Contains(outcome[0].Error(), "its answer cannot be used") {
+				if outcome[0] == nil || !strings.Contains(outcome[0].Error(), "the answer of Codex is not valid") {
 					t.Errorf("the call with the bad answer: %v", outcome[0])
 				}
 				_, _ = io.WriteString(says, `{"id":2,"result":{}}`+"\n")

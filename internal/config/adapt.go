@@ -108,7 +108,7 @@ func (c *compiler) convert(client *clientfile.Client, value *clientfile.Value) *
 		}
 		switch {
 		case s.Dragoman:
-			c.warning(at, path, "is Dragoman itself, ignored", "")
+			c.warning(at, path, "is Dragoman itself, so it is ignored", "")
 		case s.Entry != nil:
 			servers.members = append(servers.members, member{s.Name, fromValue(s.Entry), s.Line, s.Col})
 			if s.Settings != nil {
@@ -120,7 +120,7 @@ func (c *compiler) convert(client *clientfile.Client, value *clientfile.Value) *
 		c.problem(&node{line: n.Line, col: n.Col}, "", n.String(), "")
 	}
 	if len(file.Elsewhere) > 0 {
-		c.warning(nil, "", "also has servers of single projects, which are not used", "run `dragoman import --from "+client.ID+"` in the folder of a project")
+		c.warning(nil, "", "also contains servers of single projects, which are ignored", "run `dragoman import --from "+client.ID+"` in the folder of a project")
 	}
 	return &node{kind: mappingKind, line: 1, col: 1, members: []member{
 		{"mcpServers", servers, 1, 1},
@@ -149,7 +149,7 @@ func (c *compiler) withoutOurselves(root *node, file clientfile.File) *node {
 		servers := *m.value
 		servers.members = slices.DeleteFunc(slices.Clone(servers.members), func(s member) bool {
 			if ours[s.key] {
-				c.warning(s.place(), join("mcpServers", s.key), "is Dragoman itself, ignored", "")
+				c.warning(s.place(), join("mcpServers", s.key), "is Dragoman itself, so it is ignored", "")
 			}
 			return ours[s.key]
 		})

@@ -78,8 +78,8 @@ func TestClientFileProblems(t *testing.T) {
 		{"config.toml", "[mcp_servers.a]\nurl = 'http://x'\nbearer_token_env_var = 'NOT_SET'\n", "config.toml:3:24: mcpServers.a.headers.Authorization: the environment variable NOT_SET is not set; set it, or write ${NOT_SET:-default}"},
 		{".vscode/mcp.json", "{\n  // a\n  \"servers\": {\n    \"x\": {\"url\": \"http://h\", \"headers\": {\"A\": \"${input:a-b}\"}},\n  },\n}", ".vscode/mcp.json:4:47: mcpServers.x.headers.A: the environment variable A_B is not set; set it, or write ${A_B:-default}"},
 		{"a.json", "{\n  // a\n  \"mcpServers\": {\"x\" 1}\n}", "a.json:3:22: this is not JSON: invalid character '1' after object name"},
-		{"a.json", "{\"mcpServers\": {\"x\": {\"command\": \"a\"}, \"d\": {\"url\": \"http://localhost:7300/mcp\"}}}", "a.json:1:40: warning: mcpServers.d: is Dragoman itself, ignored"},
-		{".cursor/mcp.json", "{\"mcpServers\": {\"x\": {\"command\": \"/bin/dragoman\", \"args\": [\"serve\"]}}}", ".cursor/mcp.json:1:17: warning: mcpServers.x: is Dragoman itself, ignored"},
+		{"a.json", "{\"mcpServers\": {\"x\": {\"command\": \"a\"}, \"d\": {\"url\": \"http://localhost:7300/mcp\"}}}", "a.json:1:40: warning: mcpServers.d: is Dragoman itself, so it is ignored"},
+		{".cursor/mcp.json", "{\"mcpServers\": {\"x\": {\"command\": \"/bin/dragoman\", \"args\": [\"serve\"]}}}", ".cursor/mcp.json:1:17: warning: mcpServers.x: is Dragoman itself, so it is ignored"},
 		{"x.yaml", "servers: {x: {command: a}}\n", "x.yaml:1:1: servers: servers belong under the key mcpServers; rename it"},
 	} {
 		s, problems := Parse(c.file, []byte(c.text), nil)

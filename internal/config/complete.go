@@ -18,14 +18,14 @@ func Complete(s Server) (Server, *Problem) {
 	case s.Command != "":
 		s.Kind = KindStdio
 		if len(s.Header) > 0 {
-			return s, &Problem{Path: "headers", Text: "headers only work with a url", Hint: "use its environment"}
+			return s, &Problem{Path: "headers", Text: "headers can only be used with a url", Hint: "pass credentials in environment variables"}
 		}
 	default:
 		if bad, hint := badURL(s.URL); bad != "" {
 			return s, &Problem{Path: "url", Text: bad, Hint: hint}
 		}
 		if len(s.Env) > 0 || s.Dir != "" {
-			return s, &Problem{Path: "url", Text: "env and cwd work only with a command"}
+			return s, &Problem{Path: "url", Text: "env and cwd can only be used with a command"}
 		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(s.Env)) {

@@ -81,9 +81,9 @@ func (c *compiler) readDialects(o *object) {
 		path := o.at(m.key)
 		switch bad := badName(m.key); {
 		case bad != "":
-			c.problem(m.place(), path, "the name "+bad, "use letters, digits, _, - and ., at most 64 of them")
+			c.problem(m.place(), path, "the name "+bad, "use at most 64 characters: letters, digits, _, - and .")
 		case dialect.Lookup(m.key) != nil:
-			c.problem(m.place(), path, "is the name of a built-in dialect", "give it another; like: "+m.key+" starts from its settings")
+			c.problem(m.place(), path, "is the name of a built-in dialect", "use another name; like: "+m.key+" starts from its settings")
 		}
 		p := c.readDialect(c.object(m.whole(), path), m.key)
 		c.dialects = append(c.dialects, p)
@@ -114,7 +114,7 @@ func (c *compiler) readDialect(o *object, name string) *dialect.Profile {
 	if d := o.object("detect"); d != nil {
 		p.Detect = dialect.Detect{Has: c.paths(d, "has", nil), Lacks: c.paths(d, "lacks", nil)}
 		if len(p.Detect.Has) == 0 {
-			c.problem(d.n, d.path, "would match every server, because has is missing", "name a member of the initialize result that only such a server has")
+			c.problem(d.n, d.path, "would match every server, because detect.has is missing", "add has: with a member of the initialize result that only these servers send")
 		}
 		d.done()
 	}
@@ -137,7 +137,7 @@ func (c *compiler) readDialect(o *object, name string) *dialect.Profile {
 	o.size("maxMessage", &p.MaxMessage, leastSize, mostSize)
 	o.done()
 	if p.Bridge != "" && len(p.Detect.Has) > 0 {
-		c.problem(o.n, o.path, "is like "+p.Bridge+", which is never detected", "remove detect")
+		c.problem(o.n, o.path, "is like "+p.Bridge+", which cannot be detected", "remove detect, and set the dialect of the server")
 	}
 	if p.Open.Pushed && p.Tools.Manifest == "" {
 		c.problem(o.n, o.path, "has open.pushed, but no tools.manifest", "add tools: {manifest: …}, or like: "+dialect.ManifestPushed)
@@ -237,14 +237,14 @@ func badPath(p string) string {
 	case strings.ContainsFunc(p, isControl):
 		return "contains a control character"
 	case slices.Contains(strings.Split(p, "."), ""):
-		return "has two dots in a row, or one at its end"
+		return "has two dots in a row, or ends with a dot"
 	case strings.Count(p, ".") > 7:
 		return "has more than eight names"
 	}
 	return ""
 }
 
-const pathForm = "write names of members with dots between them, for example metadata.schema"
+const pathForm = "write the names of members, separated by dots, for example metadata.schema"
 
 func (c *compiler) pathOf(o *object, key string) *dialect.Path {
 	var s string
@@ -292,7 +292,7 @@ func (c *compiler) signs(o *object, key string, usual []dialect.Sign) []dialect.
 		_, err := strconv.ParseInt(e.text, 10, 64)
 		switch {
 		case err != nil && len(e.text) < 4:
-			c.problem(n, path, n.shown()+" is too short: it would match many messages", "write a code, or more of the message")
+			c.problem(n, path, n.shown()+" is too short, so it would match too many messages", "write an error code, or a longer part of the message")
 		case len(e.text) > mostWord || strings.ContainsFunc(e.text, isControl):
 			c.problem(n, path, "must be at most "+strconv.Itoa(mostWord)+" bytes without control characters", "")
 		default:
@@ -310,7 +310,7 @@ func (c *compiler) methods(o *object, key string) []string {
 		name, _ := strings.CutSuffix(e.text, "*")
 		switch {
 		case e.text == "" || len(e.text) > mostWord || strings.ContainsFunc(e.text, isControl) || strings.Contains(name, "*"):
-			c.problem(n, path, n.shown()+" is not a method", "write its name, or the beginning of several with * behind it")
+			c.problem(n, path, n.shown()+" is not a method", "write the name of a method, or a prefix and *, for example notifications/*")
 		case strings.HasPrefix(mcp.MethodInitialize, name) && (name != e.text || name == mcp.MethodInitialize):
 			c.problem(n, path, "initialize is needed to open a connection", "use open: {params: none} to send it without params")
 		default:
@@ -370,7 +370,7 @@ func (c *compiler) json(dst []byte, n *node, path string) []byte {
 	case scalarKind:
 		e, ok := c.scalar(n, path)
 		if ok && e.from {
-			c.problem(n, path, "must not come from the environment, because dialects are shown unmasked", "put credentials in env or headers of the server")
+			c.problem(n, path, "must not contain ${...}, because the settings of a dialect are shown without masking", "put credentials into env or headers of the server")
 		}
 		if !ok || e.from {
 			return append(dst, "null"...)

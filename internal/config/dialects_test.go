@@ -102,7 +102,7 @@ func TestDialectProblems(t *testing.T) {
 		"x: {detect: {lacks: [a]}}":                        "has is missing",
 		"x: {open: {version: 2026-07-28}}":                 "is not a revision that initialize can offer",
 		"x: {open: {params: nothing}}":                     "is not a valid value; write standard or none",
-		"x: {open: {params: {a: '${A}'}}}":                 "must not come from the environment",
+		"x: {open: {params: {a: '${A}'}}}":                 "must not contain ${...}",
 		"x: {open: {params: {'a\"': 1}}}":                  "must not contain quotes",
 		"x: {open: {pushed: true}}":                        "no tools.manifest",
 		"x: {tools: {manifest: a..b}}":                     "has two dots in a row",

@@ -43,7 +43,7 @@ func expand(s string, env func(string) (string, bool)) (e expansion, bad, hint s
 		both(s[:i])
 		ref, rest, closed := strings.Cut(s[i+2:], "}")
 		if !closed {
-			return e, "a ${ is never closed", "write ${NAME}, or $${ for the two characters themselves"
+			return e, "${ has no closing }", "write ${NAME} for a variable, or $${ for the two characters ${"
 		}
 		s = rest
 		value, unset, bad, hint := resolve(ref, env)
@@ -71,16 +71,16 @@ func resolve(ref string, env func(string) (string, bool)) (value, unset, bad, hi
 			case "env":
 				name = of
 			case "secret":
-				return "", "", "${secret:" + printable(of) + "} cannot be resolved: there is no vault yet",
+				return "", "", "${secret:" + printable(of) + "} cannot be resolved, because Dragoman does not support secret stores yet",
 					"put the value in an environment variable and write ${NAME}"
 			case "input":
-				return "", "", "${input:" + printable(of) + "} is an input prompt of the editor that this file was written for",
+				return "", "", "${input:" + printable(of) + "} is an input prompt of an editor, which Dragoman does not support",
 					"put the value in an environment variable and write ${NAME}"
 			}
 		}
 	}
 	if !isVariable(name) {
-		return "", "", "${" + printable(ref) + "} is not a reference", "write ${NAME} or ${NAME:-default}, or $${ for the two characters themselves"
+		return "", "", "${" + printable(ref) + "} is not a valid reference to an environment variable", "write ${NAME} or ${NAME:-default}, or $${ for the two characters ${"
 	}
 	v, ok := env(name)
 	switch {

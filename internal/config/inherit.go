@@ -56,7 +56,7 @@ func (c *compiler) readInheritEnv(o *object, dst *[]string) {
 	var patterns []string
 	o.list("inheritEnv", false, func(n *node, path string, e expansion) {
 		if e.text == "" || strings.ContainsAny(e.text, "=$ \t\r\n") {
-			c.problem(n, path, n.shown()+" is not the name of a variable", `write names, in which * stands for any text, for example AWS_*; values belong in env`)
+			c.problem(n, path, n.shown()+" is not a valid name of an environment variable", `write names of variables, for example AWS_REGION or AWS_*; put values into env`)
 			return
 		}
 		patterns = append(patterns, e.text)

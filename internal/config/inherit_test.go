@@ -56,10 +56,10 @@ dragoman: {inheritEnv: [A=b, "", "${X}"], servers: {a: {inheritEnv: [B]}}}
 `), env("X=two words"))
 	text := listing(problems)
 	for _, want := range []string{
-		`f:3:25: dragoman.inheritEnv[0]: "A=b" is not the name of a variable; write names`,
-		`dragoman.inheritEnv[1]: "" is not the name`,
-		`dragoman.inheritEnv[2]: "${X}" is not the name`,
-		`warning: dragoman.servers.a.inheritEnv: is not used for a server with a url`,
+		`f:3:25: dragoman.inheritEnv[0]: "A=b" is not a valid name of an environment variable; write names`,
+		`dragoman.inheritEnv[1]: "" is not a valid name`,
+		`dragoman.inheritEnv[2]: "${X}" is not a valid name`,
+		`warning: dragoman.servers.a.inheritEnv: is ignored, because the server has a url`,
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %s in\n%s", want, text)

@@ -27,8 +27,8 @@ func CheckListen(address string, allowed bool, permit string) *Problem {
 		return nil
 	}
 	return &Problem{
-		Text: "other machines could reach " + strconv.Quote(printable(address)) + " and use every tool without any credentials",
-		Hint: "listen on 127.0.0.1:" + port + ", or write " + permit + " where the network itself keeps others out",
+		Text: "other machines can reach " + strconv.Quote(printable(address)) + " and use every tool without credentials",
+		Hint: "listen on 127.0.0.1:" + port + ", or write " + permit + " if a firewall controls who can connect",
 	}
 }
 

@@ -56,8 +56,8 @@ func Load(path string) (*Snapshot, Problems) {
 	if s != nil && runtime.GOOS != "windows" && mode.Perm()&0o077 != 0 && holdsSecrets(b, s) {
 		problems = append(problems, Problem{
 			File: path, Warning: true,
-			Text: "holds credentials, and other users of this machine may read it",
-			Hint: "run `chmod 600 " + path + "`, or write ${NAME} in their place",
+			Text: "contains credentials, and other users of this machine can read the file",
+			Hint: "run `chmod 600 " + path + "`, or replace the credentials with ${NAME}",
 		})
 	}
 	return s, problems
@@ -109,7 +109,7 @@ func unreadable(path string, err error) Problem {
 		p.Hint = "save the configuration as a regular file"
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		p.Text, p.Hint = "file not found", "use -c FILE to name another"
+		p.Text, p.Hint = "file not found", "use -c FILE to choose another file"
 	}
 	return p
 }

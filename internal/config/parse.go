@@ -132,7 +132,7 @@ func (c *compiler) readOurs(o *object, s *Snapshot) {
 	}
 	o.list("allowedHosts", false, func(n *node, path string, e expansion) {
 		if bad := badHost(e.text); bad != "" {
-			c.problem(n, path, n.shown()+" "+bad, "write a host name, with :port only if it is not to be any port")
+			c.problem(n, path, n.shown()+" "+bad, "write a host name; add :port to allow only one port")
 			return
 		}
 		s.Hosts = append(s.Hosts, strings.ToLower(e.text))
@@ -177,11 +177,11 @@ func (c *compiler) readIdentity(o *object, s *Snapshot) {
 		}
 	}
 	if id.Name == "" {
-		c.problem(o.n, o.at("name"), "must not be empty", "remove the key to be called dragoman")
+		c.problem(o.n, o.at("name"), "must not be empty", "remove the key to use the name dragoman")
 	}
 	for _, text := range []string{id.Name, id.Title, id.Version} {
 		if len(text) > 256 || strings.ContainsFunc(text, isControl) {
-			c.problem(o.n, o.path, "a name, title or version has at most 256 bytes and no control characters", "")
+			c.problem(o.n, o.path, "a name, title or version must have at most 256 bytes and no control characters", "")
 			break
 		}
 	}
@@ -200,7 +200,7 @@ func (c *compiler) readInstructions(o *object, in *Instructions) {
 		sources = append(sources, "command")
 		in.Command = o.texts("command")
 		if len(in.Command) == 0 || in.Command[0] == "" {
-			c.problem(o.get("command"), o.at("command"), "must be a program and its arguments", "write [program, argument, …]")
+			c.problem(o.get("command"), o.at("command"), "must be a list of a program and its arguments", "write [program, argument, …]")
 		}
 	}
 	if len(sources) > 1 {
@@ -208,7 +208,7 @@ func (c *compiler) readInstructions(o *object, in *Instructions) {
 	}
 	in.Join = Join(o.choice("join", joins, int(OwnFirst)))
 	if len(sources) == 0 && in.Join == OwnOnly {
-		c.problem(o.n, o.path, "join is own-only, but no instructions are configured", "add text, file or command")
+		c.problem(o.n, o.path, "join is own-only, but no own instructions are configured", "add text, file or command")
 	}
 	o.done()
 }
@@ -252,9 +252,9 @@ func (c *compiler) readSeparator(o *object, s *Snapshot) {
 		path := o.at("separator")
 		switch {
 		case s.Separator == "" || len(s.Separator) > 8 || strings.Trim(s.Separator, "_-./") != "":
-			c.problem(n, path, "must be one to eight of the characters _ - . /", "")
+			c.problem(n, path, "must have one to eight characters, each of them _ - . or /", "")
 		case strings.Trim(s.Separator, "_-") != "":
-			c.warning(n, path, "some clients accept only letters, digits, _ and - in the name of a tool", "use _ or -")
+			c.warning(n, path, "some clients accept only letters, digits, _ and - in tool names", "use _ or -")
 		}
 	}
 	o.done()
@@ -289,7 +289,7 @@ func (c *compiler) relative(n *node, path, p string) string {
 		c.problem(n, path, "must not be empty", "")
 		return ""
 	case p == "~" || strings.HasPrefix(p, "~/"):
-		c.problem(n, path, "~ is not replaced here", "write ${HOME}")
+		c.problem(n, path, "~ is not replaced with your home directory", "write ${HOME}")
 		return ""
 	case filepath.IsAbs(p):
 		return p
@@ -315,7 +315,7 @@ func badHost(h string) string {
 func badOrigin(o string) string {
 	switch {
 	case o == "null":
-		return "would allow every sandboxed page"
+		return "would allow every sandboxed web page"
 	case strings.Contains(o, "*"):
 		return "contains *, which allows too much"
 	}

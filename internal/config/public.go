@@ -8,7 +8,7 @@ import (
 // CheckHost returns the problem with a value for allowedHosts, or nil.
 func CheckHost(host string) *Problem {
 	if bad := badHost(host); bad != "" {
-		return &Problem{Text: "\"" + printable(host) + "\" " + bad, Hint: "write a host name, with :port only if it is not to be any port"}
+		return &Problem{Text: "\"" + printable(host) + "\" " + bad, Hint: "write a host name; add :port to allow only one port"}
 	}
 	return nil
 }
@@ -31,14 +31,14 @@ func badPublicURL(text string) (bad, hint string) {
 		switch {
 		case part == "" && strings.Trim(u.Path, "/") == "":
 		case part == "" || strings.Trim(part, ".") == "" || strings.ContainsFunc(part, func(r rune) bool { return r > 0x7f || !isNameByte(byte(r)) && r != '~' }):
-			return "has a path that is not plain", "use letters, digits, _, - and . between the slashes"
+			return "has a path with characters that are not allowed", "use only letters, digits, _, - and . between the slashes"
 		case i == 0 && (part == "s" || part == "p" || part == "api"):
-			return "begins with /" + part + ", which is a path of Dragoman itself", "let the proxy use another prefix"
+			return "begins with /" + part + ", which is a path of Dragoman itself", "use another path prefix at the proxy"
 		}
 	}
 	for _, leaf := range []string{"/mcp", "/sse"} {
 		if strings.HasSuffix(strings.TrimRight(u.Path, "/"), leaf) {
-			return "is the URL of an endpoint", "leave out " + leaf + ": clients connect to publicURL + " + leaf
+			return "is the URL of an endpoint", "remove " + leaf + ": clients connect to publicURL + " + leaf
 		}
 	}
 	return "", ""

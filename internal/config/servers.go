@@ -57,7 +57,7 @@ func (c *compiler) readServers(entries *node, settings *object, s *Snapshot) {
 		c.server = nil
 		if other, taken := prefixes[srv.Prefix]; taken && !srv.Disabled {
 			c.problem(m.place(), path, "has the same prefix as "+join("mcpServers", other),
-				"give one of them another: dragoman.servers."+printable(m.key)+".prefix")
+				"set another prefix for one of them: dragoman.servers."+printable(m.key)+".prefix")
 		} else if !srv.Disabled {
 			prefixes[srv.Prefix] = m.key
 		}
@@ -71,11 +71,11 @@ func (c *compiler) readServers(entries *node, settings *object, s *Snapshot) {
 		if slices.Contains(names, m.key) {
 			continue
 		}
-		hint := "add it there, or remove this"
+		hint := "add the server to mcpServers, or remove this key"
 		if g := Suggest(m.key, names); g != "" {
 			hint = "did you mean " + printable(g) + "?"
 		}
-		c.problem(m.place(), settings.at(m.key), "no server of this name under mcpServers", hint)
+		c.problem(m.place(), settings.at(m.key), "mcpServers has no server with this name", hint)
 	}
 }
 
@@ -87,7 +87,7 @@ func CheckName(name string) *Problem {
 	return nil
 }
 
-const nameRules = "use letters, digits, _, - and ., at most 64 of them"
+const nameRules = "use at most 64 characters: letters, digits, _, - and ."
 
 // badName returns the problem with a server's name, or "". The name becomes part of URLs and
 // of tool names.
@@ -98,7 +98,7 @@ func badName(name string) string {
 	case len(name) > 64:
 		return "is longer than 64 characters"
 	case strings.Trim(name, ".") == "":
-		return "consists of dots"
+		return "contains only dots"
 	}
 	for i := range len(name) {
 		if !isNameByte(name[i]) {
@@ -130,24 +130,24 @@ func (c *compiler) readEntry(o *object, srv *Server) {
 	switch {
 	case command == nil && address == nil && misspelt:
 	case command == nil && address == nil:
-		c.problem(o.n, o.path, "has neither command nor url", "add command and args for a program, or url for a server that runs already")
+		c.problem(o.n, o.path, "has neither command nor url", "add command and args for a program, or url for a server that already runs")
 	case command != nil && address != nil:
 		c.problem(o.n, o.path, "has both command and url", "keep one of them")
 	case command != nil:
 		if typed && kind != KindStdio && kind != KindAuto {
-			c.problem(o.n, o.path, "has a command, but its type is "+kind.String(), "remove type, or write url instead of command")
+			c.problem(o.n, o.path, "has a command, but the type is "+kind.String(), "remove type, or write url instead of command")
 		}
 		if len(srv.Header) > 0 {
-			c.problem(o.get("headers"), o.at("headers"), "headers only work with a url", "use env")
+			c.problem(o.get("headers"), o.at("headers"), "headers can only be used with a url", "use env")
 		}
 		srv.Kind = KindStdio
 	default:
 		if kind == KindStdio {
-			c.problem(o.n, o.path, "has a url, but its type is stdio", "remove type, or write command instead of url")
+			c.problem(o.n, o.path, "has a url, but the type is stdio", "remove type, or write command instead of url")
 		}
 		for _, key := range []string{"args", "env", "cwd"} {
 			if n := o.get(key); n != nil && (len(n.items) > 0 || len(n.members) > 0 || n.kind == scalarKind) {
-				c.warning(n, o.at(key), "is not used for a server with a url", "")
+				c.warning(n, o.at(key), "is ignored, because the server has a url", "")
 			}
 		}
 		srv.Args, srv.shownArgs, srv.Env, srv.Dir = nil, nil, nil, ""
@@ -168,13 +168,13 @@ func (c *compiler) foreignMembers(o *object, srv *Server) (misspelt bool) {
 		path := o.at(m.key)
 		switch {
 		case m.key == "timeout":
-			c.warning(m.place(), path, "is not used: clients do not agree on its unit", "write dragoman.servers."+printable(srv.Name)+".callTimeout")
+			c.warning(m.place(), path, "is ignored, because some clients use seconds and others milliseconds", "write dragoman.servers."+printable(srv.Name)+".callTimeout")
 		case slices.Contains(foreignFilters, m.key):
-			c.warning(m.place(), path, "is not used", "write dragoman.servers."+printable(srv.Name)+".expose.tools")
+			c.warning(m.place(), path, "is ignored", "write dragoman.servers."+printable(srv.Name)+".expose.tools")
 		case slices.Contains(foreign, m.key):
-			c.warning(m.place(), path, "is not used", "")
+			c.warning(m.place(), path, "is ignored", "")
 		case slices.Contains(settingKeys, m.key):
-			c.warning(m.place(), path, "is not used here", "write dragoman.servers."+printable(srv.Name)+"."+m.key)
+			c.warning(m.place(), path, "is ignored here", "write dragoman.servers."+printable(srv.Name)+"."+m.key)
 		default:
 			if s := Suggest(m.key, entryKeys); s != "" {
 				c.problem(m.place(), path, "unknown key", "did you mean "+s+"?")
@@ -231,10 +231,10 @@ func (c *compiler) readCommand(o *object, command *node, srv *Server) {
 		srv.outside = append(srv.outside, e.outside...)
 	})
 	if command != nil && len(srv.Args) == 0 && strings.Contains(srv.Command, " ") && !filepath.IsAbs(srv.Command) {
-		c.warning(command, o.at("command"), "contains spaces, but is run as one program name, without a shell", "put the first word into command, and the other words into args")
+		c.warning(command, o.at("command"), "contains spaces, but must be the name of one program, because no shell is used", "put the first word into command, and the other words into args")
 	}
 	if runner := unpinned(srv.Command, srv.Args); command != nil && runner != "" {
-		c.warning(command, o.at("command"), runner+" runs the newest version of the package, whatever it is", "pin it, for example package@1.2.3")
+		c.warning(command, o.at("command"), runner+" always runs the newest version of the package", "pin the version, for example package@1.2.3")
 	}
 	if n := o.text("cwd", &srv.Dir); n != nil {
 		srv.Dir = c.relative(n, o.at("cwd"), srv.Dir)
@@ -248,7 +248,7 @@ func (c *compiler) readCommand(o *object, command *node, srv *Server) {
 				continue
 			}
 			if m.value.kind == nullKind {
-				c.problem(m.place(), path, "has no value", `write "" for an empty one, or ${`+printable(m.key)+`} to pass it on`)
+				c.problem(m.place(), path, "has no value", `write "" for an empty value, or ${`+printable(m.key)+`} to pass on the variable of Dragoman`)
 				continue
 			}
 			e, ok := c.scalar(m.value, path)
@@ -308,7 +308,7 @@ func badURL(text string) (bad, hint string) {
 	case u.Hostname() == "":
 		return "has no host", form
 	case u.Fragment != "":
-		return "must not have a fragment (what follows #)", ""
+		return "must not have a fragment (the part after #)", ""
 	}
 	if p := u.Port(); p != "" {
 		if _, err := strconv.ParseUint(p, 10, 16); err != nil {
@@ -373,7 +373,7 @@ func badHeader(name string) (bad, hint string) {
 	case name == "":
 		return "is not a valid header name", ""
 	case slices.Contains(ownHeaders, canonical), strings.HasPrefix(canonical, "Mcp-Param-"):
-		return "dragoman sets this header itself", "remove it"
+		return "Dragoman sets this header itself", "remove it"
 	}
 	return "", ""
 }
@@ -414,13 +414,13 @@ func (c *compiler) readSettings(o *object, srv *Server) {
 	if n := o.text("caFile", &srv.CAFile); n != nil {
 		srv.CAFile = c.relative(n, o.at("caFile"), srv.CAFile)
 		if srv.Command != "" {
-			c.warning(n, o.at("caFile"), "is not used for a server with a command", "pass NODE_EXTRA_CA_CERTS or SSL_CERT_FILE to it")
+			c.warning(n, o.at("caFile"), "is ignored, because the server has a command", "set NODE_EXTRA_CA_CERTS or SSL_CERT_FILE in env of the server")
 		}
 	}
 	o.boolean("lazy", &srv.Lazy)
 	c.readInheritEnv(o, &srv.InheritEnv)
 	if n := o.get("inheritEnv"); n != nil && srv.URL != "" {
-		c.warning(n, o.at("inheritEnv"), "is not used for a server with a url", "")
+		c.warning(n, o.at("inheritEnv"), "is ignored, because the server has a url", "")
 	}
 	o.duration("callTimeout", &srv.CallTimeout, leastTime, mostTime)
 	if o.get("callMax") == nil && srv.CallTimeout > srv.CallMax {
@@ -447,7 +447,7 @@ func (c *compiler) readFilter(o *object, key string, f *Filter) {
 	}
 	f.Allow, f.Deny = n.texts("allow"), n.texts("deny")
 	if a := n.get("allow"); a != nil && a.kind == sequenceKind && len(a.items) == 0 {
-		c.problem(a, n.at("allow"), "an empty list would allow everything", `remove it, or write deny: ["*"] to show nothing`)
+		c.problem(a, n.at("allow"), "an empty list would allow everything", `remove the list, or write deny: ["*"] to show nothing`)
 	}
 	n.done()
 }

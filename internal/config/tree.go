@@ -71,7 +71,7 @@ func (c *compiler) readTree(b []byte) (root *node) {
 		// panics, the file is refused, so that the gateway does not crash.
 		if v := recover(); v != nil {
 			root = nil
-			c.problem(nil, "", "the file could not be read as YAML", "the YAML reader said: "+firstLine(fmt.Sprint(v)))
+			c.problem(nil, "", "the file is not valid YAML", "the YAML parser reported: "+firstLine(fmt.Sprint(v)))
 		}
 	}()
 	t := treeReader{c: c, lines: strings.Split(src, "\n"), anchors: map[string]*node{}}
@@ -97,7 +97,7 @@ func (c *compiler) readTree(b []byte) (root *node) {
 		return nil
 	}
 	if len(docs) > 1 {
-		c.problem(t.at(docs[1].Body), "", "a second document begins here", "keep everything in one document; remove the line ---")
+		c.problem(t.at(docs[1].Body), "", "a second document begins here", "put everything into one document, and remove the line ---")
 		return nil
 	}
 	return t.read(docs[0].Body)
@@ -183,7 +183,7 @@ func (t *treeReader) syntax(err error, src string) {
 	case strings.Contains(text, "'\t'") || strings.Contains(text, "tab"):
 		text, hint = "YAML does not allow tabs for indentation", "use spaces"
 	case looksCommented(src):
-		hint = "JSON with // comments is not YAML; write # comments instead"
+		hint = "YAML does not allow // comments; write # comments instead"
 	case at != nil && t.bareReference(at.line):
 		hint = `put ${NAME} in quotes between { } or [ ]: "${NAME}"`
 	}
@@ -240,7 +240,7 @@ func (t *treeReader) read(n ast.Node) *node {
 		name := n.Value.GetToken().Value
 		v, ok := t.anchors[name]
 		if !ok {
-			t.c.problem(out, "", "no earlier anchor &"+printable(name), "")
+			t.c.problem(out, "", "the alias *"+printable(name)+" has no anchor &"+printable(name)+" before it", "")
 			return out
 		}
 		return v
@@ -252,11 +252,11 @@ func (t *treeReader) read(n ast.Node) *node {
 			return &str
 		}
 		if !strings.HasPrefix(n.Start.Value, "!!") {
-			t.c.problem(out, "", "the tag "+printable(n.Start.Value)+" is not supported here", "remove it")
+			t.c.problem(out, "", "the tag "+printable(n.Start.Value)+" is not supported", "remove the tag")
 		}
 		return v
 	default:
-		t.c.problem(out, "", "this is not supported here", "")
+		t.c.problem(out, "", "this kind of YAML value is not supported", "")
 	}
 	return out
 }
@@ -279,7 +279,7 @@ func (t *treeReader) readMapping(out *node, values []*ast.MappingValueNode) {
 		}
 		if first, dup := index[key.text]; dup {
 			t.c.problem(key, "", "the key "+printable(key.text)+" is listed twice",
-				fmt.Sprintf("the first is on line %d; remove or rename one", out.members[first].line))
+				fmt.Sprintf("the first one is on line %d; remove or rename one of them", out.members[first].line))
 			continue
 		}
 		index[key.text] = len(out.members)

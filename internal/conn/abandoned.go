@@ -64,7 +64,7 @@ func (l *pipeConn) log(m *jsonrpc.Message) {
 	p, only, certain := l.about()
 	switch {
 	case !certain:
-		l.server.publishLoss(nil, m.Method, "several clients have calls in flight, and the message does not name its call")
+		l.server.publishLoss(nil, m.Method, "calls of several clients are running, and the message does not say which call it belongs to")
 	case p != nil:
 		l.add(p, m, l.takeUnattributed)
 	case l.server.opts.Notice != nil:
@@ -79,7 +79,7 @@ func (l *pipeConn) logOfAll(m *jsonrpc.Message) {
 	l.addCallsTo(&own)
 	switch where := l.server.sessions.ownerOfLog(&own); where {
 	case unclear:
-		l.server.publishLoss(nil, m.Method, "the server broadcasts to all of its sessions, and the message does not name its call")
+		l.server.publishLoss(nil, m.Method, "the server sends its messages to all sessions, and this message does not say which call it belongs to")
 	case here:
 		l.add(l.waiting(own.all.number()), m, l.takeUnattributed)
 	case nowhere:

@@ -235,7 +235,7 @@ func (s *Conn) attempt(ctx context.Context, opened *handshake.Outcome, c *mcp.At
 			s.cancel(c.Trail, n)
 		}
 		if why := unusable(err); why != "" {
-			s.opts.Log.Warn("answer cannot be used", "server", s.opts.Name, "method", excerpt.Name(c.Msg.Method), "cause", why)
+			s.opts.Log.Warn("answer is not valid", "server", s.opts.Name, "method", excerpt.Name(c.Msg.Method), "cause", why)
 		}
 		err = s.failure(ctx, c, err)
 		if c.Trail != nil {
@@ -255,7 +255,7 @@ func (s *Conn) cancel(t *jsonrpc.Trail, n int64) {
 	if !s.link.cancels() {
 		return
 	}
-	params := append(append([]byte(`{"requestId":`), jsonrpc.IntID(n)...), `,"reason":"the client has given up or the time is over"}`...)
+	params := append(append([]byte(`{"requestId":`), jsonrpc.IntID(n)...), `,"reason":"the client cancelled the request or the timeout expired"}`...)
 	note := jsonrpc.AppendNotification(nil, mcp.NoteCancelled, params)
 	t.Sent(jsonrpc.ServerWire, note)
 	s.respond(note)

@@ -24,11 +24,11 @@ var ErrSessionLost = errors.New("the server has lost the session")
 
 // ErrLinkOver is wrapped by the error of a call on a pipe that ended before or during the call.
 // The pipe accepts no further calls.
-var ErrLinkOver = errors.New("the pipe to the server has ended")
+var ErrLinkOver = errors.New("the pipe to the server was closed")
 
 // ErrWriteFailed is wrapped by the error of a call that was not sent at all, because the pipe
 // accepts no more messages. Answers to earlier calls may still arrive.
-var ErrWriteFailed = errors.New("the pipe to the server accepts no messages")
+var ErrWriteFailed = errors.New("cannot write to the pipe to the server")
 
 // ErrRemoved is wrapped by the cause of a Close that takes the server out of service. The
 // errors of calls that end with it say so.
@@ -83,7 +83,7 @@ func (s *Conn) failure(ctx context.Context, c *mcp.Attempt, err error) *mcp.Erro
 		e.Cause, e.Message, e.Outcome = "session_lost", "the server has lost the session", mcp.NotSent
 		e.Err = errors.Join(ErrSessionLost, err)
 	case errors.Is(err, transport.ErrCredentials):
-		e.Cause, e.Message = "auth_required", "this client has no credentials for the server"
+		e.Cause, e.Message = "auth_required", "no credentials for the server are configured for this client"
 	case errors.Is(err, transport.ErrStalled), errors.Is(context.Cause(s.life), transport.ErrStalled):
 		e.Cause, e.Message = "stalled", "the server has stopped reading"
 	case errors.As(err, &status):
@@ -129,13 +129,13 @@ func (s *Conn) status(e *mcp.Error, st *transport.StatusError) {
 	e.Outcome = mcp.Failed
 	switch {
 	case st.Status == 401 || st.Status == 403 || st.Status == 407:
-		e.Cause, e.Message, e.Outcome = "auth_required", "the server refuses our credentials", mcp.NotSent
+		e.Cause, e.Message, e.Outcome = "auth_required", "the server refused the credentials", mcp.NotSent
 	case st.Status == 429 || st.Status == 503:
 		e.Cause, e.Message, e.Outcome = "overloaded", "the server is overloaded", mcp.NotSent
 	case st.Status >= 500:
 		e.Cause, e.Message, e.Outcome = "server_error", "the server failed with an HTTP error", mcp.OutcomeUnknown
 	case st.Status >= 200 && st.Status < 300:
-		e.Cause, e.Message, e.Outcome = "bad_response", "the server's answer is not an MCP message", mcp.OutcomeUnknown
+		e.Cause, e.Message, e.Outcome = "bad_response", "the server's response is not an MCP message", mcp.OutcomeUnknown
 	default:
 		e.Cause, e.Message = "bad_response", "the server refused the request with an HTTP error"
 	}
@@ -151,7 +151,7 @@ func networkCause(err error) (cause, message string) {
 	case errors.Is(err, syscall.ECONNREFUSED), errors.As(err, &op) && op.Op == "dial":
 		return "connect", "the server could not be reached"
 	case strings.Contains(err.Error(), "tls:"), strings.Contains(err.Error(), "x509:"):
-		return "tls", "the server's certificate was not accepted"
+		return "tls", "the server's TLS certificate is not valid"
 	}
 	return "link", "the connection to the server broke"
 }

@@ -45,7 +45,7 @@ const (
 )
 
 var (
-	errIdle   = errors.New("no message within the idle timeout")
+	errIdle   = errors.New("no message from the server within the idle timeout")
 	errHard   = errors.New("the call exceeded its total timeout")
 	errClosed = errors.New("the connection to the server was closed")
 )

@@ -15,7 +15,7 @@ import (
 const (
 	rootsAsked  = `{"jsonrpc":"2.0","id":"q","method":"roots/list"}`
 	pingAsked   = `{"jsonrpc":"2.0","id":"p","method":"ping"}`
-	rootsDenied = `{"jsonrpc":"2.0","id":"q","error":{"code":-32601,"message":"roots/list cannot be answered: its call has ended"}}`
+	rootsDenied = `{"jsonrpc":"2.0","id":"q","error":{"code":-32601,"message":"roots/list cannot be answered: the call that it belongs to has ended"}}`
 	pong        = `{"jsonrpc":"2.0","id":"p","result":{}}`
 )
 
@@ -119,7 +119,7 @@ func TestQuestionsOverTheBoundAreRefused(t *testing.T) {
 			t.Fatalf("got %q", got)
 		}
 		w.Say(rootsAsked)
-		w.Want(`{"jsonrpc":"2.0","id":"q","error":{"code":-32601,"message":"roots/list cannot be answered: too many messages are queued for its client"}}`)
+		w.Want(`{"jsonrpc":"2.0","id":"q","error":{"code":-32601,"message":"roots/list cannot be answered: the queue of messages for this client is full"}}`)
 		cancel(mcp.ErrCancelled)
 		synctest.Wait()
 		close(caller.open)

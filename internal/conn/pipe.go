@@ -478,7 +478,7 @@ func (l *pipeConn) queue(p *pending, m *jsonrpc.Message) (why string) {
 		full = len(p.events) >= maxEvents+maxQuestions || p.bytes+len(m.Raw) > maxEventBytes+maxQuestionBytes && len(p.events) > 0
 	}
 	if full {
-		return "too many messages are queued for its client"
+		return "the queue of messages for this client is full"
 	}
 	p.events = append(p.events, m)
 	p.bytes += len(m.Raw)
@@ -584,5 +584,5 @@ func (l *pipeConn) noteOdd(what, detail string) {
 }
 
 func (l *pipeConn) logOdd(what, detail string) {
-	l.server.opts.Log.Debug("unexpected message from server", "server", l.server.opts.Name, "what", excerpt.Name(what), "detail", excerpt.Name(detail))
+	l.server.opts.Log.Debug("discarded an unexpected message from the server", "server", l.server.opts.Name, "what", excerpt.Name(what), "detail", excerpt.Name(detail))
 }

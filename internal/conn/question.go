@@ -55,14 +55,14 @@ func (s *Conn) serveRequest(m *jsonrpc.Message, f *flow, mates []*flow) {
 	select {
 	case s.slots <- struct{}{}:
 	default:
-		s.respondTo(f, refusal(m, "too many requests are open"))
+		s.respondTo(f, refusal(m, "too many requests of this server are waiting for an answer"))
 		return
 	}
 	size := int64(len(m.Raw))
 	if all := s.questionBytes.Add(size); all > maxQuestionBytes && all > size {
 		s.questionBytes.Add(-size)
 		<-s.slots
-		s.respondTo(f, refusal(m, "the open requests of this server use too much memory"))
+		s.respondTo(f, refusal(m, "the requests of this server that wait for an answer use too much memory"))
 		return
 	}
 	done := func() {
@@ -110,7 +110,7 @@ func (s *Conn) serveRequest(m *jsonrpc.Message, f *flow, mates []*flow) {
 
 // callEnded is the reason for refusing a server request whose call ended before the request was
 // delivered.
-const callEnded = "its call has ended"
+const callEnded = "the call that it belongs to has ended"
 
 // refuse refuses a server request that no client gets. A ping gets its normal answer, because
 // it is about the connection and not about a call.
@@ -131,7 +131,7 @@ func (s *Conn) mustNotAsk(m *jsonrpc.Message) bool {
 	if opened == nil || opened.Revision.Can(mcp.AskedMidCall) {
 		return false
 	}
-	s.opts.Log.Warn("request from a modern server dropped", "server", s.opts.Name, "method", excerpt.Name(m.Method))
+	s.opts.Log.Warn("discarded a request of a modern server", "server", s.opts.Name, "method", excerpt.Name(m.Method))
 	return true
 }
 
@@ -330,7 +330,7 @@ func (s *Conn) deliver(body []byte) {
 }
 
 func (s *Conn) undelivered(err error) {
-	s.opts.Log.Debug("answer or cancellation not delivered", "server", s.opts.Name, "cause", err.Error())
+	s.opts.Log.Debug("answer or cancellation could not be sent to the server", "server", s.opts.Name, "cause", err.Error())
 }
 
 func refusal(m *jsonrpc.Message, why string) []byte {

@@ -313,8 +313,8 @@ func (s *Conn) refuseOrDrop(m *jsonrpc.Message, where place) {
 	}
 	// The session of the call has received a copy. A refusal from this session would count as
 	// its answer.
-	s.opts.Log.Debug("server request for another session dropped", "server", s.opts.Name, "method", excerpt.Name(m.Method))
+	s.opts.Log.Debug("discarded a server request for another session", "server", s.opts.Name, "method", excerpt.Name(m.Method))
 }
 
 // whyUnclear is the reason for refusing a request of a server that broadcasts.
-const whyUnclear = "the server sends its requests to all of its sessions, and this one does not name its call"
+const whyUnclear = "the server sends its requests to all sessions, and this request does not say which call it belongs to"

@@ -67,7 +67,7 @@ func (s *Conn) suppress(opened *handshake.Outcome, c *mcp.Attempt) *mcp.Reply {
 		// §Lifecycle, "Operation", of all legacy revisions: only negotiated capabilities may be
 		// used. Some servers never answer other requests.
 		e := mcp.MethodNotFound(excerpt.Name(m.Method))
-		e.Message += " (the server offers no " + c.Method.Capability + ")"
+		e.Message += " (the server has not declared the capability " + c.Method.Capability + ")"
 		return mcp.Fail(e)
 	}
 	return nil
@@ -77,7 +77,7 @@ func (s *Conn) suppress(opened *handshake.Outcome, c *mcp.Attempt) *mcp.Reply {
 func (s *Conn) tooLong(c *mcp.Attempt, p *dialect.Profile, size int) *mcp.Error {
 	return &mcp.Error{
 		Code: jsonrpc.CodeInvalidParams, Origin: mcp.FromClient, Upstream: s.opts.Name, Cause: "too_large", Outcome: mcp.NotSent,
-		Message: fmt.Sprintf("the request has %d bytes, and this server reads no more than %d", size+1, p.MaxMessage),
+		Message: fmt.Sprintf("the request has %d bytes, but this server accepts at most %d", size+1, p.MaxMessage),
 		Op:      "call " + s.opts.Name + " " + excerpt.Name(c.Msg.Method),
 	}
 }

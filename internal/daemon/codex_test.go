@@ -179,7 +179,7 @@ func TestCodex(t *testing.T) {
 					} else if q := p.Asks()[asked]; !strings.Contains(memberOf(q.Params, "message"), "make") || strings.Contains(string(q.Params), "progressToken") {
 						t.Errorf("the request to the client: %s", q.Params)
 					}
-				} else if said != "the command got "+worker.denied || !strings.Contains(string(r.Result), "so it was declined") {
+				} else if said != "the command got "+worker.denied || !strings.Contains(string(r.Result), "Dragoman declined") {
 					t.Errorf("an approval of a client without elicitation: %s", r.Result)
 				}
 
@@ -192,7 +192,7 @@ func TestCodex(t *testing.T) {
 				}
 				for try := 0; ; try++ { // the worker needs some time to interrupt the turn
 					r = p.tool(t, fake.CallOptions{}, "codex-reply", `{"threadId":"`+thread+`","prompt":"on"}`)
-					if !strings.Contains(string(r.Result), "running in this thread already") || try > 200 {
+					if !strings.Contains(string(r.Result), "already running in this thread") || try > 200 {
 						break
 					}
 					time.Sleep(50 * time.Millisecond)

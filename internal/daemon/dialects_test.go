@@ -148,7 +148,7 @@ func TestWhatManifestServersDieOf(t *testing.T) {
 			if died := long.code(t) != 0; died != (profile == "manifest-python") {
 				t.Errorf("a long message: %.300s", long.body)
 			} else if died {
-				wantAll(t, long.body, "reads no more than 65536", `"outcome":"not_sent"`)
+				wantAll(t, long.body, "accepts at most 65536", `"outcome":"not_sent"`)
 			}
 			if a := r.post("/mcp", toolCall("10", "files.bare", "{}"), header...); a.code(t) != 0 {
 				t.Errorf("afterwards: %s", a.body)
@@ -168,18 +168,18 @@ func TestServersThatAreNearlyRight(t *testing.T) {
 		starts int
 		trace  []string
 	}{
-		"strict-version":                            {1, []string{"error INVALID_PROTOCOL_VERSION", "a strict server, so retry with 2025-03-26"}},
-		"strict-version says=text":                  {1, []string{"Expected: 2025-03-26", "a strict server, so retry with 2025-03-26"}},
+		"strict-version":                            {1, []string{"error INVALID_PROTOCOL_VERSION", "the server accepts only certain versions; retry with 2025-03-26"}},
+		"strict-version says=text":                  {1, []string{"Expected: 2025-03-26", "the server accepts only certain versions; retry with 2025-03-26"}},
 		"strict-version revision=2024-11-05":        {1, []string{"retry with 2024-11-05"}},
 		"gate-initialized":                          {1, []string{`Client not initialized yet [1]`, "retrying in 50ms", "retrying in 200ms"}},
 		"gate-initialized refusals=3":               {1, []string{"retrying in 800ms"}},
-		"silent-on-unknown":                         {1, []string{"no response for 10s", "it may be legacy"}},
-		"string-codes":                              {1, []string{"error METHOD_NOT_FOUND", "so it is legacy"}},
-		"dies-on-probe":                             {2, []string{"so it is restarted without a probe"}},
-		"wrong-code-on-unknown":                     {1, []string{"error -32600", "so it is legacy"}},
-		"wrong-code-on-unknown code=-32602":         {1, []string{"error -32602", "so it is legacy"}},
-		"string-codes revision=2025-11-25":          {1, []string{"it speaks 2025-11-25"}},
-		"dies-on-probe revision=2024-11-05 page=50": {2, []string{"it speaks 2024-11-05"}},
+		"silent-on-unknown":                         {1, []string{"no response for 10s", "the server may be legacy"}},
+		"string-codes":                              {1, []string{"error METHOD_NOT_FOUND", "so the server is legacy"}},
+		"dies-on-probe":                             {2, []string{"so Dragoman restarts the server and sends initialize first"}},
+		"wrong-code-on-unknown":                     {1, []string{"error -32600", "so the server is legacy"}},
+		"wrong-code-on-unknown code=-32602":         {1, []string{"error -32602", "so the server is legacy"}},
+		"string-codes revision=2025-11-25":          {1, []string{"the server uses 2025-11-25"}},
+		"dies-on-probe revision=2024-11-05 page=50": {2, []string{"the server uses 2024-11-05"}},
 	} {
 		if strings.HasPrefix(mode, "silent") {
 			want.trace[0] = "no response for"

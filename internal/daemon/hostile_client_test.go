@@ -137,7 +137,7 @@ func TestHostileLines(t *testing.T) {
 						t.Fatal("standard output has ended")
 					}
 					m, err := jsonrpc.Scan(line, jsonrpc.Limits{Bytes: len(line) + 1, Tolerant: true})
-					if answered = err == nil && string(m.ID) == mark; answered && strings.Contains(string(m.Raw), "too many requests are running") {
+					if answered = err == nil && string(m.ID) == mark; answered && strings.Contains(string(m.Raw), "too many requests of this client are running; wait until one ends") {
 						// The client's own flood delays its call, so it sends the call again.
 						answered = false
 						writing.Go(func() { _, _ = io.WriteString(p.in, marked) })

@@ -35,14 +35,14 @@ func TestLogsAreBounded(t *testing.T) {
 		r.call("/s/u/mcp", "echo", `{"v":1}`).wantText(t, `{"v":1}`)
 	}
 	hostile.Wait()
-	if n := strings.Count(r.log.String(), "a requestState was refused"); n != 1 {
+	if n := strings.Count(r.log.String(), "refused a requestState"); n != 1 {
 		t.Errorf("the log has %d lines about a refused state", n)
 	}
 	if err := r.stop(); err != nil {
 		t.Error(err)
 	}
 	text := r.log.String()
-	if n := strings.Count(text, "a requestState was refused"); n != 2 || !strings.Contains(text, "more=319 within=1m0s") {
+	if n := strings.Count(text, "refused a requestState"); n != 2 || !strings.Contains(text, "more=319 within=1m0s") {
 		t.Errorf("the log has %d lines about a refused state", n)
 	}
 	if n := strings.Count(text, "level=WARN"); n > 60 {

@@ -109,7 +109,7 @@ func maskMetrics(text string) string {
 
 var (
 	logTime = regexp.MustCompile(`^time=\S+ `)
-	logRace = regexp.MustCompile(`msg="(answer or cancellation not delivered|unexpected message from server|listen ended)"`)
+	logRace = regexp.MustCompile(`msg="(answer or cancellation could not be sent to the server|discarded an unexpected message from the server|subscriptions/listen ended)"`)
 	logVary = regexp.MustCompile(`(pid|port|remote|took|after)=\S+|127\.0\.0\.1:\d+`)
 )
 

@@ -37,7 +37,7 @@ type RecordOptions struct {
 // inherits the whole environment of Dragoman, because Dragoman runs in its place. Record ends
 // with the server's process, or with ctx on HTTP. code is the exit status of the process, as a
 // shell reports it. On HTTP it is 0. The error says why client and server were not connected,
-// or why the tape is incomplete.
+// or why the recording is incomplete.
 func Record(ctx context.Context, o RecordOptions) (code int, err error) {
 	r := tape.NewRecorder(o.Tape, o.About, o.Server.Secrets())
 	if o.Server.URL != "" {
@@ -46,7 +46,7 @@ func Record(ctx context.Context, o RecordOptions) (code int, err error) {
 		code, err = recordPipe(ctx, r, o)
 	}
 	if bad := r.Err(); bad != nil {
-		err = errors.Join(err, fmt.Errorf("the tape is incomplete: %w", bad))
+		err = errors.Join(err, fmt.Errorf("the recording is incomplete: %w", bad))
 	}
 	return code, err
 }

@@ -132,7 +132,7 @@ func TestTapeThatFails(t *testing.T) {
 	}()
 	var heard syncBuffer
 	code, err := Record(t.Context(), RecordOptions{Server: child(t, "s", "legacy").Server, Tape: full{}, Stdin: in, Stdout: keep{&heard}})
-	if code != 0 || err == nil || !strings.Contains(err.Error(), "the tape is incomplete") {
+	if code != 0 || err == nil || !strings.Contains(err.Error(), "the recording is incomplete") {
 		t.Errorf("ended with %d, %v", code, err)
 	}
 	if !strings.Contains(heard.text(), "protocolVersion") {

@@ -33,7 +33,7 @@ func TestBadAnswerOverHTTP(t *testing.T) {
 	if a := r.post("/mcp", bad(s.event()), session...); a.status != 400 || strings.Contains(a.body, `"id":1`) {
 		t.Errorf("the client gets %d %s", a.status, a.body)
 	}
-	wants(s.event(), "cannot be used")
+	wants(s.event(), "is not valid")
 
 	c := dialSSE(r, "/sse")
 	c.send(initializeBody("2024-11-05", `{"elicitation":{}}`))
@@ -44,7 +44,7 @@ func TestBadAnswerOverHTTP(t *testing.T) {
 	if a := r.post(c.post, bad(q)); a.status != 400 {
 		t.Errorf("the client gets %d %s", a.status, a.body)
 	}
-	wants(c.answerTo("7"), "cannot be used")
+	wants(c.answerTo("7"), "is not valid")
 
 	r.post("/mcp", `{"jsonrpc":"2.0","id":`+string(otherQuestion.ID)+`,"result":{"action":"accept","content":{"y":1}}}`, other...)
 	wants(otherStream.event(), `y`)

@@ -47,7 +47,7 @@ func (e *emptiness) refuses(now, next *config.Snapshot, sure bool) bool {
 	case len(next.Servers) > 0 || len(now.Servers) == 0:
 		return false
 	case next.Empty:
-		e.log.Warn("the configuration file is empty and was ignored: all servers stay; to remove them, write mcpServers: {}", "servers", len(now.Servers))
+		e.log.Warn("ignored an empty configuration file: all servers stay; to remove all servers, write mcpServers: {}", "servers", len(now.Servers))
 		return true
 	case sure:
 		return false
@@ -56,7 +56,7 @@ func (e *emptiness) refuses(now, next *config.Snapshot, sure bool) bool {
 		e.patience = secondLook
 	}
 	e.again = time.NewTimer(e.patience)
-	e.log.Warn("the changed configuration has no servers any more: the current ones stay; they are removed after the wait, or on SIGHUP",
+	e.log.Warn("the changed configuration has no servers: Dragoman waits before it removes the current servers; send SIGHUP to remove them now",
 		"servers", len(now.Servers), "wait", e.patience.String())
 	return true
 }

@@ -248,11 +248,11 @@ func TestEmptyFile(t *testing.T) {
 			w := serveFile(t, text(u), func(o *ServeOptions) { o.secondLook = 50 * time.Millisecond })
 			session := w.initialize("/mcp", "2025-11-25", "{}")
 			w.write(t, made)
-			w.waitLog(t, "the configuration file is empty", 1)
+			w.waitLog(t, "ignored an empty configuration file", 1)
 			if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil { // the file must not be applied on SIGHUP either
 				t.Fatal(err)
 			}
-			w.waitLog(t, "the configuration file is empty", 2)
+			w.waitLog(t, "ignored an empty configuration file", 2)
 			w.post("/mcp", toolCall("5", "u__echo", "{}"), "Mcp-Session-Id", session).wantText(t, "{}")
 			if n := len(u.pids(t)); n != 1 {
 				t.Errorf("the server was started %d times", n)
@@ -271,7 +271,7 @@ func TestEmptyFile(t *testing.T) {
 		w.call("/mcp", "u__echo", "{}").wantText(t, "{}")
 		w.write(t, "mcpServers: {}\n")
 		w.waitLog(t, "configuration applied", 1)
-		if !strings.Contains(w.log.String(), "has no servers any more") {
+		if !strings.Contains(w.log.String(), "the changed configuration has no servers") {
 			t.Error("no warning was logged")
 		}
 		u.wantGone(t)
@@ -281,7 +281,7 @@ func TestEmptyFile(t *testing.T) {
 		w := serveFile(t, text(u), func(o *ServeOptions) { o.secondLook = time.Hour })
 		w.call("/mcp", "u__echo", "{}").wantText(t, "{}")
 		w.write(t, "mcpServers: {}\n")
-		w.waitLog(t, "has no servers any more", 1)
+		w.waitLog(t, "the changed configuration has no servers", 1)
 		w.call("/mcp", "u__echo", "{}").wantText(t, "{}")
 		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
 			t.Fatal(err)
@@ -294,7 +294,7 @@ func TestEmptyFile(t *testing.T) {
 		w := serveFile(t, text(u), func(o *ServeOptions) { o.secondLook = time.Hour })
 		w.call("/mcp", "u__echo", "{}").wantText(t, "{}")
 		w.write(t, "mcpServers: {}\n")
-		w.waitLog(t, "has no servers any more", 1)
+		w.waitLog(t, "the changed configuration has no servers", 1)
 		w.write(t, text(u)+"# again\n")
 		w.waitLog(t, "configuration is unchanged", 1)
 		w.call("/mcp", "u__echo", "{}").wantText(t, "{}")

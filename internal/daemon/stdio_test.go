@@ -223,7 +223,7 @@ func TestS18_ModernServerAsks(t *testing.T) {
 	u := child(t, "child", "modern")
 	r := run(t, u)
 	r.call("/mcp", "request", "{}").wantText(t, "done")
-	if !strings.Contains(r.log.String(), "request from a modern server dropped") {
+	if !strings.Contains(r.log.String(), "discarded a request of a modern server") {
 		t.Error("the log does not mention the request")
 	}
 }
@@ -406,7 +406,7 @@ func TestS11_ClientThatReadsNothing(t *testing.T) {
 			}
 			select {
 			case err := <-done:
-				if (err != nil) != closes || closes && !strings.Contains(err.Error(), "no longer accepts answers") {
+				if (err != nil) != closes || closes && !strings.Contains(err.Error(), "stopped reading its answers") {
 					t.Errorf("ended with %v", err)
 				}
 			case <-time.After(30 * time.Second):

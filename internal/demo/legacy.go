@@ -19,9 +19,9 @@ const (
 	clockTick = 5 * time.Second
 	maxNotes  = 20
 
-	legacyWords = "A small server of the older era: it opens with initialize and keeps a session. " +
-		"Try remember and then recall to see that the session lives, count to see progress and cancelling, " +
-		"ask_name to be asked something while the call runs. Subscribe to demo://clock for an update every five seconds."
+	legacyWords = "A small legacy server: it starts with initialize and has a session. " +
+		"Try remember and then recall to see the state of the session, count to see progress and cancellation, " +
+		"and ask_name to answer a question while the call runs. Subscribe to demo://clock to get an update every five seconds."
 )
 
 var haikuTopics = []string{"autumn", "bridges", "code", "mountains", "rain", "tea"}
@@ -52,23 +52,23 @@ func newLegacy(l *line, version string) *legacy {
 	s.asks.pending = map[jsonrpc.ID]chan *jsonrpc.Message{}
 	s.tools = toolbox{
 		{
-			name: "greet", title: "Greet", about: "Says hello to someone.",
-			input: `{"type":"object","properties":{"name":{"type":"string","description":"Who is greeted"}},"required":["name"]}`,
+			name: "greet", title: "Greet", about: "Greets a person.",
+			input: `{"type":"object","properties":{"name":{"type":"string","description":"Name of the person"}},"required":["name"]}`,
 			step:  step{run: s.greet},
 		}, {
-			name: "count", title: "Count", about: "Counts to a number, pauses before each step and reports progress. Can be cancelled.",
+			name: "count", title: "Count", about: "Counts to a number with a pause before each step, and reports progress. You can cancel the call.",
 			input: `{"type":"object","properties":{"to":{"type":"integer","minimum":1,"maximum":1000},"delayMs":{"type":"integer","minimum":0,"maximum":10000,"default":200,"description":"Pause before each step, in milliseconds"}},"required":["to"]}`,
 			step:  step{waits: true, run: s.count},
 		}, {
-			name: "remember", title: "Remember", about: "Keeps a note for as long as this session lives.", writes: true,
+			name: "remember", title: "Remember", about: "Saves a note until the session ends.", writes: true,
 			input: `{"type":"object","properties":{"note":{"type":"string"}},"required":["note"]}`,
 			step:  step{run: s.remember},
 		}, {
-			name: "recall", title: "Recall", about: "Returns the notes of this session.",
+			name: "recall", title: "Recall", about: "Returns the notes that were saved in this session.",
 			input: `{"type":"object","properties":{}}`,
 			step:  step{run: s.recall},
 		}, {
-			name: "ask_name", title: "Ask for a name", about: "Asks the user for a name while the call runs, and greets them.",
+			name: "ask_name", title: "Ask for a name", about: "Asks the user for a name while the call runs, and then greets the user.",
 			input: `{"type":"object","properties":{}}`,
 			step:  step{waits: true, run: s.askName},
 		},
@@ -81,11 +81,11 @@ func newLegacy(l *line, version string) *legacy {
 		}},
 		mcp.MethodCallTool:      {}, // the step of the tool replaces this one
 		mcp.MethodListResources: {run: s.listResources},
-		mcp.MethodListTemplates: fixed(`"resourceTemplates":[{"uriTemplate":"` + echoURI + `{text}","name":"echo","description":"Says back what its URI says.","mimeType":"text/plain"}]`),
+		mcp.MethodListTemplates: fixed(`"resourceTemplates":[{"uriTemplate":"` + echoURI + `{text}","name":"echo","description":"Returns the text in its URI.","mimeType":"text/plain"}]`),
 		mcp.MethodReadResource:  {run: s.read},
 		mcp.MethodSubscribe:     {run: s.subscribe},
 		mcp.MethodUnsubscribe:   {run: s.unsubscribe},
-		mcp.MethodListPrompts:   fixed(`"prompts":[{"name":"haiku","description":"Asks for a haiku.","arguments":[{"name":"topic","description":"What it is about","required":true}]}]`),
+		mcp.MethodListPrompts:   fixed(`"prompts":[{"name":"haiku","description":"Asks for a haiku.","arguments":[{"name":"topic","description":"Subject of the haiku","required":true}]}]`),
 		mcp.MethodGetPrompt:     {run: s.haiku},
 		mcp.MethodComplete:      {run: s.complete},
 		mcp.MethodSetLevel:      {run: s.setLevel},
@@ -101,14 +101,14 @@ func (s *legacy) open(c *call) (step, *jsonrpc.Error) {
 	st, ok := s.methods[c.m.Method]
 	switch {
 	case !ok && c.m.Method == mcp.MethodDiscover:
-		return step{}, refusal(jsonrpc.CodeMethodNotFound, "method not found: %s; this server opens with initialize", c.m.Method)
+		return step{}, refusal(jsonrpc.CodeMethodNotFound, "method not found: %s; this server requires initialize", c.m.Method)
 	case !ok:
 		return step{}, refusal(jsonrpc.CodeMethodNotFound, "method not found: %.64s", c.m.Method)
 	case c.m.Method == mcp.MethodInitialize && s.rev.Legacy():
-		return step{}, refusal(jsonrpc.CodeInvalidRequest, "initialize was answered already")
+		return step{}, refusal(jsonrpc.CodeInvalidRequest, "this session is already initialized")
 	case c.m.Method != mcp.MethodInitialize && c.m.Method != mcp.MethodPing && !s.rev.Legacy():
 		// 2025-11-25 §Lifecycle, "Initialization": initialize must come first.
-		return step{}, refusal(jsonrpc.CodeInvalidRequest, "this server opens with initialize")
+		return step{}, refusal(jsonrpc.CodeInvalidRequest, "send initialize before other requests")
 	}
 	c.rev, c.mayAsk = s.rev, s.ready && s.forms
 	if c.m.Method == mcp.MethodCallTool {
@@ -141,7 +141,7 @@ func (s *legacy) initialize(_ context.Context, c *call) (string, error) {
 	date, ok := jsonrpc.Text(m.Raw, m.Param("protocolVersion"))
 	caps := m.Param("capabilities")
 	if !ok || jsonrpc.KindOf(m.Raw, caps) != '{' || jsonrpc.KindOf(m.Raw, m.Param("clientInfo")) != '{' {
-		return "", refusal(jsonrpc.CodeInvalidParams, "params must have protocolVersion, a string, and capabilities and clientInfo, objects")
+		return "", refusal(jsonrpc.CodeInvalidParams, "params must contain protocolVersion (a string), capabilities (an object) and clientInfo (an object)")
 	}
 	s.rev, _ = mcp.ParseRevision(date)
 	if !s.rev.Legacy() {
@@ -204,43 +204,43 @@ func (s *legacy) remember(_ context.Context, c *call) (string, error) {
 		return "", err
 	}
 	if len(s.notes) == maxNotes {
-		return "", toolError(fmt.Sprintf("I can keep %d notes, and have as many.", maxNotes))
+		return "", toolError(fmt.Sprintf("The session already has the maximum of %d notes.", maxNotes))
 	}
 	s.notes = append(s.notes, note)
 	s.log("info", "a note was kept")
 	if len(s.notes) == 1 { // the first note adds an entry to the list of resources
 		s.send(jsonrpc.AppendNotification(nil, mcp.NoteResourcesChanged, nil))
 	}
-	return text(fmt.Sprintf("Noted. That makes %d.", len(s.notes))), nil
+	return text(fmt.Sprintf("Saved. Notes in this session: %d.", len(s.notes))), nil
 }
 
 func (s *legacy) recall(context.Context, *call) (string, error) {
 	if len(s.notes) == 0 {
-		return text("There are no notes in this session yet. Try remember."), nil
+		return text("This session has no notes yet. Call remember to save one."), nil
 	}
 	return text("- " + strings.Join(s.notes, "\n- ")), nil
 }
 
 func (s *legacy) askName(ctx context.Context, c *call) (string, error) {
 	if !c.mayAsk {
-		return "", toolError("I would ask for a name, but this client has not declared that it shows forms (elicitation). Try greet instead.")
+		return "", toolError("This tool asks for a name, but this client does not support forms (elicitation). Call greet instead.")
 	}
 	m, err := s.ask(ctx, mcp.MethodElicit, `{"message":"What is your name?","requestedSchema":{"type":"object","properties":{"name":{"type":"string","title":"Name","minLength":1,"maxLength":100}},"required":["name"]}}`)
 	if err != nil {
 		return "", err
 	}
 	if m.Kind == jsonrpc.Failure {
-		return "", toolError("The client was asked for a name and answered with an error.")
+		return "", toolError("The server asked for a name, and the client answered with an error.")
 	}
 	action, at, err := given(m.Raw, m.Result, "name")
 	name, ok := jsonrpc.Text(m.Raw, at)
 	switch {
 	case err != nil || action == "accept" && !ok:
-		return "", toolError("The client was asked for a name and gave an answer that is none.")
+		return "", toolError("The server asked for a name, and the answer of the client is not valid.")
 	case action == "decline":
-		return text("No name, then. It is nice to meet you all the same."), nil
+		return text("You did not give a name. Nice to meet you anyway."), nil
 	case action == "cancel":
-		return text("The question was closed without an answer. Ask me again whenever you like."), nil
+		return text("You closed the question without an answer. Call the tool again to see it again."), nil
 	}
 	return text("It is nice to meet you, " + name + "."), nil
 }
@@ -262,14 +262,14 @@ func (s *legacy) ask(ctx context.Context, method, params string) (*jsonrpc.Messa
 		delete(s.asks.pending, id)
 		s.asks.Unlock()
 		if context.Cause(ctx) == errCancelled {
-			s.notify(mcp.NoteCancelled, `{"requestId":`+string(id)+`,"reason":"the call that asked was cancelled"}`)
+			s.notify(mcp.NoteCancelled, `{"requestId":`+string(id)+`,"reason":"the call that needed this request was cancelled"}`)
 		}
 		return nil, ctx.Err()
 	}
 }
 
 func (s *legacy) listResources(context.Context, *call) (string, error) {
-	out := `"resources":[{"uri":"` + clockURI + `","name":"clock","description":"What time it is here. Can be subscribed to.","mimeType":"text/plain"}`
+	out := `"resources":[{"uri":"` + clockURI + `","name":"clock","description":"The current time of this machine. Clients can subscribe to it.","mimeType":"text/plain"}`
 	if len(s.notes) > 0 {
 		out += `,{"uri":"` + notesURI + `","name":"notes","description":"The notes of this session.","mimeType":"text/plain"}`
 	}
@@ -369,7 +369,7 @@ func (s *legacy) complete(_ context.Context, c *call) (string, error) {
 			}
 		}
 	default:
-		return "", refusal(jsonrpc.CodeInvalidParams, "there is nothing to complete: params.ref and params.argument name no argument of ours")
+		return "", refusal(jsonrpc.CodeInvalidParams, "params.ref and params.argument do not name an argument that this server can complete")
 	}
 	return fmt.Sprintf(`"completion":{"values":[%s],"total":%d,"hasMore":false}`, strings.Join(found, ","), len(found)), nil
 }

@@ -18,9 +18,9 @@ const (
 	// listsLast is how long clients may cache lists that never change.
 	listsLast = time.Hour
 
-	modernWords = "A small server of the newer era: no handshake, no session, every request stands for itself. " +
-		"Try add for a structured result, weather for an argument that travels in a header too, " +
-		"confirm to be asked before anything happens, slow to see progress. demo://about changes with every tool that is called."
+	modernWords = "A small modern server: it has no handshake and no session. " +
+		"Try add to see a structured result, weather to see an argument that is also sent in a header, " +
+		"confirm to answer a question before the tool runs, and slow to see progress. demo://about changes with every tool call."
 )
 
 // modern is the server of the revisions without a handshake. It keeps no state per client. All
@@ -48,20 +48,20 @@ func newModern(l *line, version string) *modern {
 			output: `{"type":"object","properties":{"sum":{"type":"number"}},"required":["sum"]}`,
 			step:   step{run: s.add},
 		}, {
-			name: "weather", title: "Weather", about: "Returns the weather in a city. It is made up, and always the same for the same city.",
+			name: "weather", title: "Weather", about: "Returns invented weather for a city. The result is always the same for the same city.",
 			input: `{"type":"object","properties":{"city":{"type":"string","x-mcp-header":"City"}},"required":["city"]}`,
 			step:  step{run: s.weather},
 		}, {
-			name: "forecast", title: "Forecast", about: "Returns the weather in a city for three days, as a list. Older revisions have no lists there, so their clients get the text only.",
+			name: "forecast", title: "Forecast", about: "Returns invented weather for a city for three days, as a list. Older revisions do not support lists in structuredContent, so their clients get only the text.",
 			input:  `{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}`,
 			output: `{"type":"array","items":{"type":"object","properties":{"day":{"type":"integer"},"sky":{"type":"string"},"celsius":{"type":"integer"}},"required":["day","sky","celsius"]}}`,
 			step:   step{run: s.forecast},
 		}, {
-			name: "confirm", title: "Confirm", about: "Asks the user before it does something. It does nothing in either case.",
-			input: `{"type":"object","properties":{"action":{"type":"string","description":"What is to be done, such as: paint the shed blue"}},"required":["action"]}`,
+			name: "confirm", title: "Confirm", about: "Asks the user to confirm an action. The tool does not perform the action.",
+			input: `{"type":"object","properties":{"action":{"type":"string","description":"The action, for example: paint the shed blue"}},"required":["action"]}`,
 			step:  step{run: s.confirm},
 		}, {
-			name: "slow", title: "Slow", about: "Takes its time and reports progress every second. Can be cancelled.",
+			name: "slow", title: "Slow", about: "Runs for several seconds and reports progress every second. You can cancel the call.",
 			input: `{"type":"object","properties":{"seconds":{"type":"integer","minimum":1,"maximum":60,"default":5}}}`,
 			step:  step{waits: true, run: s.slow},
 		},
@@ -97,7 +97,7 @@ func (s *modern) speaks() mcp.Revision { return mcp.Latest }
 func (s *modern) open(c *call) (step, *jsonrpc.Error) {
 	if c.m.Method == mcp.MethodInitialize {
 		// 2026-07-28 §Versioning: the error for initialize should list the supported versions.
-		e := refusal(jsonrpc.CodeMethodNotFound, "method not found: initialize; this server speaks %s only, without a handshake", mcp.Latest)
+		e := refusal(jsonrpc.CodeMethodNotFound, "method not found: initialize; this server supports only %s, which has no handshake", mcp.Latest)
 		e.Data = []byte(`{"supported":` + versions() + `}`)
 		return step{}, e
 	}
@@ -109,7 +109,7 @@ func (s *modern) open(c *call) (step, *jsonrpc.Error) {
 	case bad != nil:
 		return step{}, bad
 	case !o.Revision.Modern():
-		return step{}, refusal(jsonrpc.CodeInvalidParams, "_meta must carry %s", mcp.KeyVersion)
+		return step{}, refusal(jsonrpc.CodeInvalidParams, "_meta must contain %s", mcp.KeyVersion)
 	}
 	if bad := mcp.CheckModern(c.m, o); bad != nil {
 		return step{}, bad
@@ -185,7 +185,7 @@ func (s *modern) add(_ context.Context, c *call) (string, error) {
 		return "", err
 	}
 	if math.IsInf(a+b, 0) {
-		return "", toolError("The sum is beyond what a double can hold.")
+		return "", toolError("The sum is too large for a 64-bit floating-point number.")
 	}
 	// 2026-07-28 §Tools, "Structured Content": repeat the structured content as text, for
 	// clients that do not read it.
@@ -199,7 +199,7 @@ func (s *modern) weather(_ context.Context, c *call) (string, error) {
 		return "", err
 	}
 	sky, celsius := weatherOf(city)
-	return text(fmt.Sprintf("%s: %s, %d °C. (Made up, but reliably so.)", city, sky, celsius)), nil
+	return text(fmt.Sprintf("%s: %s, %d °C. (This weather is invented.)", city, sky, celsius)), nil
 }
 
 // weatherOf returns weather that is always the same for the same place.
@@ -207,7 +207,7 @@ func weatherOf(place string) (sky string, celsius int) {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(strings.ToLower(place)))
 	n := h.Sum32()
-	skies := [...]string{"clear", "a few clouds", "overcast", "light rain", "fog in the morning", "snow, against all expectation"}
+	skies := [...]string{"clear", "a few clouds", "overcast", "light rain", "fog in the morning", "unexpected snow"}
 	return skies[n%uint32(len(skies))], int(n>>8%35) - 5
 }
 
@@ -239,7 +239,7 @@ func (s *modern) confirm(_ context.Context, c *call) (string, error) {
 	}
 	if !c.mayAsk {
 		// 2026-07-28 §Base, "Per-request protocol fields".
-		e := refusal(mcp.CodeMissingCapability, "confirm needs a client that shows forms (elicitation)")
+		e := refusal(mcp.CodeMissingCapability, "confirm needs a client that supports forms (elicitation)")
 		e.Data = []byte(`{"requiredCapabilities":{"elicitation":{"form":{}}}}`)
 		return "", e
 	}
@@ -249,7 +249,7 @@ func (s *modern) confirm(_ context.Context, c *call) (string, error) {
 		// The state needs no protection (2026-07-28 §MRTR, "Server Requirements"). A client
 		// that forges it only confirms an action that does nothing.
 		if state, _ := jsonrpc.Text(raw, at); state != "asked: "+action {
-			return "", refusal(jsonrpc.CodeInvalidParams, "params.requestState is not of this question")
+			return "", refusal(jsonrpc.CodeInvalidParams, "params.requestState does not belong to this question")
 		}
 	} else {
 		answered = jsonrpc.Span{} // the answer belongs to a question that this server has not asked
@@ -276,7 +276,7 @@ func (s *modern) slow(ctx context.Context, c *call) (string, error) {
 		return "", err
 	}
 	err = s.steps(ctx, c, n, time.Second, func(i int) string { return fmt.Sprintf("%d of %d seconds", i, n) })
-	return text("That is done now. Thank you for waiting."), err
+	return text("Done."), err
 }
 
 func (s *modern) read(_ context.Context, c *call) (string, error) {
@@ -288,7 +288,7 @@ func (s *modern) read(_ context.Context, c *call) (string, error) {
 		return "", c.missing(uri)
 	}
 	n, _ := s.called()
-	return contents(uri, fmt.Sprintf("I speak %s and remember nobody. Tools called so far: %d.", mcp.Latest, n)), nil
+	return contents(uri, fmt.Sprintf("This server uses %s and has no sessions. Tool calls so far: %d.", mcp.Latest, n)), nil
 }
 
 // listen reports changes of the only resource that changes, until the client cancels it or the

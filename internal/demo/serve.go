@@ -33,8 +33,8 @@ const maxRunning = 64
 
 // Reasons for ending running calls. The other reason is the cause of Serve's context.
 var (
-	errGone      = errors.New("the client is gone")
-	errCancelled = errors.New("the client has cancelled the request")
+	errGone      = errors.New("the client disconnected")
+	errCancelled = errors.New("the client cancelled the request")
 )
 
 // Serve runs the server of one era for one client. version is the program's version. It
@@ -53,7 +53,7 @@ func Serve(ctx context.Context, era string, in io.Reader, out io.Writer, version
 	case Modern:
 		s = newModern(l, version)
 	default:
-		return fmt.Errorf("serve the demo: no era %q, there are %s and %s", era, Legacy, Modern)
+		return fmt.Errorf("serve the demo: unknown era %q, expected %s or %s", era, Legacy, Modern)
 	}
 	if in == os.Stdin && out == os.Stdout {
 		pipe, err := stdio.Std(stdio.Options{})
@@ -208,7 +208,7 @@ func (l *line) begin(ctx context.Context, id jsonrpc.ID, f func(context.Context)
 	case l.running[id] != nil:
 		return refusal(jsonrpc.CodeInvalidRequest, "a request with this id is still running")
 	case l.ended || l.live >= maxRunning:
-		return refusal(jsonrpc.CodeInternal, "too much is running; try again")
+		return refusal(jsonrpc.CodeInternal, "too many requests are running; try again")
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	fl := &runningCall{cancel}

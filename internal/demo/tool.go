@@ -83,7 +83,7 @@ func (b toolbox) pick(c *call) (step, *jsonrpc.Error) {
 func (c *call) text(name string) (string, error) {
 	s, ok := jsonrpc.Text(c.m.Raw, jsonrpc.Find(c.m.Raw, c.args, name))
 	if !ok || s == "" || utf8.RuneCountInString(s) > maxText {
-		return "", toolError(fmt.Sprintf("The argument %q must be a text of 1 to %d characters.", name, maxText))
+		return "", toolError(fmt.Sprintf("The argument %q must be a string of 1 to %d characters.", name, maxText))
 	}
 	return s, nil
 }
@@ -93,7 +93,7 @@ func (c *call) number(name string) (float64, error) {
 	at := jsonrpc.Find(c.m.Raw, c.args, name)
 	f, err := strconv.ParseFloat(string(at.Of(c.m.Raw)), 64)
 	if jsonrpc.KindOf(c.m.Raw, at) != '0' || err != nil {
-		return 0, toolError(fmt.Sprintf("The argument %q must be a number that a double can hold.", name))
+		return 0, toolError(fmt.Sprintf("The argument %q must be a number that fits into a 64-bit floating-point number.", name))
 	}
 	return f, nil
 }
@@ -107,7 +107,7 @@ func (c *call) integer(name string, low, high, usual int) (int, error) {
 	}
 	n, ok := jsonrpc.Int(c.m.Raw, at)
 	if !ok || n < int64(low) || n > int64(high) {
-		return 0, toolError(fmt.Sprintf("The argument %q must be a whole number from %d to %d.", name, low, high))
+		return 0, toolError(fmt.Sprintf("The argument %q must be an integer from %d to %d.", name, low, high))
 	}
 	return int(n), nil
 }
@@ -145,7 +145,7 @@ func (c *call) readURI() (string, error) {
 }
 
 func (c *call) missing(uri string) error {
-	e := refusal(jsonrpc.CodeInvalidParams, "no such resource: %.200s", uri)
+	e := refusal(jsonrpc.CodeInvalidParams, "unknown resource: %.200s", uri)
 	if c.rev.Can(mcp.ResourceNotFoundCode) {
 		e.Code = mcp.CodeResourceNotFound
 	}
@@ -168,13 +168,13 @@ func given(raw []byte, result jsonrpc.Span, field string) (action string, value 
 	case "accept", "decline", "cancel":
 		return action, jsonrpc.Find(raw, jsonrpc.Find(raw, result, "content"), field), nil
 	}
-	return "", jsonrpc.Span{}, errors.New("the answer has no action that exists")
+	return "", jsonrpc.Span{}, errors.New("the action in the answer must be accept, decline or cancel")
 }
 
 // paged returns an error if the request has a cursor, because all lists have one page.
 func paged(c *call) *jsonrpc.Error {
 	if m := mcp.LookupMethod(c.m.Method); m != nil && m.ListKey != "" && !c.m.Param("cursor").IsZero() {
-		return refusal(jsonrpc.CodeInvalidParams, "params.cursor is none of ours: this list has one page")
+		return refusal(jsonrpc.CodeInvalidParams, "params.cursor is not valid: this list has only one page")
 	}
 	return nil
 }

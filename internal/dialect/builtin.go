@@ -46,11 +46,11 @@ var (
 var builtin = []*Profile{
 	{
 		Name:  Standard,
-		About: "standard MCP; other dialects are not detected",
+		About: "standard MCP; Dragoman does not detect other dialects",
 	},
 	{
 		Name:   ManifestPython,
-		About:  "all tools in the initialize result, in snake_case; lines of 64 KiB at most",
+		About:  "all tools in the initialize result, with member names in snake_case; lines of at most 64 KiB",
 		Detect: Detect{Has: []Path{"tools", "server_info"}, Lacks: versionless},
 		Open:   Opening{NoProbe: true, NoInitialized: true, Identity: identities},
 		Tools:  manifestTools, Errors: manifestErrors, Never: manifestNever,
@@ -59,25 +59,25 @@ var builtin = []*Profile{
 	},
 	{
 		Name:   Manifest,
-		About:  "all tools in the initialize result, in any spelling",
+		About:  "all tools in the initialize result, with member names in any spelling",
 		Detect: Detect{Has: []Path{"tools"}, Lacks: versionless},
 		Open:   Opening{NoProbe: true, NoInitialized: true, Identity: identities},
 		Tools:  manifestTools, Errors: manifestErrors, Never: manifestNever,
 	},
 	{
 		Name:  ManifestPushed,
-		About: "all tools in an unsolicited message, and no initialize",
+		About: "all tools in an unsolicited message; initialize is not supported",
 		Open:  Opening{NoProbe: true, NoInitialized: true, Pushed: true, Identity: identities},
 		Tools: manifestTools, Errors: manifestErrors, Never: manifestNever,
 	},
 	{
 		Name:  InitializeOnly,
-		About: "legacy MCP without a probe, for servers that fail on it",
+		About: "legacy MCP; Dragoman does not send server/discover, for servers that fail on it",
 		Open:  Opening{NoProbe: true},
 	},
 	{
 		Name:   CodexAppServer,
-		About:  "Codex's app-server, which has threads and turns and does not speak MCP",
+		About:  "the app-server of Codex, which has threads and turns instead of MCP",
 		Open:   Opening{NoProbe: true, NoInitialized: true},
 		Bridge: CodexAppServer,
 	},

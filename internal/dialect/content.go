@@ -92,7 +92,7 @@ func dropStructured(e *jsonrpc.Edits, r *mcp.Reply) {
 	if k := jsonrpc.KindOf(m.Raw, at[0]); k == 0 || k == '{' {
 		return
 	}
-	r.Losses.Add("structuredContent", "the client's revision has objects only there; content has the same as text")
+	r.Losses.Add("structuredContent", "the client's revision allows only objects in structuredContent; content has the same value as text")
 	var set []jsonrpc.Field
 	empty := true
 	for range jsonrpc.Elements(m.Raw, at[1]) {
@@ -118,7 +118,7 @@ func dropOutputSchemas(e *jsonrpc.Edits, r *mcp.Reply) {
 		if t, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, schema, "type")); t == "object" {
 			continue
 		}
-		r.Losses.Add("outputSchema", "the client's revision has schemas of objects only there")
+		r.Losses.Add("outputSchema", "the client's revision allows only schemas of type object in outputSchema")
 		e.Object(mcp.WhyOutputSchema, raw, tool, func(k []byte) bool { return string(k) == "outputSchema" })
 	}
 }
@@ -137,10 +137,10 @@ func (f *converter) block(at jsonrpc.Span, i int) {
 	switch {
 	case kind == "audio" && !f.to.Can(mcp.AudioContent):
 		f.edits.Replace(mcp.WhyContent, at, audioAsResource(f.raw, at, i))
-		f.losses.Add("content.audio", "the client's revision has no audio, so it is an embedded resource")
+		f.losses.Add("content.audio", "the client's revision does not have audio, so the audio is sent as an embedded resource")
 	case kind == "resource_link" && !f.to.Can(mcp.ResourceLinks):
 		f.edits.Replace(mcp.WhyContent, at, linkAsText(f.raw, at))
-		f.losses.Add("content.resource_link", "the client's revision has no links to resources, so it is a text that names it")
+		f.losses.Add("content.resource_link", "the client's revision does not have links to resources, so the link is sent as text")
 	}
 }
 
@@ -229,7 +229,7 @@ func ConvertRequest(t *jsonrpc.Trail, to mcp.Revision, m *jsonrpc.Message, l *mc
 		case n == 0:
 			out = f.message(out, at, content, []byte(`{"type":"text","text":""}`))
 		case n > 1:
-			l.Add("sampling.content", "the peer's revision has one block in a message, so there are more messages")
+			l.Add("sampling.content", "the revision allows only one content block in a message, so the message is split")
 		}
 	}
 	if !changed {
@@ -279,10 +279,10 @@ func (f *converter) convertSampled(at jsonrpc.Span) []byte {
 		}
 		mime, _ := jsonrpc.Text(f.raw, jsonrpc.Find(f.raw, at, "mimeType"))
 		text = "[audio that cannot be shown here: " + mime + "]"
-		f.losses.Add("sampling.audio", "the peer's revision has no audio, so a text says that there was some")
+		f.losses.Add("sampling.audio", "the revision does not have audio, so the audio is replaced with a text")
 	case "tool_use", "tool_result":
 		text = string(at.Of(f.raw))
-		f.losses.Add("sampling."+kind, "the peer's revision has no tools in sampling, so it is a text")
+		f.losses.Add("sampling."+kind, "the revision does not have tools in sampling, so the tool content is sent as text")
 	default:
 		return nil
 	}
@@ -337,7 +337,7 @@ func (f *converter) joinBlocks(list jsonrpc.Span) []byte {
 		}
 	}
 	if n > 1 {
-		f.losses.Add("sampling.content", "the peer's revision has one block in a message, so they are joined")
+		f.losses.Add("sampling.content", "the revision allows only one content block in a message, so the blocks are joined")
 	}
 	if text == nil && other != nil {
 		return other

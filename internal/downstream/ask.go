@@ -79,7 +79,7 @@ func (c *Session) askClient(ctx context.Context, call *mcp.Call, m *jsonrpc.Mess
 		}
 		// §Cancellation: the sender may cancel its request.
 		note := jsonrpc.AppendNotification(nil, mcp.NoteCancelled,
-			append(append([]byte(`{"requestId":`), id...), `,"reason":"the call that needed it has ended"}`...))
+			append(append([]byte(`{"requestId":`), id...), `,"reason":"the call that needed this request has ended"}`...))
 		if errors.Is(tell(note), mcp.ErrAnswered) && c.out != nil {
 			// The answer to the call was written first. The client may still show the server
 			// request to its user, so the cancellation goes to the session.
@@ -139,7 +139,7 @@ func (c *Session) resolve(id jsonrpc.ID, m *jsonrpc.Message, from transport.Requ
 // Refuse fails the server request whose answer from the client could not be read. See
 // transport.Refuser.
 func (c *Session) Refuse(bad *transport.BadAnswer) {
-	c.resolve(bad.ID, nil, transport.Request{}, fmt.Errorf("the client's answer cannot be used: %s", bad.Err.Message))
+	c.resolve(bad.ID, nil, transport.Request{}, fmt.Errorf("the client's answer is not valid: %s", bad.Err.Message))
 }
 
 // requestCaller sends messages to a client while one of the client's requests runs. It keeps

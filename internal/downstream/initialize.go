@@ -85,10 +85,10 @@ func (c *Session) readInitialize(m *jsonrpc.Message) (*mcp.ClientInfo, *jsonrpc.
 		f.Info = withRequired(at[2].Of(m.Raw))
 	}
 	if len(f.Info) > mcp.MaxOwnInfo {
-		c.publishLosses(nil, mcp.Losses{{What: m.Method, Why: "clientInfo is too long; only its name and version are kept"}})
+		c.publishLosses(nil, mcp.Losses{{What: m.Method, Why: "clientInfo is too long; Dragoman keeps only name and version"}})
 	}
 	if len(f.Capabilities) > mcp.MaxOwnCapabilities {
-		c.publishLosses(nil, mcp.Losses{{What: m.Method, Why: "the client's capabilities are too long; only the known ones are kept"}})
+		c.publishLosses(nil, mcp.Losses{{What: m.Method, Why: "the client's capabilities are too long; Dragoman keeps only those that it knows"}})
 	}
 	return f.Own(), nil // a copy, so that the session does not keep the whole request in memory
 }

@@ -24,7 +24,7 @@ const noteShutdown = "shutdown"
 
 // ErrShutdown is the result of ServePipe if the client has announced its end. The client waits
 // only briefly for Dragoman to exit.
-var ErrShutdown = errors.New("the client has announced its end")
+var ErrShutdown = errors.New("the client sent a notification that it exits")
 
 // defaultManifestClient is the default of Endpoint.ManifestClient. The known clients give up
 // after ten or thirty seconds.
@@ -49,15 +49,15 @@ func (c *Session) manifestTime() time.Duration {
 	return defaultManifestClient
 }
 
-var errTooSlow = errors.New("no server was ready in time")
+var errTooSlow = errors.New("no server was ready before the timeout")
 
 // tooSlow returns the error for a client that cannot wait longer for its only server.
 func (c *Session) tooSlow(cause error) error {
 	limit := c.manifestTime()
 	f := failure.Of(nil, failure.Facts{
 		Class: failure.NotReady, Cause: "timeout",
-		Sentence: fmt.Sprintf("no server was ready within %s, and a client that sends initialize without params gives up soon", limit),
-		Action:   "connect again when the server is ready; limits.manifestClient sets how long such a client waits",
+		Sentence: fmt.Sprintf("no server was ready within %s, and clients that send initialize without params do not wait longer", limit),
+		Action:   "connect again when the server is ready, or raise limits.manifestClient",
 	})
 	return &mcp.Error{
 		Origin: mcp.FromGateway, Cause: "timeout", Outcome: mcp.NotSent, Retryable: true,

@@ -55,7 +55,7 @@ func (r *Endpoint) ServePipe(ctx context.Context, p transport.Pipe, from transpo
 			defer late.Stop()
 			select {
 			case <-late.C:
-				cancel(fmt.Errorf("the client no longer accepts answers: %w", err))
+				cancel(fmt.Errorf("the client stopped reading its answers: %w", err))
 			case <-ctx.Done():
 			}
 		case <-ctx.Done():
@@ -84,7 +84,7 @@ func (r *Endpoint) ServePipe(ctx context.Context, p transport.Pipe, from transpo
 var errGone = errors.New("the client has disconnected")
 
 // errUnread ends a conversation whose client has closed its end and stopped reading.
-var errUnread = errors.New("the client closed its end and stopped reading: not all answers were delivered")
+var errUnread = errors.New("the client closed the connection before it read all answers")
 
 // pipeServer passes messages from a pipe to the Session.
 type pipeServer struct {
@@ -285,7 +285,7 @@ func (d *pipeServer) message(ctx context.Context, m *jsonrpc.Message, r responde
 		return
 	}
 	if !d.slot(ctx) {
-		r.refuse(ctx, jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "too many requests are running"}))
+		r.refuse(ctx, jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "too many requests of this client are running; wait until one ends"}))
 		return
 	}
 	budget, size := d.conversation.endpoint.Budget, int64(len(m.Raw))

@@ -205,7 +205,7 @@ func (c *Session) enter(ctx context.Context, m *jsonrpc.Message, expected *infli
 	delete(c.arriving, f)
 	if c.closed != nil {
 		f.cancel(c.closed)
-		return ctx, nil, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "the conversation has ended"}
+		return ctx, nil, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "the connection of the client has ended"}
 	}
 	leave = func() bool {
 		c.mu.Lock()

@@ -109,7 +109,7 @@ func TestOf(t *testing.T) {
 		{facts: at(502, func(f *Facts) { f.Body = []byte("<html><head><title>502 Bad  Gateway</title>") }), class: ServerError, sentence: `server "gh" failed with HTTP status 502: "502 Bad Gateway"`},
 		{facts: at(200, func(f *Facts) { f.ContentType = "text/html" }), class: ProtocolError, sentence: `server "gh" answered with a web page instead of MCP (HTTP 200)`},
 		{facts: Facts{Server: "gh", Cause: "no_common_version", Theirs: []string{"2099-01-01"}, Ours: []string{"2025-11-25", "2025-06-18"}}, class: WrongVersion,
-			sentence: `server "gh" and Dragoman have no protocol revision in common: it supports 2099-01-01, Dragoman supports 2025-11-25, 2025-06-18`},
+			sentence: `server "gh" and Dragoman have no protocol revision in common: the server supports 2099-01-01, Dragoman supports 2025-11-25, 2025-06-18`},
 		{facts: Facts{Server: "gh", Cause: "refused", Sent: "initialize (2025-11-25)", Got: "error -32603", Answer: "database locked"}, class: Rejected,
 			sentence: `server "gh" refused initialize: "database locked"`},
 		{err: listen(syscall.EADDRINUSE), facts: Facts{Listen: "127.0.0.1:7300", Holder: "node (pid 12)"}, class: PortInUse,

@@ -162,7 +162,7 @@ func (f *Facts) sentence(err error, best string) saying {
 	case ConnectionRefused:
 		return saying{sentence: who + " refused the connection: nothing listens at " + hostOf(f.Address), action: "start the server, or correct the host and port of its URL"}
 	case Unreachable:
-		return saying{sentence: who + " cannot be reached" + f.reason(err), action: "check the address and that the server is running"}
+		return saying{sentence: who + " cannot be reached" + f.reason(err), action: "check the address, and check that the server is running"}
 	case TLS:
 		return f.tls(err)
 	case WrongScheme:
@@ -609,13 +609,13 @@ func (f *Facts) version() saying {
 			s.sentence += " " + ours
 		}
 		if theirs != "" {
-			s.sentence += "; it supports " + theirs
+			s.sentence += "; the server supports " + theirs
 		}
 		s.action = "remove " + f.flag("--revision", "revision") + ", or choose another revision"
 		return s
 	}
 	if theirs != "" {
-		s.sentence += ": it supports " + theirs
+		s.sentence += ": the server supports " + theirs
 		if ours != "" {
 			s.sentence += ", Dragoman supports " + ours
 		}

@@ -92,7 +92,7 @@ func (c *conversation) opening(x *exchange, known *method) *jsonrpc.Error {
 	case jsonrpc.KindOf(m.Raw, meta) != '{' && !meta.IsZero():
 		return c.s.refuse(m.Method, jsonrpc.CodeInvalidParams, "params._meta is not an object")
 	case m.Method == mcp.MethodInitialize && at != unopened:
-		return c.s.refuse(m.Method, jsonrpc.CodeInvalidRequest, "initialize was answered already")
+		return c.s.refuse(m.Method, jsonrpc.CodeInvalidRequest, "this session is already initialized")
 	case m.Method == mcp.MethodInitialize, m.Method == mcp.MethodPing:
 	case at == unopened:
 		// 2025-11-25 §Lifecycle, "Initialization": initialize must come first.

@@ -201,7 +201,7 @@ func (x *exchange) askLive(q *question) ([]byte, error) {
 		}
 		c.s.mu.Unlock()
 		if causeOf(x) == errCancelled {
-			c.tell(x.out, nil, jsonrpc.AppendNotification(nil, mcp.NoteCancelled, []byte(`{"requestId":`+string(id)+`,"reason":"the call that asked was cancelled"}`)))
+			c.tell(x.out, nil, jsonrpc.AppendNotification(nil, mcp.NoteCancelled, []byte(`{"requestId":`+string(id)+`,"reason":"the call that needed this request was cancelled"}`)))
 		}
 		return nil, x.ctx.Err()
 	}

@@ -40,7 +40,7 @@ func TestAsksLive(t *testing.T) {
 		// A cancelled call cancels its question. The client's answer may still arrive.
 		l.want(call(date, "7", "roots", ``), `{"jsonrpc":"2.0","id":7,"method":"roots/list"}`)
 		l.want(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`,
-			`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7,"reason":"the call that asked was cancelled"}}`)
+			`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7,"reason":"the call that needed this request was cancelled"}}`)
 		l.want(`{"jsonrpc":"2.0","id":7,"result":{"roots":[]}}`)
 		l.broken("answer to elicitation/create: content.age is not of type integer")
 		l.end()

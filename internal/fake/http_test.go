@@ -141,7 +141,7 @@ func TestSessionRules(t *testing.T) {
 				"HTTP: the Origin https://evil.example is not this machine",
 				"HTTP: the Host evil.example is not this machine",
 				"response: no request with the id 9 was sent, or it was answered before",
-				"message: not JSON: unexpected end at offset 16",
+				"message: not valid JSON: unexpected end at offset 16",
 				"initialize: initialize with an Mcp-Session-Id",
 			}
 			if ed.has(versionHeader) {

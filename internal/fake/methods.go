@@ -219,7 +219,7 @@ func readResource(x *exchange) (string, error) {
 
 func listPrompts(x *exchange) (string, error) {
 	return x.page("prompts", []string{
-		`{"name":"greet"` + x.c.ed.title("Greet") + `,"description":"Asks for a greeting.","arguments":[{"name":"name","description":"Who is greeted","required":true}]}`,
+		`{"name":"greet"` + x.c.ed.title("Greet") + `,"description":"Asks for a greeting.","arguments":[{"name":"name","description":"Name of the person","required":true}]}`,
 		`{"name":"media","description":"Has every kind of content."}`,
 	})
 }

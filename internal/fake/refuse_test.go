@@ -37,7 +37,7 @@ func TestLegacyRefuses(t *testing.T) {
 				l.want(ask(date, "5", "tools/list", ""), refused("5", "-32600", "tools/list before notifications/initialized"))
 				l.want(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 				l.want(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-				l.want(ask(date, "6", "initialize", ""), refused("6", "-32600", "initialize was answered already"))
+				l.want(ask(date, "6", "initialize", ""), refused("6", "-32600", "this session is already initialized"))
 				l.want(ask(date, "6", "ping", ""), refused("6", "-32600", "the id 6 was used before"))
 				l.want(ask(date, "7", "subscriptions/listen", ""), refused("7", "-32601", date+" has no method subscriptions/listen"))
 				l.want(ask("2026-07-28", "8", "ping", ""), refused("8", "-32602", date+` does not define params._meta[\"io.modelcontextprotocol/protocolVersion\"]`))
@@ -57,7 +57,7 @@ func TestLegacyRefuses(t *testing.T) {
 					"initialize: params.protocolVersion is not of type string",
 					"tools/list: tools/list before notifications/initialized",
 					"notifications/initialized: sent twice",
-					"initialize: initialize was answered already",
+					"initialize: this session is already initialized",
 					"ping: the id 6 was used before",
 					"subscriptions/listen: "+date+" has no method subscriptions/listen",
 					"ping: "+date+` does not define params._meta["io.modelcontextprotocol/protocolVersion"]`,

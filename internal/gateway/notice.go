@@ -145,7 +145,7 @@ func (n *notices) listen(ctx context.Context, r *bridge.Bridge, c *mcp.Call, s m
 	}
 	if want.OverLimit() {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams,
-			Message: fmt.Sprintf("at most %d resources can be watched by one listen, with %d bytes of URIs", maxURIs, mcp.MaxWatchedBytes)}
+			Message: fmt.Sprintf("too many resources in one subscriptions/listen: the limit is %d resources, with at most %d bytes of URIs", maxURIs, mcp.MaxWatchedBytes)}
 	}
 	q := &queue{wake: make(chan struct{}, 1)}
 	tasks, err := listenToTasks(ctx, r, c, q, from, sole)
@@ -412,12 +412,12 @@ func (n *notices) subscribe(ctx context.Context, c *mcp.Call, u Upstream, show c
 	n.mu.Unlock()
 	switch {
 	case w == nil:
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "subscriptions need a session: send notifications/initialized first"}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the session is not ready for subscriptions; send notifications/initialized first"}
 	case over:
 		return nil, &mcp.Error{Origin: mcp.FromGateway, Outcome: mcp.NotSent, Retryable: true, Cause: "reloaded",
-			Message: "the configuration has just changed: send the request again", Upstream: u.Name()}
+			Message: "the configuration changed during the request; send the request again", Upstream: u.Name()}
 	case full:
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("at most %d resources can be watched by one client", maxURIs)}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("too many subscribed resources: the limit is %d for one client", maxURIs)}
 	case hides:
 		return nil, catalog.Missing(c.Client, uri)
 	case c.Msg.Method == mcp.MethodSubscribe:
@@ -485,7 +485,7 @@ func (n *notices) resume(f *mcp.ClientInfo, b *bridge.Bridge, all Watched, show 
 			w.Resume(uris)
 		}
 		if len(uris) < total {
-			b.ReportLoss(server, mcp.MethodSubscribe, "a resource that a client has subscribed to is not in the configuration any more")
+			b.ReportLoss(server, mcp.MethodSubscribe, "a client is subscribed to a resource that is no longer in the configuration")
 		}
 	}
 }

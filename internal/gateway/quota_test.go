@@ -51,7 +51,7 @@ func TestAttendedTasksOfOneClientThrowOutNobodyElses(t *testing.T) {
 		for ; n < 2*maxAttended; n++ {
 			if err := poll(1, n); err != nil {
 				var e *mcp.Error
-				if !errors.As(err, &e) || !e.Retryable || !strings.Contains(e.Message, "this client's tasks") {
+				if !errors.As(err, &e) || !e.Retryable || !strings.Contains(e.Message, "tasks of this client") {
 					t.Errorf("refused with the error %v", err)
 				}
 				break

@@ -175,7 +175,7 @@ func setLevel(ctx context.Context, c *mcp.Call, all []Upstream) (*mcp.Reply, err
 	if s, ok := jsonrpc.Text(c.Msg.Raw, c.Msg.Param("level")); !ok {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.level must be a string"}
 	} else if _, ok := mcp.ParseLogLevel(s); !ok {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.level is not a log level"}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.level must be a log level, such as info"}
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

@@ -108,7 +108,7 @@ func TestG02_OddNamesAreSaidAndSettled(t *testing.T) {
 	if !strings.Contains(resources, "mine") || strings.Contains(resources, "theirs") {
 		t.Errorf("the resources are %s", resources)
 	}
-	want := []string{`u tools/list "a" is left out: the server lists it twice`, `u tools/list "" is left out: it has no name`, `v resources/list "r:1" is left out: server "u" has one`}
+	want := []string{`u tools/list "a" is left out: the server lists this name twice`, `u tools/list "" is left out: the item has no name`, `v resources/list "r:1" is left out: server "u" has an item`}
 	if len(lost) != len(want) {
 		t.Errorf("the losses are %q", lost)
 	}

@@ -50,7 +50,7 @@ func listenToTasks(ctx context.Context, r *bridge.Bridge, c *mcp.Call, q *queue,
 		switch {
 		case err != nil:
 		case p.Form() != mcp.DirectedTasks:
-			r.ReportLoss(p.Server.Name(), mcp.NoteTask, "the server's notifications do not contain the task's result")
+			r.ReportLoss(p.Server.Name(), mcp.NoteTask, "the notifications of this server do not contain the result of the task")
 		default:
 			name := p.Server.Name()
 			if ids[name] == nil {
@@ -158,7 +158,7 @@ func (e *taskListener) Notify(n *mcp.Note) {
 		}
 		if err := e.bridge.CheckQuestions(e.server, e.client, m.Raw, m.Param("inputRequests")); err != nil {
 			// The answer to a poll of the task contains the same information.
-			e.bridge.ReportLoss(e.server.Name(), m.Method, "the task asks a question that this client does not support")
+			e.bridge.ReportLoss(e.server.Name(), m.Method, "the task asks for input in a way that this client does not support")
 			return
 		}
 		e.q.put(e.server, m)

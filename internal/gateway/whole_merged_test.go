@@ -99,7 +99,7 @@ func TestT21_TenThousandResources(t *testing.T) {
 				n.say(listenRequest(`"all"`, manyURIs(0, 10_000)))
 				m := n.next()
 				n.wants(m, `"code":-32602`)
-				n.wants(m, `at most 1000 resources`)
+				n.wants(m, `the limit is 1000`)
 				if now := len(l.got("")); now != before {
 					t.Errorf("the server got %d messages for a listen that is refused", now-before)
 				}
@@ -218,7 +218,7 @@ func TestN05_SubscriptionsOfALegacyClientAreBounded(t *testing.T) {
 						t.Fatalf("resource %d: %s", i, m.Raw)
 					}
 				}
-				n.wants(ask(n, "2000", "subscribe", 1000), "at most 1000 resources")
+				n.wants(ask(n, "2000", "subscribe", 1000), "the limit is 1000")
 				if m := ask(other, "1", "subscribe", 1000); m.Kind != jsonrpc.Result {
 					t.Errorf("a subscription of another client: %s", m.Raw)
 				}

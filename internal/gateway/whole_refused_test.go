@@ -311,7 +311,7 @@ func TestBadAnswerOfAClient(t *testing.T) {
 						}
 					}
 				}
-				if call == nil || other != nil || !strings.Contains(string(call.Raw), "cannot be used") {
+				if call == nil || other != nil || !strings.Contains(string(call.Raw), "is not valid") {
 					t.Errorf("the server got the responses %v and %v", call, other)
 				}
 				far.link(t, 0).answer(far.link(t, 0).got(mcp.MethodCallTool)[0], `{"content":[{"type":"text","text":"went on"}]}`)

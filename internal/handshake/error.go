@@ -12,7 +12,7 @@ import (
 
 // ErrDiedOnProbe says that a pipe ended before the server had answered server/discover. The
 // caller must restart the server and open it with SkipProbe.
-var ErrDiedOnProbe = errors.New("the server exited on the probe")
+var ErrDiedOnProbe = errors.New("the server exited when it received server/discover")
 
 // ErrTrySSE says that initialize by POST was answered with 400, 404 or 405, without a modern
 // error. The caller should connect to HTTP+SSE by GET (2026-07-28 §Streamable HTTP, "HTTP+SSE
@@ -109,20 +109,20 @@ func (e *Error) Remember() bool {
 
 // hints contains, for each cause, what the user can do.
 var hints = map[Cause]string{
-	CauseCancelled:       "it was cancelled",
-	CauseTimeout:         "check that this is an MCP server and what it waits for, or raise the timeout",
-	CauseExited:          "run its command by hand, or read its stderr",
-	CauseUnreachable:     "check the address and that the server is running",
-	CauseAuth:            "check the credentials that are configured for it",
-	CauseRateLimited:     "it limits the rate of requests; try again later",
-	CauseUnavailable:     "it is overloaded or down; try again later",
+	CauseCancelled:       "the handshake was cancelled",
+	CauseTimeout:         "check that the command or URL is an MCP server, or raise the timeout",
+	CauseExited:          "run the command by hand and read its stderr",
+	CauseUnreachable:     "check the address, and check that the server is running",
+	CauseAuth:            "check the credentials that are configured for the server",
+	CauseRateLimited:     "the server limits the rate of requests; try again later",
+	CauseUnavailable:     "the server is overloaded or down; try again later",
 	CauseServerError:     "check the server's log",
 	CauseRefused:         "check the server's log for the reason",
-	CauseNotReady:        "it is still starting; try again later",
+	CauseNotReady:        "the server is still starting; try again later",
 	CauseNoCommonVersion: "update the server or Dragoman",
-	CausePinned:          "remove the pinned revision or choose another",
-	CauseBadAnswer:       "check that the address or command is an MCP server",
-	CauseDialect:         "set its dialect in the configuration",
+	CausePinned:          "remove the configured revision, or choose another revision",
+	CauseBadAnswer:       "check that the command or URL is an MCP server",
+	CauseDialect:         "set the dialect of the server in the configuration",
 }
 
 // fail returns the error of the current state. The last step of the trace contains what was

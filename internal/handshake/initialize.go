@@ -39,11 +39,11 @@ func (o *opening) initialize(ctx context.Context) (state, *Error) {
 		return next, nil
 	}
 	if cause := o.giveUp(ctx, &r); cause != "" {
-		o.note(sent, got, "the time is up")
+		o.note(sent, got, "the handshake timeout expired")
 		return "", o.fail(cause, r.err)
 	}
 	if cause := r.accessCause(); cause != "" {
-		o.note(sent, got, "the status says nothing about the era")
+		o.note(sent, got, "the status does not show whether the server is legacy or modern")
 		return "", o.fail(cause, r.err)
 	}
 	switch {
@@ -56,10 +56,10 @@ func (o *opening) initialize(ctx context.Context) (state, *Error) {
 		return "", o.exited(r.err, sent, got)
 	case r.kind == silence:
 		// The link gave up because of its own timeout.
-		o.note(sent, got, "this is not an answer")
+		o.note(sent, got, "the message is not a valid answer")
 		return "", o.fail(CauseTimeout, r.err)
 	case r.kind == unreadable:
-		o.note(sent, got, "this is not an answer")
+		o.note(sent, got, "the message is not a valid answer")
 		return "", o.fail(CauseBadAnswer, r.err)
 	case r.msg != nil:
 		f := o.readFailure(r.msg)
@@ -100,7 +100,7 @@ func (o *opening) accept(m *jsonrpc.Message, sent, got string) (state, *Error) {
 	case !at[4].IsZero() && !capable && !named:
 		return o.otherDialect(DialectAppServer, "a userAgent and no capabilities: Codex's "+DialectAppServer, m, sent, got)
 	case !hasVersion && !capable && !named:
-		o.note(sent, got, "this is not an initialize result")
+		o.note(sent, got, "the result is not valid for initialize")
 		return "", o.fail(CauseBadAnswer, nil)
 	}
 	reason := o.chooseRevision(version, hasVersion)
@@ -111,7 +111,7 @@ func (o *opening) accept(m *jsonrpc.Message, sent, got string) (state, *Error) {
 	o.introduce(m, at[1], at[2], at[3])
 	o.note(sent, got, reason)
 	if o.silent {
-		o.find(FoundSilentProbe, "it never answered server/discover, so initialize is sent first from now on")
+		o.find(FoundSilentProbe, "the server never answered server/discover, so Dragoman sends initialize first from now on")
 	}
 	return announcing, nil
 }
@@ -123,16 +123,16 @@ func (o *opening) chooseRevision(version string, given bool) string {
 		legacy := mcp.Revisions(mcp.Handshake)
 		o.revision = legacy[len(legacy)-1]
 		o.rules = RulesFor(o.revision)
-		o.find(FoundNoVersion, "it sends no protocol version, so "+o.revision.String()+" is assumed")
-		return "no version in an otherwise valid result, so the oldest revision"
+		o.find(FoundNoVersion, "the server sends no protocol version, so "+o.revision.String()+" is assumed")
+		return "the result is valid but has no version, so the oldest revision is used"
 	}
 	r, known := mcp.ParseRevision(version)
 	if known && r.Legacy() {
 		o.revision, o.rules = r, RulesFor(r)
 		if o.offer.Pin != mcp.Unknown && r != o.offer.Pin {
-			o.find(FoundOtherVersion, "it speaks "+r.String()+" and not the pinned "+o.offer.Pin.String())
+			o.find(FoundOtherVersion, "the server uses "+r.String()+" instead of the configured revision "+o.offer.Pin.String())
 		}
-		return "it speaks " + r.String()
+		return "the server uses " + r.String()
 	}
 	o.revision = mcp.LatestLegacy
 	o.rules = RulesFor(o.revision)
@@ -142,8 +142,8 @@ func (o *opening) chooseRevision(version string, given bool) string {
 		o.rules.Version = version
 	}
 	shown := excerpt.Word(version, 40)
-	o.find(FoundUnknownVersion, "it answers initialize with version "+shown+", which is treated as "+o.revision.String())
-	return "an unknown version in an otherwise valid result, so it is treated as " + o.revision.String()
+	o.find(FoundUnknownVersion, "the server answers initialize with version "+shown+", which is treated as "+o.revision.String())
+	return "the result is valid except for its unknown version, which is treated as " + o.revision.String()
 }
 
 // isToken reports whether a version may be used in a header unchanged.
@@ -162,7 +162,7 @@ func isToken(s string) bool {
 func (o *opening) otherDialect(name, reason string, m *jsonrpc.Message, sent, got string) (state, *Error) {
 	o.note(sent, got, reason)
 	e := o.fail(CauseDialect, nil)
-	e.Text = o.sentence("it speaks the " + name + " dialect and not MCP; set this dialect in the configuration")
+	e.Text = o.sentence("the server speaks the " + name + " dialect, which is not MCP; set this dialect in the configuration")
 	e.Dialect, e.Answer = name, m.Result.Of(m.Raw)
 	return "", e
 }
@@ -173,26 +173,26 @@ func (o *opening) refusedWith(ctx context.Context, f *errorAnswer, r *reply, sen
 		return o.otherVersion(f, r, sent, got)
 	}
 	if f.modern && o.mayProbe(true) {
-		o.note(sent, got, "only modern servers send this error, so it is probed")
+		o.note(sent, got, "only modern servers send this error, so server/discover is tried")
 		return o.probeAfter(r, CauseRefused)
 	}
 	if f.kind == notReady {
 		if o.waited < len(ReadyWaits) {
 			d := ReadyWaits[o.waited]
 			o.waited++
-			o.note(sent, got, "it is not ready, so retry in "+d.String())
-			o.find(FoundNotReady, "it refused initialize until it was ready")
+			o.note(sent, got, "the server is not ready; retry in "+d.String())
+			o.find(FoundNotReady, "the server refused initialize until it was ready")
 			if err := o.wait(ctx, d); err != nil {
 				return "", o.fail(o.waitCause(), err)
 			}
 			return initializing, nil
 		}
-		o.note(sent, got, "it is still not ready")
+		o.note(sent, got, "the server is still not ready")
 		return "", o.fail(CauseNotReady, r.err)
 	}
 	if p := o.offer.Dialect; p != nil && !o.plain && f.kind == wrongParams && (p.Open.NoParams || len(p.Open.Params) > 0) {
 		o.plain = true
-		o.note(sent, got, "it refuses the dialect's parameters, so retry with the standard ones")
+		o.note(sent, got, "the server refuses the parameters of the dialect; retry with the standard parameters")
 		return initializing, nil
 	}
 	return o.refusedBare(r, sent, got)
@@ -210,7 +210,7 @@ func (o *opening) waitCause() Cause {
 func (o *opening) otherVersion(f *errorAnswer, r *reply, sent, got string) (state, *Error) {
 	modern := newestOf(f.versions, mcp.Revision.Modern) != mcp.Unknown
 	if modern && o.mayProbe(true) {
-		o.note(sent, got, "it lists a modern version, so it is probed")
+		o.note(sent, got, "the server lists a modern version, so server/discover is tried")
 		return o.probeAfter(r, CauseNoCommonVersion)
 	}
 	best := newestOf(f.versions, func(v mcp.Revision) bool { return v.Legacy() && v != o.version })
@@ -225,16 +225,16 @@ func (o *opening) otherVersion(f *errorAnswer, r *reply, sent, got string) (stat
 	}
 	if best != mcp.Unknown && !o.retried {
 		o.retried = true
-		o.note(sent, got, "a strict server, so retry with "+best.String())
-		o.find(FoundStrictVersion, "it refuses initialize with "+o.version.String()+" instead of answering with another version")
+		o.note(sent, got, "the server accepts only certain versions; retry with "+best.String())
+		o.find(FoundStrictVersion, "the server refuses initialize with "+o.version.String()+" instead of answering with another version")
 		o.version = best
 		return initializing, nil
 	}
 	if o.mayProbe(f.modern) {
-		o.note(sent, got, "no other legacy version to offer, so it is probed")
+		o.note(sent, got, "Dragoman has no other legacy version to offer, so server/discover is tried")
 		return o.probeAfter(r, CauseNoCommonVersion)
 	}
-	o.note(sent, got, "no other version to offer")
+	o.note(sent, got, "Dragoman has no other version to offer")
 	switch {
 	case modern && o.offer.Pin != mcp.Unknown:
 		return "", o.fail(CausePinned, r.err)
@@ -272,10 +272,10 @@ func (o *opening) refusedBare(r *reply, sent, got string) (state, *Error) {
 	}
 	r.err = err
 	if cause == CauseRefused && o.mayProbe(false) {
-		o.note(sent, got, "it may be a modern server now, so it is probed")
+		o.note(sent, got, "the server may be modern now, so server/discover is tried")
 		return o.probeAfter(r, cause)
 	}
-	o.note(sent, got, "initialize is refused")
+	o.note(sent, got, "the server refuses initialize")
 	return "", o.fail(cause, r.err)
 }
 
@@ -303,13 +303,13 @@ func (o *opening) announce(ctx context.Context) (state, *Error) {
 	begun := time.Now()
 	err := o.link.Post(limited, mcp.NoteInitialized, nil, &o.rules)
 	if err == nil {
-		o.note(sent, "no answer, as expected", "open")
+		o.note(sent, "no answer, as expected", "the connection is open")
 		return opened, nil
 	}
 	r := o.classify(nil, err, time.Since(begun))
 	got := r.got()
 	if cause := o.giveUp(ctx, &r); cause != "" {
-		o.note(sent, got, "the time is up")
+		o.note(sent, got, "the handshake timeout expired")
 		return "", o.fail(cause, err)
 	}
 	if cause := r.accessCause(); cause != "" {
@@ -324,11 +324,11 @@ func (o *opening) announce(ctx context.Context) (state, *Error) {
 		}
 		return "", o.exited(err, sent, got)
 	case r.kind == silence && !o.offer.HTTP:
-		o.note(sent, got, "it does not read its input")
+		o.note(sent, got, "the server does not read its input")
 		return "", o.fail(CauseTimeout, err)
 	}
-	o.note(sent, got, "tolerated; open")
-	o.find(FoundInitializedRefused, "it answers notifications/initialized with "+got)
+	o.note(sent, got, "ignored; the connection is open")
+	o.find(FoundInitializedRefused, "the server answers notifications/initialized with "+got)
 	return opened, nil
 }
 
@@ -336,7 +336,7 @@ func (o *opening) announce(ctx context.Context) (state, *Error) {
 // answer, the server may have read it only now, and crashed on it.
 func (o *opening) exited(err error, sent, got string) *Error {
 	if o.silent && o.offer.Pin == mcp.Unknown {
-		o.note(sent, got, "the server has exited and never answered server/discover, so it is restarted without a probe")
+		o.note(sent, got, "the server exited and never answered server/discover, so Dragoman restarts it and sends initialize first")
 		return o.fail(CauseExited, errors.Join(ErrDiedOnProbe, err))
 	}
 	o.note(sent, got, "the server has exited")

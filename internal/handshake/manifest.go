@@ -114,7 +114,7 @@ func (o *opening) takePushed(ctx context.Context, r *reply, sent, got string) (s
 	if x == nil {
 		return "", false
 	}
-	o.note(sent, got, "but it sent its tools unsolicited, which is enough")
+	o.note(sent, got, "but the server sent its list of tools before, which is enough")
 	next, err := o.acceptAs(x.as, x.msg, "", "", "unsolicited: "+describe(x.msg))
 	return next, err == nil
 }
@@ -122,13 +122,13 @@ func (o *opening) takePushed(ctx context.Context, r *reply, sent, got string) (s
 // acceptAs handles a result of initialize according to a profile.
 func (o *opening) acceptAs(p *dialect.Profile, m *jsonrpc.Message, version, sent, got string) (state, *Error) {
 	if jsonrpc.KindOf(m.Raw, m.Result) != '{' {
-		o.note(sent, got, "this is not an initialize result")
+		o.note(sent, got, "the result is not valid for initialize")
 		return "", o.fail(CauseBadAnswer, nil)
 	}
 	how := "the configured dialect is " + p.Name + " (" + p.About + ")"
 	if o.offer.Dialect == nil {
 		how = "this is the dialect " + p.Name + " (" + p.About + ")"
-		o.find(FoundDialect, "it speaks the dialect "+p.Name+": "+p.About)
+		o.find(FoundDialect, "the server speaks the dialect "+p.Name+": "+p.About)
 	}
 	reason := how
 	if version != "" {
@@ -150,7 +150,7 @@ func (o *opening) acceptAs(p *dialect.Profile, m *jsonrpc.Message, version, sent
 	reason += o.readManifest(p, m)
 	own, err := p.Hello(m)
 	if err != nil {
-		o.note(sent, got, "it is unreadable")
+		o.note(sent, got, "the answer is not valid")
 		return "", o.fail(CauseBadAnswer, err)
 	}
 	keys := [...]string{"capabilities", "instructions", "serverInfo"}
@@ -158,10 +158,10 @@ func (o *opening) acceptAs(p *dialect.Profile, m *jsonrpc.Message, version, sent
 	jsonrpc.FindAll(own.Raw, own.Result, keys[:], at[:])
 	o.introduce(own, at[0], at[1], at[2])
 	if o.silent {
-		o.find(FoundSilentProbe, "it never answered server/discover, so initialize is sent first from now on")
+		o.find(FoundSilentProbe, "the server never answered server/discover, so Dragoman sends initialize first from now on")
 	}
 	if p.Open.NoInitialized {
-		o.note(sent, got, reason+"; "+mcp.NoteInitialized+" is not sent; open")
+		o.note(sent, got, reason+"; "+mcp.NoteInitialized+" is not sent; the connection is open")
 		return opened, nil
 	}
 	o.note(sent, got, reason)
@@ -174,7 +174,7 @@ func (o *opening) readManifest(p *dialect.Profile, m *jsonrpc.Message) string {
 	case p.Tools.Manifest == "":
 		return ""
 	case !p.HasManifest(m.Raw, m.Result):
-		o.find(FoundNoManifest, "its initialize result has no list of tools at "+string(p.Tools.Manifest)+", so tools/list is sent")
+		o.find(FoundNoManifest, "the result of initialize has no list of tools at "+string(p.Tools.Manifest)+", so tools/list is sent")
 		return "; it has no tools, so tools/list is sent"
 	}
 	list, nameless := p.ManifestOf(m.Raw, m.Result)

@@ -110,7 +110,7 @@ func Open(ctx context.Context, l Link, offer Offer) (*Outcome, error) {
 		o.state = next
 	}
 	if offer.Known != mcp.Unknown && offer.Known.Modern() != o.revision.Modern() {
-		o.find(FoundEraChanged, "it spoke "+offer.Known.String()+" before and speaks "+o.revision.String()+" now")
+		o.find(FoundEraChanged, "the server used "+offer.Known.String()+" before and now uses "+o.revision.String())
 	}
 	return &Outcome{
 		Revision: o.revision, Hello: o.hello, Rules: o.rules, Trace: o.trace, Findings: o.findings,

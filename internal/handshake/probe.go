@@ -21,11 +21,11 @@ func (o *opening) probe(ctx context.Context) (state, *Error) {
 	r := o.exchange(ctx, o.limit, mcp.MethodDiscover, o.discoverParams(mcp.Latest), &rules)
 	got := r.got()
 	if cause := o.giveUp(ctx, &r); cause != "" {
-		o.note(sent, got, "the time is up")
+		o.note(sent, got, "the handshake timeout expired")
 		return "", o.fail(cause, r.err)
 	}
 	if cause := r.accessCause(); cause != "" {
-		o.note(sent, got, "the status says nothing about the era")
+		o.note(sent, got, "the status does not show whether the server is legacy or modern")
 		return "", o.fail(cause, r.err)
 	}
 	if r.msg != nil {
@@ -42,10 +42,10 @@ func (o *opening) probe(ctx context.Context) (state, *Error) {
 		// Some legacy servers do not answer an unknown method. A server that starts slowly
 		// behaves the same.
 		o.silent, o.eraUncertain = true, true
-		return o.fallBack(sent, got, "no response, so it may be legacy or slow", CauseTimeout, r.err)
+		return o.fallBack(sent, got, "the server may be legacy, or slow", CauseTimeout, r.err)
 	case unreadable:
 		o.eraUncertain = true
-		return o.fallBack(sent, got, "an unreadable answer proves nothing", CauseBadAnswer, r.err)
+		return o.fallBack(sent, got, "an invalid answer does not show whether the server is legacy or modern", CauseBadAnswer, r.err)
 	}
 	switch s := r.status.Status; {
 	case r.transient():
@@ -55,12 +55,12 @@ func (o *opening) probe(ctx context.Context) (state, *Error) {
 		if s == http.StatusRequestTimeout {
 			cause = CauseTimeout
 		}
-		return o.fallBack(sent, got, "the status proves nothing", cause, r.err)
+		return o.fallBack(sent, got, "the status does not show whether the server is legacy or modern", cause, r.err)
 	case s >= 400:
 		o.probeAnswered = true
-		return o.fallBack(sent, got, "a refusal without a modern error is legacy", CausePinned, r.err)
+		return o.fallBack(sent, got, "not a modern error, so the server is legacy", CausePinned, r.err)
 	}
-	return o.fallBack(sent, got, "an answer that is not MCP proves nothing", CauseBadAnswer, r.err)
+	return o.fallBack(sent, got, "an answer that is not MCP does not show whether the server is legacy or modern", CauseBadAnswer, r.err)
 }
 
 // probeEnded decides what to do after the link has ended. A pipe is one process or one stream,
@@ -68,11 +68,11 @@ func (o *opening) probe(ctx context.Context) (state, *Error) {
 func (o *opening) probeEnded(r *reply, sent, got string) (state, *Error) {
 	if o.offer.HTTP && !errors.Is(r.err, transport.ErrNotSent) {
 		o.eraUncertain = true
-		return o.fallBack(sent, got, "a broken connection proves nothing", CauseUnreachable, r.err)
+		return o.fallBack(sent, got, "a broken connection does not show whether the server is legacy or modern", CauseUnreachable, r.err)
 	}
 	switch {
 	case o.refusal != nil:
-		o.note(sent, got, "so the earlier refusal is final")
+		o.note(sent, got, "so the earlier refusal of initialize is final")
 		return "", o.refusal
 	case o.offer.HTTP:
 		o.note(sent, got, "the server is unreachable")
@@ -81,7 +81,7 @@ func (o *opening) probeEnded(r *reply, sent, got string) (state, *Error) {
 		o.note(sent, got, "no other revision is allowed")
 		return "", o.fail(CauseExited, r.err)
 	}
-	o.note(sent, got, "so it is restarted without a probe")
+	o.note(sent, got, "so Dragoman restarts the server and sends initialize first")
 	return "", o.fail(CauseExited, errors.Join(ErrDiedOnProbe, r.err))
 }
 
@@ -90,7 +90,7 @@ func (o *opening) probeEnded(r *reply, sent, got string) (state, *Error) {
 func (o *opening) fallBack(sent, got, reason string, cause Cause, err error) (state, *Error) {
 	switch {
 	case o.offer.Pin.Modern():
-		o.note(sent, got, reason+", but "+o.offer.Pin.String()+" is pinned")
+		o.note(sent, got, reason+", but only "+o.offer.Pin.String()+" is configured")
 		return "", o.fail(cause, err)
 	case o.refusal != nil:
 		o.note(sent, got, reason+"; so the refusal of initialize is final")
@@ -119,18 +119,18 @@ func judge(m *jsonrpc.Message) verdict {
 	v := verdict{versions: texts(m.Raw, m.ResultMember("supportedVersions"))}
 	if v.versions == nil {
 		// Some servers answer every method with a manifest, a list or a pong.
-		v.reason = "a result without supportedVersions proves nothing"
+		v.reason = "a result without supportedVersions does not show whether the server is legacy or modern"
 		return v
 	}
 	v.revision, v.legacy = newestOf(v.versions, mcp.Revision.Modern), newestOf(v.versions, mcp.Revision.Legacy)
 	v.discover, v.modern = true, v.revision != mcp.Unknown
 	switch {
 	case v.modern:
-		v.reason = "it supports " + v.revision.String()
+		v.reason = "the server supports " + v.revision.String()
 	case v.legacy != mcp.Unknown:
-		v.reason = "it lists legacy revisions only"
+		v.reason = "the server lists only legacy revisions"
 	default:
-		v.reason = "it lists no revision that we support"
+		v.reason = "the server lists no revision that Dragoman supports"
 	}
 	return v
 }
@@ -140,7 +140,7 @@ func judgeFailure(m *jsonrpc.Message) verdict {
 	v := verdict{versions: f.versions}
 	if !f.modern {
 		// 2026-07-28 §stdio: the fallback must not depend on one particular code.
-		v.reason = "not a modern error, so it is legacy"
+		v.reason = "not a modern error, so the server is legacy"
 		return v
 	}
 	if f.number != mcp.CodeUnsupportedVersion {
@@ -153,12 +153,12 @@ func judgeFailure(m *jsonrpc.Message) verdict {
 	case v.revision != mcp.Unknown:
 		v.modern, v.reason = true, "a modern error that lists "+v.revision.String()
 	case v.legacy != mcp.Unknown:
-		v.reason = "it refuses our modern version and lists legacy ones"
+		v.reason = "the server refuses 2026-07-28 and lists only legacy revisions"
 	case len(v.versions) > 0:
-		v.noCommonVersion, v.reason = true, "it lists no revision that we support"
+		v.noCommonVersion, v.reason = true, "the server lists no revision that Dragoman supports"
 	default:
 		// The list is mandatory. Without it, only initialize can show what the server supports.
-		v.reason = "it refuses our modern version and lists none"
+		v.reason = "the server refuses 2026-07-28 and lists no revision"
 	}
 	return v
 }
@@ -170,7 +170,7 @@ func (o *opening) follow(v *verdict, m *jsonrpc.Message, sent, got string, err e
 		o.theirs = v.versions
 	}
 	if v.modern {
-		o.note(sent, got, v.reason+", so it is modern")
+		o.note(sent, got, v.reason+", so the server is modern")
 		o.goModern(v, m)
 		return opened, nil
 	}
@@ -215,7 +215,7 @@ func (o *opening) goModern(v *verdict, m *jsonrpc.Message) {
 	o.revision, o.rules = v.revision, RulesFor(v.revision)
 	o.hello = mcp.ServerInfo{Revision: v.revision, Versions: v.versions}
 	if !v.discover {
-		o.find(FoundUndiscovered, "it answers server/discover with "+describe(m)+", so its capabilities are unknown")
+		o.find(FoundUndiscovered, "the server answers server/discover with "+describe(m)+", so the capabilities of the server are unknown")
 		return
 	}
 	keys := [...]string{"capabilities", "instructions", mcp.KeyMeta, "serverInfo"}
@@ -236,19 +236,19 @@ func (o *opening) introduce(m *jsonrpc.Message, capabilities, instructions, info
 		o.hello.Capabilities = capabilities.Of(m.Raw)
 	} else {
 		o.hello.Capabilities = []byte("{}")
-		o.find(FoundNoCapabilities, "it declares no capabilities, so none are assumed")
+		o.find(FoundNoCapabilities, "the server declares no capabilities, so Dragoman assumes that it has none")
 	}
 	if jsonrpc.KindOf(m.Raw, info) == '{' {
 		o.hello.Info = info.Of(m.Raw)
 	} else {
-		o.find(FoundNoServerInfo, "it has no serverInfo")
+		o.find(FoundNoServerInfo, "the server sends no serverInfo")
 	}
 	switch jsonrpc.KindOf(m.Raw, instructions) {
 	case '"':
 		o.setInstructions(instructions.Of(m.Raw))
 	case 0, 'n':
 	default:
-		o.find(FoundOddInstructions, "its instructions are not a string and are left out")
+		o.find(FoundOddInstructions, "the instructions of the server are not a string, so Dragoman leaves them out")
 	}
 }
 
@@ -271,7 +271,7 @@ func (o *opening) setInstructions(raw []byte) {
 	var e jsonrpc.Edits
 	e.Object(mcp.WhyInstructions, o.hello.Raw, jsonrpc.Whole(o.hello.Raw), nil, jsonrpc.Field{Key: "instructions", Value: o.hello.Instructions})
 	o.hello.Raw = jsonrpc.Splice(nil, o.hello.Raw, &e)
-	o.find(FoundLongInstructions, "its instructions have "+strconv.Itoa(len(text))+" bytes and are cut after "+strconv.Itoa(MaxInstructions))
+	o.find(FoundLongInstructions, "the instructions of the server have "+strconv.Itoa(len(text))+" bytes; Dragoman cuts them after "+strconv.Itoa(MaxInstructions))
 }
 
 // discoverParams returns params that contain the _meta of a modern request (2026-07-28 §Base,
@@ -340,12 +340,12 @@ func (o *opening) takeLate(sent, got string) bool {
 	}
 	v := judge(m)
 	said := "late, for " + mcp.MethodDiscover + ": " + describe(m)
-	o.find(FoundLateProbe, "it answered server/discover later than "+o.limit.String()+", so it starts slowly")
+	o.find(FoundLateProbe, "the server answered server/discover later than "+o.limit.String()+", so the server starts slowly")
 	if v.modern {
 		if sent != "" {
-			o.note(sent, got, "the late answer to the probe decides")
+			o.note(sent, got, "the late answer to server/discover decides")
 		}
-		o.note("", said, v.reason+", so it is modern but slow")
+		o.note("", said, v.reason+", so the server is modern but slow")
 		o.goModern(&v, m)
 		return true
 	}

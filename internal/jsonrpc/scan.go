@@ -125,7 +125,7 @@ func (e *envelope) place(name []byte, at Span) {
 		// A reader that ignores case, such as encoding/json, would take the member for a known
 		// one (the class of CVE-2026-27896).
 		if e.fault == "" && foldsToKnown(name) {
-			e.fault = "member name in the wrong case"
+			e.fault = "a member name has the wrong case (upper and lower case matter)"
 		}
 		return
 	}
@@ -224,7 +224,7 @@ func (s *scanner) judge(e *envelope, lim *Limits, m *Message) *Error {
 		}
 		if null = id[0] == 'n'; !null && !idAllowed(id, lim.Tolerant) {
 			if id[0] == '"' {
-				return invalid("id has half of a surrogate pair")
+				return invalid("id is not valid Unicode: it contains half of a surrogate pair")
 			}
 			return invalid("id is neither a string nor an integer")
 		}
@@ -245,9 +245,9 @@ func (s *scanner) judge(e *envelope, lim *Limits, m *Message) *Error {
 	case hasMethod && hasResult && !hasError && lim.Tolerant && pushes(b, e.id):
 		return s.judgeResult(e, lim, m, null)
 	case hasMethod && (hasResult || hasError):
-		return invalid("both a call and an answer")
+		return invalid("the message has method together with result or error")
 	case hasResult && hasError:
-		return invalid("both result and error")
+		return invalid("the message has both result and error")
 	case hasMethod:
 		return s.judgeCall(e, lim, m, null)
 	case hasResult:
@@ -255,7 +255,7 @@ func (s *scanner) judge(e *envelope, lim *Limits, m *Message) *Error {
 	case hasError:
 		return s.judgeFailure(e, lim, m)
 	}
-	return invalid("none of method, result and error")
+	return invalid("the message has no method, result or error")
 }
 
 func (s *scanner) judgeCall(e *envelope, lim *Limits, m *Message, null bool) *Error {
@@ -272,7 +272,7 @@ func (s *scanner) judgeCall(e *envelope, lim *Limits, m *Message, null bool) *Er
 	case len(name) > MaxMethod:
 		return invalid("method is longer than " + strconv.Itoa(MaxMethod) + " bytes")
 	case !whole(name[1 : len(name)-1]):
-		return invalid("method has half of a surrogate pair")
+		return invalid("method is not valid Unicode: it contains half of a surrogate pair")
 	}
 	m.Method = methodName(name[1:len(name)-1], lim.Names)
 	m.Kind = Notification
@@ -313,7 +313,7 @@ func methodName(name []byte, names func([]byte) (string, bool)) string {
 func (s *scanner) judgeResult(e *envelope, lim *Limits, m *Message, null bool) *Error {
 	switch {
 	case m.ID == "" && (!lim.Tolerant || e.method.IsZero()):
-		return invalid("result without an id")
+		return invalid("the message has a result but no id")
 	case null && !lim.Tolerant:
 		return invalid("id is null")
 	case s.b[e.result.Start] != '{' && !lim.Tolerant:

@@ -106,7 +106,7 @@ func beyond(what string) *Error {
 // fail records why the text is not JSON and returns -1. Only the first failure is kept.
 func (s *scanner) fail(i int, why string) int {
 	if s.err == nil {
-		s.err = &Error{Code: CodeParse, Message: "not JSON: " + why + " at offset " + strconv.Itoa(i)}
+		s.err = &Error{Code: CodeParse, Message: "not valid JSON: " + why + " at offset " + strconv.Itoa(i)}
 	}
 	return -1
 }

@@ -74,7 +74,7 @@ func TestDocumentation(t *testing.T) {
 	b.WriteString(before + head)
 	for _, e := range Table() {
 		if e.Means != "" {
-			b.WriteString("| `" + e.Code + "` | " + strings.TrimSuffix(strings.ReplaceAll(e.Means, "|", `\|`), ".") + " |\n")
+			b.WriteString("| `" + e.Code + "` | " + strings.ReplaceAll(e.Means, "|", `\|`) + " |\n")
 		}
 	}
 	b.WriteString("\n## " + rest)

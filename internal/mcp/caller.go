@@ -51,7 +51,7 @@ type Subscriber interface {
 }
 
 // ErrCannotAsk is the error of Ask if the client accepts no requests while its call runs.
-var ErrCannotAsk = errors.New("this client cannot be asked while its call runs")
+var ErrCannotAsk = errors.New("this client does not accept requests from the server while its call runs")
 
 // ErrAnswered is the error of Ask if the call has already been answered. No message may follow
 // the answer.

@@ -61,7 +61,7 @@ func classifyBare(m *jsonrpc.Message, o Opening, header string) (Opening, *jsonr
 	if m.Method == MethodDiscover {
 		// No legacy method has this name, so the sender is modern and the request is malformed.
 		// The error tells the sender which key is missing.
-		return o, refuse(m, jsonrpc.CodeInvalidParams, "_meta must carry "+KeyVersion)
+		return o, refuse(m, jsonrpc.CodeInvalidParams, "_meta must contain "+KeyVersion)
 	}
 	if header == "" {
 		o.Revision = Assumed
@@ -72,7 +72,7 @@ func classifyBare(m *jsonrpc.Message, o Opening, header string) (Opening, *jsonr
 	case !ok:
 		return o, UnsupportedVersion(m.ID, header)
 	case rev.Modern() && m.Kind == jsonrpc.Request:
-		return o, refuse(m, jsonrpc.CodeInvalidParams, "_meta must carry "+KeyVersion)
+		return o, refuse(m, jsonrpc.CodeInvalidParams, "_meta must contain "+KeyVersion)
 	}
 	// A notification needs no _meta. Only requests require it (2026-07-28 §Base, "Per-request
 	// protocol fields"), and §Cancellation shows a notification without it.
@@ -86,7 +86,7 @@ func CheckModern(m *jsonrpc.Message, o Opening) *jsonrpc.Error {
 	var at [3]jsonrpc.Span
 	jsonrpc.FindAll(m.Raw, o.Meta, []string{KeyClientCaps, KeyClientInfo, KeyLogLevel}, at[:])
 	if jsonrpc.KindOf(m.Raw, at[0]) != '{' {
-		return refuse(m, jsonrpc.CodeInvalidParams, "_meta must carry "+KeyClientCaps+", an object")
+		return refuse(m, jsonrpc.CodeInvalidParams, "_meta must contain "+KeyClientCaps+", an object")
 	}
 	if !at[1].IsZero() && jsonrpc.KindOf(m.Raw, at[1]) != '{' {
 		return refuse(m, jsonrpc.CodeInvalidParams, "_meta "+KeyClientInfo+" must be an object")
@@ -95,7 +95,7 @@ func CheckModern(m *jsonrpc.Message, o Opening) *jsonrpc.Error {
 		s, _ := jsonrpc.Text(m.Raw, at[2])
 		if _, ok := ParseLogLevel(s); !ok {
 			// 2026-07-28 §Logging, "Error Handling".
-			return refuse(m, jsonrpc.CodeInvalidParams, "_meta "+KeyLogLevel+" is not a log level")
+			return refuse(m, jsonrpc.CodeInvalidParams, "_meta "+KeyLogLevel+" must be a log level, such as info")
 		}
 	}
 	return nil

@@ -21,7 +21,7 @@ func URLProblem(raw []byte, params jsonrpc.Span) string {
 	mode, _ := jsonrpc.Text(raw, at[0])
 	switch {
 	case mode == "url" && at[1].IsZero():
-		return "it is in URL mode but has no URL"
+		return "its mode is url, but it has no url"
 	case at[1].IsZero():
 		return ""
 	}
@@ -31,7 +31,7 @@ func URLProblem(raw []byte, params jsonrpc.Span) string {
 		return "its URL is not a string"
 	}
 	if !utf8.ValidString(text) {
-		return "its URL has half of a surrogate pair"
+		return "its URL is not valid Unicode: it contains half of a surrogate pair"
 	}
 	return checkURL(text)
 }
@@ -46,7 +46,7 @@ func checkURL(text string) string {
 	// Browsers drop tabs and line ends and treat a backslash as a slash. So the parsed URL
 	// would differ from the URL that is opened (WHATWG URL, "URL parsing").
 	if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '\\' }) {
-		return "its URL has white space, control characters or backslashes"
+		return "its URL contains white space, control characters or backslashes"
 	}
 	u, err := url.Parse(text)
 	if err != nil {
@@ -73,7 +73,7 @@ func checkHost(host string) string {
 	if host == "" || strings.ContainsFunc(host, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '.' || r == '_')
 	}) {
-		return "the host of its URL has characters that look like others"
+		return "the host of its URL contains characters that can be confused with other characters"
 	}
 	last := host[strings.LastIndexByte(host, '.')+1:]
 	if last == "" || isNumber(last) {

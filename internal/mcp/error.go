@@ -112,7 +112,7 @@ func (e *Error) DescribeFailure(f *failure.Facts) {
 // answer to requests that are running then.
 var ErrShutdown error = &Error{
 	Origin: FromGateway, Cause: "shutdown", Outcome: OutcomeUnknown,
-	Message: "the gateway stopped before the answer came",
+	Message: "Dragoman stopped before the server answered",
 }
 
 // Overloaded returns the error for a request that is refused because other messages use
@@ -120,7 +120,7 @@ var ErrShutdown error = &Error{
 func Overloaded() *Error {
 	return &Error{
 		Origin: FromGateway, Cause: "overloaded", Outcome: NotSent, Retryable: true, RetryAfter: time.Second,
-		Message: "too many large messages are in flight",
+		Message: "too many large messages are in memory at the same time; try again",
 	}
 }
 

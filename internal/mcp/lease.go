@@ -30,4 +30,4 @@ type ToolFacts struct {
 // ErrChanged is the error of a lease's Call if the session was replaced and the new one has
 // another era or another form of tasks. Nothing was executed. The caller must build a new
 // attempt for the new session.
-var ErrChanged = errors.New("the server has changed its era or its form of tasks")
+var ErrChanged = errors.New("the server changed its protocol revision or its support for tasks during the call")

@@ -182,7 +182,7 @@ func (s *Session) List(ctx context.Context, kind string) (List, error) {
 		out.Failed = namesIn(page.Raw, jsonrpc.Find(page.Raw, missing, "failed"))
 	})
 	if err == nil && !complete {
-		err = errors.New("the list does not end: the server keeps returning the same cursors")
+		err = errors.New("the list does not end: the server returns the same cursors again")
 	}
 	out.Items = items
 	return out, err

@@ -144,10 +144,10 @@ func readText(r io.Reader, log *slog.Logger) string {
 		log.Warn("cannot read the instructions", "cause", err.Error())
 		return ""
 	case len(b) > maxInstructions:
-		log.Warn("the instructions are too long and are left out", "limit", maxInstructions)
+		log.Warn("the instructions are too long, so they are not used", "limit", maxInstructions)
 		return ""
 	case !utf8.Valid(b):
-		log.Warn("the instructions are not UTF-8 and are left out")
+		log.Warn("the instructions are not UTF-8, so they are not used")
 		return ""
 	}
 	return strings.TrimSpace(string(b))

@@ -68,7 +68,7 @@ wait:
 		select {
 		case <-x.idle:
 		case <-late.C:
-			r.opts.Log.Warn("calls to removed servers are cut off", "after", limit.String())
+			r.opts.Log.Warn("ending the running calls to removed servers", "after", limit.String())
 			break wait
 		case <-r.endpoints.Context().Done():
 			break wait

@@ -34,7 +34,7 @@ func (r *Runtime) serve(w http.ResponseWriter, req *http.Request, leaf string) {
 		r.mu.Unlock()
 	}
 	if m == nil {
-		http.Error(w, fmt.Sprintf("there is no server %q here", excerpt.Line(name, 64)), http.StatusNotFound)
+		http.Error(w, fmt.Sprintf("no server %q is configured", excerpt.Line(name, 64)), http.StatusNotFound)
 		return
 	}
 	m.endpoint.leaf(leaf).ServeHTTP(w, req)

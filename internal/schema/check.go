@@ -41,7 +41,7 @@ type Checker struct {
 }
 
 // errRemote is the error for a schema that refers to another document.
-var errRemote = errors.New("it refers to another document, and Dragoman does not load documents that a schema names")
+var errRemote = errors.New("the schema refers to another document, and Dragoman does not load such documents")
 
 type noLoader struct{}
 
@@ -58,14 +58,14 @@ var formats = []string{
 // cannot be used.
 func Compile(raw []byte) (*Checker, error) {
 	if err := jsonrpc.Valid(raw, jsonrpc.Limits{Bytes: maxBytes, Depth: maxNested, Tokens: maxTokens}); err != nil {
-		return nil, fmt.Errorf("it cannot be read: %w", err)
+		return nil, fmt.Errorf("the schema cannot be parsed: %w", err)
 	}
 	if err := checkNumbers(raw); err != nil {
 		return nil, err
 	}
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
-		return nil, fmt.Errorf("it cannot be read: %w", err)
+		return nil, fmt.Errorf("the schema cannot be parsed: %w", err)
 	}
 	c := jsonschema.NewCompiler()
 	c.UseLoader(noLoader{})
@@ -155,7 +155,7 @@ func checkNumbers(raw []byte) error {
 				exponent = max(n, -n)
 			}
 			if exponent > maxExponent || len(number) > maxDigits {
-				return errors.New("it has a number that is too large or too long: " + excerpt.Word(number, 40))
+				return errors.New("a number is too large or too long: " + excerpt.Word(number, 40))
 			}
 			i = end - 1
 		}
@@ -190,7 +190,7 @@ type Problem struct {
 // is valid. The error says in one sentence why the schema cannot be used.
 func (c *Checker) Check(value []byte) ([]Problem, error) {
 	if err := jsonrpc.Valid(value, jsonrpc.Limits{}); err != nil {
-		return nil, fmt.Errorf("the value cannot be read: %w", err)
+		return nil, fmt.Errorf("the value cannot be parsed: %w", err)
 	}
 	if err := checkNumbers(value); err != nil {
 		// The value comes from the user, so this is not a fault of the schema.
@@ -198,7 +198,7 @@ func (c *Checker) Check(value []byte) ([]Problem, error) {
 	}
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(value))
 	if err != nil {
-		return nil, fmt.Errorf("the value cannot be read: %w", err)
+		return nil, fmt.Errorf("the value cannot be parsed: %w", err)
 	}
 	w := work{known: map[step]int{}, open: map[*jsonschema.Schema]bool{}}
 	depth, most := shape(doc)
@@ -207,7 +207,7 @@ func (c *Checker) Check(value []byte) ([]Problem, error) {
 	case w.cyclic:
 		return nil, errEndless
 	case n > maxWork:
-		return nil, errors.New("a check would take too long, because its alternatives and references multiply")
+		return nil, errors.New("a check would take too long, because the schema has too many nested alternatives and references")
 	}
 	err = c.compiled.Validate(doc)
 	if err == nil {
@@ -247,7 +247,7 @@ func (p Problem) same(q Problem) bool {
 	return p.Kind == q.Kind && p.Name == q.Name && p.Text == q.Text && slices.Equal(p.Path, q.Path)
 }
 
-var errEndless = errors.New("it refers to itself without an end")
+var errEndless = errors.New("the schema contains a reference to itself that never ends")
 
 // leaves returns the errors of a validation that have a specific cause. If no alternative
 // fits, it returns the causes of the closest alternative, if there is one.
@@ -311,11 +311,11 @@ func problems(e *jsonschema.ValidationError) []Problem {
 		}
 	case *kind.DependentRequired:
 		for _, name := range k.Missing {
-			out = append(out, Problem{at, Missing, name, "is missing, and " + excerpt.Word(k.Prop, 100) + " needs it"})
+			out = append(out, Problem{at, Missing, name, "is missing, and " + excerpt.Word(k.Prop, 100) + " requires it"})
 		}
 	case *kind.Dependency:
 		for _, name := range k.Missing {
-			out = append(out, Problem{at, Missing, name, "is missing, and " + excerpt.Word(k.Prop, 100) + " needs it"})
+			out = append(out, Problem{at, Missing, name, "is missing, and " + excerpt.Word(k.Prop, 100) + " requires it"})
 		}
 	case *kind.Type:
 		out = append(out, Problem{at, Wrong, "", describe(e)})
@@ -345,9 +345,9 @@ func describe(e *jsonschema.ValidationError) string {
 	case *kind.AnyOf, *kind.OneOf:
 		return alternatives(e)
 	case *kind.Not:
-		return "has a form that the schema excludes"
+		return "matches a schema that is not allowed here (not)"
 	case *kind.Contains:
-		return "has no element of the form that the schema requires"
+		return "has no element that matches the required schema (contains)"
 	case *kind.PropertyNames:
 		return "has a property with a name that is not allowed: " + excerpt.Word(k.Property, 100)
 	case *kind.MinLength:
@@ -379,14 +379,14 @@ func describe(e *jsonschema.ValidationError) string {
 	case *kind.MultipleOf:
 		return "must be a multiple of " + excerpt.Word(number(k.Want.FloatString(10)), 40)
 	}
-	return "does not fit the schema"
+	return "does not match the schema"
 }
 
 // alternatives describes the allowed types or values if a value fits none of several schemas,
 // or more than one schema of oneOf.
 func alternatives(e *jsonschema.ValidationError) string {
 	if one, ok := e.ErrorKind.(*kind.OneOf); ok && len(one.Subschemas) > 0 {
-		return "fits several of the forms that exclude each other"
+		return "matches more than one of the alternatives (oneOf), but must match exactly one"
 	}
 	var t Types
 	var values []any
@@ -404,10 +404,10 @@ func alternatives(e *jsonschema.ValidationError) string {
 			case *kind.Const:
 				values = append(values, k.Want)
 			default:
-				return fmt.Sprintf("fits none of the %d forms that the schema allows", len(e.Causes))
+				return fmt.Sprintf("matches none of the %d alternatives of the schema", len(e.Causes))
 			}
 			if len(l.InstanceLocation) != len(e.InstanceLocation) {
-				return fmt.Sprintf("fits none of the %d forms that the schema allows", len(e.Causes))
+				return fmt.Sprintf("matches none of the %d alternatives of the schema", len(e.Causes))
 			}
 		}
 	}

@@ -34,8 +34,8 @@ func TestCheck(t *testing.T) {
 		{"a union of types", `{"properties":{"a":{"anyOf":[{"type":"integer"},{"type":"null"}]}}}`, `{"a":"x"}`, "a must be an integer or null"},
 		{"a union of constants", `{"properties":{"a":{"oneOf":[{"const":"x"},{"const":"y"}]}}}`, `{"a":"z"}`, "a must be one of x, y"},
 		{"the alternative that comes closest", `{"anyOf":[{"type":"string"},{"type":"object","required":["b"]}]}`, `{"a":1}`, "[b] is missing"},
-		{"alternatives that are all wrong", `{"anyOf":[{"required":["a"]},{"required":["b"]}]}`, `{}`, "fits none of the 2 forms that the schema allows"},
-		{"several alternatives", `{"oneOf":[{},{}]}`, `{}`, "fits several of the forms that exclude each other"},
+		{"alternatives that are all wrong", `{"anyOf":[{"required":["a"]},{"required":["b"]}]}`, `{}`, "matches none of the 2 alternatives of the schema"},
+		{"several alternatives", `{"oneOf":[{},{}]}`, `{}`, "matches more than one of the alternatives (oneOf), but must match exactly one"},
 		{"references", `{"$defs":{"n":{"type":"number"}},"properties":{"a":{"$ref":"#/$defs/n"}}}`, `{"a":"1"}`, "a must be a number"},
 		{"a recursive schema", `{"properties":{"next":{"$ref":"#"},"v":{"type":"number"}}}`, `{"next":{"next":{"v":"x"}}}`, "next/next/v must be a number"},
 		{"draft-04", `{"$schema":"http://json-schema.org/draft-04/schema#","properties":{"a":{"minimum":1,"exclusiveMinimum":true}}}`, `{"a":1}`, "a must be greater than 1"},
@@ -43,7 +43,7 @@ func TestCheck(t *testing.T) {
 		{"a pattern of ECMA-262", `{"properties":{"a":{"pattern":"^(?!x)"}}}`, `{"a":"x"}`, ""},
 		{"text of a peer", `{"properties":{"a":{"enum":["x\u001b[2J\ny"]}}}`, `{"a":"w"}`, `a must be "x [2J y"`},
 		{"false", `{"properties":{"a":false}}`, `{"a":1}`, "a is not allowed"},
-		{"dependent", `{"dependentRequired":{"a":["b"]}}`, `{"a":1}`, "[b] is missing, and a needs it"},
+		{"dependent", `{"dependentRequired":{"a":["b"]}}`, `{"a":1}`, "[b] is missing, and a requires it"},
 	} {
 		k, err := Compile([]byte(c.schema))
 		if err != nil {
@@ -77,9 +77,9 @@ func chain(n int) string {
 func TestUnusable(t *testing.T) {
 	deep := strings.Repeat(`{"not":`, 70) + "{}" + strings.Repeat("}", 70)
 	for _, c := range []struct{ name, schema, value, want string }{
-		{"not JSON", `{`, `{}`, "it cannot be read"},
-		{"too deep", deep, `{}`, "it cannot be read"},
-		{"too large", `{"description":"` + strings.Repeat("x", maxBytes) + `"}`, `{}`, "it cannot be read"},
+		{"not JSON", `{`, `{}`, "the schema cannot be parsed"},
+		{"too deep", deep, `{}`, "the schema cannot be parsed"},
+		{"too large", `{"description":"` + strings.Repeat("x", maxBytes) + `"}`, `{}`, "the schema cannot be parsed"},
 		{"another document", `{"$ref":"http://127.0.0.1:1/s.json"}`, `{}`, "refers to another document"},
 		{"a file", `{"properties":{"a":{"$ref":"file:///etc/passwd"}}}`, `{}`, "refers to another document"},
 		{"an unknown dialect", `{"$schema":"https://example.com/dialect"}`, `{}`, "refers to another document"},
@@ -88,8 +88,8 @@ func TestUnusable(t *testing.T) {
 		{"a huge number", `{"minimum":1e999999999}`, `{}`, "too large or too long"},
 		{"a long number", `{"minimum":` + strings.Repeat("9", 2000) + `}`, `{}`, "too large or too long"},
 		{"exponential", chain(30), `{}`, "would take too long"},
-		{"endless", `{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}}}`, `{}`, "refers to itself without an end"},
-		{"an alternative that is endless", `{"anyOf":[{"type":"string"},{"$ref":"#"}]}`, `{}`, "refers to itself without an end"},
+		{"endless", `{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}}}`, `{}`, "a reference to itself that never ends"},
+		{"an alternative that is endless", `{"anyOf":[{"type":"string"},{"$ref":"#"}]}`, `{}`, "a reference to itself that never ends"},
 		{"exponential in the depth of the value", `{"$ref":"#/$defs/a","$defs":{"a":{"allOf":[{"$ref":"#/$defs/b"},{"allOf":[{"$ref":"#/$defs/b"}]}]},"b":{"properties":{"x":{"$ref":"#/$defs/a"}}}}}`,
 			strings.Repeat(`{"x":`, 40) + "1" + strings.Repeat("}", 40), "would take too long"},
 	} {

@@ -22,11 +22,11 @@ type Difference struct {
 func (d Difference) String() string {
 	switch {
 	case d.Live == "":
-		return fmt.Sprintf("%s: the tape has %s, the peer has nothing", d.Where, excerpt.Cut(d.Tape, maxShown))
+		return fmt.Sprintf("%s: the recording has %s, the peer has nothing", d.Where, excerpt.Cut(d.Tape, maxShown))
 	case d.Tape == "":
-		return fmt.Sprintf("%s: the tape has nothing, the peer has %s", d.Where, excerpt.Cut(d.Live, maxShown))
+		return fmt.Sprintf("%s: the recording has nothing, the peer has %s", d.Where, excerpt.Cut(d.Live, maxShown))
 	}
-	return fmt.Sprintf("%s: the tape has %s, the peer has %s", d.Where, excerpt.Cut(d.Tape, maxShown), excerpt.Cut(d.Live, maxShown))
+	return fmt.Sprintf("%s: the recording has %s, the peer has %s", d.Where, excerpt.Cut(d.Tape, maxShown), excerpt.Cut(d.Live, maxShown))
 }
 
 // chosen lists members with values that a peer chooses freely. Two such values must be equal

@@ -164,7 +164,7 @@ func TestHTTPIsPlayedBothWays(t *testing.T) {
 		session, greeting, want string
 	}{
 		{"xyz", "hi", ""},
-		{"xyz", "hello", `server.response 1 result.instructions: the tape has "hi", the peer has "hello"`},
+		{"xyz", "hello", `server.response 1 result.instructions: the recording has "hi", the peer has "hello"`},
 	} {
 		live := httptest.NewServer(server(c.session, c.greeting))
 		target, _ := url.Parse(live.URL + "/elsewhere")
@@ -194,14 +194,14 @@ func TestClientThatDiffersOverHTTP(t *testing.T) {
 	played := httptest.NewServer(stage)
 	defer played.Close()
 	_, got := post(t, played.URL+"/mcp", "", `{"jsonrpc":"2.0","id":1,"method":"other"}`)
-	if !strings.Contains(got, "not on the tape") {
+	if !strings.Contains(got, "not in the recording") {
 		t.Errorf("got %s", got)
 	}
 	if stage.Done() {
 		t.Error("Done is true before the client has sent everything")
 	}
 	d := stage.Differences()
-	if len(d) != 5 || d[0].Where != "not on the tape" {
+	if len(d) != 5 || d[0].Where != "not in the recording" {
 		t.Errorf("differs: %v", d)
 	}
 }

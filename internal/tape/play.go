@@ -24,7 +24,7 @@ import (
 // From. The error says why the replay could not continue.
 func (t *Tape) PlayPipe(ctx context.Context, client bool, peer Ends, stop func(), o Options) ([]Difference, error) {
 	if t.http {
-		return nil, errors.New("the tape was recorded over HTTP, but this is a pipe")
+		return nil, errors.New("the recording was made over HTTP, but this connection is stdio")
 	}
 	p := &pipePlay{score: newScore(t, client, o), to: peer.To, over: make(chan struct{}), open: make(chan struct{})}
 	var reading sync.WaitGroup
@@ -164,13 +164,13 @@ func (p *pipePlay) hear(line []byte) {
 	if p.greet(scan(line)) || p.take(line, func(int) bool { return true }) >= 0 {
 		return
 	}
-	p.differ(Difference{Where: "not on the tape", Live: string(line)})
+	p.differ(Difference{Where: "not in the recording", Live: string(line)})
 	if m := scan(line); m != nil && m.Kind == jsonrpc.Request {
 		_ = p.line(jsonrpc.AppendError(nil, m.ID, errNotOnTape))
 	}
 }
 
-var errNotOnTape = &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "this is not on the tape, or was already replayed"}
+var errNotOnTape = &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "this message is not in the recording, or was already replayed"}
 
 // readLine reads a line. If the line is longer than a tape can hold, it returns the
 // beginning.

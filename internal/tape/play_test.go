@@ -131,12 +131,12 @@ func TestClientThatDiffers(t *testing.T) {
 		}
 	})
 	want := []string{
-		`client initialize params.protocolVersion: the tape has "2025-06-18", the peer has "2024-11-05"`,
-		`client initialize params.x: the tape has nothing, the peer has 1`,
-		`not on the tape: the tape has nothing, the peer has {"jsonrpc":"2.0","id":2,"method":"tools/list"}`,
-		`client notifications/initialized: the tape has {"jsonrpc":"2.0","method":"notifications/initialized"}, the peer has nothing`,
-		`client tools/call: the tape has {`,
-		`client: the tape has {"jsonrpc":"2.0","id":0,"result"`,
+		`client initialize params.protocolVersion: the recording has "2025-06-18", the peer has "2024-11-05"`,
+		`client initialize params.x: the recording has nothing, the peer has 1`,
+		`not in the recording: the recording has nothing, the peer has {"jsonrpc":"2.0","id":2,"method":"tools/list"}`,
+		`client notifications/initialized: the recording has {"jsonrpc":"2.0","method":"notifications/initialized"}, the peer has nothing`,
+		`client tools/call: the recording has {`,
+		`client: the recording has {"jsonrpc":"2.0","id":0,"result"`,
 	}
 	if len(d) != len(want) {
 		t.Fatalf("differs: %v", d)
@@ -156,7 +156,7 @@ func TestClientIsPlayedToAServer(t *testing.T) {
 		want string
 	}{
 		{`"at 2026-01-01T00:00:00Z"`, ""},
-		{`"at noon"`, `server result.content[0].text: the tape has "at 2026-01-01T00:00:00Z", the peer has "at noon"`},
+		{`"at noon"`, `server result.content[0].text: the recording has "at 2026-01-01T00:00:00Z", the peer has "at noon"`},
 	} {
 		tp := parsed(t, said(t, talk...))
 		d := against(t, tp, true, func(say func(string), hear func() string) {

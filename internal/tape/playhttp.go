@@ -26,7 +26,7 @@ type Stage struct {
 // Stage returns a handler that acts as the server of the tape.
 func (t *Tape) Stage(o Options) (*Stage, error) {
 	if !t.http {
-		return nil, errors.New("the tape was recorded on a pipe, but this is HTTP")
+		return nil, errors.New("the recording was made on stdio, but this connection is HTTP")
 	}
 	return &Stage{score: newScore(t, false, o), over: make(chan struct{})}, nil
 }
@@ -80,7 +80,7 @@ func (s *Stage) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 		return method == q.Method && sameAddress(address, q.URL)
 	})
 	if i < 0 {
-		s.differ(Difference{Where: "not on the tape", Live: strings.TrimSpace(q.Method + " " + q.URL.RequestURI() + " " + string(body))})
+		s.differ(Difference{Where: "not in the recording", Live: strings.TrimSpace(q.Method + " " + q.URL.RequestURI() + " " + string(body))})
 		notOnTape(w, body)
 		return
 	}
@@ -242,7 +242,7 @@ func (s *score) event(i int) []byte {
 // first request.
 func (t *Tape) PlayHTTP(ctx context.Context, target *url.URL, extra http.Header, transport http.RoundTripper, o Options) ([]Difference, error) {
 	if !t.http {
-		return nil, errors.New("the tape was recorded on a pipe, but this is HTTP")
+		return nil, errors.New("the recording was made on stdio, but this connection is HTTP")
 	}
 	p := &httpPlay{score: newScore(t, true, o), target: target, extra: extra, client: &http.Client{
 		Transport:     transport,
@@ -423,6 +423,6 @@ func (p *httpPlay) message(exchange int, name string, data []byte, of func(int) 
 		return // an event with only an id, which marks a position for resuming
 	}
 	if p.take(data, of) < 0 {
-		p.differ(Difference{Where: fmt.Sprintf("not on the tape, in exchange %d", exchange), Live: string(data)})
+		p.differ(Difference{Where: fmt.Sprintf("not in the recording, in exchange %d", exchange), Live: string(data)})
 	}
 }

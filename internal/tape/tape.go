@@ -82,11 +82,11 @@ func parse(a *txtar.Archive) (*Tape, error) {
 		case request, gone, response, event, end:
 			overHTTP = true
 		default:
-			return nil, fmt.Errorf("section %q is not a tape section", f.Name)
+			return nil, fmt.Errorf("section %q does not belong to a recording", f.Name)
 		}
 		kinds[overHTTP] = true
 		if numbered != overHTTP {
-			return nil, fmt.Errorf("section %q: HTTP sections must have a number, and pipe sections must not", f.Name)
+			return nil, fmt.Errorf("section %q: sections of HTTP must have a number, and sections of stdio must not", f.Name)
 		}
 		lines, err := unquoteLines(f.Data)
 		if err != nil {
@@ -115,10 +115,10 @@ func parse(a *txtar.Archive) (*Tape, error) {
 		t.entries = append(t.entries, e)
 	}
 	if len(t.entries) == 0 {
-		return nil, errors.New("the tape contains no conversation")
+		return nil, errors.New("the recording contains no messages")
 	}
 	if len(kinds) > 1 {
-		return nil, errors.New("the tape mixes pipe and HTTP sections")
+		return nil, errors.New("the recording has both stdio and HTTP sections")
 	}
 	t.http = kinds[true]
 	return t, nil

@@ -31,12 +31,12 @@ func (m *Metrics) WatchEndpoints(all func() []Endpoint, guard *httpdoor.Guard) {
 		&endpoints{
 			all: all,
 			events: prometheus.NewDesc("dragoman_door_events_total",
-				"Events at an HTTP endpoint, by transport.", []string{"endpoint", "transport", "event"}, nil),
+				"Events at the HTTP endpoints, by transport and kind.", []string{"endpoint", "transport", "event"}, nil),
 			open: prometheus.NewDesc("dragoman_door_open",
-				"Sessions, streams and requests open at an HTTP endpoint, by transport.", []string{"endpoint", "transport", "what"}, nil),
+				"Open sessions, streams and requests at the HTTP endpoints, by transport.", []string{"endpoint", "transport", "what"}, nil),
 		},
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "dragoman_guard_refusals_total", Help: "HTTP requests refused because of their Host, Origin or method.",
+			Name: "dragoman_guard_refusals_total", Help: "HTTP requests that were refused because of the Host header, the Origin header or the method.",
 		}, func() float64 { return float64(guard.Refused()) }))
 }
 

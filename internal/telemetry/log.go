@@ -83,9 +83,9 @@ func (l *Log) write(e *event.Event) {
 			l.record(e, "loss", append(attrs, slog.String("what", e.Name), slog.String("why", e.Detail))...)
 			return
 		}
-		l.record(e, "clients do not get this", slog.String("server", e.Server), slog.String("what", e.Name), slog.String("why", e.Detail))
+		l.record(e, "not sent to clients", slog.String("server", e.Server), slog.String("what", e.Name), slog.String("why", e.Detail))
 	case event.Rename:
-		l.record(e, "an item has another name than the usual one",
+		l.record(e, "renamed an item",
 			slog.String("server", e.Server), slog.String("list", e.Method), slog.String("name", e.Name), slog.String("why", e.Detail))
 	case event.Refusal:
 		l.record(e, e.Detail, slog.String("server", e.Server), slog.String("principal", e.Who.Key()), slog.String("method", e.Method), slog.String("code", "request_refused"))

@@ -49,8 +49,8 @@ func TestLog(t *testing.T) {
 	p.Publish(event.Event{Kind: event.Loss})
 	if want := `level=DEBUG msg=loss what=content.audio why="no audio"
 level=DEBUG msg=loss server=s what=tasks why="no room"
-level=WARN msg="clients do not get this" server="" what=tools/list why="too many"
-level=WARN msg="an item has another name than the usual one" server=s list=tools/list name=x why="too long"
+level=WARN msg="not sent to clients" server="" what=tools/list why="too many"
+level=WARN msg="renamed an item" server=s list=tools/list name=x why="too long"
 level=WARN msg=refused server=s principal=ann method=tools/call code=request_refused
 `; b.String() != want {
 		t.Errorf("got\n%swant\n%s", b.String(), want)

@@ -50,14 +50,14 @@ func NewMetrics() *Metrics {
 			Name: "dragoman_handshakes_total", Help: "Handshakes of clients (initialize and server/discover), by client name.",
 		}, []string{"client", "revision", "outcome"}),
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "dragoman_handshake_seconds", Help: "Time to answer initialize and server/discover.",
+			Name: "dragoman_handshake_seconds", Help: "Time until Dragoman answered initialize or server/discover, in seconds.",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}, []string{"revision"}),
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dragoman_calls_total", Help: "Calls that ended, by server, eras of client and server, and outcome. The server is empty if no single server answers.",
+			Name: "dragoman_calls_total", Help: "Calls that ended, by server, era of the client, era of the server, and outcome. The label server is empty if the call is not for a single server.",
 		}, []string{"server", "client_era", "server_era", "outcome"}),
 		losses: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dragoman_losses_total", Help: "Things that could not be expressed in the revision of the other side.",
+			Name: "dragoman_losses_total", Help: "Parts of messages that were left out because the revision of the receiver does not have them, by server and kind.",
 		}, []string{"server", "what"}),
 	}
 	m.registry.MustRegister(m.handshakes, m.latency, m.calls, m.losses,
@@ -91,9 +91,9 @@ func (m *Metrics) WatchServers(all func() []upstream.Status) {
 		up: prometheus.NewDesc(
 			"dragoman_server_up", "1 if the server is ready, 0 otherwise.", []string{"server", "state", "revision"}, nil),
 		odd: prometheus.NewDesc(
-			"dragoman_odd_messages_total", "Other messages of a server that could not be used: invalid, without a matching call, or not allowed.", []string{"server"}, nil),
+			"dragoman_odd_messages_total", "Messages of a server, except answers, that Dragoman could not use: not valid, for an unknown call, or not allowed.", []string{"server"}, nil),
 		unasked: prometheus.NewDesc(
-			"dragoman_unasked_answers_total", "Answers of a server without an open request: late, repeated, or for another client.", []string{"server"}, nil),
+			"dragoman_unasked_answers_total", "Answers of a server that match no open request: late, repeated, or for another client.", []string{"server"}, nil),
 	})
 }
 
@@ -101,10 +101,10 @@ func (m *Metrics) WatchServers(all func() []upstream.Status) {
 func (m *Metrics) WatchBudget(b *transport.Budget) {
 	m.registry.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "dragoman_in_flight_bytes", Help: "Bytes that messages in flight hold.",
+			Name: "dragoman_in_flight_bytes", Help: "Memory that is used for messages in flight, in bytes.",
 		}, func() float64 { return float64(b.State().Held) }),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "dragoman_overload_refusals_total", Help: "Requests refused because too many bytes were in flight.",
+			Name: "dragoman_overload_refusals_total", Help: "Requests that were refused because the messages in flight used too much memory.",
 		}, func() float64 { return float64(b.State().Refused) }))
 }
 

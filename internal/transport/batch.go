@@ -13,7 +13,7 @@ type Batch struct {
 
 var errBatch = &jsonrpc.Error{
 	Code:    jsonrpc.CodeInvalidRequest,
-	Message: "batches do not exist in this protocol revision",
+	Message: "this protocol revision does not have batches; send one message at a time",
 }
 
 func (b *Batch) Error() string { return errBatch.Error() }

@@ -19,7 +19,9 @@ type Elsewhere struct {
 	Home string // result of Places.Of
 }
 
-func (e *Elsewhere) Error() string { return fmt.Sprintf("it lives in the process %q", e.Home) }
+func (e *Elsewhere) Error() string {
+	return fmt.Sprintf("the session is in another process, %q", e.Home)
+}
 
 // Alone implements Places for a single process. It does not change ids, and all of them belong
 // to this process.

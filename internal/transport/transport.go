@@ -54,11 +54,11 @@ var ErrCredentials = errors.New("no credentials")
 
 // ErrStalled is wrapped by the error of a message that was withdrawn because the other end
 // stopped reading.
-var ErrStalled = errors.New("the other end has stopped reading")
+var ErrStalled = errors.New("the other side does not read its input")
 
 // ErrFull is wrapped by the error of a message that was dropped because the other end does not
 // read and too much is queued. ErrFull wraps ErrNotSent.
-var ErrFull = fmt.Errorf("%w: the queue for the other end is full", ErrNotSent)
+var ErrFull = fmt.Errorf("%w: the queue of messages to the other side is full", ErrNotSent)
 
 // HeaderField is one mirrored header, whose value is already encoded (2026-07-28 Streamable
 // HTTP, "Value Encoding").
@@ -188,7 +188,7 @@ type Outbox interface {
 }
 
 // ErrNoStream is the error of an Outbox whose client has no stream open.
-var ErrNoStream = errors.New("the client has no stream open for this")
+var ErrNoStream = errors.New("the client has no open event stream")
 
 // The following types are for the client side of Streamable HTTP, towards servers.
 
@@ -243,7 +243,7 @@ type StatusError struct {
 
 func (e *StatusError) Error() string {
 	if e.Status >= 200 && e.Status < 300 {
-		return fmt.Sprintf("HTTP status %d without an MCP answer", e.Status)
+		return fmt.Sprintf("HTTP status %d with a body that is not an MCP message", e.Status)
 	}
 	return fmt.Sprintf("HTTP status %d", e.Status)
 }

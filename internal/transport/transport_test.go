@@ -22,7 +22,7 @@ func TestE11_ExcerptIsSafeToShow(t *testing.T) {
 	if len(long) > 200 || !utf8.ValidString(long) {
 		t.Errorf("%d bytes: %q", len(long), long)
 	}
-	if s := (&StatusError{Status: 200}).Error(); s != "HTTP status 200 without an MCP answer" {
+	if s := (&StatusError{Status: 200}).Error(); s != "HTTP status 200 with a body that is not an MCP message" {
 		t.Error(s)
 	}
 }

@@ -27,7 +27,7 @@ const (
 )
 
 // errNoAnswer is the reason for the end of a session that failed its checks.
-var errNoAnswer = errors.New("it does not answer a ping")
+var errNoAnswer = errors.New("the server does not answer a ping")
 
 // checkLaterLocked schedules a check of a session and replaces the previous schedule. It has no
 // effect unless the server uses HTTP and is kept open.

@@ -25,7 +25,7 @@ const (
 	maxEraCheckPause = 10 * time.Minute
 )
 
-var errEraChanged = errors.New("the server now speaks another era")
+var errEraChanged = errors.New("the server now has a protocol revision of the other era")
 
 // eraCheck is one check of the era. Several calls may wait for it.
 type eraCheck struct {
@@ -117,7 +117,7 @@ func (u *Upstream) eraChanged(ctx context.Context, s *session) bool {
 // checkEra opens a second session that does not belong to a client. If the server has become
 // modern, this session becomes the new link. Otherwise it is closed.
 func (u *Upstream) checkEra(s *session, l *eraCheck) {
-	u.opts.Log.Debug("opening a second session to check the era of the server", "server", u.spec.Name)
+	u.opts.Log.Debug("opening a second session to check the protocol era of the server", "server", u.spec.Name)
 	u.mu.Lock()
 	life, operation := u.opens, u.operation
 	u.mu.Unlock()
@@ -148,7 +148,7 @@ func (u *Upstream) checkEra(s *session, l *eraCheck) {
 		next.shut(u.graceful, errNotNeeded)
 	}
 	if l.changed {
-		u.opts.Log.Info("the server has changed its era", "server", u.spec.Name)
+		u.opts.Log.Info("the server now has a protocol revision of the other era (legacy or modern)", "server", u.spec.Name)
 		u.forgetTools()
 		if u.opts.Changed != nil {
 			u.opts.Changed("")

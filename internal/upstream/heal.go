@@ -170,7 +170,7 @@ func (u *Upstream) failedLocked(err error, why *failure.Failure) {
 		return
 	}
 	if repeated {
-		u.logLocked(slog.LevelInfo, "server still fails", "class", string(why.Class), "attempts", u.backoff.Failures(), "retry_in", shownPause(pause))
+		u.logLocked(slog.LevelInfo, "server could still not be opened", "class", string(why.Class), "attempts", u.backoff.Failures(), "retry_in", shownPause(pause))
 		return
 	}
 	u.logLocked(slog.LevelWarn, "server could not be opened", append(why.Attrs(), "attempt", u.backoff.Failures(), "retry_after", shownPause(pause))...)

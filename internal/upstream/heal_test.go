@@ -485,11 +485,11 @@ func TestRepeatedFailureIsOneShortLine(t *testing.T) {
 			t.Errorf("there are %d full records: %s", n, text)
 		}
 		for line := range strings.Lines(text) {
-			if strings.Contains(line, `msg="server still fails"`) && (len(line) > 200 || !strings.Contains(line, " class=") || !strings.Contains(line, " retry_in=")) {
+			if strings.Contains(line, `msg="server could still not be opened"`) && (len(line) > 200 || !strings.Contains(line, " class=") || !strings.Contains(line, " retry_in=")) {
 				t.Errorf("the record of a repeated failure is %s", line)
 			}
 		}
-		if n := strings.Count(text, `msg="server still fails"`); n != 3 || !strings.Contains(text, "attempts=4 ") {
+		if n := strings.Count(text, `msg="server could still not be opened"`); n != 3 || !strings.Contains(text, "attempts=4 ") {
 			t.Errorf("there are %d short records: %s", n, text)
 		}
 	})

@@ -19,7 +19,7 @@ const (
 	// The answer to the ping may take two thirds of this time, so the state changes after 25 s.
 	defaultSilence     = 15 * time.Second
 	defaultIdle        = 60 * time.Second // default of conn.Options.Idle
-	reasonUnresponsive = "calls are waiting, the server sends nothing, and it does not answer a ping"
+	reasonUnresponsive = "calls are waiting, but the server does not send anything and does not answer a ping"
 )
 
 var errUnresponsive = errors.New("the server stopped responding")

@@ -51,7 +51,7 @@ func (u *Upstream) Acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need
 // and its tasks are gone then.
 func (u *Upstream) sessionOver() error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams,
-		Message: fmt.Sprintf("Task not found: the session of server %q that had it is over", u.spec.Name)}
+		Message: fmt.Sprintf("Task not found: the session of server %q that ran the task has ended", u.spec.Name)}
 }
 
 // newLease returns a lease on an acquired session.

@@ -52,7 +52,7 @@ func (u *Upstream) noteListen(s *session, method string, r *mcp.Reply) {
 	s.noListen = time.Now()
 	u.mu.Unlock()
 	if first {
-		u.opts.Log.Info("server does not report changes", "server", u.spec.Name, "cause", errNoListen.Error())
+		u.opts.Log.Info("server does not support subscriptions/listen, so changes are not reported", "server", u.spec.Name, "cause", errNoListen.Error())
 	}
 }
 
@@ -151,7 +151,7 @@ func (u *Upstream) stopListenLocked(on *link, cause error) {
 	on.listen, on.listenSet = nil, listenSet{}
 }
 
-var errReplaced = errors.New("replaced by another listen")
+var errReplaced = errors.New("replaced by a newer subscriptions/listen")
 
 func (u *Upstream) awaitAck(ctx context.Context, l *listening) {
 	t := time.NewTimer(5 * time.Second)
@@ -182,7 +182,7 @@ func (u *Upstream) keepListening(ctx context.Context, on *link, l *listening) {
 				u.opts.Changed("")
 			}
 		}
-		u.opts.Log.Log(ctx, level, "listen ended", "server", u.spec.Name, "cause", reason(err))
+		u.opts.Log.Log(ctx, level, "subscriptions/listen ended", "server", u.spec.Name, "cause", reason(err))
 		if work.Sleep(ctx, pauses.Fail()) != nil {
 			return
 		}

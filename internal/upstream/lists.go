@@ -74,7 +74,7 @@ func (u *Upstream) listPages(ctx context.Context, f *mcp.ClientInfo, via *sessio
 		if r.Code() != 0 {
 			return nil, false, &mcp.Error{
 				Origin: mcp.FromUpstream, Upstream: u.spec.Name, Cause: "refused", Outcome: mcp.Failed,
-				Message: fmt.Sprintf("server %q refuses %s", u.spec.Name, method), Op: "list " + u.spec.Name,
+				Message: fmt.Sprintf("server %q answers %s with an error", u.spec.Name, method), Op: "list " + u.spec.Name,
 			}
 		}
 		page(r.Msg)

@@ -216,7 +216,7 @@ func (u *Upstream) pick(f *mcp.ClientInfo, scope string, forCall bool) (s *sessi
 		return nil, nil, nil, &mcp.Error{
 			Origin: mcp.FromGateway, Upstream: u.spec.Name, Cause: "overloaded", Outcome: mcp.NotSent, Retryable: true,
 			RetryAfter: time.Second, Op: "open " + u.spec.Name,
-			Message: fmt.Sprintf("server %q has reached its limit of sessions", u.spec.Name),
+			Message: fmt.Sprintf("server %q cannot open more sessions: the limit is reached", u.spec.Name),
 		}
 	}
 	if l := u.links[p.scope]; l != nil && l.lastErr != nil && time.Now().Before(l.notBefore) {
@@ -397,7 +397,7 @@ func (u *Upstream) retireKeptLocked(p *pool) bool {
 	if soonest == nil {
 		return false
 	}
-	u.work.Go(func() { u.publishLoss("tasks", "a session with tasks was ended to make room for calls") })
+	u.work.Go(func() { u.publishLoss("tasks", "closed a session with tasks, because calls need a session") })
 	u.retireLocked(soonest)
 	return true
 }
@@ -457,9 +457,9 @@ func sooner(s *session, home bool, than *session, thanHome bool) bool {
 	return s.idle.Before(than.idle)
 }
 
-var errIdleSession = errors.New("the session was idle")
+var errIdleSession = errors.New("the session was not used for a while")
 
-var errCallOver = errors.New("the only call of this session has ended")
+var errCallOver = errors.New("the session was opened for one call, and the call has ended")
 
 func (p *pool) removeLocked(s *session) {
 	if s.reap != nil {

@@ -132,7 +132,7 @@ func (u *Upstream) warnCut(s *session) {
 	for _, f := range s.server.Opening().Findings {
 		if f.Code == handshake.FoundLongInstructions && !u.cut.Swap(true) {
 			u.opts.Log.Warn("server instructions truncated", "server", u.spec.Name, "cause", f.Text)
-			u.publishLoss("instructions", "they are longer than 64 KiB and were truncated")
+			u.publishLoss("instructions", "longer than 64 KiB, so the text was truncated")
 		}
 	}
 }

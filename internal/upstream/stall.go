@@ -24,8 +24,8 @@ const (
 	stallShown = 1500 * time.Millisecond // the status shows a stall after this time without reading
 	stallLimit = 10 * time.Second        // the session is set aside after this time without reading
 
-	reasonStalled     = "the server has stopped reading; messages to it are waiting"
-	reasonSomeStalled = "one of its sessions has stopped reading"
+	reasonStalled     = "the server does not read its input; messages to the server are waiting"
+	reasonSomeStalled = "the server does not read the input of one of its sessions"
 )
 
 var errStalled = fmt.Errorf("session ended because %w", transport.ErrStalled)
@@ -75,7 +75,7 @@ func (u *Upstream) stalledLocked(s *session) {
 	}
 	s.stuck = true
 	u.faultLocked(u.stalled)
-	u.logLocked(slog.LevelWarn, "server has stopped reading")
+	u.logLocked(slog.LevelWarn, "server does not read its input")
 }
 
 // setAsideLocked takes a session out of service until the server reads again.
@@ -106,7 +106,7 @@ func (u *Upstream) resumeLocked(s *session) {
 		return
 	}
 	s.stuck = false
-	u.logLocked(slog.LevelInfo, "server reads again")
+	u.logLocked(slog.LevelInfo, "server reads its input again")
 	if i := slices.Index(u.leaving, s); i >= 0 && !s.outdated {
 		u.leaving = slices.Delete(u.leaving, i, i+1)
 		if s.link.session != nil {

@@ -271,15 +271,15 @@ func New(spec Spec, o Options) *Upstream {
 		u.sessions = conn.NewSessions()
 	}
 	u.sessions.OnBroadcast(func() {
-		u.opts.Log.Warn("server sends messages meant for one session to all sessions", "server", u.spec.Name,
-			"effect", "while several clients call it, server requests and log messages that do not name their call are not delivered")
+		u.opts.Log.Warn("server sends messages for one session to all sessions", "server", u.spec.Name,
+			"effect", "while several clients call the server, its requests and log messages are not delivered unless they say which call they belong to")
 	})
 	u.life, u.end = context.WithCancelCause(context.Background())
 	u.graceful, u.kill = context.WithCancel(context.Background())
 	u.opens, u.endOpens = context.WithCancelCause(u.life)
 	u.unresponsive = failure.Of(nil, failure.Facts{
 		Class: failure.Silent, Server: spec.Name, Cause: "timeout", Sentence: reasonUnresponsive,
-		Action: "it is restarted if it stays silent; read its log",
+		Action: "read the log of the server; Dragoman restarts the server if it still does not answer",
 	})
 	u.removed = failure.Of(nil, failure.Facts{Server: spec.Name, Cause: "removed"})
 	u.stoppedFailure = failure.Of(nil, failure.Facts{Server: spec.Name, Cause: "stopped"})
@@ -479,11 +479,11 @@ func (u *Upstream) queueForwarding(f *mcp.ClientInfo, scope string, raw []byte, 
 	case u.closed:
 		return ""
 	case len(x.to) == 0 && u.useModernLocked(f, scope):
-		return "the server's revision has no client notifications"
+		return "the server's revision does not have notifications from the client"
 	case len(x.to) == 0:
 		return ""
 	case len(u.forwardings) >= maxForwardings, u.forwardingBytes >= maxForwardingBytes:
-		return "the server does not read notifications"
+		return "the server does not read its input"
 	}
 	u.forwardingBytes += len(raw)
 	u.forwardings = append(u.forwardings, x)

@@ -113,7 +113,7 @@ func (w *Subscriber) Subscribe(ctx context.Context, uri string) (*mcp.Reply, err
 	if !w.roomLocked(uri) {
 		u.mu.Unlock()
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams,
-			Message: fmt.Sprintf("at most %d resources can be watched, with %d bytes of URIs", mcp.MaxWatched, mcp.MaxWatchedBytes)}
+			Message: fmt.Sprintf("too many subscribed resources: the limit is %d resources, with at most %d bytes of URIs", mcp.MaxWatched, mcp.MaxWatchedBytes)}
 	}
 	if w.want.URIs == nil {
 		w.want.URIs = make(map[string]bool)
@@ -179,7 +179,7 @@ func (u *Upstream) resume(w *Subscriber, uris []string) {
 			u.mu.Lock()
 			delete(w.want.URIs, uri)
 			u.mu.Unlock()
-			u.publishLoss(mcp.MethodSubscribe, "the server refused a subscription that its client had before a change of the configuration")
+			u.publishLoss(mcp.MethodSubscribe, "the server refused to renew a client's subscription after the configuration changed")
 		case err != nil:
 			u.opts.Log.Info("subscriptions are not restored yet", "server", u.spec.Name, "cause", err.Error())
 			if work.Sleep(u.life, pauses.Fail()) != nil {
@@ -293,7 +293,7 @@ func (u *Upstream) deliverNotification(p *pool, s *session, m *jsonrpc.Message, 
 		w.deliver(m)
 	}
 	if len(to) == 0 && m.Method == mcp.NoteMessage {
-		u.publishLoss(m.Method, "the message does not name its call")
+		u.publishLoss(m.Method, "the message does not say which call it belongs to")
 	}
 	if kind != "" && u.opts.Changed != nil {
 		u.opts.Changed(kind)
@@ -499,7 +499,7 @@ func hasLog(s *session) bool {
 func (u *Upstream) SetLevel(ctx context.Context, c *mcp.Call) (*mcp.Reply, error) {
 	level, ok := mcp.ParseLogLevel(text(c.Msg, "level"))
 	if !ok {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "level is not a log level"}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "level must be a log level, such as info"}
 	}
 	lease, err := u.acquire(ctx, c.Client, false)
 	if err != nil {

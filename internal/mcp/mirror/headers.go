@@ -68,14 +68,14 @@ func CheckHeaders(params []Param, raw []byte, arguments jsonrpc.Span, got []Head
 func CheckValue(name string, got []string, body string) *jsonrpc.Error {
 	switch len(got) {
 	case 0:
-		return mismatch(name + " header is missing, body value is '" + excerpt.Cut(body, maxRepeated) + "'")
+		return mismatch(name + " header is missing, expected the value '" + excerpt.Cut(body, maxRepeated) + "'")
 	case 1:
 	default:
 		return mismatch(name + " header appears more than once")
 	}
 	text, err := DecodeValue(got[0])
 	if err != nil {
-		return mismatch(name + " header value is not validly encoded")
+		return mismatch(name + " header value is not valid Base64")
 	}
 	if text != body {
 		return differ(name, text, body)
@@ -108,20 +108,20 @@ func (p *Param) check(raw []byte, arguments jsonrpc.Span, got []Header) *jsonrpc
 	case header == nil && (kind == 0 || kind == 'n'):
 		return nil
 	case header == nil:
-		return mismatch(p.Header + " header is missing, body value is '" + excerpt.Cut(body, maxRepeated) + "'")
+		return mismatch(p.Header + " header is missing, expected the value '" + excerpt.Cut(body, maxRepeated) + "'")
 	}
 	text, err := DecodeValue(header.Value)
 	switch {
 	case err != nil:
-		return mismatch(p.Header + " header value is not validly encoded")
+		return mismatch(p.Header + " header value is not valid Base64")
 	case kind == 0 || kind == 'n':
-		return mismatch(p.Header + " header is present, but the body has no value for it")
+		return mismatch(p.Header + " header is present, but the body does not contain the value")
 	case kind == '{' || kind == '[':
-		return mismatch(p.Header + " header is for a body value that cannot be a header")
+		return mismatch(p.Header + " header is present, but the value in the body cannot be sent as a header")
 	case kind == '0':
 		want, ok := integer(body)
 		if !ok {
-			return mismatch(p.Header + " body value is not an integer in the safe range")
+			return mismatch(p.Header + " header cannot be sent: the value in the body is not an integer between -(2^53-1) and 2^53-1")
 		}
 		if n, ok := integer(text); !ok || n != want {
 			return differ(p.Header, text, body)

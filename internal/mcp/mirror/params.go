@@ -139,14 +139,14 @@ func (p *parser) annotated(s, value jsonrpc.Span, at, path []string, reachable b
 	case !isToken(name):
 		return refuse("is not a header name: " + strconv.Quote(excerpt.Cut(name, maxRepeated)))
 	case !reachable:
-		return refuse("is not reachable from the root through properties alone")
+		return refuse("is on a property that cannot be reached from the root through properties keywords only")
 	case len(path) == 0:
-		return refuse("is on the whole schema, not on a property")
+		return refuse("must be on a property, not on the root of the schema")
 	}
 	typ, ok := jsonrpc.Text(p.raw, jsonrpc.Find(p.raw, s, "type"))
 	switch {
 	case !ok:
-		return refuse("is on a property without one primitive type")
+		return refuse("must be on a property with exactly one type: string, integer or boolean")
 	case typ != "integer" && typ != "string" && typ != "boolean":
 		return refuse("is on a property of type " + strconv.Quote(excerpt.Cut(typ, maxRepeated)))
 	}

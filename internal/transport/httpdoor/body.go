@@ -50,7 +50,7 @@ const bodyStep = 64 << 10
 
 var (
 	errTooLarge = errors.New("body too large")
-	errBusy     = errors.New("too much memory is in use")
+	errBusy     = errors.New("too many large requests are in memory at the same time; try again")
 )
 
 // ReadBody returns the whole body in a new slice, with its lease on the budget. If ok is false,
@@ -96,10 +96,10 @@ func ReadBody(w http.ResponseWriter, r *http.Request, lim BodyLimits) (b []byte,
 	case errors.Is(err, errTooLarge):
 		refuseTooLarge(w)
 	case isTimeout(err):
-		RefuseAndClose(w, http.StatusRequestTimeout, "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the body did not arrive in time"})
+		RefuseAndClose(w, http.StatusRequestTimeout, "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the request body did not arrive before the timeout"})
 	default:
 		// The body is truncated or has invalid chunks.
-		RefuseAndClose(w, http.StatusBadRequest, "", &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "the body ended early"})
+		RefuseAndClose(w, http.StatusBadRequest, "", &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "the request body is shorter than its Content-Length, or the connection broke"})
 	}
 	held.Give()
 	return nil, Lease{}, false
@@ -159,5 +159,5 @@ func isTimeout(err error) bool {
 }
 
 func refuseTooLarge(w http.ResponseWriter) {
-	RefuseAndClose(w, http.StatusRequestEntityTooLarge, "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the body is too large"})
+	RefuseAndClose(w, http.StatusRequestEntityTooLarge, "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the request body is too large"})
 }

@@ -51,10 +51,10 @@ func (g *Guard) tell(header, value, advice string) {
 	if !first {
 		return
 	}
-	g.log.LogAttrs(context.Background(), slog.LevelWarn, "request refused: its "+header+" header is not allowed",
+	g.log.LogAttrs(context.Background(), slog.LevelWarn, "refused a request: its "+header+" header is not allowed",
 		slog.String("value", excerpt.Line(value, maxShown)), slog.String("fix", advice), slog.String("code", "host_refused"))
 	if last {
-		g.log.LogAttrs(context.Background(), slog.LevelWarn, "further hosts and origins that are refused are not logged", slog.Int("logged", maxForeign))
+		g.log.LogAttrs(context.Background(), slog.LevelWarn, "too many refused hosts and origins; further ones are not logged", slog.Int("logged", maxForeign))
 	}
 }
 
@@ -68,9 +68,9 @@ func (g *Guard) foreignHost(host string) string {
 	if !plainHost(name) {
 		name = "HOST" // a user may copy the command, so it must not contain a stranger's text
 	}
-	advice := "if this host is yours, add it to allowedHosts in the configuration, or start Dragoman with --allow-host " + name
+	advice := "if this host name is yours, add it to allowedHosts in the configuration, or start Dragoman with --allow-host " + name
 	g.tell("Host", host, advice)
-	return "the Host header " + excerpt.Quote(host, maxShown) + " is not a host of this server: " + advice
+	return "the Host header " + excerpt.Quote(host, maxShown) + " is not an allowed host: " + advice
 }
 
 // foreignOrigin does the same as foreignHost for an Origin header.

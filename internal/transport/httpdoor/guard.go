@@ -75,7 +75,7 @@ func (g *Guard) Admit(w http.ResponseWriter, r *http.Request) bool {
 		g.refuse(w, http.StatusForbidden, g.foreignOrigin(strings.Join(r.Header["Origin"], ", ")))
 	case !g.methodAllowed(r.Method):
 		w.Header()["Allow"] = []string{strings.Join(g.allowed(), ", ")}
-		g.refuse(w, http.StatusMethodNotAllowed, "the method is not allowed here")
+		g.refuse(w, http.StatusMethodNotAllowed, "this HTTP method is not allowed at this path")
 	default:
 		return true
 	}

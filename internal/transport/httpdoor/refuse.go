@@ -124,7 +124,7 @@ func LogPanic(log *slog.Logger, endpoint string, p any) {
 // RefuseMethod answers 405 and lists the methods of the route.
 func RefuseMethod(w http.ResponseWriter, allow string) {
 	w.Header()["Allow"] = []string{allow}
-	Refuse(w, http.StatusMethodNotAllowed, "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the method is not allowed here"})
+	Refuse(w, http.StatusMethodNotAllowed, "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "this HTTP method is not allowed at this path"})
 }
 
 // WriteLarge writes a body that may take longer than the server's write timeout. Each 64 KiB

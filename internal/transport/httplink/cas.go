@@ -23,7 +23,7 @@ type CAFileError struct {
 }
 
 func (e *CAFileError) Error() string {
-	return fmt.Sprintf("the certificate file %q cannot be used: %v", e.File, e.Err)
+	return fmt.Sprintf("the certificate file %q cannot be read: %v", e.File, e.Err)
 }
 
 // Unwrap returns the cause.
@@ -32,7 +32,7 @@ func (e *CAFileError) Unwrap() error { return e.Err }
 // DescribeFailure implements failure.Source.
 func (e *CAFileError) DescribeFailure(f *failure.Facts) {
 	if f.Class == "" {
-		f.Class, f.Sentence, f.Action = failure.TLS, e.Error(), "name a file that has certificates in PEM form"
+		f.Class, f.Sentence, f.Action = failure.TLS, e.Error(), "use a file with certificates in PEM format"
 	}
 }
 
@@ -51,7 +51,7 @@ func LoadCAs(file string) (*x509.CertPool, error) {
 		pool = x509.NewCertPool()
 	}
 	if !pool.AppendCertsFromPEM(b) {
-		return nil, &CAFileError{file, errors.New("it has no certificate in PEM form")}
+		return nil, &CAFileError{file, errors.New("the file contains no certificate in PEM format")}
 	}
 	return pool, nil
 }

@@ -62,7 +62,7 @@ func TestBadCAFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for file, want := range map[string]string{
-		empty:                        "it has no certificate in PEM form",
+		empty:                        "the file contains no certificate in PEM format",
 		filepath.Join(dir, "absent"): "no such file",
 		dir:                          "directory",
 	} {

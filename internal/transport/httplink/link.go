@@ -104,10 +104,10 @@ func New(address string, o Options) (*Link, error) {
 	set := make(map[string]bool, len(o.Header))
 	for _, f := range o.Header {
 		if !validName(f.Name) {
-			return nil, fmt.Errorf("header name %q is invalid", f.Name)
+			return nil, fmt.Errorf("the header name %q is not valid", f.Name)
 		}
 		if !validValue(f.Value) {
-			return nil, fmt.Errorf("the value of header %s is invalid", f.Name) // it may be a secret
+			return nil, fmt.Errorf("the value of the header %s is not valid", f.Name) // it may be a secret
 		}
 		name := textproto.CanonicalMIMEHeaderKey(f.Name)
 		if name == "Host" {
@@ -139,7 +139,7 @@ func (l *Link) Close() {
 
 // ErrForeign means that an address has another origin than the configured one. Nothing is sent
 // to such an address.
-var ErrForeign = errors.New("the address has another origin")
+var ErrForeign = errors.New("the address has another origin than the configured URL")
 
 // Resolve returns a Link to a reference from a response of l's address, with the same
 // configuration. It returns ErrForeign if the reference has another origin or a user name.
@@ -237,7 +237,7 @@ func (l *Link) sign(ctx context.Context, h http.Header) error {
 	}
 	for _, f := range fields {
 		if !validName(f.Name) || !validValue(f.Value) {
-			return fmt.Errorf("the credentials' header %q is invalid", f.Name) // the value may be a secret
+			return fmt.Errorf("the header %q of the credentials is not valid", f.Name) // the value may be a secret
 		}
 		h[textproto.CanonicalMIMEHeaderKey(f.Name)] = []string{f.Value}
 	}

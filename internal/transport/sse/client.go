@@ -18,7 +18,7 @@ import (
 
 // ErrNoEndpoint means that a stream did not send the endpoint for messages, or sent one that
 // must not be used.
-var ErrNoEndpoint = errors.New("the stream has no usable endpoint")
+var ErrNoEndpoint = errors.New("the event stream does not begin with a valid endpoint event")
 
 // ClientOptions configure a connection to a server. The zero value works.
 type ClientOptions struct {

@@ -163,20 +163,20 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // stream serves a stream until its end.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, principal *identity.Principal) {
 	if _, events := httpdoor.Accepts(r.Header); !events {
-		s.refuse(w, http.StatusNotAcceptable, "", jsonrpc.CodeInvalidRequest, "Accept must list text/event-stream")
+		s.refuse(w, http.StatusNotAcceptable, "", jsonrpc.CodeInvalidRequest, "the Accept header must contain text/event-stream")
 		return
 	}
 	peer := transport.Peer{Transport: "sse", Who: principal, Remote: httpdoor.Remote(r), Endpoint: s.opts.Endpoint}
 	who := httpdoor.NewcomerOf(r, principal.SeatKey(), "") // the name of the client is not known before initialize
 	if allow := s.opts.AllowStream; allow != nil {
 		if after, ok := allow(r.Context(), who); !ok {
-			s.limited(w, http.StatusTooManyRequests, "", "rate_limited", "too many streams are being opened", max(after, time.Second))
+			s.limited(w, http.StatusTooManyRequests, "", "rate_limited", "too many streams are opening at the same time; try again", max(after, time.Second))
 			return
 		}
 	}
 	l := newLink(s, principal.SeatKey(), who.Party())
 	if !s.add(l) {
-		s.limited(w, http.StatusServiceUnavailable, "", "overload", "too many streams are open", time.Minute)
+		s.limited(w, http.StatusServiceUnavailable, "", "overload", "too many streams are open; try again later", time.Minute)
 		return
 	}
 	defer s.served.Done()
@@ -210,13 +210,13 @@ func (s *Server) messages(r *http.Request) string {
 // stream.
 func (s *Server) message(w http.ResponseWriter, r *http.Request, who *identity.Principal) {
 	if !httpdoor.IsJSON(r.Header) {
-		s.refuse(w, http.StatusUnsupportedMediaType, "", jsonrpc.CodeInvalidRequest, "Content-Type must be application/json, in UTF-8")
+		s.refuse(w, http.StatusUnsupportedMediaType, "", jsonrpc.CodeInvalidRequest, "the Content-Type header must be application/json, in UTF-8")
 		return
 	}
 	id := r.URL.Query().Get("sessionId")
 	if id == "" {
 		// This may be a client that tries Streamable HTTP first, and GET next.
-		s.refuse(w, http.StatusBadRequest, "", jsonrpc.CodeInvalidRequest, "sessionId is missing")
+		s.refuse(w, http.StatusBadRequest, "", jsonrpc.CodeInvalidRequest, "the query parameter sessionId is missing")
 		return
 	}
 	l, err := s.link(id, who.SeatKey())
@@ -237,7 +237,7 @@ func (s *Server) message(w http.ResponseWriter, r *http.Request, who *identity.P
 	}()
 	m, err := jsonrpc.Scan(body, s.limits)
 	if err != nil {
-		e := &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "the body is not a JSON-RPC message"}
+		e := &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "the request body is not a JSON-RPC message"}
 		_ = errors.As(err, &e)
 		l.refuse(transport.Refused(body, err))
 		if e.ID == "" {
@@ -258,7 +258,7 @@ func (s *Server) message(w http.ResponseWriter, r *http.Request, who *identity.P
 	} else {
 		var room bool
 		if running, room = l.begin(in, held); !room {
-			s.limited(w, http.StatusServiceUnavailable, m.ID, "overload", "too many requests are in flight", time.Second)
+			s.limited(w, http.StatusServiceUnavailable, m.ID, "overload", "too many requests of this client are running; wait until one ends", time.Second)
 			return
 		}
 	}
@@ -357,7 +357,7 @@ func (s *Server) Drain() {
 // closed.
 const drainTimeout = 2 * time.Second
 
-var errEndpointClosed = errors.New("the endpoint is closed")
+var errEndpointClosed = errors.New("the endpoint was removed, or Dragoman is stopping")
 
 // Close ends all streams and their conversations and waits for them. It is idempotent.
 func (s *Server) Close() error { return s.CloseWith(errEndpointClosed) }

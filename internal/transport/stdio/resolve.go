@@ -51,7 +51,7 @@ func (e *StartError) DescribeFailure(f *failure.Facts) {
 	}
 }
 
-const noPATH = "its environment has no PATH"
+const noPATH = "the environment of the server has no PATH"
 
 // Unwrap lets errors.Is find exec.ErrNotFound and the errors of package fs.
 func (e *StartError) Unwrap() error { return e.Err }
@@ -214,13 +214,13 @@ func hintFor(err error, path string) string {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, exec.ErrNotFound):
 		if missing == nil {
-			return path + " exists, but its interpreter or loader does not"
+			return path + " exists, but its interpreter or loader does not exist"
 		}
 		return path + " does not exist"
 	case errors.Is(err, fs.ErrPermission):
 		return path + " is not executable"
 	case errors.Is(err, errExecFormat):
-		return path + " is for another machine, or a script without a #! line"
+		return path + " is a program for another machine, or a script without a #! line"
 	}
 	return ""
 }

@@ -427,7 +427,7 @@ func (w *writer) awaitLocked(ctx context.Context, quit <-chan struct{}, g *group
 			return fmt.Errorf("%w: %w", transport.ErrNotSent, cause)
 		case g.at >= l.end, g.done, cause == transport.ErrStalled:
 		default:
-			return fmt.Errorf("cancelled after %d of %d bytes: %w", max(0, g.at-l.start), l.end-l.start, cause)
+			return fmt.Errorf("the write was cancelled after %d of %d bytes: %w", max(0, g.at-l.start), l.end-l.start, cause)
 		}
 	}
 	l := &g.lines[i]
@@ -435,7 +435,7 @@ func (w *writer) awaitLocked(ctx context.Context, quit <-chan struct{}, g *group
 	case g.at >= l.end && !l.gone:
 		return nil
 	case g.at > l.start:
-		return fmt.Errorf("failed after %d of %d bytes: %w", g.at-l.start, l.end-l.start, g.err)
+		return fmt.Errorf("the write failed after %d of %d bytes: %w", g.at-l.start, l.end-l.start, g.err)
 	}
 	return fmt.Errorf("%w: %w", transport.ErrNotSent, g.err)
 }

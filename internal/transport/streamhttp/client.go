@@ -24,7 +24,7 @@ var (
 	// is unknown.
 	ErrNoAnswer = errors.New("the response ended before the answer")
 	// ErrNoListen means that the server does not offer the standing stream, which is optional.
-	ErrNoListen = errors.New("the server offers no standing stream")
+	ErrNoListen = errors.New("the server has no event stream for GET")
 	// ErrSessionLost means that the server no longer knows the client's session.
 	ErrSessionLost = errors.New("the session is unknown to the server")
 )
@@ -264,7 +264,7 @@ func (c *Client) drop(why string, m *jsonrpc.Message) {
 	if m != nil {
 		method = m.Method
 	}
-	c.log.Debug("dropped a message from the server", slog.String("why", why), slog.String("method", method))
+	c.log.Debug("discarded a message from the server", slog.String("why", why), slog.String("method", method))
 }
 
 // ended returns the error of a call. If the context has ended, the error is its cause.

@@ -67,7 +67,7 @@ func (c *Client) answer(ctx context.Context, resp *httplink.Response, out *trans
 	}
 	if !c.answers(m, out.ID) {
 		if m.Kind == jsonrpc.Result || m.Kind == jsonrpc.Failure {
-			c.drop("answer to another request", m)
+			c.drop("the stream contains an answer to another request", m)
 		}
 		return nil, resp.NotMCP(b)
 	}
@@ -203,7 +203,7 @@ func (s *stream) unreadable(err error) {
 	if errors.Is(err, transport.ErrTooLarge) {
 		s.c.log.Warn("discarded an SSE event that is larger than the size limit", slog.String("cause", err.Error()))
 	}
-	s.c.drop("event is not a JSON-RPC message", nil)
+	s.c.drop("discarded an SSE event that is not a JSON-RPC message", nil)
 }
 
 // take handles one message and reports whether it is the answer.
@@ -214,7 +214,7 @@ func (s *stream) take(m *jsonrpc.Message) bool {
 		if s.id != "" && c.answers(m, s.id) {
 			return true
 		}
-		c.drop("answer to another request", m)
+		c.drop("the stream contains an answer to another request", m)
 		if s.in != nil {
 			s.in(m) // a wrong answer shows the caller how the server behaves
 		}
@@ -223,7 +223,7 @@ func (s *stream) take(m *jsonrpc.Message) bool {
 		if !s.rules.RequestsOnSSE {
 			// 2026-07-28 §Streamable HTTP, "Receiving Messages", forbids such requests (MUST
 			// NOT).
-			c.drop("request on a response stream", m)
+			c.drop("the stream contains a request of a modern server", m)
 			return false
 		}
 	}
@@ -291,7 +291,7 @@ func (c *Client) finish(resp *httplink.Response, rd *eventstream.Reader) {
 			break
 		}
 		if len(e.Data) > 0 {
-			c.drop("event after the answer", nil)
+			c.drop("the stream contains an event after the answer", nil)
 		}
 	}
 	if !timer.Stop() {

@@ -122,7 +122,7 @@ func (c *Client) Listen(ctx context.Context, rules *transport.Rules, in transpor
 		case err != nil:
 			failures++
 			c.interrupted()
-			c.log.Debug("cannot open the standing stream", slog.Any("err", err), slog.Int("attempt", failures))
+			c.log.Debug("cannot open the event stream for notifications (GET)", slog.Any("err", err), slog.Int("attempt", failures))
 		case success(resp) && resp.Media() == httplink.Events:
 			s.rd.Reset(resp.Body, s.limits())
 			_, empty, err := s.read()
@@ -130,7 +130,7 @@ func (c *Client) Listen(ctx context.Context, rules *transport.Rules, in transpor
 			c.interrupted()
 			if errors.Is(err, eventstream.ErrTooLarge) {
 				s.last = "" // otherwise the server would send it again
-				c.log.Warn("discarded an SSE event that is larger than the size limit on the standalone SSE stream")
+				c.log.Warn("discarded an SSE event for notifications that is larger than the size limit")
 			}
 			failures++
 			if !empty {

@@ -149,7 +149,7 @@ func (s *Server) readHeaders(w http.ResponseWriter, r *http.Request) (h headers,
 		h.session, twice = only(r.Header[mcp.HeaderSession])
 	}
 	if twice {
-		s.refuse(w, http.StatusBadRequest, "", mcp.CodeHeaderMismatch, "header mismatch: a header stands there twice")
+		s.refuse(w, http.StatusBadRequest, "", mcp.CodeHeaderMismatch, "header mismatch: a header appears twice")
 	}
 	return h, !twice
 }
@@ -189,7 +189,7 @@ func (s *Server) Drain() {
 	}
 }
 
-var errClosed = errors.New("the endpoint is closed")
+var errClosed = errors.New("the endpoint was removed, or Dragoman is stopping")
 
 // drainTimeout is how long clients may read the last messages after the server was
 // closed.

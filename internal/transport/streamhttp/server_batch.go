@@ -34,7 +34,7 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request, who *identity.Pri
 		rev = ses.revision()
 	}
 	if !rev.Can(mcp.Batches) {
-		s.refuse(w, http.StatusBadRequest, s.orNull("", h, who), jsonrpc.CodeInvalidRequest, "batches do not exist in this protocol revision")
+		s.refuse(w, http.StatusBadRequest, s.orNull("", h, who), jsonrpc.CodeInvalidRequest, "this protocol revision does not have batches; send one message at a time")
 		return
 	}
 	items, err := jsonrpc.ScanBatch(body, s.limits)
@@ -52,14 +52,14 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request, who *identity.Pri
 			if bad != nil || o.Revision.Modern() || m.Method == mcp.MethodInitialize {
 				// 2025-03-26 §Lifecycle, "Initialization": initialize must not be part of a
 				// batch. Modern messages are never batched.
-				s.refuse(w, http.StatusBadRequest, "null", jsonrpc.CodeInvalidRequest, "a message of this batch must stand alone")
+				s.refuse(w, http.StatusBadRequest, "null", jsonrpc.CodeInvalidRequest, "the batch contains initialize, or a message of 2026-07-28; send that message alone")
 				return
 			}
 			if m.Kind == jsonrpc.Request {
 				requests++
 			}
 		case ses == nil:
-			s.refuse(w, http.StatusBadRequest, "null", jsonrpc.CodeInvalidRequest, "a response is not expected here")
+			s.refuse(w, http.StatusBadRequest, "null", jsonrpc.CodeInvalidRequest, "this message is a response, but the server did not send a request in this session")
 			return
 		}
 	}
@@ -70,7 +70,7 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request, who *identity.Pri
 		w.WriteHeader(http.StatusAccepted)
 		return
 	case s.opts.RefuseBare:
-		s.refuse(w, http.StatusBadRequest, "null", jsonrpc.CodeInvalidRequest, "Mcp-Session-Id is missing")
+		s.refuse(w, http.StatusBadRequest, "null", jsonrpc.CodeInvalidRequest, "the Mcp-Session-Id header is missing")
 		return
 	default:
 		var ok bool
@@ -96,7 +96,7 @@ func (s *Server) runBatch(w http.ResponseWriter, r *http.Request, ses *session, 
 		return
 	}
 	if !s.flights.add(&all.flight) {
-		s.limited(w, http.StatusServiceUnavailable, "null", "shutdown", "this server is shutting down", 5*time.Second)
+		s.limited(w, http.StatusServiceUnavailable, "null", "shutdown", "Dragoman is stopping", 5*time.Second)
 		return
 	}
 	defer all.remove()
@@ -112,7 +112,7 @@ func (s *Server) runBatch(w http.ResponseWriter, r *http.Request, ses *session, 
 		m := it.Message
 		switch {
 		case m == nil:
-			e := &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "no JSON-RPC message"}
+			e := &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the batch element is not a JSON-RPC message"}
 			_ = errors.As(it.Err, &e)
 			id := e.ID
 			if id == "" {

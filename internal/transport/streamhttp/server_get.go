@@ -36,7 +36,7 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, who *identity.Princ
 	}
 	defer s.leave(ses)
 	if _, events := httpdoor.Accepts(r.Header); !events {
-		s.refuse(w, http.StatusNotAcceptable, "", jsonrpc.CodeInvalidRequest, "Accept must list text/event-stream")
+		s.refuse(w, http.StatusNotAcceptable, "", jsonrpc.CodeInvalidRequest, "the Accept header must contain text/event-stream")
 		return
 	}
 	last, twice := only(r.Header[mcp.HeaderLastEvent])
@@ -48,13 +48,13 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, who *identity.Princ
 		var ok bool
 		if stream, seen, ok = ses.find(last); !ok || twice {
 			// The status is not 404, because that would end the session for the client.
-			s.refuse(w, http.StatusBadRequest, "", jsonrpc.CodeInvalidRequest, "Last-Event-ID names no stream that can be resumed")
+			s.refuse(w, http.StatusBadRequest, "", jsonrpc.CodeInvalidRequest, "the stream of this Last-Event-ID cannot be resumed; open a new stream")
 			return
 		}
 	}
 	var f flight
 	if s.draining.Load() || !s.flights.add(&f) {
-		s.limited(w, http.StatusServiceUnavailable, "", "shutdown", "this server is shutting down", 5*time.Second)
+		s.limited(w, http.StatusServiceUnavailable, "", "shutdown", "Dragoman is stopping", 5*time.Second)
 		return
 	}
 	defer f.remove()

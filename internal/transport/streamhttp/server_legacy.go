@@ -25,7 +25,7 @@ func (s *Server) legacy(w http.ResponseWriter, r *http.Request, who *identity.Pr
 		}
 		defer s.leave(ses)
 		if opens {
-			s.refuse(w, http.StatusBadRequest, m.ID, jsonrpc.CodeInvalidRequest, "this session is initialized already")
+			s.refuse(w, http.StatusBadRequest, m.ID, jsonrpc.CodeInvalidRequest, "this session is already initialized")
 			return
 		}
 		if rev := ses.revision(); rev != mcp.Unknown {
@@ -40,7 +40,7 @@ func (s *Server) legacy(w http.ResponseWriter, r *http.Request, who *identity.Pr
 		w.WriteHeader(http.StatusAccepted)
 	case s.opts.RefuseBare:
 		// 2025-11-25 §Transports, "Session Management" 2, requires the session id.
-		s.refuse(w, http.StatusBadRequest, m.ID, jsonrpc.CodeInvalidRequest, "Mcp-Session-Id is missing")
+		s.refuse(w, http.StatusBadRequest, m.ID, jsonrpc.CodeInvalidRequest, "the Mcp-Session-Id header is missing")
 	default:
 		ses, ok := s.adopt(w, r, who, m.ID, o.Revision)
 		if !ok {
@@ -82,7 +82,7 @@ func (c sessionContext) Value(key any) any {
 	return c.values.Value(key)
 }
 
-var errNoSession = errors.New("initialize did not succeed")
+var errNoSession = errors.New("initialize failed")
 
 // initialize opens a session. The response contains the session id if the answer is a result.
 func (s *Server) initialize(w http.ResponseWriter, r *http.Request, who *identity.Principal, in transport.Incoming) {
@@ -107,18 +107,18 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, who *identit
 // is false, admit has answered the request.
 func (s *Server) admit(w http.ResponseWriter, r *http.Request, id jsonrpc.ID, who transport.Newcomer) (party string, ok bool) {
 	if s.draining.Load() {
-		s.limited(w, http.StatusServiceUnavailable, id, "shutdown", "this server is shutting down", 5*time.Second)
+		s.limited(w, http.StatusServiceUnavailable, id, "shutdown", "Dragoman is stopping", 5*time.Second)
 		return "", false
 	}
 	if allow := s.opts.AllowInitialize; allow != nil {
 		if after, ok := allow(r.Context(), who); !ok {
-			s.limited(w, http.StatusTooManyRequests, id, "rate_limited", "too many sessions are being opened", max(after, time.Second))
+			s.limited(w, http.StatusTooManyRequests, id, "rate_limited", "too many sessions are opening at the same time; try again", max(after, time.Second))
 			return "", false
 		}
 	}
 	party = who.Party()
 	if !s.reserve(party) {
-		s.limited(w, http.StatusServiceUnavailable, id, "overload", "too many sessions are open", time.Minute)
+		s.limited(w, http.StatusServiceUnavailable, id, "overload", "too many sessions are open; try again later", time.Minute)
 		return "", false
 	}
 	return party, true

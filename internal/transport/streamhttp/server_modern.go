@@ -50,7 +50,7 @@ func checkMirrors(h http.Header, m *jsonrpc.Message) *jsonrpc.Error {
 	case len(method) == 0:
 		return mismatch(m, "header mismatch: Mcp-Method is missing")
 	case len(method) > 1 || method[0] != m.Method:
-		return mismatch(m, "header mismatch: Mcp-Method is not the body's method")
+		return mismatch(m, "header mismatch: Mcp-Method differs from the method in the body")
 	}
 	known := mcp.LookupMethod(m.Method)
 	if known == nil || known.NameKey == "" || !known.In(mcp.Latest) {
@@ -60,7 +60,7 @@ func checkMirrors(h http.Header, m *jsonrpc.Message) *jsonrpc.Error {
 	at := m.Param(known.NameKey)
 	if jsonrpc.KindOf(m.Raw, at) != '"' {
 		if len(name) != 0 {
-			return mismatch(m, "header mismatch: Mcp-Name is not in the body")
+			return mismatch(m, "header mismatch: Mcp-Name is present, but the body has no name")
 		}
 		return nil // nothing can be compared; the conversation refuses the body
 	}

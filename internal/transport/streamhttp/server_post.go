@@ -15,11 +15,11 @@ import (
 // post serves one message, or a batch.
 func (s *Server) post(w http.ResponseWriter, r *http.Request, who *identity.Principal) {
 	if !httpdoor.IsJSON(r.Header) {
-		s.refuse(w, http.StatusUnsupportedMediaType, "", jsonrpc.CodeInvalidRequest, "Content-Type must be application/json, in UTF-8")
+		s.refuse(w, http.StatusUnsupportedMediaType, "", jsonrpc.CodeInvalidRequest, "the Content-Type header must be application/json, in UTF-8")
 		return
 	}
 	if json, events := httpdoor.Accepts(r.Header); !json || !events {
-		s.refuse(w, http.StatusNotAcceptable, "", jsonrpc.CodeInvalidRequest, "Accept must list both application/json and text/event-stream")
+		s.refuse(w, http.StatusNotAcceptable, "", jsonrpc.CodeInvalidRequest, "the Accept header must contain application/json and text/event-stream")
 		return
 	}
 	h, ok := s.readHeaders(w, r)
@@ -65,7 +65,7 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request, who *identity.Prin
 func (s *Server) refuseScan(w http.ResponseWriter, h headers, who *identity.Principal, err error) {
 	var e *jsonrpc.Error
 	if !errors.As(err, &e) {
-		e = &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "the body is not a JSON-RPC message"}
+		e = &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "the request body is not a JSON-RPC message"}
 	}
 	s.counts.refused.Add(1)
 	httpdoor.Refuse(w, http.StatusBadRequest, s.orNull(e.ID, h, who), e)
@@ -106,7 +106,7 @@ func (s *Server) orNull(id jsonrpc.ID, h headers, who *identity.Principal) jsonr
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, who *identity.Principal, h headers, m *jsonrpc.Message) {
 	rev, _ := mcp.ParseRevision(h.version)
 	if h.session == "" || rev.Modern() {
-		s.refuse(w, http.StatusBadRequest, "", jsonrpc.CodeInvalidRequest, "a response is not expected here")
+		s.refuse(w, http.StatusBadRequest, "", jsonrpc.CodeInvalidRequest, "this message is a response, but the server did not send a request in this session")
 		return
 	}
 	ses := s.enter(w, who, h)
@@ -139,7 +139,7 @@ func (s *Server) enter(w http.ResponseWriter, who *identity.Principal, h headers
 		s.counts.refused.Add(1)
 		httpdoor.Refuse(w, http.StatusBadRequest, "", mcp.UnsupportedVersion("", h.version))
 	case rev != mcp.Unknown && named != rev:
-		s.refuse(w, http.StatusBadRequest, "", jsonrpc.CodeInvalidRequest, "MCP-Protocol-Version is not the version of this session")
+		s.refuse(w, http.StatusBadRequest, "", jsonrpc.CodeInvalidRequest, "the MCP-Protocol-Version header differs from the version of this session")
 	default:
 		return ses
 	}

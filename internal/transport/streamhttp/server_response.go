@@ -66,7 +66,7 @@ func (s *Server) serve(ctx context.Context, res *response, in transport.Incoming
 		if res.modern {
 			res.conv.Close(errClosed)
 		}
-		s.limited(res.w, http.StatusServiceUnavailable, res.id, "shutdown", "this server is shutting down", 5*time.Second)
+		s.limited(res.w, http.StatusServiceUnavailable, res.id, "shutdown", "Dragoman is stopping", 5*time.Second)
 		return
 	}
 	defer res.remove()

@@ -18,9 +18,9 @@ const (
 )
 
 var (
-	errExpired = errors.New("the session was idle for too long")
+	errExpired = errors.New("the session was idle for longer than the timeout")
 	errAged    = errors.New("the session has reached its maximum age")
-	errEvicted = errors.New("the session was idle and was removed to make room for another")
+	errEvicted = errors.New("the session was idle, and was closed because too many sessions were open")
 	errDeleted = errors.New("the client has ended the session")
 )
 
