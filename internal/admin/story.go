@@ -176,7 +176,7 @@ func headOf(h *jsonrpc.Head) *Head {
 		return nil
 	}
 	out := &Head{Method: h.Method, Path: h.Path, Status: h.Status, Headers: [][2]string{}}
-	for _, f := range h.Fields {
+	for _, f := range h.Fields() {
 		out.Headers = append(out.Headers, [2]string{f.Name, f.Value})
 	}
 	return out

@@ -298,13 +298,11 @@ func (m *Masker) Head(h *jsonrpc.Head) *jsonrpc.Head {
 	if h == nil {
 		return nil
 	}
-	out := *h
-	out.Path = m.Text("", h.Path)
-	out.Fields = make([]jsonrpc.HeadField, len(h.Fields))
-	for i, f := range h.Fields {
-		out.Fields[i] = jsonrpc.HeadField{Name: f.Name, Value: m.field(f)}
+	masked := map[string][]string{}
+	for _, f := range h.Fields() {
+		masked[f.Name] = append(masked[f.Name], m.field(f))
 	}
-	return &out
+	return jsonrpc.NewHead(h.Method, m.Text("", h.Path), h.Status, masked)
 }
 
 func (m *Masker) field(f jsonrpc.HeadField) string {

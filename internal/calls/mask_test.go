@@ -61,7 +61,7 @@ func TestMaskHead(t *testing.T) {
 		"X-Api-Key": {"k"}, "Mcp-Param-Region": {"eu"}, "Mcp-Param-Token": {"t"},
 	}))
 	got := ""
-	for _, f := range h.Fields {
+	for _, f := range h.Fields() {
 		got += f.Name + ": " + f.Value + "\n"
 	}
 	want := "Authorization: ***\nContent-Type: application/json\nCookie: ***\nMcp-Param-Region: eu\nMcp-Param-Token: ***\nMcp-Session-Id: 5f0c91d2***\nX-Api-Key: ***\n"

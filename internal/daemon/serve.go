@@ -73,6 +73,7 @@ type ServeOptions struct {
 
 	secondLook time.Duration // see emptiness; for tests
 	startWait  time.Duration // see reportStart; for tests
+	noCalls    bool          // do not keep the calls of clients; for tests
 	recent     *logring.Ring // keeps the recent log records; Serve sets it
 }
 
@@ -215,12 +216,16 @@ func newDaemon(o ServeOptions, local bool) *daemon {
 	d.guard.LogTo(o.Log)
 	d.recorded = calls.New(calls.Options{Record: o.Config.Record.On(local)})
 	d.stopCalls = d.events.Tap(event.Of(event.Loss), func(e event.Event) { d.recorded.Lost(e.Call, e.Name, e.Detail) })
+	kept := d.recorded
+	if o.noCalls {
+		kept = nil
+	}
 	var demoClients []string
 	if o.DemoClients {
 		demoClients = []string{demo.LegacyClient, demo.ModernClient}
 	}
 	d.runtime = runtime.New(runtime.Options{
-		Config: o.Config, Log: o.Log, Events: d.events, Calls: d.recorded, Recent: o.recent, Guard: d.guard, Budget: d.budget, Drain: o.Drain, Version: o.Version,
+		Config: o.Config, Log: o.Log, Events: d.events, Calls: kept, Recent: o.recent, Guard: d.guard, Budget: d.budget, Drain: o.Drain, Version: o.Version,
 		Exposed: !local,
 	})
 	d.admin = admin.New(admin.Options{Runtime: d.runtime, Recent: o.recent, Calls: d.recorded, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, PublicURL: o.Config.PublicURL, ConsoleOff: consoleOff(&o, local), DemoClients: demoClients})

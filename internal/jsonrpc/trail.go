@@ -89,22 +89,33 @@ type Change struct {
 type Head struct {
 	Method, Path string // of a request
 	Status       int    // of a response
-	Fields       []HeadField
+	header       map[string][]string
+	bytes        int // of its size
 }
 
 // HeadField is one field of a Head.
 type HeadField struct{ Name, Value string }
 
-// NewHead returns a Head with a copy of the fields of a header, sorted by name. method and path
-// are those of a request, status is that of a response.
+// NewHead returns a Head. method and path are those of a request, status is that of a response.
+// The header must not be modified afterwards. One that is longer than maxHead is left out.
 func NewHead(method, path string, status int, header map[string][]string) *Head {
-	h := &Head{Method: method, Path: path, Status: status, Fields: make([]HeadField, 0, len(header))}
-	for _, name := range slices.Sorted(maps.Keys(header)) {
-		for _, value := range header[name] {
-			h.Fields = append(h.Fields, HeadField{name, value})
-		}
+	h := &Head{Method: method, Path: path, Status: status, header: header}
+	if h.bytes = h.size(); h.bytes > maxHead {
+		h.header = nil
+		h.bytes = h.size()
 	}
 	return h
+}
+
+// Fields returns the fields of the header, sorted by name.
+func (h *Head) Fields() []HeadField {
+	var all []HeadField
+	for _, name := range slices.Sorted(maps.Keys(h.header)) {
+		for _, value := range h.header[name] {
+			all = append(all, HeadField{name, value})
+		}
+	}
+	return all
 }
 
 // Passage names a message of a trail. The zero Passage is none.
@@ -117,6 +128,7 @@ const (
 	changeCost = 48
 	headCost   = 64
 	fieldCost  = 32
+	maxHead    = 16 << 10 // of a head, with its fields
 )
 
 // alike is how many of the last texts are compared with a new one, so that a message and the
@@ -133,7 +145,7 @@ func NewTrail(limit int) *Trail { return (&TrailLimits{Call: limit}).NewTrail(ti
 // NewTrail returns a trail with these limits that began at a time.
 func (l *TrailLimits) NewTrail(began time.Time) *Trail {
 	l.used.Add(trailCost)
-	return &Trail{limits: l, began: began, used: trailCost}
+	return &Trail{limits: l, began: began, used: trailCost, texts: make([]TrailText, 0, 6), entries: make([]Entry, 0, 8)}
 }
 
 // Splice calls the function Splice and records a stage.
@@ -199,11 +211,11 @@ func (t *Trail) Exchanged(p Passage, request, response *Head) {
 	t.change(p, func(e *Entry) (more int) {
 		if request != nil {
 			e.Request = request
-			more += request.size()
+			more += request.bytes
 		}
 		if response != nil {
 			e.Response = response
-			more += response.size()
+			more += response.bytes
 		}
 		return more
 	})
@@ -279,8 +291,10 @@ func (t *Trail) Append(other *Trail) {
 
 func (h *Head) size() int {
 	n := headCost + len(h.Method) + len(h.Path)
-	for _, f := range h.Fields {
-		n += fieldCost + len(f.Name) + len(f.Value)
+	for name, values := range h.header {
+		for _, value := range values {
+			n += fieldCost + len(name) + len(value)
+		}
 	}
 	return n
 }
@@ -291,7 +305,7 @@ func (t *Trail) pass(e Entry, raw []byte) Passage {
 	at := time.Since(t.began)
 	cost := 0
 	if e.Request != nil {
-		cost = e.Request.size()
+		cost = e.Request.bytes
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -103,7 +103,7 @@ type Request struct {
 	Header       map[string][]string
 }
 
-// Head returns a copy for a trail, nil for no request.
+// Head returns the head for a trail, nil for no request.
 func (r *Request) Head() *jsonrpc.Head {
 	if r.Method == "" {
 		return nil

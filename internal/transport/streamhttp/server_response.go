@@ -221,7 +221,7 @@ func (res *response) Finish(b []byte, code int64) error {
 // Head returns the head of the response; see transport.Headed.
 func (res *response) Head() *jsonrpc.Head {
 	if res.status == 0 {
-		return &jsonrpc.Head{Status: http.StatusOK, Fields: []jsonrpc.HeadField{{Name: "Content-Type", Value: eventType[0]}}}
+		return jsonrpc.NewHead("", "", http.StatusOK, map[string][]string{"Content-Type": eventType})
 	}
 	return jsonrpc.NewHead("", "", res.status, res.w.Header())
 }
