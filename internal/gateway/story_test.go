@@ -3,6 +3,8 @@ package gateway_test
 import (
 	"bytes"
 	"io"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +15,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/calls"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/transcript"
 )
 
 // tapped is one end of a pipe that keeps every line that its peer sends and receives.
@@ -206,4 +209,54 @@ func TestNoStory(t *testing.T) {
 			t.Error("there is a story")
 		}
 	})
+}
+
+// TestStoriesOfTranscripts plays the conversations of testdata/transcripts with recording.
+// Each message of each story is one that a peer has seen, byte for byte, and the polls of a
+// task are in the story of the call that has become the task.
+func TestStoriesOfTranscripts(t *testing.T) {
+	files, err := filepath.Glob(transcripts)
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no transcripts: %v", err)
+	}
+	for _, f := range files {
+		name := strings.TrimSuffix(filepath.Base(f), ".txtar")
+		t.Run(name, func(t *testing.T) {
+			ring, p := calls.New(calls.Options{Record: true}), &peers{}
+			synctest.Test(t, func(t *testing.T) {
+				transcript.Run(t, f, func(t testing.TB, config string) transcript.Ends {
+					ends, mu := startWith(t, config, nil, ring), &sync.Mutex{}
+					ends.Client = &tapped{ReadWriteCloser: ends.Client, mu: mu, lines: &p.client}
+					ends.Upstream = &tapped{ReadWriteCloser: ends.Upstream, mu: mu, lines: &p.server}
+					return ends
+				})
+			})
+			if strings.Contains(name, "codex") {
+				return // its adapter changes what the server sees
+			}
+			polls := 0
+			for _, c := range ring.All() {
+				story, ok := ring.Story(c.Number)
+				if !ok {
+					continue
+				}
+				for _, line := range linesOf(&story, jsonrpc.ClientWire) {
+					if !slices.Contains(p.client, line) && !c.Running() && c.Cause == "" {
+						t.Errorf("the client has not seen %s", line)
+					}
+				}
+				for _, line := range linesOf(&story, jsonrpc.ServerWire) {
+					if !slices.Contains(p.server, line) && c.Cause == "" {
+						t.Errorf("the server has not seen %s", line)
+					}
+					if c.Method == mcp.MethodCallTool && strings.Contains(line, `"tasks/get"`) {
+						polls++
+					}
+				}
+			}
+			if name == "tasks-legacy-modern-awaited" && polls == 0 {
+				t.Error("no story has the polls of the task")
+			}
+		})
+	}
 }
