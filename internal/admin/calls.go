@@ -168,6 +168,18 @@ func (a *API) callsOf(q callQuery) Calls {
 	return out
 }
 
+// CallQuery selects calls. The zero value selects all.
+type CallQuery struct {
+	Server, Client, Method, Outcome, Text string // as the parameters of /api/v1/calls; "" selects all
+	Before                                uint64 // only calls with a lower number; 0 means no limit
+	Limit                                 int    // the most calls to return
+}
+
+// CallsOf returns the calls that a query selects, newest first. Secrets in them are masked.
+func (a *API) CallsOf(q CallQuery) Calls {
+	return a.callsOf(callQuery{server: q.Server, client: q.Client, method: q.Method, outcome: q.Outcome, text: strings.ToLower(q.Text), before: q.Before, limit: q.Limit})
+}
+
 // RecentCalls returns the last calls of a server and of the clients with a name, newest first.
 // "" means all. Secrets in them are masked.
 func (a *API) RecentCalls(server, client string, limit int) []Call {

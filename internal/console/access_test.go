@@ -29,6 +29,7 @@ type source struct {
 	logs    []admin.LogRecord
 	calls   []admin.Call
 	reports int64 // the number of reports; accessed only through package atomic
+	stories []admin.Story
 	steps   []admin.HandshakeStep
 }
 
@@ -39,6 +40,29 @@ func (s *source) Report() *admin.Report {
 
 func (s *source) Logs(string, int) []admin.LogRecord { return s.logs }
 func (s *source) Steps(string) []admin.HandshakeStep { return s.steps }
+func (s *source) CallsOf(q admin.CallQuery) (out admin.Calls) {
+	for _, c := range s.calls {
+		switch {
+		case q.Before > 0 && c.Number >= q.Before, q.Server != "" && q.Server != c.Server, q.Text != "" && !strings.Contains(c.Name, q.Text):
+		case len(out.Calls) == q.Limit:
+			out.Before = out.Calls[q.Limit-1].Number
+			return out
+		default:
+			out.Calls = append(out.Calls, c)
+		}
+	}
+	return out
+}
+
+func (s *source) StoryOf(number uint64) (admin.Story, bool) {
+	for i := range s.stories {
+		if s.stories[i].Number == number {
+			return s.stories[i], true
+		}
+	}
+	return admin.Story{}, false
+}
+
 func (s *source) RecentCalls(_, _ string, limit int) (list []admin.Call) {
 	return s.calls[:min(limit, len(s.calls))]
 }

@@ -78,7 +78,7 @@ var functions = template.FuncMap{
 	"asset": assetPath, "peer": peer, "lines": peerBlock, "clock": clock, "when": when, "number": anyNumber, "plural": plural,
 	"path": pathOf, "span": spanText, "rev": revision, "query": queryWith, "sort": sortLink, "lower": strings.ToLower,
 	"join": strings.Join, "era": eraGlyph, "state": stateMark, "bytes": bytesText,
-	"dict": dict, "plain": func(text string) string { return excerpt.Line(text, 200) }, "list": func(all ...any) []any { return all },
+	"wire": wireText, "dict": dict, "plain": func(text string) string { return excerpt.Line(text, 200) }, "list": func(all ...any) []any { return all },
 }
 
 var frameTemplate = template.Must(template.New("frame.html").Funcs(functions).ParseFS(templateFiles, "templates/frame.html", "templates/parts.html"))

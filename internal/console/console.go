@@ -40,6 +40,10 @@ type Source interface {
 	// RecentCalls returns the last calls, newest first. They are the calls of the server and
 	// of the clients with the name client. "" means all.
 	RecentCalls(server, client string, limit int) []admin.Call
+	// CallsOf returns the calls that a query selects, newest first.
+	CallsOf(admin.CallQuery) admin.Calls
+	// StoryOf returns a call with its messages. ok is false if the call is not known.
+	StoryOf(number uint64) (s admin.Story, ok bool)
 }
 
 // Options are the options of New. Source and Access are required.
@@ -86,6 +90,7 @@ func New(o Options) *Console {
 	c.handle("POST /theme", c.setTheme)
 	c.handle("POST /signout", c.signOut)
 	c.handle("POST /servers/{name}/{operation}", c.operate)
+	c.handle("GET /calls/{number}/wires.json", c.serveWires)
 	c.handle("GET /palette.json", c.servePalette)
 	c.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { c.fail(w, r, notFound("")) })
 	if o.Off == "" {

@@ -5,6 +5,7 @@ package console
 func (c *Console) pages() []Page {
 	return []Page{
 		c.overviewPage(),
+		c.callsPage(), c.callPage(),
 		c.clientsPage(), c.clientPage(),
 		c.serversPage(), c.serverPage(),
 		c.eventsPage(), c.settingsPage(),

@@ -88,6 +88,7 @@ var scenes = map[string]func() scene{
 			{Number: 2, Outcome: "ok", Method: "tools/call", Name: "files__read", Server: "files", Revision: "2025-06-18", Started: time.Now(), Seconds: .61, Out: 4118, Client: admin.CallClient{Name: "AI SDK", Revision: "2026-07-28"}},
 			{Number: 1, Outcome: "failed", Cause: "timeout", Method: "tools/call", Name: "files__slow", Server: "files", Started: time.Now(), Seconds: 60, Losses: []admin.CallLoss{{What: "x", Why: "y"}}},
 		}
+		s.source.stories = []admin.Story{storyOfPublish(s.source.calls[0]), {Call: s.source.calls[1]}}
 		s.play = func(p *event.Publisher) {
 			for i := range 20 {
 				call(p, "Claude Code", "2.1.4", mcp.R20251125, "files", mcp.R20250618, event.OK, uint64(i+1))
@@ -130,7 +131,8 @@ var scenes = map[string]func() scene{
 		s.report.Servers[0].Sessions[0].Principal = hostile
 		s.source.logs = []admin.LogRecord{{ID: "1", Level: "info", Source: "stderr", Text: hostile, Attributes: admin.Attributes{{Key: hostile, Value: hostile}}}}
 		s.source.steps = []admin.HandshakeStep{{Sent: hostile, Got: hostile, Reason: hostile, Params: hostile, ParamsBytes: 1, Answer: hostile, AnswerBytes: 1}}
-		s.source.calls = []admin.Call{{Outcome: "failed", Cause: hostile, Method: hostile, Name: hostile, Server: hostile, Client: admin.CallClient{Name: hostile}}}
+		s.source.calls = []admin.Call{{Number: 7, Outcome: "failed", Cause: hostile, Method: hostile, Name: hostile, Server: hostile, Client: admin.CallClient{Name: hostile}}}
+		s.source.stories = []admin.Story{hostileStory(s.source.calls[0])}
 		s.play = func(p *event.Publisher) {
 			p.Publish(event.Event{Kind: event.Loss, Server: hostile, Name: hostile, Detail: hostile, Call: 1})
 			call(p, hostile, hostile, mcp.R20250618, hostile, mcp.R20250618, mcp.Failed, 1)
@@ -177,11 +179,11 @@ func stageWith(t testing.TB, name string, p *event.Publisher) *house {
 
 // pagesOf maps each scene to its pages.
 var pagesOf = map[string][]string{
-	"empty":   {"/", "/servers", "/clients", "/events", "/settings", "/servers/none"},
+	"empty":   {"/", "/calls", "/servers", "/clients", "/events", "/settings", "/servers/none"},
 	"waiting": {"/"},
-	"busy":    {"/", "/servers", "/servers/files", "/servers/browser", "/servers?q=fil&state=ready&sort=-calls", "/servers?q=nothing", "/clients", "/clients/1", "/clients/99", "/events", "/events?kind=loss", "/settings"},
+	"busy":    {"/", "/servers", "/servers/files", "/servers/browser", "/servers?q=fil&state=ready&sort=-calls", "/servers?q=nothing", "/clients", "/clients/1", "/clients/99", "/calls", "/calls?server=files&before=2", "/calls?q=nothing", "/calls/1", "/calls/2", "/calls/2?view=raw", "/calls/2?view=edits", "/calls/99", "/events", "/events?kind=loss", "/settings"},
 	"many":    {"/", "/servers?page=2&sort=name", "/clients"},
-	"hostile": {"/", "/servers", "/servers/" + "%3Cscript%3Ealert(1)%3C%2Fscript%3E%22%27%3E%3Cimg%20src%3Dx%20onerror%3Dalert(2)%3E%1B%5B31m%E2%80%AE%E2%80%8B%F3%A0%81%81%E2%81%A6javascript:alert(3)", "/clients", "/clients/1", "/events"},
+	"hostile": {"/", "/servers", "/servers/" + "%3Cscript%3Ealert(1)%3C%2Fscript%3E%22%27%3E%3Cimg%20src%3Dx%20onerror%3Dalert(2)%3E%1B%5B31m%E2%80%AE%E2%80%8B%F3%A0%81%81%E2%81%A6javascript:alert(3)", "/clients", "/clients/1", "/events", "/calls", "/calls/7", "/calls/7?view=raw"},
 }
 
 // TestGolden compares each page in each state with testdata. The files have only the main

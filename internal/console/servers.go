@@ -321,7 +321,7 @@ func outcomeMark(c admin.Call) (class, word string) {
 		return "held", "waiting for user input"
 	case c.Cause == "timeout":
 		return "bad", "timeout"
-	case c.Cause == "cancelled":
+	case c.Cause == "cancelled", c.Outcome == "cancelled":
 		return "off", "cancelled"
 	case c.Outcome == "refused":
 		return "warn", "refused"
@@ -339,7 +339,7 @@ type callRow struct {
 // callRows returns calls as rows.
 func callRows(all []admin.Call) (rows []callRow) {
 	for _, c := range all {
-		row := callRow{Call: c}
+		row := callRow{Call: c, Path: pathOf("calls", strconv.FormatUint(c.Number, 10))}
 		row.Class, row.Word = outcomeMark(c)
 		rows = append(rows, row)
 	}

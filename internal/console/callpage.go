@@ -1,0 +1,436 @@
+package console
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/admin"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// mostLegs is the number of messages that the page of a call shows.
+const mostLegs = 100
+
+// The ways to show messages, in the query of the page of a call.
+const (
+	showFormatted = ""      // with line breaks and indents that the page adds
+	showRaw       = "raw"   // the exact bytes
+	showEdits     = "edits" // only what was changed
+)
+
+// callView has the values of the page of a call.
+type callView struct {
+	callRow
+	Story                       admin.Story
+	Views                       []choice
+	View                        string
+	Legs                        []leg
+	More                        int // messages that the page does not show
+	Fall                        *fall
+	Edits                       int
+	Curl, CLI, Wires, LossTexts string
+	Wait, Overhead              time.Duration
+}
+
+// leg is a part of the story of a call: a message on one wire, and what was made from it on the
+// other one.
+type leg struct {
+	Title, Sub, At      string
+	Left, Right         string // what each side did, for example "Cursor sent"
+	LeftHow, RightHow   string // how and how large, for example "POST /mcp · 225 bytes"
+	Arrow               string
+	HasLeft, HasRight   bool
+	Rows                []wireRow
+	Notes               []legNote
+	Error               string
+	LeftHead, RightHead []string
+}
+
+// legNote explains a mark. ID is "" if an earlier leg has explained it.
+type legNote struct{ ID, Mark, Class, Text string }
+
+func (c *Console) callPage() Page {
+	return Page{Path: "/calls/{number}", Template: "call.html", View: c.call}
+}
+
+// storyOf returns the call that a path names.
+func (c *Console) storyOf(r *http.Request) (s admin.Story, err error) {
+	n, err := strconv.ParseUint(r.PathValue("number"), 10, 64)
+	if err == nil {
+		var ok bool
+		if s, ok = c.opts.Source.StoryOf(n); ok {
+			return s, nil
+		}
+	}
+	return s, &pageError{Status: http.StatusNotFound, Title: "Call not found", Text: "Dragoman does not have a call of this number. It keeps the last 2,000 calls, and a restart clears them.", Near: []Crumb{{"All calls", pathOf("calls")}}}
+}
+
+func (c *Console) call(r *http.Request) (*View, error) {
+	s, err := c.storyOf(r)
+	if err != nil {
+		return nil, err
+	}
+	v := &callView{callRow: callRows([]admin.Call{s.Call})[0], Story: s, View: r.URL.Query().Get("view")}
+	if v.View != showRaw && v.View != showEdits {
+		v.View = showFormatted
+	}
+	v.Views = []choice{{"?", "Formatted", v.View == showFormatted}, {"?view=raw", "Raw", v.View == showRaw}, {"?view=edits", "Edits only", v.View == showEdits}}
+	number := strconv.FormatUint(s.Number, 10)
+	v.Wires = pathOf("calls", number, "wires.json")
+	came := -1.0 // when the last message came that Dragoman had to pass on
+	for i := range s.Messages {
+		m := &s.Messages[i]
+		v.Edits += len(m.Edits)
+		switch {
+		case m.Direction == "received":
+			came = m.At
+		case came >= 0:
+			v.Overhead += time.Duration((m.At - came) * float64(time.Second))
+			came = -1
+		}
+	}
+	v.Fall = newFall(&s, v.client(), v.server())
+	v.Wait = v.Fall.wait
+	v.legs()
+	v.commands(r.Host)
+	return &View{Title: v.Label() + " · " + number, Crumbs: []Crumb{{"Calls", pathOf("calls")}}, Data: v}, nil
+}
+
+func (v *callView) client() string { return cmp.Or(v.Client.Name, "client") }
+func (v *callView) server() string { return cmp.Or(v.Server, "server") }
+
+// WaitText and OverheadText are times of the summary; "" for none.
+func (v *callView) WaitText() string {
+	if v.Wait <= 0 {
+		return ""
+	}
+	return spanText(v.Wait)
+}
+
+func (v *callView) OverheadText() string {
+	if len(v.Story.Messages) == 0 {
+		return ""
+	}
+	return spanText(v.Overhead)
+}
+
+// Sentence says how the call went.
+func (v *callView) Sentence() template.HTML {
+	text := string(peer(v.client())) + " sent " + string(peer(v.Method))
+	switch {
+	case v.Server == "" && v.Outcome == admin.OutcomeRunning:
+		text += "."
+	case v.Server == "":
+		text += ". No server got it."
+	default:
+		text += " to " + string(peer(v.server())) + "."
+	}
+	if v.Requests > 1 {
+		text += " The client sent " + strconv.Itoa(v.Requests) + " requests for it, because the server asked for input."
+	}
+	if n := len(v.Losses); n > 0 {
+		text += " " + upper(plural(n, "thing")) + be(n)[:len(be(n))-1] + " lost."
+	}
+	return template.HTML(text)
+}
+
+// Key changes when the call ends or gets a message.
+func (v *callView) Key() string {
+	return fmt.Sprint(v.Outcome, len(v.Story.Messages), len(v.Losses), v.Requests)
+}
+
+// legs groups the messages: each one that Dragoman sent stands beside its source.
+func (v *callView) legs() {
+	all := v.Story.Messages
+	used := make([]bool, len(all)) // messages that are the source of another one
+	for i := range all {
+		if s := all[i].Source; s != nil && *s >= 0 && *s < i {
+			used[*s] = true
+		}
+	}
+	explained, shown := map[string]bool{}, map[int]bool{}
+	for i := range all {
+		if used[i] {
+			continue // it stands beside what was made from it
+		}
+		if len(v.Legs) == mostLegs {
+			v.More++
+			continue
+		}
+		m := &all[i]
+		var source *admin.Message
+		if m.Source != nil && *m.Source >= 0 && *m.Source < i {
+			source = &all[*m.Source]
+		}
+		l := v.leg(len(v.Legs)+1, source, m, explained)
+		if source != nil {
+			if shown[*m.Source] {
+				l.again(v, m)
+			}
+			shown[*m.Source] = true
+		}
+		v.Legs = append(v.Legs, l)
+	}
+}
+
+// leg returns one leg. source is nil if m was not made from another message.
+func (v *callView) leg(number int, source, m *admin.Message, explained map[string]bool) leg {
+	first := m
+	if source != nil {
+		first = source
+	}
+	l := leg{At: strconv.FormatFloat(first.At, 'f', 3, 64) + " s", Arrow: "→", Error: m.Error}
+	l.Title = strconv.Itoa(number) + ". " + v.titleOf(first)
+	switch {
+	case source == nil && m.Direction == "sent":
+		l.Sub = "Dragoman wrote this message"
+	case source == nil:
+		l.Sub = "no message was made from it"
+	case len(m.Edits) == 0:
+		l.Sub = "relayed byte for byte"
+	default:
+		l.Sub = plural(len(m.Edits), "edit")
+	}
+	fromServer := first.Wire == admin.WireServer
+	if fromServer != (source == nil && m.Direction == "sent") {
+		l.Arrow = "←"
+	}
+	left, right := source, m // the client's side, and the server's
+	if source == nil {
+		left, right = m, nil
+		if fromServer {
+			left, right = nil, m
+		}
+	} else if fromServer {
+		left, right = m, source
+	}
+	l.HasLeft, l.HasRight = left != nil, right != nil
+	if left != nil {
+		l.Left, l.LeftHow, l.LeftHead = v.client()+" "+didOf(left), howOf(left), headLines(left)
+	}
+	if right != nil {
+		l.Right, l.RightHow, l.RightHead = v.server()+" "+didOf(right), howOf(right), headLines(right)
+	}
+	if source == nil {
+		l.Rows = singleRows(m, v.View, right != nil)
+	} else {
+		l.Rows = pairRows(source, m, v.View, fromServer)
+	}
+	for i := range m.Edits {
+		e := &m.Edits[i]
+		mark := e.Note
+		if explained[mark] {
+			continue
+		}
+		explained[mark] = true
+		for _, n := range v.Story.Notes {
+			if n.Note != mark {
+				continue
+			}
+			x := legNote{ID: "note-" + mark, Mark: mark, Text: n.Text}
+			if n.Lost {
+				x.Mark, x.Class = "["+mark+"]", "lost"
+				if e.Loss != nil {
+					x.Text = "Lost: " + e.Loss.What + ". " + upper(e.Loss.Why) + "."
+				}
+			}
+			l.Notes = append(l.Notes, x)
+		}
+	}
+	return l
+}
+
+// again changes a leg whose source stands in an earlier leg as well.
+func (l *leg) again(v *callView, m *admin.Message) {
+	number, _, _ := strings.Cut(l.Title, ".")
+	l.Title = number + ". " + v.titleOf(m) + " again"
+	l.At = strconv.FormatFloat(m.At, 'f', 3, 64) + " s"
+	l.LeftHead, l.LeftHow = nil, "the same message as before"
+	if m.Wire == admin.WireClient {
+		l.RightHead, l.RightHow, l.LeftHow, l.LeftHead = nil, l.LeftHow, howOf(m), headLines(m)
+	}
+}
+
+// didOf returns what the peer of a message did: Dragoman receives what it sent.
+func didOf(m *admin.Message) string {
+	if m.Direction == "received" {
+		return "sent"
+	}
+	return "received"
+}
+
+// howOf returns how a message travelled, and its size.
+func howOf(m *admin.Message) string {
+	how := ""
+	switch {
+	case m.Request != nil:
+		how = m.Request.Method + " " + m.Request.Path + " · "
+	case m.Response != nil:
+		how = strconv.Itoa(m.Response.Status) + " · "
+	}
+	return how + number(m.Size) + " bytes"
+}
+
+// headLines returns the header fields of a message.
+func headLines(m *admin.Message) (lines []string) {
+	for _, h := range []*admin.Head{m.Request, m.Response} {
+		if h == nil {
+			continue
+		}
+		for _, f := range h.Headers {
+			lines = append(lines, f[0]+": "+f[1])
+		}
+	}
+	return lines
+}
+
+// scanned returns a recorded message. It returns nil if the message is not complete.
+func scanned(m *admin.Message) *jsonrpc.Message {
+	x, err := jsonrpc.Scan(m.Bytes(), jsonrpc.Limits{})
+	if err != nil {
+		return nil
+	}
+	return x
+}
+
+// asksForInput reports whether a result is the request of a modern server for input.
+func asksForInput(x *jsonrpc.Message) bool {
+	return x.Kind == jsonrpc.Result && x.At(x.ResultMember("resultType")).Is(mcp.ResultInputRequired)
+}
+
+// titleOf says what happens in a leg that begins with m.
+func (v *callView) titleOf(m *admin.Message) string {
+	who := v.client()
+	if m.Wire == admin.WireServer {
+		who = v.server()
+	}
+	if m.Direction == "sent" {
+		who = "Dragoman"
+	}
+	x := scanned(m)
+	switch {
+	case x == nil:
+		return who + " sends a message"
+	case x.Kind == jsonrpc.Request && m.Wire == admin.WireClient && m.Direction == "received":
+		return who + " sends " + x.Method
+	case x.Kind == jsonrpc.Request && m.Direction == "received":
+		return who + " asks: " + x.Method
+	case x.Kind == jsonrpc.Request:
+		return who + " sends " + x.Method
+	case x.Kind == jsonrpc.Notification:
+		return who + " notifies: " + x.Method
+	case asksForInput(x):
+		return who + " asks for input"
+	case x.Kind == jsonrpc.Failure:
+		return who + " returns an error"
+	case m.Wire == admin.WireClient && m.Direction == "received":
+		return who + " answers"
+	}
+	return who + " returns the result"
+}
+
+// commands sets the commands that repeat the call.
+func (v *callView) commands(host string) {
+	var m *admin.Message
+	for i := range v.Story.Messages {
+		if x := &v.Story.Messages[i]; x.Wire == admin.WireClient && x.Direction == "received" {
+			m = x
+			break
+		}
+	}
+	if m == nil || m.Cut > 0 {
+		return
+	}
+	x := scanned(m)
+	if x == nil || x.Kind != jsonrpc.Request {
+		return
+	}
+	endpoint := "http://" + host + "/mcp"
+	if m.Request != nil {
+		if m.Request.Path != "" {
+			endpoint = "http://" + host + m.Request.Path
+		}
+		var b strings.Builder
+		b.WriteString("curl " + shellQuote(endpoint))
+		sent := map[string]bool{}
+		for _, f := range m.Request.Headers {
+			sent[strings.ToLower(f[0])] = true
+			b.WriteString(" \\\n  -H " + shellQuote(f[0]+": "+f[1]))
+		}
+		for _, f := range [][2]string{{"Content-Type", "application/json"}, {"Accept", "application/json, text/event-stream"}} {
+			if !sent[strings.ToLower(f[0])] {
+				b.WriteString(" \\\n  -H " + shellQuote(f[0]+": "+f[1]))
+			}
+		}
+		b.WriteString(" \\\n  --data-raw " + shellQuote(visibleJSON(string(x.Raw))))
+		v.Curl = b.String()
+	}
+	if x.Method != mcp.MethodCallTool {
+		return
+	}
+	if name, ok := jsonrpc.Text(x.Raw, x.Param("name")); ok {
+		v.CLI = "dragoman call " + shellQuote(endpoint) + " " + shellQuote(name)
+		if args := x.Param("arguments"); !args.IsZero() {
+			v.CLI += " --json-args " + shellQuote(visibleJSON(string(args.Of(x.Raw))))
+		}
+	}
+}
+
+// shellQuote returns a text as one word of a POSIX shell.
+func shellQuote(text string) string {
+	if text != "" && !strings.ContainsFunc(text, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-./:@", r))
+	}) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// visibleJSON writes the invisible characters of a JSON text as \u escapes, which mean the same.
+func visibleJSON(text string) string {
+	var b strings.Builder
+	var before rune
+	for _, r := range text {
+		switch {
+		case r == '\n' || r == '\t' || r == '\r':
+			b.WriteByte(' ')
+		case !invisible(r, before):
+			b.WriteRune(r)
+		case r > 0xffff:
+			r -= 0x10000
+			fmt.Fprintf(&b, `\u%04x\u%04x`, 0xd800+(r>>10), 0xdc00+(r&0x3ff))
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+		before = r
+	}
+	return b.String()
+}
+
+// serveWires answers GET /console/calls/NUMBER/wires.json with the messages of a call as a file.
+func (c *Console) serveWires(w http.ResponseWriter, r *http.Request) {
+	s, err := c.storyOf(r)
+	if err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	var body bytes.Buffer
+	out := json.NewEncoder(&body)
+	out.SetEscapeHTML(false)
+	out.SetIndent("", "  ")
+	if err := out.Encode(s); err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Disposition", `attachment; filename="call-`+strconv.FormatUint(s.Number, 10)+`.json"`)
+	_, _ = w.Write(body.Bytes())
+}

@@ -1,0 +1,172 @@
+package console
+
+import (
+	"html"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/dragoman-mcp/dragoman/internal/admin"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+)
+
+// change is an edit of a text: kind, note, the bytes that it replaces, and those that it writes.
+// An added text is inserted before the bytes.
+type change [4]string
+
+// storyOfPublish returns the story of a legacy client that calls a modern server, which asks
+// for input and returns a result with a part that the client cannot get.
+func storyOfPublish(c admin.Call) admin.Story {
+	c.Client, c.Server, c.Revision, c.Name = admin.CallClient{Name: "Cursor", Version: "1.7", Revision: "2025-06-18"}, "files", "2026-07-28", "files__publish"
+	c.Losses = []admin.CallLoss{{What: "structuredContent", Why: "the client's revision has objects only there"}}
+	c.Seconds, c.Recorded, c.TraceID = 7.86, true, "4bf92f3577b34da6a3ce929d0e0e4736"
+	s := admin.Story{Call: c, Notes: []admin.Note{
+		{Note: "a", Reason: "id", Text: "Each side of Dragoman has its own request ids."}, {Note: "b", Reason: "name", Text: "Names have a prefix for the client."},
+		{Note: "c", Reason: "sender", Text: "One era describes the sender in every request."}, {Note: "1", Reason: "structured", Text: "Objects only.", Lost: true},
+	}}
+	pair := func(when float64, fromServer bool, from string, edits ...change) {
+		n := len(s.Messages)
+		source := admin.Message{At: when, Wire: admin.WireClient, Direction: "received", Text: from, Size: len(from)}
+		m := admin.Message{At: when + .0004, Wire: admin.WireServer, Direction: "sent", Source: &n}
+		if fromServer {
+			source.Wire, m.Wire = m.Wire, source.Wire
+		}
+		position := 0
+		for _, e := range edits {
+			start := position + strings.Index(from[position:], e[2])
+			m.Text += from[position:start]
+			position = start
+			if e[0] != "added" {
+				position += len(e[2])
+			}
+			x := admin.Edit{Kind: e[0], Note: e[1], At: admin.Range{start, position}, To: admin.Range{len(m.Text), len(m.Text) + len(e[3])}}
+			if e[0] == "lost" {
+				x.Loss = &s.Losses[0]
+			}
+			m.Text += e[3]
+			m.Edits = append(m.Edits, x)
+		}
+		m.Text += from[position:]
+		m.Size = len(m.Text)
+		s.Messages = append(s.Messages, source, m)
+	}
+	pair(0, false, `{"jsonrpc":"2.0","id":41,"method":"tools/call","params":{"name":"files__publish","arguments":{"tag":"v2","to":["#a","it's"]}}}`,
+		change{"changed", "a", "41", "6120"}, change{"removed", "b", "files__", ""}, change{"added", "c", `}}`, `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}`})
+	s.Messages[0].Request = &admin.Head{Method: "POST", Path: "/mcp", Headers: [][2]string{{"Mcp-Session-Id", "●●●●"}, {"MCP-Protocol-Version", "2025-06-18"}}}
+	s.Messages[1].Request = &admin.Head{Method: "POST", Path: "/mcp", Headers: [][2]string{{"Mcp-Name", "publish"}}}
+	ask := `{"jsonrpc":"2.0","id":7,"method":"elicitation/create","params":{"message":"Sure?"}}`
+	s.Messages = append(s.Messages,
+		admin.Message{At: .2, Wire: admin.WireServer, Direction: "received", Text: `{"jsonrpc":"2.0","id":6120,"result":{"resultType":"input_required"}}`, Size: 70},
+		admin.Message{At: .21, Wire: admin.WireClient, Direction: "sent", Text: ask, Size: len(ask)})
+	pair(6.7, false, `{"jsonrpc":"2.0","id":7,"result":{"action":"accept"}}`)
+	pair(7.8, true, `{"jsonrpc":"2.0","id":6121,"result":{"content":[],"structuredContent":[{"posted":true}],"isError":false}}`,
+		change{"changed", "a", "6121", "41"}, change{"lost", "1", `"structuredContent":[{"posted":true}],`, ""})
+	return s
+}
+
+// hostileStory returns a story of which a peer has written every text.
+func hostileStory(c admin.Call) admin.Story {
+	evil := string(jsonrpc.AppendQuote([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","arguments":{"a":`), hostile)) + `}}}`
+	zero := 0
+	return admin.Story{Call: c, Notes: []admin.Note{{Note: "a", Text: hostile}}, Messages: []admin.Message{
+		{Wire: admin.WireClient, Direction: "received", Text: evil, Size: len(evil), Request: &admin.Head{Method: "POST", Path: "/" + hostile, Headers: [][2]string{{hostile, hostile}}}},
+		{Wire: admin.WireServer, Direction: "sent", Text: evil[1:], Size: len(evil) - 1, Source: &zero, Error: hostile, Edits: []admin.Edit{{Kind: "removed", Note: "a", At: admin.Range{0, 1}}}},
+		{Wire: admin.WireServer, Direction: "received", Text: hostile, Size: len(hostile) + 10, Cut: 10},
+	}}
+}
+
+// textOf returns the text of a piece of HTML.
+func textOf(page string) string {
+	return html.UnescapeString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(page, ""))
+}
+
+// TestRawShowsEveryByte compares the raw view with the messages.
+func TestRawShowsEveryByte(t *testing.T) {
+	s := storyOfPublish(admin.Call{Number: 2})
+	for i := range s.Messages {
+		m := &s.Messages[i]
+		if m.Source == nil {
+			continue
+		}
+		source := &s.Messages[*m.Source]
+		fromServer := source.Wire == admin.WireServer
+		for _, view := range []string{showRaw, showFormatted} {
+			var left, right string
+			for _, row := range pairRows(source, m, view, fromServer) {
+				left += textOf(string(row.Left))
+				right += textOf(string(row.Right))
+			}
+			if fromServer {
+				left, right = right, left
+			}
+			if view == showFormatted { // the messages have no white space of their own
+				left, right = strings.Join(strings.Fields(left), ""), strings.Join(strings.Fields(right), "")
+			}
+			if left != source.Text || right != m.Text {
+				t.Errorf("message %d, view %q:\n%s\n%s\nwant\n%s\n%s", i, view, left, right, source.Text, m.Text)
+			}
+		}
+	}
+}
+
+// TestLossIsAGap checks that a lost part stands in brackets beside the bytes that were lost.
+func TestLossIsAGap(t *testing.T) {
+	s := storyOfPublish(admin.Call{Number: 2})
+	n := len(s.Messages)
+	lost := 0
+	for _, row := range pairRows(&s.Messages[n-2], &s.Messages[n-1], showFormatted, true) {
+		if row.Class == "lost" {
+			lost++
+			if !row.NoLeft || row.Lacuna != "The client's revision has objects only there." || !strings.Contains(textOf(string(row.Right)), `"posted": true`) || row.Marks[0].Sign != "[1]" {
+				t.Errorf("%+v", row)
+			}
+		}
+	}
+	if lost != 1 {
+		t.Errorf("%d rows are lost; want 1", lost)
+	}
+}
+
+// TestCopies checks the commands that repeat a call, and the file with both wires.
+func TestCopies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := stage(t, "busy")
+		_, body := h.ask("GET", "/console/calls/2")
+		text := textOf(body)
+		for _, want := range []string{
+			`dragoman call http://127.0.0.1:7300/mcp files__publish --json-args '{"tag":"v2","to":["#a","it'\''s"]}'`,
+			`curl http://127.0.0.1:7300/mcp`, `-H 'MCP-Protocol-Version: 2025-06-18'`,
+		} {
+			if !strings.Contains(text, want) {
+				t.Errorf("the page has no %s", want)
+			}
+		}
+		resp, wires := h.ask("GET", "/console/calls/2/wires.json")
+		if resp.StatusCode != 200 || resp.Header.Get("Content-Disposition") != `attachment; filename="call-2.json"` || !strings.Contains(wires, `"edits"`) {
+			t.Errorf("%d %v %s", resp.StatusCode, resp.Header, wires)
+		}
+		if resp, _ := h.ask("GET", "/console/calls/99/wires.json"); resp.StatusCode != 404 {
+			t.Errorf("a call that is not known: %d", resp.StatusCode)
+		}
+	})
+	if got := visibleJSON("a\u202e\U000e0041ł"); got != `a\u202e\udb40\udc41ł` {
+		t.Error(got)
+	}
+}
+
+// TestFall checks who is busy when.
+func TestFall(t *testing.T) {
+	s := storyOfPublish(admin.Call{Number: 2})
+	f := newFall(&s, "Cursor", "files")
+	if f.wait.Seconds() < 6.48 || f.wait.Seconds() > 6.5 {
+		t.Errorf("the user took %s; want 6.49 s", f.wait)
+	}
+	who := ""
+	for _, x := range f.Spans {
+		who += x.Who + " "
+	}
+	if who != "Cursor files user files " {
+		t.Errorf("spans of %q", who)
+	}
+}

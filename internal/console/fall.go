@@ -1,0 +1,133 @@
+package console
+
+import (
+	"fmt"
+	"html/template"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/admin"
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+)
+
+// fall is the picture of a call in time: who was busy when.
+type fall struct {
+	Sentence string
+	Spans    []fallSpan
+	end      float64 // seconds
+	wait     time.Duration
+	client   string
+	server   string
+	sends    []float64
+}
+
+// fallSpan is a time in which somebody was busy, in seconds since the call began.
+type fallSpan struct {
+	Who      string
+	From, To float64
+	lane     int // 0 is the client, 2 the server, 3 the user
+}
+
+// Text returns the times of a span.
+func (s fallSpan) Begin() string { return seconds(s.From) }
+
+func (s fallSpan) End() string { return seconds(s.To) }
+
+// Long returns how long a span is.
+func (s fallSpan) Long() string {
+	return spanText(time.Duration((s.To - s.From) * float64(time.Second)))
+}
+
+func seconds(s float64) string { return strconv.FormatFloat(s, 'f', 3, 64) + " s" }
+
+// newFall returns the picture of a story. Without messages it has only the client.
+func newFall(s *admin.Story, client, server string) *fall {
+	f := &fall{end: s.Seconds, client: excerpt.Line(client, 24), server: excerpt.Line(server, 24)}
+	busy, asked := -1.0, -1.0 // since when the server works, and the user is asked
+	close := func(lane int, who string, from *float64, to float64) {
+		if *from >= 0 {
+			f.Spans = append(f.Spans, fallSpan{who, *from, max(to, *from), lane})
+			*from = -1
+		}
+	}
+	for i := range s.Messages {
+		m := &s.Messages[i]
+		f.end = max(f.end, m.At)
+		if m.Direction == "sent" {
+			f.sends = append(f.sends, m.At)
+		}
+		x := scanned(m)
+		if x == nil || x.Kind == jsonrpc.Notification {
+			continue
+		}
+		toServer := m.Wire == admin.WireServer
+		switch {
+		case toServer && m.Direction == "sent" && busy < 0:
+			busy = m.At
+		case toServer && m.Direction == "received":
+			close(2, f.server, &busy, m.At)
+		case !toServer && m.Direction == "sent" && (x.Kind == jsonrpc.Request || asksForInput(x)) && asked < 0:
+			asked = m.At
+		case !toServer && m.Direction == "received":
+			if asked >= 0 {
+				f.wait += time.Duration((m.At - asked) * float64(time.Second))
+			}
+			close(3, "user", &asked, m.At)
+		}
+	}
+	close(2, f.server, &busy, f.end)
+	close(3, "user", &asked, f.end)
+	f.Spans = append([]fallSpan{{f.client, 0, f.end, 0}}, f.Spans...)
+	f.Sentence = "Timing: " + f.client + " waited " + seconds(f.end) + "."
+	for _, x := range f.Spans[1:] {
+		if len(f.Sentence) > 600 {
+			break
+		}
+		f.Sentence += fmt.Sprintf(" %s from %s to %s.", x.Who, seconds(x.From), seconds(x.To))
+	}
+	return f
+}
+
+// Draw returns the picture as SVG.
+func (f *fall) Draw() template.HTML {
+	const left, width = 148.0, 1020.0
+	end := max(f.end, 1e-6)
+	x := func(s float64) float64 { return left + s/end*width }
+	n := func(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }
+	var b strings.Builder
+	lanes := 3
+	if f.wait > 0 {
+		lanes = 4
+	}
+	height := 18 + 27*lanes
+	fmt.Fprintf(&b, `<svg viewBox="0 0 1180 %d" role="img" aria-label="%s">`, height, template.HTMLEscapeString(f.Sentence))
+	for i := range 5 {
+		at := end * float64(i) / 4
+		anchor := "middle"
+		if i == 0 {
+			anchor = "start"
+		} else if i == 4 {
+			anchor = "end"
+		}
+		fmt.Fprintf(&b, `<path class="axis" d="M%s 18V%d"/><text x="%s" y="11" text-anchor="%s">%s</text>`, n(x(at)), height-4, n(x(at)), anchor, spanText(time.Duration(at*float64(time.Second))))
+	}
+	for i, name := range []string{f.client, "Dragoman", f.server, "user"}[:lanes] {
+		fmt.Fprintf(&b, `<text x="0" y="%d">%s</text>`, 37+27*i, template.HTMLEscapeString(name))
+	}
+	for _, s := range f.Spans {
+		if s.lane >= lanes {
+			continue
+		}
+		fmt.Fprintf(&b, `<rect class="%c" x="%s" y="%d" width="%s" height="14"/>`, "cdsw"[s.lane], n(x(s.From)), 27+27*s.lane, n(max(1.5, x(s.To)-x(s.From))))
+		if wide := x(s.To) - x(s.From); s.lane == 3 && wide > 160 {
+			fmt.Fprintf(&b, `<text x="%s" y="%d" text-anchor="middle">%s waiting for input</text>`, n(x(s.From)+wide/2), 37+27*s.lane, s.Long())
+		}
+	}
+	for _, at := range f.sends {
+		fmt.Fprintf(&b, `<rect class="d" x="%s" y="54" width="3" height="14"/>`, n(min(x(at), left+width-3)))
+	}
+	b.WriteString(`</svg>`)
+	return template.HTML(b.String())
+}

@@ -1,0 +1,260 @@
+package console
+
+import (
+	"html/template"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/admin"
+)
+
+// wireRow is a row of two columns: some lines of the client's side and of the server's.
+type wireRow struct {
+	Class       string // "same", "ed" or "lost"
+	Left, Right template.HTML
+	NoLeft      bool // the client's side has nothing here
+	NoRight     bool
+	Marks       []rowMark
+	Lacuna      string // the text in the brackets of a loss; "" for none
+	Folded      int    // bytes that "Edits only" does not show
+}
+
+// rowMark is a sign in the gutter.
+type rowMark struct{ Sign, Target, Title string }
+
+// wireColumn collects the HTML of one column of a row.
+type wireColumn struct {
+	b    strings.Builder
+	text string // the plain text so far
+}
+
+func (s *wireColumn) add(text string, open, close string) {
+	if text == "" {
+		return
+	}
+	if s.text == "" {
+		text = strings.TrimPrefix(text, "\n") // the row begins on a line of its own
+	}
+	if text == "" {
+		return
+	}
+	s.text += text
+	if open == "" {
+		s.b.WriteString(string(wireText(text)))
+		return
+	}
+	for i, line := range strings.Split(text, "\n") {
+		if i > 0 {
+			s.b.WriteByte('\n')
+		}
+		rest := strings.TrimLeft(line, " ")
+		s.b.WriteString(line[:len(line)-len(rest)])
+		if rest != "" {
+			s.b.WriteString(open + string(wireText(rest)) + close)
+		}
+	}
+}
+
+func (s *wireColumn) take() (html template.HTML, none bool) {
+	html, none = template.HTML(s.b.String()), s.text == ""
+	*s = wireColumn{}
+	return html, none
+}
+
+// mostWire is the number of characters of a message that a page shows. A recorded message is
+// shorter.
+const mostWire = 1 << 20
+
+// wireText does the same as peerBlock for a whole message.
+func wireText(text string) template.HTML { return peerText(text, mostWire, true) }
+
+// rowBuilder makes rows from runs of bytes.
+type rowBuilder struct {
+	rows        []wireRow
+	left, right wireColumn
+	marks       []rowMark
+	class       string
+	lacuna      string
+	fold        bool
+	bytes       int // bytes in the row
+}
+
+// end ends the row.
+func (b *rowBuilder) end() {
+	if b.left.text == "" && b.right.text == "" && len(b.marks) == 0 {
+		return
+	}
+	row := wireRow{Class: b.class, Marks: b.marks, Lacuna: b.lacuna}
+	if row.Class == "" {
+		row.Class = "same"
+	}
+	row.Left, row.NoLeft = b.left.take()
+	row.Right, row.NoRight = b.right.take()
+	if b.fold && row.Class == "same" {
+		row.Folded = b.bytes
+	}
+	b.rows = append(b.rows, row)
+	b.marks, b.class, b.lacuna, b.bytes = nil, "", "", 0
+}
+
+// same adds bytes that are the same on both sides. Whole lines become a row of their own.
+func (b *rowBuilder) same(left, right string) {
+	add := func(l, r string) {
+		b.left.add(l, "", "")
+		b.right.add(r, "", "")
+		b.bytes += len(r)
+	}
+	if b.class == "" {
+		i, j := strings.LastIndexByte(left, '\n'), strings.LastIndexByte(right, '\n')
+		if i < 0 || j < 0 {
+			add(left, right)
+			return
+		}
+		add(left[:i], right[:j])
+		b.end()
+		add(left[i:], right[j:])
+		return
+	}
+	i, j := strings.IndexByte(left, '\n'), strings.IndexByte(right, '\n')
+	if i < 0 || j < 0 {
+		add(left, right)
+		return
+	}
+	add(left[:i], right[:j])
+	b.end()
+	b.same(left[i:], right[j:])
+}
+
+// edit adds an edit. fromServer says that its source is on the right.
+func (b *rowBuilder) edit(e *admin.Edit, source, message string, fromServer bool) {
+	mark := rowMark{Sign: map[string]string{"changed": "~", "added": "+", "removed": "−", "lost": ""}[e.Kind] + e.Note, Target: "note-" + e.Note, Title: e.Kind + ": note " + e.Note}
+	alone := e.Kind == "lost" || e.Kind != "changed" && strings.Contains(source+message, "\n")
+	if alone {
+		b.end()
+	}
+	b.class = "ed"
+	if e.Kind == "lost" {
+		mark.Sign = "[" + e.Note + "]"
+		b.class, b.lacuna = "lost", "The revision of the other side cannot express this."
+		if e.Loss != nil {
+			b.lacuna = upper(e.Loss.Why) + "."
+		}
+	}
+	found := false
+	for _, m := range b.marks {
+		found = found || m == mark
+	}
+	if !found {
+		b.marks = append(b.marks, mark)
+	}
+	from, to := &b.left, &b.right
+	if fromServer {
+		from, to = to, from
+	}
+	open, close := "<mark>", "</mark>"
+	if e.Kind == "lost" {
+		open, close = "", ""
+	}
+	if e.Kind == "removed" {
+		open, close = "<del>", "</del>"
+	}
+	from.add(source, open, close)
+	to.add(message, "<mark>", "</mark>")
+	if alone {
+		b.end()
+	}
+}
+
+// pairRows returns the rows of a message beside its source.
+func pairRows(source, m *admin.Message, view string, fromServer bool) []wireRow {
+	b := &rowBuilder{fold: view == showEdits}
+	from, to := layoutOf(source.Bytes(), view), layoutOf(m.Bytes(), view)
+	at, done := 0, 0
+	same := func(atEnd, toEnd int) {
+		l, r := from.part(at, atEnd), to.part(done, toEnd)
+		if fromServer {
+			l, r = r, l
+		}
+		b.same(l, r)
+	}
+	for i := range m.Edits {
+		e := &m.Edits[i]
+		same(e.At[0], e.To[0])
+		b.edit(e, from.part(e.At[0], e.At[1]), to.part(e.To[0], e.To[1]), fromServer)
+		at, done = e.At[1], e.To[1]
+	}
+	same(source.Size, m.Size)
+	b.end()
+	return b.rows
+}
+
+// singleRows returns the row of a message that has no other side.
+func singleRows(m *admin.Message, view string, right bool) []wireRow {
+	text := layoutOf(m.Bytes(), view).part(0, m.Size)
+	b := &rowBuilder{}
+	if right {
+		b.right.add(text, "", "")
+	} else {
+		b.left.add(text, "", "")
+	}
+	b.end()
+	return b.rows
+}
+
+// layout is a message with the white space that the page adds before some of its bytes.
+type layout struct {
+	text  []byte
+	space map[int]string // by position
+}
+
+// layoutOf returns the layout of a JSON text. A text that has line breaks keeps its own layout, as
+// does every text in the raw view.
+func layoutOf(text []byte, view string) layout {
+	l := layout{text: text}
+	if view == showRaw || strings.ContainsRune(string(text), '\n') {
+		return l
+	}
+	l.space = map[int]string{}
+	depth, inText := 0, false
+	br := func(i int) { l.space[i] = "\n" + strings.Repeat("  ", min(max(depth, 0), 20)) }
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		switch {
+		case inText && c == '\\':
+			i++
+		case c == '"':
+			inText = !inText
+		case inText:
+		case c == '{' || c == '[':
+			if i+1 < len(text) && (text[i+1] == '}' || text[i+1] == ']') {
+				i++
+				continue
+			}
+			depth++
+			br(i + 1)
+		case c == '}' || c == ']':
+			depth--
+			br(i)
+		case c == ',':
+			br(i + 1)
+		case c == ':' && i+1 < len(text) && text[i+1] != ' ':
+			l.space[i+1] = " "
+		}
+	}
+	return l
+}
+
+// part returns the bytes from a position to another one, with the added white space. Bytes that
+// were not kept are "…".
+func (l layout) part(from, to int) string {
+	missing := to > len(l.text) && to > from
+	from, to = min(from, len(l.text)), min(to, len(l.text))
+	var b strings.Builder
+	for i := from; i < to; i++ {
+		b.WriteString(l.space[i])
+		b.WriteByte(l.text[i])
+	}
+	if missing {
+		b.WriteString("…")
+	}
+	return b.String()
+}
