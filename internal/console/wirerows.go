@@ -15,7 +15,7 @@ type wireRow struct {
 	NoRight     bool
 	Marks       []rowMark
 	Lacuna      string // the text in the brackets of a loss; "" for none
-	Folded      int    // bytes that "Edits only" does not show
+	Folded      bool   // "Edits only" does not show the row
 }
 
 // rowMark is a sign in the gutter.
@@ -75,7 +75,6 @@ type rowBuilder struct {
 	class       string
 	lacuna      string
 	fold        bool
-	bytes       int // bytes in the row
 }
 
 // end ends the row.
@@ -89,11 +88,15 @@ func (b *rowBuilder) end() {
 	}
 	row.Left, row.NoLeft = b.left.take()
 	row.Right, row.NoRight = b.right.take()
-	if b.fold && row.Class == "same" {
-		row.Folded = b.bytes
+	row.Folded = b.fold && row.Class == "same"
+	b.marks, b.class, b.lacuna = nil, "", ""
+	if n := len(b.rows); n > 0 && row.Class == "same" && b.rows[n-1].Class == "same" {
+		last := &b.rows[n-1] // only a line break ends a row between bytes that are the same
+		last.Left, last.Right = last.Left+"\n"+row.Left, last.Right+"\n"+row.Right
+		last.NoLeft, last.NoRight = last.NoLeft && row.NoLeft, last.NoRight && row.NoRight
+		return
 	}
 	b.rows = append(b.rows, row)
-	b.marks, b.class, b.lacuna, b.bytes = nil, "", "", 0
 }
 
 // same adds bytes that are the same on both sides. Whole lines become a row of their own.
@@ -101,7 +104,6 @@ func (b *rowBuilder) same(left, right string) {
 	add := func(l, r string) {
 		b.left.add(l, "", "")
 		b.right.add(r, "", "")
-		b.bytes += len(r)
 	}
 	if b.class == "" {
 		i, j := strings.LastIndexByte(left, '\n'), strings.LastIndexByte(right, '\n')
