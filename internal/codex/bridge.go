@@ -61,7 +61,7 @@ const (
 
 var (
 	errClosed   = errors.New("the pipe was closed")
-	errResolved = errors.New("Codex no longer waits for the answer")
+	errResolved = errors.New("the Codex app-server no longer waits for the answer")
 	errGivenUp  = errors.New("the client cancelled the call")
 )
 

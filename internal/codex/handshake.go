@@ -191,7 +191,7 @@ func (g *greeting) check(m *jsonrpc.Message) error {
 	var at [len(keys)]jsonrpc.Span
 	jsonrpc.FindAll(m.Raw, m.Result, keys[:], at[:])
 	if at[0].IsZero() && !at[1].IsZero() && !at[2].IsZero() {
-		return errors.New("Codex answers initialize like an MCP server; remove the dialect from the configuration of the server")
+		return errors.New("the Codex app-server answers initialize like an MCP server; remove the dialect from the configuration of the server")
 	}
 	return nil
 }

@@ -35,8 +35,9 @@ func (x runner) end(ctx context.Context, r *route, passed int, began time.Time, 
 	}
 	now := time.Now()
 	a := answerOf(r.Call, reply, err)
+	cause := causeOf(err)
 	if cancelled(ctx, a) {
-		a.Outcome, a.Code = event.Cancelled, 0
+		a.Outcome, a.Code, cause = event.Cancelled, 0, "cancelled"
 	}
 	if a.To == mcp.Unknown && (err != nil || reply.Asks) {
 		a.To = r.To // the error comes from Dragoman, but a server was asked
@@ -48,7 +49,7 @@ func (x runner) end(ctx context.Context, r *route, passed int, began time.Time, 
 	}
 	trace := r.TraceID()
 	if r.Record != nil {
-		r.Record.Answered(&r.Attempt, mcp.Ending{Reply: a.Reply, To: a.To, Outcome: a.Outcome, Cause: causeOf(err), Code: a.Code, Took: a.Took, Trace: trace})
+		r.Record.Answered(&r.Attempt, mcp.Ending{Reply: a.Reply, To: a.To, Outcome: a.Outcome, Cause: cause, Code: a.Code, Took: a.Took, Trace: trace})
 	}
 	if !x.bridge.Events.Wants(event.Call) {
 		return

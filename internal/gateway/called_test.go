@@ -74,7 +74,7 @@ func TestCancelledCalls(t *testing.T) {
 		lists: map[string][]string{mcp.MethodListTools: {`{"name":"hang"}`}},
 		call: func(ctx context.Context, _ *mcp.Attempt, _ mcp.Caller) (*mcp.Reply, error) {
 			end()
-			return nil, &mcp.Error{Outcome: mcp.OutcomeUnknown, Err: ctx.Err()}
+			return nil, &mcp.Error{Outcome: mcp.OutcomeUnknown, Cause: "shutdown", Err: ctx.Err()}
 		},
 	}
 	for name, c := range map[string]struct {
@@ -98,10 +98,22 @@ func TestCancelledCalls(t *testing.T) {
 				end()
 			}
 			m := message(t, `{"jsonrpc":"2.0","id":1,"method":"`+c.method+`","params":{`+c.params+`,"_meta":{}}}`)
-			_, _ = g.Call(ctx, mcp.NewCall(m, m.Param(mcp.KeyMeta), &mcp.ClientInfo{Revision: mcp.R20260728}), mcp.NoCaller{})
+			call, ended := mcp.NewCall(m, m.Param(mcp.KeyMeta), &mcp.ClientInfo{Revision: mcp.R20260728}), &endings{}
+			call.Record = ended
+			_, _ = g.Call(ctx, call, mcp.NoCaller{})
 			if got != c.want {
 				t.Errorf("%s, want %s", got, c.want)
+			}
+			if len(*ended) != 1 || ((*ended)[0].Cause == "cancelled") != ((*ended)[0].Outcome == event.Cancelled) {
+				t.Errorf("the record got %+v", *ended)
 			}
 		})
 	}
 }
+
+// endings is a mcp.Record that keeps how calls ended.
+type endings []mcp.Ending
+
+func (*endings) Routed(*mcp.Attempt)                       {}
+func (*endings) Resumed(*mcp.Call, uint64)                 {}
+func (e *endings) Answered(_ *mcp.Attempt, how mcp.Ending) { *e = append(*e, how) }
