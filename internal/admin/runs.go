@@ -734,7 +734,7 @@ func (a *API) answerRun(r *http.Request) (any, *Problem) {
 		return nil, badBody("The member action must be accept, decline or cancel.")
 	}
 	if in.Action != "accept" && len(in.Content) > 0 {
-		return nil, badBody("Only an accepted form has content.")
+		return nil, badBody("The member content is allowed only if the member action is accept.")
 	}
 	var question *runQuestion
 	x.mu.Lock()
@@ -746,12 +746,12 @@ func (a *API) answerRun(r *http.Request) (any, *Problem) {
 	v := x.visitor
 	x.mu.Unlock()
 	if question == nil || v == nil {
-		return nil, &Problem{Type: "no-such-question", Title: "The question waits no more", Status: http.StatusConflict, Detail: "It was answered, the server has withdrawn it, or the run has ended."}
+		return nil, &Problem{Type: "no-such-question", Title: "The question is no longer open", Status: http.StatusConflict, Detail: "The question was answered, the server has withdrawn it, or the run has ended."}
 	}
 	result := jsonrpc.AppendQuote([]byte(`{"action":`), in.Action)
 	if in.Action == "accept" && question.URL == "" {
 		if jsonrpc.Valid(in.Content, jsonrpc.Limits{Bytes: maxRunBody}) != nil || jsonrpc.KindOf(in.Content, jsonrpc.Whole(in.Content)) != '{' {
-			return nil, badBody("The member content must be the form as an object.")
+			return nil, badBody("The member content must be a JSON object with the fields of the form.")
 		}
 		if bad := unfit(question.Schema, in.Content, "/content", "content", "The form does not fit its schema"); bad != nil {
 			return nil, bad
@@ -760,7 +760,7 @@ func (a *API) answerRun(r *http.Request) (any, *Problem) {
 	}
 	result = append(result, '}')
 	if x.settle(func(q *runQuestion) bool { return q == question }) == nil {
-		return nil, &Problem{Type: "no-such-question", Title: "The question waits no more", Status: http.StatusConflict, Detail: "It was answered meanwhile."}
+		return nil, &Problem{Type: "no-such-question", Title: "The question is no longer open", Status: http.StatusConflict, Detail: "Another answer to the question came first."}
 	}
 	v.Answer(r.Context(), question.id, result)
 	return x.snapshot(false), nil

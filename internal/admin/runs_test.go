@@ -175,8 +175,9 @@ func TestRunQuestion(t *testing.T) {
 	}
 }
 
-// TestRunEnds: a run is cancelled by its page, ended by its timeout, cut off by a restart, or
-// ended with the API. The server still serves other clients.
+// TestRunEnds ends a run in each possible way: a DELETE cancels it, its timeout passes, an
+// operator restarts the server, and the API closes. After the restart, a run on the other server
+// succeeds.
 func TestRunEnds(t *testing.T) {
 	t.Parallel()
 	r := serving(t, demoServer(t, "old", demo.Legacy), demoServer(t, "new", demo.Modern))

@@ -144,7 +144,8 @@ func createNew(file string) (*os.File, error) {
 
 // removeBlank removes a tape that has no messages, so that the next attempt can use its name.
 func removeBlank(name string) {
-	const header = 4 << 10 // a tape without messages is shorter than this; a longer one is not read
+	// A tape without messages is shorter than header. removeBlank does not read a longer file.
+	const header = 4 << 10
 	s, err := os.Stat(name)
 	if err != nil || s.Size() > header {
 		return
@@ -203,7 +204,7 @@ The command prints each difference. If there are differences, the exit code is
 			}
 			played, err := tape.ParseWire(b, wire)
 			if errors.Is(err, tape.ErrNoWire) {
-				return usagef("remove --wire", "%s does not have a wire %q", clean(args[0]), wire)
+				return usagef("use --wire client or --wire server for the transcript of a call; otherwise remove --wire", "%s has no side %q", clean(args[0]), wire)
 			}
 			if err != nil {
 				return withHint(fmt.Errorf("%s is not a recording: %w", clean(args[0]), err), "record one with `dragoman record -o FILE -- COMMAND`")

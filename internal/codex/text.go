@@ -2,8 +2,8 @@ package codex
 
 import "github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 
-// maxSaid limits the length of a worker's error text that is repeated, in bytes. The longest
-// ones list all methods that the worker knows.
+// maxSaid is the number of bytes of a worker's error text that Dragoman repeats. In the longest
+// errors, the worker lists all methods that it knows.
 const maxSaid = 600
 
 // text returns the text of a member of obj, or "".

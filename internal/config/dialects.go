@@ -312,7 +312,7 @@ func (c *compiler) methods(o *object, key string) []string {
 		case e.text == "" || len(e.text) > mostWord || strings.ContainsFunc(e.text, isControl) || strings.Contains(name, "*"):
 			c.problem(n, path, n.shown()+" is not a method", "write the name of a method, or a prefix and *, for example notifications/*")
 		case strings.HasPrefix(mcp.MethodInitialize, name) && (name != e.text || name == mcp.MethodInitialize):
-			c.problem(n, path, "initialize is needed to open a connection", "use open: {params: none} to send it without params")
+			c.problem(n, path, n.shown()+" matches initialize, which Dragoman needs to open a connection", "use open: {params: none} to send it without params")
 		default:
 			out = append(out, e.text)
 		}

@@ -183,7 +183,7 @@ func TestT22_LevelOfOneSendsNothingToAnother(t *testing.T) {
 		if len(a.rest()) != 1 || len(c.rest()) != 1 {
 			t.Error("an error did not reach the client that asked for it")
 		}
-		// Calls of both clients are running, so the message may belong to either.
+		// While calls of a and c are running, a log message may belong to the call of either.
 		a.say(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"t","arguments":{}}}`)
 		c.say(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"t","arguments":{}}}`)
 		synctest.Wait()

@@ -129,8 +129,8 @@ type Outcome struct {
 	Trace    Trace
 	Findings []Finding
 
-	// Dialect describes how the server differs from its revision. It is nil if it does not
-	// differ.
+	// Dialect describes how the server differs from its revision, and is nil if the server
+	// follows its revision.
 	Dialect *dialect.Profile
 	// Tools is the tool list of a server that sent its tools during the handshake, as an answer
 	// to tools/list in MCP. It is nil for all other servers.

@@ -96,7 +96,7 @@ func playLogging(ctx context.Context, t *talk) error {
 			return n.Method == mcp.NoteMessage && member(n.Params, "level") == `"error"`
 		})
 		if err != nil {
-			return fmt.Errorf("no message at error came: %w", err)
+			return fmt.Errorf("no log message of level error arrived: %w", err)
 		}
 		notices := r.Logs
 		if !perRequest {

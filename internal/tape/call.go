@@ -47,7 +47,7 @@ func (r *Recorder) Line(fromClient bool, line []byte) {
 	}, line))
 }
 
-// ErrNoWire is returned by ParseWire for a tape that does not have the wire.
+// ParseWire returns ErrNoWire for a tape that does not have the requested wire.
 var ErrNoWire = errors.New("the tape does not have this wire")
 
 // ParseWire is Parse for a tape of a call, which has two wires. The wire "" is the first one,
