@@ -243,7 +243,7 @@ type ConsoleLink struct {
 func (a *API) serveConsoleLink(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case len(r.Header["Authorization"]) == 0:
-		refuse(w, (&Denied{http.StatusForbidden, "key-only", "Only the key of this process makes links. Run `dragoman console`."}).Problem(r.URL.Path))
+		refuse(w, (&Denied{http.StatusForbidden, "key-only", "The request has no Authorization header with the key of this process. Run `dragoman console` to get a link."}).Problem(r.URL.Path))
 	case a.opts.ConsoleOff != "":
 		refuse(w, Problem{Type: "console-off", Title: "The console is off", Status: http.StatusConflict, Detail: a.opts.ConsoleOff, Instance: r.URL.Path})
 	default:

@@ -224,7 +224,7 @@ func (s *exams) begin(x *exam) *Problem {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.running != nil {
-		return &Problem{Type: "busy", Title: "Another examination runs", Status: http.StatusConflict, Detail: "Server " + excerpt.Quote(s.running.show.Server, maxName) + " is being examined. Wait for the end, or cancel it."}
+		return &Problem{Type: "busy", Title: "Another examination runs", Status: http.StatusConflict, Detail: "Server " + excerpt.Quote(s.running.show.Server, maxName) + " is being examined. Wait until the examination ends, or cancel it."}
 	}
 	name := x.show.Server
 	if s.last == nil {
@@ -345,7 +345,7 @@ func (a *API) findExam(r *http.Request) (*exam, *Problem) {
 	if x := a.exams.last[name]; x != nil {
 		return x, nil
 	}
-	return nil, &Problem{Type: "not-examined", Title: "The server has not been examined", Status: http.StatusNotFound, Detail: "Examine it with POST to the same path."}
+	return nil, &Problem{Type: "not-examined", Title: "The server has not been examined", Status: http.StatusNotFound, Detail: "Send a POST request to the same path to examine the server."}
 }
 
 // readExam answers GET /servers/{name}/doctor.

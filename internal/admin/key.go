@@ -63,7 +63,7 @@ func WriteKey(folders []string, address, key string) (path string, remove func()
 	if err != nil {
 		return "", nil, err
 	}
-	err = errors.New("the environment names no folder of the user for it")
+	err = errors.New("the environment variables name neither a runtime folder nor a cache folder")
 	for _, folder := range folders {
 		path = filepath.Join(folder, name)
 		if err = writePrivate(path, key+"\n"); err == nil {
@@ -97,7 +97,7 @@ func ReadKeys(folders []string, address string) (keys []string, err error) {
 		}
 	}
 	if len(keys) == 0 {
-		return nil, fmt.Errorf("no key is kept for %s: %w", address, fs.ErrNotExist)
+		return nil, fmt.Errorf("there is no key file for %s: %w", address, fs.ErrNotExist)
 	}
 	return keys, nil
 }

@@ -264,7 +264,7 @@ func (a *API) startRun(r *http.Request) (any, *Problem) {
 		}
 	}
 	if given != 1 {
-		return nil, badBody("Send one of tool, prompt and resource.")
+		return nil, badBody("Send exactly one of the members tool, prompt and resource.")
 	}
 	if len(q.Arguments) > 0 && (jsonrpc.Valid(q.Arguments, jsonrpc.Limits{Bytes: maxRunBody}) != nil || jsonrpc.KindOf(q.Arguments, jsonrpc.Whole(q.Arguments)) != '{') {
 		return nil, badBody("The member arguments must be an object.")
@@ -388,7 +388,7 @@ func (s *runs) add(x *run) *Problem {
 		}
 	}
 	if running >= mostRuns {
-		return &Problem{Type: "too-many-runs", Title: "Too many runs", Status: http.StatusTooManyRequests, Detail: fmt.Sprintf("At most %d runs may run at once. Wait for one to end, or cancel one.", mostRuns)}
+		return &Problem{Type: "too-many-runs", Title: "Too many runs", Status: http.StatusTooManyRequests, Detail: fmt.Sprintf("%d runs are running, the maximum. Wait until a run ends, or cancel one.", mostRuns)}
 	}
 	s.last++
 	x.number = s.last
@@ -426,7 +426,7 @@ func (s *runs) find(r *http.Request) (*run, *Problem) {
 			return x, nil
 		}
 	}
-	return nil, &Problem{Type: "no-such-run", Title: "No such run", Status: http.StatusNotFound, Detail: fmt.Sprintf("The last %d runs are kept, as long as the process runs.", keptRuns)}
+	return nil, &Problem{Type: "no-such-run", Title: "No such run", Status: http.StatusNotFound, Detail: fmt.Sprintf("Dragoman keeps only the last %d runs of this process.", keptRuns)}
 }
 
 // close cancels all runs and waits for them.
@@ -607,7 +607,7 @@ func (x *run) ask(m *jsonrpc.Message, clean func(string) string) {
 	x.mu.Unlock()
 	if refused {
 		if v != nil {
-			v.Refuse(context.Background(), m.ID, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the console cannot answer this"})
+			v.Refuse(context.Background(), m.ID, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the console cannot answer requests of this kind"})
 		}
 		return
 	}
@@ -678,7 +678,7 @@ func (a *API) serveRunResult(w http.ResponseWriter, r *http.Request) {
 	var result []byte
 	if bad == nil {
 		if result = x.snapshot(true).Result; result == nil {
-			bad = &Problem{Type: "no-result", Title: "There is no result", Status: http.StatusConflict, Detail: "The run has not ended, or has failed, or its result is too large."}
+			bad = &Problem{Type: "no-result", Title: "The run has no result", Status: http.StatusConflict, Detail: "The run has not ended, the run has failed, or its result is too large to keep."}
 		}
 	}
 	if bad != nil {

@@ -219,7 +219,7 @@ func (a *API) readCall(r *http.Request) (any, *Problem) {
 func callNumber(r *http.Request) (uint64, *Problem) {
 	number, err := strconv.ParseUint(r.PathValue("number"), 10, 64)
 	if err != nil || number == 0 {
-		return 0, &Problem{Type: "no-such-call", Title: "No such call", Status: http.StatusNotFound, Detail: "The path ends with the number of a call."}
+		return 0, &Problem{Type: "no-such-call", Title: "No such call", Status: http.StatusNotFound, Detail: "Write the number of a call at the end of the path."}
 	}
 	return number, nil
 }
@@ -276,7 +276,7 @@ func (a *API) record(r *http.Request) (any, *Problem) {
 	case len(in.Server) > maxName || len(in.Client) > maxName:
 		return nil, badBody("The name is too long.")
 	case in.Minutes < 0 || in.Minutes > longest:
-		return nil, badBody(fmt.Sprintf("minutes is a number from 1 to %d.", longest))
+		return nil, badBody(fmt.Sprintf("The member minutes must be a number from 1 to %d.", longest))
 	case in.Server != "":
 		if missing := a.noServer(in.Server); missing != nil {
 			return nil, missing

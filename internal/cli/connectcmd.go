@@ -194,7 +194,7 @@ func (a *app) entryFor(client *clientfile.Client, base string, o connectFlags) (
 		}
 	}
 	if o.http && !client.HTTP {
-		return e, usagef("remove --http", "%s cannot name a server by its URL in this file", client.Title)
+		return e, usagef("remove --http", "%s does not accept the URL of a server in this file", client.Title)
 	}
 	freePort := false
 	if u, err := url.Parse(base); err == nil && u.Port() == "0" {

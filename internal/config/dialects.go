@@ -83,7 +83,7 @@ func (c *compiler) readDialects(o *object) {
 		case bad != "":
 			c.problem(m.place(), path, "the name "+bad, "use at most 64 characters: letters, digits, _, - and .")
 		case dialect.Lookup(m.key) != nil:
-			c.problem(m.place(), path, "is the name of a built-in dialect", "use another name; like: "+m.key+" starts from its settings")
+			c.problem(m.place(), path, "is the name of a built-in dialect", "use another name; like: "+m.key+" copies the settings of the built-in dialect")
 		}
 		p := c.readDialect(c.object(m.whole(), path), m.key)
 		c.dialects = append(c.dialects, p)

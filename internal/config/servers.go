@@ -138,7 +138,7 @@ func (c *compiler) readEntry(o *object, srv *Server) {
 			c.problem(o.n, o.path, "has a command, but the type is "+kind.String(), "remove type, or write url instead of command")
 		}
 		if len(srv.Header) > 0 {
-			c.problem(o.get("headers"), o.at("headers"), "headers can only be used with a url", "use env")
+			c.problem(o.get("headers"), o.at("headers"), "has headers, but the server has a command and not a url", "use env")
 		}
 		srv.Kind = KindStdio
 	default:

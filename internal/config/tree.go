@@ -315,11 +315,11 @@ func (t *treeReader) merges(v *node) []*node {
 				out = append(out, i)
 				continue
 			}
-			t.c.problem(i, "", "<< can merge only mappings", "")
+			t.c.problem(i, "", "this item of << is not a mapping", "")
 		}
 		return out
 	}
-	t.c.problem(v, "", "<< can merge only mappings", "")
+	t.c.problem(v, "", "the value of << is neither a mapping nor a list of mappings", "")
 	return nil
 }
 

@@ -187,11 +187,11 @@ func (x *exchange) askLive(q *question) ([]byte, error) {
 		if m.Kind == jsonrpc.Failure {
 			code, _ := jsonrpc.Int(m.Raw, jsonrpc.Find(m.Raw, m.Error, "code"))
 			words, _ := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, m.Error, "message"))
-			return nil, toolError("asked, and got the error " + strconv.FormatInt(code, 10) + ": " + words)
+			return nil, toolError("the client answered the request of this tool with the error " + strconv.FormatInt(code, 10) + ": " + words)
 		}
 		if wrong := q.wrong(m.Raw, m.Result); wrong != "" {
 			c.s.violate("answer to "+q.method, "%s", wrong)
-			return nil, toolError("the answer does not fit: " + wrong)
+			return nil, toolError("the client's answer does not match the request: " + wrong)
 		}
 		return m.Result.Of(m.Raw), nil
 	case <-x.ctx.Done():

@@ -32,9 +32,9 @@ func TestAsksLive(t *testing.T) {
 		// Invalid answers.
 		l.want(call(date, "5", "elicit", ``), `{"jsonrpc":"2.0","id":5,"method":"elicitation/create","params":{"mode":"form","message":"Who are you?",`+formSchema+`}}`)
 		l.want(`{"jsonrpc":"2.0","id":5,"result":{"action":"accept","content":{"name":"Ada","age":"old"}}}`,
-			result(date, "5", words("the answer does not fit: content.age is not of type integer")+`,"isError":true`))
+			result(date, "5", words("the client's answer does not match the request: content.age is not of type integer")+`,"isError":true`))
 		l.want(call(date, "6", "roots", ``), `{"jsonrpc":"2.0","id":6,"method":"roots/list"}`)
-		l.want(`{"jsonrpc":"2.0","id":6,"error":{"code":-1,"message":"no"}}`, result(date, "6", words("asked, and got the error -1: no")+`,"isError":true`))
+		l.want(`{"jsonrpc":"2.0","id":6,"error":{"code":-1,"message":"no"}}`, result(date, "6", words("the client answered the request of this tool with the error -1: no")+`,"isError":true`))
 		l.broken("answer to elicitation/create: content.age is not of type integer")
 
 		// A cancelled call cancels its question. The client's answer may still arrive.

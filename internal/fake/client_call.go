@@ -19,7 +19,7 @@ import (
 // the server are in the Reply.
 func (c *Client) Call(ctx context.Context, method string, params []byte, o CallOptions) (*Reply, error) {
 	if o.LogLevel != "" && !c.e.has(perRequest) {
-		return nil, fmt.Errorf("%s has no log level of a request", c.e.date)
+		return nil, fmt.Errorf("a client of %s cannot set a log level for one request", c.e.date)
 	}
 	if len(params) == 0 && c.e.has(perRequest) {
 		params = []byte("{}")
@@ -38,7 +38,7 @@ func (c *Client) Call(ctx context.Context, method string, params []byte, o CallO
 			return whole, nil
 		}
 		if whole.Rounds == maxRounds {
-			return nil, fmt.Errorf("%s asks again after %d rounds", method, maxRounds)
+			return nil, fmt.Errorf("the server still asks for input during %s after %d rounds", method, maxRounds)
 		}
 		if again, err = c.answerRound(ctx, params, r.Result); err != nil {
 			return nil, err
@@ -240,7 +240,7 @@ func (c *Client) Notify(ctx context.Context, method string, params []byte) error
 func (c *Client) SetLevel(ctx context.Context, level string) (*Reply, error) {
 	l, ok := mcp.ParseLogLevel(level)
 	if !ok || !c.e.has(handshake) {
-		return nil, fmt.Errorf("%s has no session level %q", c.e.date, level)
+		return nil, fmt.Errorf("a client of %s cannot set the log level of a session to %q", c.e.date, level)
 	}
 	c.mu.Lock()
 	was := c.level

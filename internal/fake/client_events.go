@@ -147,7 +147,7 @@ func (r *eventWire) open(ctx context.Context, address string) (first streamEvent
 	r.body = resp.Body
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if resp.StatusCode != http.StatusOK || kind != "text/event-stream" {
-		return first, nil, fmt.Errorf("status %d, type %s", resp.StatusCode, clip(kind))
+		return first, nil, fmt.Errorf("the server answered with status %d and Content-Type %s", resp.StatusCode, clip(kind))
 	}
 	events = newEventReader(resp.Body)
 	if first, err = events.next(); err == nil && first.name != "endpoint" {

@@ -253,7 +253,7 @@ func TestAPlayEndsAsAWhole(t *testing.T) {
 			t.Errorf("%v after %v", err, took)
 		}
 		serving.Wait()
-		if all := strings.Join(steps, "\n"); !strings.Contains(all, "BAD tools/list: no answer within 1s") || !strings.Contains(all, "BAD an unknown method: not tried: no end within 3.5s") {
+		if all := strings.Join(steps, "\n"); !strings.Contains(all, "BAD tools/list: no answer within 1s") || !strings.Contains(all, "BAD an unknown method: not tried: the test did not end within 3.5s") {
 			t.Errorf("%s", all)
 		}
 	})
@@ -302,8 +302,8 @@ func TestScripts(t *testing.T) {
 	}
 	for answer, want := range map[string]string{
 		`{"jsonrpc":"2.0","id":"1","result":{"content":[]}}`:                "ok tools/call 1: a result of 14 bytes",
-		`{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`:                  "BAD tools/call 1: 1 messages, and the last",
-		`{"jsonrpc":"2.0","id":"1","error":{"code":-32600,"message":"no"}}`: "BAD tools/call 1: the error -32600: no",
+		`{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`:                  "BAD tools/call 1: got 1 messages, but the last",
+		`{"jsonrpc":"2.0","id":"1","error":{"code":-32600,"message":"no"}}`: "BAD tools/call 1: got the error -32600: no",
 		`{"jsonrpc":"2.0","id":"1","error":{"code":"NO","message":"no"}}`:   "error has no integer code",
 		`no session`: "BAD tools/call 1: status 200",
 	} {
@@ -334,7 +334,7 @@ func TestClientSettings(t *testing.T) {
 		{"strict-2025-06-18", "page", "1", `no setting "page"`},
 		{"strict-2025-06-18", "step", "0", "a number from 1"},
 		{"id-zero", "revision", "2026-07-28", "opens with initialize"},
-		{"id-zero", "revision", "2020-01-01", "there are"},
+		{"id-zero", "revision", "2020-01-01", "must be one of"},
 		{"bare-http-client", "arguments", "[]", "a JSON object"},
 		{"bare-http-client", "times", "x", "a number from 1"},
 	} {

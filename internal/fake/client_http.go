@@ -150,7 +150,7 @@ func (h *httpWire) answer(ctx context.Context, f *pendingRequest, resp *http.Res
 		if h.c.receive(body, origin{f: f}) {
 			return nil
 		}
-		return fmt.Errorf("status %d, and no answer in the body: %s", resp.StatusCode, clip(string(body)))
+		return fmt.Errorf("the response has status %d, and its body has no answer: %s", resp.StatusCode, clip(string(body)))
 	case resp.StatusCode == http.StatusOK:
 		h.c.violate("the answer to %s is of the type %s", f.method, clip(kind))
 	}

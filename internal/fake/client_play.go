@@ -56,7 +56,7 @@ func Play(ctx context.Context, profile string, at Where, o ClientOptions, done f
 	if err := p.Reaches(at); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, limits.whole, fmt.Errorf("no end within %s", limits.whole))
+	ctx, cancel := context.WithTimeoutCause(ctx, limits.whole, fmt.Errorf("the test did not end within %s", limits.whole))
 	defer cancel()
 	if p.script != nil {
 		return nil, p.script.play(ctx, &playing{at, o, set, newCapture(o.Capture), limits.step, done})
@@ -125,7 +125,7 @@ func (p *playing) playStep(ctx context.Context, name string, free func(), play f
 func errorCode(m *jsonrpc.Message) (int64, error) {
 	code, ok := jsonrpc.Int(m.Raw, jsonrpc.Find(m.Raw, m.Error, "code"))
 	if !ok {
-		return 0, fmt.Errorf("an error whose code is not an integer: %s", clip(string(m.Error.Of(m.Raw))))
+		return 0, fmt.Errorf("the code of the error is not an integer: %s", clip(string(m.Error.Of(m.Raw))))
 	}
 	return code, nil
 }
@@ -226,7 +226,7 @@ func checkBare(s *settings) error {
 	}
 	args := []byte(s.values["arguments"])
 	if jsonrpc.Valid(args, jsonrpc.Limits{}) != nil || jsonrpc.KindOf(args, jsonrpc.Whole(args)) != '{' {
-		return fmt.Errorf("setting arguments is %q; it is a JSON object", s.values["arguments"])
+		return fmt.Errorf("setting arguments must be a JSON object, but is %q", s.values["arguments"])
 	}
 	return nil
 }
@@ -262,7 +262,7 @@ func playBare(ctx context.Context, p *playing) error {
 func bareAnswer(all []*jsonrpc.Message) (string, error) {
 	at := slices.IndexFunc(all, func(m *jsonrpc.Message) bool { return m.ID == `"1"` && m.Kind != jsonrpc.Request })
 	if at < 0 || at != len(all)-1 {
-		return "", fmt.Errorf("%d messages, and the last of them is not the answer to the id %q", len(all), "1")
+		return "", fmt.Errorf("got %d messages, but the last message is not the answer to the id %q", len(all), "1")
 	}
 	m := all[at]
 	if m.Kind == jsonrpc.Result {
@@ -270,5 +270,5 @@ func bareAnswer(all []*jsonrpc.Message) (string, error) {
 	}
 	code, err := errorCode(m)
 	text, _ := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, m.Error, "message"))
-	return "", errors.Join(err, fmt.Errorf("the error %d: %s", code, clip(text)))
+	return "", errors.Join(err, fmt.Errorf("got the error %d: %s", code, clip(text)))
 }

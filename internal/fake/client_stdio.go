@@ -115,7 +115,7 @@ func (p *pipeWire) close(ctx context.Context) error {
 	wait.Wait()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && ctx.Err() != nil {
-		return fmt.Errorf("the server did not end within %s of its input's end", clientPatience.Round(time.Second))
+		return fmt.Errorf("the server did not exit within %s after its stdin was closed", clientPatience.Round(time.Second))
 	}
 	return nil
 }

@@ -94,7 +94,7 @@ func (v *survey) walk(ctx context.Context, method, key string, each func(raw []b
 		}
 		params = fmt.Appendf(nil, `{"cursor":%s}`, cursor.Of(r))
 	}
-	return "", fmt.Errorf("no end after %d pages", maxPages)
+	return "", fmt.Errorf("the list does not end after %d pages", maxPages)
 }
 
 // call returns the result of a call, or the server's error.

@@ -35,7 +35,7 @@ func codexServers() []Profile {
 				switch v := s.values["v2"]; v {
 				case "accept", "-32602", "-32600", "schema", "silence", "late", "closed":
 				default:
-					return nil, fmt.Errorf("setting v2 is %q; it is accept, -32602, -32600, schema, silence, late or closed", v)
+					return nil, fmt.Errorf("setting v2 must be accept, -32602, -32600, schema, silence, late or closed, but is %q", v)
 				}
 				w := &codexWorker{older: older, v2: s.values["v2"], ready: s.values["events"] == "yes", pipes: map[*conversation]*codexPipe{}}
 				return &part{ed: editionOf(usual), twist: twist{open: w.open, hear: w.hear}}, nil

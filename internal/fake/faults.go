@@ -74,7 +74,7 @@ func crashAt(s *settings) (twist, error) {
 	if !ok {
 		methods = []string{s.parameter}
 		if s.parameter != mcp.MethodPing && !strings.Contains(s.parameter, "/") {
-			return twist{}, fmt.Errorf("crash-at needs start, initialize, initialized, list, call, read or the name of a method, as in crash-at=call, and not %q", s.parameter)
+			return twist{}, fmt.Errorf("crash-at must be start, initialize, initialized, list, call, read or the name of a method, as in crash-at=call, but is %q", s.parameter)
 		}
 	}
 	return twist{hear: func(h *arrival, next func()) {
@@ -89,7 +89,7 @@ func crashAt(s *settings) (twist, error) {
 func endlessLists(s *settings) (twist, error) {
 	how := s.values["cursors"]
 	if how != "new" && how != "same" {
-		return twist{}, fmt.Errorf("setting cursors is %q; it is new or same", how)
+		return twist{}, fmt.Errorf("setting cursors must be new or same, but is %q", how)
 	}
 	return twist{endless: how}, nil
 }

@@ -140,7 +140,7 @@ func alwaysOK([]byte) int { return http.StatusOK }
 func (s *Server) openSession(w http.ResponseWriter, r *http.Request, m *jsonrpc.Message) *conversation {
 	if r.Header.Get(mcp.HeaderSession) != "" {
 		// 2025-11-25 §Transports, "Session Management": initialize must not have a session id.
-		s.deny(w, http.StatusBadRequest, m, s.refuse(m.Method, jsonrpc.CodeInvalidRequest, "initialize with an Mcp-Session-Id"))
+		s.deny(w, http.StatusBadRequest, m, s.refuse(m.Method, jsonrpc.CodeInvalidRequest, "initialize must not have an Mcp-Session-Id header"))
 		return nil
 	}
 	if v := r.Header.Get(mcp.HeaderVersion); v != "" && v != s.part.ed.date && s.part.ed.has(versionHeader) {
@@ -215,7 +215,7 @@ func (s *Server) session(w http.ResponseWriter, r *http.Request, m *jsonrpc.Mess
 	}
 	if got := r.Header.Values(mcp.HeaderVersion); s.part.ed.has(versionHeader) && (len(got) != 1 || got[0] != s.part.ed.date) {
 		// 2025-06-18 §Transports, "Protocol Version Header".
-		s.deny(w, http.StatusBadRequest, m, s.refuse(where, jsonrpc.CodeInvalidRequest, "MCP-Protocol-Version is %q and not %s", clip(strings.Join(got, ", ")), s.part.ed.date))
+		s.deny(w, http.StatusBadRequest, m, s.refuse(where, jsonrpc.CodeInvalidRequest, "MCP-Protocol-Version is %q, but the session has %s", clip(strings.Join(got, ", ")), s.part.ed.date))
 		return nil
 	}
 	return c

@@ -132,7 +132,7 @@ func TestSessionRules(t *testing.T) {
 			w.want(404, "-", "POST", "/other", ping, h...)
 			w.want(400, `{"jsonrpc":"2.0",`+null+`"error":{"code":-32600,"message":"the message is not allowed"}}`, "POST", "/mcp", `{"jsonrpc":"2.0","id":9,"result":{}}`, h...)
 			w.want(400, "-", "POST", "/mcp", `{"jsonrpc":"2.0"`, h...)
-			w.want(400, refused(`"hi"`, "-32600", "initialize with an Mcp-Session-Id"), "POST", "/mcp", opening(date), h...)
+			w.want(400, refused(`"hi"`, "-32600", "initialize must not have an Mcp-Session-Id header"), "POST", "/mcp", opening(date), h...)
 			broken := []string{
 				"HTTP POST: 0 Mcp-Session-Id headers instead of one",
 				"HTTP: Accept does not list text/event-stream",
@@ -142,12 +142,12 @@ func TestSessionRules(t *testing.T) {
 				"HTTP: the Host evil.example is not this machine",
 				"response: no request with the id 9 was sent, or it was answered before",
 				"message: not valid JSON: unexpected end at offset 16",
-				"initialize: initialize with an Mcp-Session-Id",
+				"initialize: initialize must not have an Mcp-Session-Id header",
 			}
 			if ed.has(versionHeader) {
-				w.want(400, refused("3", "-32600", `MCP-Protocol-Version is \"\" and not `+date), "POST", "/mcp", ask(date, "3", "ping", ""), append(h, "Mcp-Protocol-Version:")...)
-				w.want(400, refused("3", "-32600", `MCP-Protocol-Version is \"2024-11-05\" and not `+date), "POST", "/mcp", ask(date, "3", "ping", ""), append(h, "Mcp-Protocol-Version: 2024-11-05")...)
-				broken = append(broken, `HTTP POST: MCP-Protocol-Version is "" and not `+date, `HTTP POST: MCP-Protocol-Version is "2024-11-05" and not `+date)
+				w.want(400, refused("3", "-32600", `MCP-Protocol-Version is \"\", but the session has `+date), "POST", "/mcp", ask(date, "3", "ping", ""), append(h, "Mcp-Protocol-Version:")...)
+				w.want(400, refused("3", "-32600", `MCP-Protocol-Version is \"2024-11-05\", but the session has `+date), "POST", "/mcp", ask(date, "3", "ping", ""), append(h, "Mcp-Protocol-Version: 2024-11-05")...)
+				broken = append(broken, `HTTP POST: MCP-Protocol-Version is "", but the session has `+date, `HTTP POST: MCP-Protocol-Version is "2024-11-05", but the session has `+date)
 			}
 			w.want(400, "-", "GET", "/mcp", "", append(h, "Last-Event-Id: 77.1")...)
 			broken = append(broken, "HTTP GET: this session has no event 77.1")

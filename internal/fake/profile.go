@@ -139,7 +139,7 @@ func listed(names []string) string {
 func (s *settings) number(name string, least, most int) (int, error) {
 	n, err := strconv.Atoi(s.values[name])
 	if err != nil || n < least || n > most {
-		return 0, fmt.Errorf("setting %s is %q; it is a number from %d to %d", name, s.values[name], least, most)
+		return 0, fmt.Errorf("setting %s must be a number from %d to %d, but is %q", name, least, most, s.values[name])
 	}
 	return n, nil
 }
@@ -152,7 +152,7 @@ func (s *settings) edition() (*edition, error) {
 		for _, e := range editions() {
 			dates = append(dates, e.date)
 		}
-		return nil, fmt.Errorf("setting revision is %q; there are %s", s.values["revision"], strings.Join(dates, ", "))
+		return nil, fmt.Errorf("setting revision must be one of %s, but is %q", strings.Join(dates, ", "), s.values["revision"])
 	}
 	return e, nil
 }

@@ -24,7 +24,7 @@ const (
 // Reasons for ending requests and conversations.
 var (
 	errClosed    = errors.New("the fake is closed")
-	errGone      = errors.New("the other side is gone")
+	errGone      = errors.New("the other side has disconnected")
 	errCancelled = errors.New("the request is cancelled")
 )
 

@@ -17,7 +17,7 @@ func subscribe(x *exchange) (string, error) {
 	x.c.s.mu.Lock()
 	defer x.c.s.mu.Unlock()
 	if len(x.c.watched) >= maxQueued {
-		return "", refusal(jsonrpc.CodeInternal, "%d resources are subscribed to already", maxQueued)
+		return "", refusal(jsonrpc.CodeInternal, "the client is already subscribed to %d resources, which is the maximum", maxQueued)
 	}
 	x.c.watched[uri] = true
 	return "", nil

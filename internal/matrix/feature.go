@@ -221,10 +221,10 @@ func playPaging(ctx context.Context, t *talk) error {
 			return err
 		}
 		if pages < 2 {
-			return fmt.Errorf("%s came in one page", l.method)
+			return fmt.Errorf("the server returned %s in one page", l.method)
 		}
 		if slices.Sort(values); len(slices.Compact(slices.Clone(values))) != len(values) {
-			return fmt.Errorf("%s names some twice: %s", l.method, strings.Join(values, " "))
+			return fmt.Errorf("%s returned some names twice: %s", l.method, strings.Join(values, " "))
 		}
 	}
 	// §Pagination, "Error Handling" of all revisions.
@@ -238,7 +238,7 @@ func (t *talk) refused(ctx context.Context, method, params string, code int64) e
 		return fmt.Errorf("%s: %w", method, err)
 	}
 	if r.Err == nil {
-		return fmt.Errorf("%s with %s is not refused", method, clip(params))
+		return fmt.Errorf("the server does not refuse %s with %s", method, clip(params))
 	}
 	return same("the code of "+method, fmt.Sprint(r.Err.Code), fmt.Sprint(code))
 }
@@ -249,7 +249,7 @@ func playErrors(ctx context.Context, t *talk) error {
 		return err
 	}
 	if r.Err == nil {
-		return errors.New("refuse returned a result")
+		return errors.New("the tool refuse returned a result and not an error")
 	}
 	err = errors.Join(
 		same("the code of refuse", fmt.Sprint(r.Err.Code), "-32602"),

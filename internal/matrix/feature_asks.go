@@ -53,10 +53,10 @@ func (t *talk) notAsked(ctx context.Context, tool string, there bool) error {
 		return fmt.Errorf("%s: %w", tool, err)
 	}
 	if asks := t.c.Asks(); len(asks) > before {
-		return fmt.Errorf("%s: the client was asked %s, which it did not declare", tool, asks[before].Method)
+		return fmt.Errorf("%s: the client got a %s request, although the client did not declare this capability", tool, asks[before].Method)
 	}
 	if r.Err == nil && member(r.Result, "isError") != "true" {
-		return fmt.Errorf("%s: works, although the client cannot be asked: %s", tool, clip(string(r.Result)))
+		return fmt.Errorf("%s: the call succeeded, although the client cannot answer server requests: %s", tool, clip(string(r.Result)))
 	}
 	return nil
 }

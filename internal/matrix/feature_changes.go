@@ -30,7 +30,7 @@ func playSubscriptions(ctx context.Context, t *talk) error {
 	}
 	for _, s := range []*fake.Subscription{first, second} {
 		if len(s.Agreed().URIs) != 1 {
-			return fmt.Errorf("the server agreed to %d resources of one", len(s.Agreed().URIs))
+			return fmt.Errorf("the client subscribed to one resource, but the server acknowledged %d", len(s.Agreed().URIs))
 		}
 	}
 	if _, err := t.touch(ctx, watched); err != nil {
@@ -52,7 +52,7 @@ func playSubscriptions(ctx context.Context, t *talk) error {
 	for _, n := range t.c.Notices()[after : last-1] {
 		if n.Method == mcp.NoteResourceUpdated && t.Client.Can(mcp.Handshake) {
 			// after the end of a listen, notifications on their way may still arrive
-			return fmt.Errorf("told of %s after the end of the subscription", member(n.Params, "uri"))
+			return fmt.Errorf("the client got an update of %s after the subscription had ended", member(n.Params, "uri"))
 		}
 	}
 	return second.Close(ctx)
@@ -68,7 +68,7 @@ func (t *talk) touch(ctx context.Context, uri string) (serial int, err error) {
 		return n.Method == mcp.NoteResourceUpdated && member(n.Params, "uri") == quote(uri)
 	})
 	if err != nil {
-		return 0, fmt.Errorf("not told that %s has changed: %w", uri, err)
+		return 0, fmt.Errorf("the client got no notification that %s has changed: %w", uri, err)
 	}
 	return n.Serial, nil
 }
@@ -82,7 +82,7 @@ func playListChanged(ctx context.Context, t *talk) error {
 		return err
 	}
 	if !s.Agreed().Tools {
-		return errors.New("the server did not agree to tell of tools")
+		return errors.New("the server did not acknowledge notifications about tools")
 	}
 	for _, there := range []bool{true, false} { // the list first grows and then shrinks
 		after := t.c.Serial()
@@ -91,7 +91,7 @@ func playListChanged(ctx context.Context, t *talk) error {
 		}
 		_, err := t.c.Await(ctx, after, func(n fake.Notice) bool { return n.Method == mcp.NoteToolsChanged })
 		if err != nil {
-			return fmt.Errorf("not told that the list has changed: %w", err)
+			return fmt.Errorf("the client got no notification that the list has changed: %w", err)
 		}
 		names, _, err := t.list(ctx, "tools/list", "tools", "name")
 		if err != nil {

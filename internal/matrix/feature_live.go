@@ -55,7 +55,7 @@ func playCancellation(ctx context.Context, t *talk) error {
 		Progress: true, OnProgress: func(fake.Notice) { cancel(wanted) },
 	})
 	if !errors.Is(err, wanted) {
-		return fmt.Errorf("a call that was cancelled ended otherwise: %w", err)
+		return fmt.Errorf("the client cancelled the call, but the call ended in another way: %w", err)
 	}
 	return until(ctx, func() (bool, error) {
 		n, err := t.cancelled(ctx)

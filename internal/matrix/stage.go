@@ -175,7 +175,7 @@ func (s *stage) bridge(ctx context.Context, run []string, t Transport) (fake.Whe
 
 // open opens the conversation of a pair.
 func (s *stage) open(ctx context.Context, p Pair) (*talk, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, openWithin, fmt.Errorf("not open after %s", openWithin))
+	ctx, cancel := context.WithTimeoutCause(ctx, openWithin, fmt.Errorf("the connection did not open within %s", openWithin))
 	defer cancel()
 	c, err := fake.OpenClient(ctx, "strict-"+p.Client.String(), s.where, fake.ClientOptions{Stderr: &s.told, Capture: s.capture})
 	if err != nil {

@@ -27,7 +27,7 @@ type talk struct {
 func (t *talk) call(ctx context.Context, method, params string, o fake.CallOptions) (*fake.Reply, error) {
 	r, err := t.c.Call(ctx, method, []byte(params), o)
 	if err == nil && r.Err != nil {
-		err = fmt.Errorf("the error %d: %s", r.Err.Code, r.Err.Message)
+		err = fmt.Errorf("got the error %d: %s", r.Err.Code, r.Err.Message)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", method, err)
@@ -112,7 +112,7 @@ func (t *talk) list(ctx context.Context, method, key, name string) (values []str
 		}
 		params = `{"cursor":` + cursor + `}`
 	}
-	return nil, pages, fmt.Errorf("%s has no end after %d pages", method, mostPages)
+	return nil, pages, fmt.Errorf("%s did not end after %d pages", method, mostPages)
 }
 
 // misdeeds returns the violations of both sides since the last call.

@@ -37,7 +37,7 @@ type Visitor struct {
 }
 
 // ErrModern is the error for a visitor with a modern revision.
-var ErrModern = errors.New("a visitor speaks a revision with a handshake")
+var ErrModern = errors.New("the revision has no initialize, which a visitor needs")
 
 // Visit opens a session with a server. The error is ErrNoServer if there is no such server,
 // and a *jsonrpc.Error if the server cannot be opened.

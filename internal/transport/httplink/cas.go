@@ -68,7 +68,7 @@ func readFile(name string) ([]byte, error) {
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, maxCAFile+1))
 	if err == nil && len(b) > maxCAFile {
-		err = errors.New("it is too large")
+		err = errors.New("the file is too large")
 	}
 	return b, err
 }
