@@ -24,19 +24,19 @@ type Client struct {
 	Name         string    `json:"name,omitempty"`
 	Title        string    `json:"title,omitempty"`
 	Version      string    `json:"version,omitempty"`
-	Revision     string    `json:"revision,omitempty" doc:"left out before the client has sent a request that names it"`
+	Revision     string    `json:"revision,omitempty" doc:"left out until a request of the client names its revision"`
 	Era          string    `json:"era,omitempty"`
 	Transport    string    `json:"transport"`
-	Capabilities []string  `json:"capabilities" doc:"the names of what it has declared"`
-	Principal    string    `json:"principal,omitempty" doc:"an alias"`
-	Remote       string    `json:"remote,omitempty" doc:"its network address"`
-	Endpoint     string    `json:"endpoint" doc:"the path of the endpoint that it uses"`
-	Server       string    `json:"server,omitempty" doc:"the only server of that endpoint"`
-	Conversation bool      `json:"conversation" doc:"it has a session or a pipe; otherwise it sends single requests"`
+	Capabilities []string  `json:"capabilities" doc:"the names of the capabilities that the client has declared"`
+	Principal    string    `json:"principal,omitempty" doc:"an alias of the principal, which does not reveal it"`
+	Remote       string    `json:"remote,omitempty" doc:"the network address of the client"`
+	Endpoint     string    `json:"endpoint" doc:"the path of the endpoint that the client uses"`
+	Server       string    `json:"server,omitempty" doc:"the server of the endpoint, if the endpoint has only one"`
+	Conversation bool      `json:"conversation" doc:"whether the client has a session or a pipe; otherwise it sends single requests"`
 	Since        time.Time `json:"since"`
 	LastMessage  time.Time `json:"lastMessage"`
-	Requests     int64     `json:"requests" doc:"so far"`
-	Running      int       `json:"running" doc:"requests without an answer, in a conversation"`
+	Requests     int64     `json:"requests" doc:"number of requests so far"`
+	Running      int       `json:"running" doc:"number of requests of the conversation that are still running"`
 }
 
 // maxCapabilities bounds the number of capabilities of a client in the response.

@@ -30,10 +30,10 @@ type Examination struct {
 	Deep     bool         `json:"deep"`
 	Started  time.Time    `json:"started"`
 	Ended    *time.Time   `json:"ended,omitempty"`
-	Step     string       `json:"step,omitempty" doc:"what is being tested"`
+	Step     string       `json:"step,omitempty" doc:"the test that is running"`
 	Findings []Finding    `json:"findings" doc:"worst first"`
 	Passed   []string     `json:"passed" doc:"the tests that found nothing"`
-	Verdict  *ExamVerdict `json:"verdict,omitempty" doc:"left out before the end"`
+	Verdict  *ExamVerdict `json:"verdict,omitempty" doc:"left out while the examination runs"`
 	Error    string       `json:"error,omitempty"`
 }
 
@@ -43,21 +43,21 @@ type Finding struct {
 	Level    string `json:"level" enum:"error,warning,info"`
 	Title    string `json:"title"`
 	Meaning  string `json:"meaning" doc:"the consequences for users of the server"`
-	Affects  string `json:"affects,omitempty" doc:"the clients that it hurts"`
+	Affects  string `json:"affects,omitempty" doc:"the clients that the problem affects"`
 	Fix      string `json:"fix"`
-	Bridged  string `json:"bridged,omitempty" doc:"what Dragoman does about it until then"`
-	Evidence string `json:"evidence,omitempty" doc:"the messages that prove it, one per line"`
+	Bridged  string `json:"bridged,omitempty" doc:"what Dragoman does until the server is corrected"`
+	Evidence string `json:"evidence,omitempty" doc:"the messages that prove the finding, one per line"`
 }
 
 // ExamVerdict says what works with a server, directly and through Dragoman.
 type ExamVerdict struct {
 	Reached   bool             `json:"reached"`
-	Healthy   bool             `json:"healthy" doc:"no finding has the level error"`
-	SignIn    bool             `json:"signIn" doc:"the server answers only clients that have signed in, so little could be tested"`
+	Healthy   bool             `json:"healthy" doc:"true if no finding has the level error"`
+	SignIn    bool             `json:"signIn" doc:"whether the server answers only clients that have signed in; Dragoman could then test little"`
 	Summary   string           `json:"summary"`
 	Through   bool             `json:"throughDragoman"`
 	Dialect   string           `json:"dialect,omitempty"`
-	Why       string           `json:"why,omitempty" doc:"why Dragoman cannot open it"`
+	Why       string           `json:"why,omitempty" doc:"why Dragoman cannot open the server"`
 	Tokens    int              `json:"tokens"`
 	Revisions []ExamRevision   `json:"revisions"`
 	Failure   *failure.Failure `json:"failure,omitempty"`
@@ -66,7 +66,7 @@ type ExamVerdict struct {
 // ExamRevision says whether clients of a revision can use a server.
 type ExamRevision struct {
 	Revision string `json:"revision"`
-	Works    bool   `json:"works" doc:"without Dragoman"`
+	Works    bool   `json:"works" doc:"whether clients can use the server without Dragoman"`
 	Why      string `json:"why,omitempty"`
 	Through  bool   `json:"throughDragoman"`
 }
@@ -81,7 +81,7 @@ type Matrix struct {
 // MatrixFeature is one row of the matrix.
 type MatrixFeature struct {
 	Name   string `json:"name"`
-	Letter string `json:"letter,omitempty" doc:"stands for the feature where it is lost"`
+	Letter string `json:"letter,omitempty" doc:"the letter of the feature in a table of losses"`
 	About  string `json:"about"`
 }
 
@@ -90,7 +90,7 @@ type MatrixFeature struct {
 type MatrixPair struct {
 	Client string       `json:"client"`
 	Server string       `json:"server"`
-	Direct bool         `json:"direct" doc:"a client and a server that speak only these revisions understand each other without Dragoman"`
+	Direct bool         `json:"direct" doc:"whether a client and a server that speak only these revisions understand each other without Dragoman"`
 	Losses []MatrixLoss `json:"losses"`
 }
 
@@ -98,7 +98,7 @@ type MatrixPair struct {
 type MatrixLoss struct {
 	Feature string `json:"feature"`
 	Letter  string `json:"letter"`
-	Always  bool   `json:"always" doc:"over all transports, not only over those listed"`
+	Always  bool   `json:"always" doc:"whether the feature is lost over all transports, and not only over those in transports"`
 	Why     string `json:"why"`
 	// Transports are those over which it is lost.
 	Transports []MatrixTransports `json:"transports"`

@@ -198,20 +198,20 @@ const referenceHead = `<!-- Code generated from the table of routes by ` + "`go 
 
 # The admin API
 
-` + "`dragoman serve`" + ` answers these paths beside ` + "`/mcp`" + `. The same is at ` + "`/api/v1/openapi.json`" + ` as OpenAPI 3.1.
+` + "`dragoman serve`" + ` answers these paths beside ` + "`/mcp`" + `. ` + "`/api/v1/openapi.json`" + ` describes the same paths as OpenAPI 3.1.
 
 Only this machine may use the API. Dragoman refuses requests that a proxy forwarded, that name another host, or that a page of another site sends. On an address that other machines can reach, the API is off.
 
-What shows messages or changes something needs a proof that the request comes from the user of the process. The tables mark such a route with *key*. The proof is the cookie of a browser that opened a link of ` + "`dragoman console`" + `, or the header ` + "`Authorization: Bearer KEY`" + `. ` + "`serve`" + ` writes the key to a file in the runtime or cache folder of its user, for example in ` + "`$XDG_RUNTIME_DIR/dragoman`" + `. Only that user can read the file, and each start of Dragoman makes another key.
+A route that shows messages or changes something needs a proof that the request comes from the user of the process. The tables mark such a route with *key*. The proof is the cookie of a browser that opened a link of ` + "`dragoman console`" + `, or the header ` + "`Authorization: Bearer KEY`" + `. ` + "`serve`" + ` writes the key to a file in the runtime or cache folder of its user, for example in ` + "`$XDG_RUNTIME_DIR/dragoman`" + `. Only that user can read the file, and each start of Dragoman makes another key.
 
     curl http://127.0.0.1:7300/api/v1/servers
     curl -X POST -H "Authorization: Bearer $(cat KEYFILE)" http://127.0.0.1:7300/api/v1/servers/github/restart
 
 Errors are problems of RFC 9457 (` + "`application/problem+json`" + `). ` + "`type`" + ` names the kind of the problem, and ` + "`detail`" + ` says what to do. ` + "`failure`" + ` says why a server cannot be used; see [failures.md](failures.md). Answers can get new members, so ignore those that you do not know.
 
-A list that can be long comes in pages. ` + "`next`" + ` is the ` + "`cursor`" + ` of the next page, and is left out on the last one.
+Dragoman divides long lists into pages. ` + "`next`" + ` is the ` + "`cursor`" + ` of the next page, and is left out on the last page.
 
-Streams are server-sent events. Connect again with ` + "`Last-Event-ID`" + ` to get what you missed. The event ` + "`end`" + ` says that nothing more will come.
+Streams are server-sent events. To get the events that you missed, connect again with ` + "`Last-Event-ID`" + `. The event ` + "`end`" + ` says that nothing more will come.
 
 `
 

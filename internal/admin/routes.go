@@ -53,11 +53,11 @@ const apiRoot = "/api/v1"
 var (
 	pageParameters = []parameter{
 		{"limit", "integer", "how many items to return, 1 to 500; 50 if it is not given"},
-		{"cursor", "string", "continues after an earlier answer: its member next"},
+		{"cursor", "string", "the member next of the page before"},
 	}
 	logParameters = []parameter{
 		{"limit", "integer", "how many of the last records to begin with, 0 to 20000; 100 if it is not given"},
-		{"after", "string", "return only records after the one with this id"},
+		{"after", "string", "only records after the record with this id"},
 	}
 )
 
@@ -66,7 +66,7 @@ func routes() []route {
 	all := []route{
 		{
 			method: http.MethodGet, path: "/openapi.json", name: "document",
-			summary: "This document: the API as OpenAPI 3.1", kind: "application/json", serve: (*API).serveDocument,
+			summary: "The description of the API as OpenAPI 3.1", kind: "application/json", serve: (*API).serveDocument,
 		},
 		{
 			method: http.MethodGet, path: "/status", name: "status",
@@ -80,7 +80,7 @@ func routes() []route {
 		},
 		{
 			method: http.MethodGet, path: "/logs/stream", name: "logStream",
-			summary: "The same records as server-sent events, and each new one",
+			summary: "The same records as server-sent events, and then each new record",
 			query:   append([]parameter{{"server", "string", "only records about this server"}}, logParameters...),
 			events:  []streamed{{EventRecord, LogRecord{}}}, problems: []int{400, 404, 503}, serve: (*API).serveLogStream,
 		},
@@ -91,7 +91,7 @@ func routes() []route {
 		},
 		{
 			method: http.MethodGet, path: "/calls/stream", name: "callStream",
-			summary: "The last calls that have ended as server-sent events, oldest first, and each one that ends",
+			summary: "The last calls that have ended as server-sent events, oldest first, and then each call that ends",
 			query:   callParameters, events: []streamed{{EventCall, Call{}}}, problems: []int{400, 503}, serve: (*API).serveCallStream,
 		},
 		{
@@ -106,9 +106,9 @@ var callParameters = []parameter{
 	{"server", "string", "only calls to this server"},
 	{"client", "string", "only calls of this client: its name or its principal"},
 	{"method", "string", "only calls of this method"},
-	{"outcome", "string", "only calls with this outcome; also tool_error and loss"},
+	{"outcome", "string", "only calls with this outcome; tool_error and loss also select calls"},
 	{"q", "string", "only calls that contain this text"},
-	{"before", "integer", "only calls older than the one with this number"},
+	{"before", "integer", "only calls that are older than the call with this number"},
 	{"limit", "integer", "how many calls to return, 0 to 2000; 50 if it is not given"},
 }
 

@@ -28,7 +28,7 @@ type RunRequest struct {
 	Tool      string          `json:"tool,omitempty" doc:"the name of a tool, as the server calls it"`
 	Prompt    string          `json:"prompt,omitempty" doc:"the name of a prompt, as the server calls it"`
 	Resource  string          `json:"resource,omitempty" doc:"the URI of a resource to read"`
-	Arguments json.RawMessage `json:"arguments,omitempty" doc:"an object; it reaches the server byte for byte"`
+	Arguments json.RawMessage `json:"arguments,omitempty" doc:"an object that Dragoman sends to the server byte for byte"`
 	Timeout   int             `json:"timeout,omitempty" doc:"seconds until the run is cancelled, 1 to 3600; 300 if it is not given"`
 	Revision  string          `json:"revision,omitempty" doc:"the legacy revision that the run speaks as a client; 2025-11-25 if it is not given"`
 	Unchecked bool            `json:"unchecked,omitempty" doc:"send the arguments without checking them against the schema of the tool"`
@@ -39,20 +39,20 @@ type Run struct {
 	ID       string     `json:"id"`
 	Server   string     `json:"server"`
 	Method   string     `json:"method"`
-	Name     string     `json:"name" doc:"of the tool or prompt, or the URI of the resource"`
+	Name     string     `json:"name" doc:"the name of the tool or prompt, or the URI of the resource"`
 	State    string     `json:"state" enum:"running,waiting,succeeded,tool_error,failed,cancelled,timeout" doc:"waiting: the server has asked a question"`
 	Started  time.Time  `json:"started"`
-	Ends     time.Time  `json:"ends" doc:"when its timeout ends it"`
+	Ends     time.Time  `json:"ends" doc:"when the timeout ends the run"`
 	Ended    *time.Time `json:"ended,omitempty"`
-	Seconds  float64    `json:"seconds" doc:"how long it took, or has run"`
+	Seconds  float64    `json:"seconds" doc:"how long the run took, or has run so far"`
 	Revision string     `json:"revision"`
-	TraceID  string     `json:"traceId" doc:"the W3C trace id of the call; /api/v1/calls?q= finds the call by it"`
+	TraceID  string     `json:"traceId" doc:"the W3C trace id of the call, which /api/v1/calls?q= accepts"`
 	Progress *Progress  `json:"progress,omitempty"`
 	// Questions are the questions of the server that wait for an answer.
 	Questions   []Question      `json:"questions,omitempty"`
 	Result      json.RawMessage `json:"result,omitempty" doc:"the result of the server"`
-	ResultBytes int             `json:"resultBytes,omitempty" doc:"the size of the whole result"`
-	Omitted     []Omitted       `json:"omitted,omitempty" doc:"parts of the result that are not kept, because it is larger than 1 MiB"`
+	ResultBytes int             `json:"resultBytes,omitempty" doc:"the length of the whole result in bytes"`
+	Omitted     []Omitted       `json:"omitted,omitempty" doc:"parts that Dragoman did not keep, because the result is larger than 1 MiB"`
 	Error       *RunError       `json:"error,omitempty"`
 }
 
@@ -74,14 +74,14 @@ type Question struct {
 
 // Omitted is a part of a result that is not kept.
 type Omitted struct {
-	Member string `json:"member" doc:"such as content[2]"`
+	Member string `json:"member" doc:"the place of the part, such as content[2]"`
 	Type   string `json:"type,omitempty"`
 	Bytes  int    `json:"bytes"`
 }
 
 // RunError is the reason why a run has no result.
 type RunError struct {
-	Code    int64            `json:"code,omitempty" doc:"the code of JSON-RPC"`
+	Code    int64            `json:"code,omitempty" doc:"the code of the JSON-RPC error"`
 	Message string           `json:"message"`
 	Failure *failure.Failure `json:"failure,omitempty"`
 	Data    json.RawMessage  `json:"data,omitempty"`
@@ -91,14 +91,14 @@ type RunError struct {
 type RunLog struct {
 	Level  string `json:"level"`
 	Logger string `json:"logger,omitempty"`
-	Text   string `json:"text" doc:"at most 4 KiB; JSON unless it is a string"`
+	Text   string `json:"text" doc:"at most 4 KiB; if the message is not a string, its JSON"`
 }
 
 // RunAnswer answers a question.
 type RunAnswer struct {
-	ID      string          `json:"id" doc:"of the question"`
+	ID      string          `json:"id" doc:"the id of the question"`
 	Action  string          `json:"action" enum:"accept,decline,cancel"`
-	Content json.RawMessage `json:"content,omitempty" doc:"the form as an object, if it is accepted"`
+	Content json.RawMessage `json:"content,omitempty" doc:"an object with the fields of the form; only with accept"`
 }
 
 // Runs is a page of runs, newest first.

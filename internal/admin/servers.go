@@ -37,11 +37,11 @@ type ServerEntry struct {
 	Era       string           `json:"era"`
 	Revision  string           `json:"revision,omitempty"`
 	Transport string           `json:"transport,omitempty"`
-	Endpoint  string           `json:"endpoint" doc:"the path at which clients reach the server alone"`
-	Prefix    string           `json:"prefix" doc:"what its names at /mcp begin with"`
-	Lazy      bool             `json:"lazy" doc:"it is started when a call needs it"`
+	Endpoint  string           `json:"endpoint" doc:"the path of the endpoint that has only this server"`
+	Prefix    string           `json:"prefix" doc:"the prefix of the server's names at /mcp"`
+	Lazy      bool             `json:"lazy" doc:"whether Dragoman starts the server only when a call needs it"`
 	Restarts  int              `json:"restarts"`
-	Running   int              `json:"running" doc:"calls in flight"`
+	Running   int              `json:"running" doc:"calls that are running"`
 	Sessions  int              `json:"sessions"`
 	// The following counts are omitted while the list has not been read.
 	Tools     *int `json:"tools,omitempty" doc:"tools that clients see; left out while the list has not been read"`
@@ -49,21 +49,21 @@ type ServerEntry struct {
 	Templates *int `json:"templates,omitempty"`
 	Prompts   *int `json:"prompts,omitempty"`
 	Hidden    int  `json:"hidden" doc:"items that the configuration hides from clients"`
-	Tokens    int  `json:"tokens" doc:"what its tools and instructions cost in a model's context, an estimate"`
+	Tokens    int  `json:"tokens" doc:"estimated number of tokens of the server's tools and instructions in a model's context"`
 }
 
 // ServerDetail has everything about one server.
 type ServerDetail struct {
 	Server
-	Endpoint     string          `json:"endpoint" doc:"the path at which clients reach the server alone"`
-	Prefix       string          `json:"prefix" doc:"what its names at /mcp begin with"`
-	Lazy         bool            `json:"lazy" doc:"it is started when a call needs it"`
-	Shown        string          `json:"shown" doc:"its command or URL, without secrets"`
+	Endpoint     string          `json:"endpoint" doc:"the path of the endpoint that has only this server"`
+	Prefix       string          `json:"prefix" doc:"the prefix of the server's names at /mcp"`
+	Lazy         bool            `json:"lazy" doc:"whether Dragoman starts the server only when a call needs it"`
+	Shown        string          `json:"shown" doc:"the command or the URL of the server, without secrets"`
 	Dialect      string          `json:"dialect,omitempty" doc:"the configured dialect"`
 	Pinned       string          `json:"pinned,omitempty" doc:"the configured revision"`
 	Info         json.RawMessage `json:"info,omitempty" doc:"what the server says about itself: its Implementation object"`
 	Capabilities json.RawMessage `json:"capabilities,omitempty" doc:"the capabilities of the server"`
-	Instructions string          `json:"instructions,omitempty" doc:"at most 4 KiB"`
+	Instructions string          `json:"instructions,omitempty" doc:"the first 4 KiB"`
 	Cost         Cost            `json:"cost"`
 	Settings     []Setting       `json:"settings" doc:"the settings, without secrets"`
 	Log          []LogRecord     `json:"log" doc:"the last records about the server, and lines of its stderr"`
@@ -94,7 +94,7 @@ type Setting struct {
 type Items struct {
 	Items []Item `json:"items"`
 	Total int    `json:"total"`
-	Read  bool   `json:"read" doc:"false if the list has not been read, so that nothing is known"`
+	Read  bool   `json:"read" doc:"whether Dragoman has read the list; if false, the items are unknown"`
 	Next  string `json:"next,omitempty" doc:"the cursor of the next page"`
 }
 
@@ -103,13 +103,13 @@ type Item struct {
 	Server      string         `json:"server"`
 	Name        string         `json:"name,omitempty"`
 	Offered     string         `json:"offered,omitempty" doc:"the name of a prompt at /mcp"`
-	URI         string         `json:"uri,omitempty" doc:"of a resource"`
-	URITemplate string         `json:"uriTemplate,omitempty" doc:"of a template"`
+	URI         string         `json:"uri,omitempty" doc:"only for a resource"`
+	URITemplate string         `json:"uriTemplate,omitempty" doc:"only for a template"`
 	Title       string         `json:"title,omitempty"`
 	Description string         `json:"description,omitempty"`
 	MIMEType    string         `json:"mimeType,omitempty"`
-	Size        *int64         `json:"size,omitempty" doc:"bytes, as the server says"`
-	Arguments   []ToolArgument `json:"arguments,omitempty" doc:"of a prompt"`
+	Size        *int64         `json:"size,omitempty" doc:"the size in bytes that the server states"`
+	Arguments   []ToolArgument `json:"arguments,omitempty" doc:"only for a prompt"`
 	State       string         `json:"state" enum:"shown,hidden"`
 	Hidden      []Hidden       `json:"hidden,omitempty"`
 }

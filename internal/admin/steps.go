@@ -12,8 +12,8 @@ type HandshakeStep struct {
 	// answer. The sizes are the full sizes in bytes.
 	Params      string `json:"params,omitempty" doc:"the beginning of the params that were sent"`
 	Answer      string `json:"answer,omitempty" doc:"the beginning of the answer, as it was on the wire"`
-	ParamsBytes int    `json:"paramsBytes" doc:"the full size"`
-	AnswerBytes int    `json:"answerBytes" doc:"the full size"`
+	ParamsBytes int    `json:"paramsBytes" doc:"the length of the whole params in bytes"`
+	AnswerBytes int    `json:"answerBytes" doc:"the length of the whole answer in bytes"`
 }
 
 // Steps returns the last handshake with a server: the trace in the status, split into steps,

@@ -20,16 +20,16 @@ type Story struct {
 	// Messages are the messages of the call, in order. The list is empty if the call was not
 	// recorded.
 	Messages []Message `json:"messages"`
-	Missed   int       `json:"missed" doc:"messages and edits that were not kept"`
+	Missed   int       `json:"missed" doc:"number of messages and edits that Dragoman did not keep"`
 	// Notes explain the edits, in the order of their letters.
 	Notes []Note `json:"notes"`
 }
 
 // Note explains the edits of one reason.
 type Note struct {
-	Note   string `json:"note" doc:"a letter, or a number for a loss"`
-	Reason string `json:"reason" doc:"a code that stays the same"`
-	Text   string `json:"text" doc:"a sentence"`
+	Note   string `json:"note" doc:"the mark of the edits: a letter, or a number for a loss"`
+	Reason string `json:"reason" doc:"a code for programs, which does not change"`
+	Text   string `json:"text" doc:"the reason in words"`
 	Lost   bool   `json:"lost,omitempty"`
 }
 
@@ -37,22 +37,22 @@ type Note struct {
 type Message struct {
 	At        float64 `json:"at" doc:"seconds since the call began"`
 	Wire      string  `json:"wire" enum:"client,server"`
-	Direction string  `json:"direction" enum:"received,sent" doc:"by Dragoman"`
+	Direction string  `json:"direction" enum:"received,sent" doc:"whether Dragoman received or sent the message"`
 	// Text is the message if it is UTF-8. Otherwise the message is in Base64.
 	Text   string `json:"text,omitempty" doc:"the message, if it is UTF-8; all positions are in bytes"`
 	Base64 []byte `json:"base64,omitempty" doc:"the message, if it is not UTF-8"`
-	Size   int    `json:"size" doc:"bytes of the whole message"`
-	Cut    int    `json:"cut,omitempty" doc:"bytes at its end that were not kept"`
+	Size   int    `json:"size" doc:"length of the whole message in bytes"`
+	Cut    int    `json:"cut,omitempty" doc:"number of bytes at the end of the message that Dragoman did not keep"`
 	// Masked are the ranges of bytes that were replaced because they are secret. The
 	// replacement has the same length.
-	Masked []Range `json:"masked,omitempty" doc:"ranges that were replaced, because they are secret"`
+	Masked []Range `json:"masked,omitempty" doc:"ranges of bytes that Dragoman replaced because they contain secrets"`
 	// Error says why the message was not sent, or why it got no answer.
-	Error    string `json:"error,omitempty" doc:"why it was not sent, or got no answer"`
-	Request  *Head  `json:"request,omitempty" doc:"the HTTP request that carried it"`
-	Response *Head  `json:"response,omitempty" doc:"the HTTP response that carried it"`
+	Error    string `json:"error,omitempty" doc:"why the message was not sent, or why it got no answer"`
+	Request  *Head  `json:"request,omitempty" doc:"the HTTP request that carried the message"`
+	Response *Head  `json:"response,omitempty" doc:"the HTTP response that carried the message"`
 	// Source is the index of the message that this one was made from. It is left out for a
 	// message that was received, and for one that Dragoman has written itself.
-	Source *int   `json:"source,omitempty" doc:"index of the message that it was made from"`
+	Source *int   `json:"source,omitempty" doc:"index of the message from which Dragoman made this message"`
 	Edits  []Edit `json:"edits,omitempty"`
 }
 
@@ -68,9 +68,9 @@ type Range [2]int
 // Edit is one change. The bytes To of the message replace the bytes At of its source.
 type Edit struct {
 	Kind   string    `json:"kind" enum:"changed,added,removed,lost"`
-	At     Range     `json:"at" doc:"the bytes of the source"`
-	To     Range     `json:"to" doc:"the bytes that replace them"`
-	Reason string    `json:"reason" doc:"as in notes"`
+	At     Range     `json:"at" doc:"the range of bytes in the source"`
+	To     Range     `json:"to" doc:"the range of bytes in this message that replaces at"`
+	Reason string    `json:"reason" doc:"the reason of a note"`
 	Note   string    `json:"note"`
 	Loss   *CallLoss `json:"loss,omitempty"`
 }
@@ -80,7 +80,7 @@ type Head struct {
 	Method  string      `json:"method,omitempty"`
 	Path    string      `json:"path,omitempty"`
 	Status  int         `json:"status,omitempty"`
-	Headers [][2]string `json:"headers" doc:"names and values"`
+	Headers [][2]string `json:"headers" doc:"pairs of name and value"`
 }
 
 // Bytes returns the recorded bytes of the message.
@@ -235,14 +235,14 @@ func noCall(number uint64) *Problem {
 type Recording struct {
 	All     bool              `json:"all" doc:"all calls are recorded; see record in the configuration"`
 	Windows []RecordingWindow `json:"windows"`
-	Bytes   int               `json:"bytes" doc:"memory of all recordings"`
+	Bytes   int               `json:"bytes" doc:"memory that all recordings use, in bytes"`
 }
 
 // RecordingWindow is a period in which the calls of one server, one client or both are
 // recorded.
 type RecordingWindow struct {
 	Server string    `json:"server,omitempty"`
-	Client string    `json:"client,omitempty" doc:"its name"`
+	Client string    `json:"client,omitempty" doc:"the name of the server or client"`
 	Until  time.Time `json:"until"`
 }
 

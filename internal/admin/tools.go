@@ -25,31 +25,31 @@ type Tools struct {
 	Total int    `json:"total" doc:"tools that match, on all pages"`
 	// Tokens is the number of tokens that the matching tools need in a model's context, if
 	// clients see them at /mcp.
-	Tokens int    `json:"tokens" doc:"what the matching tools that clients see at /mcp cost in a model's context, an estimate"`
+	Tokens int    `json:"tokens" doc:"estimated number of tokens, in a model's context, of the matching tools that clients see at /mcp"`
 	Next   string `json:"next,omitempty" doc:"the cursor of the next page"`
 }
 
 // Tool is one tool of a server. Text of the server is bounded, and secrets in it are masked.
 type Tool struct {
 	Server      string `json:"server"`
-	Name        string `json:"name" doc:"as the server calls it"`
-	Offered     string `json:"offered" doc:"its name at /mcp"`
+	Name        string `json:"name" doc:"the name that the server uses"`
+	Offered     string `json:"offered" doc:"the name of the tool at /mcp"`
 	Title       string `json:"title,omitempty"`
-	Description string `json:"description,omitempty" doc:"at most 400 bytes; the tool itself has all of it"`
+	Description string `json:"description,omitempty" doc:"the first 400 bytes; about of the tool has the whole description"`
 	Signature   string `json:"signature"`
-	Tokens      int    `json:"tokens" doc:"what it costs in a model's context, an estimate"`
+	Tokens      int    `json:"tokens" doc:"estimated number of tokens of the tool in a model's context"`
 	// Effect is the effect according to the annotations. The server does not guarantee it.
-	Effect string     `json:"effect" enum:"read-only,write,destructive,unknown" doc:"what the annotations claim"`
-	State  string     `json:"state" enum:"shown,hidden,invalid" doc:"whether clients see it at /mcp"`
-	Hidden []Hidden   `json:"hidden,omitempty" doc:"the endpoints at which clients do not see it"`
+	Effect string     `json:"effect" enum:"read-only,write,destructive,unknown" doc:"the effect that the annotations claim"`
+	State  string     `json:"state" enum:"shown,hidden,invalid" doc:"whether clients see the tool at /mcp"`
+	Hidden []Hidden   `json:"hidden,omitempty" doc:"the endpoints at which clients do not see the tool"`
 	Hints  []ToolHint `json:"hints,omitempty"`
-	Stale  bool       `json:"stale" doc:"the server is not ready and may offer something else"`
+	Stale  bool       `json:"stale" doc:"whether the server is not ready, so that its list may have changed"`
 }
 
 // Hidden says at which endpoint clients do not see an item, and why.
 type Hidden struct {
 	Endpoint string `json:"endpoint" doc:"the path of the endpoint"`
-	Rule     string `json:"rule,omitempty" doc:"the setting that hides it, such as expose.tools.deny: delete_*"`
+	Rule     string `json:"rule,omitempty" doc:"the setting that hides the item, such as expose.tools.deny: delete_*"`
 	Why      string `json:"why"`
 }
 
@@ -74,7 +74,7 @@ type ToolArgument struct {
 	Name     string `json:"name"`
 	Required bool   `json:"required"`
 	Type     string `json:"type"`
-	Default  string `json:"default,omitempty" doc:"JSON, shortened"`
+	Default  string `json:"default,omitempty" doc:"the beginning of the default value, as JSON"`
 	About    string `json:"about,omitempty"`
 }
 
