@@ -52,7 +52,7 @@ var notRun = map[string]string{
 }
 
 // endless matches commands that run until they are stopped.
-var endless = regexp.MustCompile(`^dragoman (serve|run .*--listen|record .*://|fake .*--listen|doctor --client|logs.* -f|status.* --watch)`)
+var endless = regexp.MustCompile(`^dragoman (serve|run .*--listen|record .*://|fake .*--listen|doctor --client|logs.* -f|status.* --watch|calls.* -f)`)
 
 // statuses are the expected exit codes, other than 0, of commands with these beginnings.
 var statuses = []struct {
@@ -63,6 +63,7 @@ var statuses = []struct {
 	{"dragoman doctor --client", 3},                     // no client connects
 	{"dragoman fake --client probe-then-initialize", 1}, // the client finds faults of the server
 	{"dragoman fake --client bare-http-client", 1},      // the client finds faults of the server
+	{"dragoman replay call.txtar", 1},                   // no client sends the call
 	{"dragoman healthcheck --ready", 1},                 // no serve process is running
 }
 
@@ -261,6 +262,9 @@ func (p *place) run(shown string) {
 	if strings.HasPrefix(line, "dragoman serve") && !strings.Contains(line, "--listen") {
 		line += " --listen " + p.here("127.0.0.1:7300")
 	}
+	if rest, ok := strings.CutPrefix(line, "dragoman calls 41"); ok {
+		line = "dragoman calls " + p.call() + rest
+	}
 	for start, more := range less {
 		if rest, ok := strings.CutPrefix(line, start); ok && !strings.Contains(line, "--clients") {
 			line = start + more + rest
@@ -305,13 +309,28 @@ func (p *place) run(shown string) {
 		p.await(line)
 		return
 	}
-	if !strings.Contains(line, ">") {
+	if !strings.Contains(line, ">") && !strings.Contains(line, "calls -f") { // nobody calls meanwhile
 		for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(20 * time.Millisecond) {
 			if out.Len() > 0 || len(ended) > 0 {
 				break // the command is running, or has ended and is checked at the end of the document
 			}
 		}
 	}
+}
+
+// call makes a call through the serve process that is running, and returns its number.
+func (p *place) call() string {
+	p.t.Helper()
+	at := p.here("127.0.0.1:7300")
+	c := exec.Command("bash", "-o", "pipefail", "-c", "dragoman call http://"+at+"/mcp gh__echo message=hello >/dev/null && "+
+		`dragoman calls --listen `+at+` --json | grep '"target":"echo"' | tail -n 1 | grep -o '"number":[0-9]*'`)
+	stderr := &output{}
+	c.Dir, c.Env, c.Stderr = p.dir, p.env, stderr
+	out, err := c.Output()
+	if err != nil {
+		p.t.Errorf("no call was made: %v\n%s", err, stderr)
+	}
+	return strings.TrimPrefix(strings.TrimSpace(string(out)), `"number":`)
 }
 
 // await waits until a serve process that was just started answers.
