@@ -36,7 +36,7 @@ func (f *callsFlags) query() url.Values {
 }
 
 // callOutcomes are the values of --outcome.
-var callOutcomes = []string{"running", "ok", "tool_error", "failed", "refused", "parked", "not_sent", "unknown", "loss"}
+var callOutcomes = []string{"running", "ok", "tool_error", "failed", "cancelled", "refused", "parked", "not_sent", "unknown", "loss"}
 
 func (a *app) callsCommand() *cobra.Command {
 	var f runningFlags
@@ -59,10 +59,11 @@ last 200. See "record" in the configuration. Secrets are masked.
 
 OUTCOME is one of these. "running": the call has not ended. "ok": the server
 answered with a result. "tool_error": the result says that the tool failed.
-"failed": the server answered with an error. "refused": Dragoman answered with
-an error and asked no server. "parked": the client has to answer a request of
-the server first. "not_sent": the server did not get the call. "unknown": the
-server may have run the call. "loss": the call lost something, however it ended.
+"failed": the server answered with an error. "cancelled": the client cancelled
+the call or left. "refused": Dragoman answered with an error and asked no
+server. "parked": the client has to answer a request of the server first.
+"not_sent": the server did not get the call. "unknown": the server may have run
+the call. "loss": the call lost something, however it ended.
 
 With -f, the command prints each call when it ends, until you press Ctrl-C or
 serve stops.`,
