@@ -170,7 +170,7 @@ func (a *API) callsOf(q callQuery) Calls {
 
 // CallQuery selects calls. The zero value selects all.
 type CallQuery struct {
-	Server, Client, Method, Outcome, Text string // as the parameters of /api/v1/calls; "" selects all
+	Server, Client, Method, Outcome, Text string // the parameters of /api/v1/calls; "" selects all
 	Before                                uint64 // only calls with a lower number; 0 means no limit
 	Limit                                 int    // the most calls to return
 }

@@ -30,7 +30,7 @@ type Report struct {
 	DemoClients []string `json:"demoClients,omitempty"`
 }
 
-// InFlight is the memory that requests and answers hold now, in bytes.
+// InFlight is the number of bytes of memory that requests and answers hold now.
 type InFlight struct {
 	Held    int64 `json:"held"`
 	Limit   int64 `json:"limit"`

@@ -11,7 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
-// maxName bounds a name from a peer, in bytes.
+// maxName is the number of bytes of a peer's name that are shown.
 const maxName = 128
 
 // Text returns the report as text for a terminal. now is the time that ages are relative to.

@@ -78,7 +78,7 @@ type ToolArgument struct {
 	About    string `json:"about,omitempty"`
 }
 
-// Limits of the text of servers in lists, in bytes.
+// These are the maximum lengths in bytes of a server's texts in lists.
 const (
 	maxTitle       = 200
 	maxDescription = 400
@@ -337,7 +337,7 @@ func (q *toolQuery) find(all []indexed) (found []indexed, cost int) {
 	return found, cost
 }
 
-// maxQuery bounds the text of a search, in bytes.
+// maxQuery is the maximum length of the text of a search in bytes.
 const maxQuery = 256
 
 func hasAll(text string, words []string) bool {

@@ -53,7 +53,7 @@ type parkedCall struct {
 
 	// The following fields are guarded by Bridge.parkMu.
 	kept   bool   // a retry may still fetch the answer: the call is in the table, or a retry is being checked
-	size   int64  // size of the answer while the call is in finished, in bytes
+	size   int64  // bytes of the answer while the call is in finished
 	waited bool   // the call has been parked: the budget counts its request, and it has slots
 	slots  []slot // taken until the call ends
 	server string // server and since describe the last time that the call was parked

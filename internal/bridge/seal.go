@@ -135,7 +135,7 @@ func (r *Bridge) mint(u Server, c *mcp.Call, kind byte, inner []byte) (string, e
 // Resume is the content of a retry's requestState. The zero value means that the request
 // has no state.
 type Resume struct {
-	kind  byte // as in mint
+	kind  byte // the parameter kind of mint
 	inner []byte
 	call  uint64 // number of the call that got the state
 	id    stateID

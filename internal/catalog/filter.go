@@ -8,7 +8,7 @@ import (
 // Kind is a kind of item that a Filter decides about.
 type Kind uint8
 
-// These are the kinds. The zero value is not a valid kind.
+// The zero value is not a valid kind.
 const (
 	_ Kind = iota
 	// KindServer is a server itself, with the item name "". It covers the server's

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// maxName is the maximum length of a name that all clients and models accept, in bytes.
+// maxName is the maximum length in bytes of a name that all clients and models accept.
 const maxName = 64
 
 // Names gives each item of each server a unique name. A name depends only on the names of the

@@ -26,7 +26,7 @@ import (
 const (
 	// programTime is how long a program may take to print its version.
 	programTime = 5 * time.Second
-	// maxSection bounds a section of the report, in bytes.
+	// maxSection is the maximum length in bytes of a section of the report.
 	maxSection = 64 << 10
 )
 

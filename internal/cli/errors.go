@@ -179,7 +179,7 @@ func oneLine(s string) string {
 	return strings.Join(lines, " ")
 }
 
-// maxQuoted bounds the text of a peer in an error or another message, in bytes.
+// maxQuoted is the number of bytes of a peer's text that an error or another message shows.
 const maxQuoted = 1 << 10
 
 // errorText returns the text of an error. An *mcp.Error has a message for clients and a cause

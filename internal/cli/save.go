@@ -29,8 +29,8 @@ type saver struct {
 // maxSaved is how many files one command saves. A server could fill a disk with empty ones.
 const maxSaved = 1000
 
-// newSaver opens the folder, and creates it if it does not exist. It returns nil if dir is "".
-// The caller closes the saver.
+// newSaver opens the folder dir. If dir does not exist, newSaver creates it. It returns nil if
+// dir is "". The caller closes the saver.
 func newSaver(dir string) (*saver, error) {
 	if dir == "" {
 		return nil, nil

@@ -27,7 +27,7 @@ const (
 	answerWait = 10 * time.Second
 	// pageWait bounds a request for a page, such as /healthz.
 	pageWait = 5 * time.Second
-	// maxReport bounds what is read of an answer, in bytes.
+	// maxReport is the maximum number of bytes that are read of an answer.
 	maxReport = 64 << 20
 )
 

@@ -28,7 +28,7 @@ const (
 	completeTime = 2 * time.Second
 	// rememberTime is how long a remembered list is used.
 	rememberTime = 24 * time.Hour
-	// maxRemembered bounds the size of a remembered list, in bytes.
+	// maxRemembered is the maximum size of a remembered list in bytes.
 	maxRemembered = 2 << 20
 )
 

@@ -29,9 +29,9 @@ const (
 	noticeAfter = 5 * time.Second
 )
 
-// status writes everything that goes to stderr: lines, log records, and a bottom line that
-// shows the current step while a person waits. Its methods are safe for concurrent use. It
-// holds its lock while it writes, so that writes do not mix.
+// status writes everything that goes to stderr: lines, log records, and a bottom line that shows
+// the current step while a person waits. Its methods are safe for concurrent use. Each method
+// holds the lock during a write, so that writes do not mix.
 //
 // After recordsOnly, every line is a JSON record, no matter which goroutine writes it, and
 // there is no bottom line.

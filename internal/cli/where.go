@@ -49,7 +49,7 @@ type commandLine struct {
 	args []string
 }
 
-// maxCommandLine bounds a command line in a hint, in bytes.
+// maxCommandLine is the maximum length in bytes of a command line in a hint.
 const maxCommandLine = 300
 
 // with returns the command line with one more flag, to paste into a shell. flag is quoted as

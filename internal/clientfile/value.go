@@ -29,7 +29,7 @@ type Value struct {
 	Text      string   // the text of a Bool, Number or String, without quotes and escapes
 	Members   []Member // the members of a Map, in the order of the file
 	Items     []*Value // the items of a List
-	Line, Col int      // 1-based, in bytes; 0 if unknown
+	Line, Col int      // from 1; Col counts bytes; 0 if unknown
 }
 
 // Member is one key of a Map with its value.
@@ -147,8 +147,8 @@ func position(b []byte, offset int) (line, col int) {
 // maxDepth bounds the nesting of a file, because the parsers recurse.
 const maxDepth = 500
 
-// MaxFile is the largest file that is read, in bytes. Some clients keep more than their
-// settings in these files.
+// MaxFile is the size in bytes of the largest file that is read. Some clients keep more than
+// their settings in these files.
 const MaxFile = 32 << 20
 
 var bom = []byte("\ufeff")

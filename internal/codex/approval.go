@@ -255,10 +255,10 @@ func (q *question) approve(message string, d decisions, session bool, always []b
 	}
 }
 
-// maxShown limits the length of a command or patch in a question, in bytes.
+// maxShown is the maximum length in bytes of a command or patch in a question.
 const maxShown = 8 << 10
 
-// maxRule limits the length of the rule of "accept always", in bytes.
+// maxRule is the maximum length in bytes of the rule of "accept always".
 const maxRule = 1 << 10
 
 // maxFields limits the number of fields of a form.

@@ -56,7 +56,7 @@ const (
 	maxQuestions = 64
 	maxAnswers   = 64
 	maxChildren  = 256
-	maxID        = 256 // maximum length of an id from a worker, in bytes
+	maxID        = 256 // maximum length in bytes of an id from a worker
 )
 
 var (

@@ -32,8 +32,8 @@ type Options struct {
 	Restarts int
 	Rest     time.Duration
 
-	// Message limits one message of a worker, in bytes. This also limits the text of a turn. 0
-	// means 16 MiB.
+	// Message is the maximum length in bytes of one message of a worker. This also limits the
+	// text of a turn. 0 means 16 MiB.
 	Message int
 
 	// Events gets the result of each handshake with a worker. If it is nil, nothing is
@@ -48,7 +48,7 @@ type Options struct {
 // Reason says in one word whether a worker is ready and, if not, why.
 type Reason string
 
-// These are the reasons. Turns can run only with HandshakeComplete.
+// With HandshakeComplete, the worker can run turns. With every other Reason, it cannot.
 const (
 	WorkerLaunching      Reason = "worker_launching" // there is no process or no handshake yet
 	HandshakePending     Reason = "handshake_pending"

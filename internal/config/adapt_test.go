@@ -19,7 +19,7 @@ func TestClientFiles(t *testing.T) {
 		return map[bool]string{true: "https://h.example", false: "x"}[name == "DOCS_URL"], true
 	}
 	want := map[string]string{
-		"claude":              "filesystem shell", // and one server with a name that is not valid here
+		"claude":              "filesystem shell", // the file has another server, whose name Dragoman does not accept
 		"claude-code":         "files docs intranet",
 		"claude-code-project": "here",
 		"cursor":              "github notes wrapped",

@@ -134,7 +134,8 @@ func (r Recording) On(local bool) bool { return r == RecordMemory || r == Record
 // Kind says which transport reaches a server.
 type Kind uint8
 
-// The kinds. KindAuto is a URL whose transport is detected.
+// A Kind says how Dragoman reaches a server. For KindAuto, Dragoman detects the transport of a
+// URL.
 const (
 	KindAuto Kind = iota
 	KindStdio

@@ -59,8 +59,8 @@ func oneOf(choices []string) string {
 	return strings.Join(choices[:last], ", ") + " or " + choices[last]
 }
 
-// printable shortens text of the file, and quotes it if it has characters that are not
-// printable, so that a terminal can show it safely.
+// printable shortens text of the file, so that a terminal can show it safely. If the text has
+// characters that are not printable, printable quotes the text.
 func printable(s string) string {
 	const most = 60
 	if len(s) > most {

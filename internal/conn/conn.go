@@ -261,7 +261,7 @@ func (s *Conn) cancel(t *jsonrpc.Trail, n int64) {
 	s.respond(note)
 }
 
-// maxFailed bounds the reason of a failed attempt in a trail, in bytes.
+// maxFailed is the maximum length in bytes of the reason of a failed attempt in a trail.
 const maxFailed = 512
 
 // send sends a call, unless its context has already ended.

@@ -245,9 +245,9 @@ func (f *flow) takeProgress(m *jsonrpc.Message) {
 	f.caller.Notify(n)
 }
 
-// takeLog passes on a log message that the client wants. A modern client gets it only if the
-// request asked for its level (2026-07-28 §Logging). A legacy client gets it unless it has set
-// a more severe level.
+// takeLog passes on a log message that the client wants. A modern client gets the message only if
+// the request asked for this level (2026-07-28 §Logging). A legacy client gets the message unless
+// the client has set a more severe level.
 func (f *flow) takeLog(m *jsonrpc.Message) {
 	if mcp.WantsLog(f.call.Client.Revision, f.call.Level, m) {
 		f.caller.Notify(f.noteOf(m))

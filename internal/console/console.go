@@ -26,7 +26,7 @@ const prefix = "/console"
 // pagePolicy allows only the console's own styles, modules and requests.
 const pagePolicy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// maxForm bounds the body of a form, in bytes.
+// maxForm is the maximum length of the body of a form in bytes.
 const maxForm = 1 << 20
 
 // Source reads the state of the program. *admin.API implements it. Its methods do not block,

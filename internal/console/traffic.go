@@ -356,7 +356,7 @@ type sums struct {
 	Servers map[string]serverSum
 	Lanes   [2][2]rate // by the era of client and server: 0 legacy, 1 modern
 	Losses  []lossSum  // most frequent first
-	Hour    []minute   // oldest first; the last one is the current minute
+	Hour    []minute   // oldest minute first; the last element is the current minute
 	Calls   uint64
 	Lost    uint64
 	Events  uint64 // the number of events so far

@@ -97,9 +97,9 @@ func consoleOff(o *ServeOptions, local bool) string {
 	return ""
 }
 
-// Serve serves many servers behind one endpoint until ctx ends or, with Stdio, the client
-// on stdin disconnects. It applies a changed configuration while it runs. An invalid one is
-// logged and changes nothing.
+// Serve serves many servers behind one endpoint until ctx ends or, with Stdio, the client on
+// stdin disconnects. While Serve runs, it applies a changed configuration. Serve only logs a
+// configuration that is not valid.
 func Serve(ctx context.Context, o ServeOptions) error {
 	o.recent = logring.New()
 	plain := slog.New(logcode.New(logring.NewHandler(o.recent, orDiscard(o.Log).Handler())))

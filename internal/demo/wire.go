@@ -11,7 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
 )
 
-// mostAnswer bounds the answer to one request, in bytes.
+// mostAnswer is the maximum length in bytes of the answer to one request.
 const mostAnswer = 1 << 20
 
 // wire sends the messages of a client over Streamable HTTP.

@@ -29,8 +29,8 @@ type Profile struct {
 	// for all others. Of a profile with a bridge, only Open.NoInitialized and
 	// Errors.WrongParams are used.
 	Bridge string
-	// MaxMessage is the maximum length of a message that the server can read, in bytes and with
-	// the line end. 0 means no known limit.
+	// MaxMessage is the number of bytes of the longest message that the server can read, with the
+	// line end. 0 means no known limit.
 	MaxMessage int
 }
 

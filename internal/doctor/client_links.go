@@ -47,7 +47,7 @@ func (s *Stage) ServePipe(ctx context.Context, in io.ReadCloser, out io.Writer) 
 	}
 }
 
-// maxBody limits a request body, in bytes.
+// maxBody is the maximum length of a request body in bytes.
 const maxBody = 4 << 20
 
 // ServeHTTP acts as a server for Streamable HTTP clients.

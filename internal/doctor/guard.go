@@ -339,8 +339,8 @@ func (t *talk) judgeResponse(q *question) {
 	}
 }
 
-// forbidden returns the code for a response 403 or 421, which is about the host name or about
-// missing credentials. It returns "" if it is about something else.
+// forbidden returns the code for a response 403 or 421 whose reason is the host name or missing
+// credentials. For any other reason, forbidden returns "".
 func (t *talk) forbidden(q *question) string {
 	text := strings.ToLower(string(q.raw[:min(len(q.raw), 2<<10)]))
 	switch {

@@ -39,7 +39,7 @@ type offered struct {
 	items, cost   map[string]int // by the list's member
 }
 
-// nameLimit bounds the name and the version, in bytes.
+// nameLimit is the maximum length in bytes of the name, and of the version.
 const nameLimit = 80
 
 // introduce keeps the name, version and instructions from an answer to initialize or

@@ -95,9 +95,9 @@ func chatty(ended func(name string)) *fakeHandler {
 // room is the size of the pipe's buffer for each tool. It is smaller than what the tool sends.
 var room = map[string]int{"small": 16, "asks": 16, "big": 4 << 10, "chatty": 4 << 10}
 
-// TestS11_ClientThatStopsReading checks a client that does not read for a while. It gets all of
-// its answers when it reads again. A second client is not affected. No call blocks after it is
-// answered.
+// TestS11_ClientThatStopsReading checks a client that does not read for a while. When the client
+// reads again, it gets all of its answers. A second client is not affected. No answered call
+// blocks.
 func TestS11_ClientThatStopsReading(t *testing.T) {
 	for _, era := range []string{"legacy", "modern"} {
 		for _, pause := range []time.Duration{time.Second, 11 * time.Second, time.Minute, time.Hour} {

@@ -9,7 +9,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// Bounds of a Failure, in bytes except for the number of lines.
+// These constants bound the contents of a Failure. MaxEvidence counts lines, the others count
+// bytes.
 const (
 	MaxEvidence = 12  // number of lines
 	maxLine     = 400 // the most bytes of one line of evidence

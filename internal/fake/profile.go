@@ -20,7 +20,7 @@ const (
 // Side is the side of a conversation that a profile plays: server or client.
 type Side string
 
-// The sides.
+// A profile plays one side: a server or a client.
 const (
 	ServerSide Side = "server"
 	ClientSide Side = "client"

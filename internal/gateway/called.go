@@ -15,8 +15,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/policy"
 )
 
-// begin gives a call its number, unless it has one, and returns the start time. The start time
-// is zero if no policy, record or subscriber needs it.
+// begin gives a call a number if the call has none, and returns the start time. The start time is
+// zero if no policy, record or subscriber needs it.
 func (x runner) begin(c *mcp.Call) (began time.Time) {
 	if c.Number == 0 {
 		c.Number = x.bridge.Events.NextCall()

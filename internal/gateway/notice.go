@@ -176,7 +176,7 @@ func (n *notices) listen(ctx context.Context, r *bridge.Bridge, c *mcp.Call, s m
 			}
 		case <-ctx.Done():
 		case <-patience:
-			late.Reset(0) // so that the timer fires for the next server too
+			late.Reset(0) // the timer must also fire for the next server
 			got = absent
 		}
 		honoured.Tools = honoured.Tools || got.Tools

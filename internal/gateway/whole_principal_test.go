@@ -317,8 +317,8 @@ var states = map[string]string{
 	"empty": `""`, "1_MiB": `"` + strings.Repeat("x", 1<<20) + `"`, "not_ASCII": `"日本 👩‍🚀 \u00e4\/"`, "absent": "",
 }
 
-// TestT8_StateIsPlayedBackToTheByte checks that a legacy client never gets the state. The
-// server gets its state back unchanged, or none if it sent none.
+// TestT8_StateIsPlayedBackToTheByte checks that a legacy client never gets the state. A server
+// that sent a state gets this state back unchanged. A server that sent no state gets none.
 func TestT8_StateIsPlayedBackToTheByte(t *testing.T) {
 	for name, state := range states {
 		t.Run(name, func(t *testing.T) {

@@ -92,7 +92,7 @@ func (o *opening) readFailure(m *jsonrpc.Message) errorAnswer {
 	return f
 }
 
-// maxRead is the length of an error message that is searched, in bytes.
+// maxRead is the number of bytes of an error message that are searched.
 const maxRead = 2 << 10
 
 // classify returns the kind of the error. low is the error's text in lower case, and word is

@@ -23,7 +23,7 @@ var ErrTrySSE = errors.New("the address may speak HTTP+SSE")
 // Cause is a one-word reason for a failed handshake.
 type Cause string
 
-// These are the causes.
+// A Cause says why a handshake failed.
 const (
 	CauseCancelled       Cause = "cancelled"         // the ctx of the caller ended
 	CauseTimeout         Cause = "timeout"           // no answer before the timeout

@@ -132,7 +132,7 @@ func (o *opening) step(ctx context.Context) (state, *Error) {
 	}
 }
 
-// maxFinding is the maximum length of the text of a finding, in bytes.
+// maxFinding is the maximum length in bytes of the text of a finding.
 const maxFinding = 400
 
 // find adds a finding. There is at most one for each code.

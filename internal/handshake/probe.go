@@ -252,8 +252,8 @@ func (o *opening) introduce(m *jsonrpc.Message, capabilities, instructions, info
 	}
 }
 
-// MaxInstructions limits the instructions of a server, in bytes of text. The instructions go to
-// every client, and from there into the context of its model.
+// MaxInstructions is the maximum length in bytes of the instructions of a server. The
+// instructions go to every client, and from there into the context of its model.
 const MaxInstructions = 64 << 10
 
 // setInstructions stores the server's instructions, a JSON string, cut to

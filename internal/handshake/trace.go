@@ -24,7 +24,7 @@ type Step struct {
 	ParamsSize, AnswerSize int
 }
 
-// MaxShown bounds Params and Answer of a Step, in bytes.
+// MaxShown is the maximum length in bytes of Params, and of Answer, in a Step.
 const MaxShown = 4 << 10
 
 // Trace is the history of a handshake. It has at most maxSteps steps. Text of the server in it
@@ -87,7 +87,7 @@ func (o *opening) note(sent, got, reason string) {
 	}
 }
 
-// maxSaid is the maximum length of a server's text in the trace, in bytes.
+// maxSaid is the maximum length in bytes of a server's text in the trace.
 const maxSaid = 200
 
 // describe returns a short description of a message.

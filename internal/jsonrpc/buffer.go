@@ -6,7 +6,7 @@ import "sync"
 // bytes before it returns, so the caller can reuse the buffer then.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// maxPooled is the size of the largest buffer that is kept, in bytes. Larger buffers would
+// maxPooled is the size in bytes of the largest buffer that the pool keeps. Larger buffers would
 // occupy memory for a long time.
 const maxPooled = 1 << 20
 

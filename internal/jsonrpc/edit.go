@@ -148,8 +148,8 @@ func (e *Edits) Insert(why Reason, at int, with []byte) {
 //   - It replaces the values of the members that set names.
 //   - It inserts the other members of set after the opening brace.
 //
-// set takes precedence over drop. If two fields have the same name, the last one is used. A nil
-// Value stands for null. Commas are correct in every combination. No other byte changes,
+// set takes precedence over drop. If two fields have the same name, Object uses the last field. A
+// nil Value stands for null. Commas are correct in every combination. No other byte changes,
 // including white space. If obj is absent or not an object, Object has no effect. drop must not
 // keep its argument.
 func (e *Edits) Object(why Reason, raw []byte, obj Span, drop func(key []byte) bool, set ...Field) {

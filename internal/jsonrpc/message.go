@@ -82,8 +82,8 @@ type Limits struct {
 	Names func(name []byte) (string, bool)
 }
 
-// MaxID and MaxMethod are the maximum lengths of an id and a method that Scan accepts, in bytes
-// of JSON text. The quotes of a string and its escapes count.
+// MaxID and MaxMethod are the maximum lengths of an id and a method that Scan accepts. They count
+// bytes of JSON text. The quotes of a string and its escapes count.
 const (
 	MaxID     = 1 << 10
 	MaxMethod = 256
@@ -105,7 +105,7 @@ type Error struct {
 	Message string
 	Data    []byte // JSON; nil if absent
 
-	// ID is the id of the message that Scan refused. It is empty if it could not be read.
+	// ID is the id of the message that Scan refused. If Scan could not read the id, ID is empty.
 	ID ID
 }
 

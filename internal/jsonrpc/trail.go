@@ -45,14 +45,14 @@ func (l *TrailLimits) Used() int { return int(l.used.Load()) }
 // Wire is one of the two connections of a call.
 type Wire uint8
 
-// The wires.
+// ClientWire is the connection to the client, ServerWire the connection to the server.
 const (
 	ClientWire Wire = iota + 1
 	ServerWire
 )
 
-// TrailText is the text of a message, or of a part of one. Bytes is its beginning, if it is
-// longer than the limit.
+// TrailText is the text of a message, or of a part of one. If the text is longer than the limit,
+// Bytes is the beginning of the text.
 type TrailText struct {
 	Bytes []byte
 	Size  int
@@ -121,7 +121,7 @@ func (h *Head) Fields() []HeadField {
 // Passage names a message of a trail. The zero Passage is none.
 type Passage int
 
-// Memory of the parts of a trail in addition to their contents, in bytes.
+// These are the bytes of memory that the parts of a trail need in addition to their contents.
 const (
 	trailCost  = 256
 	entryCost  = 160 // an entry, and its text
@@ -131,9 +131,9 @@ const (
 	maxHead    = 16 << 10 // of a head, with its fields
 )
 
-// alike is how many of the last texts are compared with a new one, so that a message and the
-// input or output of its splice are kept once. The first ones, which are those of the request,
-// are compared as well.
+// alike is how many of the last texts are compared with a new text, so that a message and the
+// input or output of its splice are kept once. The first texts, which belong to the request, are
+// compared as well.
 const (
 	alike      = 64
 	alikeFirst = 8
@@ -341,8 +341,8 @@ func (t *Trail) keep(raw []byte, list []edit, out []byte) {
 	t.addLocked(Entry{At: at, Changes: changes}, changeCost*len(changes), out, raw)
 }
 
-// addLocked appends an entry with its text, and its input if it is a splice. It reports
-// whether they fit.
+// addLocked appends an entry with its text. For a splice, addLocked also appends the input. It
+// reports whether everything fits.
 func (t *Trail) addLocked(e Entry, cost int, text, input []byte) bool {
 	if t.closed {
 		return false

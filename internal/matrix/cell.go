@@ -10,7 +10,7 @@ import (
 // Transport is a transport between two peers.
 type Transport string
 
-// The transports.
+// These transports connect a client with Dragoman, and Dragoman with a server.
 const (
 	Stdio Transport = "stdio"
 	HTTP  Transport = "http" // Streamable HTTP
@@ -28,8 +28,8 @@ func transportsOf(r mcp.Revision) []Transport {
 // Outcome is the result of a feature between two peers.
 type Outcome string
 
-// The outcomes. None is for a pair that cannot be connected without Dragoman, because the two
-// peers have different transports.
+// None is the Outcome of a pair that cannot be connected without Dragoman, because the two peers
+// have different transports.
 const (
 	Works Outcome = "works"
 	Loss  Outcome = "loss"

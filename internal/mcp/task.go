@@ -51,7 +51,7 @@ func TaskOver(status string) bool {
 // TaskForm is the form of tasks that a peer supports.
 type TaskForm uint8
 
-// These are the forms. The zero value means no tasks.
+// NoTasks is the zero value, for a peer without tasks.
 const (
 	NoTasks TaskForm = iota
 	// RequestedTasks are the tasks of 2025-11-25. The caller requests a task.

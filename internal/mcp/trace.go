@@ -23,8 +23,8 @@ const (
 	junkBaggage
 )
 
-// maxTraceText is the maximum length of tracestate and baggage, in bytes (W3C Baggage §3.3.1;
-// Dragoman uses the same limit for tracestate).
+// maxTraceText is the maximum length of baggage in bytes (W3C Baggage §3.3.1). Dragoman uses the
+// same limit for tracestate.
 const maxTraceText = 8192
 
 // HasJunk reports whether _meta has invalid trace context.

@@ -68,8 +68,8 @@ func (c Chain) Admit(ctx context.Context, call *Call) (passed int, err error) {
 	return len(c), nil
 }
 
-// Done calls After of the steps that let the call pass, the last one first. passed is the
-// value that Admit returned.
+// Done calls After of the steps that let the call pass, in reverse order. passed is the value
+// that Admit returned.
 func (c Chain) Done(ctx context.Context, passed int, call *Call, a *Answer) {
 	for i := passed - 1; i >= 0; i-- {
 		c[i].After(ctx, call, a)

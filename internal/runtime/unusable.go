@@ -14,8 +14,8 @@ type unusable struct {
 	problem config.Problem
 }
 
-// unusableOf returns the reason why a configured server cannot be opened. It returns nil if it
-// can.
+// unusableOf returns the reason why Dragoman cannot open a configured server. For a usable
+// server, unusableOf returns nil.
 func unusableOf(c config.Server) error {
 	if c.Unusable == nil {
 		return nil

@@ -8,7 +8,7 @@ import (
 // (ECMA-48 §8.3.117).
 type Style string
 
-// The styles. Plain is the zero value.
+// Plain is the zero value: text without a style.
 const (
 	Plain  Style = ""
 	Bold   Style = "1"

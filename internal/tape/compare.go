@@ -79,7 +79,7 @@ type comparison struct {
 // is a different message.
 const maxDifferences = 50
 
-// maxShown limits the text of each side of a difference, in bytes.
+// maxShown is the maximum length in bytes of the text of each side of a difference.
 const maxShown = 200
 
 func (c *comparison) differ(where, tape, live string) {

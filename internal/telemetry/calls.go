@@ -154,7 +154,7 @@ func (l *CallLog) write(c *loggedCall) {
 	_ = l.log.Handler().Handle(context.Background(), r)
 }
 
-// maxSubject bounds the name of a tool, a prompt or a resource, in bytes.
+// maxSubject is the maximum length in bytes of the name of a tool, a prompt or a resource.
 const maxSubject = 256
 
 // tookText rounds a duration to the precision that people need.

@@ -180,8 +180,9 @@ func (u *Upstream) withRemains(s *session, err error) error {
 	return e
 }
 
-// ended returns the failure of a server whose session has ended by itself. The child, if there
-// is one, has been stopped. exit says how it exited, and is "" if it did not exit by itself.
+// ended returns the failure of a server whose session has ended by itself. If the server has a
+// child process, this process has been stopped. exit says how the process exited, and is "" if
+// Dragoman stopped the process.
 func (u *Upstream) ended(s *session, cause error, exit string) *failure.Failure {
 	f := u.facts()
 	f.Running, f.Class = true, failure.CutOff

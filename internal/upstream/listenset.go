@@ -114,7 +114,7 @@ func (u *Upstream) replace(l *link, old, next *listening) {
 	u.awaitAck(u.life, next)
 	u.mu.Lock()
 	for _, older := range l.listenSet.before(old) {
-		older.cancel(errReplaced) // so only this listen and its replacement are open
+		older.cancel(errReplaced) // only this listen and its replacement stay open
 	}
 	u.mu.Unlock()
 	_ = work.Sleep(u.life, drainFor)

@@ -235,7 +235,7 @@ func TestOperateUnusable(t *testing.T) {
 	})
 }
 
-// TestOperationsArePublished: each operation is an event when it is done.
+// TestOperationsArePublished checks that each operation publishes an event at its end.
 func TestOperationsArePublished(t *testing.T) {
 	bubble(t, &program{legacy: true}, Spec{}, func(t *testing.T, u *Upstream) {
 		p := &event.Publisher{}

@@ -65,7 +65,7 @@ type canon struct {
 	next int
 }
 
-// maxRemembered bounds the length of capabilities that a canon caches, in bytes.
+// maxRemembered is the maximum length in bytes of capabilities that a canon caches.
 const maxRemembered = 2 << 10
 
 func (c *canon) of(caps []byte) string {

@@ -85,7 +85,7 @@ func TestOnePrincipalLeavesRoomForOthers(t *testing.T) {
 			if _, err := call(t, u, who("loud", n), mcp.MethodCallTool, `{"name":"t"}`); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(time.Millisecond) // so that one session has been idle for longer
+			time.Sleep(time.Millisecond) // one session has then been idle for longer than the others
 		}
 		synctest.Wait()
 		if n := h.alive(); n != maxPerPrincipal+1 {

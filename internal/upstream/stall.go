@@ -14,10 +14,10 @@ import (
 // to. The status shows this at once. Calls that the server has read are not affected and may
 // still finish.
 //
-// After ten seconds without reading, the session is set aside. New calls, and calls that were
-// not sent at all, then get another session. When the server reads again, the session returns
-// to service. It is ended when it has no call left that the server has read. If there is one
-// session for all clients, calls wait until they time out.
+// After ten seconds without reading, the session is set aside. New calls, and calls that were not
+// sent at all, then get another session. When the server reads again, the session returns to
+// service. The session ends when none of its calls that the server has read is still running. If
+// there is one session for all clients, calls wait until they time out.
 
 const (
 	stallTick  = time.Second             // interval of the checks while the session is in use

@@ -52,9 +52,9 @@ type Spec struct {
 	// handshake.Error), or nil if there is none. AdapterFor may be nil.
 	AdapterFor func(dialect string) Adapter
 
-	// Unusable says why the server cannot be opened with its configuration. It is nil if it
-	// can. An unusable server is in the state Broken from the start, and Dragoman does not try
-	// to open it.
+	// Unusable says why Dragoman cannot open the server with its configuration. For a usable
+	// server, Unusable is nil. An unusable server is in the state Broken from the start, and
+	// Dragoman does not try to open it.
 	Unusable error
 
 	URL    string
@@ -82,7 +82,7 @@ type Spec struct {
 	Dialect  *dialect.Profile
 	Dialects []*dialect.Profile
 
-	// Message limits one message of the server, in bytes. 0 means 16 MiB.
+	// Message is the maximum length in bytes of one message of the server. 0 means 16 MiB.
 	Message int
 
 	// Start is the timeout of starting the server, including the handshake. 0 means 30 s. Idle

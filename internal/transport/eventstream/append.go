@@ -68,7 +68,7 @@ func AppendRetry(dst []byte, d time.Duration) []byte {
 	return append(dst, '\n')
 }
 
-// MaxID is the maximum length of an event id that ValidID allows, in bytes.
+// MaxID is the maximum length in bytes of an event id that ValidID allows.
 const MaxID = 1 << 10
 
 // ValidID reports whether an event id may be sent back in a Last-Event-ID header. Such an id is

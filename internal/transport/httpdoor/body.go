@@ -44,7 +44,7 @@ func (l *Lease) grow(n int64) bool {
 	return true
 }
 
-// bodyStep is the part of a body that must arrive within Idle, in bytes. It is also the maximum
+// bodyStep is the number of bytes of a body that must arrive within Idle. It is also the maximum
 // memory that is allocated before the body arrives.
 const bodyStep = 64 << 10
 
@@ -148,7 +148,7 @@ func readSteps(src io.Reader, n, limit int64, grow func(int64) bool, renew func(
 			return nil, err
 		case len(b) >= step:
 			step = len(b) + bodyStep
-			_ = renew() // it cannot fail here, because it worked before or there are no deadlines
+			_ = renew() // the error is always nil: the first renew has succeeded, or the connection has no deadlines
 		}
 	}
 }

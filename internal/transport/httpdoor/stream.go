@@ -220,8 +220,8 @@ func (s *Stream) fullLocked() bool {
 	return int(s.next()-s.done) >= s.rules.Events || s.unsent >= s.rules.Bytes
 }
 
-// makeRoomLocked waits while the queue of the reader is full. It aborts the reader after Grace.
-// It releases the lock while it waits.
+// makeRoomLocked waits while the queue of the reader is full, and releases the lock meanwhile.
+// After Grace, makeRoomLocked aborts the reader.
 func (s *Stream) makeRoomLocked() {
 	if !s.fullLocked() || len(s.conns) == 0 {
 		return

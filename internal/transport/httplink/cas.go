@@ -13,7 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/failure"
 )
 
-// maxCAFile limits the size of a certificate file, in bytes.
+// maxCAFile is the maximum size of a certificate file in bytes.
 const maxCAFile = 4 << 20
 
 // CAFileError says that a file of certificate authorities cannot be used.

@@ -13,7 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// maxErrorBody is how much of the body of an error response is read, in bytes.
+// maxErrorBody is the number of bytes that are read of the body of an error response.
 const maxErrorBody = 64 << 10
 
 // errorBodyTime is the timeout for reading the body of an error response. The status is useful

@@ -22,7 +22,7 @@ import (
 
 const (
 	queued  = 64       // maximum number of unread messages in each direction
-	maximum = 16 << 20 // default limit for one message, in bytes
+	maximum = 16 << 20 // default maximum length of one message in bytes
 )
 
 // Pipe returns the two ends of a connection. A message that is written to one end is read from

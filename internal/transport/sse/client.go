@@ -36,7 +36,7 @@ type ClientOptions struct {
 	WriteTimeout time.Duration
 }
 
-// maxEndpoint is the maximum length of an endpoint URL, in bytes.
+// maxEndpoint is the maximum length in bytes of an endpoint URL.
 const maxEndpoint = 8 << 10
 
 // closeTimeout is how long Close waits for queued messages, such as a cancellation.

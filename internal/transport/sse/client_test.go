@@ -29,7 +29,7 @@ type fakeServer struct {
 	first  string // start of the stream
 	posts  chan string
 	header http.Header
-	hold   chan struct{} // POST requests wait for it if it is not nil
+	hold   chan struct{} // if not nil, POST requests wait until hold is closed
 }
 
 func (s *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -85,7 +85,8 @@ const (
 	closed
 )
 
-// Counts is a snapshot of a Server's counters since its start. The last one is a current value.
+// Counts is a snapshot of a Server's counters since its start. Only the last field is a current
+// value.
 type Counts struct {
 	Opened      int64 // streams
 	Requests    int64

@@ -108,8 +108,8 @@ func (l *link) refuse(err error) {
 	transport.Refuse(conv, err)
 }
 
-// begin starts a request. The request releases its lease when it ends. ok is false if there are
-// too many requests.
+// begin starts a request, which releases its lease at the end. ok is false if there are too many
+// requests.
 func (l *link) begin(in transport.Incoming, held httpdoor.Lease) (running, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// These are the default limits of one message, in bytes.
+// These are the default maximum lengths of one message in bytes.
 const (
 	MaxFromClient   = 4 << 20
 	MaxFromUpstream = 16 << 20
@@ -134,10 +134,11 @@ func (p *Pipe) stop() {
 // Read returns the next message. The caller owns its bytes.
 //
 // A *BadLine is a refused line, and a *transport.Batch is a batch. Both unwrap to a
-// *jsonrpc.Error, and reading continues. (2026-07-28 §stdio forbids anything but valid
-// messages, but servers print banners.) Any other error is final: io.EOF at the end of the
-// stream, io.ErrClosedPipe after Close, and transport.ErrEndless if a line does not end. If the
-// last message has no newline, it is returned if it is complete. Otherwise it is a *BadLine.
+// *jsonrpc.Error, and reading continues. (2026-07-28 §stdio forbids anything but valid messages,
+// but servers print banners.) Any other error is final: io.EOF at the end of the stream,
+// io.ErrClosedPipe after Close, and transport.ErrEndless if a line does not end. If the last
+// message has no newline but is complete, Read returns the message. If it is not complete, the
+// error is a *BadLine.
 func (p *Pipe) Read() (*jsonrpc.Message, error) {
 	line, err := p.in.next()
 	var cause error

@@ -119,7 +119,7 @@ func TestS04_LimitIsExact(t *testing.T) {
 	}
 }
 
-// TestS04_IsReportedAtOnce checks a line that never ends. It must be reported when it becomes
+// TestS04_IsReportedAtOnce checks that the pipe reports an endless line as soon as the line is
 // too long.
 func TestS04_IsReportedAtOnce(t *testing.T) {
 	r, w := io.Pipe()

@@ -19,8 +19,8 @@ type processGroup struct {
 	child windows.Handle
 }
 
-// prepare makes the child start suspended. It runs only when it is in its job, so that none of
-// its children can leave the job.
+// prepare makes the child start suspended. The child begins to run only after it was put into its
+// job, so that none of its own children can leave the job.
 func prepare(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		CreationFlags: windows.CREATE_SUSPENDED | windows.CREATE_NEW_PROCESS_GROUP | windows.CREATE_NO_WINDOW,

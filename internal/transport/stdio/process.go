@@ -26,7 +26,7 @@ type Spec struct {
 	// Limits.Tolerant is always set.
 	Options Options
 
-	// StderrBytes is how much of the child's stderr is kept, in bytes. 0 means 1 MiB.
+	// StderrBytes is the number of bytes of the child's stderr that are kept. 0 means 1 MiB.
 	StderrBytes int
 	// OnStderr is called with each line of stderr. The line is cut after 4 KiB, and is not safe
 	// for a terminal (see Printable). OnStderr must not keep the line, and must return soon,

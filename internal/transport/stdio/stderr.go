@@ -14,8 +14,8 @@ import (
 
 const (
 	defaultStderr = 1 << 20
-	// maxLine limits one line of stderr that is shown or passed on, in bytes. The ring keeps
-	// the rest of the line.
+	// maxLine is the number of bytes of one line of stderr that are shown or passed on. The ring
+	// keeps the rest of the line.
 	maxLine = 4 << 10
 )
 

@@ -121,8 +121,8 @@ func ends(t *testing.T) map[string]func() (*Pipe, io.ReadCloser) {
 	}
 }
 
-// TestS11_AStallIsWaitedFor checks a reader that pauses for any time, even in the middle of a
-// message. It gets everything when it continues.
+// TestS11_AStallIsWaitedFor checks a reader that pauses, even in the middle of a message and for
+// a minute. When the reader continues, it gets everything.
 func TestS11_AStallIsWaitedFor(t *testing.T) {
 	for name, open := range ends(t) {
 		for _, pause := range []time.Duration{time.Second, 11 * time.Second, time.Minute} {

@@ -105,7 +105,7 @@ func (c *Client) SetSession(id string) {
 	c.session.Store(&[]string{id})
 }
 
-// maxSession is the maximum length of a session id, in bytes.
+// maxSession is the maximum length in bytes of a session id.
 const maxSession = 4 << 10
 
 // storeSession stores the session id of the response to initialize (2025-11-25

@@ -98,7 +98,7 @@ func (c *Client) follow(ctx context.Context, resp *httplink.Response, out *trans
 	s := &stream{c: c, rules: rules, id: out.ID, in: in}
 	s.rd = readers.Get().(*eventstream.Reader)
 	defer func() {
-		s.rd.Reset(nil, eventstream.Limits{}) // so that the pool does not keep the connection
+		s.rd.Reset(nil, eventstream.Limits{}) // a reader in the pool must not keep the connection
 		readers.Put(s.rd)
 	}()
 	for empty := 0; ; {

@@ -41,7 +41,7 @@ func FuzzPost(f *testing.F) {
 	f.Fuzz(func(t *testing.T, method, body, headers string) {
 		headers = strings.ReplaceAll(headers, "SESSION", session)
 		if method == "GET" && strings.Contains(headers, session) {
-			method = "DELETE" // because a stream does not end
+			method = "DELETE" // the stream of a GET would not end
 		}
 		w := serve(method, body, strings.Split(headers, "\n"))
 		if w.Code < 200 || w.Code > 599 || http.StatusText(w.Code) == "" {

@@ -38,7 +38,7 @@ type response struct {
 	state  state
 	stream *httpdoor.Stream
 	status int    // of JSON, once it was written
-	number uint32 // number of the stream in its session, 0 if it cannot be resumed
+	number uint32 // number of the stream in its session; 0 if clients cannot resume the stream
 }
 
 type state uint8
