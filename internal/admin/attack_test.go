@@ -9,9 +9,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/demo"
 )
 
-// TestAttacksOnRoutes: no route does anything for a page of another site, a foreign host or a
-// proxy, even with the key. Unexpected ids, long queries and unexpected bodies are refused or
-// ignored. A well-behaved client is served after each attack.
+// TestAttacksOnRoutes checks that no route acts on a request from a page of another site, for a
+// foreign host or through a proxy, even if the request has the key. The API refuses or ignores
+// unexpected ids, long queries and unexpected bodies. After each attack, it serves a
+// well-behaved client.
 func TestAttacksOnRoutes(t *testing.T) {
 	t.Parallel()
 	r := serving(t, demoServer(t, "old", demo.Legacy))
@@ -61,8 +62,8 @@ func TestAttacksOnRoutes(t *testing.T) {
 	}
 }
 
-// TestManyStreams: a thousand clients open a stream and do not read it. The API accepts the
-// permitted number of streams and refuses the others. Other requests are still answered.
+// TestManyStreams opens a thousand streams that no client reads. The API accepts the permitted
+// number of streams, refuses the others, and still answers other requests.
 func TestManyStreams(t *testing.T) {
 	t.Parallel()
 	r := serving(t, demoServer(t, "old", demo.Legacy))

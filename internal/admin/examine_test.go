@@ -23,8 +23,8 @@ func (r *rig) examined(server, body string) (x Examination) {
 	return x
 }
 
-// TestExamination: a server is examined over connections of its own, one at a time, and the
-// stream tells the steps and the findings.
+// TestExamination checks that an examination opens its own connections to a server, one at a
+// time, and that the stream has the steps and the findings.
 func TestExamination(t *testing.T) {
 	t.Parallel()
 	r := serving(t, demoServer(t, "old", demo.Legacy), demoServer(t, "new", demo.Modern))
@@ -73,7 +73,7 @@ func TestExamination(t *testing.T) {
 	}
 }
 
-// TestOneExamination: while an examination runs, another one is refused.
+// TestOneExamination checks that the API refuses a second examination while one is running.
 func TestOneExamination(t *testing.T) {
 	t.Parallel()
 	r := serving(t, demoServer(t, "old", demo.Legacy))
@@ -90,7 +90,8 @@ func TestOneExamination(t *testing.T) {
 	}
 }
 
-// TestMatrixRoute: the matrix has all pairs, and the losses that docs/compatibility.md shows.
+// TestMatrixRoute checks that the route returns all pairs, with the losses that
+// docs/compatibility.md shows.
 func TestMatrixRoute(t *testing.T) {
 	t.Parallel()
 	r := serving(t)

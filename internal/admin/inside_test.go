@@ -8,7 +8,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/demo"
 )
 
-// TestInvoke: pages get the same answers and problems as clients of the API.
+// TestInvoke checks that pages of the console get the same answers and problems as clients of
+// the API.
 func TestInvoke(t *testing.T) {
 	t.Parallel()
 	r := serving(t, demoServer(t, "old", demo.Legacy))

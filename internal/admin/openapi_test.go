@@ -69,8 +69,8 @@ func (d *openapi) checker(t *testing.T, of json.RawMessage) func(body string) []
 	}
 }
 
-// TestDocument: the document describes exactly the routes of the table, and the mux serves
-// them. The response of each route that can be read is valid for its schema.
+// TestDocument checks that the document describes exactly the routes of the table, and that the
+// mux serves them. The response of each route for reading matches its schema.
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	r := serving(t, demoServer(t, "old", demo.Legacy), demoServer(t, "new", demo.Modern))

@@ -108,8 +108,8 @@ func TestRuns(t *testing.T) {
 	}
 }
 
-// TestRunQuestion: a question of a server of each era is answered, declined or cancelled. An
-// answer that is not valid is refused, and the question still waits.
+// TestRunQuestion answers, declines and cancels a question of a server of each era. The API
+// refuses an answer that is not valid, and keeps the question open.
 func TestRunQuestion(t *testing.T) {
 	t.Parallel()
 	r := serving(t, demoServer(t, "old", demo.Legacy), demoServer(t, "new", demo.Modern))
@@ -206,8 +206,8 @@ func TestRunEnds(t *testing.T) {
 	r.run("old", long+`}`) // this run ends with the API
 }
 
-// TestRunAttacks: requests that are invalid, too large or too many are refused. Another client
-// is served meanwhile.
+// TestRunAttacks checks that the API refuses requests that are invalid, too large or too many,
+// and still serves another client.
 func TestRunAttacks(t *testing.T) {
 	t.Parallel()
 	r := serving(t, demoServer(t, "old", demo.Legacy))
@@ -285,8 +285,8 @@ func TestRunAttacks(t *testing.T) {
 	}
 }
 
-// TestKeepResult: a large result is cut between its items. The rest is valid, and the omitted
-// items are described.
+// TestKeepResult checks that the API cuts a large result between its items. The kept part is
+// valid, and a list describes the omitted items.
 func TestKeepResult(t *testing.T) {
 	text := func(n int) string { return `{"type":"text","text":"` + strings.Repeat("x", n) + `"}` }
 	small := `{"content":[` + text(10) + `]}`
@@ -306,7 +306,8 @@ func TestKeepResult(t *testing.T) {
 	}
 }
 
-// TestRunsAreTrimmed: the number of kept runs is limited, and running ones are never dropped.
+// TestRunsAreTrimmed checks that the API keeps a limited number of runs, and never drops a run
+// that is still running.
 func TestRunsAreTrimmed(t *testing.T) {
 	var s runs
 	first := &run{events: NewRing[runEvent](1, 1)}

@@ -26,8 +26,8 @@ func offeredForTest(server, name string) string { return server + "__" + name }
 
 func unmasked(string) func(string) string { return func(text string) string { return text } }
 
-// TestIndexIsKept: when one of the lists has changed, only the tools of that list are read
-// again into the index of 5,000 tools.
+// TestIndexIsKept checks that, after a change of one list, the API reads only the tools of this
+// list again into its index of 5,000 tools.
 func TestIndexIsKept(t *testing.T) {
 	var x toolIndex
 	items, snapshot := manyItems(), config.Default()

@@ -79,9 +79,9 @@ func TestRing(t *testing.T) {
 	}
 }
 
-// TestStreams: a reader that connects again gets the items that it has not got. If there are
-// too many readers, a further one is refused, and the others are not affected. Streams end
-// with the ring and with Drain.
+// TestStreams checks that a reader that connects again gets the items that it missed. At the
+// maximum number of readers, the API refuses a further reader and does not disturb the others.
+// Streams end with the ring and with Drain.
 func TestStreams(t *testing.T) {
 	ring, streams := NewRing[string](100, 1000), NewStreams(2)
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

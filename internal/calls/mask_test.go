@@ -7,8 +7,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// TestMask: secrets are masked in every part of a message. Nothing else changes, the length
-// stays the same, and JSON stays JSON.
+// TestMask checks that secrets are masked in every part of a message. The other bytes and the
+// length stay the same, and JSON stays valid.
 func TestMask(t *testing.T) {
 	m := NewMasker([]string{`s3cr3t"quoted`, "Bearer configured-token", "short"})
 	const key = "ghp_0123456789abcdefghijABCDEFGHIJ"
@@ -53,7 +53,8 @@ func TestMask(t *testing.T) {
 	}
 }
 
-// TestMaskHead: the values of unknown header fields are masked, and session ids are cut.
+// TestMaskHead checks that Dragoman masks the values of unknown header fields, and cuts session
+// ids.
 func TestMaskHead(t *testing.T) {
 	m := NewMasker(nil)
 	h := m.Head(jsonrpc.NewHead("POST", "/mcp", 0, map[string][]string{

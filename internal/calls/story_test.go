@@ -135,8 +135,8 @@ func hunksText(t *testing.T, source, m *Message) string {
 	return out.String()
 }
 
-// TestComposedEdits: a text is changed several times. The edits of the story lead from the
-// first text to the last one. The bytes between the edits are the same in both.
+// TestComposedEdits changes a text several times. The edits of the story lead from the first
+// text to the last text, and the bytes between the edits are the same in both texts.
 func TestComposedEdits(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for round := range 2000 {
@@ -170,7 +170,8 @@ func TestComposedEdits(t *testing.T) {
 	}
 }
 
-// TestLetters: the same reason has the same letter, and losses have numbers.
+// TestLetters checks that edits with the same reason have the same letter, and that losses have
+// numbers.
 func TestLetters(t *testing.T) {
 	var n Notes
 	got := n.Of(mcp.WhyID) + n.Of(mcp.WhyStructured) + n.Of(mcp.WhyName) + n.Of(mcp.WhyID) + n.Of(mcp.WhyContent) + n.Of(mcp.WhyStructured)
@@ -195,8 +196,8 @@ func recorded(r *Ring, number uint64, size int) {
 	x.End(size, false)
 }
 
-// TestBounds: of a long message, the beginning is kept. Of many calls, the last 200 are kept.
-// All recordings together have a limit, even if the messages are large.
+// TestBounds checks that a recording keeps the beginning of a long message, and the last 200
+// calls. All recordings together have a limit, even if the messages are large.
 func TestBounds(t *testing.T) {
 	r := New(Options{Record: true})
 	for n := range uint64(maxStories + 50) {
@@ -246,8 +247,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestNotesAreBounded: the answer of a call is recorded even if very many notifications came
-// before it.
+// TestNotesAreBounded checks that a recording has the answer of a call, even if very many
+// notifications came before the answer.
 func TestNotesAreBounded(t *testing.T) {
 	r := New(Options{Record: true})
 	c := request(1, "t")
@@ -264,7 +265,7 @@ func TestNotesAreBounded(t *testing.T) {
 	}
 }
 
-// TestWindows: the calls of one server or one client are recorded in a window, even if the
+// TestWindows checks that a window records the calls of one server or one client, even if the
 // recording of all calls is off.
 func TestWindows(t *testing.T) {
 	r := New(Options{})
@@ -311,7 +312,7 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-// TestResumedStory: the story of a parked call continues with the retry.
+// TestResumedStory checks that the story of a parked call continues with the retry.
 func TestResumedStory(t *testing.T) {
 	r := New(Options{Record: true})
 	c := request(1, "t")

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestSecretsOfDiff: every "canary" is a secret of another server. No line of a diff may show
-// it, even if the line alone does not look secret.
+// TestSecretsOfDiff uses texts with "canary" as the secrets of another server. No line of a diff
+// may show such a secret, even if the line alone does not look secret.
 func TestSecretsOfDiff(t *testing.T) {
 	for _, tt := range []struct{ file, text, kept string }{
 		{"c.json", `{"mcpServers":{"a":{"command":"npx","args":["--api-key","canary12345","ok-word"]}}}`, "ok-word"},

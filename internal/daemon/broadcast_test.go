@@ -16,9 +16,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestAnswersBehindAWrapperThatBroadcasts: strict clients share an HTTP+SSE server that sends
-// every message to all sessions, and call it at the same time. Each client gets its own
-// answers and progress, and nothing that is for another client.
+// TestAnswersBehindAWrapperThatBroadcasts uses strict clients that share an HTTP+SSE server,
+// which sends every message to all sessions. The clients call the server at the same time. Each
+// client gets its own answers and progress, and nothing that is for another client.
 func TestAnswersBehindAWrapperThatBroadcasts(t *testing.T) {
 	t.Parallel()
 	server, err := fake.NewServer("broadcasts", fake.Options{})

@@ -38,8 +38,8 @@ func (r *rig) awaitCalls(query string, n int) (ended []admin.Call) {
 	return ended
 }
 
-// TestCalls: the API has a call of each kind, selects calls, and pages through them. A parked
-// call and its retry are one call. No argument and no secret is in it.
+// TestCalls checks that the API has a call of each kind, selects calls, and returns them in
+// pages. A parked call and its retry count as one call. No call shows an argument or a secret.
 func TestCalls(t *testing.T) {
 	t.Parallel()
 	r := serve(t, snapshot(child(t, "old", "legacy"), child(t, "young", "modern")))

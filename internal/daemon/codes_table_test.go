@@ -37,11 +37,11 @@ var serverCodes = []serverCode{
 	{code: -32023}, {code: -32042}, {code: -32050, data: `[1]`}, {code: -32050, data: `{"upstreamCode":1}`}, {code: -32099}, {code: -32100},
 }
 
-// TestErrorCodeTable: for each error of a server of each era, the table lists the code, the
-// data and the HTTP status that a client of each era gets, from one server and from the merged
-// endpoint. A client never gets a reserved code of a server as if Dragoman had set it. After
-// each error a call of a second client works. The table is testdata/codes.txt; -update writes
-// it.
+// TestErrorCodeTable compares errors with the table in testdata/codes.txt; -update writes the
+// table. For each error of a server of each era, the table lists the code, the data and the HTTP
+// status that a client of each era gets, from one server and from the merged endpoint. A client
+// never gets a reserved code of a server as if Dragoman had set it. After each error, a call of
+// a second client works.
 func TestErrorCodeTable(t *testing.T) {
 	t.Parallel()
 	const caps = `{"elicitation":{}}`

@@ -89,8 +89,8 @@ func TestT26_ModernClient(t *testing.T) {
 	}
 }
 
-// TestT26_LegacyClient: clients of the older revisions get the right errors. In these
-// revisions an error of a request has no HTTP status.
+// TestT26_LegacyClient checks that clients of the older revisions get the right errors. In these
+// revisions, the error of a request has no HTTP status of its own.
 func TestT26_LegacyClient(t *testing.T) {
 	t.Parallel()
 	both := []errorCase{
@@ -150,11 +150,11 @@ func (x errorCase) check(t *testing.T, a answer) {
 	}
 }
 
-// TestT20_RenamedToolsAndTheirHeaders: a tool is renamed by a prefix, and its arguments are
-// mirrored into headers. The server gets a name and headers that match the body it gets, and
-// never the client's headers. If a header contradicts the client's own body, the request is
-// refused before it reaches the server. Only the tool with an invalid x-mcp-header is left out
-// of the list, and the log says why.
+// TestT20_RenamedToolsAndTheirHeaders uses a tool that a prefix renames, and whose arguments
+// also travel in headers. The server gets a name and headers that match the body it gets, and
+// never the client's headers. If a header contradicts the client's body, Dragoman refuses the
+// request and does not send it to the server. Only a tool with an invalid x-mcp-header is
+// missing from the list, and the log says why.
 func TestT20_RenamedToolsAndTheirHeaders(t *testing.T) {
 	t.Parallel()
 	web := newWeb(t, true, func(s *webServer) {

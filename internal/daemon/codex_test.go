@@ -211,8 +211,8 @@ func TestCodex(t *testing.T) {
 	}
 }
 
-// TestCodexAtOnce: requests of two clients go through one worker process. Each gets the
-// answers to its own call, in both eras.
+// TestCodexAtOnce sends requests of two clients through one worker process. In both eras, each
+// client gets the answers to its own calls.
 func TestCodexAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, revision := range []string{"2025-11-25", "2026-07-28"} {
@@ -296,8 +296,8 @@ func TestCodexProfile(t *testing.T) {
 	}
 }
 
-// TestCodexDies: if a worker exits during a turn, the call fails with an error that says so.
-// The worker is restarted for the next turn, which can continue the thread.
+// TestCodexDies checks a worker that exits during a turn. The call fails with an error that says
+// so. For the next turn, Dragoman restarts the worker, and the turn can continue the thread.
 func TestCodexDies(t *testing.T) {
 	t.Parallel()
 	u := codexWorker(t, "codex-app-server")

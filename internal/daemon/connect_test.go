@@ -13,8 +13,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 )
 
-// TestListNamesMissingServers: a command lists the tools of a gateway. In both eras it learns
-// which servers are missing from the list.
+// TestListNamesMissingServers checks that a command that lists the tools of a gateway learns, in
+// both eras, which servers are missing from the list.
 func TestListNamesMissingServers(t *testing.T) {
 	slow, dead, good := child(t, "slow", "mute"), child(t, "dead", "exit"), child(t, "good", "legacy")
 	r := serve(t, snapshot(slow, dead, good))
@@ -47,8 +47,8 @@ func TestListNamesMissingServers(t *testing.T) {
 	}
 }
 
-// TestWithheldVariable: a server complains about an environment variable. If Dragoman has the
-// variable and did not pass it on, the error says so.
+// TestWithheldVariable checks a server that complains about a missing environment variable. If
+// Dragoman has this variable but did not pass it to the server, the error says so.
 func TestWithheldVariable(t *testing.T) {
 	const hint = "the environment variable THE_TOKEN is set for Dragoman, but was not passed to the server"
 	fails := func(more ...func(*config.Server)) string {

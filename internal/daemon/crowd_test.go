@@ -36,10 +36,10 @@ import (
 // crowdCallsVar sets how many calls TestX05_AllTheSameIDs makes; see `make soak`.
 const crowdCallsVar = "DRAGOMAN_SOAK_CALLS"
 
-// TestX05_AllTheSameIDs: 64 clients of both eras, on pipes and over HTTP, all use id 1 and
-// progress token "1" on one shared process. Each call carries a mark. Each client checks
-// everything that it gets. An answer, a progress notification or a log line with another
-// client's mark fails the test.
+// TestX05_AllTheSameIDs runs 64 clients of both eras, on pipes and over HTTP. All use the id 1
+// and the progress token "1" on one shared process. Each call carries a mark, and each client
+// checks everything that it gets. An answer, a progress notification or a log line with the mark
+// of another client fails the test.
 func TestX05_AllTheSameIDs(t *testing.T) {
 	calls := 100_000
 	if testing.Short() || raceEnabled {

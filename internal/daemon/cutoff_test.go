@@ -15,9 +15,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestW01_CutOff: a call is still running when its time after SIGTERM is over. The client gets
-// a JSON-RPC error in a complete response, for every form of the response, every transport,
-// and both eras of client and server.
+// TestW01_CutOff checks a call that is still running when the time after SIGTERM is over. The
+// client gets a JSON-RPC error in a complete response. The test covers every form of the
+// response, every transport, and both eras of client and server.
 func TestW01_CutOff(t *testing.T) {
 	t.Parallel()
 	const token = `"_meta":{"progressToken":"p"},`
@@ -91,8 +91,8 @@ func TestW01_CutOff(t *testing.T) {
 	}
 }
 
-// TestW01_CutOffQuestion: a call waits for a response of its client. The cut-off call gets an
-// answer too, which may come from the server.
+// TestW01_CutOffQuestion cuts off a call that waits for a response of its client. The client
+// gets an answer to the call, which may come from the server.
 func TestW01_CutOffQuestion(t *testing.T) {
 	t.Parallel()
 	u := child(t, "u", "legacy")
@@ -115,8 +115,8 @@ func TestW01_CutOffQuestion(t *testing.T) {
 	}
 }
 
-// TestW01_CutOffUnsent: a call waits for its server to start, so it has not been sent. Its
-// error says so.
+// TestW01_CutOffUnsent cuts off a call that waits for its server to start. The error says that
+// Dragoman has not sent the call.
 func TestW01_CutOffUnsent(t *testing.T) {
 	t.Parallel()
 	u := child(t, "u", "mute")

@@ -215,9 +215,9 @@ func TestServersThatAreNearlyRight(t *testing.T) {
 	}
 }
 
-// TestManifestClient: a client that sends initialize without params works with servers of
-// every kind, alone and merged. Its shutdown ends Dragoman at once, even if a call hangs and a
-// server does not exit by itself.
+// TestManifestClient checks that a client that sends initialize without params works with
+// servers of every kind, alone and merged. Its shutdown ends Dragoman at once, even if a call
+// hangs and a server does not exit by itself.
 func TestManifestClient(t *testing.T) {
 	t.Parallel()
 	open := func(t *testing.T, start func(ctx context.Context, log *slog.Logger, in io.Reader, out io.WriteCloser) error) (*fake.ManifestClient, *io.PipeWriter, chan error) {
@@ -323,8 +323,8 @@ func TestManifestClient(t *testing.T) {
 	})
 }
 
-// TestBareHTTPClients: clients that open no session work with any server. They use one id for
-// all requests, and get progress with their own token.
+// TestBareHTTPClients checks that clients without a session work with any server. These clients
+// use one id for all requests, and get progress with their own token.
 func TestBareHTTPClients(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"fake strict-2025-06-18", "fake strict-2026-07-28", "fake manifest-ts"} {

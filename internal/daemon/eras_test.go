@@ -96,8 +96,8 @@ func answers(t testing.TB, tool string, m *jsonrpc.Message) {
 	}
 }
 
-// TestT1_ModernClient: servers of both eras are behind one endpoint. A client that knows only
-// 2026-07-28 sees all tools and calls each. It never gets an answer of another era.
+// TestT1_ModernClient checks that a client that knows only 2026-07-28 sees and calls all tools
+// of servers of both eras behind one endpoint. The client never gets an answer of another era.
 func TestT1_ModernClient(t *testing.T) {
 	t.Parallel()
 	all, names := bothEras(t)
@@ -275,9 +275,9 @@ func (s *oldWeb) take(out chan []byte, m *jsonrpc.Message) {
 	}
 }
 
-// TestT27_ModernClientOldServer: a client of 2026-07-28 uses a server that supports only
-// HTTP+SSE, detected or configured. The client lists, calls, gets progress and answers the
-// server's requests.
+// TestT27_ModernClientOldServer connects a client of 2026-07-28 with a server that supports only
+// HTTP+SSE, both with a detected and with a configured transport. The client lists and calls
+// tools, gets progress, and answers the server's requests.
 func TestT27_ModernClientOldServer(t *testing.T) {
 	t.Parallel()
 	for name, kind := range map[string]config.Kind{"found out": 0, "configured": config.KindSSE} {

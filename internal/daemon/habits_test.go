@@ -29,8 +29,8 @@ func TestHabitsAreAllThere(t *testing.T) {
 	}
 }
 
-// TestClientsWithHabits: each such client works with strict servers of every revision, on a
-// pipe and over HTTP. The servers do not notice the client's habit.
+// TestClientsWithHabits checks that each client with a habit works with strict servers of every
+// revision, on a pipe and over HTTP. The servers do not notice the habit.
 func TestClientsWithHabits(t *testing.T) {
 	t.Parallel()
 	talk := func(t *testing.T, c *fake.Client) {

@@ -9,9 +9,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 )
 
-// TestHalfOfACharacterOverAllLinks: arguments may contain an escaped half of a surrogate pair.
-// They reach servers of both eras on all transports without changes, over each transport of
-// the client.
+// TestHalfOfACharacterOverAllLinks sends arguments with an escaped half of a surrogate pair,
+// which is allowed. Over each transport of the client, these arguments reach servers of both
+// eras on all transports without changes.
 func TestHalfOfACharacterOverAllLinks(t *testing.T) {
 	t.Parallel()
 	old := &oldWeb{streams: map[string]chan []byte{}}

@@ -14,9 +14,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestT15_OneSessionDiesInAFederation: among several servers behind one endpoint, one loses
-// its session and another its process. Only these two are opened again. Clients keep their
-// sessions and see all tools meanwhile.
+// TestT15_OneSessionDiesInAFederation uses several servers behind one endpoint: one server loses
+// its session, and another loses its process. Dragoman opens only these two again. Meanwhile,
+// clients keep their sessions and see all tools.
 func TestT15_OneSessionDiesInAFederation(t *testing.T) {
 	t.Parallel()
 	pipe, newPipe := child(t, "pipe", "legacy"), child(t, "newpipe", "modern")
@@ -133,10 +133,10 @@ func TestT16_ServersTokenRotates(t *testing.T) {
 	}
 }
 
-// TestT18_PagesOnBothEdges: servers of both eras list their tools in pages of a hundred, and
-// clients of both eras read the merged list in Dragoman's own pages. Between two pages, a server
-// is added before the first one, and another server is removed after it. The client still gets
-// the rest of the list that it began to read.
+// TestT18_PagesOnBothEdges uses servers of both eras that list their tools in pages of a
+// hundred. Clients of both eras read the merged list in Dragoman's own pages. Between two pages,
+// the test adds a server before the first one and removes another server after it. The client
+// still gets the rest of the list that it began to read.
 func TestT18_PagesOnBothEdges(t *testing.T) {
 	t.Parallel()
 	for _, era := range []string{"legacy", "modern"} {

@@ -15,8 +15,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 )
 
-// TestLimitOfAServersMessage: limits.message applies to every transport, and may be higher
-// than the default. A longer message fails one call, and the server continues.
+// TestLimitOfAServersMessage checks that limits.message applies to every transport, and can be
+// higher than the default. A message over the limit fails one call, and the server continues.
 func TestLimitOfAServersMessage(t *testing.T) {
 	t.Parallel()
 	old := &oldWeb{streams: map[string]chan []byte{}}
@@ -43,8 +43,8 @@ func TestLimitOfAServersMessage(t *testing.T) {
 	pipe.wantOneLeft(t)
 }
 
-// TestLimitOfAClientsMessageOnAPipe: limits.body applies to stdin too. A request that is too
-// long is refused with its id, and the other requests are served.
+// TestLimitOfAClientsMessageOnAPipe checks that limits.body also applies to stdin. Dragoman
+// refuses a request that is too long, with the id of the request, and serves the other requests.
 func TestLimitOfAClientsMessageOnAPipe(t *testing.T) {
 	t.Parallel()
 	s := snapshot(child(t, "a", "legacy"))
@@ -64,8 +64,8 @@ func TestLimitOfAClientsMessageOnAPipe(t *testing.T) {
 	}
 }
 
-// TestReloadOfTimeouts: a changed timeout applies to the next call, and the server keeps its
-// process. A server with a changed message limit is restarted.
+// TestReloadOfTimeouts checks that a changed timeout applies to the next call, and that the
+// server keeps its process. Dragoman restarts a server whose message limit has changed.
 func TestReloadOfTimeouts(t *testing.T) {
 	t.Parallel()
 	u := child(t, "a", "legacy")

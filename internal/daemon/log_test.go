@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestLogsAreBounded: events that a client or a server repeats endlessly are logged once and
-// counted. Calls of another client are not affected.
+// TestLogsAreBounded checks that Dragoman logs an event once and counts the others if a client
+// or a server repeats the event endlessly. Calls of another client are not affected.
 func TestLogsAreBounded(t *testing.T) {
 	t.Parallel()
 	u, noisy := child(t, "u", "modern"), child(t, "noisy", "noisy")
@@ -53,8 +53,8 @@ func TestLogsAreBounded(t *testing.T) {
 	}
 }
 
-// TestServerLog: log lines of net/http about a single client have debug level. Failures to
-// accept connections and panics have a higher level.
+// TestServerLog checks that log lines of net/http about a single client have level debug.
+// Panics, and failures to accept connections, have a higher level.
 func TestServerLog(t *testing.T) {
 	var j journal
 	l := serverLog{slog.New(slog.NewTextHandler(&j, &slog.HandlerOptions{Level: slog.LevelInfo}))}

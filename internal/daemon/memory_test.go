@@ -15,9 +15,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 )
 
-// TestW11_TooMuchUnderWayIsShed: the memory of all running messages reaches its limit. A
-// further request is refused with 503 while it is read. Small requests of other clients still
-// pass. All memory is released, whichever way a call ends.
+// TestW11_TooMuchUnderWayIsShed fills the memory for running messages to its limit. Dragoman
+// refuses a further large request with 503 while it reads the request, and still accepts small
+// requests of other clients. Every way in which a call can end releases all of its memory.
 func TestW11_TooMuchUnderWayIsShed(t *testing.T) {
 	u := child(t, "u", "legacy")
 	s := snapshot(u)

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// TestT28_ChildrenThatMisbehave: children write text besides their messages and end their
-// lines in different ways. Their tools still work for clients of both eras. When Dragoman has
-// stopped, none of their processes is left, even if they ignore SIGTERM.
+// TestT28_ChildrenThatMisbehave uses servers that write text between their messages and end
+// their lines in different ways. Clients of both eras can still call their tools. After Dragoman
+// has stopped, no process of these servers is left, even if it ignores SIGTERM.
 func TestT28_ChildrenThatMisbehave(t *testing.T) {
 	t.Parallel()
 	for mode, what := range map[string]string{
@@ -49,9 +49,9 @@ func TestT28_ChildrenThatMisbehave(t *testing.T) {
 	}
 }
 
-// TestT28_LargeLine: a server sends a line of nearly 16 MiB, the longest that is accepted. It
-// arrives complete. A call with a longer answer fails and says why. The child keeps running,
-// and so do the calls of all other clients.
+// TestT28_LargeLine checks that a line of nearly 16 MiB, the longest that Dragoman accepts,
+// arrives complete. A call with a longer answer fails, and the error says why. The server and
+// the calls of all other clients keep running.
 func TestT28_LargeLine(t *testing.T) {
 	t.Parallel()
 	const most = 16 << 20

@@ -37,12 +37,12 @@ func shownBut(tool string) func(r *reloading) string {
 	return func(r *reloading) string { return r.with("{expose: {tools: {deny: ["+tool+"]}}}", "old", "new") }
 }
 
-// TestReloadKeeps: a server that is the same before and after a change keeps its sessions, and
-// its own endpoint keeps the streams of its clients. A listen continues, and a legacy client
-// is not told that anything has changed. If the endpoint is replaced, the listen ends with its
-// result, and the client is told that all lists have changed. The client still gets updates of
-// the resources that it has subscribed to, there and at the merged endpoint. A client without
-// subscriptions gets nothing.
+// TestReloadKeeps checks that a server that a change does not concern keeps its sessions, and
+// that its own endpoint keeps the streams of its clients. A listen continues, and Dragoman does
+// not tell a legacy client that anything has changed. If the change replaces the endpoint, the
+// listen ends with its result, and Dragoman tells the client that all lists have changed. The
+// client still gets updates of the resources to which it has subscribed, at this endpoint and at
+// the merged endpoint. A client without subscriptions gets nothing.
 func TestReloadKeeps(t *testing.T) {
 	for _, kind := range keptKinds {
 		t.Run(kind.name, func(t *testing.T) {

@@ -71,8 +71,9 @@ func (w *fileDaemon) waitLog(t testing.TB, what string, times int) {
 	await(t, what, 10*time.Second, func() bool { return strings.Count(w.log.String(), what) >= times })
 }
 
-// TestReload: a changed file is applied as a whole. A server in both files keeps its process
-// and its sessions. A new server is added, and a removed one stops.
+// TestReload checks that Dragoman applies a changed file as a whole. A server that is in both
+// files keeps its process and its sessions. Dragoman adds a new server, and stops a removed
+// server.
 func TestReload(t *testing.T) {
 	kept, gone, came := child(t, "kept", "legacy"), child(t, "gone", "modern"), child(t, "came", "legacy")
 	w := serveFile(t, text(kept, gone))
@@ -117,9 +118,9 @@ func TestReload(t *testing.T) {
 	came.wantGone(t)
 }
 
-// TestP7_BadConfigChangesNothing: a bad file changes nothing, after a change of the file and
-// after SIGHUP (W07). Every problem is logged with its line, all servers keep running, and a
-// good file is applied afterwards.
+// TestP7_BadConfigChangesNothing checks that a bad file changes nothing, both after a change of
+// the file and after SIGHUP (W07). Dragoman logs every problem with its line and keeps all
+// servers running. Afterwards, it applies a good file.
 func TestP7_BadConfigChangesNothing(t *testing.T) {
 	u := child(t, "a", "legacy")
 	w := serveFile(t, text(u))
@@ -166,8 +167,8 @@ func TestP7_BadConfigChangesNothing(t *testing.T) {
 	w.waitLog(t, "change only with a restart\" settings=revisions", 1)
 }
 
-// TestSignalBeforeReady: a SIGHUP that arrives as soon as Serve reports that it is ready makes
-// Serve read the file again. It must not end the program.
+// TestSignalBeforeReady sends SIGHUP as soon as Serve reports that it is ready. Serve must read
+// the file again, and the signal must not end the program.
 func TestSignalBeforeReady(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // prevents the watch from starting in between
 	heard := make(chan os.Signal, 1)
@@ -196,8 +197,9 @@ func TestSignalBeforeReady(t *testing.T) {
 	w.call("/mcp", "other__echo", "{}").wantText(t, "{}")
 }
 
-// TestReloadTwice: a changed file and a SIGHUP for the same change are applied once. Streams
-// that a client opens after the change stay open when the second of the two arrives.
+// TestReloadTwice checks that Dragoman applies a changed file and a SIGHUP for the same change
+// only once. When the second of the two arrives, the streams that a client opened after the
+// change stay open.
 func TestReloadTwice(t *testing.T) {
 	u, other := child(t, "u", "legacy"), child(t, "other", "modern")
 	w := serveFile(t, text(u))
@@ -239,8 +241,9 @@ func TestReloadTwice(t *testing.T) {
 	}
 }
 
-// TestEmptyFile: a full disk or a crashed editor leaves an empty file, which removes no
-// server. A file that explicitly has no servers removes them if it stays that way.
+// TestEmptyFile checks that an empty file, as a full disk or a crashed editor leaves it, does
+// not remove any server. A file that explicitly has no servers removes them, if the file stays
+// that way.
 func TestEmptyFile(t *testing.T) {
 	for name, made := range map[string]string{"no bytes": "", "blanks": " \n\n", "a comment": "# soon\n", "a mark": "\ufeff"} {
 		t.Run(name, func(t *testing.T) {
@@ -304,8 +307,8 @@ func TestEmptyFile(t *testing.T) {
 	})
 }
 
-// TestW08_RemovedWithCalls: running calls of a removed server may finish. Calls that do not
-// finish in time get an error with the reason.
+// TestW08_RemovedWithCalls checks that running calls of a removed server may finish. A call that
+// does not finish in time gets an error with the reason.
 func TestW08_RemovedWithCalls(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"legacy", "modern"} {
@@ -326,9 +329,9 @@ func TestW08_RemovedWithCalls(t *testing.T) {
 	}
 }
 
-// TestW01_Stop: Dragoman is told to stop while calls and listens are open. It lets calls
-// finish, ends listens with their result (N09), cuts off the rest with an error, and leaves
-// nothing behind.
+// TestW01_Stop stops Dragoman while calls and listens are open. Dragoman lets calls finish, ends
+// listens with their result (N09), and cuts off the rest with an error. It leaves no process or
+// file behind.
 func TestW01_Stop(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"legacy", "modern"} {
@@ -420,8 +423,9 @@ func TestStopWhileStarting(t *testing.T) {
 	u.wantGone(t)
 }
 
-// TestFileThatIsWrittenAllTheTime: a client that keeps its history in the configuration file
-// does not fill the log. Only the first change without effect is logged at level info.
+// TestFileThatIsWrittenAllTheTime checks that a client that keeps its history in the
+// configuration file does not fill the log. Dragoman logs only the first change without effect
+// at level info.
 func TestFileThatIsWrittenAllTheTime(t *testing.T) {
 	t.Parallel()
 	u := child(t, "u", "legacy")

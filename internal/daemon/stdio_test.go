@@ -165,8 +165,8 @@ func TestS06_HalfMessage(t *testing.T) {
 	u.wantGone(t)
 }
 
-// TestS06_EndDuringInitialize: a client disconnects while its server hangs during the start.
-// This does not delay the exit.
+// TestS06_EndDuringInitialize checks that Dragoman exits without delay if the client disconnects
+// while the server hangs during its start.
 func TestS06_EndDuringInitialize(t *testing.T) {
 	t.Parallel()
 	u := child(t, "child", "mute")
@@ -180,8 +180,8 @@ func TestS06_EndDuringInitialize(t *testing.T) {
 	u.wantGone(t)
 }
 
-// TestS12_OnlyMessages: stdout has only messages, even if the server misbehaves and much is
-// logged. read checks each line.
+// TestS12_OnlyMessages checks that Dragoman writes only messages to stdout, even if the server
+// misbehaves and the log is long. The function read checks each line.
 func TestS12_OnlyMessages(t *testing.T) {
 	t.Parallel()
 	u := child(t, "child", "noisy")
@@ -217,8 +217,8 @@ func TestS16_StrayAnswers(t *testing.T) {
 	}
 }
 
-// TestS18_ModernServerAsks: a modern server must not send requests. Its request is dropped
-// without an answer.
+// TestS18_ModernServerAsks checks a modern server that sends a request, which its revision
+// forbids. Dragoman drops the request and does not answer it.
 func TestS18_ModernServerAsks(t *testing.T) {
 	u := child(t, "child", "modern")
 	r := run(t, u)
@@ -240,8 +240,8 @@ func TestS19_Environment(t *testing.T) {
 	}
 }
 
-// TestWholeEnvironment: a server that inherits everything gets the environment of Dragoman.
-// Variables in its own entry take precedence.
+// TestWholeEnvironment checks that a server with the setting to inherit everything gets the
+// whole environment of Dragoman. Variables in the server's own entry take precedence.
 func TestWholeEnvironment(t *testing.T) {
 	t.Setenv("DRAGOMAN_TEST_SECRET", "canary")
 	t.Setenv("GIVEN", "ours")
@@ -255,9 +255,9 @@ func TestWholeEnvironment(t *testing.T) {
 	}
 }
 
-// TestE12_ProgressStorm: a server sends a flood of progress, with wrong tokens, backwards, and
-// too late. The client gets only a few notifications. All belong to its call, and their values
-// increase.
+// TestE12_ProgressStorm uses a server that sends a flood of progress notifications: with wrong
+// tokens, with decreasing values, and after the answer. The client gets only a few
+// notifications. All of them belong to its call, and their values increase.
 func TestE12_ProgressStorm(t *testing.T) {
 	t.Parallel()
 	p := runPipe(t, child(t, "child", "legacy"))
@@ -314,8 +314,8 @@ func (u *upstreamUnderTest) wantGone(t testing.TB) {
 	}
 }
 
-// TestLastWords: a client writes a few lines and closes stdin. It gets the answers to all of
-// them.
+// TestLastWords checks that a client that writes a few requests and closes stdin gets the
+// answers to all of them.
 func TestLastWords(t *testing.T) {
 	t.Parallel()
 	p := runPipe(t, child(t, "child", "legacy"))
@@ -373,8 +373,8 @@ func TestN09_StopOnPipe(t *testing.T) {
 	}
 }
 
-// TestS11_ClientThatReadsNothing: a client does not read its answers. Dragoman still stops
-// when it is told to. If a client closes its reading end, Dragoman exits with an error.
+// TestS11_ClientThatReadsNothing checks a client that does not read its answers. Dragoman still
+// stops on request. If the client closes the pipe, Dragoman exits with an error.
 func TestS11_ClientThatReadsNothing(t *testing.T) {
 	t.Parallel()
 	for _, closes := range []bool{false, true} {

@@ -91,9 +91,9 @@ func texts(s admin.Story, wire string) (out []string) {
 	return out
 }
 
-// TestStoryOverHTTP: the story of a call over HTTP has the bytes that client and server have
-// seen, and the heads of the HTTP messages. This holds also for a call that was sent again
-// because the server had lost its session. Secrets are masked.
+// TestStoryOverHTTP checks that the story of a call over HTTP has the bytes that the client and
+// the server have seen, and the heads of the HTTP messages. The same holds for a call that
+// Dragoman sent again because the server had lost its session. Secrets are masked.
 func TestStoryOverHTTP(t *testing.T) {
 	t.Parallel()
 	const secret = "configured-secret-1"
@@ -192,8 +192,8 @@ func notesOf(s admin.Story) map[string]string {
 	return out
 }
 
-// TestRecording: without recording, a story has no messages. POST records the calls to one
-// server for a time. GET and POST need the access key.
+// TestRecording checks that a story has no messages without recording. A POST request makes
+// Dragoman record the calls to one server for a time. GET and POST requests need the access key.
 func TestRecording(t *testing.T) {
 	t.Parallel()
 	option, key := withKey(t)

@@ -13,9 +13,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/tape"
 )
 
-// TestTranscript: a call with progress is saved as a transcript. The server's side of it is
-// played to a client, and Dragoman's side to the real server. Neither replay finds a
-// difference.
+// TestTranscript saves a call with progress as a transcript. It plays the server's side to a
+// client, and Dragoman's side to the real server. Neither replay may find a difference.
 func TestTranscript(t *testing.T) {
 	t.Parallel()
 	for _, server := range []string{"legacy", "modern"} {

@@ -192,7 +192,8 @@ func TestStory(t *testing.T) {
 	}
 }
 
-// TestNoStory: without recording, a call has no story, and the recordings hold nothing.
+// TestNoStory checks that a call has no story if recording is off, and that the recordings stay
+// empty.
 func TestNoStory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ring := calls.New(calls.Options{})

@@ -46,8 +46,9 @@ func want(t *testing.T, got []string, want ...string) {
 	}
 }
 
-// TestRecords: readers get log records and stderr lines of several servers in order. They can
-// read all records or those of one server, from the beginning or from a cursor.
+// TestRecords checks that readers get the log records and stderr lines of several servers in
+// order. A reader can read all records, or the records of one server, from the beginning or from
+// a cursor.
 func TestRecords(t *testing.T) {
 	r := New()
 	var passed bytes.Buffer
@@ -86,8 +87,9 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// TestBounds: each server keeps its last records. A server that prints a lot to stderr does
-// not drop log records. A reader learns the exact number of records that it missed.
+// TestBounds checks that the ring keeps the last records of each server. If a server prints a
+// lot to stderr, the ring still keeps its log records. A reader learns the exact number of
+// records that it missed.
 func TestBounds(t *testing.T) {
 	r := New()
 	log := slog.New(NewHandler(r, slog.DiscardHandler))

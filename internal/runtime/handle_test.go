@@ -62,8 +62,8 @@ func (l *listener) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message, err
 
 func (l *listener) ClientInfo() *mcp.ClientInfo { return &mcp.ClientInfo{} }
 
-// TestCallStaysInItsGeneration: a call ends in the host in which it began. The generation
-// becomes idle only after that.
+// TestCallStaysInItsGeneration checks that a call ends in the host in which it began, and that
+// the generation becomes idle only after the call.
 func TestCallStaysInItsGeneration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first, second := &host{hold: make(chan struct{})}, &host{}

@@ -14,8 +14,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 )
 
-// TestInstructionsCommandOnce: the command runs once for any number of callers at the same
-// time. If one caller stops waiting, the others still get the output.
+// TestInstructionsCommandOnce checks that the command runs only once for several callers at the
+// same time. If one caller stops waiting, the others still get the output.
 func TestInstructionsCommandOnce(t *testing.T) {
 	var texts instructions
 	ran := filepath.Join(t.TempDir(), "ran")

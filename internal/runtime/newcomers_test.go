@@ -23,10 +23,9 @@ func loop(ctx context.Context, n *newcomers, next func(i int) transport.Newcomer
 	return opened
 }
 
-// TestLoopingClientShutsOutNobody: a client opens sessions in a loop, in several ways and over
-// any number of connections. Another client opens a session every ten seconds. The second
-// client is never refused. It is only delayed if Dragoman cannot distinguish it from the
-// first.
+// TestLoopingClientShutsOutNobody opens sessions in a loop, in several ways and over any number
+// of connections. Meanwhile, another client opens a session every ten seconds. Dragoman never
+// refuses this client, and delays it only if Dragoman cannot distinguish the two clients.
 func TestLoopingClientShutsOutNobody(t *testing.T) {
 	other := func(i int) transport.Newcomer {
 		return transport.Newcomer{Remote: "127.0.0.1", Connection: 1_000_000 + uint64(i), Client: "other 1"}
@@ -111,8 +110,8 @@ func TestLoopingClientShutsOutNobody(t *testing.T) {
 	}
 }
 
-// TestHeldBack: the number of delayed clients is bounded. If a delayed client hangs up, the
-// next one takes its place.
+// TestHeldBack checks that the number of delayed clients is limited. If a delayed client
+// disconnects, the next client takes its place.
 func TestHeldBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &newcomers{perSecond: 10_000}

@@ -8,8 +8,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 )
 
-// TestRedactorTakesAllSecrets: two secrets have the same beginning, and the longer one is
-// masked completely. The value of a variable in an argument or a URL is a secret too.
+// TestRedactorTakesAllSecrets checks two secrets that begin alike: Dragoman masks the longer
+// secret completely. It also masks the value of a variable in an argument or a URL.
 func TestRedactorTakesAllSecrets(t *testing.T) {
 	t.Setenv("TOKEN", "arg-canary-1")
 	t.Setenv("ROOM", "path-canary-2")

@@ -12,8 +12,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
-// TestProjectsAreLookedUp: a project that does not exist gets the same answer as any other
-// unknown path. The default project gives the same answers below /p/ as without this prefix.
+// TestProjectsAreLookedUp checks that a request for an unknown project gets the same answer as a
+// request for any other unknown path. The default project gives the same answers with and
+// without the prefix /p/.
 func TestProjectsAreLookedUp(t *testing.T) {
 	s := config.Default()
 	r := New(Options{

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestWires: a tape of a call has two wires, and ParseWire reads one of them. Line ends within
-// a message become spaces. A secret has the same placeholder on both wires.
+// TestWires checks that ParseWire reads either of the two wires of a call's tape. Line ends
+// within a message become spaces. A secret has the same placeholder on both wires.
 func TestWires(t *testing.T) {
 	var out strings.Builder
 	r := NewRecorder(&out, "a call", []string{"configured-secret"})

@@ -56,8 +56,8 @@ func page(t *testing.T, name string) string {
 	return string(b)
 }
 
-// TestAlerts: the alert rules use only metrics and labels that exist, and are documented. If
-// promtool is installed, it checks the rules too.
+// TestAlerts checks that the alert rules use only metrics and labels that exist, and that the
+// documentation describes each rule. If promtool is installed, promtool checks the rules too.
 func TestAlerts(t *testing.T) {
 	text, doc, metrics := page(t, "alerts.yaml"), page(t, "monitoring.md"), everyMetric()
 	if tool, err := exec.LookPath("promtool"); err == nil {
