@@ -48,9 +48,9 @@ func (u *upstreamUnderTest) once(t testing.TB, tool string) {
 	}
 }
 
-// TestT5_AnotherIDAnswersTheCall: a legacy server sends a request during a call. A modern
-// client answers it with a retry, which has another id. The tool runs once, and the retry gets
-// its result. A second retry with the same state runs nothing.
+// TestT5_AnotherIDAnswersTheCall checks a legacy server that sends a request during a call. A
+// modern client answers the request with a retry, which has another id. The tool runs once, and
+// the retry gets the result of the call. A second retry with the same state runs nothing.
 func TestT5_AnotherIDAnswersTheCall(t *testing.T) {
 	t.Parallel()
 	const params = `"name":"ask","arguments":{"v":1}`
@@ -83,9 +83,9 @@ func TestT5_AnotherIDAnswersTheCall(t *testing.T) {
 	})
 }
 
-// TestT6_OneChildAsksSeveralClients: clients of both eras make calls at the same time on one
-// stdio server. The server sends requests during the calls, and does not say to which call a
-// request belongs. All clients get their request before the first one answers, and they answer
+// TestT6_OneChildAsksSeveralClients runs calls of clients of both eras at the same time on one
+// stdio server. During the calls, the server sends requests without saying to which call they
+// belong. All clients get their request before the first client answers, and the clients answer
 // in another order.
 func TestT6_OneChildAsksSeveralClients(t *testing.T) {
 	t.Parallel()
@@ -132,9 +132,9 @@ func TestT6_OneChildAsksSeveralClients(t *testing.T) {
 	}
 }
 
-// TestT11_RestartWhileACallIsParked: Dragoman is restarted while a call is parked, so it does
-// not know the call when the client sends its response. It tells the client that the call may
-// have been executed, and executes nothing.
+// TestT11_RestartWhileACallIsParked restarts Dragoman while a call is parked, so Dragoman does
+// not know the call when the client sends its response. Dragoman tells the client that the
+// server may have executed the call, and executes nothing.
 func TestT11_RestartWhileACallIsParked(t *testing.T) {
 	t.Parallel()
 	u := child(t, "child", "legacy")
@@ -174,9 +174,9 @@ func (r *rig) hangUp(body string, header []string, when func()) {
 	}
 }
 
-// TestT12_HangUp: a modern client closes its connection before the response headers, or within
-// an event stream. The server gets a cancellation in the form of its era and with its own id
-// of the call. It then serves the next call.
+// TestT12_HangUp checks a modern client that closes its connection before the response headers,
+// or within an event stream. The server gets a cancellation in the form of its era, with the id
+// that the call has on this server. The server then serves the next call.
 func TestT12_HangUp(t *testing.T) {
 	t.Parallel()
 	type journal interface{ entries(what string) []string }
@@ -224,9 +224,9 @@ func TestT12_HangUp(t *testing.T) {
 	}
 }
 
-// TestT12_LegacyClientSaysSo: over HTTP, a legacy client that loses its connection has not
-// cancelled its call (2025-06-18 §Transports, "Sending Messages to the Server"). A legacy
-// client that sends a cancellation has.
+// TestT12_LegacyClientSaysSo checks that a legacy client over HTTP that loses its connection
+// does not cancel its call (2025-06-18 §Transports, "Sending Messages to the Server"). If the
+// client sends a cancellation, the call is cancelled.
 func TestT12_LegacyClientSaysSo(t *testing.T) {
 	t.Parallel()
 	u := child(t, "child", "legacy")
@@ -247,9 +247,10 @@ func TestT12_LegacyClientSaysSo(t *testing.T) {
 	}
 }
 
-// TestT12_ParkedCall: one client answers the request of its parked call and hangs up before
-// the call ends. Another client, on a pipe, disconnects while its call is parked. In both
-// cases the server gets a cancellation with its own id of the call.
+// TestT12_ParkedCall checks two clients. One client answers the request of its parked call and
+// disconnects before the call ends. The other client, on a pipe, disconnects while its call is
+// parked. In both cases, the server gets a cancellation with the id that the call has on this
+// server.
 func TestT12_ParkedCall(t *testing.T) {
 	t.Parallel()
 	const params = `"name":"ask on","arguments":{}`
@@ -284,7 +285,7 @@ func TestT12_ParkedCall(t *testing.T) {
 	})
 }
 
-// TestT12_ChildOfOneCallIsReaped: each call has its own session and its own child process. If
+// TestT12_ChildOfOneCallIsReaped gives each call its own session and its own child process. If
 // the client of a call disconnects, the child exits and does not stay a zombie.
 func TestT12_ChildOfOneCallIsReaped(t *testing.T) {
 	t.Parallel()

@@ -24,10 +24,10 @@ func (u *upstreamUnderTest) late(how, file string) *upstreamUnderTest {
 	return u
 }
 
-// TestServersComeBackByThemselves: two of six servers cannot start at first. One exits, the
-// other does not answer. Later all servers are ready, although no client has called them.
-// Connected clients of both eras are notified, and the log and /readyz report it. Then each
-// server is killed in turn and restarts without a call.
+// TestServersComeBackByThemselves runs six servers. Two of them cannot start at first: one
+// exits, and the other does not answer. Later all servers become ready without a call. Dragoman
+// notifies connected clients of both eras, and the log and /readyz report the change. Then the
+// test kills each server in turn, and Dragoman restarts each server without a call.
 func TestServersComeBackByThemselves(t *testing.T) {
 	t.Parallel()
 	gate := filepath.Join(t.TempDir(), "gate")
@@ -106,9 +106,9 @@ func TestServersComeBackByThemselves(t *testing.T) {
 	}
 }
 
-// TestUnsetVariableFailsOneServer: a server needs a variable that is not set. The other
-// servers are served. The failure and its reason are in the status, in /readyz and in errors
-// to clients. After the file has changed, the server works.
+// TestUnsetVariableFailsOneServer checks a server that needs a variable that is not set. The
+// other servers work. The status, /readyz and the errors to clients show the failure and its
+// reason. After a change of the file, the server works.
 func TestUnsetVariableFailsOneServer(t *testing.T) {
 	t.Parallel()
 	good, bad := child(t, "good", "legacy"), child(t, "bad", "legacy")
@@ -172,8 +172,8 @@ func TestStrictRefusesUnsetVariablesOnReload(t *testing.T) {
 	}
 }
 
-// TestManifestClientGetsWhatIsReady: a client sends initialize without params. It gets the
-// tools of the servers that are ready, even if another server has failed.
+// TestManifestClientGetsWhatIsReady checks that a client that sends initialize without params
+// gets the tools of the servers that are ready, even if another server has failed.
 func TestManifestClientGetsWhatIsReady(t *testing.T) {
 	t.Parallel()
 	s := snapshot(child(t, "good", "legacy"), child(t, "mute", "mute"))

@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// TestW10_NoDescriptors: file descriptors run out. Existing sessions continue, one warning is
-// logged, and Dragoman recovers by itself when descriptors are free again.
+// TestW10_NoDescriptors uses up all file descriptors. Existing sessions continue, and Dragoman
+// logs one warning. When descriptors are free again, Dragoman recovers by itself.
 func TestW10_NoDescriptors(t *testing.T) {
 	t.Parallel()
 	u := child(t, "child", "legacy")

@@ -37,8 +37,8 @@ func (a answer) wantFault(t testing.TB, cause, outcome string) {
 	}
 }
 
-// TestU01_NoSuchCommand: calls fail at once if the server's command cannot be started. Other
-// servers work.
+// TestU01_NoSuchCommand checks that calls fail at once if Dragoman cannot start the server's
+// command. Other servers work.
 func TestU01_NoSuchCommand(t *testing.T) {
 	dir := t.TempDir()
 	for name, command := range map[string]string{"missing": dir + "/none", "directory": dir} {
@@ -59,8 +59,9 @@ func TestU01_NoSuchCommand(t *testing.T) {
 	}
 }
 
-// TestU02_DiesBeforeFirstByte: a server exits before its first byte. The error comes quickly,
-// the log has the exit status and the last line of stderr, and the next attempts wait.
+// TestU02_DiesBeforeFirstByte checks a server that exits before it writes anything. The client
+// gets an error quickly, the log has the exit status and the last line of stderr, and Dragoman
+// waits before the next attempts.
 func TestU02_DiesBeforeFirstByte(t *testing.T) {
 	for _, x := range []struct{ mode, exit, words string }{
 		{"exit", "exited with status 3", "THE_TOKEN is not set"},
@@ -87,8 +88,8 @@ func TestU02_DiesBeforeFirstByte(t *testing.T) {
 	}
 }
 
-// TestU03_DiesAfterInitialize: a server exits after initialize. The list fails with an error
-// that says that a retry is safe.
+// TestU03_DiesAfterInitialize checks a server that exits after initialize. The list fails with
+// an error that says that a retry is safe.
 func TestU03_DiesAfterInitialize(t *testing.T) {
 	r := run(t, child(t, "child", "leave"))
 	a := r.modern("/mcp", "1", "tools/list", "", "")
@@ -97,9 +98,9 @@ func TestU03_DiesAfterInitialize(t *testing.T) {
 	}
 }
 
-// TestP3_AtMostOnce: a server exits during a call in every way (U04, U05, U06, U14). The
-// client is told that the call may have been executed, the call is not sent again, and the
-// next call uses a new process.
+// TestP3_AtMostOnce checks a server that exits during a call, in every way (U04, U05, U06, U14).
+// The error says that the server may have executed the call, Dragoman does not send the call
+// again, and the next call uses a new process.
 func TestP3_AtMostOnce(t *testing.T) {
 	for _, server := range []string{"legacy", "modern"} {
 		for _, tool := range []string{"crash", "progress", "half", "mute"} {
@@ -138,8 +139,8 @@ func TestP3_AtMostOnce(t *testing.T) {
 	}
 }
 
-// TestU07_NeverOpens: a server does not answer. Dragoman stops it after its timeout, and other
-// servers work meanwhile.
+// TestU07_NeverOpens checks a server that does not answer. Dragoman stops the server after the
+// timeout, and other servers work meanwhile.
 func TestU07_NeverOpens(t *testing.T) {
 	bad, good := child(t, "bad", "mute", withShortTimeouts), child(t, "good", "legacy")
 	r := serve(t, snapshot(bad, good))
@@ -155,8 +156,9 @@ func TestU07_NeverOpens(t *testing.T) {
 	}
 }
 
-// TestCallOfAServerThatNeverOpened: for a call through the merged endpoint, the error says
-// that the server cannot be opened. A name that no server can have is still an unknown tool.
+// TestCallOfAServerThatNeverOpened checks the error of a call through the merged endpoint: it
+// says that Dragoman cannot open the server. A name that no server can have is still an unknown
+// tool.
 func TestCallOfAServerThatNeverOpened(t *testing.T) {
 	bad, good := child(t, "bad", "exit"), child(t, "good", "legacy")
 	r := serve(t, snapshot(bad, good))
@@ -180,7 +182,7 @@ func TestCallOfAServerThatNeverOpened(t *testing.T) {
 	r.call("/mcp", "good__echo", `{"v":1}`).wantText(t, `{"v":1}`)
 }
 
-// TestU08_NeverAnswers: a call hangs and ends with its timeout. The server gets a
+// TestU08_NeverAnswers checks a call that hangs until its timeout. The server gets a
 // cancellation, and the same process serves the next call.
 func TestU08_NeverAnswers(t *testing.T) {
 	t.Parallel()
@@ -198,8 +200,8 @@ func TestU08_NeverAnswers(t *testing.T) {
 	}
 }
 
-// TestU09_Stopped: a process that is stopped by a signal delays only its own calls. When it
-// continues, it works again.
+// TestU09_Stopped checks that a process that a signal has stopped delays only its own calls.
+// When the process continues, its calls work again.
 func TestU09_Stopped(t *testing.T) {
 	bad, good := child(t, "bad", "legacy", withShortTimeouts), child(t, "good", "legacy")
 	r := serve(t, snapshot(bad, good))
@@ -226,8 +228,8 @@ func TestU09_Stopped(t *testing.T) {
 	})
 }
 
-// TestU11_Flood: a server floods its clients with notifications. Calls to another server are
-// not delayed, and memory use does not grow.
+// TestU11_Flood checks a server that floods its clients with notifications. Calls to another
+// server are not delayed, and memory use does not grow.
 func TestU11_Flood(t *testing.T) {
 	bad, good := child(t, "bad", "legacy"), child(t, "good", "legacy")
 	r := serve(t, snapshot(bad, good))
@@ -293,8 +295,8 @@ func TestP8_KilledDragoman(t *testing.T) {
 	}
 }
 
-// TestQuestionsAcrossEndpoints: two clients on different endpoints have the same numbers
-// there. Each gets the requests for itself.
+// TestQuestionsAcrossEndpoints checks two clients that have the same numbers on different
+// endpoints. Each client gets only the requests that are for it.
 func TestQuestionsAcrossEndpoints(t *testing.T) {
 	u := child(t, "child", "legacy", func(s *config.Server) { s.Isolation = config.IsolateAuto })
 	r := serve(t, snapshot(u))
@@ -328,8 +330,8 @@ func TestQuestionsAcrossEndpoints(t *testing.T) {
 	}
 }
 
-// TestP6_DeadReaders: clients stop reading their streams while their server floods them. Other
-// clients of the same server still get their answers without delay.
+// TestP6_DeadReaders checks clients that stop reading their streams while their server floods
+// them. Other clients of the same server still get their answers without delay.
 func TestP6_DeadReaders(t *testing.T) {
 	u := child(t, "child", "legacy")
 	r := run(t, u)

@@ -92,8 +92,8 @@ var hostileLines = []hostilePipe{
 	{"40 spellings of capabilities", 40, strings.Replace(modernBody("6NUMBER", "tools/call", `"name":"good__echo","arguments":{}`), `clientCapabilities":{}`, `clientCapabilities":{"elicitation":{"x-NUMBER":{}}}`, 1)},
 }
 
-// TestHostileLines: a client writes hostile lines to stdin. Clients over HTTP are not
-// affected. The client itself gets answers as long as its lines end.
+// TestHostileLines writes hostile lines to stdin. As long as these lines end, their sender gets
+// answers. Clients over HTTP are not affected.
 func TestHostileLines(t *testing.T) {
 	if testing.Short() {
 		t.Skip("sends about sixty floods")
@@ -165,7 +165,8 @@ func TestHostileLines(t *testing.T) {
 	i.stop()
 }
 
-// TestHostileConnections: clients misuse connections. Other clients are not affected.
+// TestHostileConnections checks that clients that misuse connections do not affect other
+// clients.
 func TestHostileConnections(t *testing.T) {
 	if testing.Short() {
 		t.Skip("opens thousands of connections")

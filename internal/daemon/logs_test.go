@@ -77,8 +77,8 @@ func (s *logStream) next() *admin.LogRecord {
 	}
 }
 
-// TestLogs: the API returns the stderr of servers and Dragoman's records about them, without
-// secrets and control characters. It serves only this machine.
+// TestLogs checks that the API returns the stderr of servers and Dragoman's records about them,
+// without secrets and control characters. The API serves only this machine.
 func TestLogs(t *testing.T) {
 	t.Parallel()
 	r := serve(t, snapshot(leakingServer(t), shell(t, "odd", `printf 'a \033[31mred\033[0m\007 line\n\n' >&2; sleep 60`)))
@@ -130,8 +130,8 @@ func TestLogs(t *testing.T) {
 	}
 }
 
-// TestLogStream: a reader gets the last records and each new one. It can resume after a
-// record, and is told when Dragoman stops. The number of open streams is limited.
+// TestLogStream checks that a reader gets the last records and each new record. The reader can
+// resume after a record, and learns that Dragoman stops. The number of open streams is limited.
 func TestLogStream(t *testing.T) {
 	t.Parallel()
 	r := serve(t, snapshot(shell(t, "steps", `echo one >&2; echo two >&2; read line; echo three >&2; exec cat >/dev/null`)))

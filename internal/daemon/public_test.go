@@ -14,9 +14,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// TestPublicURL: a proxy publishes Dragoman under a path, and may or may not remove that path from
-// requests. Clients of all transports work. The endpoint event of HTTP+SSE has the public
-// path, and the proxy may pass on the public host.
+// TestPublicURL checks Dragoman behind a proxy that publishes it under a path. The proxy may
+// remove this path from requests or leave it, and may pass on the public host. Clients of all
+// transports work, and the endpoint event of HTTP+SSE has the public path.
 func TestPublicURL(t *testing.T) {
 	t.Parallel()
 	for name, removes := range map[string]bool{"the proxy removes the path": true, "the proxy leaves the path": false} {
@@ -75,8 +75,8 @@ func TestPublicURL(t *testing.T) {
 	}
 }
 
-// TestForeignHostIsNamed: the error names a foreign host, and the log does so once.
-// --allow-host allows it.
+// TestForeignHostIsNamed checks that the error names a foreign host, and that the log names it
+// once. With --allow-host, Dragoman accepts the host.
 func TestForeignHostIsNamed(t *testing.T) {
 	t.Parallel()
 	u := child(t, "a", "legacy")

@@ -9,8 +9,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// TestBadAnswerOverHTTP: a client posts a response that is not a valid message. The client
-// gets an error, and the server's request that it answers fails at once. The request to
+// TestBadAnswerOverHTTP posts a response that is not a valid message. The client gets an error,
+// and the server request that the response would answer fails at once. The server request to
 // another client stays open.
 func TestBadAnswerOverHTTP(t *testing.T) {
 	t.Parallel()

@@ -262,8 +262,8 @@ func (r *reloading) play(ctx context.Context, s story, path, prefix string, answ
 	return nil
 }
 
-// TestReloadWhileClientsAreAsked: server requests and tasks of each kind are open when the
-// configuration changes. Each continues, even if the client answers long after the change.
+// TestReloadWhileClientsAreAsked changes the configuration while server requests and tasks of
+// each kind are open. All of them continue, even if the client answers long after the change.
 func TestReloadWhileClientsAreAsked(t *testing.T) {
 	for _, kind := range changeKinds {
 		t.Run(kind.name, func(t *testing.T) {
@@ -333,8 +333,8 @@ func TestReloadWhileClientsAreAsked(t *testing.T) {
 // waits for calls that are just being sent.
 const heldOver = 3 * time.Second
 
-// TestReloadUnderLoad: the configuration changes repeatedly while clients make calls, start
-// tasks, and answer requests. Nothing fails, and no session of a replaced server is left.
+// TestReloadUnderLoad changes the configuration repeatedly while clients make calls, start tasks
+// and answer requests. Nothing fails, and no session of a replaced server is left.
 func TestReloadUnderLoad(t *testing.T) {
 	reloads := 60
 	if testing.Short() {

@@ -124,8 +124,8 @@ func TestServeSSE(t *testing.T) {
 	}
 }
 
-// TestT17_SlowAndDead: one server takes 30 s to start and another fails. Neither delays a
-// third one.
+// TestT17_SlowAndDead uses a server that takes 30 s to start, and a server that fails. Neither
+// delays a third server.
 func TestT17_SlowAndDead(t *testing.T) {
 	t.Parallel()
 	slow, dead, good := child(t, "slow", "mute"), child(t, "dead", "exit"), child(t, "good", "legacy")
@@ -164,8 +164,8 @@ func TestT17_SlowAndDead(t *testing.T) {
 	})
 }
 
-// TestStrictRevisions: with `otherwise: refuse`, the error names the supported versions in
-// every spelling that clients read.
+// TestStrictRevisions checks that, with `otherwise: refuse`, the error names the supported
+// versions in every spelling that clients read.
 func TestStrictRevisions(t *testing.T) {
 	s := snapshot(child(t, "a", "legacy"))
 	rev, _ := mcp.ParseRevision("2025-06-18")
@@ -205,8 +205,8 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// TestInstructions: instructions come from text, from a file that changes, from a command, and
-// from unreadable sources. The servers' own instructions are added.
+// TestInstructions checks instructions from a text, from a file that changes, from a command,
+// and from sources that Dragoman cannot read. Dragoman adds the servers' own instructions.
 func TestInstructions(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "text")
@@ -267,9 +267,10 @@ func TestInstructions(t *testing.T) {
 	}
 }
 
-// TestInitializeRate: a client that opens sessions in a loop is delayed. If the delay would be
-// too long, the client is told when to try again. Other clients are not delayed, whether they
-// have the same address, use HTTP or HTTP+SSE, or have a session.
+// TestInitializeRate checks that Dragoman delays a client that opens sessions in a loop. If the
+// delay would be too long, Dragoman tells the client when to try again. Other clients are not
+// delayed: clients with the same address, clients over HTTP or HTTP+SSE, and clients with a
+// session.
 func TestInitializeRate(t *testing.T) {
 	s := snapshot(child(t, "a", "legacy"))
 	s.Limits.InitializePerSecond = 1
@@ -387,8 +388,8 @@ type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }
 
-// TestManySessions: thousands of clients open a session and never close it. They cost little
-// memory, and other clients can still open sessions.
+// TestManySessions opens thousands of sessions that their clients never close. The sessions use
+// little memory, and other clients can still open sessions.
 func TestManySessions(t *testing.T) {
 	if testing.Short() || raceEnabled {
 		t.Skip("opens thousands of sessions")

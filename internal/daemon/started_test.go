@@ -38,8 +38,8 @@ func TestStarted(t *testing.T) {
 	}
 }
 
-// TestStartedLate: a slow server is reported as starting, and calls of other servers do not
-// wait for the report. If Serve ends first, there is no report.
+// TestStartedLate checks that Dragoman reports a slow server as starting, and that calls of
+// other servers do not wait for the report. If Serve ends first, there is no report.
 func TestStartedLate(t *testing.T) {
 	t.Parallel()
 	started := make(chan Start, 2)

@@ -129,9 +129,9 @@ func (zeros) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestE11_BadAnswers: an HTTP server gives a bad answer. The client soon gets one sanitised
-// error with the known outcome of its call. The server is called once, and the next call
-// works.
+// TestE11_BadAnswers checks an HTTP server that gives a bad answer. The client soon gets one
+// sanitised error, which says whether the server executed the call. Dragoman sends the call
+// once, and the next call works.
 func TestE11_BadAnswers(t *testing.T) {
 	s := &badHTTP{}
 	server := httptest.NewServer(s)
@@ -182,8 +182,8 @@ func TestE11_BadAnswers(t *testing.T) {
 	}
 }
 
-// TestU13_EndlessLine: a child sends a line that never ends, and Dragoman stops it. Its call
-// fails with the reason, and the next call uses another process.
+// TestU13_EndlessLine checks a child that sends a line that never ends. Dragoman stops the
+// child, the call fails with the reason, and the next call uses another process.
 func TestU13_EndlessLine(t *testing.T) {
 	u := child(t, "child", "legacy")
 	r := run(t, u)
