@@ -108,6 +108,7 @@ type MatrixLoss struct {
 type MatrixTransports struct {
 	Client string `json:"client"`
 	Server string `json:"server"`
+	Why    string `json:"why" doc:"the reason over these transports"`
 }
 
 // The events of /api/v1/servers/{name}/doctor/stream.
@@ -384,7 +385,11 @@ func (a *API) serveExamStream(w http.ResponseWriter, r *http.Request) {
 }
 
 // readMatrix answers /matrix.
-func readMatrix(*API, *http.Request) (any, *Problem) { return makeMatrix(), nil }
+func readMatrix(a *API, _ *http.Request) (any, *Problem) { return a.Matrix(), nil }
+
+// Matrix returns the compatibility of all pairs of revisions. It is the same for each API. The
+// caller must not change it.
+func (*API) Matrix() Matrix { return makeMatrix() }
 
 var makeMatrix = sync.OnceValue(func() Matrix {
 	var out Matrix
@@ -402,8 +407,8 @@ var makeMatrix = sync.OnceValue(func() Matrix {
 			p := MatrixPair{Client: all[i].String(), Server: all[j].String(), Direct: i == j, Losses: []MatrixLoss{}}
 			for _, l := range matrix.Expected(all[i], all[j]) {
 				x := MatrixLoss{Feature: l.Feature, Letter: letters[l.Feature], Always: l.Always, Why: l.Why}
-				for _, t := range l.Pairs {
-					x.Transports = append(x.Transports, MatrixTransports{string(t.ClientTransport), string(t.ServerTransport)})
+				for k, t := range l.Pairs {
+					x.Transports = append(x.Transports, MatrixTransports{string(t.ClientTransport), string(t.ServerTransport), l.Whys[k]})
 				}
 				p.Losses = append(p.Losses, x)
 			}

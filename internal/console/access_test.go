@@ -63,6 +63,8 @@ func (s *source) StoryOf(number uint64) (admin.Story, bool) {
 	return admin.Story{}, false
 }
 
+func (s *source) Matrix() admin.Matrix { return (*admin.API)(nil).Matrix() }
+
 func (s *source) RecentCalls(_, _ string, limit int) (list []admin.Call) {
 	return s.calls[:min(limit, len(s.calls))]
 }

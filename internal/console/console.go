@@ -44,6 +44,8 @@ type Source interface {
 	CallsOf(admin.CallQuery) admin.Calls
 	// StoryOf returns a call with its messages. ok is false if the call is not known.
 	StoryOf(number uint64) (s admin.Story, ok bool)
+	// Matrix returns the compatibility of all pairs of revisions. The caller must not change it.
+	Matrix() admin.Matrix
 }
 
 // Options are the options of New. Source and Access are required.

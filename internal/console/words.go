@@ -182,10 +182,30 @@ func revision(date string) template.HTML {
 // eraGlyph returns the picture for the eras of a client and a server, with the text that says
 // whether Dragoman translates between them.
 func eraGlyph(from, to string) template.HTML {
-	path, text := "", "relayed"
+	path, text := eraPath(from, to)
+	if path == "" {
+		return ""
+	}
+	return template.HTML(`<span class="era">` + eraOpen + path + `</svg>` + text + `</span>`)
+}
+
+// eraMark returns the same picture. Only screen readers see the text.
+func eraMark(from, to string) template.HTML {
+	path, text := eraPath(from, to)
+	if path == "" {
+		return ""
+	}
+	return template.HTML(`<span class="era">` + eraOpen + path + `</svg><span class="vh">` + text + ` </span></span>`)
+}
+
+const eraOpen = `<svg class="g" width="44" height="12" viewBox="0 0 44 12" aria-hidden="true">`
+
+// eraPath returns the lines of the picture for two eras, and its text.
+func eraPath(from, to string) (path, text string) {
+	text = "relayed"
 	switch modern := mcp.Latest.Era(); {
 	case from == "" || to == "":
-		return ""
+		return "", ""
 	case from == modern && to == modern:
 		path = `<path class="d" d="M0 6h44"/>`
 	case from != modern && to != modern:
@@ -195,7 +215,7 @@ func eraGlyph(from, to string) template.HTML {
 	default:
 		path, text = `<path d="M0 6h17"/><path class="d" d="M27 6h17"/><path class="k" d="m22 1 5 5-5 5-5-5z"/>`, "translated"
 	}
-	return template.HTML(`<span class="era"><svg class="g" width="44" height="12" viewBox="0 0 44 12" aria-hidden="true">` + path + `</svg>` + text + `</span>`)
+	return path, text
 }
 
 // markOf returns the class and the word of a server's state.

@@ -22,9 +22,10 @@ func FeatureInfos() []FeatureInfo {
 // because a revision or a transport cannot express it.
 type ExpectedLoss struct {
 	Feature string
-	Pairs   []Pair // the transports over which it is lost
-	Always  bool   // it is lost over all transports
-	Why     string // a sentence, of the first pair
+	Pairs   []Pair   // the transports over which it is lost
+	Whys    []string // a sentence for each of Pairs
+	Always  bool     // it is lost over all transports
+	Why     string   // the first of Whys
 }
 
 // Expected returns what is lost between two revisions through Dragoman, in the order of the
@@ -44,7 +45,7 @@ func Expected(client, server mcp.Revision) []ExpectedLoss {
 				if x.Why == "" {
 					x.Why = why
 				}
-				x.Pairs = append(x.Pairs, p)
+				x.Pairs, x.Whys = append(x.Pairs, p), append(x.Whys, why)
 			}
 		}
 		if x.Always = len(x.Pairs) == pairs; len(x.Pairs) > 0 {

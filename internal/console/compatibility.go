@@ -1,0 +1,321 @@
+package console
+
+import (
+	"cmp"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/admin"
+)
+
+// Bounds of the page of compatibility.
+const (
+	mostPairRows = 40 // rows of the table of pairs here
+	mostPairText = 3  // names in a cell
+)
+
+// compatibility has the values of the page of compatibility.
+type compatibility struct {
+	Revisions []string
+	Rows      []matrixRow
+	Letters   []letterView
+	Pair      *pairView // the pair that the query selects; nil for none
+	Here      []hereRow
+	More      int    // the number of rows of Here that are not shown
+	Nothing   string // why Here is empty
+	Key       string
+}
+
+// matrixRow is a row of the matrix: one client revision with each server revision.
+type matrixRow struct {
+	Client string
+	Cells  []matrixCell
+}
+
+// matrixCell is one pair of revisions.
+type matrixCell struct {
+	Client, Server string // the eras
+	Path           string // selects the pair
+	Name           string // for screen readers
+	Losses         []cellLoss
+	Here           bool // such a pair is connected now
+	Selected       bool
+}
+
+// cellLoss is the letter of a loss in a cell.
+type cellLoss struct {
+	Letter, Title string
+	Always        bool
+}
+
+// letterView explains a letter: the feature, and why it is lost.
+type letterView struct {
+	Letter, Feature, About string
+	Why                    []whyView
+}
+
+// whyView is a reason for a loss, and the transports for which it holds.
+type whyView struct{ Text, Where string }
+
+// pairView is one pair of revisions, explained.
+type pairView struct {
+	Client, Server string
+	Eras           [2]string
+	Direct         bool
+	Losses         []letterView
+	Works          []string // the features that work
+}
+
+// hereRow is a group of clients and servers that lose the same.
+type hereRow struct {
+	Clients, Servers []nameCount
+	Client, Server   string // revisions
+	Over             string
+	Eras             [2]string
+	Losses           []letterView
+	Untested         bool // the matrix does not have these transports for these revisions
+	group            pairGroup
+}
+
+// pairGroup identifies a hereRow.
+type pairGroup struct{ client, over, server, to, only string }
+
+// MoreClients and MoreServers return the number of names that a row does not show.
+func (h hereRow) MoreClients() int { return max(0, len(h.Clients)-mostPairText) }
+func (h hereRow) MoreServers() int { return max(0, len(h.Servers)-mostPairText) }
+
+// FirstClients and FirstServers return the names that a row shows.
+func (h hereRow) FirstClients() []nameCount { return h.Clients[:min(len(h.Clients), mostPairText)] }
+func (h hereRow) FirstServers() []nameCount { return h.Servers[:min(len(h.Servers), mostPairText)] }
+
+func (c *Console) compatibilityPage() Page {
+	return Page{Path: "/compatibility", Template: "compatibility.html", Nav: "Compatibility", Group: systems, View: c.compatibility}
+}
+
+func (c *Console) compatibility(r *http.Request) (*View, error) {
+	m, q := c.opts.Source.Matrix(), r.URL.Query()
+	v := &compatibility{Revisions: m.Revisions}
+	pairs := map[[2]string]*admin.MatrixPair{}
+	for i := range m.Pairs {
+		pairs[[2]string{m.Pairs[i].Client, m.Pairs[i].Server}] = &m.Pairs[i]
+	}
+	v.here(c, r, &m, pairs)
+	here := map[[2]string]bool{}
+	for _, row := range v.Here {
+		here[[2]string{row.Client, row.Server}] = true
+	}
+	for _, client := range m.Revisions {
+		row := matrixRow{Client: client}
+		for _, server := range m.Revisions {
+			p := pairs[[2]string{client, server}]
+			if p == nil {
+				continue
+			}
+			cell := matrixCell{
+				Client: eraOf(client), Server: eraOf(server), Here: here[[2]string{client, server}], Selected: q.Get("client") == client && q.Get("server") == server,
+				Path: "?" + url.Values{"client": {client}, "server": {server}}.Encode() + "#pair", Name: "client " + client + ", server " + server,
+			}
+			for _, l := range p.Losses {
+				cell.Losses = append(cell.Losses, cellLoss{l.Letter, l.Feature + ": " + l.Why, l.Always})
+			}
+			row.Cells = append(row.Cells, cell)
+		}
+		v.Rows = append(v.Rows, row)
+	}
+	v.Letters = lettersOf(&m)
+	if p := pairs[[2]string{q.Get("client"), q.Get("server")}]; p != nil {
+		v.Pair = pairOf(&m, p)
+	}
+	v.Here, v.More = v.Here[:min(len(v.Here), mostPairRows)], max(0, len(v.Here)-mostPairRows)
+	for _, row := range v.Here {
+		v.Key += row.Client + row.Over + row.Server
+		for _, n := range slices.Concat(row.Clients, row.Servers) {
+			v.Key += n.Name + "\n"
+		}
+	}
+	return &View{Title: "Compatibility", Data: v}, nil
+}
+
+// aboutOf returns what a feature means.
+func aboutOf(m *admin.Matrix, feature string) string {
+	for _, f := range m.Features {
+		if f.Name == feature {
+			return upper(f.About) + "."
+		}
+	}
+	return ""
+}
+
+// lettersOf returns each letter of the matrix with all its reasons.
+func lettersOf(m *admin.Matrix) (out []letterView) {
+	for _, f := range m.Features {
+		if f.Letter == "" {
+			continue
+		}
+		x := letterView{Letter: f.Letter, Feature: f.Name, About: upper(f.About) + "."}
+		seen := map[string]bool{}
+		for i := range m.Pairs {
+			for _, l := range m.Pairs[i].Losses {
+				for _, t := range l.Transports {
+					if l.Feature == f.Name && !seen[t.Why] {
+						seen[t.Why] = true
+						x.Why = append(x.Why, whyView{Text: t.Why})
+					}
+				}
+			}
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+// pairOf explains a pair of revisions.
+func pairOf(m *admin.Matrix, p *admin.MatrixPair) *pairView {
+	v := &pairView{Client: p.Client, Server: p.Server, Eras: [2]string{eraOf(p.Client), eraOf(p.Server)}, Direct: p.Direct}
+	lost := map[string]bool{}
+	for _, l := range p.Losses {
+		lost[l.Feature] = true
+		x := letterView{Letter: l.Letter, Feature: l.Feature, About: aboutOf(m, l.Feature)}
+		at := map[string]int{}
+		for _, t := range l.Transports {
+			i, known := at[t.Why]
+			if !known {
+				i = len(x.Why)
+				at[t.Why] = i
+				x.Why = append(x.Why, whyView{Text: t.Why})
+			}
+			if !l.Always || len(l.Transports) > 1 {
+				if x.Why[i].Where != "" {
+					x.Why[i].Where += ", "
+				}
+				x.Why[i].Where += transportName(t.Client) + " → " + transportName(t.Server)
+			}
+		}
+		if len(x.Why) == 1 && l.Always {
+			x.Why[0].Where = ""
+		}
+		v.Losses = append(v.Losses, x)
+	}
+	for _, f := range m.Features {
+		if !lost[f.Name] {
+			v.Works = append(v.Works, f.Name)
+		}
+	}
+	return v
+}
+
+// plainTransport returns the transport of a connection as the matrix calls it. A server within
+// the process has the limits of a pipe.
+func plainTransport(name string) string {
+	switch strings.ToLower(name) {
+	case "http":
+		return "http"
+	case "sse", "http+sse":
+		return "sse"
+	}
+	return "stdio"
+}
+
+// here sets the rows of the clients and the servers that are connected now.
+func (v *compatibility) here(c *Console, r *http.Request, m *admin.Matrix, pairs map[[2]string]*admin.MatrixPair) {
+	clients, servers := present(c.sums(r)), c.status(r).Servers
+	open := 0
+	rows := map[pairGroup]*hereRow{}
+	for i := range servers {
+		s := &servers[i]
+		if s.Revision == "" {
+			continue
+		}
+		open++
+		for _, x := range clients {
+			p := pairs[[2]string{x.Revision(), s.Revision}]
+			only, reaches := onlyServers(x)
+			if p == nil || reaches != nil && !reaches[s.Name] {
+				continue
+			}
+			over, to := plainTransport(x.Transport()), plainTransport(s.Transport)
+			key := pairGroup{x.Revision(), over, s.Revision, to, only}
+			row := rows[key]
+			if row == nil {
+				row = &hereRow{Client: x.Revision(), Server: s.Revision, Over: transportName(over) + " → " + transportName(to), Eras: [2]string{eraOf(x.Revision()), eraOf(s.Revision)}, group: key}
+				row.Losses, row.Untested = lossesOver(m, p, over, to)
+				rows[key] = row
+			}
+			row.Clients, row.Servers = addName(row.Clients, x.Title()), addName(row.Servers, s.Name)
+		}
+	}
+	for _, row := range rows {
+		v.Here = append(v.Here, *row)
+	}
+	slices.SortFunc(v.Here, func(a, b hereRow) int {
+		return cmp.Or(cmp.Compare(len(b.Losses), len(a.Losses)), cmp.Compare(a.Client, b.Client), cmp.Compare(a.Server, b.Server), cmp.Compare(a.group.over+a.group.to+a.group.only, b.group.over+b.group.to+b.group.only))
+	})
+	switch {
+	case len(v.Here) > 0:
+	case len(clients) == 0:
+		v.Nothing = "No client has connected within the last hour. The losses of its pairs appear here after its first request."
+	case open == 0:
+		v.Nothing = "No server has been opened yet. The losses of its pairs appear here when its revision is known."
+	default:
+		v.Nothing = "No client can reach a server whose revision is known."
+	}
+}
+
+// onlyServers returns the servers that a client can reach if all its connections are to
+// endpoints of one server. reaches is nil if it can reach all servers.
+func onlyServers(x clientSum) (key string, reaches map[string]bool) {
+	for _, s := range x.Sessions {
+		if s.Server == "" {
+			return "", nil
+		}
+		if reaches == nil {
+			reaches = map[string]bool{}
+		}
+		if !reaches[s.Server] {
+			reaches[s.Server] = true
+			key += s.Server + "\x00"
+		}
+	}
+	return key, reaches
+}
+
+// addName adds a name to a list of names if it is not there yet.
+func addName(all []nameCount, name string) []nameCount {
+	for i := range all {
+		if all[i].Name == name {
+			all[i].Count++
+			return all
+		}
+	}
+	return append(all, nameCount{name, 1})
+}
+
+// lossesOver returns what a pair loses over two transports. untested means that the matrix does
+// not have them, as with HTTP+SSE in revisions that have replaced it. Then only what is lost
+// over all transports is certain.
+func lossesOver(m *admin.Matrix, p *admin.MatrixPair, client, server string) (out []letterView, untested bool) {
+	clients, servers := map[string]bool{}, map[string]bool{} // stdio loses something with each transport, so these are complete
+	for _, l := range p.Losses {
+		for _, t := range l.Transports {
+			clients[t.Client], servers[t.Server] = true, true
+		}
+	}
+	untested = !clients[client] || !servers[server]
+	for _, l := range p.Losses {
+		why := ""
+		if untested && l.Always {
+			why = l.Why
+		}
+		for _, t := range l.Transports {
+			if t.Client == client && t.Server == server {
+				why = t.Why
+			}
+		}
+		if why != "" {
+			out = append(out, letterView{Letter: l.Letter, Feature: l.Feature, About: aboutOf(m, l.Feature), Why: []whyView{{Text: why}}})
+		}
+	}
+	return out, untested
+}
