@@ -387,6 +387,11 @@ func (a *API) readTool(r *http.Request) (any, *Problem) {
 	if bad != nil {
 		return nil, bad
 	}
+	return a.toolDetail(x), nil
+}
+
+// toolDetail returns everything about a tool of the index.
+func (a *API) toolDetail(x *indexed) ToolDetail {
 	clean := a.opts.Runtime.Clean(x.Server)
 	t := tool.Of(x.raw)
 	out := ToolDetail{
@@ -398,15 +403,24 @@ func (a *API) readTool(r *http.Request) (any, *Problem) {
 			Name: arg.Name, Required: arg.Required, Type: arg.Type, Default: shownText(clean, arg.Default, maxDescription), About: shownText(clean, arg.About, maxDescription),
 		})
 	}
-	return out, nil
+	return out
 }
 
-// findTool returns a tool of a server, including tools that clients do not see.
+// findTool returns a tool of a server, including tools that clients do not see. It reads the
+// list again if it is not fresh.
 func (a *API) findTool(r *http.Request, server, name string) (*indexed, *Problem) {
 	if bad := a.noServer(server); bad != nil {
 		return nil, bad
 	}
 	a.refreshList(r, server, mcp.MethodListTools)
+	return a.knownTool(server, name)
+}
+
+// knownTool does the same as findTool, but reads nothing.
+func (a *API) knownTool(server, name string) (*indexed, *Problem) {
+	if bad := a.noServer(server); bad != nil {
+		return nil, bad
+	}
 	var names []string
 	all := a.toolsOf()
 	for i := range all {

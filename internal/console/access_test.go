@@ -31,6 +31,8 @@ type source struct {
 	reports int64 // the number of reports; accessed only through package atomic
 	stories []admin.Story
 	steps   []admin.HandshakeStep
+	tools   []admin.ToolDetail // sorted by name
+	costs   []admin.ToolCost
 }
 
 func (s *source) Report() *admin.Report {
@@ -62,6 +64,30 @@ func (s *source) StoryOf(number uint64) (admin.Story, bool) {
 	}
 	return admin.Story{}, false
 }
+
+func (s *source) FindTools(q admin.ToolQuery) (out admin.Tools) {
+	for _, t := range s.tools {
+		if q.Server != "" && q.Server != t.Server || q.State != "" && q.State != t.State || q.Effect != "" && q.Effect != t.Effect || !strings.Contains(t.Name, q.Text) {
+			continue
+		}
+		if out.Total++; out.Total > q.From && len(out.Tools) < q.Limit {
+			out.Tools = append(out.Tools, t.Tool)
+		}
+		out.Tokens += t.Tokens
+	}
+	return out
+}
+
+func (s *source) FindTool(server, name string) (admin.ToolDetail, *admin.Problem) {
+	for _, t := range s.tools {
+		if t.Server == server && t.Name == name {
+			return t, nil
+		}
+	}
+	return admin.ToolDetail{}, &admin.Problem{Status: 404, Title: "No such tool", Detail: "There is no such tool."}
+}
+
+func (s *source) ToolCosts() []admin.ToolCost { return s.costs }
 
 func (s *source) Matrix() admin.Matrix { return (*admin.API)(nil).Matrix() }
 

@@ -77,7 +77,10 @@ func assetPath(name string) string {
 var functions = template.FuncMap{
 	"asset": assetPath, "peer": peer, "lines": peerBlock, "clock": clock, "when": when, "number": anyNumber, "plural": plural,
 	"path": pathOf, "span": spanText, "rev": revision, "query": queryWith, "sort": sortLink, "lower": strings.ToLower,
-	"join": strings.Join, "era": eraGlyph, "mark": eraMark, "state": stateMark, "bytes": bytesText,
+	"join": strings.Join, "era": eraGlyph, "mark": eraMark,
+	"long":    func(text string, limit int) template.HTML { return peerText(text, limit, true) },
+	"message": func(text string) template.HTML { return peerText(text, len(text)+1, true) },
+	"state":   stateMark, "bytes": bytesText,
 	"wire": wireText, "dict": dict, "plain": func(text string) string { return excerpt.Line(text, 200) }, "list": func(all ...any) []any { return all },
 }
 

@@ -44,6 +44,11 @@ type Source interface {
 	CallsOf(admin.CallQuery) admin.Calls
 	// StoryOf returns a call with its messages. ok is false if the call is not known.
 	StoryOf(number uint64) (s admin.Story, ok bool)
+	// FindTools returns a page of tools. FindTool returns one of them. ToolCosts returns what
+	// the tools of each endpoint cost in a model's context. They read nothing from servers.
+	FindTools(admin.ToolQuery) admin.Tools
+	FindTool(server, name string) (admin.ToolDetail, *admin.Problem)
+	ToolCosts() []admin.ToolCost
 	// Matrix returns the compatibility of all pairs of revisions. The caller must not change it.
 	Matrix() admin.Matrix
 }
@@ -86,6 +91,7 @@ func New(o Options) *Console {
 	}
 	c := &Console{opts: o, mux: http.NewServeMux(), traffic: newTraffic(), streams: admin.NewStreams(mostConsoles), stop: func() {}, untap: func() {}}
 	c.feed = newFeeds(c)
+	c.finders = append(c.finders, c.foundTools)
 	for _, p := range c.pages() {
 		c.add(p)
 	}

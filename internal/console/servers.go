@@ -163,7 +163,7 @@ func serverParts(s *admin.Server) []part {
 	base := pathOf("servers", s.Name)
 	return []part{
 		{Title: "Handshake", Path: base + "#handshake"}, {Title: "Calls", Path: base + "#calls"},
-		{Title: "Logs", Path: base + "#log"}, {Title: "Settings", Path: base + "#settings"},
+		{Title: "Logs", Path: base + "#log"}, {Title: "Tools", Path: prefix + "/tools?" + url.Values{"server": {s.Name}}.Encode()}, {Title: "Settings", Path: base + "#settings"},
 	}
 }
 

@@ -1,0 +1,107 @@
+package admin
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+)
+
+// ToolQuery selects tools for FindTools. The zero value selects the first page of all tools,
+// sorted by name.
+type ToolQuery struct {
+	Server, Effect, State string // "" for all
+	Text                  string // words that a tool must contain, all of them
+	// Sort is name, tokens, server or effect, with "-" in front for descending. "" sorts by
+	// name, or by how well a tool matches Text.
+	Sort  string
+	From  int // tools to leave out, from the first on
+	Limit int // 0 means 50
+}
+
+// FindTools returns a page of tools. It reads nothing from servers. Total is the number of
+// matching tools; Next is not set.
+func (a *API) FindTools(q ToolQuery) Tools {
+	name, descending := strings.CutPrefix(q.Sort, "-")
+	search := toolQuery{
+		server: q.Server, effect: q.Effect, state: q.State, words: strings.Fields(strings.ToLower(excerpt.Cut(q.Text, maxQuery))), byName: name != "",
+	}
+	found, cost := search.find(a.toolsOf())
+	if name != "" {
+		order := toolOrders[name]
+		if order == nil {
+			order = toolOrders["name"]
+		}
+		slices.SortStableFunc(found, func(x, y indexed) int {
+			if descending {
+				return order(&y, &x)
+			}
+			return order(&x, &y)
+		})
+	}
+	out := Tools{Tools: []Tool{}, Tokens: cost, Total: len(found)}
+	from := min(max(q.From, 0), len(found))
+	ready := a.readyServers()
+	for i := from; i < min(from+cmp.Or(max(q.Limit, 0), usualPage), len(found)); i++ {
+		out.Tools = append(out.Tools, a.shownTool(&found[i], ready))
+	}
+	return out
+}
+
+var toolOrders = map[string]func(x, y *indexed) int{
+	"name":   func(x, y *indexed) int { return strings.Compare(strings.ToLower(x.Name), strings.ToLower(y.Name)) },
+	"tokens": func(x, y *indexed) int { return cmp.Compare(x.Tokens, y.Tokens) },
+	"server": func(x, y *indexed) int { return strings.Compare(strings.ToLower(x.Server), strings.ToLower(y.Server)) },
+	"effect": func(x, y *indexed) int { return strings.Compare(x.Effect, y.Effect) },
+}
+
+// FindTool returns one tool of a server, also one that clients do not see. It reads nothing
+// from the server. The problem is nil after success.
+func (a *API) FindTool(server, name string) (ToolDetail, *Problem) {
+	x, bad := a.knownTool(server, name)
+	if bad != nil {
+		return ToolDetail{}, bad
+	}
+	return a.toolDetail(x), nil
+}
+
+// ToolCost is what the tools of one endpoint cost in a model's context.
+type ToolCost struct {
+	Endpoint string // its path
+	Server   string // its only server; "" for the endpoint of all servers
+	Tools    int    // tools that clients see there
+	Tokens   int    // an estimate
+}
+
+// ToolCosts returns the cost of each endpoint: that of all servers first, then the others with
+// the most expensive first. It reads nothing from servers.
+func (a *API) ToolCosts() []ToolCost { return toolCosts(a.toolsOf()) }
+
+func toolCosts(all []indexed) []ToolCost {
+	joined, at, out := ToolCost{Endpoint: "/mcp"}, map[string]int{}, []ToolCost{}
+	for i := range all {
+		t := &all[i]
+		if t.State == invalid {
+			continue
+		}
+		if t.State == shown {
+			joined.Tools, joined.Tokens = joined.Tools+1, joined.Tokens+t.Tokens
+		}
+		own := endpointOf(t.Server)
+		if slices.ContainsFunc(t.Hidden, func(h Hidden) bool { return h.Endpoint == own }) {
+			continue
+		}
+		n, known := at[t.Server]
+		if !known {
+			n = len(out)
+			at[t.Server] = n
+			out = append(out, ToolCost{Endpoint: own, Server: t.Server})
+		}
+		out[n].Tools, out[n].Tokens = out[n].Tools+1, out[n].Tokens+t.Tokens
+	}
+	slices.SortFunc(out, func(x, y ToolCost) int {
+		return cmp.Or(cmp.Compare(y.Tokens, x.Tokens), strings.Compare(x.Server, y.Server))
+	})
+	return append([]ToolCost{joined}, out...)
+}

@@ -1,0 +1,81 @@
+package admin
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/demo"
+)
+
+// TestFindTools checks the orders and the pages of the search that pages use, and that it
+// gives the same tools as the API.
+func TestFindTools(t *testing.T) {
+	t.Parallel()
+	r := serving(t, demoServer(t, "old", demo.Legacy))
+	r.ready("old")
+	want, bad := Invoke[Tools](t.Context(), r.api, "GET", "/servers/old/tools?sort=name", nil)
+	if bad != nil || want.Total < 3 {
+		t.Fatalf("%+v %v", want, bad)
+	}
+	names := func(q ToolQuery) (out []string) {
+		for _, x := range r.api.FindTools(q).Tools {
+			out = append(out, x.Name)
+		}
+		return out
+	}
+	all := names(ToolQuery{Sort: "name"})
+	if len(all) != want.Total || all[0] != want.Tools[0].Name {
+		t.Errorf("%v", all)
+	}
+	down := names(ToolQuery{Sort: "-name"})
+	if down[0] != all[len(all)-1] || down[len(down)-1] != all[0] {
+		t.Errorf("%v and %v", all, down)
+	}
+	if got := names(ToolQuery{Sort: "name", From: 1, Limit: 2}); strings.Join(got, " ") != strings.Join(all[1:3], " ") {
+		t.Errorf("%v of %v", got, all)
+	}
+	if got := names(ToolQuery{From: 1 << 30, Limit: -1}); len(got) != 0 {
+		t.Errorf("%v", got)
+	}
+	if got := names(ToolQuery{Text: "greet", Sort: "odd"}); len(got) == 0 || len(got) == len(all) {
+		t.Errorf("%v", got)
+	}
+	last := 1 << 30
+	for _, x := range r.api.FindTools(ToolQuery{Sort: "-tokens"}).Tools {
+		if x.Tokens > last {
+			t.Errorf("%s needs %d tokens, after %d", x.Name, x.Tokens, last)
+		}
+		last = x.Tokens
+	}
+	one, bad := r.api.FindTool("old", "greet")
+	if bad != nil || one.Name != "greet" || len(one.Definition) == 0 {
+		t.Errorf("%+v %v", one, bad)
+	}
+	if _, bad := r.api.FindTool("old", "gret"); bad == nil || !strings.Contains(bad.Detail, "greet") {
+		t.Errorf("%v", bad)
+	}
+	if _, bad := r.api.FindTool("nobody", "greet"); bad == nil {
+		t.Error("no problem")
+	}
+}
+
+// TestToolCosts checks which tools count at which endpoint.
+func TestToolCosts(t *testing.T) {
+	t.Parallel()
+	got := toolCosts([]indexed{
+		{Tool: Tool{Server: "a", State: shown, Tokens: 1}},
+		{Tool: Tool{Server: "a", State: hidden, Tokens: 10, Hidden: []Hidden{{Endpoint: "/mcp"}}}}, // another server has the name
+		{Tool: Tool{Server: "a", State: hidden, Tokens: 100, Hidden: []Hidden{{Endpoint: "/mcp"}, {Endpoint: "/s/a/mcp"}}}},
+		{Tool: Tool{Server: "a", State: invalid, Tokens: 1000}},
+		{Tool: Tool{Server: "b", State: shown, Tokens: 20}},
+	})
+	want := []ToolCost{{"/mcp", "", 2, 21}, {"/s/b/mcp", "b", 1, 20}, {"/s/a/mcp", "a", 2, 11}}
+	if len(got) != len(want) {
+		t.Fatalf("%+v", got)
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("%+v, want %+v", got[i], want[i])
+		}
+	}
+}

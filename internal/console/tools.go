@@ -1,0 +1,263 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/dragoman-mcp/dragoman/internal/admin"
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+)
+
+// Bounds of the pages of tools.
+const (
+	mostMeters     = 8       // endpoints with their cost
+	mostToolsFound = 2000    // tools in the palette
+	contextSize    = 200_000 // tokens; the context that the cost is compared with
+	messageShown   = 16 << 10
+	messageStart   = 4 << 10 // what is shown of a longer message
+	mostAbout      = 64 << 10
+)
+
+// toolList has the values of the page of all tools.
+type toolList struct {
+	Q                        url.Values
+	Search                   string
+	Servers, States, Effects []choice
+	Rows                     []toolRow
+	Pager                    pager
+	All                      int    // the number of tools without a filter
+	Tokens                   string // what the matching tools cost
+	Meters                   []meter
+	MoreMeters               int
+	Unread                   []string // servers whose tools are not known
+	MoreUnread               int
+	Filtered                 bool
+	Configured               int // servers
+	Key                      string
+}
+
+// toolRow is a row of the table of tools.
+type toolRow struct {
+	admin.Tool
+	Path        string // "" if the tool has no name
+	Revision    string // of the server
+	Class, Word string
+	Rules       []string // where clients do not see it, and why
+}
+
+// Renamed returns the name at /mcp if it differs from the name at the server.
+func (r toolRow) Renamed() string {
+	if r.Offered == r.Name {
+		return ""
+	}
+	return r.Offered
+}
+
+// meter shows what the tools of an endpoint cost in a model's context.
+type meter struct {
+	admin.ToolCost
+	Percent string
+	Width   string // of 100
+}
+
+func (c *Console) toolsPage() Page {
+	return Page{
+		Path: "/tools", Template: "tools.html", Nav: "Tools", Group: catalogs, Key: "T", View: c.tools,
+		Count: func(s *screen) string {
+			n := 0
+			for i := range s.Status.Servers {
+				tools, _, _ := toolsOf(&s.Status.Servers[i])
+				n += tools
+			}
+			return number(n)
+		},
+	}
+}
+
+func (c *Console) tools(r *http.Request) (*View, error) {
+	q, status := r.URL.Query(), c.status(r)
+	l := &toolList{Q: q, Search: q.Get("q"), Configured: len(status.Servers)}
+	var names []string
+	revisions := map[string]string{}
+	for i := range status.Servers {
+		s := &status.Servers[i]
+		names = append(names, s.Name, s.Name)
+		revisions[s.Name] = s.Revision
+		if _, _, ok := toolsOf(s); !ok {
+			l.Unread = append(l.Unread, s.Name)
+		}
+	}
+	l.Unread, l.MoreUnread = l.Unread[:min(len(l.Unread), mostMeters)], max(0, len(l.Unread)-mostMeters)
+	l.Servers = choices(q.Get("server"), "any server", names...)
+	l.States = choices(q.Get("state"), "any state", "shown", "enabled", "hidden", "disabled", "invalid", "invalid")
+	l.Effects = choices(q.Get("effect"), "any access", "read-only", "read-only", "write", "write", "destructive", "destructive", "unknown", "unknown")
+	query := admin.ToolQuery{Server: q.Get("server"), Effect: q.Get("effect"), State: q.Get("state"), Text: l.Search, Sort: q.Get("sort"), Limit: pageRows}
+	l.Filtered = query.Server+query.Effect+query.State+query.Text != ""
+	if page, err := strconv.Atoi(q.Get("page")); err == nil && page > 1 && page <= 1<<20 {
+		query.From = (page - 1) * pageRows
+	}
+	found := c.opts.Source.FindTools(query)
+	l.Pager = pagerOf(found.Total, q)
+	if from := max(0, l.Pager.From-1); from != query.From { // the page does not exist any more
+		query.From = from
+		found = c.opts.Source.FindTools(query)
+	}
+	l.All, l.Tokens = found.Total, number(found.Tokens)
+	if l.Filtered {
+		l.All = c.opts.Source.FindTools(admin.ToolQuery{Limit: 1}).Total
+	}
+	for _, t := range found.Tools {
+		row := toolRowOf(t)
+		row.Revision = revisions[t.Server]
+		l.Rows = append(l.Rows, row)
+		l.Key += t.Server + "\x00" + t.Name + row.Word + strconv.Itoa(t.Tokens) + row.Revision + "\n"
+	}
+	costs := c.opts.Source.ToolCosts()
+	if query.Server != "" {
+		costs = slices.DeleteFunc(slices.Clone(costs), func(x admin.ToolCost) bool { return x.Server != "" && x.Server != query.Server })
+	}
+	for _, x := range costs[:min(len(costs), mostMeters)] {
+		l.Meters = append(l.Meters, meterOf(x))
+		l.Key += x.Endpoint + strconv.Itoa(x.Tokens)
+	}
+	l.MoreMeters = max(0, len(costs)-mostMeters)
+	l.Key += strings.Join(l.Unread, "\n")
+	return &View{Title: "Tools", Data: l}, nil
+}
+
+func meterOf(x admin.ToolCost) meter {
+	share := 100 * float64(x.Tokens) / contextSize
+	m := meter{ToolCost: x, Width: strconv.FormatFloat(min(100, share), 'f', 1, 64), Percent: strconv.FormatFloat(share, 'f', 1, 64) + " %"}
+	if share > 0 && share < .1 {
+		m.Percent = "under 0.1 %"
+	}
+	return m
+}
+
+// toolRowOf returns a tool as a row for people.
+func toolRowOf(t admin.Tool) toolRow {
+	row := toolRow{Tool: t, Class: "ok quiet", Word: "enabled"}
+	if t.Name != "" {
+		row.Path = pathOf("servers", t.Server, "tools", t.Name)
+	}
+	switch {
+	case t.State == "invalid":
+		row.Class, row.Word = "bad", "invalid"
+	case t.State == "hidden":
+		row.Class, row.Word = "off", "disabled"
+	case t.Stale:
+		row.Class, row.Word = "idle", "stale"
+	}
+	for i, h := range t.Hidden {
+		text := h.Rule
+		if text == "" {
+			text = h.Why
+		}
+		if i > 0 && t.Hidden[i-1].Rule == h.Rule && t.Hidden[i-1].Why == h.Why {
+			continue
+		}
+		if len(t.Hidden) == 1 {
+			text = "not at " + h.Endpoint + ": " + text
+		}
+		row.Rules = append(row.Rules, text)
+	}
+	return row
+}
+
+// foundTools returns the tools for the palette.
+func (c *Console) foundTools(*http.Request) (out []paletteItem) {
+	for _, t := range c.opts.Source.FindTools(admin.ToolQuery{Sort: "name", Limit: mostToolsFound}).Tools {
+		if t.Name != "" {
+			out = append(out, paletteItem{excerpt.Line(t.Server+" › "+t.Name, 160), "tool", pathOf("servers", t.Server, "tools", t.Name)})
+		}
+	}
+	return out
+}
+
+// toolView has the values of the page of one tool.
+type toolView struct {
+	toolRow
+	ServerState string
+	About       string
+	AboutLimit  int
+	Invisible   int // invisible characters in names and description
+	Arguments   []admin.ToolArgument
+	Returns     string
+	Definition  message
+	Endpoints   []endpointView
+	Key         string
+}
+
+// message is a message of a peer, shown as it is.
+type message struct {
+	Text string
+	Size string // of the whole message
+	Rest string // the link that shows all of it; "" if Text is all of it
+}
+
+// endpointView says whether clients see a tool at an endpoint, and why not.
+type endpointView struct {
+	URL, As   string
+	Why, Rule string // "" if clients see it
+}
+
+func (c *Console) toolPage() Page {
+	return Page{Path: "/servers/{name}/tools/{tool}", Template: "tool.html", View: c.tool}
+}
+
+func (c *Console) tool(r *http.Request) (*View, error) {
+	s, err := c.findServer(r)
+	if err != nil {
+		return nil, err
+	}
+	t, bad := c.opts.Source.FindTool(s.Name, r.PathValue("tool"))
+	if bad != nil {
+		e := &pageError{Status: http.StatusNotFound, Title: "Not found", Text: bad.Detail}
+		e.Near = []Crumb{{"the tools of " + s.Name, prefix + "/tools?" + url.Values{"server": {s.Name}}.Encode()}}
+		return nil, e
+	}
+	v := &toolView{
+		toolRow: toolRowOf(t.Tool), ServerState: s.State, About: t.About, AboutLimit: mostAbout, Arguments: t.Arguments, Returns: t.Returns,
+		Invisible: countInvisible(t.Name) + countInvisible(t.Title) + countInvisible(t.About),
+	}
+	v.Revision = s.Revision
+	v.Definition = messageOf(string(t.Definition), r.URL.Query().Get("all") != "", "?all=1#definition")
+	for _, e := range []endpointView{{URL: "/mcp", As: t.Offered}, {URL: "/s/" + s.Name + "/mcp", As: t.Name}} {
+		for _, h := range t.Hidden {
+			if h.Endpoint == e.URL {
+				e.Why, e.Rule = h.Why, h.Rule
+			}
+		}
+		e.URL = "http://" + r.Host + e.URL
+		v.Endpoints = append(v.Endpoints, e)
+	}
+	v.Key = v.Word + v.ServerState + s.Revision + strconv.Itoa(t.Tokens) + string(t.Definition)
+	return &View{Title: t.Name, Crumbs: []Crumb{{"Servers", pathOf("servers")}, {s.Name, pathOf("servers", s.Name)}}, Data: v}, nil
+}
+
+// messageOf returns a message to show. A long one is cut, unless all of it is asked for.
+func messageOf(text string, all bool, rest string) message {
+	m := message{Text: text, Size: bytesText(len(text))}
+	if len(text) > messageShown && !all {
+		m.Text, m.Rest = excerpt.Cut(text, messageStart), rest
+	}
+	return m
+}
+
+// countInvisible returns the number of invisible characters in a text. Line ends and tabs do
+// not count.
+func countInvisible(text string) (n int) {
+	var before rune
+	for i := 0; i < len(text); {
+		r, size := utf8.DecodeRuneInString(text[i:])
+		if r == utf8.RuneError && size == 1 || invisible(r, before) && r != '\n' && r != '\t' && r != '\r' {
+			n++
+		}
+		i, before = i+size, r
+	}
+	return n
+}
