@@ -250,9 +250,21 @@ func (a *app) checkServer(path string, found bool, o connectFlags) error {
 	return unknownServer(o.server, path, serverNames(s))
 }
 
-// self returns the absolute path of this program. If the program on PATH is the same file, it
-// returns the path on PATH, which stays valid after an update.
+// self returns the absolute path of this program, and warns if the path will not last.
 func (a *app) self() (string, error) {
+	self, err := programPath()
+	if err != nil {
+		return "", err
+	}
+	if slashed := filepath.ToSlash(self); strings.Contains(slashed, "/_npx/") || strings.Contains(slashed, "/go-build") {
+		a.status.label(yellow, "warning", "this program is in a temporary place, "+clean(self)+"; install it before you connect a client")
+	}
+	return self, nil
+}
+
+// programPath returns the absolute path of this program. If the program on PATH is the same
+// file, it returns the path on PATH, which stays valid after an update.
+func programPath() (string, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return "", fmt.Errorf("find the path of this program: %w", err)
@@ -261,9 +273,6 @@ func (a *app) self() (string, error) {
 		if found, err = filepath.Abs(found); err == nil && sameFile(found, self) {
 			self = found
 		}
-	}
-	if slashed := filepath.ToSlash(self); strings.Contains(slashed, "/_npx/") || strings.Contains(slashed, "/go-build") {
-		a.status.label(yellow, "warning", "this program is in a temporary place, "+clean(self)+"; install it before you connect a client")
 	}
 	return self, nil
 }

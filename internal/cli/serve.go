@@ -106,10 +106,12 @@ purpose. --quiet-demo leaves the clients out.`,
 				start.flags = " -c " + file
 			}
 			var console *daemon.Console
+			self, _ := programPath() // without it the console shows the name alone
 			err := a.backend.Serve(c.Context(), daemon.ServeOptions{
 				ConfigPath: path, Config: snapshot, Listen: listen, Hosts: hosts, Strict: strict, Stdio: stdio,
 				Log: a.log, LogCalls: logCalls || snapshot.Log.Calls, Progress: a.status.Step, Trace: a.tracer(), Version: version(), Dump: a.showStatus,
 				KeyFolders: admin.KeyFolders(a.env), NoConsole: noConsole, DemoClients: demo && !quietDemo,
+				Program: a.program, Path: self, Env: a.env,
 				Console: func(c daemon.Console) {
 					if !noConsole && snapshot.Console {
 						console = &c

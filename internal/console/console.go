@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/admin"
+	"github.com/dragoman-mcp/dragoman/internal/clientfile"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
@@ -66,6 +67,12 @@ type Options struct {
 	Operate func(string, runtime.Operation) error // starts an operation on a server; nil means that there are no operations
 	Events  *event.Publisher                      // nil is allowed
 	Log     *slog.Logger                          // nil logs nothing
+	// Program is the command that starts Dragoman in a terminal, and Path is the same for the
+	// files of clients, which need the full path. "" means dragoman.
+	Program, Path string
+	// Machine says where the files of clients are. Its folders are not used, because the page
+	// shows paths below ~. The zero value is a Linux machine without environment variables.
+	Machine clientfile.Machine
 }
 
 // Console serves the pages. Call New to create one. Safe for concurrent use.
@@ -305,6 +312,9 @@ type View struct {
 	// Waiting replaces "live" in the top bar, for example "waiting for a client".
 	Waiting string
 	Data    any // the values for the template, as .Data
+	// Stream is the path and the query of the page in its stream of live values. "" means
+	// those of the request.
+	Stream string
 }
 
 // Crumb is one part of the breadcrumb.
@@ -366,6 +376,9 @@ func (c *Console) show(w http.ResponseWriter, r *http.Request, p *Page, t *templ
 		return
 	}
 	s.View = view
+	if view.Stream != "" {
+		s.URL = view.Stream
+	}
 	if !st.feed {
 		s.Say = said(w, r)
 	}

@@ -8,6 +8,6 @@ func (c *Console) pages() []Page {
 		c.callsPage(), c.callPage(),
 		c.clientsPage(), c.clientPage(),
 		c.serversPage(), c.serverPage(), c.toolsPage(), c.toolPage(),
-		c.compatibilityPage(), c.eventsPage(), c.settingsPage(),
+		c.connectPage(), c.compatibilityPage(), c.eventsPage(), c.settingsPage(),
 	}
 }

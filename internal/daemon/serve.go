@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	goruntime "runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/admin"
 	"github.com/dragoman-mcp/dragoman/internal/calls"
+	"github.com/dragoman-mcp/dragoman/internal/clientfile"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/console"
 	"github.com/dragoman-mcp/dragoman/internal/demo"
@@ -54,6 +56,11 @@ type ServeOptions struct {
 	// removed from the configuration. 0 means 30 s.
 	Drain   time.Duration
 	Version string
+	// Program is the command that starts Dragoman in a terminal, and Path is its full path. ""
+	// means dragoman. Env returns an environment variable; nil means that there are none. The
+	// console shows with them how to connect clients.
+	Program, Path string
+	Env           func(string) (string, bool)
 	// Events publishes everything that happens. If it is nil, Serve creates a publisher to
 	// which only the log and the metrics subscribe.
 	Events *event.Publisher
@@ -231,6 +238,7 @@ func newDaemon(o ServeOptions, local bool) *daemon {
 	d.admin = admin.New(admin.Options{Runtime: d.runtime, Recent: o.recent, Calls: d.recorded, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, PublicURL: o.Config.PublicURL, ConsoleOff: consoleOff(&o, local), DemoClients: demoClients})
 	d.console = console.New(console.Options{
 		Off: consoleOff(&o, local), Access: d.admin.Access(), Source: d.admin, Config: d.runtime.Current, Clients: d.runtime.ClientReports, Operate: d.runtime.Operate, Events: d.events, Log: o.Log,
+		Program: o.Program, Path: o.Path, Machine: clientfile.Machine{OS: goruntime.GOOS, Env: o.Env},
 	})
 	d.metrics.WatchBudget(d.budget)
 	d.metrics.WatchEndpoints(d.counts, d.guard)

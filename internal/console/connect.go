@@ -1,0 +1,229 @@
+package console
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/dragoman-mcp/dragoman/internal/clientfile"
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// connectView has the values of the page that connects a client.
+type connectView struct {
+	Setups  []setup
+	Servers []choice
+	Server  string // the server that is connected alone; "" for all
+	Client  string // the client whose setup is open
+	Others  []Crumb
+	Again   string // the link that looks for a new client again
+	Arrival arrival
+}
+
+// setup says how to connect one client.
+type setup struct {
+	*clientfile.Client
+	Open         bool
+	Class, State string // whether it is connected
+	File         string // where the snippet goes
+	Project      string // the file for one project; "" for none
+	Snippet      string
+	Terminal     string // the client's own command that does the same; "" for none
+	Preview      string // the command that shows the change
+	Write        string // the command that makes it
+	Bridge       bool   // the client starts Dragoman, because its file takes no URL
+}
+
+// arrival says whether a new client has come since the page was opened.
+type arrival struct {
+	Class, Text string
+	Path        string // of the client's page; "" for none
+}
+
+func (c *Console) connectPage() Page {
+	return Page{Path: "/connect", Template: "connect.html", Nav: "Connect", Group: accesses, Key: "C", View: c.connect}
+}
+
+// clientWords maps the IDs of clients to the names that they give themselves, in lower case
+// and without other characters than letters and digits. A name matches if it begins so.
+var clientWords = map[string][]string{
+	"claude": {"claudeai", "claudedesktop"}, "claude-code": {"claudecode"}, "cursor": {"cursor"}, "vscode": {"visualstudiocode", "vscode"},
+	"codex": {"codex"}, "gemini": {"gemini"}, "opencode": {"opencode"},
+}
+
+// isClient reports whether a name that a client gives itself is that of a known client.
+func isClient(id, name string) bool {
+	word := strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, name)
+	return slices.ContainsFunc(clientWords[id], func(begin string) bool { return strings.HasPrefix(word, begin) })
+}
+
+func (c *Console) connect(r *http.Request) (*View, error) {
+	q, t := r.URL.Query(), c.sums(r)
+	since := openedAt(q.Get("since"))
+	v := &connectView{Client: q.Get("client")}
+	var names []string
+	for i := range c.status(r).Servers {
+		name := c.status(r).Servers[i].Name
+		names = append(names, name, name)
+		if name == q.Get("server") {
+			v.Server = name
+		}
+	}
+	v.Servers = choices(v.Server, "all servers", names...)
+	if _, known := clientfile.ByID(v.Client); !known {
+		v.Client = "claude-code"
+	}
+	base := "http://" + r.Host
+	for _, x := range clientfile.Clients() {
+		s, err := c.setupOf(x, base, v.Server)
+		if err != nil {
+			return nil, err
+		}
+		s.Open = x.ID == v.Client
+		s.Class, s.State = connectedState(x.ID, t)
+		v.Setups = append(v.Setups, s)
+	}
+	v.Others = []Crumb{
+		{mcp.R20250326.String() + " and later", base + endpointPath(v.Server) + "/mcp"}, {mcp.R20241105.String(), base + endpointPath(v.Server) + "/sse"},
+		{"stdio", c.program() + " run " + base + endpointPath(v.Server) + "/mcp"},
+	}
+	waiting := url.Values{"client": {v.Client}, "since": {strconv.FormatInt(since.UnixMilli(), 10)}}
+	if v.Server != "" {
+		waiting.Set("server", v.Server)
+	}
+	v.Again = "?" + waiting.Encode()
+	v.Arrival = arrivalSince(t, since)
+	view := &View{Title: "Connect", Data: v, Stream: pathOf("connect") + v.Again}
+	if v.Arrival.Path == "" {
+		view.Waiting = "waiting for a client"
+	}
+	return view, nil
+}
+
+// openedAt returns the time when the page was opened, in milliseconds since the epoch. Without
+// a valid one the page is opened now.
+func openedAt(text string) time.Time {
+	now := time.Now()
+	ms, err := strconv.ParseInt(text, 10, 64)
+	if at := time.UnixMilli(ms); err == nil && at.Before(now) && now.Sub(at) < 24*time.Hour {
+		return at
+	}
+	return now
+}
+
+// endpointPath returns the path of the endpoint of a server, without its last part. "" means
+// all servers.
+func endpointPath(server string) string {
+	if server == "" {
+		return ""
+	}
+	return "/s/" + url.PathEscape(server)
+}
+
+// program returns the command that starts Dragoman in a terminal.
+func (c *Console) program() string { return cmp.Or(c.opts.Program, "dragoman") }
+
+// setupOf returns how to connect a client to all servers, or to one.
+func (c *Console) setupOf(x *clientfile.Client, base, server string) (setup, error) {
+	entry := clientfile.Entry{Name: cmp.Or(server, "dragoman"), URL: base + endpointPath(server) + "/mcp"}
+	s := setup{Client: x, Bridge: !x.HTTP}
+	if s.Bridge {
+		entry.Command, entry.URL = []string{cmp.Or(c.opts.Path, "dragoman"), "run", entry.URL}, ""
+	}
+	machine := c.opts.Machine
+	machine.OS, machine.Home, machine.Folder = cmp.Or(machine.OS, "linux"), "~", "."
+	if machine.Env == nil {
+		machine.Env = func(string) (string, bool) { return "", false }
+	}
+	for _, p := range machine.Places(x) {
+		if p.Project == "" && s.File == "" {
+			s.File = p.Path
+		}
+		if p.Project != "" && s.Project == "" {
+			s.Project = p.Path
+		}
+	}
+	file, err := clientfile.Connect(x, s.File, nil, entry, nil)
+	if err != nil {
+		return s, fmt.Errorf("make the entry of %s: %w", x.Title, err)
+	}
+	s.Snippet = strings.TrimRight(string(file), "\n")
+	words := []string{c.program(), "connect", x.ID, "--url", base}
+	if server != "" {
+		words = append(words, "--server", server)
+	}
+	s.Preview = shellLine(words...)
+	s.Write = shellLine(append(words, "--write")...)
+	if x.ID == "claude-code" {
+		s.Terminal = shellLine("claude", "mcp", "add", "--transport", "http", entry.Name, entry.URL)
+	}
+	return s, nil
+}
+
+// shellLine returns a command line for a shell. Words with special characters are quoted.
+func shellLine(words ...string) string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		if out[i] = w; w == "" || hasSpecial(w) {
+			out[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+// hasSpecial reports whether a shell gives a meaning to a character of a word.
+func hasSpecial(w string) bool {
+	return strings.ContainsFunc(w, func(r rune) bool {
+		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_-./:%@+=,", r)
+	})
+}
+
+// connectedState returns whether a known client is connected, as a state for people.
+func connectedState(id string, t *sums) (class, text string) {
+	class, text = "idle", "not connected yet"
+	var last time.Time
+	for i := range t.Clients {
+		x := &t.Clients[i]
+		if !isClient(id, x.Name()) || x.Last.Before(last) {
+			continue
+		}
+		last = x.Last
+		class, text = "idle", "last seen "+when(x.Last)
+		if t.At.Sub(x.Last) < idleAfter || x.open() {
+			class, text = "ok quiet", "connected, "+x.Revision()
+		}
+	}
+	return class, text
+}
+
+// arrivalSince returns the newest client that has come since the page was opened. A client
+// that was known before counts if it has opened another session.
+func arrivalSince(t *sums, since time.Time) arrival {
+	out, newest := arrival{Class: "busy", Text: "Waiting for a new client."}, since
+	for i := range t.Clients {
+		x := &t.Clients[i]
+		at := x.First
+		for _, s := range x.Sessions {
+			if s.Since.After(at) {
+				at = s.Since
+			}
+		}
+		if at.After(newest) {
+			newest = at
+			out = arrival{Class: "ok", Text: excerpt.Line(x.Title(), 120) + " connected at " + when(at) + ". It speaks " + x.Revision() + ".", Path: pathOf("clients", x.ID())}
+		}
+	}
+	return out
+}

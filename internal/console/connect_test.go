@@ -1,0 +1,146 @@
+package console
+
+import (
+	"html"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/clientfile"
+	"github.com/dragoman-mcp/dragoman/internal/event"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+func init() {
+	scenes["connect-none"], scenes["connect"], scenes["connect-hostile"] = scenes["empty"], scenes["pairs"], scenes["hostile"]
+	pagesOf["connect-none"], pagesOf["connect-hostile"] = []string{"/connect"}, []string{"/connect?since=1", "/connect?server=" + url.QueryEscape(hostile)}
+	pagesOf["connect"] = []string{"/connect?client=cursor", "/connect?client=claude&server=files&since=946684799000", "/connect?client=none&server=none&since=x"}
+}
+
+// codeOf returns the text of an element with an id, as a copy button copies it.
+func codeOf(body, id string) string {
+	_, rest, _ := strings.Cut(body, `<code id="`+id+`">`)
+	rest, _, _ = strings.Cut(rest, "</code>")
+	return html.UnescapeString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(rest, ""))
+}
+
+// TestSnippets checks that each client can read its snippet, and that Dragoman recognises the
+// entry as its own.
+func TestSnippets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := stage(t, "connect")
+		for server, wants := range map[string][2]string{"": {"dragoman", "http://127.0.0.1:7300/mcp"}, "files": {"files", "http://127.0.0.1:7300/s/files/mcp"}} {
+			_, body := h.ask("GET", "/console/connect?server="+server)
+			for _, c := range clientfile.Clients() {
+				name := "config.json"
+				if c.ID == "codex" {
+					name = "config.toml"
+				}
+				text := codeOf(body, "s-"+c.ID)
+				root, err := clientfile.Parse(name, []byte(text))
+				if err != nil {
+					t.Errorf("%s: %v in %s", c.ID, err, text)
+					continue
+				}
+				if got := clientfile.Connected(c, root, []string{"127.0.0.1:7300"}); len(got) != 1 || got[0] != wants[0] || !strings.Contains(text, wants[1]) {
+					t.Errorf("%s: %q in %s", c.ID, got, text)
+				}
+				write := codeOf(body, "w-"+c.ID)
+				if !strings.HasPrefix(write, "dragoman connect "+c.ID+" --url http://127.0.0.1:7300") || !strings.HasSuffix(write, " --write") || strings.Contains(write, "--server files") != (server != "") || codeOf(body, "p-"+c.ID)+" --write" != write {
+					t.Errorf("%s: %s", c.ID, write)
+				}
+			}
+		}
+	})
+}
+
+// TestShellLine checks that a shell gets each word as it is.
+func TestShellLine(t *testing.T) {
+	for want, words := range map[string][]string{
+		"a --b http://x:1/mcp": {"a", "--b", "http://x:1/mcp"}, `'' 'a b' '$(x)' 'it'\''s'`: {"", "a b", "$(x)", "it's"}, "'Programme/ü'": {"Programme/ü"}, "'~' '*' '&'": {"~", "*", "&"},
+	} {
+		if got := shellLine(words...); got != want {
+			t.Errorf("%q: %s", words, got)
+		}
+	}
+}
+
+// TestArrival checks that the page says that a client has come after it was opened, by itself
+// and after it was loaded again.
+func TestArrival(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &event.Publisher{}
+		h := stageWith(t, "connect", p)
+		_, body := h.ask("GET", "/console/connect?client=gemini")
+		if !strings.Contains(body, `>Waiting for a new client.</span>`) || !strings.Contains(body, `data-waiting="waiting for a client"`) || !strings.Contains(body, `id="c-gemini" class="st idle">not connected yet<`) {
+			t.Error("the page does not wait")
+		}
+		_, stream, _ := strings.Cut(body, `<body data-page="`)
+		stream, _, _ = strings.Cut(stream, `"`)
+		stream = html.UnescapeString(stream)
+		patches := func() (text string) {
+			for _, x := range h.console.feed.render(stream) {
+				text += x.ID + "=" + x.Text + "\n"
+			}
+			return text
+		}
+		if got := patches(); !strings.Contains(got, "arrival=Waiting for a new client.") {
+			t.Errorf("%s: %s", stream, got)
+		}
+		time.Sleep(time.Second)
+		call(p, "AI SDK", "2.0.99", mcp.R20260728, "files", mcp.R20250618, event.OK, 8)
+		if got := patches(); !strings.Contains(got, "arrival=Waiting for a new client.") {
+			t.Errorf("a client that was there before: %s", got)
+		}
+		call(p, "gemini-cli-mcp-client", "0.9", mcp.R20250618, "files", mcp.R20250618, event.OK, 9)
+		if got := patches(); !strings.Contains(got, "arrival=gemini-cli-mcp-client 0.9 connected at 00:00:01. It speaks 2025-06-18.") || !strings.Contains(got, "c-gemini=connected, 2025-06-18") {
+			t.Errorf("%s: %s", stream, got)
+		}
+		if _, body := h.ask("GET", stream); !strings.Contains(body, "gemini-cli-mcp-client 0.9 connected") || !strings.Contains(body, `<a href="/console/clients/3">`) || strings.Contains(body, "data-waiting") {
+			t.Error("the page that was loaded again does not say it")
+		}
+		if _, body := h.ask("GET", "/console/connect"); !strings.Contains(body, `>Waiting for a new client.</span>`) {
+			t.Error("a page that is opened now does not wait")
+		}
+	})
+}
+
+// TestOpenedAt checks which times of opening a page accepts.
+func TestOpenedAt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now := time.Now()
+		for text, want := range map[string]time.Time{
+			"": now, "x": now, "1": now, "-5": now, "9999999999999999999": now, "9223372036854775807": now,
+			strconv.FormatInt(now.Add(time.Hour).UnixMilli(), 10): now, strconv.FormatInt(now.Add(-time.Hour).UnixMilli(), 10): now.Add(-time.Hour),
+		} {
+			if got := openedAt(text); !got.Equal(want) {
+				t.Errorf("%q: %v", text, got)
+			}
+		}
+	})
+}
+
+// TestIsClient checks the names that clients give themselves.
+func TestIsClient(t *testing.T) {
+	for name, want := range map[string]string{
+		"claude-ai": "claude", "claude-code": "claude-code", "Claude Code": "claude-code", "cursor-vscode": "cursor", "Visual Studio Code - Insiders": "vscode",
+		"codex-mcp-client": "codex", "gemini-cli-mcp-client": "gemini", "opencode": "opencode", "": "", "my-cursor": "",
+	} {
+		got := ""
+		for _, id := range clientfile.IDs() {
+			if isClient(id, name) {
+				got += id
+			}
+		}
+		if got != want {
+			t.Errorf("%q: %q", name, got)
+		}
+	}
+	if len(clientWords) != len(clientfile.IDs()) {
+		t.Error("a client has no names")
+	}
+}
