@@ -30,6 +30,7 @@ type toolList struct {
 	Rows                     []toolRow
 	Pager                    pager
 	All                      int    // the number of tools without a filter
+	Enabled                  int    // those that clients see at /mcp
 	Tokens                   string // what the matching tools cost
 	Meters                   []meter
 	MoreMeters               int
@@ -47,6 +48,7 @@ type toolRow struct {
 	Revision    string // of the server
 	Class, Word string
 	Rules       []string // where clients do not see it, and why
+	Invisible   int      // invisible characters in the name, the title and the whole description
 }
 
 // Renamed returns the name at /mcp if it differs from the name at the server.
@@ -113,10 +115,16 @@ func (c *Console) tools(r *http.Request) (*View, error) {
 	for _, t := range found.Tools {
 		row := toolRowOf(t)
 		row.Revision = revisions[t.Server]
+		if whole, bad := c.opts.Source.FindTool(t.Server, t.Name); bad == nil {
+			row.Invisible = invisibleIn(&whole)
+		}
 		l.Rows = append(l.Rows, row)
 		l.Key += t.Server + "\x00" + t.Name + row.Word + strconv.Itoa(t.Tokens) + row.Revision + "\n"
 	}
 	costs := c.opts.Source.ToolCosts()
+	if len(costs) > 0 {
+		l.Enabled = costs[0].Tools
+	}
 	if query.Server != "" {
 		costs = slices.DeleteFunc(slices.Clone(costs), func(x admin.ToolCost) bool { return x.Server != "" && x.Server != query.Server })
 	}
@@ -184,7 +192,6 @@ type toolView struct {
 	ServerState string
 	About       string
 	AboutLimit  int
-	Invisible   int // invisible characters in names and description
 	Arguments   []admin.ToolArgument
 	Returns     string
 	Definition  message
@@ -222,9 +229,8 @@ func (c *Console) tool(r *http.Request) (*View, error) {
 	}
 	v := &toolView{
 		toolRow: toolRowOf(t.Tool), ServerState: s.State, About: t.About, AboutLimit: mostAbout, Arguments: t.Arguments, Returns: t.Returns,
-		Invisible: countInvisible(t.Name) + countInvisible(t.Title) + countInvisible(t.About),
 	}
-	v.Revision = s.Revision
+	v.Revision, v.Invisible = s.Revision, invisibleIn(&t)
 	v.Definition = messageOf(string(t.Definition), r.URL.Query().Get("all") != "", "?all=1#definition")
 	for _, e := range []endpointView{{URL: "/mcp", As: t.Offered}, {URL: "/s/" + s.Name + "/mcp", As: t.Name}} {
 		for _, h := range t.Hidden {
@@ -246,6 +252,11 @@ func messageOf(text string, all bool, rest string) message {
 		m.Text, m.Rest = excerpt.Cut(text, messageStart), rest
 	}
 	return m
+}
+
+// invisibleIn returns the number of invisible characters in the texts of a tool.
+func invisibleIn(t *admin.ToolDetail) int {
+	return countInvisible(t.Name) + countInvisible(t.Title) + countInvisible(t.About)
 }
 
 // countInvisible returns the number of invisible characters in a text. Line ends and tabs do

@@ -112,6 +112,18 @@ func TestToolDefinition(t *testing.T) {
 	})
 }
 
+// TestInvisibleBehindTheCut checks that the list counts invisible characters that it does not
+// show, because they stand behind the end of the shortened description.
+func TestInvisibleBehindTheCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := stage(t, "tools")
+		h.source.tools[2].About += strings.Repeat(" ", 500) + "\u200b\u202e"
+		if _, body := h.ask("GET", "/console/tools"); strings.Count(body, `<span class="st bad">2 invisible</span>`) != 1 {
+			t.Error("the list does not say it")
+		}
+	})
+}
+
 // TestCountInvisible checks what counts as an invisible character.
 func TestCountInvisible(t *testing.T) {
 	for text, want := range map[string]int{"": 0, "a b\n\tc\r\n": 0, "a\u200bb\u202e": 2, "\xff": 1, "e\u0301": 0, "☀\ufe0f": 0, hostile: 5} {
