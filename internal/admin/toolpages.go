@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/tool"
 )
 
 // ToolQuery selects tools for FindTools. The zero value selects the first page of all tools,
@@ -18,11 +19,25 @@ type ToolQuery struct {
 	Sort  string
 	From  int // tools to leave out, from the first on
 	Limit int // 0 means 50
+	// Brief leaves out About and Signature, which take most of the time.
+	Brief bool
 }
 
-// FindTools returns a page of tools. It reads nothing from servers. Total is the number of
-// matching tools; Next is not set.
-func (a *API) FindTools(q ToolQuery) Tools {
+// FoundTools is a page of tools.
+type FoundTools struct {
+	Tools  []FoundTool
+	Total  int // tools that match, on all pages
+	Tokens int // what those of them cost that clients see at /mcp
+}
+
+// FoundTool is one tool with its whole description.
+type FoundTool struct {
+	Tool
+	About string
+}
+
+// FindTools returns a page of tools. It reads nothing from servers.
+func (a *API) FindTools(q ToolQuery) FoundTools {
 	name, descending := strings.CutPrefix(q.Sort, "-")
 	search := toolQuery{
 		server: q.Server, effect: q.Effect, state: q.State, words: strings.Fields(strings.ToLower(excerpt.Cut(q.Text, maxQuery))), byName: name != "",
@@ -40,11 +55,18 @@ func (a *API) FindTools(q ToolQuery) Tools {
 			return order(&x, &y)
 		})
 	}
-	out := Tools{Tools: []Tool{}, Tokens: cost, Total: len(found)}
+	out := FoundTools{Tokens: cost, Total: len(found)}
 	from := min(max(q.From, 0), len(found))
 	ready := a.readyServers()
 	for i := from; i < min(from+cmp.Or(max(q.Limit, 0), usualPage), len(found)); i++ {
-		out.Tools = append(out.Tools, a.shownTool(&found[i], ready))
+		x := &found[i]
+		t := FoundTool{Tool: x.Tool}
+		t.Stale = !ready[x.Server]
+		if !q.Brief {
+			t.Tool = a.shownTool(x, ready)
+			t.About = shownText(a.opts.Runtime.Clean(x.Server), tool.Of(x.raw).Text("description"), maxAbout)
+		}
+		out.Tools = append(out.Tools, t)
 	}
 	return out
 }

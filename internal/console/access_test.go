@@ -65,13 +65,13 @@ func (s *source) StoryOf(number uint64) (admin.Story, bool) {
 	return admin.Story{}, false
 }
 
-func (s *source) FindTools(q admin.ToolQuery) (out admin.Tools) {
+func (s *source) FindTools(q admin.ToolQuery) (out admin.FoundTools) {
 	for _, t := range s.tools {
 		if q.Server != "" && q.Server != t.Server || q.State != "" && q.State != t.State || q.Effect != "" && q.Effect != t.Effect || !strings.Contains(t.Name, q.Text) {
 			continue
 		}
 		if out.Total++; out.Total > q.From && len(out.Tools) < q.Limit {
-			out.Tools = append(out.Tools, t.Tool)
+			out.Tools = append(out.Tools, admin.FoundTool{Tool: t.Tool, About: t.About})
 		}
 		out.Tokens += t.Tokens
 	}

@@ -47,7 +47,7 @@ type Source interface {
 	StoryOf(number uint64) (s admin.Story, ok bool)
 	// FindTools returns a page of tools. FindTool returns one of them. ToolCosts returns what
 	// the tools of each endpoint cost in a model's context. They read nothing from servers.
-	FindTools(admin.ToolQuery) admin.Tools
+	FindTools(admin.ToolQuery) admin.FoundTools
 	FindTool(server, name string) (admin.ToolDetail, *admin.Problem)
 	ToolCosts() []admin.ToolCost
 	// Matrix returns the compatibility of all pairs of revisions. The caller must not change it.

@@ -110,14 +110,11 @@ func (c *Console) tools(r *http.Request) (*View, error) {
 	}
 	l.All, l.Tokens = found.Total, number(found.Tokens)
 	if l.Filtered {
-		l.All = c.opts.Source.FindTools(admin.ToolQuery{Limit: 1}).Total
+		l.All = c.opts.Source.FindTools(admin.ToolQuery{Limit: 1, Brief: true}).Total
 	}
 	for _, t := range found.Tools {
-		row := toolRowOf(t)
-		row.Revision = revisions[t.Server]
-		if whole, bad := c.opts.Source.FindTool(t.Server, t.Name); bad == nil {
-			row.Invisible = invisibleIn(&whole)
-		}
+		row := toolRowOf(t.Tool)
+		row.Revision, row.Invisible = revisions[t.Server], invisibleIn(&t.Tool, t.About)
 		l.Rows = append(l.Rows, row)
 		l.Key += t.Server + "\x00" + t.Name + row.Word + strconv.Itoa(t.Tokens) + row.Revision + "\n"
 	}
@@ -178,7 +175,7 @@ func toolRowOf(t admin.Tool) toolRow {
 
 // foundTools returns the tools for the palette.
 func (c *Console) foundTools(*http.Request) (out []paletteItem) {
-	for _, t := range c.opts.Source.FindTools(admin.ToolQuery{Sort: "name", Limit: mostToolsFound}).Tools {
+	for _, t := range c.opts.Source.FindTools(admin.ToolQuery{Limit: mostToolsFound, Brief: true}).Tools {
 		if t.Name != "" {
 			out = append(out, paletteItem{excerpt.Line(t.Server+" › "+t.Name, 160), "tool", pathOf("servers", t.Server, "tools", t.Name)})
 		}
@@ -230,7 +227,7 @@ func (c *Console) tool(r *http.Request) (*View, error) {
 	v := &toolView{
 		toolRow: toolRowOf(t.Tool), ServerState: s.State, About: t.About, AboutLimit: mostAbout, Arguments: t.Arguments, Returns: t.Returns,
 	}
-	v.Revision, v.Invisible = s.Revision, invisibleIn(&t)
+	v.Revision, v.Invisible = s.Revision, invisibleIn(&t.Tool, t.About)
 	v.Definition = messageOf(string(t.Definition), r.URL.Query().Get("all") != "", "?all=1#definition")
 	for _, e := range []endpointView{{URL: "/mcp", As: t.Offered}, {URL: "/s/" + s.Name + "/mcp", As: t.Name}} {
 		for _, h := range t.Hidden {
@@ -254,9 +251,10 @@ func messageOf(text string, all bool, rest string) message {
 	return m
 }
 
-// invisibleIn returns the number of invisible characters in the texts of a tool.
-func invisibleIn(t *admin.ToolDetail) int {
-	return countInvisible(t.Name) + countInvisible(t.Title) + countInvisible(t.About)
+// invisibleIn returns the number of invisible characters in the texts of a tool. about is its
+// whole description.
+func invisibleIn(t *admin.Tool, about string) int {
+	return countInvisible(t.Name) + countInvisible(t.Title) + countInvisible(about)
 }
 
 // countInvisible returns the number of invisible characters in a text. Line ends and tabs do
