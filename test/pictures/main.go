@@ -188,12 +188,20 @@ func play(ctx context.Context, s scene, binary string) (*screen, error) {
 			background = append(background, end)
 		}
 		if !c.hidden {
-			out.write(strings.NewReplacer(binary, "dragoman", dir, "~", address, usual).Replace(text))
+			text = strings.NewReplacer(binary, "dragoman", dir, "~", address, usual).Replace(text)
+			out.write(commit.ReplaceAllString(token.ReplaceAllString(text, "link=TOKEN"), "$1"))
 		}
 	}
 	out.trim()
 	return &out, nil
 }
+
+var (
+	// token matches the token of a link to the console. It is new in each run.
+	token = regexp.MustCompile(`link=[\w-]+`)
+	// commit matches the version of a build that is no release. It names the commit.
+	commit = regexp.MustCompile(`\b(\d+\.\d+\.\d+)-[\w.]*\d{14}-[0-9a-f]{12}(\+dirty)?`)
+)
 
 // usual is the address in the pictures. The programs use a free address.
 const usual = "127.0.0.1:7300"
