@@ -44,5 +44,5 @@ func beginning(b []byte, size int, clean func(string) string) string {
 	if size > len(b) {
 		b = b[:max(0, len(b)-maskReach)]
 	}
-	return excerpt.MaskSecrets(clean(string(b)))
+	return excerpt.MaskSecrets(clean(cleanEscaped(clean, string(b), maxNested)))
 }

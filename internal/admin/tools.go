@@ -442,7 +442,7 @@ func (a *API) knownTool(server, name string) (*indexed, *Problem) {
 // cleanJSON masks the secrets in JSON of a server. It returns null if the result is no longer
 // valid JSON.
 func cleanJSON(clean func(string) string, raw []byte) json.RawMessage {
-	text := clean(string(raw))
+	text := clean(cleanEscaped(clean, string(raw), maxNested))
 	if text == string(raw) {
 		return raw
 	}

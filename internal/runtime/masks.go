@@ -1,24 +1,50 @@
 package runtime
 
-import "github.com/dragoman-mcp/dragoman/internal/config"
+import (
+	"slices"
+
+	"github.com/dragoman-mcp/dragoman/internal/config"
+)
+
+// mostFormer bounds the number of secrets of earlier configurations that are kept.
+const mostFormer = 512
+
+// retireSecretsLocked keeps the secrets of the current configuration before another one
+// replaces it. Recorded messages and logs still contain them.
+func (r *Runtime) retireSecretsLocked() {
+	if r.snapshot == nil {
+		return
+	}
+	for _, text := range secretsOf(r.snapshot) {
+		r.former = slices.DeleteFunc(r.former, func(x string) bool { return x == text })
+		r.former = append(r.former, text)
+	}
+	r.former = slices.Clone(r.former[max(0, len(r.former)-mostFormer):]) // readers may use the old slice
+}
+
+// masks returns the current configuration, and the secrets of earlier ones.
+func (r *Runtime) masks() (current *config.Snapshot, former []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.snapshot, r.former
+}
 
 // Clean returns the function that masks the secrets of a server in text from the server, its
 // clients or the network. If server is "" or not configured, the function masks the secrets of
-// all servers.
+// all servers. It also masks the secrets of earlier configurations.
 func (r *Runtime) Clean(server string) func(text string) string {
-	r.mu.Lock()
-	snapshot := r.snapshot
-	r.mu.Unlock()
+	snapshot, former := r.masks()
 	if snapshot == nil {
 		return redactor(config.Server{})
 	}
 	if c, ok := snapshot.Server(server); ok {
-		return redactor(c)
+		return redactor(c, former...)
 	}
 	all := make([]func(string) string, len(snapshot.Servers))
 	for i, c := range snapshot.Servers {
 		all[i] = redactor(c)
 	}
+	all = append(all, redactor(config.Server{}, former...))
 	return func(text string) string {
 		for _, clean := range all {
 			text = clean(text)
@@ -27,15 +53,18 @@ func (r *Runtime) Clean(server string) func(text string) string {
 	}
 }
 
-// Secrets returns the configured secrets of all servers.
+// Secrets returns the configured secrets of all servers, and those of earlier configurations.
 func (r *Runtime) Secrets() (all []string) {
-	r.mu.Lock()
-	snapshot := r.snapshot
-	r.mu.Unlock()
+	snapshot, former := r.masks()
 	if snapshot == nil {
 		return nil
 	}
-	for _, c := range snapshot.Servers {
+	return append(secretsOf(snapshot), former...)
+}
+
+// secretsOf returns the secrets of all servers of a configuration.
+func secretsOf(s *config.Snapshot) (all []string) {
+	for _, c := range s.Servers {
 		all = append(all, c.Secrets()...)
 	}
 	return all

@@ -1,6 +1,8 @@
 package runtime
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
@@ -9,13 +11,16 @@ import (
 
 // redactor returns a function that masks the configured secrets of a server in text from the
 // server or the network. It also masks text that looks like a secret, because the server may
-// have read secrets from its own files.
-func redactor(c config.Server) func(text string) string {
+// have read secrets from its own files. more are further secrets.
+func redactor(c config.Server, more ...string) func(text string) string {
 	var pairs []string
 	if c.URL != "" && c.Describe() != c.URL {
 		pairs = append(pairs, c.URL, c.Describe())
 	}
-	for _, s := range c.Secrets() { // longest first, because several secrets may have the same beginning
+	secrets := append(c.Secrets(), more...)
+	// The longest first, because several secrets may have the same beginning.
+	slices.SortStableFunc(secrets, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
+	for _, s := range secrets {
 		pairs = append(pairs, s, excerpt.Mask)
 	}
 	known := strings.NewReplacer(pairs...)

@@ -1,11 +1,17 @@
 package runtime
 
 import (
+	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/event"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
 // TestRedactorTakesAllSecrets checks two secrets that begin alike: Dragoman masks the longer
@@ -33,5 +39,46 @@ func TestRedactorTakesAllSecrets(t *testing.T) {
 		if got := redactor(snapshot.Servers[min(i, 1)])(test.said); got != test.want {
 			t.Errorf("got  %s\nwant %s", got, test.want)
 		}
+	}
+}
+
+// TestSecretsOfEarlierConfigurations: a reload changes a secret and removes a server. The old
+// secrets are still masked, because recorded messages contain them. Their number is bounded.
+func TestSecretsOfEarlierConfigurations(t *testing.T) {
+	of := func(names ...string) *config.Snapshot {
+		c := *config.Default()
+		for _, name := range names {
+			s, problem := config.Complete(config.Server{Name: name[:1], Command: "x", Lazy: true, Env: map[string]config.Secret{"A": config.NewSecret(name + "-canary")}})
+			if problem != nil {
+				t.Fatal(problem)
+			}
+			c.Servers = append(c.Servers, s)
+		}
+		return &c
+	}
+	first := of("a-one", "b-one")
+	r := New(Options{Config: first, Events: &event.Publisher{}, Log: slog.New(slog.DiscardHandler), Guard: httpdoor.NewGuard(nil, nil, nil), Budget: transport.NewBudget(1 << 20)})
+	defer r.Close(StopLimit)
+	r.Apply(first)
+	r.Apply(of("a-two"))
+	const said = "a-one-canary, b-one-canary, a-two-canary, a-three"
+	for _, server := range []string{"a", "b", ""} {
+		if got := r.Clean(server)(said); got != "***, ***, ***, a-three" {
+			t.Errorf("for server %q: %s", server, got)
+		}
+	}
+	if got := r.Report().Servers[0].Clean(said); got != "***, ***, ***, a-three" {
+		t.Errorf("in the report: %s", got)
+	}
+	for _, secret := range []string{"a-one-canary", "b-one-canary", "a-two-canary"} {
+		if !slices.Contains(r.Secrets(), secret) {
+			t.Errorf("%s is not a secret any more", secret)
+		}
+	}
+	for i := range mostFormer + 10 {
+		r.Apply(of(fmt.Sprintf("a-%d", i)))
+	}
+	if n := len(r.Secrets()); n > mostFormer+len(secretsOf(first)) {
+		t.Errorf("%d secrets are kept", n)
 	}
 }

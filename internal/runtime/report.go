@@ -41,7 +41,7 @@ type ServerReport struct {
 func (r *Runtime) Report() *Report {
 	p := r.projects[defaultProject]
 	r.mu.Lock()
-	g, snapshot, order := p.gateway, r.snapshot, r.order
+	g, snapshot, order, former := p.gateway, r.snapshot, r.order, r.former
 	out := &Report{Configured: r.since, Draining: r.draining}
 	mounts := map[string]*mount{"": p.joined}
 	maps.Copy(mounts, p.single)
@@ -57,7 +57,7 @@ func (r *Runtime) Report() *Report {
 		configured[c.Name] = c
 	}
 	for _, x := range order {
-		out.Servers = append(out.Servers, ServerReport{x.Report(), redactor(configured[x.Name()])})
+		out.Servers = append(out.Servers, ServerReport{x.Report(), redactor(configured[x.Name()], former...)})
 	}
 	out.Lists, out.Parked, out.Listens = g.Lists(), r.bridge.ParkedCalls(), r.listens.ByParty()
 	return out

@@ -64,6 +64,7 @@ type Runtime struct {
 
 	mu       sync.Mutex
 	snapshot *config.Snapshot
+	former   []string           // secrets of earlier configurations, oldest first; replaced, never changed
 	since    time.Time          // the time of the last Apply
 	servers  map[string]*server // by name and fingerprint
 	order    []*server          // the servers in the order of the configuration
@@ -130,6 +131,7 @@ func (r *Runtime) Apply(s *config.Snapshot) {
 			out.servers = append(out.servers, x)
 		}
 	}
+	r.retireSecretsLocked()
 	r.snapshot, r.servers, r.order, r.since = s, next, order, time.Now()
 	moves := r.planLocked(r.projects[defaultProject], s, order, enabled, &out)
 	r.mu.Unlock()
