@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -470,7 +471,8 @@ func (x *run) perform(ctx context.Context, a *API, revision mcp.Revision, params
 			state = runToolError
 		}
 		kept, omitted := keepResult(result)
-		x.end(state, kept, omitted, nil, len(result))
+		// A part of a message would keep all of it in memory.
+		x.end(state, bytes.Clone(kept), omitted, nil, len(result))
 	}
 }
 
@@ -481,7 +483,7 @@ func (x *run) fail(ctx context.Context, err error, clean func(string) string) {
 	if errors.As(err, &wire) {
 		out.Code, out.Message = wire.Code, excerpt.Lines(clean(wire.Message), maxRunText)
 		if data := wire.Data; len(data) > 0 && len(data) <= maxRunSchema {
-			out.Data = cleanJSON(clean, data)
+			out.Data = bytes.Clone(cleanJSON(clean, data))
 			out.Failure = failure.Parse(jsonrpc.Find(data, jsonrpc.Whole(data), "failure").Of(data))
 		}
 	}
@@ -574,7 +576,7 @@ func (x *run) hear(m *jsonrpc.Message, clean func(string) string) {
 	case m.Method == mcp.NoteMessage:
 		l := RunLog{Level: text("level", maxName), Logger: text("logger", maxName), Text: text("data", maxRunText)}
 		if data := m.Param("data"); l.Text == "" && !data.IsZero() {
-			l.Text = excerpt.Lines(clean(string(data.Of(m.Raw))), maxRunText)
+			l.Text = excerpt.Lines(clean(cleanEscaped(clean, string(data.Of(m.Raw)), maxNested)), maxRunText)
 		}
 		x.publish(EventLog, l)
 	case m.Method == mcp.NoteCancelled:
@@ -593,7 +595,7 @@ func (x *run) ask(m *jsonrpc.Message, clean func(string) string) {
 	if mode, _ := jsonrpc.Text(m.Raw, m.Param("mode")); mode == "url" {
 		q.URL = excerpt.Cut(url, maxRunText)
 	} else if !form.IsZero() && form.End-form.Start <= maxRunSchema {
-		q.Schema = cleanJSON(clean, form.Of(m.Raw))
+		q.Schema = bytes.Clone(cleanJSON(clean, form.Of(m.Raw)))
 	}
 	x.mu.Lock()
 	v := x.visitor
@@ -800,7 +802,7 @@ func keepResult(result []byte) (kept []byte, omitted []Omitted) {
 			case name == key:
 			case len(kept)+size+len(name) <= keptResult:
 				kept = append(append(jsonrpc.AppendQuote(append(kept, ','), name), ':'), m.Value.Of(result)...)
-			default:
+			case len(omitted) < mostOmitted:
 				omitted = append(omitted, Omitted{Member: excerpt.Line(name, maxName), Bytes: size})
 			}
 		}

@@ -285,6 +285,21 @@ func TestRunAttacks(t *testing.T) {
 	}
 }
 
+// TestKeepResultOfManyMembers: a server sends a result with very many members. The list of
+// those that are left out is bounded.
+func TestKeepResultOfManyMembers(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	b.WriteString(`{"content":[{"type":"text","text":"` + strings.Repeat("y", keptResult-60) + `"}]`)
+	for i := range 100_000 {
+		fmt.Fprintf(&b, `,"member%d":1`, i)
+	}
+	kept, omitted := keepResult([]byte(b.String() + "}"))
+	if len(kept) > keptResult+1024 || !json.Valid(kept) || len(omitted) != mostOmitted {
+		t.Errorf("%d bytes are kept, %d members are named", len(kept), len(omitted))
+	}
+}
+
 // TestKeepResult checks that the API cuts a large result between its items. The kept part is
 // valid, and a list describes the omitted items.
 func TestKeepResult(t *testing.T) {
