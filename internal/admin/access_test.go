@@ -228,6 +228,48 @@ func TestKeyFile(t *testing.T) {
 	}
 }
 
+// TestPlantedKeyFile: another user puts a link to a file of this user, a folder or other text in
+// the place of a key. None of it is read as a key. Writing a key replaces a link.
+func TestPlantedKeyFile(t *testing.T) {
+	folder, target := t.TempDir(), filepath.Join(t.TempDir(), "target")
+	path := filepath.Join(folder, "serve-127.0.0.1-7300.key")
+	if err := os.WriteFile(target, []byte("private"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	none := func(what string) {
+		t.Helper()
+		if keys, err := ReadKeys([]string{folder}, "127.0.0.1:7300"); len(keys) > 0 || err == nil {
+			t.Errorf("%s: %q", what, keys)
+		}
+	}
+	for _, text := range []string{"two\nlines", "root:x:0:0", "a b", "é", ""} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		none(text)
+	}
+	_ = os.Remove(path)
+	if err := os.Mkdir(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	none("a folder")
+	_ = os.Remove(path)
+	if err := os.Symlink(target, path); err != nil {
+		t.Skip("links are not permitted here")
+	}
+	none("a link")
+	if _, remove, err := WriteKey([]string{folder}, "127.0.0.1:7300", "the-key"); err != nil {
+		t.Error(err)
+	} else if keys, err := ReadKeys([]string{folder}, "127.0.0.1:7300"); len(keys) != 1 {
+		t.Error(keys, err)
+	} else {
+		remove()
+	}
+	if b, err := os.ReadFile(target); string(b) != "private" || err != nil {
+		t.Errorf("the target of the link is now %q %v", b, err)
+	}
+}
+
 // TestKeyFolders checks the folders in which keys are kept.
 func TestKeyFolders(t *testing.T) {
 	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {

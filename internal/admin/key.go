@@ -77,14 +77,20 @@ func WriteKey(folders []string, address, key string) (path string, remove func()
 	return "", nil, err
 }
 
+// KeyAddresses returns the addresses with an IP address that an address may mean. A key must be
+// sent only to the address that it belongs to: at another one, another user may listen.
+func KeyAddresses(address string) []string {
+	if host, port, err := net.SplitHostPort(address); err == nil && strings.EqualFold(host, "localhost") {
+		return []string{net.JoinHostPort("127.0.0.1", port), net.JoinHostPort("::1", port)}
+	}
+	return []string{address}
+}
+
 // ReadKeys returns the keys for an address, best first. The host of address may be
 // "localhost". A key may belong to a process that ended without removing its file. The error
 // says why there is no key.
 func ReadKeys(folders []string, address string) (keys []string, err error) {
-	addresses := []string{address}
-	if host, port, err := net.SplitHostPort(address); err == nil && strings.EqualFold(host, "localhost") {
-		addresses = []string{net.JoinHostPort("127.0.0.1", port), net.JoinHostPort("::1", port)}
-	}
+	addresses := KeyAddresses(address)
 	for _, folder := range folders {
 		for _, address := range addresses {
 			name, err := keyName(address)
@@ -112,17 +118,30 @@ func keyName(address string) (string, error) {
 	return fmt.Sprintf("serve-%s-%d.key", host, at.Port()), nil
 }
 
+// readKey returns the key in a file. It returns "" if there is none, and also if the file is a
+// link or not a regular file: then another user may have put it there, to learn what is in a
+// file of this user, or to make the command wait.
 func readKey(path string) string {
+	named, err := os.Lstat(path)
+	if err != nil || !named.Mode().IsRegular() {
+		return ""
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return ""
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxKey))
-	if err != nil {
+	if opened, err := f.Stat(); err != nil || !os.SameFile(named, opened) {
 		return ""
 	}
-	return strings.TrimSpace(string(b))
+	b, err := io.ReadAll(io.LimitReader(f, maxKey))
+	key := strings.TrimSpace(string(b))
+	if err != nil || strings.ContainsFunc(key, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
+	}) {
+		return ""
+	}
+	return key
 }
 
 // writePrivate writes a file that only this user can read. It replaces an existing file as a

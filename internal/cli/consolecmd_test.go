@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/admin"
@@ -57,6 +59,39 @@ func TestConsoleCommand(t *testing.T) {
 	web.Close()
 	if code, _, said := ask("console"); code != 1 || !strings.Contains(said, "no `dragoman serve` answers at "+address) {
 		t.Errorf("without serve: %d %q", code, said)
+	}
+}
+
+// TestKeyGoesToItsAddress: serve listens on one address of localhost, and another user listens
+// on the same port of the other. The key is sent only to the address that it belongs to.
+func TestKeyGoesToItsAddress(t *testing.T) {
+	var given atomic.Int64
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "" {
+			given.Add(1)
+		}
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = io.WriteString(w, `{"type":"urn:dragoman:problem:no-access","title":"no","status":401}`)
+	}))
+	defer other.Close()
+	_, port, _ := strings.Cut(strings.TrimPrefix(other.URL, "http://"), ":")
+	folder := t.TempDir()
+	if _, _, err := admin.WriteKey([]string{folder}, "[::1]:"+port, "the-key"); err != nil {
+		t.Fatal(err)
+	}
+	a := &app{env: noEnv}
+	s, err := a.runningAt("http://localhost:" + port + "/base")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	s.folders = []string{folder}
+	if _, err := s.ask(t.Context(), http.MethodPost, "/x", nil, nil); err == nil || given.Load() > 0 {
+		t.Errorf("%v; the key was sent %d times", err, given.Load())
+	}
+	if got := s.at("[::1]:" + port).base; got != "http://[::1]:"+port+"/base" {
+		t.Errorf("the base is %s", got)
 	}
 }
 

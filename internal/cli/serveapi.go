@@ -103,18 +103,41 @@ func (s *running) ask(ctx context.Context, method, path string, query url.Values
 	if !errors.As(err, &denied) || denied.kind != "no-access" {
 		return resp, err
 	}
-	keys, missing := admin.ReadKeys(s.folders, s.address)
-	for _, key := range keys {
-		resp, err = s.send(ctx, method, path, query, body, append(header, "Authorization", "Bearer "+key)...)
-		if !errors.As(err, &denied) || denied.kind != "wrong-key" {
-			return resp, err
+	found := false
+	addresses := admin.KeyAddresses(s.address)
+	for _, address := range addresses {
+		keys, _ := admin.ReadKeys(s.folders, address)
+		for _, key := range keys {
+			found = true
+			resp, err = s.at(address).send(ctx, method, path, query, body, append(header, "Authorization", "Bearer "+key)...)
+			var absent *absentError
+			switch {
+			case errors.As(err, &denied) && denied.kind == "wrong-key":
+			case errors.As(err, &absent) && len(addresses) > 1:
+			default:
+				return resp, err
+			}
 		}
 	}
 	text := "the key of the `dragoman serve` at " + s.address + " was not found"
-	if missing == nil {
+	if found {
 		text = "the `dragoman serve` at " + s.address + " does not accept the key that was found"
 	}
 	return nil, withHint(errors.New(text), "run this command as the user who started `dragoman serve`, with the same XDG_RUNTIME_DIR and HOME")
+}
+
+// at returns s for another address of the same process.
+func (s *running) at(address string) *running {
+	if address == s.address {
+		return s
+	}
+	out := *s
+	out.address, out.base = address, "http://"+address
+	if u, err := url.Parse(s.base); err == nil && s.base != "" {
+		u.Host = address
+		out.base = u.String()
+	}
+	return &out
 }
 
 // page requests a page that needs no proof, whatever its status is. It returns at most
