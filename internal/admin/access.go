@@ -115,19 +115,30 @@ func (a *Access) CheckOrigin(r *http.Request) error {
 
 // SignedIn reports whether a request has the cookie of a session that has not ended.
 func (a *Access) SignedIn(r *http.Request) bool {
-	c, err := r.Cookie(cookieName(r))
-	if err != nil {
-		return false
-	}
-	hash, now := sha256.Sum256([]byte(c.Value)), time.Now()
+	given, now := sessionsOf(r), time.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, s := range a.sessions {
-		if s.hash == hash {
-			return now.Before(s.until)
+		if slices.Contains(given, s.hash) && now.Before(s.until) {
+			return true
 		}
 	}
 	return false
+}
+
+// mostCookies bounds the session cookies of one request.
+const mostCookies = 8
+
+// sessionsOf returns the hashes of the session cookies of a request. A program at another port
+// of this host can set another cookie with the same name, which the browser may send first.
+func sessionsOf(r *http.Request) (hashes [][sha256.Size]byte) {
+	for _, c := range r.CookiesNamed(cookieName(r)) {
+		if len(hashes) == mostCookies {
+			break
+		}
+		hashes = append(hashes, sha256.Sum256([]byte(c.Value)))
+	}
+	return hashes
 }
 
 // Key returns the key of this process.
@@ -164,15 +175,14 @@ func (a *Access) Enter(w http.ResponseWriter, r *http.Request, token string) boo
 
 // Leave ends the browser's session, if the request belongs to one.
 func (a *Access) Leave(w http.ResponseWriter, r *http.Request) {
-	c, err := r.Cookie(cookieName(r))
-	if err != nil {
+	given := sessionsOf(r)
+	if len(given) == 0 {
 		return
 	}
-	hash := sha256.Sum256([]byte(c.Value))
 	a.mu.Lock()
-	a.sessions = slices.DeleteFunc(a.sessions, func(t ticket) bool { return t.hash == hash })
+	a.sessions = slices.DeleteFunc(a.sessions, func(t ticket) bool { return slices.Contains(given, t.hash) })
 	a.mu.Unlock()
-	http.SetCookie(w, &http.Cookie{Name: c.Name, Path: "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil})
+	http.SetCookie(w, &http.Cookie{Name: cookieName(r), Path: "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil})
 }
 
 // use ends a link and reports whether it was valid.

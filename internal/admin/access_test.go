@@ -57,6 +57,8 @@ func TestAccess(t *testing.T) {
 		{"the key at localhost", asked("POST", "/x", "Authorization", bearer, "Host", "localhost:7300"), 0, ""},
 		{"nothing", asked("GET", "/x"), 401, "no-access"},
 		{"a made-up cookie", asked("GET", "/x", "Cookie", "dragoman_console_7300=AAAA"), 401, "no-access"},
+		{"the cookie after one that another program has set", asked("GET", "/x", "Cookie", "dragoman_console_7300=AAAA; "+cookie), 0, ""},
+		{"the cookie after very many others", asked("GET", "/x", "Cookie", strings.Repeat("dragoman_console_7300=AAAA; ", 100)+cookie), 401, "no-access"},
 		{"the cookie of another port", asked("GET", "/x", "Cookie", strings.Replace(cookie, "7300", "7301", 1)), 401, "no-access"},
 		{"the cookie at another port", asked("GET", "/x", "Cookie", cookie, "Host", "127.0.0.1:7301"), 401, "no-access"},
 		{"a wrong key", asked("GET", "/x", "Authorization", "Bearer x"), 401, "wrong-key"},
