@@ -272,3 +272,17 @@ func newRecorder(h *house, r *http.Request) *http.Response {
 	h.mux.ServeHTTP(w, r)
 	return w.Result()
 }
+
+// TestOwnPage: the form of the theme leads only to pages of the console.
+func TestOwnPage(t *testing.T) {
+	t.Parallel()
+	for to, want := range map[string]bool{
+		"/console/": true, "/console": true, "/console/calls?q=%2F..": true, "/console/servers/a%20b": true, "/console/servers/../calls": true,
+		"": false, "//evil.example/console/": false, "http://evil.example/console/": false, "/console/..//evil.example": false,
+		`/console/../\evil.example`: false, "/console/%2e%2e//evil.example": false, "/console/..%5cevil.example": false, "/consoles": false, "javascript:alert(1)": false,
+	} {
+		if ownPage(to) != want {
+			t.Errorf("%q: %t", to, !want)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -481,10 +482,17 @@ func (c *Console) setTheme(w http.ResponseWriter, r *http.Request) {
 	}
 	http.SetCookie(w, &http.Cookie{Name: themeCookie, Value: theme, Path: prefix + "/", MaxAge: 365 * 24 * 3600, SameSite: http.SameSiteStrictMode})
 	to := r.PostFormValue("to")
-	if u, err := url.Parse(to); err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(u.Path, prefix+"/") {
+	if !ownPage(to) {
 		to = prefix + "/"
 	}
 	http.Redirect(w, r, to, http.StatusSeeOther)
+}
+
+// ownPage reports whether an address is that of a page of the console, also after the elements
+// ".." of its path are applied. Browsers read a backslash as a slash.
+func ownPage(to string) bool {
+	u, err := url.Parse(to)
+	return err == nil && !u.IsAbs() && u.Host == "" && !strings.Contains(u.Path, `\`) && strings.HasPrefix(path.Clean(u.Path)+"/", prefix+"/")
 }
 
 // signOut ends the session of the browser.
