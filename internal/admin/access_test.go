@@ -300,3 +300,16 @@ func TestKeyFolders(t *testing.T) {
 		}
 	}
 }
+
+// TestProxyHeaders: a request that a proxy forwarded is recognised by the headers of common
+// proxies. Each name is in the form of http.Header; otherwise it would never match.
+func TestProxyHeaders(t *testing.T) {
+	for _, name := range append([]string{"X-Forwarded-For", "X-Forwarded-Ssl", "X-Forwarded", "x-forwarded-uri"}, proxyHeaders...) {
+		if r := asked("GET", "/x", name, "1"); !forwarded(r) {
+			t.Errorf("a request with %s counts as direct", name)
+		}
+	}
+	if forwarded(asked("GET", "/x", "User-Agent", "x", "X-Forward", "1")) {
+		t.Error("a direct request counts as forwarded")
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -150,14 +151,23 @@ func writeStatus(w http.ResponseWriter, r *http.Request, status int, value any) 
 	_, _ = w.Write(excerpt.JSON(body.Bytes()))
 }
 
+// proxyHeaders are headers that proxies add, besides those that begin with X-Forwarded.
+var proxyHeaders = []string{
+	"Forwarded", "Via", "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "X-Original-Host", "X-Original-Forwarded-For", "X-Envoy-External-Address",
+	"True-Client-Ip", "Cf-Connecting-Ip", "Cf-Ray", "Cdn-Loop", "Fastly-Client-Ip", "Fly-Client-Ip", "X-Azure-Clientip", "X-Appengine-User-Ip",
+	"Tailscale-User-Login",
+}
+
 // forwarded reports whether a proxy forwarded the request: the request has a header that
 // proxies add, or its Host is not this machine.
 func forwarded(r *http.Request) bool {
-	for _, name := range []string{
-		"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port", "X-Forwarded-Server", "X-Forwarded-Prefix",
-		"X-Real-Ip", "X-Client-Ip", "True-Client-Ip", "Cf-Connecting-Ip", "Cf-Ray", "X-Original-Host", "X-Envoy-External-Address",
-	} {
+	for _, name := range proxyHeaders {
 		if len(r.Header[name]) > 0 {
+			return true
+		}
+	}
+	for name := range r.Header {
+		if strings.HasPrefix(name, "X-Forwarded") {
 			return true
 		}
 	}
