@@ -65,6 +65,26 @@ func (m *Masker) find(name, text string) (spans []jsonrpc.Span) {
 	return spans
 }
 
+// shortestCut is the length of the shortest beginning of a known secret that is masked at the
+// end of a text that is cut off.
+const shortestCut = 4
+
+// cutOff returns the end of a text that is cut off, if a known secret begins with it.
+func (m *Masker) cutOff(text string) []jsonrpc.Span {
+	longest := 0
+	for _, k := range m.known {
+		for n := min(len(k)-1, len(text)); n >= shortestCut && n > longest; n-- {
+			if strings.HasSuffix(text, k[:n]) {
+				longest = n
+			}
+		}
+	}
+	if longest == 0 {
+		return nil
+	}
+	return []jsonrpc.Span{{Start: len(text) - longest, End: len(text)}}
+}
+
 // Text returns a plain text with its secrets masked. name is the name of the text, "" for
 // none.
 func (m *Masker) Text(name, text string) string {
@@ -98,7 +118,19 @@ func (m *Masker) Message(raw []byte) (masked []byte, spans []jsonrpc.Span) {
 		}
 	}
 	slices.SortFunc(w.spans, func(a, b jsonrpc.Span) int { return a.Start - b.Start })
-	return masked, w.spans
+	return masked, joined(w.spans)
+}
+
+// joined joins sorted spans that overlap.
+func joined(spans []jsonrpc.Span) (out []jsonrpc.Span) {
+	for _, s := range spans {
+		if n := len(out); n > 0 && s.Start < out[n-1].End {
+			out[n-1].End = max(out[n-1].End, s.End)
+			continue
+		}
+		out = append(out, s)
+	}
+	return out
 }
 
 // maskWalk reads JSON and masks secrets in its strings and numbers. The JSON may be cut off.
@@ -177,6 +209,9 @@ func (w *maskWalk) text(i int) int {
 	}
 	end = min(end, len(w.raw))
 	decoded, at := decode(w.raw[from:end])
+	if end == len(w.raw) { // the message is cut off within the string
+		w.found(from, at, w.masker.cutOff(decoded))
+	}
 	top := w.top()
 	switch {
 	case top == nil:
@@ -267,6 +302,10 @@ func decode(inside []byte) (text string, at []int) {
 		case 'b', 'f', 'n', 'r', 't':
 			add(from, map[byte]byte{'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}[c])
 		case 'u':
+			if i+4 > len(inside) { // cut off
+				i = len(inside)
+				continue
+			}
 			r, ok := jsonrpc.Text(append(append([]byte{'"'}, inside[from:min(i+4, len(inside))]...), '"'), jsonrpc.Span{End: min(i+4, len(inside)) - from + 2})
 			i = min(i+4, len(inside))
 			if !ok || r == "" || !utf8.ValidString(r) {

@@ -28,6 +28,12 @@ func TestMask(t *testing.T) {
 		{`{"text":"-----BEGIN PRIVATE KEY-----\nMIIabc","b":[1]}`, `{"text":"` + stars(len(`-----BEGIN PRIVATE KEY-----\nMIIabc`)) + `","b":[1]}`},
 		{`{"progressToken":"ab","text":"short Łódź \u0141"}`, `{"progressToken":"ab","text":"short Łódź \u0141"}`},
 		{`<html>` + key + `</html>`, `<html>` + stars(len(key)) + `</html>`},
+		{`{"a":"and configured-tok`, `{"a":"and ` + stars(14)},
+		{`{"a":"s3cr\"s3cr3t\"quo`, `{"a":"s3cr\"` + stars(11)},
+		{`{"text":"{\"a\":\"s3cr3t\\\"qu`, `{"text":"{\"a\":\"` + stars(12)},
+		{`{"a":"s3cr3t\u00`, `{"a":"` + stars(10)},
+		{`{"a":"con`, `{"a":"con`},
+		{`{"a":"configured-tok"}`, `{"a":"configured-tok"}`},
 		{`{"a":"x","password":"hunt`, `{"a":"x","password":"****`},
 		{``, ``},
 	} {
@@ -71,6 +77,23 @@ func TestMaskHead(t *testing.T) {
 	}
 	if m.Head(nil) != nil {
 		t.Error("a head of nothing")
+	}
+}
+
+// TestMaskedSpans: spans of secrets that are found in several ways do not overlap.
+func TestMaskedSpans(t *testing.T) {
+	const key = "ghp_0123456789abcdefghijABCDEFGHIJ"
+	m := NewMasker([]string{key[:20]})
+	for _, in := range []string{`{"name":"TOKEN","value":"x ` + key + `"}`, `{"a":"` + key[:12], `<` + key} {
+		_, spans := m.Message([]byte(in))
+		for i, s := range spans {
+			if s.End <= s.Start || i > 0 && s.Start < spans[i-1].End {
+				t.Errorf("%s: %v", in, spans)
+			}
+		}
+		if len(spans) == 0 {
+			t.Errorf("%s: nothing is masked", in)
+		}
 	}
 }
 
