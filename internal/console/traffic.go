@@ -267,7 +267,7 @@ func (t *traffic) nameLocked(info []byte) named {
 	at := jsonrpc.Whole(info)
 	name, _ := jsonrpc.Text(info, jsonrpc.Find(info, at, "name"))
 	version, _ := jsonrpc.Text(info, jsonrpc.Find(info, at, "version"))
-	n := named{excerpt.Cut(name, 128), excerpt.Cut(version, 64)}
+	n := named{shownName(name, 128), shownName(version, 64)}
 	if len(info) <= mostInfo {
 		if len(t.infos) >= mostInfos {
 			clear(t.infos)
@@ -275,6 +275,11 @@ func (t *traffic) nameLocked(info []byte) named {
 		t.infos[string(info)] = n
 	}
 	return n
+}
+
+// shownName returns a name that a client gives itself, shortened and with secrets masked.
+func shownName(name string, limit int) string {
+	return excerpt.Cut(excerpt.MaskSecrets(excerpt.Cut(name, 4*limit)), limit)
 }
 
 func transportOf(c *mcp.ClientInfo) string {

@@ -2,6 +2,7 @@ package console
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -55,6 +56,20 @@ func TestTraffic(t *testing.T) {
 			t.Error("a client without calls is present")
 		}
 	})
+}
+
+// TestNamesWithSecrets: a secret in the name of a client is masked, and a long name is cut.
+func TestNamesWithSecrets(t *testing.T) {
+	t.Parallel()
+	tr := newTraffic()
+	long := strings.Repeat("x", 1<<20)
+	got := tr.nameLocked([]byte(`{"name":"Bearer abcdefghijk123","version":"ghp_0123456789abcdefghijABCDEFGHIJ"}`))
+	if got != (named{"Bearer ***", "***"}) {
+		t.Errorf("%+v", got)
+	}
+	if got := tr.nameLocked([]byte(`{"name":"` + long + `","version":"` + long + `"}`)); len(got.name) > 128 || len(got.version) > 64 || len(tr.infos) != 1 {
+		t.Errorf("%d and %d bytes, %d descriptions are kept", len(got.name), len(got.version), len(tr.infos))
+	}
 }
 
 // TestTrafficIsBounded checks that peers cannot fill the memory.
