@@ -17,15 +17,16 @@ import (
 
 // Limits of the counters.
 const (
-	mostClients = 256 // clients, distinguished by name, version, revision and kind of connection
-	mostServers = 1024
-	mostLosses  = 256 // kinds of losses
-	mostPending = 256 // losses of calls that have not ended
-	mostInfos   = 512 // decoded descriptions of clients
-	mostInfo    = 2 << 10
-	minuteSlots = 12 // slots of 5 s
-	hourSlots   = 60 // slots of a minute
-	latencies   = 40 // steps of a histogram, each 1.33 times the one before, from 0.25 ms
+	mostClients   = 256             // clients, distinguished by name, version, revision and kind of connection
+	mostConnected = 4 * mostClients // connected clients that one page takes into account
+	mostServers   = 1024
+	mostLosses    = 256 // kinds of losses
+	mostPending   = 256 // losses of calls that have not ended
+	mostInfos     = 512 // decoded descriptions of clients
+	mostInfo      = 2 << 10
+	minuteSlots   = 12 // slots of 5 s
+	hourSlots     = 60 // slots of a minute
+	latencies     = 40 // steps of a histogram, each 1.33 times the one before, from 0.25 ms
 )
 
 // traffic counts calls and losses from the event stream. Safe for concurrent use. It holds its
@@ -242,12 +243,7 @@ func (t *traffic) clientLocked(key clientKey, at time.Time) *clientCount {
 		return c
 	}
 	if len(t.clients) >= mostClients {
-		var oldest clientKey
-		for k, v := range t.clients {
-			if o := t.clients[oldest]; o == nil || v.last.Before(o.last) {
-				oldest = k
-			}
-		}
+		oldest, _ := t.oldestLocked()
 		delete(t.clients, oldest)
 	}
 	number := 1
@@ -257,6 +253,17 @@ func (t *traffic) clientLocked(key clientKey, at time.Time) *clientCount {
 	c = &clientCount{number: number, first: at, servers: map[string]uint64{}}
 	t.clients[key] = c
 	return c
+}
+
+// oldestLocked returns the client with the oldest last call, and the time of that call.
+func (t *traffic) oldestLocked() (oldest clientKey, last time.Time) {
+	first := true
+	for k, v := range t.clients {
+		if first || v.last.Before(last) {
+			oldest, last, first = k, v.last, false
+		}
+	}
+	return oldest, last
 }
 
 // nameLocked returns the name and the version in a client's description.
@@ -419,6 +426,12 @@ func (c clientSum) Modern() bool      { return c.revision.Modern() }
 // not have made a call yet.
 func (t *traffic) sums(now time.Time, connected []runtime.ClientReport) *sums {
 	s := &sums{At: now, Began: t.began, Servers: map[string]serverSum{}}
+	// Very many clients may be connected, so take the last ones. Calls wait for the lock.
+	if len(connected) > mostConnected {
+		connected = slices.Clone(connected)
+		slices.SortStableFunc(connected, func(a, b runtime.ClientReport) int { return b.Last.Compare(a.Last) })
+		connected = connected[:mostConnected]
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	sessions := map[clientKey][]runtime.ClientReport{}
@@ -431,6 +444,11 @@ func (t *traffic) sums(now time.Time, connected []runtime.ClientReport) *sums {
 		key := clientKey{n.name, n.version, x.Revision, "HTTP"}
 		if x.Remote == "" {
 			key.transport = "stdio"
+		}
+		if t.clients[key] == nil && len(t.clients) >= mostClients {
+			if _, last := t.oldestLocked(); !x.Last.After(last) {
+				continue // it would replace a client that was active later
+			}
 		}
 		c := t.clientLocked(key, x.Since)
 		if x.Last.After(c.last) {

@@ -129,3 +129,38 @@ func BenchmarkNote(b *testing.B) {
 		p.Publish(e)
 	}
 }
+
+// TestVeryManyConnected: thousands of clients with different names are connected. They do not
+// replace a client that was active later, and each page shows the same ones under the same
+// numbers.
+func TestVeryManyConnected(t *testing.T) {
+	t.Parallel()
+	tr, p := newTraffic(), &event.Publisher{}
+	defer tr.tap(p, func() {})()
+	call(p, "innocent", "1", mcp.R20250618, "files", mcp.R20250618, event.OK, 1)
+	now := time.Now()
+	var connected []runtime.ClientReport
+	for i := range 5000 {
+		connected = append(connected, runtime.ClientReport{ClientReport: downstream.ClientReport{
+			Revision: mcp.R20250618, Info: fmt.Appendf(nil, `{"name":"flood %d"}`, i), Remote: "127.0.0.1", Session: true, Since: now, Last: now.Add(-time.Duration(i+1) * time.Minute),
+		}})
+	}
+	first := tr.sums(now, connected)
+	again := tr.sums(now, connected)
+	if len(first.Clients) != mostClients || len(again.Clients) != mostClients {
+		t.Fatalf("%d and %d clients", len(first.Clients), len(again.Clients))
+	}
+	found := false
+	for i, c := range first.Clients {
+		found = found || c.name == "innocent" && c.All == 1
+		if x := again.Clients[i]; x.clientKey != c.clientKey || x.Number != c.Number {
+			t.Fatalf("the client %s with the number %d became %s with the number %d", c.Title(), c.Number, x.Title(), x.Number)
+		}
+	}
+	if !found {
+		t.Error("the client that has made a call is missing")
+	}
+	if connected[0].Last != now.Add(-time.Minute) {
+		t.Error("the list of the caller was changed")
+	}
+}
