@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
 )
 
@@ -236,8 +237,16 @@ func (x *feed) due(news uint64, now time.Time) bool {
 	return true
 }
 
-// render builds a page and returns its live values.
-func (f *feeds) render(page string) []patch {
+// render builds a page and returns its live values. It runs outside of a request, so a panic
+// would end the program.
+func (f *feeds) render(page string) (values []patch) {
+	defer func() {
+		if p := recover(); p != nil {
+			values = nil
+			path, _, _ := strings.Cut(page, "?")
+			f.c.opts.Log.Error("a page of the console could not be made", "page", excerpt.Line(path, 400), "cause", excerpt.Line(fmt.Sprint(p), 400))
+		}
+	}()
 	r, err := http.NewRequest(http.MethodGet, page, nil)
 	if err != nil {
 		return nil

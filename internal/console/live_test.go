@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/admin"
 	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -186,4 +188,18 @@ func TestFeedIsShared(t *testing.T) {
 			t.Errorf("50 idle consoles asked %d times in a minute, %d before", n, before2-before)
 		}
 	})
+}
+
+// TestPageThatPanics: a page that cannot be made does not end the program, and the live values
+// of other pages go on.
+func TestPageThatPanics(t *testing.T) {
+	t.Parallel()
+	h := open(t, &admin.Report{})
+	h.console.mux.HandleFunc("GET /console/broken", func(http.ResponseWriter, *http.Request) { panic("a bug") })
+	if values := h.console.feed.render("/console/broken"); values != nil {
+		t.Errorf("%v", values)
+	}
+	if values := h.console.feed.render("/console/"); len(values) == 0 {
+		t.Error("the overview has no live values")
+	}
 }
