@@ -376,7 +376,8 @@ func (v *callView) commands(host string) {
 	if x.Method != mcp.MethodCallTool {
 		return
 	}
-	if name, ok := jsonrpc.Text(x.Raw, x.Param("name")); ok {
+	// The command would read a name that begins with "-" as an option.
+	if name, ok := jsonrpc.Text(x.Raw, x.Param("name")); ok && !strings.HasPrefix(name, "-") {
 		v.CLI = "dragoman call " + shellQuote(endpoint) + " " + shellQuote(name)
 		if args := x.Param("arguments"); !args.IsZero() {
 			v.CLI += " --json-args " + shellQuote(visibleJSON(string(args.Of(x.Raw))))

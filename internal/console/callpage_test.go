@@ -170,3 +170,15 @@ func TestFall(t *testing.T) {
 		t.Errorf("spans of %q", who)
 	}
 }
+
+// TestCommandOfOptionName: no command is shown for a tool whose name the command would read as
+// an option.
+func TestCommandOfOptionName(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{"a;b": "dragoman call http://127.0.0.1:7300/mcp 'a;b'", "--config=x": "", "-c/tmp/x": ""} {
+		v := &callView{Story: admin.Story{Messages: []admin.Message{{Wire: admin.WireClient, Direction: "received", Text: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + name + `"}}`}}}}
+		if v.commands("127.0.0.1:7300"); v.CLI != want {
+			t.Errorf("%s: %s", name, v.CLI)
+		}
+	}
+}
