@@ -230,8 +230,8 @@ func TestKeyFile(t *testing.T) {
 	}
 }
 
-// TestPlantedKeyFile: another user puts a link to a file of this user, a folder or other text in
-// the place of a key. None of it is read as a key. Writing a key replaces a link.
+// TestPlantedKeyFile puts a link to a file of this user, a folder and other text in the place of
+// a key, and checks that ReadKeys takes none of them for a key. WriteKey replaces a link.
 func TestPlantedKeyFile(t *testing.T) {
 	folder, target := t.TempDir(), filepath.Join(t.TempDir(), "target")
 	path := filepath.Join(folder, "serve-127.0.0.1-7300.key")
@@ -301,8 +301,8 @@ func TestKeyFolders(t *testing.T) {
 	}
 }
 
-// TestProxyHeaders: a request that a proxy forwarded is recognised by the headers of common
-// proxies. Each name is in the form of http.Header; otherwise it would never match.
+// TestProxyHeaders checks that forwarded recognises the headers of common proxies. Each name in
+// proxyHeaders must have the form of http.Header, or it would never match.
 func TestProxyHeaders(t *testing.T) {
 	for _, name := range append([]string{"X-Forwarded-For", "X-Forwarded-Ssl", "X-Forwarded", "x-forwarded-uri"}, proxyHeaders...) {
 		if r := asked("GET", "/x", name, "1"); !forwarded(r) {

@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// TestEscapedSecrets: a server repeats a secret with escapes of JSON. It is masked in the
-// messages of a handshake, in definitions and in JSON within JSON. Everything else stays.
+// TestEscapedSecrets checks that a secret which a server repeats with escapes of JSON is masked
+// in the messages of a handshake, in definitions and in JSON within JSON, and that nothing else
+// changes.
 func TestEscapedSecrets(t *testing.T) {
 	t.Parallel()
 	const secret = `p/s"<é>😀9`

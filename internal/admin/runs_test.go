@@ -285,8 +285,8 @@ func TestRunAttacks(t *testing.T) {
 	}
 }
 
-// TestKeepResultOfManyMembers: a server sends a result with very many members. The list of
-// those that are left out is bounded.
+// TestKeepResultOfManyMembers checks that the API describes a limited number of the members
+// that it leaves out of a result with very many.
 func TestKeepResultOfManyMembers(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder

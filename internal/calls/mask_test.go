@@ -80,7 +80,8 @@ func TestMaskHead(t *testing.T) {
 	}
 }
 
-// TestMaskedSpans: spans of secrets that are found in several ways do not overlap.
+// TestMaskedSpans checks that the spans of secrets do not overlap if Message finds a secret in
+// several ways.
 func TestMaskedSpans(t *testing.T) {
 	const key = "ghp_0123456789abcdefghijABCDEFGHIJ"
 	m := NewMasker([]string{key[:20]})

@@ -62,8 +62,8 @@ func TestConsoleCommand(t *testing.T) {
 	}
 }
 
-// TestKeyGoesToItsAddress: serve listens on one address of localhost, and another user listens
-// on the same port of the other. The key is sent only to the address that it belongs to.
+// TestKeyGoesToItsAddress checks that a command sends a key only to the address that the key
+// belongs to, while another user listens on the same port of the other address of localhost.
 func TestKeyGoesToItsAddress(t *testing.T) {
 	var given atomic.Int64
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

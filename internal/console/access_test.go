@@ -273,7 +273,7 @@ func newRecorder(h *house, r *http.Request) *http.Response {
 	return w.Result()
 }
 
-// TestOwnPage: the form of the theme leads only to pages of the console.
+// TestOwnPage checks that the form of the theme leads only to pages of the console.
 func TestOwnPage(t *testing.T) {
 	t.Parallel()
 	for to, want := range map[string]bool{

@@ -171,8 +171,8 @@ func TestFall(t *testing.T) {
 	}
 }
 
-// TestCommandOfOptionName: no command is shown for a tool whose name the command would read as
-// an option.
+// TestCommandOfOptionName checks that the page shows no command for a tool whose name the command
+// would read as an option.
 func TestCommandOfOptionName(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{"a;b": "dragoman call http://127.0.0.1:7300/mcp 'a;b'", "--config=x": "", "-c/tmp/x": ""} {

@@ -190,8 +190,8 @@ func TestFeedIsShared(t *testing.T) {
 	})
 }
 
-// TestPageThatPanics: a page that cannot be made does not end the program, and the live values
-// of other pages go on.
+// TestPageThatPanics checks that a page with a bug does not end the program, and that other pages
+// keep their live values.
 func TestPageThatPanics(t *testing.T) {
 	t.Parallel()
 	h := open(t, &admin.Report{})

@@ -58,7 +58,8 @@ func TestTraffic(t *testing.T) {
 	})
 }
 
-// TestNamesWithSecrets: a secret in the name of a client is masked, and a long name is cut.
+// TestNamesWithSecrets checks that the console masks a secret in the name of a client, and cuts a
+// long name.
 func TestNamesWithSecrets(t *testing.T) {
 	t.Parallel()
 	tr := newTraffic()
@@ -130,9 +131,9 @@ func BenchmarkNote(b *testing.B) {
 	}
 }
 
-// TestVeryManyConnected: thousands of clients with different names are connected. They do not
-// replace a client that was active later, and each page shows the same ones under the same
-// numbers.
+// TestVeryManyConnected connects thousands of clients with different names. It checks that they
+// do not replace a client that was active later, and that each page shows the same ones under
+// the same numbers.
 func TestVeryManyConnected(t *testing.T) {
 	t.Parallel()
 	tr, p := newTraffic(), &event.Publisher{}

@@ -42,8 +42,9 @@ func TestRedactorTakesAllSecrets(t *testing.T) {
 	}
 }
 
-// TestSecretsOfEarlierConfigurations: a reload changes a secret and removes a server. The old
-// secrets are still masked, because recorded messages contain them. Their number is bounded.
+// TestSecretsOfEarlierConfigurations changes a secret and removes a server by reloads, and
+// checks that the runtime still masks the old secrets, because recorded messages contain them.
+// The runtime keeps a limited number of them.
 func TestSecretsOfEarlierConfigurations(t *testing.T) {
 	of := func(names ...string) *config.Snapshot {
 		c := *config.Default()
