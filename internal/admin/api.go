@@ -116,7 +116,7 @@ func (a *API) admits(w http.ResponseWriter, r *http.Request) bool {
 	case foreignPage(r):
 		refuse(w, Problem{
 			Type: "foreign-page", Title: title, Status: http.StatusForbidden, Instance: r.URL.Path,
-			Detail: "A page of another site asked for it.",
+			Detail: "A page of another site sent the request.",
 		})
 	default:
 		return true

@@ -37,7 +37,7 @@ type Call struct {
 	Revision string    `json:"revision,omitempty"`
 	Method   string    `json:"method"`
 	Name     string    `json:"name,omitempty"`   // the name of the tool, prompt or resource, as the client sees it
-	Target   string    `json:"target,omitempty"` // the same under the server's own name
+	Target   string    `json:"target,omitempty"` // the name of the tool, prompt or resource, as the server knows it
 	Started  time.Time `json:"started"`
 	// Seconds is how long the call took, or how long it has been running.
 	Seconds float64 `json:"seconds"`

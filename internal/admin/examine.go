@@ -114,7 +114,7 @@ type MatrixTransports struct {
 // The events of /api/v1/servers/{name}/doctor/stream.
 const (
 	EventStep    = "step"    // with an ExamStep
-	EventFinding = "finding" // with a Finding; they come at the end
+	EventFinding = "finding" // with a Finding; all findings come at the end
 	EventVerdict = "verdict" // with the Examination, which has ended
 )
 

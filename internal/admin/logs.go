@@ -93,8 +93,8 @@ func (a *Attributes) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// EventRecord is the event of /api/v1/logs/stream that carries a LogRecord. The other one is
-// EventEnd.
+// EventRecord is the event of /api/v1/logs/stream that carries a LogRecord. The only other event
+// is EventEnd.
 const EventRecord = "record"
 
 // Bounds of the log routes.

@@ -47,9 +47,9 @@ type page struct {
 
 type pageServer struct{ Name, State string }
 
-// servePage answers / with a page for a person: as HTML for a browser, else as text. The
-// page says how to connect a client. It names the servers only if no other machine can see
-// it. Any other request for / comes from a client with a wrong URL.
+// servePage answers / with a page for a person: as HTML for a browser, else as text. The page
+// says how to connect a client. The page names the servers only if no other machine can see the
+// page. A request for / that is not from a person comes from a client with a wrong URL.
 func (a *API) servePage(w http.ResponseWriter, r *http.Request) {
 	accept := strings.Join(r.Header["Accept"], ",")
 	asHTML := strings.Contains(accept, "text/html")

@@ -50,8 +50,8 @@ type Message struct {
 	Error    string `json:"error,omitempty" doc:"why the message was not sent, or why it got no answer"`
 	Request  *Head  `json:"request,omitempty" doc:"the HTTP request that carried the message"`
 	Response *Head  `json:"response,omitempty" doc:"the HTTP response that carried the message"`
-	// Source is the index of the message that this one was made from. It is left out for a
-	// message that was received, and for one that Dragoman has written itself.
+	// Source is the index of the message from which Dragoman made this message. It is left out
+	// for a received message, and for a message that Dragoman wrote itself.
 	Source *int   `json:"source,omitempty" doc:"index of the message from which Dragoman made this message"`
 	Edits  []Edit `json:"edits,omitempty"`
 }

@@ -349,9 +349,9 @@ func hasAll(text string, words []string) bool {
 	return true
 }
 
-// rank returns a letter that says how well a tool matches a search. The best match is a name
-// that begins with the first word, then a name that contains it, then a description that
-// contains it.
+// rank returns a letter that says how well a tool matches a search. The best match is a tool
+// whose name begins with the first word. The next is a name that contains this word, and then a
+// description that contains the word.
 func rank(x *indexed, words []string) byte {
 	name := strings.ToLower(x.Name)
 	switch {

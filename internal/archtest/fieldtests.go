@@ -45,8 +45,8 @@ var fieldTests = map[int]string{
 
 var fieldTestName = regexp.MustCompile(`^TestT(\d+)(.?)`)
 
-// FieldTests returns the failures without a test, and the tests with a name that is almost
-// such a name.
+// FieldTests reports each failure that has no test, and each test whose name almost follows the
+// pattern for such a test.
 func FieldTests(t *Tree, all map[int]string) (breaches []string) {
 	missing := maps.Clone(all)
 	for _, f := range t.Files {

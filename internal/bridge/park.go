@@ -43,7 +43,7 @@ type parkedCall struct {
 	asked   chan struct{} // capacity 1; signals a new server request
 	open    []*openQuestion
 	counter int         // numbers the server requests
-	caller  mcp.Caller  // of the attached request, nil for none
+	caller  mcp.Caller  // the caller of the attached request, nil for none
 	call    *mcp.Call   // the call of the attached request, nil for none
 	held    []mcp.Note  // log messages that arrived while no request was attached
 	heldLen int         // bytes of held
@@ -241,10 +241,11 @@ type slot struct {
 	own        bool // only this party uses the quota
 }
 
-// slotsOf returns the slots that a parked call needs. One is of all servers together and one of
-// its server. The third is of the pool of sessions for similar clients, since a parked call on
-// a pipe has an exclusive session. Each principal has its own pool. A parked call never loses
-// its slots: when a client has used its share, its next call is refused.
+// slotsOf returns the three slots that a parked call needs. The first comes from the quota of all
+// servers together, and the second from that of the call's server. The third comes from the pool
+// of sessions for similar clients, since a parked call on a pipe has an exclusive session. Each
+// principal has its own pool. A parked call never loses its slots: when a client has used its
+// share, its next call is refused.
 func slotsOf(u Server, f *mcp.ClientInfo) []slot {
 	who := f.Party()
 	lanes := "lanes " + u.Name() + "\x00" + f.Who.SeatKey() + "\x00" + string(mcp.CanonicalCapabilities(f.Capabilities))

@@ -114,8 +114,9 @@ func TestM02_StateOfAnotherPrincipalIsRefused(t *testing.T) {
 	}
 }
 
-// TestStateFollowsItsSubject checks that a state belongs to the subject. Another key of the
-// same subject may use it, although it has other sessions.
+// TestStateFollowsItsSubject checks that a state belongs to a subject, and not to one of its
+// keys. A request with another key of the same subject may use the state, although this key has
+// other sessions.
 func TestStateFollowsItsSubject(t *testing.T) {
 	r, u := &Bridge{}, stateful(`"s"`)
 	state := first(t, r, u) // a state of alice

@@ -45,7 +45,7 @@ type visit struct {
 	to     mcp.Revision // the revision of the last lease
 }
 
-// open returns the lease. It acquires one if there is none.
+// open returns the lease of the visit. The first call acquires the lease.
 func (v *visit) open(ctx context.Context) (Lease, error) {
 	if v.lease == nil {
 		l, err := v.server.Acquire(ctx, v.client, v.need)

@@ -124,10 +124,10 @@ func (r *Bridge) convertCreated(u Server, a *mcp.Attempt, reply *mcp.Reply, err 
 	return out, nil
 }
 
-// callAsTask relays a call to a modern server, for a legacy client that wants a task. The
-// server decides whether it creates one. The client must get a task in any case (2025-11-25
-// §Tasks, "Result Retrieval" 1). So if the server returns the result at once, Dragoman keeps it
-// as a task that has ended.
+// callAsTask relays a call to a modern server, for a legacy client that wants a task. The server
+// decides whether it creates a task. The client must get a task in any case (2025-11-25 §Tasks,
+// "Result Retrieval" 1). So if the server returns the result at once, Dragoman keeps it as a task
+// that has ended.
 func (r *Bridge) callAsTask(ctx context.Context, v *visit, a *mcp.Attempt, res Resume, s mcp.Caller) (*mcp.Reply, error) {
 	u, c := v.server, a.Call
 	wish := c.Msg.Param("task")

@@ -34,7 +34,7 @@ type Call struct {
 	To      mcp.Revision
 	Method  string
 	Name    string        // the tool, prompt or resource, as the client wrote it
-	Target  string        // the same under the server's own name
+	Target  string        // the tool, prompt or resource, under the server's own name
 	Trace   string        // the client's W3C trace id
 	Start   time.Time     // the time of the first request
 	Took    time.Duration // the time until the last answer was written; 0 while the call is running

@@ -59,7 +59,7 @@ func (c *Catalog) Refresh(ctx context.Context, server, method string) {
 }
 
 // Offered returns the name under which clients of the merged list see a tool or prompt of a
-// server. If another item already has that name, clients do not see this one.
+// server. If another item already has that name, clients do not see this item.
 func (c *Catalog) Offered(server, name string) string {
 	prefix := server
 	if p := c.Prefixes[server]; p != "" {

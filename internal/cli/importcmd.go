@@ -72,7 +72,7 @@ credentials.`,
 	}
 	f := flagsInOrder(c)
 	f.StringArrayVar(&o.from, "from", nil, "import from `CLIENT`: a name, all, or a file (repeatable)")
-	f.StringVar(&o.into, "into", "", "add the servers to the configuration `FILE` (default: the one that serve uses)")
+	f.StringVar(&o.into, "into", "", "add the servers to the configuration `FILE` (default: the file that serve uses)")
 	f.StringArrayVar(&o.only, "only", nil, "import only the server `NAME`, or NAME=NEW to rename it (repeatable)")
 	f.BoolVar(&o.allProjects, "all-projects", false, "also import the servers that Claude Code keeps for other projects")
 	f.BoolVar(&o.dry, "dry-run", false, "show what would be imported, and write nothing")

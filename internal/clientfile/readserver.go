@@ -111,7 +111,8 @@ const (
 	impossible = "is ignored: Dragoman has no such setting"
 )
 
-// untold maps keys that Dragoman does not have to their notes.
+// untold contains keys that Dragoman's own file does not have. It maps each key to the note about
+// it.
 var untold = map[string]string{
 	"trust": approvals, "autoApprove": approvals, "alwaysAllow": approvals, "default_tools_approval_mode": approvals,
 	"toolPermissions": approvals, "default_permissions": approvals,

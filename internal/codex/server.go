@@ -57,7 +57,7 @@ const (
 	RestartLimitExceeded Reason = "restart_limit_exceeded"
 )
 
-// ErrRestartLimit is wrapped by the error of Admit after too many failed starts in a row.
+// ErrRestartLimit means that too many starts in a row have failed. The error of Admit wraps it.
 var ErrRestartLimit = errors.New(string(RestartLimitExceeded))
 
 // steady is how long a worker must run before its exit no longer counts as a failed start. A

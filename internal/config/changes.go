@@ -13,7 +13,8 @@ var serverSettings = map[string]string{
 	"Name": "", "Given": "", "Fingerprint": "",
 }
 
-// snapshotSettings is the same map for Snapshot. Servers are compared one by one.
+// snapshotSettings maps the fields of Snapshot to settings, except the servers, which are
+// compared one by one.
 var snapshotSettings = map[string]string{
 	"Listen": "listen", "Identity": "server", "Revisions": "revisions", "InheritEnv": "inheritEnv",
 	"Separator": "names.separator", "Limits": "limits", "PublicURL": "publicURL", "Hosts": "allowedHosts",

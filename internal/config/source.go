@@ -73,7 +73,7 @@ func (s *source) excerpt(line, col int) (text string, caret int) {
 		out, caret = s.guarded(line, from, to, at)
 	}
 	text = s.hide(string(out))
-	if text != string(out) { // if masking changed text before the caret, the caret moves to the first change
+	if text != string(out) { // hide changed the text, so move the caret to the first change before it
 		before := []rune(text)
 		same := 0
 		for same < len(before) && same < len(out) && before[same] == out[same] {

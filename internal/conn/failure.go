@@ -18,24 +18,24 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/streamhttp"
 )
 
-// ErrSessionLost is wrapped by the error of a call that the server refused because it no longer
+// ErrSessionLost is the reason of a failed call that the server refused because it no longer
 // knows the session. The call was not executed.
 var ErrSessionLost = errors.New("the server has lost the session")
 
-// ErrLinkOver is wrapped by the error of a call on a pipe that ended before or during the call.
-// The pipe accepts no further calls.
+// ErrLinkOver is the reason of a failed call on a pipe that ended before or during the call. The
+// pipe accepts no further calls.
 var ErrLinkOver = errors.New("the pipe to the server was closed")
 
-// ErrWriteFailed is wrapped by the error of a call that was not sent at all, because the pipe
+// ErrWriteFailed is the reason of a failed call that was not sent at all, because the pipe
 // accepts no more messages. Answers to earlier calls may still arrive.
 var ErrWriteFailed = errors.New("cannot write to the pipe to the server")
 
-// ErrRemoved is wrapped by the cause of a Close that takes the server out of service. The
-// errors of calls that end with it say so.
+// ErrRemoved is the reason of a Close that takes the server out of service. Calls that this Close
+// ends say so in their errors.
 var ErrRemoved = errors.New("the server was removed from the configuration")
 
-// ErrStopped and ErrRestarted are wrapped by the cause of a Close that an operator has
-// requested. The errors of calls that end with it say so.
+// ErrStopped and ErrRestarted are the reasons of a Close that an operator has requested. Calls
+// that this Close ends say so in their errors.
 var (
 	ErrStopped   = errors.New("the server was stopped by an operator")
 	ErrRestarted = errors.New("the server was restarted by an operator")

@@ -33,7 +33,7 @@ type httpConn struct {
 	listening sync.WaitGroup
 	open      context.Context // cancelled by close, which ends every call
 	shut      context.CancelFunc
-	courier   *transport.Courier // sends messages that nobody waits for
+	courier   *transport.Courier // sends messages without waiting for their responses
 
 	asking chan struct{} // semaphore of confirmLost
 	alive  time.Time     // time of the last answer to a ping; guarded by asking

@@ -31,7 +31,7 @@ type pipeConn struct {
 	abandoned []abandonedCall        // calls that were given up, oldest first
 	onLate    func(*jsonrpc.Message) // gets answers that arrive after their request was given up
 	unasked   []*jsonrpc.Message     // results that match no request, until the end of the handshake
-	onPush    func(*jsonrpc.Message) // gets such results after those in unasked
+	onPush    func(*jsonrpc.Message) // gets results that match no request, after the results in unasked
 	settled   bool                   // the handshake has ended
 	left      time.Time              // time when the last request was given up
 	ended     error                  // why the pipe has ended
@@ -454,8 +454,8 @@ func (l *pipeConn) add(p *pending, m *jsonrpc.Message, other func(*jsonrpc.Messa
 	}
 }
 
-// queue appends m to the events of p. It returns "" on success, and otherwise the reason why it
-// failed. For example, p may have been given up in the meantime.
+// queue appends m to the events of p. On success it returns "", otherwise the reason of the
+// failure. For example, the caller may have given up p in the meantime.
 func (l *pipeConn) queue(p *pending, m *jsonrpc.Message) (why string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

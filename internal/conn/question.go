@@ -176,7 +176,7 @@ func (s *Conn) ask(ctx context.Context, m *jsonrpc.Message, owners []*flow) (f *
 		}
 		for i, x := range owners {
 			if f = x; i > 0 {
-				f.received(m.Raw, nil) // it turned out to be of this call
+				f.received(m.Raw, nil) // the call of the owner before is over, so the request belongs to x
 			}
 			if answer, err = f.caller.Ask(ctx, withoutToken(f.trail(), m)); !errors.Is(err, mcp.ErrAnswered) {
 				break
@@ -184,7 +184,7 @@ func (s *Conn) ask(ctx context.Context, m *jsonrpc.Message, owners []*flow) (f *
 		}
 		for _, x := range owners {
 			if x.ctx.Err() == nil {
-				x.resetIdle() // before the timer sees that no request is open
+				x.resetIdle() // the timer must start again before it sees that no request is open
 			}
 			x.open.Add(-1)
 		}

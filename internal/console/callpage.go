@@ -85,7 +85,7 @@ func (c *Console) call(r *http.Request) (*View, error) {
 	v.Views = []choice{{"?", "Formatted", v.View == showFormatted}, {"?view=raw", "Raw", v.View == showRaw}, {"?view=edits", "Edits only", v.View == showEdits}}
 	number := strconv.FormatUint(s.Number, 10)
 	v.Wires = pathOf("calls", number, "wires.json")
-	came := -1.0 // when the last message came that Dragoman had to pass on
+	came := -1.0 // the time of the last message that Dragoman received and has to pass on
 	for i := range s.Messages {
 		m := &s.Messages[i]
 		v.Edits += len(m.Edits)
@@ -159,7 +159,7 @@ func (v *callView) legs() {
 	explained, shown := map[string]bool{}, map[int]bool{}
 	for i := range all {
 		if used[i] {
-			continue // it stands beside what was made from it
+			continue // the page shows this message beside the message that was made from it
 		}
 		if len(v.Legs) == mostLegs {
 			v.More++

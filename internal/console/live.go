@@ -22,7 +22,7 @@ import (
 const (
 	mostConsoles = 128             // the most open streams
 	feedPause    = time.Second     // the time between two checks of a page
-	feedQuiet    = 5 * time.Second // the same time while no events arrive
+	feedQuiet    = 5 * time.Second // the time between two checks of a page while no events arrive
 	linePause    = 5 * time.Second // the time between two changes of the lines in the diagram
 	mostBatches  = 200             // the batches kept for a stream that was interrupted
 )

@@ -78,7 +78,7 @@ func peerText(text string, limit int, lines bool) template.HTML {
 	return template.HTML(b.String())
 }
 
-// box writes a box. If there are already many in sequence, it only counts it.
+// box writes a box for a character. After many boxes in sequence, box only counts the character.
 func box(b *strings.Builder, boxes int, skipped *int, label, name string) int {
 	if boxes >= mostBoxes {
 		*skipped++

@@ -330,8 +330,8 @@ func TestW08_RemovedWithCalls(t *testing.T) {
 }
 
 // TestW01_Stop stops Dragoman while calls and listens are open. Dragoman lets calls finish, ends
-// listens with their result (N09), and cuts off the rest with an error. It leaves no process or
-// file behind.
+// listens with their result (N09), and cuts off the other calls with an error. No process of the
+// server is left.
 func TestW01_Stop(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"legacy", "modern"} {

@@ -86,12 +86,12 @@ type ServeOptions struct {
 
 // Console says how to open the console of a running Serve.
 type Console struct {
-	Off  string        // a sentence that says why there is no console; "" if there is one
+	Off  string        // a sentence that says why the console is off; "" if the console is on
 	URL  string        // the URL of the console; "" if there is none
 	Link func() string // returns a link that opens the console once, within ten minutes
 }
 
-// consoleOff returns why there is no console, "" if there is one.
+// consoleOff returns the reason why the console is off, or "" if the console is on.
 func consoleOff(o *ServeOptions, local bool) string {
 	switch {
 	case o.NoConsole:
@@ -427,7 +427,7 @@ func (d *daemon) close() {
 	d.stopMetrics()
 	d.stopCalls()
 	d.calls.Close()
-	d.shown.Close() // comes last, so that it writes what the others log at their end
+	d.shown.Close() // the last Close, so that shown also writes what the other parts log when they close
 }
 
 // fullPath returns the full path of a file, or "" for none.

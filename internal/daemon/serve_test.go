@@ -388,8 +388,8 @@ type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }
 
-// TestManySessions opens thousands of sessions that their clients never close. The sessions use
-// little memory, and other clients can still open sessions.
+// TestManySessions opens two thousand sessions that their clients never close. Dragoman still
+// accepts every new session, and still serves calls.
 func TestManySessions(t *testing.T) {
 	if testing.Short() || raceEnabled {
 		t.Skip("opens thousands of sessions")

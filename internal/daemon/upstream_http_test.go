@@ -130,8 +130,8 @@ func (zeros) Read(b []byte) (int, error) {
 }
 
 // TestE11_BadAnswers checks an HTTP server that gives a bad answer. The client soon gets one
-// sanitised error, which says whether the server executed the call. Dragoman sends the call
-// once, and the next call works.
+// sanitised error that states the outcome of the call. Dragoman sends the call once, and the
+// next call works.
 func TestE11_BadAnswers(t *testing.T) {
 	s := &badHTTP{}
 	server := httptest.NewServer(s)

@@ -84,7 +84,7 @@ func appendTask(out []byte, to mcp.Revision, raw []byte, task jsonrpc.Span, t *T
 			continue // written below, if the form has it
 		case "_meta":
 			if t.inside {
-				continue // belongs to the result that contains the task
+				continue // this _meta is that of the result that contains the task
 			}
 		case "status":
 			have.status = true

@@ -22,7 +22,7 @@ type probe struct {
 	rev   mcp.Revision // the revision with which to open the server before the probe; Unknown for a probe that opens the server itself
 	death string       // the code to report if the server exits during the probe; "" means Dies
 	run   func(ctx context.Context, t *talk)
-	alone func(ctx context.Context) // replaces run; it opens its own conversations
+	alone func(ctx context.Context) // replaces run for a probe that opens its own conversations
 
 	midway bool // the probe runs between initialize and notifications/initialized, if the conversation is at that point
 	odd    bool // the probe sends malformed input, so only probes of this kind may follow it

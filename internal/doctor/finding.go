@@ -25,7 +25,7 @@ type Condition struct {
 	Title   string // a few words
 	Meaning string // the consequences for users of the server
 	Fix     string // the change that the author of the server should make
-	Bridged string // what Dragoman does about it until then
+	Bridged string // what Dragoman does until the server is corrected
 }
 
 // Finding is a condition that was found, with its evidence.

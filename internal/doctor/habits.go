@@ -83,7 +83,7 @@ func (e *exam) habits(r mcp.Revision) []probe {
 		all = append(all, probe{name: name + " (" + r.String() + ")", rev: r, run: run})
 	}
 	if r.Legacy() {
-		add("an unknown notification", e.unknownNote) // comes first, so that a wrong answer has time to arrive
+		add("an unknown notification", e.unknownNote) // the first probe, so that a wrong answer to it can arrive during the others
 		add("ping", e.ping)
 	} else {
 		add("an unknown version in _meta", e.unknownMeta)

@@ -25,7 +25,7 @@ func (t *talk) read(raw []byte, of *question) *jsonrpc.Message {
 		return nil
 	}
 	if of != nil && of.odd() || t.odd && (loose.ID == "" || loose.ID == "null") {
-		return loose // in an error about unreadable input the id may be null
+		return loose // the id of an error about unreadable input may be null
 	}
 	if t.big() != nil && aboutBig(loose) {
 		return loose // a number that lost digits may no longer be a valid id

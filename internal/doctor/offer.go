@@ -69,7 +69,7 @@ func (e *exam) introduce(q *question) {
 }
 
 // offers keeps the size of a list and the tokens of its items. Lists may differ between
-// revisions, and the longest one counts.
+// revisions, and the longest list counts.
 func (e *exam) offers(member string, items, cost int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

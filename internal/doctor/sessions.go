@@ -66,9 +66,9 @@ func (t *talk) isOtherSessions(m *jsonrpc.Message) bool {
 	return true
 }
 
-// twoSessions tests whether an answer in one session also arrives in another one. If it does,
-// only one probe at a time runs from then on. Otherwise a probe could not know whether an
-// answer without an id, or a notification, belongs to another probe.
+// twoSessions tests whether an answer in one session also arrives in another session. If it does,
+// only one probe at a time runs from then on. Otherwise a probe could not know whether an answer
+// without an id, or a notification, belongs to another probe.
 func (e *exam) twoSessions(ctx context.Context) {
 	one, err := e.begin(ctx)
 	if err != nil {

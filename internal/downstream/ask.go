@@ -206,7 +206,7 @@ func (s *requestCaller) finish(b []byte, code int64) {
 	t := s.call.Trail
 	var p jsonrpc.Passage
 	if len(b) > 0 {
-		p = t.Sent(jsonrpc.ClientWire, b) // before a retry of the client can come
+		p = t.Sent(jsonrpc.ClientWire, b) // recorded before the client can send a retry
 	}
 	err := s.responder.Finish(b, code)
 	if t == nil {

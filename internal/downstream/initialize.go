@@ -116,8 +116,8 @@ func withRequired(info []byte) []byte {
 	return jsonrpc.Splice(nil, info, &e)
 }
 
-// settle returns the revision to use for the date that a client offers. It is the offered one
-// if the endpoint supports it, and otherwise the newest supported one (2025-11-25 §Lifecycle,
+// settle returns the revision to use for the date that a client offers: the offered revision if
+// the endpoint supports it, and otherwise the newest supported revision (2025-11-25 §Lifecycle,
 // "Version Negotiation").
 func (r *Endpoint) settle(date string) (mcp.Revision, bool) {
 	offered, known := mcp.ParseRevision(date)

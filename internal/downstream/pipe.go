@@ -91,7 +91,7 @@ type pipeServer struct {
 	pipe         transport.Pipe
 	conversation *Session
 	running      sync.WaitGroup
-	slotsFull    bool          // no slot became free in time; only read uses it
+	slotsFull    bool          // no slot became free in time; only read uses this field
 	slots        chan struct{} // contains one element per running request
 	broken       chan error    // capacity 1; the error that broke writing
 	opening      chan struct{} // closed when initialize has been answered; nil if none runs; only read uses it

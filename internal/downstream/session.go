@@ -24,8 +24,9 @@ import (
 type Endpoint struct {
 	Handler Handler
 	// Revisions lists the revisions that clients may use, newest first. Nil means all. A modern
-	// request with another revision is refused. initialize with another revision is refused if
-	// Strict is set. Otherwise it gets the newest legacy revision of the list, if there is one.
+	// request with another revision is refused. If Strict is set, initialize with another
+	// revision is refused. Otherwise the client gets the newest legacy revision of the list, if
+	// the list has a legacy revision.
 	Revisions []mcp.Revision
 	Strict    bool
 	// ManifestClient limits the time to answer an initialize without params. Such a client

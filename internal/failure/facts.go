@@ -23,7 +23,7 @@ type Facts struct {
 	Command string   // the program that was started, without arguments
 	Args    []string // the arguments of Command; they may be secret, so they are only compared
 	Start   string   // the operating system's reason why it could not be started
-	Hint    string   // what the user should check about that
+	Hint    string   // what the user should check if the program could not be started
 	PATH    string   // the PATH that was searched; "" if none was searched
 	Near    []string // commands in PATH with a similar name
 	Exit    string   // how the process ended, such as "exit status 1"; "" if it is running

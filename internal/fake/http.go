@@ -109,8 +109,7 @@ func local(host string) bool {
 	return strings.EqualFold(host, "localhost") || err == nil && a.Unmap().IsLoopback()
 }
 
-// only reports whether the HTTP method is one of the given ones. Otherwise it answers the
-// request.
+// only reports whether the HTTP method is one of methods. If it is not, only answers the request.
 func (s *Server) only(w http.ResponseWriter, r *http.Request, methods ...string) bool {
 	for _, m := range methods {
 		if r.Method == m {

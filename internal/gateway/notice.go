@@ -160,7 +160,7 @@ func (n *notices) listen(ctx context.Context, r *bridge.Bridge, c *mcp.Call, s m
 	defer late.Stop()
 	patience := late.C
 	if sole {
-		patience = nil // with one server, its error is the answer
+		patience = nil // the client gets the error of its only server, however late
 	}
 	// A server that connects later changes the merged lists, and then the client is notified.
 	absent := mcp.SubscriptionFilter{Tools: want.Tools, Prompts: want.Prompts, Resources: want.Resources}
@@ -518,7 +518,7 @@ func (q *queue) put(u Upstream, m *jsonrpc.Message) {
 	for i := range q.list {
 		if q.list[i].stands(u, m) {
 			if len(m.Raw) <= max(alwaysFits, len(q.list[i].m.Raw)) {
-				q.list[i].from, q.list[i].m = u, m // if m is too long, the queued one stays, because it says the same
+				q.list[i].from, q.list[i].m = u, m // if m is too long, the queued notification stays, which means the same
 			}
 			return
 		}

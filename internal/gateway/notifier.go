@@ -112,7 +112,7 @@ func (o *notifier) put(u Upstream, m *jsonrpc.Message) {
 			others++
 		} else if q.stands(u, m) {
 			if len(m.Raw) <= max(alwaysFits, len(q.m.Raw)) {
-				q.from, q.m = u, m // if m is too long, the queued one stays, because it says the same
+				q.from, q.m = u, m // if m is too long, the queued notification stays, which means the same
 			}
 			return
 		}

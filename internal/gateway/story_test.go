@@ -233,7 +233,7 @@ func TestStoriesOfTranscripts(t *testing.T) {
 				})
 			})
 			if strings.Contains(name, "codex") {
-				return // its adapter changes what the server sees
+				return // the adapter of Codex changes the messages before they reach the server
 			}
 			polls := 0
 			for _, c := range ring.All() {

@@ -118,8 +118,8 @@ func TestT23_CollidingProgressTokens(t *testing.T) {
 					who := jsonrpc.Find(m.Raw, m.Param("arguments"), "who").Of(m.Raw)
 					l.say(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1,"message":"%s"}}`, token, who))
 				}
-				// Dragoman ignores a client's own token on this connection, unless it has
-				// chosen the same one itself.
+				// Dragoman ignores a client's own token on this connection, unless it has chosen
+				// the same id itself.
 				l.say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"unknown","progress":1}}`)
 				for i, n := range clients {
 					got := n.rest()

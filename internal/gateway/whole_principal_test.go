@@ -85,8 +85,8 @@ func (v *httpClient) call(token, more string) *jsonrpc.Message {
 	return m
 }
 
-// counting returns a legacy server that counts its calls in each session. It sends a request
-// during calls that ask for one.
+// counting returns a legacy server that counts the calls of each session. If the arguments of a
+// call ask for it, the server sends a request during this call.
 func counting() *testServer {
 	s := &testServer{}
 	s.on = func(l *testSession, m *jsonrpc.Message) {

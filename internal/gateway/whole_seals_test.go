@@ -171,7 +171,7 @@ func TestTaskIDsAfterARestart(t *testing.T) {
 				ask("at once")
 				w.at(1)
 				ask("at another server")
-				time.Sleep(time.Hour) // otherwise the sessions before and after would have the same numbers
+				time.Sleep(time.Hour) // without the pause, the sessions before and after would have the same numbers
 				w = build(t, serve(modern), serve(modern))
 				w.at(0)
 				ask("after a restart")

@@ -55,7 +55,7 @@ type testServer struct {
 
 	mu       sync.Mutex
 	refuse   error // the error of the next opens
-	crashing int   // this many of the next processes exit at their first message
+	crashing int   // number of the next processes that exit at their first message
 	links    []*testSession
 	running  sync.WaitGroup
 }
@@ -223,7 +223,7 @@ func (l *testSession) got(method string) []*jsonrpc.Message {
 	return out
 }
 
-// whole is a Dragoman within the test, with one or several servers.
+// whole is a complete gateway in the process of the test, with one or several servers.
 type whole struct {
 	t         *testing.T
 	host      downstream.Handler

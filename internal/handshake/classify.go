@@ -35,7 +35,7 @@ type errorAnswer struct {
 	code     string   // the code as text: a number, or a quoted string
 	text     string   // the message, sanitised and truncated
 	modern   bool     // only modern servers send this code
-	gated    bool     // not ready, in a text that can only mean the handshake
+	gated    bool     // the text says that the server is not ready, and can only mean the handshake
 	versions []string // the versions that the server lists, at most maxVersions
 
 	sign, low string // the code without quotes, and the truncated message in lower case

@@ -100,9 +100,9 @@ func (e *Error) Error() string { return e.Text }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Remember reports whether the failure is a property of the server that later connections
-// should know. Such a server exits on the probe, unless it was Known to be modern, or it speaks
-// a dialect. All other failures may be temporary.
+// Remember reports whether later connections to the server should know about the failure. This is
+// so if the server exits on the probe and was not Known to be modern, and if the server speaks a
+// dialect. All other failures may be temporary.
 func (e *Error) Remember() bool {
 	return e.Dialect != "" || errors.Is(e.Err, ErrDiedOnProbe) && !e.healthy
 }

@@ -275,8 +275,8 @@ func unsent(err error) string {
 	return said + excerpt.Line(strings.TrimPrefix(err.Error(), transport.ErrNotSent.Error()+": "), maxSaid)
 }
 
-// accessCause returns the cause for a status that is about access to the server and not about
-// its era. It returns "" for any other status.
+// accessCause returns the cause for a status that concerns access to the server and not its era.
+// For any other status, it returns "".
 func (r *reply) accessCause() Cause {
 	if r.kind != refused {
 		return ""

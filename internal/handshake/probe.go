@@ -63,8 +63,9 @@ func (o *opening) probe(ctx context.Context) (state, *Error) {
 	return o.fallBack(sent, got, "an answer that is not MCP does not show whether the server is legacy or modern", CauseBadAnswer, r.err)
 }
 
-// probeEnded decides what to do after the link has ended. A pipe is one process or one stream,
-// so it is lost. Over HTTP the next request uses a new connection.
+// probeEnded decides what to do after the link has ended. A pipe belongs to one process or one
+// stream, so the handshake cannot continue on it. Over HTTP, the next request uses a new
+// connection.
 func (o *opening) probeEnded(r *reply, sent, got string) (state, *Error) {
 	if o.offer.HTTP && !errors.Is(r.err, transport.ErrNotSent) {
 		o.eraUncertain = true

@@ -57,7 +57,7 @@ type TrailText struct {
 	Bytes []byte
 	Size  int
 
-	hash uint64 // of the whole text, if it is longer than Bytes
+	hash uint64 // hash of the whole text, if the text is longer than Bytes
 }
 
 // Entry is one step of a trail: a message that passed a wire, or a splice.
@@ -128,7 +128,7 @@ const (
 	changeCost = 48
 	headCost   = 64
 	fieldCost  = 32
-	maxHead    = 16 << 10 // of a head, with its fields
+	maxHead    = 16 << 10 // the maximum for a head with its fields
 )
 
 // alike is how many of the last texts are compared with a new text, so that a message and the

@@ -214,7 +214,7 @@ type Filter struct {
 }
 
 // Read returns up to limit records after a cursor, oldest first. If there are none, more is
-// closed when the next record is added, even if the filter does not select that one.
+// closed by the next record, even if the filter does not select this record.
 func (r *Ring) Read(after Cursor, f Filter, limit int) (records []Record, more <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

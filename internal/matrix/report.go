@@ -190,9 +190,8 @@ func (r *Report) Markdown(w io.Writer) error {
 // letters are the abbreviations of the features that can be lost (loss.go).
 var letters = map[string]string{"elicitation-form": "F", "elicitation-url": "U", "tasks": "T", "resume": "R"}
 
-// summary returns the text of a square. It says whether everything works, or has the letters
-// of the features that do not. A letter in brackets means that only some transports lose the
-// feature.
+// summary returns the text of a square. It says that everything works, or has the letters of the
+// lost features. A letter in brackets means that only some transports lose the feature.
 func summary(by map[string]*sums, names []string) string {
 	works, total, lost, failed := 0, 0, "", ""
 	for _, n := range names {

@@ -103,7 +103,7 @@ func (r *Report) glyphs(b *strings.Builder, outcome func(*Cell) Outcome) {
 		case i > 0 && servers[i-1].revision == s.revision:
 		case i+1 < len(servers) && servers[i+1].revision == s.revision:
 			dates += " " + screen.Pad(s.revision.String(), 2*cellWidth-1)
-		default: // no other end has this revision, so its date is shortened
+		default: // only one column has this revision, so its date must be short
 			dates += " " + screen.Pad(s.revision.String()[2:7], cellWidth-1)
 		}
 	}

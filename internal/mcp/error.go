@@ -68,7 +68,7 @@ type Error struct {
 	Failure *failure.Failure
 	// Exposed says that clients may be on other machines. They then get only Failure.Public.
 	Exposed bool
-	Op      string // for the log, for example "call github/create_issue"
+	Op      string // the operation, for the log; for example "call github/create_issue"
 	Err     error  // the cause; logged, never sent
 }
 

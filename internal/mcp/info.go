@@ -45,7 +45,7 @@ type ClientInfo struct {
 const (
 	MaxOwnInfo         = 16 << 10
 	MaxOwnCapabilities = 16 << 10
-	maxOwnText         = 256 // for a name or version, if Info is too long
+	maxOwnText         = 256 // maximum length of a name or version, if Info is too long
 )
 
 // Own returns a copy that may be kept after the request has ended. The Info and Capabilities of

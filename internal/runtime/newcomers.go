@@ -149,9 +149,9 @@ func (b *buckets[K]) of(key K, perSecond int, now time.Time) (l *rate.Limiter, k
 	return l, false
 }
 
-// forget removes a few clients to make room. Clients that came only once are removed first.
-// With a full bucket such a client loses only the fact that it was seen. After them it removes
-// the clients with the most tokens, because they lose the least.
+// forget removes a few clients to make room. It first removes clients that came only once and
+// whose bucket is full. Such a client loses only the fact that it was seen. Then forget removes
+// the clients with the most tokens, because these clients lose the least.
 func (b *buckets[K]) forget(now time.Time) {
 	full := func(e *bucket) bool { return e.TokensAt(now) >= float64(e.Burst()) }
 	for key, e := range b.all {

@@ -47,7 +47,7 @@ func (r *Recorder) Line(fromClient bool, line []byte) {
 	}, line))
 }
 
-// ParseWire returns ErrNoWire for a tape that does not have the requested wire.
+// ErrNoWire means that a tape does not have the wire that ParseWire should read.
 var ErrNoWire = errors.New("the tape does not have this wire")
 
 // ParseWire is Parse for a tape of a call, which has two wires. The wire "" is the first one,

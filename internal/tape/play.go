@@ -172,8 +172,8 @@ func (p *pipePlay) hear(line []byte) {
 
 var errNotOnTape = &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "this message is not in the recording, or was already replayed"}
 
-// readLine reads a line. If the line is longer than a tape can hold, it returns the
-// beginning.
+// readLine reads a line. If the line is longer than a tape can hold, readLine returns the
+// beginning of the line.
 func readLine(in *bufio.Reader) ([]byte, error) {
 	var line []byte
 	for {

@@ -198,9 +198,8 @@ func idBond(ofClient bool) string {
 	return "id of server"
 }
 
-// take finds the entry that matches a message of the peer, among the entries that may accepts.
-// It records the differences and returns the index of the entry. It returns -1 if there is
-// none.
+// take finds the entry that matches a message of the peer, among the entries that may accepts. It
+// records the differences and returns the index of the entry, or -1 if no entry matches.
 func (s *score) take(live []byte, may func(i int) bool) int {
 	s.mu.Lock()
 	best, bestOut := -1, []Difference(nil)

@@ -7,8 +7,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// ErrTooLarge is wrapped by the error of a message over the size limit. The message was
-// skipped, and reading continues after it.
+// ErrTooLarge means that a message is over the size limit. The reader skips the message and
+// continues after it.
 var ErrTooLarge = errors.New("message exceeds the size limit")
 
 // ErrEndless is the final error of a connection. A message over the size limit did not end

@@ -44,20 +44,18 @@ type Pipe interface {
 	Close() error
 }
 
-// ErrNotSent is wrapped by the error of a send that has sent no byte. A retry then cannot
-// execute anything twice.
+// ErrNotSent means that a failed send has not sent any byte. A retry then cannot execute anything
+// twice.
 var ErrNotSent = errors.New("not sent")
 
-// ErrCredentials is wrapped by the error of a request that was not sent because there were no
-// credentials.
+// ErrCredentials means that a request was not sent because its credentials are missing.
 var ErrCredentials = errors.New("no credentials")
 
-// ErrStalled is wrapped by the error of a message that was withdrawn because the other end
-// stopped reading.
+// ErrStalled means that a message was withdrawn because the other end stopped reading.
 var ErrStalled = errors.New("the other side does not read its input")
 
-// ErrFull is wrapped by the error of a message that was dropped because the other end does not
-// read and too much is queued. ErrFull wraps ErrNotSent.
+// ErrFull means that a message was dropped because the other end does not read and the queue is
+// full. ErrFull wraps ErrNotSent.
 var ErrFull = fmt.Errorf("%w: the queue of messages to the other side is full", ErrNotSent)
 
 // HeaderField is one mirrored header, whose value is already encoded (2026-07-28 Streamable
@@ -163,7 +161,7 @@ type Postponer interface {
 	Postpone(after time.Duration)
 }
 
-// Headed is a Responder of HTTP.
+// Headed is a Responder that sends an HTTP response.
 type Headed interface {
 	// Head returns the head of the response. It is called after Finish.
 	Head() *jsonrpc.Head

@@ -16,7 +16,7 @@ import (
 )
 
 // This file converts every failure of a server to one failure.Failure. The status, the log and
-// the clients all get the same one.
+// the clients all get the same Failure.
 
 // stderrLines is the number of the last lines of stderr that are searched for evidence.
 const stderrLines = 200

@@ -54,7 +54,7 @@ func (h *program) starts() int {
 	return len(h.tries)
 }
 
-// keptOpen runs a test with a server that is kept open and has been needed once.
+// keptOpen runs a test with a server that Dragoman keeps open, after the first use of the server.
 func keptOpen(t *testing.T, h *program, spec Spec, f func(t *testing.T, u *Upstream, log *journal)) {
 	t.Helper()
 	bubble(t, h, spec, func(t *testing.T, u *Upstream) {

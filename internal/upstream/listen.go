@@ -163,7 +163,7 @@ func (u *Upstream) awaitAck(ctx context.Context, l *listening) {
 	}
 }
 
-// keepListening keeps a listen open. If the listen breaks, it opens it again.
+// keepListening keeps a listen open, and opens it again if it breaks.
 func (u *Upstream) keepListening(ctx context.Context, on *link, l *listening) {
 	pauses := work.Backoff{Ceiling: time.Minute}
 	for {

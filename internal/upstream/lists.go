@@ -186,7 +186,7 @@ func (u *Upstream) lookUpTool(ctx context.Context, f *mcp.ClientInfo, via *sessi
 	u.mu.Unlock()
 	scoped := scope != ""
 	if scoped {
-		all = nil // other credentials may lead to other tools
+		all = nil // the server may list other tools for other credentials
 	}
 	for _, t := range [...]*toolSpecs{all, mine} {
 		if t != nil && isClosed(t.done) && find(t) {

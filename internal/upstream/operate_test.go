@@ -216,8 +216,8 @@ func TestProbeForgets(t *testing.T) {
 	})
 }
 
-// TestOperateUnusable checks that operations fail for a server that cannot be opened with its
-// configuration, and for one that is being removed.
+// TestOperateUnusable checks that operations fail for a server that Dragoman cannot open with its
+// configuration, and for a server that is being removed.
 func TestOperateUnusable(t *testing.T) {
 	bubble(t, &program{legacy: true}, Spec{Unusable: errors.New("no variable")}, func(t *testing.T, u *Upstream) {
 		for _, f := range []func() error{u.Stop, u.Start, u.Restart, u.Probe} {

@@ -91,8 +91,8 @@ func TestChildIsStartedOnceAndAgainAfterACrash(t *testing.T) {
 	}
 }
 
-// forgetful is a legacy HTTP server that knows only its newest session. It also forgets that
-// one when a test asks for it.
+// forgetful is a legacy HTTP server that knows only its newest session. A test can make it forget
+// this session too.
 type forgetful struct {
 	opened, calls atomic.Int64
 	valid         atomic.Int64 // number of the session that the server knows

@@ -21,7 +21,7 @@ type Report struct {
 	Restarts  int             // number of starts after the first one
 	Fault     Fault           // the last fault; the zero Fault if there was none
 	Trace     []string        // the last handshake, one line per step
-	Steps     handshake.Trace // the same with the messages; must not be changed
+	Steps     handshake.Trace // the last handshake with its messages; must not be changed
 	TracedAt  time.Time
 	Sessions  []SessionReport
 	LeftOut   map[string]string // tools that clients do not see, and why

@@ -216,7 +216,7 @@ func TestU16_ServerThatNeverReadsAgain(t *testing.T) {
 								t.Errorf("call %d of the other client: %v, %v", i, x.took, x.err)
 							}
 						}
-						close(never) // nobody reads from the process any more, and it may exit
+						close(never) // the test has ended its reads, so the process may exit
 						synctest.Wait()
 						r := u.Report()
 						if r.State != Ready || r.Restarts != 1 || r.Fault.Text == "" || h.alive() != 1 || len(h.all()) != 2 {

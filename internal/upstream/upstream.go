@@ -159,7 +159,7 @@ type Upstream struct {
 	unresponsive, stalled, removed, cancelled, stoppedFailure *failure.Failure
 
 	times    atomic.Pointer[Times]
-	cut      atomic.Bool // it was logged that instructions were cut
+	cut      atomic.Bool // the log says that Dragoman shortened the instructions
 	sessions *conn.Sessions
 	numbers  atomic.Uint64 // the number of the last session
 
@@ -167,7 +167,7 @@ type Upstream struct {
 	end  context.CancelCauseFunc
 	work work.Group // goroutines of opens, session ends and listens; closed together with closed, under mu
 
-	graceful context.Context // when it ends, children are killed instead of asked to exit
+	graceful context.Context // after its end, Dragoman kills children and does not ask them to exit
 	kill     context.CancelFunc
 
 	mu              sync.Mutex

@@ -37,8 +37,8 @@ func (p *pool) leaveLocked(w *Subscriber) {
 }
 
 // Subscribe registers a client. deliver gets the server's messages on the goroutine that reads
-// the connection, and must not block. asker answers server requests outside calls. If it is
-// nil, they are refused.
+// the connection, and must not block. asker answers server requests outside calls. If asker is
+// nil, these requests are refused.
 func (u *Upstream) Subscribe(f *mcp.ClientInfo, deliver func(*jsonrpc.Message), asker mcp.Subscriber) *Subscriber {
 	scope := u.scopeOf(f)
 	u.mu.Lock()

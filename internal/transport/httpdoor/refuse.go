@@ -25,7 +25,8 @@ var (
 	nosniff    = []string{"nosniff"}
 )
 
-// Denied is the error of an authenticator that defines the response. The zero Status means 401.
+// Denied is an error with which an authenticator says how to refuse the request. A Status of 0
+// means 401.
 type Denied struct {
 	Status     int
 	Challenge  string        // WWW-Authenticate, "" for none

@@ -30,10 +30,10 @@ const (
 // reconnects are the pauses after streams that contained no event.
 var reconnects = work.Backoff{First: 2 * defaultRetry, Ceiling: maxRetry}
 
-// wait returns the delay before the client reconnects, after a number of failures in a row. It
-// is the delay that the server requested, or a longer one if the server keeps failing. The
-// requested delay is used exactly. Other delays are randomised, because other clients may wait
-// for the same server.
+// wait returns the delay before the client reconnects, after a number of failures in a row. This
+// is the delay that the server requested. If the server keeps failing, wait returns longer
+// delays. The requested delay is used exactly. Other delays are randomised, because other clients
+// may wait for the same server.
 func (s *stream) wait(failures int) time.Duration {
 	d := s.retry
 	if d == 0 {
@@ -129,7 +129,7 @@ func (c *Client) Listen(ctx context.Context, rules *transport.Rules, in transpor
 			resp.Close()
 			c.interrupted()
 			if errors.Is(err, eventstream.ErrTooLarge) {
-				s.last = "" // otherwise the server would send it again
+				s.last = "" // do not resume before this event, or the server would send it again
 				c.log.Warn("discarded an SSE event for notifications that is larger than the size limit")
 			}
 			failures++

@@ -11,18 +11,19 @@ type counts struct {
 	panics                                 atomic.Int64
 }
 
-// Counts is a snapshot of a Server's counters since its start. The last two are current values.
+// Counts is a snapshot of a Server's counters since its start. The last two fields are current
+// values.
 type Counts struct {
 	ModernRequests int64 // requests that were passed to a conversation
-	LegacyRequests int64 // the same; elements of a batch count separately
+	LegacyRequests int64 // requests that were passed to a conversation; elements of a batch count separately
 	OneWay         int64 // notifications and responses
 	Refused        int64 // requests that the Server itself answered with 4xx; the Guard counts its own
 	Denied         int64 // requests that failed authentication
 	Limited        int64 // sessions refused with 429 or 503
 	SessionsOpened int64
 	SessionsEnded  int64 // sessions that ended for any reason
-	Expired        int64 // of SessionsEnded: because of age or idleness
-	Evicted        int64 // of SessionsEnded: idle ones that were removed to make room
+	Expired        int64 // how many of SessionsEnded were too old or idle
+	Evicted        int64 // how many of SessionsEnded were idle and made room for others
 	Streams        int64 // event streams that were started, by POST and GET
 	Resumed        int64 // of Streams: with Last-Event-ID
 	SlowReaders    int64 // connections closed because the client did not read

@@ -37,7 +37,7 @@ type response struct {
 	mu     sync.Mutex // guards the fields below; not held during writes
 	state  state
 	stream *httpdoor.Stream
-	status int    // of JSON, once it was written
+	status int    // status of the JSON response, after it was written
 	number uint32 // number of the stream in its session; 0 if clients cannot resume the stream
 }
 

@@ -47,7 +47,7 @@ type session struct {
 	out      *httpdoor.Stream // stream for messages that belong to no request; created on first use
 	last     uint32           // number of the latest stream
 	streams  map[uint32]*httpdoor.Stream
-	finished []uint32 // those of streams that have ended, oldest first
+	finished []uint32 // numbers of the streams that have ended, oldest first
 }
 
 // bareKey identifies a client that has no session.
