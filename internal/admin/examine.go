@@ -135,8 +135,8 @@ const (
 
 var errExamCancelled = errors.New("the examination was cancelled")
 
-// exams are the examinations of an API: at most one that runs, and the last one of each
-// server. The zero value is ready to use. Safe for concurrent use.
+// exams contains the last examination of each server, and the running examination. At most one is
+// running. The zero value is ready to use. Safe for concurrent use.
 type exams struct {
 	work work.Group
 

@@ -466,7 +466,7 @@ func (r *Bridge) putBack(p *parkedCall, bad error) error {
 		return errParkLost
 	}
 	if closed {
-		// Close ran while the call was claimed, and did not see it.
+		// Close ran while this retry held the call, so Close has not ended the call.
 		p.expiry.Stop()
 		p.cancel(errStopping)
 		return errStopping

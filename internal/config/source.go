@@ -40,7 +40,7 @@ func (m mark) compare(line, col int) int {
 const (
 	// sourceReach is how many characters of a line are read on each side of a problem.
 	sourceReach = 600
-	// sourceShown is how many of these characters are shown.
+	// sourceShown is how many characters on each side are shown.
 	sourceShown = 150
 	tabWidth    = 4
 )

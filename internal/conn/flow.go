@@ -167,8 +167,8 @@ func (f *flow) trail() *jsonrpc.Trail {
 	return f.call.Trail
 }
 
-// forward passes on a notification. If the notification belongs to a listen, it replaces the id
-// of the listen. This is the only part that is valid on one connection only (2026-07-28
+// forward passes on a notification. If the notification belongs to a listen, forward replaces the
+// id of the listen. No other part of a notification is tied to one connection (2026-07-28
 // §Subscriptions, "Receiving Notifications").
 func (f *flow) forward(m *jsonrpc.Message) {
 	if m.Method == mcp.NoteElicitComplete && !f.call.Client.Revision.Can(mcp.ElicitationIDs) {

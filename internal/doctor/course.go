@@ -50,7 +50,7 @@ func singles(all []probe) (out []job) {
 // draft is a possible finding, before it is certain.
 type draft struct {
 	code, seen string
-	level      Level // "" for the level of the code
+	level      Level // "" means the usual level of the code
 }
 
 func (d draft) condition() Condition {

@@ -45,8 +45,8 @@ type exam struct {
 	http bool
 	sse  bool // the server uses HTTP+SSE; decided before probes run in parallel
 
-	// byName guards knowsLocalhost, which is true if a server that answers 403 accepts the
-	// host localhost.
+	// knowsLocalhost is true if a server that answers 403 accepts the host localhost. byName
+	// makes sure that only one probe finds this out.
 	byName         sync.Once
 	knowsLocalhost bool
 

@@ -197,7 +197,7 @@ type Upstream struct {
 	lastEnd         endLog // see countEnd
 	trace           handshake.Trace
 	tracedAt        time.Time
-	tools           map[string]*toolSpecs // by the capabilities of the clients that see the tools
+	tools           map[string]*toolSpecs // key: the capabilities of the clients that see the tools
 	leftOut         map[string]string     // tools that clients do not see, and why
 	lines           []logLine             // log lines that unlock writes
 	forwardings     []forwarding
