@@ -91,10 +91,10 @@ matrix: bin/matrix.md ## measure which revisions work together; writes docs/comp
 matrix-check: bin/matrix.md ## the same; fails if a cell fails or docs/compatibility.md differs
 	@diff -u docs/compatibility.md bin/compatibility.md || { echo "the matrix is not what the documents say: if nothing got worse, run make matrix"; exit 1; }
 
-pictures: build ## draw docs/pictures from real runs
+pictures: ## draw docs/pictures from real runs
 	cd test && go run ./pictures
 
-pictures-check: build ## the same; fails if a picture differs from a new run
+pictures-check: ## the same; fails if a picture differs from a new run
 	cd test && go run ./pictures -check
 
 clients: ## test clients from npm; writes their part of docs/compatibility.md

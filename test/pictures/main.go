@@ -24,7 +24,7 @@ import (
 func main() {
 	check := flag.Bool("check", false, "write nothing; fail if the texts of the pictures are not those of new runs")
 	root := flag.String("root", "..", "`DIR` of the project")
-	binary := flag.String("dragoman", "", "`FILE` of the program (default: bin/dragoman of the project)")
+	binary := flag.String("dragoman", "", "`FILE` of the program (default: a new build)")
 	only := flag.String("only", "", "only the picture `NAME`")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -39,7 +39,15 @@ func main() {
 
 func run(ctx context.Context, root, binary, only string, check bool) error {
 	if binary == "" {
-		binary = filepath.Join(root, "bin", "dragoman")
+		dir, err := os.MkdirTemp("", "dragoman-pictures-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		binary = filepath.Join(dir, "dragoman")
+		if err := build(ctx, root, binary); err != nil {
+			return err
+		}
 	}
 	binary, err := filepath.Abs(binary)
 	if err != nil {
@@ -78,6 +86,22 @@ func run(ctx context.Context, root, binary, only string, check bool) error {
 		})
 	}
 	return errors.Join(problems...)
+}
+
+// shownVersion is the version in the pictures. A build that is no release has a version that
+// depends on the commit, the tags of the clone and the files beside them.
+const shownVersion = "0.0.0"
+
+// build builds the program as a release with the version of the pictures.
+func build(ctx context.Context, root, binary string) error {
+	c := exec.CommandContext(ctx, "go", "build", "-trimpath",
+		"-ldflags", "-X github.com/dragoman-mcp/dragoman/internal/cli.release="+shownVersion, "-o", binary, "./cmd/dragoman")
+	c.Dir = root
+	c.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := c.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return nil
 }
 
 func matrixParts(root string) ([]matrixPart, error) {
@@ -189,19 +213,15 @@ func play(ctx context.Context, s scene, binary string) (*screen, error) {
 		}
 		if !c.hidden {
 			text = strings.NewReplacer(binary, "dragoman", dir, "~", address, usual).Replace(text)
-			out.write(commit.ReplaceAllString(token.ReplaceAllString(text, "link=TOKEN"), "$1"))
+			out.write(token.ReplaceAllString(text, "link=TOKEN"))
 		}
 	}
 	out.trim()
 	return &out, nil
 }
 
-var (
-	// token matches the token of a link to the console. It is new in each run.
-	token = regexp.MustCompile(`link=[\w-]+`)
-	// commit matches the version of a build that is no release. It names the commit.
-	commit = regexp.MustCompile(`\b(\d+\.\d+\.\d+)-[\w.]*\d{14}-[0-9a-f]{12}(\+dirty)?`)
-)
+// token matches the token of a link to the console. It is new in each run.
+var token = regexp.MustCompile(`link=[\w-]+`)
 
 // usual is the address in the pictures. The programs use a free address.
 const usual = "127.0.0.1:7300"
