@@ -3,6 +3,7 @@ package doctor
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
@@ -68,7 +69,14 @@ func (v Visit) String() string {
 	for i, name := range v.Declares {
 		declares[i] = excerpt.Word(name, 40)
 	}
-	return s + ", speaks " + v.Revision + ", declares " + listed(declares) + fmt.Sprintf(", %d requests", v.Requests)
+	return s + ", speaks " + v.Revision + ", declares " + listed(declares) + ", " + requests(v.Requests)
+}
+
+func requests(n int) string {
+	if n == 1 {
+		return "1 request"
+	}
+	return strconv.Itoa(n) + " requests"
 }
 
 // JSON returns the report as one object: {"findings":[…],"verdict":{…}}.
