@@ -67,6 +67,33 @@ func keptOpen(t *testing.T, h *program, spec Spec, f func(t *testing.T, u *Upstr
 	})
 }
 
+// TestConcurrentOpensAreOneAttempt checks the log of a server that two clients with different
+// capabilities open at the same time.
+func TestConcurrentOpensAreOneAttempt(t *testing.T) {
+	h := &program{legacy: true}
+	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
+		log := &journal{}
+		u.opts.Log = log.logger()
+		u.KeepOpen(true)
+		var both sync.WaitGroup
+		for _, capabilities := range []string{`{}`, `{"roots":{}}`} {
+			both.Go(func() {
+				if _, err := u.Hello(t.Context(), &mcp.ClientInfo{Capabilities: []byte(capabilities)}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		both.Wait()
+		synctest.Wait()
+		if n := h.starts(); n != 2 {
+			t.Errorf("%d processes were started, want 2", n)
+		}
+		if text := log.String(); !strings.Contains(text, "attempts=1\n") || strings.Contains(text, "attempts=2") {
+			t.Errorf("the log is %s", text)
+		}
+	})
+}
+
 // TestServerComesBackByItself checks a server that cannot be opened at first and becomes ready
 // without a call. The status counts the failures and shows the next attempt. The log says how
 // long it took. Options.Changed is called, because the lists may have changed.

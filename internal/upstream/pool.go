@@ -474,10 +474,21 @@ func (p *pool) removeLocked(s *session) {
 	}
 }
 
+// openingLocked reports whether a pool is being opened.
+func (u *Upstream) openingLocked() bool {
+	for _, p := range u.pools {
+		if p.opening != nil {
+			return true
+		}
+	}
+	return false
+}
+
 // openLocked starts an open for the pool. The open continues if its first caller gives up,
 // because others may wait for it too.
 func (u *Upstream) openLocked(p *pool, f *mcp.ClientInfo) {
 	o := &opening{done: make(chan struct{})}
+	alone := !u.openingLocked()
 	p.opening = o
 	f = f.Own()
 	if u.status.State != Broken && !u.hasSessionLocked() {
@@ -487,7 +498,9 @@ func (u *Upstream) openLocked(p *pool, f *mcp.ClientInfo) {
 	began := time.Now()
 	if !u.hasSessionLocked() {
 		u.awayLocked()
-		u.tries++
+		if alone {
+			u.tries++
+		}
 	}
 	u.nextTry = time.Time{}
 	life, operation := u.opens, u.operation

@@ -189,7 +189,7 @@ type Upstream struct {
 	nextTry         time.Time    // time of the next attempt in the background, or zero
 	opened          time.Time    // time of the last open of a session; zero after a failure
 	awaySince       time.Time    // start of the time in which the server is needed but not ready; zero if it is ready
-	tries           int          // number of opens since awaySince
+	tries           int          // number of attempts since awaySince; concurrent opens are one attempt
 	closed          bool
 	up              bool // the server is open
 	starts          int  // number of starts
