@@ -121,6 +121,8 @@ release: ## build all release files for six platforms into dist/; needs npm; pub
 	cd packaging && go run ./release $(if $(VERSION),-version '$(VERSION)')
 
 # The second run has other settings of umask, time zone and locale, which must not matter.
+# A trial needs a date, but not the one of the commit. A real release needs that one.
+release-try: export SOURCE_DATE_EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null),1700000000)
 release-try: ## the same for this platform, twice; compares the results and tests them
 	@mkdir -p bin/try
 	cd packaging && go build -o ../bin/release ./release

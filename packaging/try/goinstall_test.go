@@ -6,8 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -60,12 +63,15 @@ func TestGoInstall(t *testing.T) {
 }
 
 // moduleFiles returns the files of the work tree that git tracks. A release has the same
-// files.
+// files. Without a git repository, it returns all files but those that a build writes.
 func moduleFiles(t *testing.T) (out []modzip.File) {
 	t.Helper()
 	root := filepath.Join("..", "..")
 	nested := []string{}
-	listed := strings.Split(strings.TrimSuffix(run(t, root, nil, need(t, "git"), "ls-files", "-z"), "\x00"), "\x00")
+	listed := tracked(root)
+	if listed == nil {
+		listed = found(t, root)
+	}
 	for _, name := range listed {
 		if dir, ok := strings.CutSuffix(name, "/go.mod"); ok {
 			nested = append(nested, dir+"/")
@@ -81,6 +87,37 @@ next:
 		if _, err := os.Lstat(filepath.Join(root, name)); err == nil {
 			out = append(out, moduleFile{root, name})
 		}
+	}
+	return out
+}
+
+// tracked returns the files below root that git tracks, or nil if it cannot tell.
+func tracked(root string) []string {
+	c := exec.Command("git", "ls-files", "-z")
+	c.Dir = root
+	out, err := c.Output()
+	if err != nil || len(out) == 0 {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
+}
+
+// found returns the files below root that a build does not write.
+func found(t *testing.T, root string) (out []string) {
+	t.Helper()
+	err := fs.WalkDir(os.DirFS(root), ".", func(name string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case e.IsDir() && (slices.Contains([]string{".git", ".cache", "bin", "dist"}, name) || e.Name() == "node_modules"):
+			return fs.SkipDir
+		case e.Type().IsRegular():
+			out = append(out, name)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	return out
 }
