@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -21,7 +20,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/schema"
-	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
 // RunRequest says what to run. Exactly one of tool, prompt and resource is set.
@@ -64,22 +62,6 @@ type Progress struct {
 	Message  string   `json:"message,omitempty"`
 }
 
-// Question is an elicitation request of the server: a form, or a page to visit.
-type Question struct {
-	ID      string          `json:"id"`
-	Message string          `json:"message"`
-	Schema  json.RawMessage `json:"schema,omitempty" doc:"the JSON Schema of the form"`
-	URL     string          `json:"url,omitempty" doc:"the page to visit instead of a form"`
-	Since   time.Time       `json:"since"`
-}
-
-// Omitted is a part of a result that is not kept.
-type Omitted struct {
-	Member string `json:"member" doc:"the place of the part, such as content[2]"`
-	Type   string `json:"type,omitempty"`
-	Bytes  int    `json:"bytes"`
-}
-
 // RunError is the reason why a run has no result.
 type RunError struct {
 	Code    int64            `json:"code,omitempty" doc:"the code of the JSON-RPC error"`
@@ -93,13 +75,6 @@ type RunLog struct {
 	Level  string `json:"level"`
 	Logger string `json:"logger,omitempty"`
 	Text   string `json:"text" doc:"at most 4 KiB; if the message is not a string, its JSON"`
-}
-
-// RunAnswer answers a question.
-type RunAnswer struct {
-	ID      string          `json:"id" doc:"the id of the question"`
-	Action  string          `json:"action" enum:"accept,decline,cancel"`
-	Content json.RawMessage `json:"content,omitempty" doc:"an object with the fields of the form; only with accept"`
 }
 
 // Runs is a page of runs, newest first.
@@ -155,15 +130,6 @@ const visitorCapabilities = `{"elicitation":{"form":{},"url":{}}}`
 
 var errRunCancelled, errRunTimeout = errors.New("the run was cancelled"), errors.New("the run has reached its timeout")
 
-// runs has the runs of an API. The zero value is ready to use. Safe for concurrent use.
-type runs struct {
-	work work.Group
-
-	mu   sync.Mutex
-	last uint64
-	all  []*run // oldest first
-}
-
 // run is one run. Its mutex guards show and questions.
 type run struct {
 	number uint64
@@ -180,12 +146,6 @@ type run struct {
 type runEvent struct {
 	name string
 	data []byte
-}
-
-// runQuestion is a question that waits for its answer.
-type runQuestion struct {
-	Question
-	id jsonrpc.ID
 }
 
 var runRoutes = []route{
@@ -378,70 +338,6 @@ func paramsOf(q *RunRequest, parent string) []byte {
 	return append(append(out, parent...), `"}}`...)
 }
 
-// add adds a run that is about to start. It returns a problem if there are too many.
-func (s *runs) add(x *run) *Problem {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	running := 0
-	for _, y := range s.all {
-		if !y.over() {
-			running++
-		}
-	}
-	if running >= mostRuns {
-		return &Problem{Type: "too-many-runs", Title: "Too many runs", Status: http.StatusTooManyRequests, Detail: fmt.Sprintf("%d runs are running, the maximum. Wait until a run ends, or cancel one.", mostRuns)}
-	}
-	s.last++
-	x.number = s.last
-	x.show.ID = eventID(x.events.epoch, x.number)
-	s.all = append(s.all, x)
-	return nil
-}
-
-// trim drops the oldest runs that have ended, if there are too many, or their results are too
-// large together.
-func (s *runs) trim() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	count, held := 0, 0
-	for i := len(s.all) - 1; i >= 0; i-- {
-		x := s.all[i]
-		count++
-		size, over := x.held()
-		held += size
-		if over && (count > keptRuns || held > keptResults && count > 1) {
-			s.all = slices.Delete(s.all, i, i+1)
-			count--
-			held -= size
-		}
-	}
-}
-
-// find returns the run that a request names.
-func (s *runs) find(r *http.Request) (*run, *Problem) {
-	id := r.PathValue("id")
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, x := range s.all {
-		if x.show.ID == id { // the id does not change, so it needs no lock
-			return x, nil
-		}
-	}
-	return nil, &Problem{Type: "no-such-run", Title: "No such run", Status: http.StatusNotFound, Detail: fmt.Sprintf("Dragoman keeps only the last %d runs of this process.", keptRuns)}
-}
-
-// close cancels all runs and waits for them.
-func (s *runs) close() {
-	s.work.Close()
-	s.mu.Lock()
-	all := slices.Clone(s.all)
-	s.mu.Unlock()
-	for _, x := range all {
-		x.cancel(errRunCancelled)
-	}
-	s.work.Wait()
-}
-
 // perform makes the call and waits for its end.
 func (x *run) perform(ctx context.Context, a *API, revision mcp.Revision, params []byte, clean func(string) string) {
 	v, err := a.opts.Runtime.Visit(ctx, x.show.Server, runtime.VisitOptions{
@@ -541,113 +437,6 @@ func (x *run) over() bool {
 	return x.show.Ended != nil
 }
 
-// held returns the bytes of the result, and whether the run has ended.
-func (x *run) held() (int, bool) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return len(x.show.Result), x.show.Ended != nil
-}
-
-// hear handles a notification or a request of the server.
-func (x *run) hear(m *jsonrpc.Message, clean func(string) string) {
-	text := func(key string, limit int) string {
-		s, _ := jsonrpc.Text(m.Raw, m.Param(key))
-		return excerpt.Lines(clean(s), limit)
-	}
-	number := func(key string) *float64 {
-		f, err := strconv.ParseFloat(string(m.Param(key).Of(m.Raw)), 64)
-		if err != nil {
-			return nil
-		}
-		return &f
-	}
-	switch {
-	case m.Kind == jsonrpc.Request:
-		x.ask(m, clean)
-	case m.Method == mcp.NoteProgress:
-		p := Progress{Total: number("total"), Message: text("message", maxTitle)}
-		if n := number("progress"); n != nil {
-			p.Progress = *n
-		}
-		x.mu.Lock()
-		x.show.Progress = &p
-		x.mu.Unlock()
-		x.publish(EventProgress, p)
-	case m.Method == mcp.NoteMessage:
-		l := RunLog{Level: text("level", maxName), Logger: text("logger", maxName), Text: text("data", maxRunText)}
-		if data := m.Param("data"); l.Text == "" && !data.IsZero() {
-			l.Text = excerpt.Lines(clean(cleanEscaped(clean, string(data.Of(m.Raw)), maxNested)), maxRunText)
-		}
-		x.publish(EventLog, l)
-	case m.Method == mcp.NoteCancelled:
-		// The server or Dragoman no longer waits for the answer.
-		x.settle(func(q *runQuestion) bool { return string(q.id) == string(m.Param("requestId").Of(m.Raw)) })
-	}
-}
-
-// ask handles a request of the server. Dragoman passes on only elicitation requests, because
-// the client declares nothing else.
-func (x *run) ask(m *jsonrpc.Message, clean func(string) string) {
-	s, _ := jsonrpc.Text(m.Raw, m.Param("message"))
-	url, _ := jsonrpc.Text(m.Raw, m.Param("url"))
-	q := &runQuestion{id: m.ID, Question: Question{Message: excerpt.Lines(clean(s), maxRunText), Since: time.Now().UTC()}}
-	form := m.Param("requestedSchema")
-	if mode, _ := jsonrpc.Text(m.Raw, m.Param("mode")); mode == "url" {
-		q.URL = excerpt.Cut(url, maxRunText)
-	} else if !form.IsZero() && form.End-form.Start <= maxRunSchema {
-		q.Schema = bytes.Clone(cleanJSON(clean, form.Of(m.Raw)))
-	}
-	x.mu.Lock()
-	v := x.visitor
-	refused := m.Method != mcp.MethodElicit || q.URL == "" && q.Schema == nil || len(x.questions) >= mostQuestions || x.show.Ended != nil
-	if !refused {
-		x.asked++
-		q.ID = "q" + strconv.Itoa(x.asked)
-		x.questions = append(x.questions, q)
-		x.questionsLocked()
-	}
-	x.mu.Unlock()
-	if refused {
-		if v != nil {
-			v.Refuse(context.Background(), m.ID, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the console cannot answer requests of this kind"})
-		}
-		return
-	}
-	x.publish(EventQuestion, q.Question)
-}
-
-// questionsLocked updates the open questions that the run shows.
-func (x *run) questionsLocked() {
-	x.show.Questions = nil
-	for _, q := range x.questions {
-		x.show.Questions = append(x.show.Questions, q.Question)
-	}
-	if x.show.Ended == nil {
-		x.show.State = runRunning
-		if len(x.questions) > 0 {
-			x.show.State = runWaiting
-		}
-	}
-}
-
-// settle removes the open questions that match, and returns the last of them.
-func (x *run) settle(match func(*runQuestion) bool) (found *runQuestion) {
-	x.mu.Lock()
-	x.questions = slices.DeleteFunc(x.questions, func(q *runQuestion) bool {
-		if match(q) {
-			found = q
-			return true
-		}
-		return false
-	})
-	x.questionsLocked()
-	x.mu.Unlock()
-	if found != nil {
-		x.publish(EventAnswered, found.Question)
-	}
-	return found
-}
-
 // readRuns answers /runs.
 func (a *API) readRuns(r *http.Request) (any, *Problem) {
 	a.runs.mu.Lock()
@@ -721,95 +510,3 @@ func (a *API) serveRunStream(w http.ResponseWriter, r *http.Request) {
 	}
 	a.runStreams.Serve(w, r, x.events.Follow(after, func(e Numbered[runEvent]) (string, []byte) { return e.Item.name, e.Item.data }))
 }
-
-// answerRun answers POST /runs/{id}/answers.
-func (a *API) answerRun(r *http.Request) (any, *Problem) {
-	x, bad := a.runs.find(r)
-	if bad != nil {
-		return nil, bad
-	}
-	var in RunAnswer
-	if bad := readBody(r, maxRunBody, &in); bad != nil {
-		return nil, bad
-	}
-	if !slices.Contains([]string{"accept", "decline", "cancel"}, in.Action) {
-		return nil, badBody("The member action must be accept, decline or cancel.")
-	}
-	if in.Action != "accept" && len(in.Content) > 0 {
-		return nil, badBody("The member content is allowed only if the member action is accept.")
-	}
-	var question *runQuestion
-	x.mu.Lock()
-	for _, q := range x.questions {
-		if q.ID == in.ID {
-			question = q
-		}
-	}
-	v := x.visitor
-	x.mu.Unlock()
-	if question == nil || v == nil {
-		return nil, &Problem{Type: "no-such-question", Title: "The question is no longer open", Status: http.StatusConflict, Detail: "The question was answered, the server has withdrawn it, or the run has ended."}
-	}
-	result := jsonrpc.AppendQuote([]byte(`{"action":`), in.Action)
-	if in.Action == "accept" && question.URL == "" {
-		if jsonrpc.Valid(in.Content, jsonrpc.Limits{Bytes: maxRunBody}) != nil || jsonrpc.KindOf(in.Content, jsonrpc.Whole(in.Content)) != '{' {
-			return nil, badBody("The member content must be a JSON object with the fields of the form.")
-		}
-		if bad := unfit(question.Schema, in.Content, "/content", "content", "The form does not fit its schema"); bad != nil {
-			return nil, bad
-		}
-		result = append(append(result, `,"content":`...), in.Content...)
-	}
-	result = append(result, '}')
-	if x.settle(func(q *runQuestion) bool { return q == question }) == nil {
-		return nil, &Problem{Type: "no-such-question", Title: "The question is no longer open", Status: http.StatusConflict, Detail: "Another answer to the question came first."}
-	}
-	v.Answer(r.Context(), question.id, result)
-	return x.snapshot(false), nil
-}
-
-// keepResult returns a result without changes if it is small enough. Otherwise it returns the
-// items of its list that fit, in their order, and describes the items that are left out.
-func keepResult(result []byte) (kept []byte, omitted []Omitted) {
-	if len(result) <= keptResult {
-		return result, nil
-	}
-	whole := jsonrpc.Whole(result)
-	for _, key := range []string{"content", "contents", "messages"} {
-		list := jsonrpc.Find(result, whole, key)
-		if jsonrpc.KindOf(result, list) != '[' {
-			continue
-		}
-		kept = append(jsonrpc.AppendQuote([]byte{'{'}, key), ":["...)
-		first, i := true, 0
-		for e := range jsonrpc.Elements(result, list) {
-			if size := e.End - e.Start; len(kept)+size <= keptResult {
-				if !first {
-					kept = append(kept, ',')
-				}
-				kept, first = append(kept, e.Of(result)...), false
-			} else if len(omitted) < mostOmitted {
-				kind, _ := jsonrpc.Text(result, jsonrpc.Find(result, e, "type"))
-				omitted = append(omitted, Omitted{Member: fmt.Sprintf("%s[%d]", key, i), Type: excerpt.Line(kind, maxName), Bytes: size})
-			}
-			i++
-		}
-		kept = append(kept, ']')
-		for m := range jsonrpc.Members(result, whole) {
-			name, _ := jsonrpc.Text(result, m.Key)
-			size := m.Value.End - m.Value.Start
-			switch {
-			case name == key:
-			case len(kept)+size+len(name) <= keptResult:
-				kept = append(append(jsonrpc.AppendQuote(append(kept, ','), name), ':'), m.Value.Of(result)...)
-			case len(omitted) < mostOmitted:
-				omitted = append(omitted, Omitted{Member: excerpt.Line(name, maxName), Bytes: size})
-			}
-		}
-		return append(kept, '}'), omitted
-	}
-	return nil, []Omitted{{Member: "result", Bytes: len(result)}}
-}
-
-// mostOmitted bounds the number of omitted parts that are described.
-const mostOmitted = 100

@@ -1,0 +1,183 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// Question is an elicitation request of the server: a form, or a page to visit.
+type Question struct {
+	ID      string          `json:"id"`
+	Message string          `json:"message"`
+	Schema  json.RawMessage `json:"schema,omitempty" doc:"the JSON Schema of the form"`
+	URL     string          `json:"url,omitempty" doc:"the page to visit instead of a form"`
+	Since   time.Time       `json:"since"`
+}
+
+// RunAnswer answers a question.
+type RunAnswer struct {
+	ID      string          `json:"id" doc:"the id of the question"`
+	Action  string          `json:"action" enum:"accept,decline,cancel"`
+	Content json.RawMessage `json:"content,omitempty" doc:"an object with the fields of the form; only with accept"`
+}
+
+// runQuestion is a question that waits for its answer.
+type runQuestion struct {
+	Question
+	id jsonrpc.ID
+}
+
+// hear handles a notification or a request of the server.
+func (x *run) hear(m *jsonrpc.Message, clean func(string) string) {
+	text := func(key string, limit int) string {
+		s, _ := jsonrpc.Text(m.Raw, m.Param(key))
+		return excerpt.Lines(clean(s), limit)
+	}
+	number := func(key string) *float64 {
+		f, err := strconv.ParseFloat(string(m.Param(key).Of(m.Raw)), 64)
+		if err != nil {
+			return nil
+		}
+		return &f
+	}
+	switch {
+	case m.Kind == jsonrpc.Request:
+		x.ask(m, clean)
+	case m.Method == mcp.NoteProgress:
+		p := Progress{Total: number("total"), Message: text("message", maxTitle)}
+		if n := number("progress"); n != nil {
+			p.Progress = *n
+		}
+		x.mu.Lock()
+		x.show.Progress = &p
+		x.mu.Unlock()
+		x.publish(EventProgress, p)
+	case m.Method == mcp.NoteMessage:
+		l := RunLog{Level: text("level", maxName), Logger: text("logger", maxName), Text: text("data", maxRunText)}
+		if data := m.Param("data"); l.Text == "" && !data.IsZero() {
+			l.Text = excerpt.Lines(clean(cleanEscaped(clean, string(data.Of(m.Raw)), maxNested)), maxRunText)
+		}
+		x.publish(EventLog, l)
+	case m.Method == mcp.NoteCancelled:
+		// The server or Dragoman no longer waits for the answer.
+		x.settle(func(q *runQuestion) bool { return string(q.id) == string(m.Param("requestId").Of(m.Raw)) })
+	}
+}
+
+// ask handles a request of the server. Dragoman passes on only elicitation requests, because
+// the client declares nothing else.
+func (x *run) ask(m *jsonrpc.Message, clean func(string) string) {
+	s, _ := jsonrpc.Text(m.Raw, m.Param("message"))
+	url, _ := jsonrpc.Text(m.Raw, m.Param("url"))
+	q := &runQuestion{id: m.ID, Question: Question{Message: excerpt.Lines(clean(s), maxRunText), Since: time.Now().UTC()}}
+	form := m.Param("requestedSchema")
+	if mode, _ := jsonrpc.Text(m.Raw, m.Param("mode")); mode == "url" {
+		q.URL = excerpt.Cut(url, maxRunText)
+	} else if !form.IsZero() && form.End-form.Start <= maxRunSchema {
+		q.Schema = bytes.Clone(cleanJSON(clean, form.Of(m.Raw)))
+	}
+	x.mu.Lock()
+	v := x.visitor
+	refused := m.Method != mcp.MethodElicit || q.URL == "" && q.Schema == nil || len(x.questions) >= mostQuestions || x.show.Ended != nil
+	if !refused {
+		x.asked++
+		q.ID = "q" + strconv.Itoa(x.asked)
+		x.questions = append(x.questions, q)
+		x.questionsLocked()
+	}
+	x.mu.Unlock()
+	if refused {
+		if v != nil {
+			v.Refuse(context.Background(), m.ID, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the console cannot answer requests of this kind"})
+		}
+		return
+	}
+	x.publish(EventQuestion, q.Question)
+}
+
+// questionsLocked updates the open questions that the run shows.
+func (x *run) questionsLocked() {
+	x.show.Questions = nil
+	for _, q := range x.questions {
+		x.show.Questions = append(x.show.Questions, q.Question)
+	}
+	if x.show.Ended == nil {
+		x.show.State = runRunning
+		if len(x.questions) > 0 {
+			x.show.State = runWaiting
+		}
+	}
+}
+
+// settle removes the open questions that match, and returns the last of them.
+func (x *run) settle(match func(*runQuestion) bool) (found *runQuestion) {
+	x.mu.Lock()
+	x.questions = slices.DeleteFunc(x.questions, func(q *runQuestion) bool {
+		if match(q) {
+			found = q
+			return true
+		}
+		return false
+	})
+	x.questionsLocked()
+	x.mu.Unlock()
+	if found != nil {
+		x.publish(EventAnswered, found.Question)
+	}
+	return found
+}
+
+// answerRun answers POST /runs/{id}/answers.
+func (a *API) answerRun(r *http.Request) (any, *Problem) {
+	x, bad := a.runs.find(r)
+	if bad != nil {
+		return nil, bad
+	}
+	var in RunAnswer
+	if bad := readBody(r, maxRunBody, &in); bad != nil {
+		return nil, bad
+	}
+	if !slices.Contains([]string{"accept", "decline", "cancel"}, in.Action) {
+		return nil, badBody("The member action must be accept, decline or cancel.")
+	}
+	if in.Action != "accept" && len(in.Content) > 0 {
+		return nil, badBody("The member content is allowed only if the member action is accept.")
+	}
+	var question *runQuestion
+	x.mu.Lock()
+	for _, q := range x.questions {
+		if q.ID == in.ID {
+			question = q
+		}
+	}
+	v := x.visitor
+	x.mu.Unlock()
+	if question == nil || v == nil {
+		return nil, &Problem{Type: "no-such-question", Title: "The question is no longer open", Status: http.StatusConflict, Detail: "The question was answered, the server has withdrawn it, or the run has ended."}
+	}
+	result := jsonrpc.AppendQuote([]byte(`{"action":`), in.Action)
+	if in.Action == "accept" && question.URL == "" {
+		if jsonrpc.Valid(in.Content, jsonrpc.Limits{Bytes: maxRunBody}) != nil || jsonrpc.KindOf(in.Content, jsonrpc.Whole(in.Content)) != '{' {
+			return nil, badBody("The member content must be a JSON object with the fields of the form.")
+		}
+		if bad := unfit(question.Schema, in.Content, "/content", "content", "The form does not fit its schema"); bad != nil {
+			return nil, bad
+		}
+		result = append(append(result, `,"content":`...), in.Content...)
+	}
+	result = append(result, '}')
+	if x.settle(func(q *runQuestion) bool { return q == question }) == nil {
+		return nil, &Problem{Type: "no-such-question", Title: "The question is no longer open", Status: http.StatusConflict, Detail: "Another answer to the question came first."}
+	}
+	v.Answer(r.Context(), question.id, result)
+	return x.snapshot(false), nil
+}

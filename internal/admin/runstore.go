@@ -1,0 +1,145 @@
+package admin
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/work"
+)
+
+// Omitted is a part of a result that is not kept.
+type Omitted struct {
+	Member string `json:"member" doc:"the place of the part, such as content[2]"`
+	Type   string `json:"type,omitempty"`
+	Bytes  int    `json:"bytes"`
+}
+
+// runs has the runs of an API. The zero value is ready to use. Safe for concurrent use.
+type runs struct {
+	work work.Group
+
+	mu   sync.Mutex
+	last uint64
+	all  []*run // oldest first
+}
+
+// add adds a run that is about to start. It returns a problem if there are too many.
+func (s *runs) add(x *run) *Problem {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	running := 0
+	for _, y := range s.all {
+		if !y.over() {
+			running++
+		}
+	}
+	if running >= mostRuns {
+		return &Problem{Type: "too-many-runs", Title: "Too many runs", Status: http.StatusTooManyRequests, Detail: fmt.Sprintf("%d runs are running, the maximum. Wait until a run ends, or cancel one.", mostRuns)}
+	}
+	s.last++
+	x.number = s.last
+	x.show.ID = eventID(x.events.epoch, x.number)
+	s.all = append(s.all, x)
+	return nil
+}
+
+// trim drops the oldest runs that have ended, if there are too many, or their results are too
+// large together.
+func (s *runs) trim() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	count, held := 0, 0
+	for i := len(s.all) - 1; i >= 0; i-- {
+		x := s.all[i]
+		count++
+		size, over := x.held()
+		held += size
+		if over && (count > keptRuns || held > keptResults && count > 1) {
+			s.all = slices.Delete(s.all, i, i+1)
+			count--
+			held -= size
+		}
+	}
+}
+
+// find returns the run that a request names.
+func (s *runs) find(r *http.Request) (*run, *Problem) {
+	id := r.PathValue("id")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, x := range s.all {
+		if x.show.ID == id { // the id does not change, so it needs no lock
+			return x, nil
+		}
+	}
+	return nil, &Problem{Type: "no-such-run", Title: "No such run", Status: http.StatusNotFound, Detail: fmt.Sprintf("Dragoman keeps only the last %d runs of this process.", keptRuns)}
+}
+
+// close cancels all runs and waits for them.
+func (s *runs) close() {
+	s.work.Close()
+	s.mu.Lock()
+	all := slices.Clone(s.all)
+	s.mu.Unlock()
+	for _, x := range all {
+		x.cancel(errRunCancelled)
+	}
+	s.work.Wait()
+}
+
+// held returns the bytes of the result, and whether the run has ended.
+func (x *run) held() (int, bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return len(x.show.Result), x.show.Ended != nil
+}
+
+// keepResult returns a result without changes if it is small enough. Otherwise it returns the
+// items of its list that fit, in their order, and describes the items that are left out.
+func keepResult(result []byte) (kept []byte, omitted []Omitted) {
+	if len(result) <= keptResult {
+		return result, nil
+	}
+	whole := jsonrpc.Whole(result)
+	for _, key := range []string{"content", "contents", "messages"} {
+		list := jsonrpc.Find(result, whole, key)
+		if jsonrpc.KindOf(result, list) != '[' {
+			continue
+		}
+		kept = append(jsonrpc.AppendQuote([]byte{'{'}, key), ":["...)
+		first, i := true, 0
+		for e := range jsonrpc.Elements(result, list) {
+			if size := e.End - e.Start; len(kept)+size <= keptResult {
+				if !first {
+					kept = append(kept, ',')
+				}
+				kept, first = append(kept, e.Of(result)...), false
+			} else if len(omitted) < mostOmitted {
+				kind, _ := jsonrpc.Text(result, jsonrpc.Find(result, e, "type"))
+				omitted = append(omitted, Omitted{Member: fmt.Sprintf("%s[%d]", key, i), Type: excerpt.Line(kind, maxName), Bytes: size})
+			}
+			i++
+		}
+		kept = append(kept, ']')
+		for m := range jsonrpc.Members(result, whole) {
+			name, _ := jsonrpc.Text(result, m.Key)
+			size := m.Value.End - m.Value.Start
+			switch {
+			case name == key:
+			case len(kept)+size+len(name) <= keptResult:
+				kept = append(append(jsonrpc.AppendQuote(append(kept, ','), name), ':'), m.Value.Of(result)...)
+			case len(omitted) < mostOmitted:
+				omitted = append(omitted, Omitted{Member: excerpt.Line(name, maxName), Bytes: size})
+			}
+		}
+		return append(kept, '}'), omitted
+	}
+	return nil, []Omitted{{Member: "result", Bytes: len(result)}}
+}
+
+// mostOmitted bounds the number of omitted parts that are described.
+const mostOmitted = 100
