@@ -15,7 +15,7 @@ BENCH    ?= .
 TARGETS  := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 .DEFAULT_GOAL := check
-.PHONY: check help build vet test lint race race-short soak fuzz bench bench-diff bench-compare conformance peers clients clients-check cross tidy release release-try release-check clean matrix matrix-check bin/matrix.md pictures pictures-check
+.PHONY: check help build vet test lint race race-short soak fuzz bench bench-diff bench-compare bench-console conformance peers clients clients-check cross tidy release release-try release-check clean matrix matrix-check bin/matrix.md pictures pictures-check
 
 check: build vet lint race-short ## check a change: build, vet, lint, short race tests
 
@@ -70,6 +70,9 @@ bench-diff: ## compare two such files: make bench-diff OLD=a.txt NEW=b.txt
 
 bench-compare: ## compare Dragoman with a direct connection and with a plain proxy
 	cd bench && go run .
+
+bench-console: ## measure what the console and recording cost the relay
+	cd bench && go run . -paths serve,console,recording -only load -sizes 1024 -cells MM,LL -rounds 40
 
 conformance: ## the official conformance suite (npm); ARGS=-direct, -only REGEXP, -v
 	cd test && go run ./conformance $(ARGS)

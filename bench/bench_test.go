@@ -9,6 +9,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"strings"
@@ -21,7 +23,7 @@ import (
 )
 
 // TestMain lets the test binary run as every process that a comparison starts: as itself with
-// a subcommand, and with "run" as a stand-in for Dragoman that translates nothing.
+// a subcommand, and with "run" and "serve" as a stand-in for Dragoman that translates nothing.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
@@ -31,9 +33,31 @@ func TestMain(m *testing.M) {
 		case "run":
 			fmt.Fprintln(os.Stderr, standIn(os.Args[2:]))
 			os.Exit(1)
+		case "serve":
+			fmt.Fprintln(os.Stderr, standInServe(os.Args[2:]))
+			os.Exit(1)
 		}
 	}
 	os.Exit(m.Run())
+}
+
+// standInServe forwards /s/echo/mcp to the URL in the configuration.
+func standInServe(args []string) error {
+	text, err := os.ReadFile(args[1])
+	if err != nil {
+		return err
+	}
+	_, rest, _ := strings.Cut(string(text), "url: ")
+	address, _, _ := strings.Cut(rest, "\n")
+	target, err := url.Parse(address)
+	if err != nil {
+		return err
+	}
+	return http.ListenAndServe(args[3], &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		if r.In.URL.Path == "/s/echo/mcp" {
+			r.Out.URL = target
+		}
+	}})
 }
 
 func standIn(args []string) error {
@@ -139,13 +163,44 @@ func TestCompareAgainst(t *testing.T) {
 		t.Fatalf("%d rows, %d comparisons", len(r.Load), len(r.Versus))
 	}
 	for _, v := range r.Versus {
-		if v.Base || v.Pairs != 3 || v.CPU == nil || v.Rate == nil || v.CPU.Median <= 0 {
+		if v.Base || !v.To.Base || v.Pairs != 3 || v.CPU == nil || v.Rate == nil || v.CPU.Median <= 0 {
 			t.Errorf("%+v", v)
 		}
 	}
 	for _, target := range r.Targets {
 		if strings.HasPrefix(target.Who, "base") {
 			t.Errorf("the targets include the base binary: %+v", target)
+		}
+	}
+}
+
+// TestCompareServe checks that serve with the console is compared with serve without it, and
+// that both comparisons have a target.
+func TestCompareServe(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	err = compareTo(t.Context(), []string{"-dragoman", self, "-time", "10ms", "-rounds", "3", "-clients", "2",
+		"-sizes", "1024", "-cells", "MM,LL", "-paths", "serve,console,recording", "-only", "load", "-json"}, &out)
+	var r report.Report
+	if err != nil || json.Unmarshal(out.Bytes(), &r) != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	if len(r.Load) != 6 || len(r.Versus) != 4 || len(r.Targets) != 4 {
+		t.Fatalf("%d rows, %d comparisons, %d targets", len(r.Load), len(r.Versus), len(r.Targets))
+	}
+	for i, v := range r.Versus {
+		if v.To.Path != report.Serve || v.To.Client != v.Client || v.Pairs != 3 || v.CPU == nil || v.CPU.Median <= 0 {
+			t.Errorf("%+v", v)
+		}
+		limit := 1.03
+		if v.Path == report.Recording {
+			limit = 1.1
+		}
+		if x := r.Targets[i]; x.Limit != limit || x.Who != v.String() {
+			t.Errorf("%+v", x)
 		}
 	}
 }

@@ -41,8 +41,10 @@ type options struct {
 
 var (
 	allCells = []string{"MM", "LL", "ML", "LM"}
-	allPaths = []string{report.Direct, report.Proxy, report.Pooled, report.HTTP, report.Stdio}
-	allParts = []string{"load", "handshake", "start", "idle"}
+	allPaths = []string{report.Direct, report.Proxy, report.Pooled, report.HTTP, report.Stdio, report.Serve, report.Console, report.Recording}
+	// usualPaths are those of a run without -paths.
+	usualPaths = allPaths[:5]
+	allParts   = []string{"load", "handshake", "start", "idle"}
 )
 
 func parseOptions(args []string) (options, error) {
@@ -53,7 +55,7 @@ func parseOptions(args []string) (options, error) {
 	flags.IntVar(&o.clients, "clients", 64, "clients, each with one call in flight")
 	sizes := flags.String("sizes", "256,1024,65536", "bytes of text in each call and answer")
 	cells := flags.String("cells", strings.Join(allCells, ","), "eras, client's then upstream's: M is modern, L legacy")
-	paths := flags.String("paths", strings.Join(allPaths, ","), "contestants: none in the middle, ReverseProxy, the same with a buffer pool, Dragoman to HTTP, Dragoman to stdio")
+	paths := flags.String("paths", strings.Join(usualPaths, ","), "contestants: none in the middle, ReverseProxy, the same with a buffer pool, Dragoman to HTTP, Dragoman to stdio; serve, console and recording are dragoman serve without the console, with it, and with record: memory")
 	only := flags.String("only", strings.Join(allParts, ","), "what to measure")
 	flags.IntVar(&o.handshakes, "handshakes", 200, "handshakes per contestant")
 	flags.IntVar(&o.starts, "starts", 15, "starts per contestant")

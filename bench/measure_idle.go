@@ -51,7 +51,8 @@ func (s *stage) measureIdle(ctx context.Context, r *report.Report) error {
 		binary, args := s.self, func(addr string) []string { return []string{"bare", "-until-eof", "-listen", addr} }
 		if k.server == "dragoman" {
 			c := &contestant{Who: report.Who{Path: report.HTTP}, client: words.Legacy, upstream: words.Legacy}
-			binary, args = s.dragoman, func(addr string) []string { return s.arguments(c, addr) }
+			binary = s.dragoman
+			_, args, _ = s.arguments(c) // only serve has files that can fail
 		}
 		row := report.Idle{Server: k.server, Kind: k.kind}
 		if err := s.growth(ctx, &row, binary, args, k.sessions, k.open); err != nil {

@@ -65,9 +65,7 @@ func (s *stage) measureLoad(ctx context.Context, r *report.Report) error {
 	for _, size := range s.sizes {
 		for _, c := range s.fit() {
 			r.Load = append(r.Load, s.row(c, size))
-			if v := c.versus(size); v != nil {
-				r.Versus = append(r.Versus, *v)
-			}
+			r.Versus = append(r.Versus, c.versus(size)...)
 		}
 	}
 	for _, c := range s.contestants {
@@ -137,11 +135,8 @@ func read(pid int) (u usage, err error) {
 }
 
 // versus pairs the slices of c with those of its base, which is the same contestant with the
-// binary of -against. It returns nil if c has no base, or if one of the two failed.
-func (c *contestant) versus(size int) *report.Versus {
-	if c.base == nil || c.base.err != nil {
-		return nil
-	}
+// binary of -against, and with those of serve without the console.
+func (c *contestant) versus(size int) (all []report.Versus) {
 	figures := func(c *contestant) (cpu, rate []float64) {
 		for _, v := range c.samples[size] {
 			cpu = append(cpu, micros(v.cpu)/float64(v.Calls))
@@ -150,11 +145,17 @@ func (c *contestant) versus(size int) *report.Versus {
 		return cpu, rate
 	}
 	cpu, rate := figures(c)
-	baseCPU, baseRate := figures(c.base)
-	return &report.Versus{
-		Who: c.Who, Size: size, Pairs: len(cpu),
-		CPU: report.Ratio(cpu, baseCPU), Rate: report.Ratio(rate, baseRate),
+	for _, other := range []*contestant{c.base, c.plain} {
+		if other == nil || other.err != nil {
+			continue
+		}
+		otherCPU, otherRate := figures(other)
+		all = append(all, report.Versus{
+			Who: c.Who, To: other.Who, Size: size, Pairs: len(cpu),
+			CPU: report.Ratio(cpu, otherCPU), Rate: report.Ratio(rate, otherRate),
+		})
 	}
+	return all
 }
 
 // row summarises the samples of c. The ratios use the samples of the ReverseProxy with the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -38,6 +39,7 @@ type contestant struct {
 	crowd            *load.Crowd
 	samples          map[int][]sample // by size
 	base             *contestant      // the same contestant with the binary of -against; nil for none
+	plain            *contestant      // of serve with the console: the same without it; nil for none
 	err              error
 }
 
@@ -62,7 +64,7 @@ func (s *stage) set(ctx context.Context) error {
 		}
 		s.upstreams[era] = addr
 	}
-	if s.dragoman == "" && (s.wants(report.HTTP) || s.wants(report.Stdio)) {
+	if s.dragoman == "" && slices.ContainsFunc(s.paths, throughDragoman) {
 		say("building dragoman")
 		if s.dragoman, err = build(ctx, s.root, s.dir); err != nil {
 			s.fail("dragoman", err)
@@ -87,12 +89,12 @@ func (s *stage) set(ctx context.Context) error {
 func (s *stage) line() {
 	eras := map[byte]words.Era{'M': words.Modern, 'L': words.Legacy}
 	for _, path := range allPaths {
-		if !s.wants(path) || s.dragoman == "" && (path == report.HTTP || path == report.Stdio) {
+		if !s.wants(path) || s.dragoman == "" && throughDragoman(path) {
 			continue
 		}
 		for _, cell := range allCells {
 			client, upstream := eras[cell[0]], eras[cell[1]]
-			if path != report.HTTP && path != report.Stdio {
+			if !throughDragoman(path) {
 				// A mixed cell is compared with the cell of the client's era.
 				if client != upstream || !slices.ContainsFunc(s.cells, func(c string) bool { return c[0] == cell[0] }) {
 					continue
@@ -104,8 +106,11 @@ func (s *stage) line() {
 				Who:    report.Who{Path: path, Client: client.Letter(), Upstream: upstream.Letter()},
 				client: client, upstream: upstream, samples: map[int][]sample{},
 			}
+			if path == report.Console || path == report.Recording {
+				c.plain = s.find(report.Serve, client, upstream)
+			}
 			s.contestants = append(s.contestants, c)
-			if s.against != "" && (path == report.HTTP || path == report.Stdio) {
+			if s.against != "" && throughDragoman(path) {
 				base := *c
 				base.Base, base.samples = true, map[int][]sample{}
 				c.base = &base
@@ -115,6 +120,26 @@ func (s *stage) line() {
 	}
 }
 
+// throughDragoman reports whether Dragoman is between client and upstream on a path.
+func throughDragoman(path string) bool {
+	switch path {
+	case report.HTTP, report.Stdio, report.Serve, report.Console, report.Recording:
+		return true
+	}
+	return false
+}
+
+// find returns the contestant with this path and these eras that has no binary of -against, or
+// nil.
+func (s *stage) find(path string, client, upstream words.Era) *contestant {
+	for _, c := range s.contestants {
+		if c.Path == path && c.client == client && c.upstream == upstream && !c.Base {
+			return c
+		}
+	}
+	return nil
+}
+
 // enter starts the process between client and upstream, if there is one, and checks that a
 // list is answered.
 func (s *stage) enter(c *contestant) error {
@@ -122,13 +147,19 @@ func (s *stage) enter(c *contestant) error {
 		c.addr = s.upstreams[c.upstream]
 		return nil
 	}
-	var err error
-	c.middle, c.addr, err = s.launch(nil, s.binary(c), func(addr string) []string { return s.arguments(c, addr) })
+	env, arguments, err := s.arguments(c)
+	if err != nil {
+		return err
+	}
+	c.middle, c.addr, err = s.launch(env, s.binary(c), arguments)
 	if c.middle != nil {
 		s.processes = append(s.processes, c.middle)
 	}
 	if err != nil {
 		return err
+	}
+	if c.serves() {
+		c.addr += "/s/" + served + "/mcp" // where tools have no prefix
 	}
 	if err := s.firstList(c); err != nil {
 		return c.middle.Explain(err)
@@ -146,17 +177,60 @@ func (s *stage) binary(c *contestant) string {
 	return s.dragoman
 }
 
-// arguments returns the arguments of the process between client and upstream.
-func (s *stage) arguments(c *contestant, addr string) []string {
-	switch c.Path {
-	case report.Proxy, report.Pooled:
-		return []string{"proxy", "-until-eof", "-listen", addr, "-to", "http://" + s.upstreams[c.upstream], fmt.Sprintf("-pool=%v", c.Path == report.Pooled)}
-	case report.HTTP:
-		args := append([]string{"run", "--listen", addr}, s.dragomanArgs...)
-		return append(args, "http://"+s.upstreams[c.upstream]+"/mcp")
+// arguments returns what to add to the environment of the process between client and upstream,
+// and its arguments for an address.
+func (s *stage) arguments(c *contestant) (env []string, arguments func(addr string) []string, err error) {
+	url := "http://" + s.upstreams[c.upstream]
+	if c.serves() {
+		return s.serve(c, url+"/mcp")
 	}
-	args := append([]string{"run", "--listen", addr}, s.dragomanArgs...)
-	return append(append(args, "--"), s.child(c.upstream)...)
+	return nil, func(addr string) []string {
+		switch c.Path {
+		case report.Proxy, report.Pooled:
+			return []string{"proxy", "-until-eof", "-listen", addr, "-to", url, fmt.Sprintf("-pool=%v", c.Path == report.Pooled)}
+		case report.HTTP:
+			args := append([]string{"run", "--listen", addr}, s.dragomanArgs...)
+			return append(args, url+"/mcp")
+		}
+		args := append([]string{"run", "--listen", addr}, s.dragomanArgs...)
+		return append(append(args, "--"), s.child(c.upstream)...)
+	}, nil
+}
+
+// serves reports whether the contestant is dragoman serve.
+func (c *contestant) serves() bool {
+	return c.Path == report.Serve || c.Path == report.Console || c.Path == report.Recording
+}
+
+// served is the name of the upstream in the configuration of dragoman serve.
+const served = "echo"
+
+// serve writes the configuration of dragoman serve and returns how to start it. All files of
+// serve are in the temporary directory.
+func (s *stage) serve(c *contestant, url string) (env []string, arguments func(addr string) []string, err error) {
+	dir, err := os.MkdirTemp(s.dir, "serve-")
+	if err != nil {
+		return nil, nil, err
+	}
+	record := "off"
+	if c.Path == report.Recording {
+		record = "memory"
+	}
+	file := filepath.Join(dir, "dragoman.yaml")
+	text := fmt.Sprintf("mcpServers:\n  %s:\n    url: %s\ndragoman:\n  record: %s\n", served, url, record)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return nil, nil, err
+	}
+	for _, name := range []string{"HOME", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"} {
+		env = append(env, name+"="+dir)
+	}
+	return env, func(addr string) []string {
+		args := []string{"serve", "-c", file, "--listen", addr}
+		if c.Path == report.Serve {
+			args = append(args, "--no-console")
+		}
+		return append(args, s.dragomanArgs...)
+	}, nil
 }
 
 // child returns the command line of an upstream on stdio.

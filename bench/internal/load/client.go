@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/bench/internal/jsonspan"
@@ -37,6 +38,7 @@ const (
 // Client is one MCP client. Not safe for concurrent use.
 type Client struct {
 	addr    string
+	path    string // of the endpoint
 	era     words.Era
 	conn    net.Conn
 	reader  *wire.Reader
@@ -53,14 +55,19 @@ type Client struct {
 	taken []time.Duration // latencies of the current slice
 }
 
-// Dial connects the client with the given number, below MaxClients, to addr.
+// Dial connects the client with the given number, below MaxClients, to addr. addr is a host and
+// a port, and perhaps a path, as in 127.0.0.1:7300/s/echo/mcp. Without one, the path is /mcp.
 func Dial(addr string, era words.Era, number int) (*Client, error) {
+	addr, path, _ := strings.Cut(addr, "/")
+	if path == "" {
+		path = "mcp"
+	}
 	conn, err := net.DialTimeout("tcp", addr, dialTimeout)
 	if err != nil {
 		return nil, err
 	}
 	return &Client{
-		addr: addr, era: era, conn: conn, reader: wire.NewReader(conn),
+		addr: addr, path: "/" + path, era: era, conn: conn, reader: wire.NewReader(conn),
 		next: 100_000_000_000_000 + uint64(number)*100_000_000_000,
 	}, nil
 }
@@ -241,7 +248,9 @@ func (c *Client) result(id []byte) ([]byte, error) {
 func (c *Client) head(verb, method string, length int) []byte {
 	b := make([]byte, 0, 512+length)
 	b = append(b, verb...)
-	b = append(b, " /mcp HTTP/1.1\r\nHost: "...)
+	b = append(b, ' ')
+	b = append(b, c.path...)
+	b = append(b, " HTTP/1.1\r\nHost: "...)
 	b = append(b, c.addr...)
 	b = append(b, "\r\nUser-Agent: dragoman-bench\r\n"...)
 	if verb == "GET" {

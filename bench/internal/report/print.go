@@ -65,9 +65,9 @@ func (r *Report) tables() []table {
 		all = append(all, t)
 		i = n
 	}
-	v := table{title: "Against the base binary, paired slices", rows: [][]string{{"contestant", "size", "pairs", "CPU ratio", "min..max", "calls/s ratio", "min..max"}}}
+	v := table{title: "Against another contestant, paired slices", rows: [][]string{{"contestant", "to", "size", "pairs", "CPU ratio", "95 %", "calls/s ratio", "95 %"}}}
 	for _, x := range r.Versus {
-		v.rows = append(v.rows, append([]string{x.String(), size(x.Size), fmt.Sprint(x.Pairs)}, append(ratio(x.CPU), ratio(x.Rate)...)...))
+		v.rows = append(v.rows, append([]string{x.String(), x.To.String(), size(x.Size), fmt.Sprint(x.Pairs)}, append(ratio(x.CPU), ratio(x.Rate)...)...))
 	}
 	h := table{title: "Handshake on a new connection, one at a time", rows: [][]string{{"contestant", "opening", "p50 µs", "p99 µs", "p50 to direct"}}}
 	for _, v := range r.Handshakes {
@@ -103,7 +103,7 @@ func ratio(s *Spread) []string {
 	if s == nil {
 		return []string{"-", "-"}
 	}
-	return []string{fmt.Sprintf("%.3f", s.Median), fmt.Sprintf("%.2f..%.2f", s.Min, s.Max)}
+	return []string{fmt.Sprintf("%.3f", s.Median), fmt.Sprintf("%.3f..%.3f", s.Low, s.High)}
 }
 
 func (l Load) row() []string {

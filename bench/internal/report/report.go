@@ -9,6 +9,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -17,6 +18,9 @@ type Spread struct {
 	Median float64 `json:"median"`
 	Min    float64 `json:"min"`
 	Max    float64 `json:"max"`
+	// Low and High are those of Middle; 0 except for ratios.
+	Low  float64 `json:"low,omitempty"`
+	High float64 `json:"high,omitempty"`
 }
 
 // Summarize returns the spread of values. It returns the zero value if there are none. For an
@@ -28,6 +32,21 @@ func Summarize(values []float64) Spread {
 	s := slices.Sorted(slices.Values(values))
 	n := len(s)
 	return Spread{Median: (s[(n-1)/2] + s[n/2]) / 2, Min: s[0], Max: s[n-1]}
+}
+
+// Middle returns an interval that contains the true median with a probability of about 95 %,
+// if the values are independent. It is made of two of the values. For fewer than six values, it
+// is the lowest and the highest.
+func Middle(values []float64) (low, high float64) {
+	n := len(values)
+	if n == 0 {
+		return 0, 0
+	}
+	s := slices.Sorted(slices.Values(values))
+	// The number of values below the median has a binomial distribution with the mean n/2 and
+	// the standard deviation √n/2.
+	rank := max(int(math.Floor(float64(n)/2-0.98*math.Sqrt(float64(n)))), 0)
+	return s[rank], s[n-1-rank]
 }
 
 // Ratio returns the spread of a[i]/b[i]. It returns nil if a and b have different lengths.
@@ -43,6 +62,7 @@ func Ratio(a, b []float64) *Spread {
 		q[i] = a[i] / b[i]
 	}
 	s := Summarize(q)
+	s.Low, s.High = Middle(q)
 	return &s
 }
 
@@ -53,6 +73,12 @@ const (
 	Pooled = "pooled" // the same with a buffer pool
 	HTTP   = "http"   // Dragoman in front of an HTTP upstream
 	Stdio  = "stdio"  // Dragoman in front of its own child
+
+	// These are dragoman serve in front of an HTTP upstream. Console and Recording are compared
+	// with Serve.
+	Serve     = "serve"     // without the console, and without recording
+	Console   = "console"   // with the console, but without recording
+	Recording = "recording" // with the console, and with record: memory
 )
 
 // Who identifies a contestant: one configuration that is measured.
@@ -75,10 +101,19 @@ func (w Who) String() string {
 	case Pooled:
 		return "ReverseProxy+pool " + cell
 	}
-	if w.Base {
-		return "base " + w.Path + " " + cell
+	name := w.Path
+	switch w.Path {
+	case Serve:
+		name = "serve, no console"
+	case Console:
+		name = "serve, recording off"
+	case Recording:
+		name = "serve, record: memory"
 	}
-	return "dragoman " + w.Path + " " + cell
+	if w.Base {
+		return "base " + name + " " + cell
+	}
+	return "dragoman " + name + " " + cell
 }
 
 // Load has the results of one contestant at one payload size.
@@ -96,11 +131,13 @@ type Load struct {
 	Rates    *Spread `json:"rate_to_proxy,omitempty"`
 }
 
-// Versus compares a contestant with the same contestant that uses the binary of -against. Each
-// ratio is from two slices that ran directly after one another. In every other round the new
-// binary runs first. Below 1 the new one is cheaper, or slower.
+// Versus compares a contestant with another one: with the same contestant that uses the binary
+// of -against, or with serve without the console. Each ratio is from two slices of one round.
+// In every other round the contestants take turns in the opposite order. Below 1 the first one
+// is cheaper, or slower.
 type Versus struct {
 	Who
+	To    Who     `json:"to"`
 	Size  int     `json:"size_bytes"`
 	Pairs int     `json:"pairs"`
 	CPU   *Spread `json:"cpu_to_base"`

@@ -7,16 +7,16 @@ import (
 )
 
 func TestSummarize(t *testing.T) {
-	if s := Summarize([]float64{5, 1, 3}); s != (Spread{3, 1, 5}) {
+	if s := Summarize([]float64{5, 1, 3}); s != (Spread{Median: 3, Min: 1, Max: 5}) {
 		t.Error(s)
 	}
-	if s := Summarize([]float64{4, 1, 3, 2}); s != (Spread{2.5, 1, 4}) {
+	if s := Summarize([]float64{4, 1, 3, 2}); s != (Spread{Median: 2.5, Min: 1, Max: 4}) {
 		t.Error(s)
 	}
 	if s := Summarize(nil); s != (Spread{}) {
 		t.Error(s)
 	}
-	if s := Ratio([]float64{2, 6, 4}, []float64{1, 2, 4}); s == nil || *s != (Spread{2, 1, 3}) {
+	if s := Ratio([]float64{2, 6, 4}, []float64{1, 2, 4}); s == nil || *s != (Spread{Median: 2, Min: 1, Max: 3, Low: 1, High: 3}) {
 		t.Error(s)
 	}
 	if Ratio([]float64{1}, nil) != nil || Ratio([]float64{1}, []float64{0}) != nil {
@@ -24,8 +24,24 @@ func TestSummarize(t *testing.T) {
 	}
 }
 
+func TestMiddle(t *testing.T) {
+	var values []float64
+	for i := range 100 {
+		values = append(values, float64((i*37)%100))
+	}
+	if low, high := Middle(values); low != 40 || high != 59 {
+		t.Error(low, high)
+	}
+	if low, high := Middle([]float64{5, 1, 3}); low != 1 || high != 5 {
+		t.Error(low, high)
+	}
+	if low, high := Middle(nil); low != 0 || high != 0 {
+		t.Error(low, high)
+	}
+}
+
 func sample() *Report {
-	ratio := func(v float64) *Spread { return &Spread{v, v - 0.1, v + 0.1} }
+	ratio := func(v float64) *Spread { return &Spread{Median: v, Min: v - 0.1, Max: v + 0.1} }
 	row := func(path, client, upstream string, size int, cpu, rate float64) Load {
 		return Load{Who: Who{Path: path, Client: client, Upstream: upstream}, Size: size, CPU: ratio(50), CPURatio: ratio(cpu), Rates: ratio(rate)}
 	}
@@ -43,9 +59,9 @@ func sample() *Report {
 			row(Stdio, "L", "L", 65536, 9, 0),    // no target
 			{Who: Who{Path: HTTP, Client: "M", Upstream: "M", Base: true}, Size: 256, CPURatio: ratio(9)}, // not compared with targets
 		},
-		Versus:     []Versus{{Who: Who{Path: HTTP, Client: "M", Upstream: "M"}, Size: 256, Pairs: 5, CPU: ratio(0.987), Rate: ratio(1.01)}},
+		Versus:     []Versus{{Who: Who{Path: HTTP, Client: "M", Upstream: "M"}, To: Who{Path: HTTP, Client: "M", Upstream: "M", Base: true}, Size: 256, Pairs: 5, CPU: ratio(0.987), Rate: ratio(1.01)}},
 		Handshakes: []Handshake{{Who: Who{Path: Direct, Client: "L", Upstream: "L"}}, {Who: Who{Path: HTTP, Client: "L", Upstream: "L"}, Ratio: 2.1}, {Who: Who{Path: Proxy, Client: "L", Upstream: "L"}, Ratio: 2.5}},
-		Starts:     []Start{{Who: Who{Path: Direct, Client: "L", Upstream: "L"}}, {Who: Who{Path: Stdio, Client: "L", Upstream: "L"}, Time: Spread{12, 11, 30}}},
+		Starts:     []Start{{Who: Who{Path: Direct, Client: "L", Upstream: "L"}}, {Who: Who{Path: Stdio, Client: "L", Upstream: "L"}, Time: Spread{Median: 12, Min: 11, Max: 30}}},
 		Idles: []Idle{
 			{Server: "bare", Kind: Connected, Bytes: 19 << 10}, {Server: "dragoman", Kind: Connected, Bytes: 21 << 10},
 			{Server: "dragoman", Kind: Streaming, Bytes: 90 << 10}, {Server: "dragoman", Kind: Alone, Bytes: 1025},

@@ -29,6 +29,8 @@ const (
 	sameEraLarge = 1.75     // 64 KiB
 	mixedCPU     = 1.5      // 1 KiB
 	stdioCPU     = 0.75     // 256 B to 1 KiB
+	consoleCPU   = 1.03     // to serve without the console, 1 KiB
+	recordingCPU = 1.10     // to serve without the console, 1 KiB
 	handshake    = 2.0      // p50
 	firstList    = 25.0     // ms
 	connected    = 33 << 10 // bytes, the connection included
@@ -41,6 +43,12 @@ func (r *Report) Judge() {
 	for _, l := range r.Load {
 		if !l.Base {
 			r.judgeLoad(l)
+		}
+	}
+	for _, v := range r.Versus {
+		limit := map[string]float64{Console: consoleCPU, Recording: recordingCPU}[v.Path]
+		if limit > 0 && v.Size == 1024 && v.CPU != nil && !v.Base && v.To.Path == Serve {
+			r.add(Target{Promise: "CPU per call to serve without the console, " + size(v.Size), Who: v.String(), Value: v.CPU.Median, Limit: limit, Unit: "x", Spread: fmt.Sprintf("%.3f to %.3f", v.CPU.Low, v.CPU.High)})
 		}
 	}
 	for _, h := range r.Handshakes {
