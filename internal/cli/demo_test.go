@@ -31,15 +31,3 @@ func TestReachable(t *testing.T) {
 		}
 	}
 }
-
-func TestHostName(t *testing.T) {
-	for in, want := range map[string]string{
-		"mcp.example.com": "mcp.example.com",
-		"127.0.0.1:7300":  "127.0.0.1:7300",
-		"[::1]:7300":      "[::1]:7300",
-	} {
-		if got := hostName(in); got != want {
-			t.Errorf("hostName(%q) = %q, want %q", in, got, want)
-		}
-	}
-}

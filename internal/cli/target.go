@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -19,6 +18,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/failure"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/servername"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httplink"
 )
 
@@ -213,7 +213,7 @@ func (t *targetFlags) server(env func(string) (string, bool), command []string, 
 	}
 	s := config.Server{Name: "server", Given: true, Dir: t.dir, Dialect: t.dialect}
 	if len(command) > 0 {
-		s.Name = serverName(command, t.workingDir())
+		s.Name = servername.OfCommand(command, t.workingDir())
 		s.Command, s.Args = command[0], command[1:]
 		// The user who types a command has chosen its environment. Clients often set tokens
 		// there.
@@ -236,7 +236,7 @@ func (t *targetFlags) server(env func(string) (string, bool), command []string, 
 			}
 		}
 		if u, err := url.Parse(address); err == nil {
-			s.Name = hostName(u.Host)
+			s.Name = servername.OfHost(u.Host)
 		}
 		if len(t.env) > 0 || t.dir != "" {
 			return s, usagef("remove it", "%s works only with a command, not with a URL", t.given())
@@ -305,37 +305,6 @@ func (t *targetFlags) workingDir() string {
 		return t.dir
 	}
 	return dir
-}
-
-// nameFor converts any text to a valid server name.
-func nameFor(s string) string {
-	s = strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', strings.ContainsRune("_.-", r):
-			return r
-		}
-		return '-'
-	}, s)
-	if len(s) > 64 {
-		s = s[:64]
-	}
-	if strings.Trim(s, ".-") == "" {
-		return "server"
-	}
-	return s
-}
-
-// hostName returns a server name for the host of a URL. It includes the port, because one host
-// may run several servers.
-func hostName(host string) string {
-	h, port, err := net.SplitHostPort(host)
-	if err != nil {
-		return nameFor(strings.Trim(host, "[]"))
-	}
-	if net.ParseIP(h) == nil {
-		h = nameFor(h)
-	}
-	return net.JoinHostPort(h, port)
 }
 
 // target returns the server for a command, a URL, or the name of a configured server.

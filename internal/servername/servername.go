@@ -1,6 +1,7 @@
-package cli
+package servername
 
 import (
+	"net"
 	"net/url"
 	"path"
 	"path/filepath"
@@ -9,12 +10,46 @@ import (
 	"strings"
 )
 
-// serverName returns a name for the server that a command starts. It is the name of the
-// package, script or image, not of the program that runs it. dir is the working directory of
-// the command, and names scripts such as dist/index.js.
-func serverName(command []string, dir string) string {
-	return nameFor(commandName(command, filepath.ToSlash(dir), 8))
+// OfCommand returns a name for the server that a command starts. It is the name of the
+// package, script or image, not of the program that runs it. command has at least one word. dir
+// is the working directory of the command, and names scripts such as dist/index.js.
+func OfCommand(command []string, dir string) string {
+	return valid(commandName(command, filepath.ToSlash(dir), 8))
 }
+
+// OfHost returns a server name for the host of a URL. It includes the port, because one host
+// may run several servers. The colon before the port is not valid in a configuration file.
+func OfHost(host string) string {
+	h, port, err := net.SplitHostPort(host)
+	if err != nil {
+		return valid(strings.Trim(host, "[]"))
+	}
+	if net.ParseIP(h) == nil {
+		h = valid(h)
+	}
+	return net.JoinHostPort(h, port)
+}
+
+// valid converts any text to a valid server name.
+func valid(s string) string {
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', strings.ContainsRune("_.-", r):
+			return r
+		}
+		return '-'
+	}, s)
+	if len(s) > 64 {
+		s = s[:64]
+	}
+	if strings.Trim(s, ".-") == "" {
+		return "server"
+	}
+	return s
+}
+
+// isURL reports whether a word of a command is a URL.
+func isURL(s string) bool { return strings.Contains(s, "://") }
 
 // launcher describes a program that runs another one, such as npx. The server is named after
 // the other one.
@@ -244,7 +279,7 @@ func npmLaunch(r *launch) string {
 	if name == "mcp-remote" {
 		for _, a := range r.rest {
 			if u, err := url.Parse(a); err == nil && isURL(a) && u.Host != "" {
-				return hostName(u.Host)
+				return OfHost(u.Host)
 			}
 		}
 	}

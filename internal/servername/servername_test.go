@@ -1,8 +1,8 @@
-package cli
+package servername
 
 import "testing"
 
-func TestServerName(t *testing.T) {
+func TestOfCommand(t *testing.T) {
 	for _, tt := range []struct{ command, want string }{
 		// npm
 		{"npx -y @modelcontextprotocol/server-filesystem /srv", "server-filesystem"},
@@ -135,14 +135,14 @@ func TestServerName(t *testing.T) {
 		{"/", "server"},
 		{"naïve", "na-ve"},
 	} {
-		if got := serverName(split(tt.command), "/home/me/project"); got != tt.want {
+		if got := OfCommand(split(tt.command), "/home/me/project"); got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.command, got, tt.want)
 		}
 	}
-	if got := serverName([]string{"node", "index.js"}, ""); got != "index" {
+	if got := OfCommand([]string{"node", "index.js"}, ""); got != "index" {
 		t.Errorf("without a directory: %q", got)
 	}
-	if got := serverName([]string{"node", "index.js"}, "/"); got != "index" {
+	if got := OfCommand([]string{"node", "index.js"}, "/"); got != "index" {
 		t.Errorf("in the root: %q", got)
 	}
 }
@@ -163,14 +163,26 @@ func split(s string) (out []string) {
 	return append(out, word)
 }
 
-// FuzzServerName checks that every command gets a valid name.
-func FuzzServerName(f *testing.F) {
+// FuzzOfCommand checks that every command gets a valid name.
+func FuzzOfCommand(f *testing.F) {
 	for _, s := range []string{"npx -y a", "docker run -e", "uv run -m", "sh -c env' 'sh", "go run @", "node -r", "env env env", "x' @ 'y", "uvx a' @ 'b"} {
 		f.Add(s, "/x")
 	}
 	f.Fuzz(func(t *testing.T, s, dir string) {
-		if name := serverName(split(s), dir); name == "" || len(name) > 64 || nameFor(name) != name {
+		if name := OfCommand(split(s), dir); name == "" || len(name) > 64 || valid(name) != name {
 			t.Errorf("%q: %q", s, name)
 		}
 	})
+}
+
+func TestOfHost(t *testing.T) {
+	for in, want := range map[string]string{
+		"mcp.example.com": "mcp.example.com",
+		"127.0.0.1:7300":  "127.0.0.1:7300",
+		"[::1]:7300":      "[::1]:7300",
+	} {
+		if got := OfHost(in); got != want {
+			t.Errorf("OfHost(%q) = %q, want %q", in, got, want)
+		}
+	}
 }
