@@ -17,7 +17,7 @@ var layers = [][]string{
 		"internal/codex", "internal/config", "internal/demo", "internal/doctor", "internal/fake", "internal/gateway",
 		"internal/store", "internal/tape", "internal/upstream", "internal/vault", "servers",
 	},
-	{"internal/runtime"},
+	{"internal/intake", "internal/runtime"},
 	{"internal/matrix"},
 	{"internal/admin"},
 	{"internal/console", "internal/telemetry"},

@@ -21,6 +21,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/clientfile"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/intake"
 )
 
 // connectFlags are the flags of connect.
@@ -118,7 +119,7 @@ func (a *app) runConnect(ctx context.Context, client *clientfile.Client, o conne
 	place := clientfile.Place{Client: client, Path: o.file}
 	if o.file == "" {
 		var ok bool
-		if place, ok = a.machine().Target(client, o.project); !ok {
+		if place, ok = intake.Machine(a.env).Target(client, o.project); !ok {
 			return usagef("remove --project", "%s has no file for one project", client.Title)
 		}
 	}
@@ -240,7 +241,7 @@ func (a *app) checkServer(path string, found bool, o connectFlags) error {
 	if err != nil {
 		return fmt.Errorf("read %s: %w", path, err)
 	}
-	s, err := a.parseOurs(path, b)
+	s, err := intake.ParseOurs(path, b, a.env)
 	if err != nil {
 		return err
 	}

@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,6 +11,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/clientfile"
 	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/intake"
 )
 
 // importFlags are the flags of import.
@@ -84,22 +83,10 @@ credentials.`,
 	return c
 }
 
-// The result of the import for one server.
-const (
-	statusNew       = "new"
-	statusSame      = "same"
-	statusDifferent = "different"
-	statusSkipped   = "skipped"
-)
-
 // candidate is one server that could be imported.
 type candidate struct {
-	status string
-	why    string // why it is skipped; "" otherwise
-	name   string // the name in Dragoman's file
-	server clientfile.Server
+	intake.Candidate
 	source *source
-	parsed config.Server
 }
 
 func (a *app) runImport(o importFlags) error {
@@ -111,7 +98,7 @@ func (a *app) runImport(o importFlags) error {
 	if err != nil {
 		return err
 	}
-	old, err := a.parseOurs(into, before)
+	old, err := intake.ParseOurs(into, before, a.env)
 	if err != nil {
 		return err
 	}
@@ -119,22 +106,22 @@ func (a *app) runImport(o importFlags) error {
 	if err != nil {
 		return err
 	}
-	all := a.candidates(sources, rename, old)
+	all := a.candidates(into, sources, rename, old)
 	for name := range rename {
-		if !slices.ContainsFunc(all, func(c candidate) bool { return c.server.Name == name || c.server.Original == name }) {
+		if !slices.ContainsFunc(all, func(c candidate) bool { return c.Server.Name == name || c.Server.Original == name }) {
 			return usagef("run `dragoman import --from "+clean(o.from[0])+" --dry-run` for the names", "no server is named %q there", name)
 		}
 	}
 	var add []clientfile.Added
 	for _, c := range all {
-		if c.status == statusNew {
-			add = append(add, clientfile.Added{Name: c.name, Comment: "from " + c.from(), Entry: c.server.Entry, Settings: c.server.Settings})
+		if c.Status == intake.New {
+			add = append(add, clientfile.Added{Name: c.Name, Comment: "from " + c.Source.Of(&c.Server), Entry: c.Server.Entry, Settings: c.Server.Settings})
 		}
 	}
 	after := before
 	if len(add) > 0 {
-		if after, err = a.merged(into, before, old, add); err != nil {
-			return err
+		if after, err = intake.Merge(into, before, old, add, a.env); err != nil {
+			return withHint(err, "write the servers to another file with --into FILE, and copy them from there")
 		}
 	}
 	written := len(add) > 0 && !o.dry
@@ -194,43 +181,14 @@ func (a *app) importTarget(given string) (path string, b []byte, err error) {
 	return path, b, nil
 }
 
-// standIns replace variables that are not set, so that a file can be read without them.
-var standIns = []string{"http://unset.invalid", "1", "unset"}
-
-// parseOurs parses Dragoman's configuration. Environment variables that it uses may be unset.
-func (a *app) parseOurs(path string, b []byte) (*config.Snapshot, error) {
-	if b == nil {
-		return config.Default(), nil
-	}
-	var first error
-	for _, in := range standIns {
-		s, problems := config.Parse(path, b, func(name string) (string, bool) {
-			if v, ok := a.env(name); ok && v != "" {
-				return v, true
-			}
-			return in, true
-		})
-		if s != nil {
-			return s, nil
-		}
-		if first == nil {
-			first = problems.Err()
-		}
-	}
-	return nil, first
-}
-
 // candidates returns the servers of all sources with their status: new, same, different or
-// skipped.
-func (a *app) candidates(sources []*source, rename map[string]string, old *config.Snapshot) []candidate {
+// skipped. into is the path of the configuration file.
+func (a *app) candidates(into string, sources []*source, rename map[string]string, old *config.Snapshot) []candidate {
 	var out []candidate
-	taken := map[string]config.Server{}
-	for _, s := range old.Servers {
-		taken[s.Name] = s
-	}
+	compare := intake.NewComparison(into, old, a.env)
 	for _, src := range sources {
-		for _, s := range src.file.Servers {
-			c := candidate{name: s.Name, server: s, source: src}
+		for _, s := range src.File.Servers {
+			name := s.Name
 			if len(rename) > 0 {
 				to, ok := rename[s.Original]
 				if !ok {
@@ -239,78 +197,10 @@ func (a *app) candidates(sources []*source, rename map[string]string, old *confi
 				if !ok {
 					continue
 				}
-				c.name = to
+				name = to
 			}
-			switch {
-			case s.Dragoman:
-				c.status, c.why = statusSkipped, "this is Dragoman"
-			case s.Broken:
-				c.status, c.why = statusSkipped, s.Notes[len(s.Notes)-1].String()
-			default:
-				a.compare(&c, taken)
-			}
-			out = append(out, c)
+			out = append(out, candidate{compare.Compare(s, name, src.Source), src})
 		}
 	}
 	return out
-}
-
-// compare sets the status of a candidate by comparing it with the servers of the same name.
-func (a *app) compare(c *candidate, taken map[string]config.Server) {
-	one, err := clientfile.AddServers("import.yaml", nil, []clientfile.Added{{Name: c.name, Entry: c.server.Entry, Settings: c.server.Settings}})
-	var s *config.Snapshot
-	if err == nil {
-		s, err = a.parseOurs("import.yaml", one)
-	}
-	if err != nil || len(s.Servers) != 1 {
-		c.status, c.why = statusSkipped, "it is not a valid server"
-		var bad *config.Error
-		if errors.As(err, &bad) {
-			c.why = bad.Problems[0].Path + " " + bad.Problems[0].Text
-		}
-		return
-	}
-	c.parsed = s.Servers[0]
-	switch old, ok := taken[c.name]; {
-	case !ok:
-		c.status = statusNew
-		taken[c.name] = c.parsed
-	case sameServer(old, c.parsed):
-		c.status = statusSame
-	default:
-		c.status = statusDifferent
-	}
-}
-
-// sameServer reports whether two entries reach the same server in the same way. Settings that
-// only Dragoman has are ignored.
-func sameServer(a, b config.Server) bool {
-	kind := a.Kind == b.Kind || a.Kind == config.KindAuto || b.Kind == config.KindAuto
-	env := maps.EqualFunc(a.Env, b.Env, func(x, y config.Secret) bool { return x.Reveal() == y.Reveal() })
-	header := slices.EqualFunc(a.Header, b.Header, func(x, y config.Field) bool {
-		return strings.EqualFold(x.Name, y.Name) && x.Value.Reveal() == y.Value.Reveal()
-	})
-	return kind && env && header && a.Command == b.Command && slices.Equal(a.Args, b.Args) && a.URL == b.URL && a.Dir == b.Dir
-}
-
-// merged returns Dragoman's file with servers added. It checks that nothing else has changed.
-func (a *app) merged(path string, before []byte, old *config.Snapshot, add []clientfile.Added) ([]byte, error) {
-	after, err := clientfile.AddServers(path, before, add)
-	hint := "write the servers to another file with --into FILE, and copy them from there"
-	if err != nil {
-		return nil, withHint(fmt.Errorf("%s: %w", path, err), "%s", hint)
-	}
-	now, err := a.parseOurs(path, after)
-	if err != nil {
-		return nil, withHint(fmt.Errorf("%s would have problems afterwards: %w", path, err), "%s", hint)
-	}
-	for _, s := range old.Servers {
-		if again, ok := now.Server(s.Name); !ok || again.Fingerprint != s.Fingerprint || !sameServer(again, s) {
-			return nil, withHint(fmt.Errorf("the server %s of %s would change", s.Name, path), "%s", hint)
-		}
-	}
-	if len(now.Servers) != len(old.Servers)+len(add) || now.Listen != old.Listen {
-		return nil, withHint(fmt.Errorf("%s would change in other places too", path), "%s", hint)
-	}
-	return after, nil
 }

@@ -8,35 +8,9 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/clientfile"
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/intake"
 	"github.com/dragoman-mcp/dragoman/internal/screen"
 )
-
-// from returns the name of the client and the path of the file that the server comes from.
-func (c candidate) from() string {
-	title := c.source.place.Client.Title
-	if c.server.Project != "" && c.source.place.Project == "" {
-		return title + ", project " + c.server.Project
-	}
-	return title + ", " + c.source.place.Path
-}
-
-// what describes a server on one line, with secrets masked.
-func (c candidate) what() string {
-	e := c.server.Entry
-	if e == nil {
-		return ""
-	}
-	if u := e.Get("url"); u != nil {
-		return excerpt.MaskSecrets(u.Text)
-	}
-	words := []string{e.Get("command").Text}
-	if args := e.Get("args"); args != nil {
-		for _, i := range args.Items {
-			words = append(words, i.Text)
-		}
-	}
-	return excerpt.MaskSecrets(strings.Join(excerpt.Arguments(words, excerpt.Mask), " "))
-}
 
 // showImport prints the table of servers, and below it the settings that are not imported.
 func (a *app) showImport(all []candidate, sources []*source) error {
@@ -47,7 +21,7 @@ func (a *app) showImport(all []candidate, sources []*source) error {
 	}
 	t := screen.Table{Columns: []screen.Column{{Title: "STATUS", Whole: true}, {Title: "SERVER", Whole: true, Most: widestName}, {Title: "CLIENT", Whole: true}, {Title: "WHAT"}}}
 	for _, c := range all {
-		t.Rows = append(t.Rows, screen.Cells(c.status, c.name, c.source.place.Client.Title, c.what()))
+		t.Rows = append(t.Rows, screen.Cells(string(c.Status), c.Name, c.source.Place.Client.Title, c.What()))
 	}
 	if len(all) > 0 {
 		if err := a.print(t); err != nil {
@@ -56,26 +30,26 @@ func (a *app) showImport(all []candidate, sources []*source) error {
 	}
 	var lines []string
 	for _, c := range all {
-		switch c.status {
-		case statusSkipped:
-			lines = append(lines, c.name+": not imported: "+c.why)
+		switch c.Status {
+		case intake.Skipped:
+			lines = append(lines, c.Name+": not imported: "+c.Why)
 			continue
-		case statusSame:
+		case intake.Same:
 			continue
-		case statusDifferent:
-			lines = append(lines, c.name+": the configuration has another server of this name; import it with --from "+c.source.word+" --only "+c.server.Name+"=NEW")
+		case intake.Different:
+			lines = append(lines, c.Name+": the configuration has another server of this name; import it with --from "+c.source.word+" --only "+c.Server.Name+"=NEW")
 			continue
 		}
-		for _, n := range c.server.Notes {
-			lines = append(lines, c.name+": "+n.String())
+		for _, n := range c.Server.Notes {
+			lines = append(lines, c.Name+": "+n.String())
 		}
 	}
 	for _, s := range sources {
-		for _, n := range s.file.Notes {
-			lines = append(lines, s.place.Path+": "+n.String())
+		for _, n := range s.File.Notes {
+			lines = append(lines, s.Place.Path+": "+n.String())
 		}
-		if n := len(s.file.Elsewhere); n > 0 {
-			lines = append(lines, fmt.Sprintf("%s: left out %s for other projects; --all-projects also imports these", s.place.Path, quantity(total(s.file.Elsewhere), "server")))
+		if n := len(s.File.Elsewhere); n > 0 {
+			lines = append(lines, fmt.Sprintf("%s: left out %s for other projects; --all-projects also imports these", s.Place.Path, quantity(s.Elsewhere(), "server")))
 		}
 	}
 	for i, l := range lines {
@@ -91,29 +65,22 @@ func (a *app) showImport(all []candidate, sources []*source) error {
 	return nil
 }
 
-func total(m map[string]int) (n int) {
-	for _, v := range m {
-		n += v
-	}
-	return n
-}
-
 // tellImport prints what was written and what the user still has to do, to stderr.
 func (a *app) tellImport(into string, created, written, dry bool, all []candidate, secrets []string) {
 	n := 0
 	var missing []string
 	seen := map[string]bool{}
 	for _, c := range all {
-		if c.status != statusNew {
+		if c.Status != intake.New {
 			continue
 		}
 		n++
-		for _, v := range c.server.Variables {
+		for _, v := range c.Server.Variables {
 			if _, ok := a.env(v.Name); ok || v.Optional || seen[v.Name] {
 				continue
 			}
 			seen[v.Name] = true
-			line := "set " + v.Name + " for the server " + c.name
+			line := "set " + v.Name + " for the server " + c.Name
 			if v.About != "" {
 				line += " (" + v.About + ")"
 			}
@@ -155,33 +122,10 @@ func (a *app) tellImport(into string, created, written, dry bool, all []candidat
 func literalSecrets(all []candidate) []string {
 	var out []string
 	for _, c := range all {
-		if c.status != statusNew {
-			continue
-		}
-		looks := func(key, value string) bool {
-			if strings.Contains(value, "${") && !strings.Contains(value, "$${") {
-				return false
+		if c.Status == intake.New {
+			for _, place := range intake.Literals(c.Server) {
+				out = append(out, c.Name+"."+place)
 			}
-			return value != "" && (excerpt.SecretName(key) || excerpt.MaskSecrets(value) != value)
-		}
-		for _, part := range []string{"env", "headers"} {
-			if v := c.server.Entry.Get(part); v != nil {
-				for _, m := range v.Members {
-					if looks(m.Key, m.Value.Text) {
-						out = append(out, c.name+"."+part+"."+m.Key)
-					}
-				}
-			}
-		}
-		if v := c.server.Entry.Get("args"); v != nil {
-			for i, item := range v.Items {
-				if looks("", item.Text) || i > 0 && excerpt.SecretName(strings.TrimLeft(v.Items[i-1].Text, "-")) && strings.HasPrefix(v.Items[i-1].Text, "-") && looks("token", item.Text) {
-					out = append(out, c.name+".args["+strconv.Itoa(i)+"]")
-				}
-			}
-		}
-		if v := c.server.Entry.Get("url"); v != nil && looks("", v.Text) {
-			out = append(out, c.name+".url")
 		}
 	}
 	return out
@@ -220,20 +164,20 @@ func (a *app) printImport(into string, written bool, all []candidate, sources []
 	}{Into: into, Written: written, Servers: []server{}}
 	for _, c := range all {
 		s := server{
-			Status: c.status, Name: c.name, Original: c.server.Original, Client: c.source.place.Client.ID, File: c.source.place.Path,
-			Project: c.server.Project, What: c.what(), Why: c.why, Notes: []note{}, Variables: []variable{},
+			Status: string(c.Status), Name: c.Name, Original: c.Server.Original, Client: c.source.Place.Client.ID, File: c.source.Place.Path,
+			Project: c.Server.Project, What: c.What(), Why: c.Why, Notes: []note{}, Variables: []variable{},
 		}
-		for _, n := range c.server.Notes {
+		for _, n := range c.Server.Notes {
 			s.Notes = append(s.Notes, note{n.Key, n.Text, n.Harmless, n.Line})
 		}
-		for _, v := range c.server.Variables {
+		for _, v := range c.Server.Variables {
 			_, set := a.env(v.Name)
 			s.Variables = append(s.Variables, variable{v.Name, v.About, set || v.Optional})
 		}
 		out.Servers = append(out.Servers, s)
 	}
 	for _, s := range sources {
-		out.Other += total(s.file.Elsewhere)
+		out.Other += s.Elsewhere()
 	}
 	return a.printJSON(out, "")
 }
@@ -249,7 +193,7 @@ func (a *app) showClients(asJSON bool) error {
 		Connected []string `json:"connected"` // the entries that point to Dragoman
 		Problem   string   `json:"problem,omitempty"`
 	}
-	m, addresses := a.machine(), a.addresses("")
+	m, addresses := intake.Machine(a.env), a.addresses("")
 	var rows []row
 	for _, c := range clientfile.Clients() {
 		found := false
@@ -263,13 +207,13 @@ func (a *app) showClients(asJSON bool) error {
 			if err != nil {
 				r.Problem = strings.TrimPrefix(err.Error(), p.Path+": ")
 			} else {
-				for _, srv := range s.file.Servers {
+				for _, srv := range s.File.Servers {
 					if !srv.Dragoman {
 						r.Servers++
 					}
 				}
-				r.Servers += total(s.file.Elsewhere)
-				r.Connected = append(r.Connected, clientfile.Connected(c, s.root, addresses)...)
+				r.Servers += s.Elsewhere()
+				r.Connected = append(r.Connected, clientfile.Connected(c, s.Root, addresses)...)
 			}
 			rows = append(rows, r)
 		}

@@ -1,0 +1,196 @@
+package intake
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/clientfile"
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+)
+
+// Status is the result of comparing a server with those of the configuration file.
+type Status string
+
+// The values of Status.
+const (
+	New       Status = "new"
+	Same      Status = "same"      // the configuration has it already
+	Different Status = "different" // the configuration has another server of this name
+	Skipped   Status = "skipped"   // it cannot be added
+)
+
+// Candidate is one server that could be added.
+type Candidate struct {
+	Status Status
+	Why    string // why it is skipped; "" otherwise
+	Name   string // the name in Dragoman's file
+	Server clientfile.Server
+	Source *Source       // the file that it comes from; nil for pasted text
+	Parsed config.Server // the server as the configuration reads it; not set if it is skipped
+}
+
+// What describes the server on one line, with secrets masked. It returns "" for a server that
+// cannot be added.
+func (c *Candidate) What() string {
+	e := c.Server.Entry
+	if e == nil {
+		return ""
+	}
+	if u := e.Get("url"); u != nil {
+		return excerpt.MaskSecrets(u.Text)
+	}
+	return excerpt.MaskSecrets(strings.Join(excerpt.Arguments(commandOf(e), excerpt.Mask), " "))
+}
+
+// commandOf returns the words of an entry's command.
+func commandOf(e *clientfile.Value) []string {
+	words := []string{e.Get("command").Text}
+	if args := e.Get("args"); args != nil {
+		for _, i := range args.Items {
+			words = append(words, i.Text)
+		}
+	}
+	return words
+}
+
+// Env looks up an environment variable.
+type Env func(name string) (string, bool)
+
+// standIns replace variables that are not set, so that a file can be read without them.
+var standIns = []string{"http://unset.invalid", "1", "unset"}
+
+// ParseOurs parses Dragoman's configuration file. Environment variables that it uses may be
+// unset. A nil content is that of a file that does not exist.
+func ParseOurs(path string, b []byte, env Env) (*config.Snapshot, error) {
+	if b == nil {
+		return config.Default(), nil
+	}
+	var first error
+	for _, in := range standIns {
+		s, problems := config.Parse(path, b, func(name string) (string, bool) {
+			if v, ok := env(name); ok && v != "" {
+				return v, true
+			}
+			return in, true
+		})
+		if s != nil {
+			return s, nil
+		}
+		if first == nil {
+			first = problems.Err()
+		}
+	}
+	return nil, first
+}
+
+// Comparison compares servers with those of a configuration. Of several servers with one name,
+// it takes the first as new.
+type Comparison struct {
+	path  string
+	env   Env
+	taken map[string]config.Server
+}
+
+// NewComparison returns a Comparison with the servers of old. path is that of the configuration
+// file; relative paths in servers are relative to its folder.
+func NewComparison(path string, old *config.Snapshot, env Env) *Comparison {
+	x := &Comparison{path: path, env: env, taken: map[string]config.Server{}}
+	for _, s := range old.Servers {
+		x.taken[s.Name] = s
+	}
+	return x
+}
+
+// Compare returns a server as a candidate with a name.
+func (x *Comparison) Compare(s clientfile.Server, name string, from *Source) Candidate {
+	c := Candidate{Name: name, Server: s, Source: from}
+	switch {
+	case s.Dragoman:
+		c.Status, c.Why = Skipped, "this is Dragoman"
+		return c
+	case s.Broken:
+		c.Status, c.Why = Skipped, s.Notes[len(s.Notes)-1].String()
+		return c
+	}
+	parsed, err := ParseServer(x.path, name, &s, x.env)
+	if err != nil {
+		c.Status, c.Why = Skipped, err.Error()
+		return c
+	}
+	c.Parsed = parsed
+	switch old, ok := x.taken[name]; {
+	case !ok:
+		c.Status = New
+		x.taken[name] = parsed
+	case SameServer(old, parsed):
+		c.Status = Same
+	default:
+		c.Status = Different
+	}
+	return c
+}
+
+// ParseServer returns a server as the configuration file path would read it under a name.
+// Environment variables may be unset. The error names the invalid setting.
+func ParseServer(path, name string, s *clientfile.Server, env Env) (config.Server, error) {
+	one, err := clientfile.AddServers("import.yaml", nil, []clientfile.Added{{Name: name, Entry: s.Entry, Settings: s.Settings}})
+	var snapshot *config.Snapshot
+	if err == nil {
+		snapshot, err = ParseOurs(cmp.Or(path, "import.yaml"), one, env)
+	}
+	if err == nil && len(snapshot.Servers) == 1 {
+		return snapshot.Servers[0], nil
+	}
+	var bad *config.Error
+	if errors.As(err, &bad) {
+		return config.Server{}, errors.New(bad.Problems[0].Path + " " + bad.Problems[0].Text)
+	}
+	return config.Server{}, errors.New("it is not a valid server")
+}
+
+// SameServer reports whether two entries reach the same server in the same way. Settings that
+// only Dragoman has are ignored.
+func SameServer(a, b config.Server) bool {
+	kind := a.Kind == b.Kind || a.Kind == config.KindAuto || b.Kind == config.KindAuto
+	env := maps.EqualFunc(a.Env, b.Env, func(x, y config.Secret) bool { return x.Reveal() == y.Reveal() })
+	header := slices.EqualFunc(a.Header, b.Header, func(x, y config.Field) bool {
+		return strings.EqualFold(x.Name, y.Name) && x.Value.Reveal() == y.Value.Reveal()
+	})
+	return kind && env && header && a.Command == b.Command && slices.Equal(a.Args, b.Args) && a.URL == b.URL && a.Dir == b.Dir
+}
+
+// Merge returns Dragoman's file with servers added. It checks that nothing else has changed.
+// old is the configuration in before.
+func Merge(path string, before []byte, old *config.Snapshot, add []clientfile.Added, env Env) ([]byte, error) {
+	after, err := clientfile.AddServers(path, before, add)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if err := added(path, old, after, len(add), env); err != nil {
+		return nil, err
+	}
+	return after, nil
+}
+
+// added returns an error if a file with n more servers differs from an older configuration in
+// other places too.
+func added(path string, old *config.Snapshot, after []byte, n int, env Env) error {
+	now, err := ParseOurs(path, after, env)
+	if err != nil {
+		return fmt.Errorf("%s would have problems afterwards: %w", path, err)
+	}
+	for _, s := range old.Servers {
+		if again, ok := now.Server(s.Name); !ok || again.Fingerprint != s.Fingerprint || !SameServer(again, s) {
+			return fmt.Errorf("the server %s of %s would change", s.Name, path)
+		}
+	}
+	if len(now.Servers) != len(old.Servers)+n || now.Listen != old.Listen {
+		return fmt.Errorf("%s would change in other places too", path)
+	}
+	return nil
+}

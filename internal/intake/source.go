@@ -1,0 +1,109 @@
+package intake
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/dragoman-mcp/dragoman/internal/clientfile"
+)
+
+// Machine describes where the clients on this machine keep their files. env returns an
+// environment variable.
+func Machine(env func(string) (string, bool)) clientfile.Machine {
+	home, _ := env("HOME")
+	if home == "" {
+		home, _ = env("USERPROFILE")
+	}
+	if home == "" {
+		home, _ = os.UserHomeDir()
+	}
+	folder, _ := os.Getwd()
+	return clientfile.Machine{OS: runtime.GOOS, Home: home, Folder: folder, Env: env}
+}
+
+// Source is a file of a client that has been read.
+type Source struct {
+	Place clientfile.Place
+	Root  *clientfile.Value
+	File  clientfile.File
+}
+
+// NoServers is the error for a file that belongs to no known client and has no servers.
+type NoServers struct{ Path string }
+
+// Error returns the error on one line. It names the file.
+func (e *NoServers) Error() string { return e.Path + " has no MCP servers" }
+
+// Read reads the file of a client. It returns nil and no error if the file does not exist. If
+// the place has no client, Read identifies it by the path and the content. all also reads the
+// servers that Claude Code keeps for other projects. addresses are those on which this Dragoman
+// may listen; an entry with one of them is an entry of Dragoman.
+func Read(m clientfile.Machine, p clientfile.Place, all bool, addresses []string) (*Source, error) {
+	b, err := clientfile.Load(p.Path)
+	if err != nil || b == nil {
+		return nil, err
+	}
+	root, err := clientfile.Parse(p.Path, b)
+	if err != nil {
+		return nil, err
+	}
+	if p.Client == nil {
+		if p.Client = clientfile.Identify(p.Path, root); p.Client == nil {
+			return nil, &NoServers{p.Path}
+		}
+	}
+	project := p.Project
+	if project == "" {
+		project = projectOf(root, m.Folder)
+	}
+	opt := clientfile.Options{OS: m.OS, Project: project, AllProjects: all, Addresses: addresses}
+	return &Source{Place: p, Root: root, File: clientfile.Read(p.Client, p.Path, root, p.Project != "", opt)}, nil
+}
+
+// projectOf returns the folder of the Claude Code project that contains folder: folder itself
+// or its nearest parent with settings. If there is none, it returns folder.
+func projectOf(root *clientfile.Value, folder string) string {
+	for at := folder; ; at = filepath.Dir(at) {
+		if root.Get("projects", at) != nil {
+			return at
+		}
+		if at == filepath.Dir(at) {
+			return folder
+		}
+	}
+}
+
+// ProjectOfFile returns the folder of the project that a file belongs to, by its path, or "".
+func ProjectOfFile(path string) string {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return ""
+	}
+	dir := filepath.Dir(abs)
+	switch name := filepath.Base(abs); {
+	case name == ".mcp.json":
+		return dir
+	case filepath.Base(dir) == ".vscode":
+		return filepath.Dir(dir)
+	}
+	return ""
+}
+
+// Elsewhere returns the number of servers that the file has for other projects.
+func (s *Source) Elsewhere() (n int) {
+	for _, v := range s.File.Elsewhere {
+		n += v
+	}
+	return n
+}
+
+// Of returns the name of the client and the path of the file that a server comes from.
+func (s *Source) Of(server *clientfile.Server) string {
+	title := s.Place.Client.Title
+	if server.Project != "" && s.Place.Project == "" {
+		return fmt.Sprintf("%s, project %s", title, server.Project)
+	}
+	return fmt.Sprintf("%s, %s", title, s.Place.Path)
+}
