@@ -62,10 +62,11 @@ func (x *run) hear(m *jsonrpc.Message, clean func(string) string) {
 		x.mu.Unlock()
 		x.publish(EventProgress, p)
 	case m.Method == mcp.NoteMessage:
-		l := RunLog{Level: text("level", maxName), Logger: text("logger", maxName), Text: text("data", maxRunText)}
+		l := RunLog{Time: time.Now().UTC(), Level: text("level", maxName), Logger: text("logger", maxName), Text: text("data", maxRunText)}
 		if data := m.Param("data"); l.Text == "" && !data.IsZero() {
 			l.Text = excerpt.Lines(clean(cleanEscaped(clean, string(data.Of(m.Raw)), maxNested)), maxRunText)
 		}
+		x.keepLog(l)
 		x.publish(EventLog, l)
 	case m.Method == mcp.NoteCancelled:
 		// The server or Dragoman no longer waits for the answer.
@@ -138,19 +139,33 @@ func (x *run) settle(match func(*runQuestion) bool) (found *runQuestion) {
 
 // answerRun answers POST /runs/{id}/answers.
 func (a *API) answerRun(r *http.Request) (any, *Problem) {
-	x, bad := a.runs.find(r)
-	if bad != nil {
+	id := r.PathValue("id")
+	if _, bad := a.runs.find(id); bad != nil {
 		return nil, bad
 	}
 	var in RunAnswer
 	if bad := readBody(r, maxRunBody, &in); bad != nil {
 		return nil, bad
 	}
+	out, bad := a.AnswerRun(r.Context(), id, in)
+	if bad != nil {
+		return nil, bad
+	}
+	return out, nil
+}
+
+// AnswerRun answers a question of the server in a run, as POST /api/v1/runs/{id}/answers does.
+// The server gets the content byte for byte. The problem is nil after success.
+func (a *API) AnswerRun(ctx context.Context, id string, in RunAnswer) (Run, *Problem) {
+	x, bad := a.runs.find(id)
+	if bad != nil {
+		return Run{}, bad
+	}
 	if !slices.Contains([]string{"accept", "decline", "cancel"}, in.Action) {
-		return nil, badBody("The member action must be accept, decline or cancel.")
+		return Run{}, badBody("The member action must be accept, decline or cancel.")
 	}
 	if in.Action != "accept" && len(in.Content) > 0 {
-		return nil, badBody("The member content is allowed only if the member action is accept.")
+		return Run{}, badBody("The member content is allowed only if the member action is accept.")
 	}
 	var question *runQuestion
 	x.mu.Lock()
@@ -162,22 +177,22 @@ func (a *API) answerRun(r *http.Request) (any, *Problem) {
 	v := x.visitor
 	x.mu.Unlock()
 	if question == nil || v == nil {
-		return nil, &Problem{Type: "no-such-question", Title: "The question is no longer open", Status: http.StatusConflict, Detail: "The question was answered, the server has withdrawn it, or the run has ended."}
+		return Run{}, &Problem{Type: "no-such-question", Title: "The question is no longer open", Status: http.StatusConflict, Detail: "The question was answered, the server has withdrawn it, or the run has ended."}
 	}
 	result := jsonrpc.AppendQuote([]byte(`{"action":`), in.Action)
 	if in.Action == "accept" && question.URL == "" {
 		if jsonrpc.Valid(in.Content, jsonrpc.Limits{Bytes: maxRunBody}) != nil || jsonrpc.KindOf(in.Content, jsonrpc.Whole(in.Content)) != '{' {
-			return nil, badBody("The member content must be a JSON object with the fields of the form.")
+			return Run{}, badBody("The member content must be a JSON object with the fields of the form.")
 		}
 		if bad := unfit(question.Schema, in.Content, "/content", "content", "The form does not fit its schema"); bad != nil {
-			return nil, bad
+			return Run{}, bad
 		}
 		result = append(append(result, `,"content":`...), in.Content...)
 	}
 	result = append(result, '}')
 	if x.settle(func(q *runQuestion) bool { return q == question }) == nil {
-		return nil, &Problem{Type: "no-such-question", Title: "The question is no longer open", Status: http.StatusConflict, Detail: "Another answer to the question came first."}
+		return Run{}, &Problem{Type: "no-such-question", Title: "The question is no longer open", Status: http.StatusConflict, Detail: "Another answer to the question came first."}
 	}
-	v.Answer(r.Context(), question.id, result)
+	v.Answer(ctx, question.id, result)
 	return x.snapshot(false), nil
 }

@@ -46,11 +46,14 @@ type Run struct {
 	Seconds  float64    `json:"seconds" doc:"how long the run took, or has run so far"`
 	Revision string     `json:"revision"`
 	TraceID  string     `json:"traceId" doc:"the W3C trace id of the call, which /api/v1/calls?q= accepts"`
-	Progress *Progress  `json:"progress,omitempty"`
+	// Arguments are what Dragoman sends to the server, except for secrets, which are masked.
+	Arguments json.RawMessage `json:"arguments,omitempty" doc:"the arguments of the call, with masked secrets; left out if they are larger than 64 KiB"`
+	Progress  *Progress       `json:"progress,omitempty"`
 	// Questions are the questions of the server that wait for an answer.
 	Questions   []Question      `json:"questions,omitempty"`
 	Result      json.RawMessage `json:"result,omitempty" doc:"the result of the server"`
 	ResultBytes int             `json:"resultBytes,omitempty" doc:"the length of the whole result in bytes"`
+	Logs        []RunLog        `json:"logs,omitempty" doc:"the last log messages of the server during the run, at most 100, oldest first"`
 	Omitted     []Omitted       `json:"omitted,omitempty" doc:"parts that Dragoman did not keep, because the result is larger than 1 MiB"`
 	Error       *RunError       `json:"error,omitempty"`
 }
@@ -72,9 +75,10 @@ type RunError struct {
 
 // RunLog is a log message of the server during a run.
 type RunLog struct {
-	Level  string `json:"level"`
-	Logger string `json:"logger,omitempty"`
-	Text   string `json:"text" doc:"at most 4 KiB; if the message is not a string, its JSON"`
+	Time   time.Time `json:"time"`
+	Level  string    `json:"level"`
+	Logger string    `json:"logger,omitempty"`
+	Text   string    `json:"text" doc:"at most 4 KiB; if the message is not a string, its JSON"`
 }
 
 // Runs is a page of runs, newest first.
@@ -112,6 +116,9 @@ const (
 	keptResult      = 1 << 20   // bytes of one result
 	maxRunBody      = 1 << 20   // bytes of a request
 	mostQuestions   = 32        // open questions in one run
+	keptArguments   = 64 << 10  // bytes of the arguments of one run
+	keptLogs        = 100       // log messages of one run
+	keptLogBytes    = 64 << 10  // bytes of these messages
 	runEvents       = 500       // events kept for readers of the stream
 	runEventBytes   = 512 << 10 // bytes of these events
 	maxRunText      = 4 << 10   // bytes of a text of the server
@@ -140,6 +147,7 @@ type run struct {
 	show      Run
 	questions []*runQuestion // the open questions
 	asked     int
+	logBytes  int              // the bytes of show.Logs
 	visitor   *runtime.Visitor // nil until it is connected
 }
 
@@ -216,6 +224,20 @@ func (a *API) startRun(r *http.Request) (any, *Problem) {
 	if bad := readBody(r, maxRunBody, &q); bad != nil {
 		return nil, bad
 	}
+	out, bad := a.StartRun(r.Context(), server, q)
+	if bad != nil {
+		return nil, bad
+	}
+	return out, nil
+}
+
+// StartRun starts a run on a server and returns it. It does the same as POST
+// /api/v1/servers/{name}/runs and does not wait for the end of the run. It sends the arguments
+// byte for byte. ctx bounds only the check of the request. The problem is nil after success.
+func (a *API) StartRun(ctx context.Context, server string, q RunRequest) (Run, *Problem) {
+	if bad := a.noServer(server); bad != nil {
+		return Run{}, bad
+	}
 	x := &run{events: NewRing[runEvent](runEvents, runEventBytes)}
 	given := 0
 	for _, c := range []struct{ method, name string }{{mcp.MethodCallTool, q.Tool}, {mcp.MethodGetPrompt, q.Prompt}, {mcp.MethodReadResource, q.Resource}} {
@@ -225,28 +247,28 @@ func (a *API) startRun(r *http.Request) (any, *Problem) {
 		}
 	}
 	if given != 1 {
-		return nil, badBody("Send exactly one of the members tool, prompt and resource.")
+		return Run{}, badBody("Send exactly one of the members tool, prompt and resource.")
 	}
 	if len(q.Arguments) > 0 && (jsonrpc.Valid(q.Arguments, jsonrpc.Limits{Bytes: maxRunBody}) != nil || jsonrpc.KindOf(q.Arguments, jsonrpc.Whole(q.Arguments)) != '{') {
-		return nil, badBody("The member arguments must be an object.")
+		return Run{}, badBody("The member arguments must be an object.")
 	}
 	timeout := usualRunTimeout
 	if q.Timeout != 0 {
 		if timeout = time.Duration(q.Timeout) * time.Second; q.Timeout < 1 || timeout > mostRunTimeout {
-			return nil, badBody("The member timeout must be a number of seconds from 1 to 3600.")
+			return Run{}, badBody("The member timeout must be a number of seconds from 1 to 3600.")
 		}
 	}
 	revision := mcp.LatestLegacy
 	if q.Revision != "" {
 		rev, ok := mcp.ParseRevision(q.Revision)
 		if !ok || !rev.Legacy() {
-			return nil, badBody("The member revision must be a legacy revision, such as " + mcp.LatestLegacy.String() + ".")
+			return Run{}, badBody("The member revision must be a legacy revision, such as " + mcp.LatestLegacy.String() + ".")
 		}
 		revision = rev
 	}
 	if q.Tool != "" && !q.Unchecked {
-		if bad := a.checkArguments(r, server, q.Tool, q.Arguments); bad != nil {
-			return nil, bad
+		if bad := a.checkArguments(ctx, server, q.Tool, q.Arguments); bad != nil {
+			return Run{}, bad
 		}
 	}
 	var trace [24]byte
@@ -256,20 +278,23 @@ func (a *API) startRun(r *http.Request) (any, *Problem) {
 	now := time.Now()
 	x.show.Server, x.show.State, x.show.Revision = server, runRunning, revision.String()
 	x.show.Started, x.show.Ends = now.UTC(), now.Add(timeout).UTC()
-	ctx, cancel := context.WithCancelCause(context.Background())
+	life, cancel := context.WithCancelCause(context.Background())
 	x.cancel = cancel
-	ctx, stop := context.WithTimeoutCause(ctx, timeout, errRunTimeout)
+	life, stop := context.WithTimeoutCause(life, timeout, errRunTimeout)
+	clean := a.opts.Runtime.Clean(server)
+	if n := len(q.Arguments); n > 0 && n <= keptArguments {
+		x.show.Arguments = cleanJSON(clean, q.Arguments)
+	}
 	if bad := a.runs.add(x); bad != nil {
 		stop()
 		cancel(nil)
-		return nil, bad
+		return Run{}, bad
 	}
 	params := paramsOf(&q, parent)
-	clean := a.opts.Runtime.Clean(server)
 	if !a.runs.work.Go(func() {
 		defer cancel(nil)
 		defer stop()
-		x.perform(ctx, a, revision, params, clean)
+		x.perform(life, a, revision, params, clean)
 		a.runs.trim()
 	}) {
 		stop()
@@ -281,8 +306,8 @@ func (a *API) startRun(r *http.Request) (any, *Problem) {
 
 // checkArguments checks arguments against the schema of a tool. It makes no check if the
 // server does not list the tool, or if the schema cannot be used. Then the server checks them.
-func (a *API) checkArguments(r *http.Request, server, name string, arguments []byte) *Problem {
-	x, bad := a.findTool(r, server, name)
+func (a *API) checkArguments(ctx context.Context, server, name string, arguments []byte) *Problem {
+	x, bad := a.findTool(ctx, server, name)
 	if bad != nil {
 		return nil
 	}
@@ -421,12 +446,12 @@ func (x *run) snapshot(result bool) Run {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	out := x.show
-	out.Questions = slices.Clone(x.show.Questions)
+	out.Questions, out.Logs = slices.Clone(x.show.Questions), slices.Clone(x.show.Logs)
 	if out.Ended == nil {
 		out.Seconds = time.Since(out.Started).Seconds()
 	}
 	if !result {
-		out.Result = nil
+		out.Result, out.Arguments, out.Logs = nil, nil, nil
 	}
 	return out
 }
@@ -439,10 +464,7 @@ func (x *run) over() bool {
 
 // readRuns answers /runs.
 func (a *API) readRuns(r *http.Request) (any, *Problem) {
-	a.runs.mu.Lock()
-	all := slices.Clone(a.runs.all)
-	a.runs.mu.Unlock()
-	slices.Reverse(all)
+	all := a.runs.newest()
 	p, bad := pageOf(r, all, func(x **run) string { return fmt.Sprintf("%020d", ^(*x).number) })
 	if bad != nil {
 		return nil, bad
@@ -456,7 +478,7 @@ func (a *API) readRuns(r *http.Request) (any, *Problem) {
 
 // readRun answers GET /runs/{id}.
 func (a *API) readRun(r *http.Request) (any, *Problem) {
-	x, bad := a.runs.find(r)
+	x, bad := a.runs.find(r.PathValue("id"))
 	if bad != nil {
 		return nil, bad
 	}
@@ -465,7 +487,7 @@ func (a *API) readRun(r *http.Request) (any, *Problem) {
 
 // serveRunResult answers /runs/{id}/result.
 func (a *API) serveRunResult(w http.ResponseWriter, r *http.Request) {
-	x, bad := a.runs.find(r)
+	x, bad := a.runs.find(r.PathValue("id"))
 	var result []byte
 	if bad == nil {
 		if result = x.snapshot(true).Result; result == nil {
@@ -487,17 +509,56 @@ func (a *API) serveRunResult(w http.ResponseWriter, r *http.Request) {
 
 // cancelRun answers DELETE /runs/{id}.
 func (a *API) cancelRun(r *http.Request) (any, *Problem) {
-	x, bad := a.runs.find(r)
+	out, bad := a.CancelRun(r.PathValue("id"))
 	if bad != nil {
 		return nil, bad
+	}
+	return out, nil
+}
+
+// CancelRun cancels a run, as DELETE /api/v1/runs/{id} does, and returns it without its result.
+// It does not wait for the end of the run. A run that has ended does not change.
+func (a *API) CancelRun(id string) (Run, *Problem) {
+	x, bad := a.runs.find(id)
+	if bad != nil {
+		return Run{}, bad
 	}
 	x.cancel(errRunCancelled)
 	return x.snapshot(false), nil
 }
 
+// FindRun returns a run for people: secrets in its result are masked. The problem is nil after
+// success.
+func (a *API) FindRun(id string) (Run, *Problem) {
+	x, bad := a.runs.find(id)
+	if bad != nil {
+		return Run{}, bad
+	}
+	out := x.snapshot(true)
+	if len(out.Result) > 0 {
+		out.Result = cleanJSON(a.opts.Runtime.Clean(out.Server), out.Result)
+	}
+	return out, nil
+}
+
+// FindRuns returns the last runs of a tool, a prompt or a resource of a server without their
+// results, the newest first. name is the name or the URI. "" for server and name selects all
+// runs.
+func (a *API) FindRuns(server, name string, limit int) (out []Run) {
+	for _, x := range a.runs.newest() {
+		if len(out) >= limit {
+			break
+		}
+		if server == "" && name == "" || x.show.Server == server && x.show.Name == name { // these members do not change, so they need no lock
+			out = append(out, x.snapshot(false))
+		}
+	}
+	return out
+}
+
 // serveRunStream answers /runs/{id}/stream.
 func (a *API) serveRunStream(w http.ResponseWriter, r *http.Request) {
-	x, bad := a.runs.find(r)
+	x, bad := a.runs.find(r.PathValue("id"))
 	if bad != nil {
 		out := *bad
 		out.Instance = r.URL.Path

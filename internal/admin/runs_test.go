@@ -355,3 +355,66 @@ func TestRunsAreTrimmed(t *testing.T) {
 		t.Errorf("%d bytes are held", held)
 	}
 }
+
+// TestRunForPeople starts, reads, answers and cancels runs with the functions for pages. They
+// keep the bytes of the arguments and of the answer.
+func TestRunForPeople(t *testing.T) {
+	t.Parallel()
+	r := serving(t, demoServer(t, "old", demo.Legacy))
+	r.ready("old")
+	const arguments = `{ "name":"<W\u00f6rld>" }`
+	x, bad := r.api.StartRun(t.Context(), "old", RunRequest{Tool: "greet", Arguments: json.RawMessage(arguments)})
+	if bad != nil || x.ID == "" || string(x.Arguments) != arguments {
+		t.Fatalf("%+v %v", x, bad)
+	}
+	r.ended(x.ID)
+	if x, bad = r.api.FindRun(x.ID); bad != nil || x.State != "succeeded" || string(x.Arguments) != arguments || !strings.Contains(string(x.Result), "<Wörld>") {
+		t.Errorf("%+v %v", x, bad)
+	}
+	if _, bad := r.api.StartRun(t.Context(), "old", RunRequest{Tool: "greet", Arguments: json.RawMessage(`{"name":7}`)}); bad == nil || bad.Status != 422 || len(bad.Errors) != 1 || bad.Errors[0].Pointer != "/arguments/name" {
+		t.Errorf("arguments that do not fit: %+v", bad)
+	}
+	if _, bad := r.api.StartRun(t.Context(), "none", RunRequest{Tool: "greet"}); bad == nil || bad.Status != 404 {
+		t.Errorf("no such server: %+v", bad)
+	}
+	x, bad = r.api.StartRun(t.Context(), "old", RunRequest{Tool: "ask_name"})
+	if bad != nil {
+		t.Fatal(bad)
+	}
+	await(t, "the question is there", func() bool {
+		x, bad = r.api.FindRun(x.ID)
+		return bad == nil && len(x.Questions) == 1
+	})
+	if x, bad = r.api.AnswerRun(t.Context(), x.ID, RunAnswer{ID: x.Questions[0].ID, Action: "accept", Content: json.RawMessage(`{"name":"Ada"}`)}); bad != nil {
+		t.Errorf("%+v", bad)
+	}
+	r.ended(x.ID)
+	if _, bad = r.api.CancelRun(x.ID); bad != nil {
+		t.Errorf("%+v", bad)
+	}
+	if _, bad = r.api.CancelRun("x"); bad == nil || bad.Status != 404 {
+		t.Errorf("%+v", bad)
+	}
+	all, one := r.api.FindRuns("", "", 10), r.api.FindRuns("old", "greet", 10)
+	if len(all) != 2 || all[0].Name != "ask_name" || len(one) != 1 || one[0].Name != "greet" || one[0].Result != nil || len(r.api.FindRuns("", "", 1)) != 1 {
+		t.Errorf("%+v %+v", all, one)
+	}
+}
+
+// TestRunLogs checks that a run keeps a limited number of log messages, and the last ones.
+func TestRunLogs(t *testing.T) {
+	t.Parallel()
+	x := &run{events: NewRing[runEvent](1, 1)}
+	for i := range 3 * keptLogs {
+		x.keepLog(RunLog{Level: "info", Text: fmt.Sprint("line ", i)})
+	}
+	if n := len(x.show.Logs); n != keptLogs || x.show.Logs[n-1].Text != fmt.Sprint("line ", 3*keptLogs-1) {
+		t.Errorf("%d messages, the last is %q", n, x.show.Logs[n-1].Text)
+	}
+	for range keptLogs {
+		x.keepLog(RunLog{Text: strings.Repeat("x", maxRunText)})
+	}
+	if n, _ := x.held(); n > keptLogBytes || n != x.logBytes || len(x.show.Logs) != keptLogBytes/maxRunText {
+		t.Errorf("%d bytes of %d messages", n, len(x.show.Logs))
+	}
+}

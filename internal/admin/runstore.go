@@ -66,9 +66,17 @@ func (s *runs) trim() {
 	}
 }
 
-// find returns the run that a request names.
-func (s *runs) find(r *http.Request) (*run, *Problem) {
-	id := r.PathValue("id")
+// newest returns the runs, the newest first.
+func (s *runs) newest() []*run {
+	s.mu.Lock()
+	all := slices.Clone(s.all)
+	s.mu.Unlock()
+	slices.Reverse(all)
+	return all
+}
+
+// find returns a run.
+func (s *runs) find(id string) (*run, *Problem) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, x := range s.all {
@@ -91,12 +99,28 @@ func (s *runs) close() {
 	s.work.Wait()
 }
 
-// held returns the bytes of the result, and whether the run has ended.
+// held returns the bytes that the run keeps of its messages, and whether the run has ended.
 func (x *run) held() (int, bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return len(x.show.Result), x.show.Ended != nil
+	return len(x.show.Result) + len(x.show.Arguments) + x.logBytes, x.show.Ended != nil
 }
+
+// keepLog adds a log message of the server, and drops the oldest messages if there are too many.
+func (x *run) keepLog(l RunLog) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.show.Logs = append(x.show.Logs, l)
+	x.logBytes += l.size()
+	drop := 0
+	for len(x.show.Logs)-drop > keptLogs || x.logBytes > keptLogBytes && drop < len(x.show.Logs)-1 {
+		x.logBytes -= x.show.Logs[drop].size()
+		drop++
+	}
+	x.show.Logs = slices.Delete(x.show.Logs, 0, drop)
+}
+
+func (l RunLog) size() int { return len(l.Level) + len(l.Logger) + len(l.Text) }
 
 // keepResult returns a result without changes if it is small enough. Otherwise it returns the
 // items of its list that fit, in their order, and describes the items that are left out.

@@ -391,7 +391,7 @@ func listOf(method string) func(a *API, r *http.Request) (any, *Problem) {
 		if bad := a.noServer(name); bad != nil {
 			return nil, bad
 		}
-		a.refreshList(r, name, method)
+		a.refreshList(r.Context(), name, method)
 		list := a.itemsOf(name, method)
 		type entry struct {
 			raw   []byte

@@ -3,6 +3,7 @@ package admin
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -278,7 +279,7 @@ func (a *API) readTools(r *http.Request) (any, *Problem) {
 		if bad := a.noServer(server); bad != nil {
 			return nil, bad
 		}
-		a.refreshList(r, server, mcp.MethodListTools)
+		a.refreshList(r.Context(), server, mcp.MethodListTools)
 	}
 	q := toolQuery{server: server, effect: effect, state: state, words: strings.Fields(strings.ToLower(excerpt.Cut(query.Get("q"), maxQuery)))}
 	switch sort := query.Get("sort"); sort {
@@ -383,7 +384,7 @@ func (a *API) shownTool(x *indexed, ready map[string]bool) Tool {
 
 // readTool answers /servers/{name}/tools/{tool}.
 func (a *API) readTool(r *http.Request) (any, *Problem) {
-	x, bad := a.findTool(r, r.PathValue("name"), r.PathValue("tool"))
+	x, bad := a.findTool(r.Context(), r.PathValue("name"), r.PathValue("tool"))
 	if bad != nil {
 		return nil, bad
 	}
@@ -408,11 +409,11 @@ func (a *API) toolDetail(x *indexed) ToolDetail {
 
 // findTool returns a tool of a server, including tools that clients do not see. It reads the
 // list again if it is not fresh.
-func (a *API) findTool(r *http.Request, server, name string) (*indexed, *Problem) {
+func (a *API) findTool(ctx context.Context, server, name string) (*indexed, *Problem) {
 	if bad := a.noServer(server); bad != nil {
 		return nil, bad
 	}
-	a.refreshList(r, server, mcp.MethodListTools)
+	a.refreshList(ctx, server, mcp.MethodListTools)
 	return a.knownTool(server, name)
 }
 
@@ -466,9 +467,9 @@ func (a *API) itemsOf(server, method string) (out catalog.Items) {
 
 // refreshList reads a list of a ready server if the cached one is not fresh, and waits a
 // moment for it.
-func (a *API) refreshList(r *http.Request, server, method string) {
+func (a *API) refreshList(ctx context.Context, server, method string) {
 	if lists := a.opts.Runtime.Lists(); lists != nil {
-		lists.Refresh(r.Context(), server, method)
+		lists.Refresh(ctx, server, method)
 	}
 }
 
