@@ -8,7 +8,7 @@ var layers = [][]string{
 	{"internal/excerpt", "internal/identity", "internal/jsonrpc", "internal/logcode", "internal/loglimit", "internal/screen", "internal/servername", "internal/work"},
 	{"internal/failure"},
 	{"internal/mcp", "internal/schema", "internal/tokens"},
-	{"internal/calls", "internal/event", "internal/logring", "internal/tool"},
+	{"internal/calls", "internal/event", "internal/form", "internal/logring", "internal/tool"},
 	{"internal/clientfile", "internal/dialect", "internal/transport"},
 	{"internal/handshake"},
 	{"internal/conn", "internal/downstream"},

@@ -135,6 +135,20 @@ func (v View) Alternatives() []View {
 	return out
 }
 
+// All returns the schemas in allOf.
+func (v View) All() []View {
+	var out []View
+	for e := range jsonrpc.Elements(v.raw, v.member("allOf")) {
+		out = append(out, View{v.raw, v.root, e})
+	}
+	return out
+}
+
+// Target returns the schema that a $ref leads to, or v itself if it has no $ref. Members beside
+// the $ref are only in v. Target returns the zero View for a reference to another document, to
+// nothing, or to itself.
+func (v View) Target() View { return v.resolve(0) }
+
 // Choice is one of the values that a schema allows.
 type Choice struct {
 	Value []byte // the JSON value
