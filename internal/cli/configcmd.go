@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -52,7 +53,7 @@ not change that.`,
 			}
 			snapshot, problems := config.Load(path)
 			err := problems.Err()
-			if snapshot != nil && len(snapshot.Servers) == 0 {
+			if snapshot != nil && len(snapshot.Servers) == 0 && !slices.ContainsFunc(problems, func(p config.Problem) bool { return strings.HasPrefix(p.Text, "has no servers") }) {
 				problems = append(problems, config.Problem{File: path, Warning: true, Text: "has no servers", Hint: addServer})
 			}
 			if asJSON {

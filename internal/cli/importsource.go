@@ -33,7 +33,7 @@ func (a *app) readPlace(m clientfile.Machine, p clientfile.Place, all bool, addr
 	var none *intake.NoServers
 	switch {
 	case errors.As(err, &none):
-		return nil, withHint(err, "servers are under mcpServers, servers, mcp or mcp_servers")
+		return nil, withHint(err, "%s", none.Hint)
 	case err != nil || s == nil:
 		return nil, err
 	}

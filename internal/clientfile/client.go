@@ -17,6 +17,7 @@ type Client struct {
 	HTTP bool
 
 	refs      refs
+	converted bool                  // the client's servers do not have the shape of dragoman.yaml
 	container []string              // the path of keys to the servers
 	timeout   string                // the unit of the key "timeout"; "" if the client has no such key
 	byURL     func(string) *Value   // creates the entry for a URL
@@ -119,8 +120,6 @@ func Identify(path string, root *Value) *Client {
 	}
 	pick := func(id string) *Client { c, _ := ByID(id); return c }
 	switch {
-	case root.Get("compatibility_mode") != nil:
-		return nil // a different kind of file, which Dragoman does not read yet
 	case base == "claude_desktop_config.json":
 		return pick("claude")
 	case base == ".claude.json", base == ".mcp.json" && root.Get("mcpServers") != nil:
@@ -133,6 +132,8 @@ func Identify(path string, root *Value) *Client {
 		return pick("codex")
 	case isMap(root.Get("mcpServers")):
 		return generic
+	case isOrchestrator(path, root):
+		return orchestrator
 	case isMap(root.Get("servers")), isMap(root.Get("mcp", "servers")) && !strings.HasPrefix(base, "opencode"):
 		return pick("vscode")
 	case isMap(root.Get("mcp")):
@@ -140,6 +141,9 @@ func Identify(path string, root *Value) *Client {
 	}
 	return nil
 }
+
+// Plain reports whether the servers in a client's files have the shape of dragoman.yaml.
+func (c *Client) Plain() bool { return (c.ID == "" || c.ID == "claude") && !c.converted }
 
 func isMap(v *Value) bool { return v != nil && v.Kind == Map }
 

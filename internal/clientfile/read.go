@@ -81,6 +81,9 @@ func Read(c *Client, path string, root *Value, owned bool, opt Options) File {
 		if servers == nil || servers.Kind == Null {
 			return
 		}
+		if servers.Kind == List && c == orchestrator {
+			servers = &Value{Kind: Map, Members: namedEntries(servers)}
+		}
 		if servers.Kind != Map {
 			f.Notes = append(f.Notes, Note{Text: "the servers are " + servers.Kind.String() + ", not a mapping", Line: servers.Line, Col: servers.Col})
 			return
@@ -100,6 +103,9 @@ func Read(c *Client, path string, root *Value, owned bool, opt Options) File {
 		f.projects(root, add, opt)
 	case "gemini":
 		f.switched(root.Get("mcp", "excluded"), root.Get("mcp", "allowed"))
+	}
+	if mode := modeOf(root); mode != nil {
+		f.inherit(mode)
 	}
 	f.unique()
 	return f

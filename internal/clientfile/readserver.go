@@ -164,6 +164,8 @@ func (r *reading) member(m *Member) {
 		if (v.text() == "true") == (m.Key == "disabled") {
 			r.entry.set("disabled", boolean(true))
 		}
+	case CompatibilityKeys[0], CompatibilityKeys[1]:
+		r.compatibility(m)
 	case "timeout", "tool_timeout_sec", "startup_timeout_sec", "startup_timeout_ms":
 		r.timeout(m)
 	case "enabled_tools", "includeTools":
@@ -305,6 +307,7 @@ func (r *reading) timeout(m *Member) {
 // finish creates the converted entry from the collected parts.
 func (r *reading) finish(m *Member, opt Options) {
 	head := &Value{Kind: Map, Line: m.Line, Col: m.Col}
+	r.resolved()
 	switch {
 	case len(r.command) > 0 && r.command[0].Text != "" && r.address == "":
 		head.set("command", r.scalar(r.command[0]))
@@ -330,6 +333,10 @@ func (r *reading) finish(m *Member, opt Options) {
 		head.set("url", r.scalar(&Value{Text: r.address, Line: r.addressAt.Line, Col: r.addressAt.Col}))
 		if len(r.headers.Members) > 0 {
 			head.set("headers", r.headers)
+		}
+		if r.usesEnv() {
+			head.set("env", r.env)
+			r.env = mapping()
 		}
 		if r.entry.Get("cwd") != nil || len(r.env.Members) > 0 {
 			r.note(m, "env and cwd are ignored, because the server has a url", true)
@@ -359,6 +366,34 @@ func (r *reading) finish(m *Member, opt Options) {
 	if r.s.Name != r.s.Original {
 		r.s.Notes = append(r.s.Notes, Note{Text: "is called " + strconv.Quote(r.s.Original) + " in the client's file; Dragoman allows only letters, digits, _, - and . in names", Harmless: true, Line: m.Line, Col: m.Col})
 	}
+}
+
+// usesEnv reports whether the address or a header refers to a variable of env. Dragoman looks
+// for variables there first.
+func (r *reading) usesEnv() bool {
+	texts := []string{r.address}
+	for _, h := range r.headers.Members {
+		texts = append(texts, h.Value.Text)
+	}
+	for _, e := range r.env.Members {
+		if slices.ContainsFunc(texts, func(t string) bool { return refersTo(t, e.Key) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// refersTo reports whether a text in the form of Dragoman refers to a variable.
+func refersTo(text, name string) bool {
+	return strings.Contains(text, "${"+name+"}") || strings.Contains(text, "${"+name+":-") || strings.Contains(text, "${env:"+name+"}")
+}
+
+// resolved removes the variables that env defines from those that the user must set.
+func (r *reading) resolved() {
+	r.s.Variables = slices.DeleteFunc(r.s.Variables, func(v Variable) bool {
+		own := r.env.Get(v.Name)
+		return own != nil && !refersTo(own.Text, v.Name)
+	})
 }
 
 // folder sets the working directory. Clients start the servers of a project in its folder.

@@ -23,7 +23,7 @@ func (c *compiler) readFile(b []byte) *node {
 			c.syntaxError(err)
 			return nil
 		}
-		if client := clientfile.Identify(c.file, v); client != nil && !plain(client) && v.Get("dragoman") == nil {
+		if client := clientfile.Identify(c.file, v); client != nil && !client.Plain() && v.Get("dragoman") == nil {
 			return c.convert(client, v)
 		}
 		root = fromValue(v)
@@ -52,12 +52,43 @@ func (c *compiler) readFile(b []byte) *node {
 			return c.readTree(b)
 		}
 	default:
-		return c.readTree(b)
+		root = c.readTree(b)
+		if root != nil && root.kind == mappingKind {
+			if v, _ := toValue(root); clientfile.Identify(c.file, v) == nil {
+				c.format, c.formatHint = clientfile.Format(v)
+			}
+		}
+		return root
 	}
 	if root == nil || root.kind != mappingKind {
 		return root
 	}
 	return c.adapt(root)
+}
+
+// ParseClientFile parses the file of another client. It accepts YAML in addition to the formats
+// of clientfile.Parse. It refuses Dragoman's own YAML file, which needs no import.
+func ParseClientFile(name string, b []byte) (*clientfile.Value, error) {
+	if lower := strings.ToLower(name); !strings.HasSuffix(lower, ".yaml") && !strings.HasSuffix(lower, ".yml") || clientfile.LooksLikeJSON(b) {
+		return clientfile.Parse(name, b)
+	}
+	c := &compiler{file: name}
+	root := c.readTree(b)
+	c.source.show(c.problems)
+	if err := c.problems.Err(); err != nil {
+		return nil, err
+	}
+	if root == nil {
+		root = &node{kind: mappingKind, line: 1, col: 1}
+	}
+	v, ok := toValue(root)
+	if !ok {
+		return nil, &clientfile.SyntaxError{File: name, Text: "the file has too many values"}
+	}
+	if v.Get("dragoman") != nil {
+		return nil, &clientfile.SyntaxError{File: name, Text: "this is a configuration file of Dragoman, which does not need an import"}
+	}
+	return v, nil
 }
 
 func (c *compiler) syntaxError(err error) {
@@ -78,12 +109,13 @@ func (c *compiler) adapt(root *node) *node {
 			return root
 		}
 	}
-	value := toValue(root)
+	value, _ := toValue(root)
 	client := clientfile.Identify(c.file, value)
 	switch {
 	case client == nil:
+		c.format, c.formatHint = clientfile.Format(value)
 		return root
-	case plain(client):
+	case client.Plain():
 		return c.withoutOurselves(root, c.serversOf(client, value))
 	}
 	return c.convert(client, value)
@@ -97,12 +129,15 @@ func (c *compiler) serversOf(client *clientfile.Client, value *clientfile.Value)
 // convert returns the settings of a client's file in the shape of dragoman.yaml.
 func (c *compiler) convert(client *clientfile.Client, value *clientfile.Value) *node {
 	file := c.serversOf(client, value)
+	if len(file.Servers) == 0 {
+		c.format, c.formatHint = "a file of "+client.Title, "add a server to it, or name another file"
+	}
 	servers, settings := &node{kind: mappingKind}, &node{kind: mappingKind}
 	for _, s := range file.Servers {
 		at := &node{line: s.Line, col: s.Col}
 		path := join("mcpServers", s.Name)
 		for _, n := range s.Notes {
-			if !n.Harmless {
+			if !n.Harmless || slices.Contains(clientfile.CompatibilityKeys, n.Key) {
 				c.warning(&node{line: n.Line, col: n.Col}, path, n.String(), "")
 			}
 		}
@@ -127,10 +162,6 @@ func (c *compiler) convert(client *clientfile.Client, value *clientfile.Value) *
 		{"dragoman", &node{kind: mappingKind, line: 1, col: 1, members: []member{{"servers", settings, 1, 1}}}, 1, 1},
 	}}
 }
-
-// plain reports whether the servers in a client's files already have the shape of
-// dragoman.yaml.
-func plain(c *clientfile.Client) bool { return slices.Contains([]string{"", "claude"}, c.ID) }
 
 // withoutOurselves removes the entries of mcpServers that start or reach Dragoman. With them
 // Dragoman would be its own client.
@@ -158,7 +189,22 @@ func (c *compiler) withoutOurselves(root *node, file clientfile.File) *node {
 	return &out
 }
 
-func toValue(n *node) *clientfile.Value {
+// maxValues is the number of values that toValue copies. An alias in YAML stands for a copy of
+// its anchor, so a small file can have very many values.
+const maxValues = 600_000
+
+// toValue copies a tree of nodes. ok is false if it has more than maxValues values; the others
+// are then null.
+func toValue(root *node) (v *clientfile.Value, ok bool) {
+	left := maxValues
+	v = copyValue(root, &left)
+	return v, left > 0
+}
+
+func copyValue(n *node, left *int) *clientfile.Value {
+	if *left--; *left <= 0 {
+		return &clientfile.Value{}
+	}
 	v := &clientfile.Value{Text: n.text, Line: n.line, Col: n.col}
 	switch n.kind {
 	case scalarKind:
@@ -169,12 +215,12 @@ func toValue(n *node) *clientfile.Value {
 	case mappingKind:
 		v.Kind = clientfile.Map
 		for _, m := range n.members {
-			v.Members = append(v.Members, clientfile.Member{Key: m.key, Value: toValue(m.value), Line: m.line, Col: m.col})
+			v.Members = append(v.Members, clientfile.Member{Key: m.key, Value: copyValue(m.value, left), Line: m.line, Col: m.col})
 		}
 	case sequenceKind:
 		v.Kind = clientfile.List
 		for _, i := range n.items {
-			v.Items = append(v.Items, toValue(i))
+			v.Items = append(v.Items, copyValue(i, left))
 		}
 	}
 	return v

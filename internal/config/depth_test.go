@@ -16,7 +16,7 @@ func TestDepthIsNotWidth(t *testing.T) {
 		Env     map[string]string `json:"env"`
 	}
 	servers := make(map[string]server)
-	for i := range 40 {
+	for i := range 500 {
 		servers[fmt.Sprintf("server%d", i)] = server{"npx", []string{"-y", "@scope/package", "--root", "/home/me/a folder"}, map[string]string{"LEVEL": "info"}}
 	}
 	line, err := json.Marshal(map[string]any{"mcpServers": servers, "numStartups": 12, "theme": "dark"})
@@ -24,15 +24,17 @@ func TestDepthIsNotWidth(t *testing.T) {
 		t.Fatal(err)
 	}
 	wide := strings.Repeat("x", 300)
+	flow := strings.Repeat("word, ", 2000) // more than 10,000 characters
 	for name, c := range map[string]struct {
 		text    string
 		servers int
 	}{
-		"json on one line":            {string(line), 40},
-		"the same with a line end":    {string(line) + "\n", 40},
+		"json on one line":            {string(line), 500},
+		"the same with a line end":    {string(line) + "\n", 500},
 		"a short one after spaces":    {strings.Repeat(" ", 300) + `{"mcpServers": {"a": {"command": "b"}}}`, 1},
 		"a flow mapping behind a key": {"mcpServers: {a: {command: b, args: [" + wide + "]}}\n", 1},
 		"a flow list in a block":      {"mcpServers:\n  a:\n    command: b\n    args: [" + wide + ", " + wide + "]\n", 1},
+		"a very long flow list":       {"mcpServers:\n  a: {command: b, args: [" + flow + "end]}\n", 1},
 		"a long key":                  {"mcpServers: {a: {command: b}}\n" + `"x-` + wide + `": 1` + "\n", 1},
 		"40 levels of a block":        {"mcpServers: {a: {command: b}}\nx-deep:\n" + block(40), 1},
 		"a far block":                 {"mcpServers: {a: {command: b}}\nx-far:\n" + strings.Repeat(" ", 400) + "a: 1\n", 1},

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/clientfile"
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -81,6 +82,9 @@ func (c *compiler) compile(b []byte) *Snapshot {
 	ours.done()
 	c.foreignTop(top, ours.known)
 	c.readServers(entries, settings, s)
+	if len(s.Servers) == 0 && c.format != "" {
+		c.warning(nil, "", "has no servers; it seems to be "+c.format, c.formatHint)
+	}
 	c.problems.sort()
 	return s
 }
@@ -92,8 +96,10 @@ func (c *compiler) foreignTop(top *object, ours []string) {
 	for _, m := range top.unknown() {
 		switch {
 		case m.key == "$schema" || strings.HasPrefix(m.key, "x-"):
+		case slices.Contains(clientfile.CompatibilityKeys, m.key):
+			c.warning(m.place(), join("", m.key), "is not a top-level key, ignored", "write dragoman.servers.NAME.isolation: call for api_wrapper, auto for resource_connection")
 		case m.key == "servers" && top.get("mcpServers") == nil:
-			c.problem(m.place(), join("", m.key), "servers belong under the key mcpServers", "rename it")
+			c.problem(m.place(), join("", m.key), "servers belong under the key mcpServers", "rename it, or convert the file with `dragoman import --from FILE`")
 		case slices.Contains(ours, m.key):
 			c.warning(m.place(), join("", m.key), "is not a top-level key, ignored", "move it under the key dragoman, with more indentation")
 		case slices.Contains(entryKeys, m.key):

@@ -23,8 +23,12 @@ type compiler struct {
 	// server is the server that is being read. A reference in it to a variable that is not set
 	// makes only this server unusable.
 	server *Server
-	fatal  bool            // a problem makes the whole file unusable
-	asked  map[string]bool // the paths of all members that were read; nil means not recorded
+	own    ownEnv // the env of server
+	// format is what the file seems to be, if it is not a configuration of servers. formatHint
+	// says what to do then.
+	format, formatHint string
+	fatal              bool            // a problem makes the whole file unusable
+	asked              map[string]bool // the paths of all members that were read; nil means not recorded
 }
 
 func (c *compiler) problem(at *node, path, text, hint string) {
@@ -143,7 +147,7 @@ func (c *compiler) scalar(n *node, path string) (expansion, bool) {
 		c.problem(n, path, "must be a single value, not "+n.kind.String(), "")
 		return expansion{}, false
 	}
-	e, bad, hint := expand(n.text, c.env)
+	e, bad, hint := expand(n.text, c.lookup)
 	if bad != "" {
 		if e.unset != "" && c.server != nil {
 			if c.server.unset == nil {

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dragoman-mcp/dragoman/internal/clientfile"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
@@ -50,11 +51,13 @@ func (c *compiler) readServers(entries *node, settings *object, s *Snapshot) {
 			Message: s.Limits.Message,
 		}
 		c.server = &srv
-		c.readEntry(c.object(m.whole(), path), &srv)
+		entry := c.object(m.whole(), path)
+		c.setOwn(entry)
+		c.readEntry(entry, &srv)
 		if own := settings.object(m.key); own != nil {
 			c.readSettings(own, &srv)
 		}
-		c.server = nil
+		c.server, c.own = nil, ownEnv{}
 		if other, taken := prefixes[srv.Prefix]; taken && !srv.Disabled {
 			c.problem(m.place(), path, "has the same prefix as "+join("mcpServers", other),
 				"set another prefix for one of them: dragoman.servers."+printable(m.key)+".prefix")
@@ -126,6 +129,7 @@ func (c *compiler) readEntry(o *object, srv *Server) {
 	}
 	c.readHeaders(o, srv)
 	srv.Kind = kind
+	c.readCompatibility(o, srv)
 	misspelt := c.foreignMembers(o, srv)
 	switch {
 	case command == nil && address == nil && misspelt:
@@ -146,7 +150,7 @@ func (c *compiler) readEntry(o *object, srv *Server) {
 			c.problem(o.n, o.path, "has a url, but the type is stdio", "remove type, or write command instead of url")
 		}
 		for _, key := range []string{"args", "env", "cwd"} {
-			if n := o.get(key); n != nil && (len(n.items) > 0 || len(n.members) > 0 || n.kind == scalarKind) {
+			if n := o.get(key); n != nil && !(key == "env" && c.own.used) && (len(n.items) > 0 || len(n.members) > 0 || n.kind == scalarKind) {
 				c.warning(n, o.at(key), "is ignored, because the server has a url", "")
 			}
 		}
@@ -185,6 +189,23 @@ func (c *compiler) foreignMembers(o *object, srv *Server) (misspelt bool) {
 		}
 	}
 	return misspelt
+}
+
+// readCompatibility reads compatibility_mode, the word of other programs for an isolation.
+func (c *compiler) readCompatibility(o *object, srv *Server) {
+	for _, key := range clientfile.CompatibilityKeys {
+		var mode string
+		n := o.text(key, &mode)
+		if n == nil {
+			continue
+		}
+		if word, ok := clientfile.Isolation(mode); ok {
+			srv.Isolation = Isolation(slices.Index(isolations, word))
+			c.warning(n, o.at(key), "means isolation: "+word, "write it as dragoman.servers."+printable(srv.Name)+".isolation")
+		} else {
+			c.warning(n, o.at(key), n.shown()+" is not a known mode, so it is ignored", "write dragoman.servers."+printable(srv.Name)+".isolation")
+		}
+	}
 }
 
 // readKind reads type. Some clients call it transport or transportType, and its values
@@ -251,7 +272,9 @@ func (c *compiler) readCommand(o *object, command *node, srv *Server) {
 				c.problem(m.place(), path, "has no value", `write "" for an empty value, or ${`+printable(m.key)+`} to pass on the variable of Dragoman`)
 				continue
 			}
+			c.own.open = []string{m.key}
 			e, ok := c.scalar(m.value, path)
+			c.own.open = nil
 			if ok {
 				srv.Env[m.key] = NewSecret(e.text)
 			} else if c.server != nil && c.server.Unusable != nil {
@@ -394,7 +417,7 @@ func (c *compiler) readSettings(o *object, srv *Server) {
 			c.problem(n, o.at("prefix"), n.shown()+" "+bad, nameRules)
 		}
 	}
-	srv.Isolation = Isolation(o.choice("isolation", isolations, int(IsolateAuto)))
+	srv.Isolation = Isolation(o.choice("isolation", isolations, int(srv.Isolation)))
 	var date string
 	if n := o.text("revision", &date); n != nil {
 		r, ok := mcp.ParseRevision(date)

@@ -7,6 +7,7 @@ import (
 	"runtime"
 
 	"github.com/dragoman-mcp/dragoman/internal/clientfile"
+	"github.com/dragoman-mcp/dragoman/internal/config"
 )
 
 // Machine describes where the clients on this machine keep their files. env returns an
@@ -31,10 +32,19 @@ type Source struct {
 }
 
 // NoServers is the error for a file that belongs to no known client and has no servers.
-type NoServers struct{ Path string }
+type NoServers struct {
+	Path   string
+	Format string // what the file seems to be; "" if that is unknown
+	Hint   string // what to do
+}
 
 // Error returns the error on one line. It names the file.
-func (e *NoServers) Error() string { return e.Path + " has no MCP servers" }
+func (e *NoServers) Error() string {
+	if e.Format != "" {
+		return e.Path + " has no MCP servers; it seems to be " + e.Format
+	}
+	return e.Path + " has no MCP servers"
+}
 
 // Read reads the file of a client. It returns nil and no error if the file does not exist. If
 // the place has no client, Read identifies it by the path and the content. all also reads the
@@ -45,13 +55,17 @@ func Read(m clientfile.Machine, p clientfile.Place, all bool, addresses []string
 	if err != nil || b == nil {
 		return nil, err
 	}
-	root, err := clientfile.Parse(p.Path, b)
+	root, err := config.ParseClientFile(p.Path, b)
 	if err != nil {
 		return nil, err
 	}
 	if p.Client == nil {
 		if p.Client = clientfile.Identify(p.Path, root); p.Client == nil {
-			return nil, &NoServers{p.Path}
+			e := &NoServers{Path: p.Path, Hint: "servers are under mcpServers, servers, mcp or mcp_servers"}
+			if what, hint := clientfile.Format(root); what != "" {
+				e.Format, e.Hint = what, hint
+			}
+			return nil, e
 		}
 	}
 	project := p.Project

@@ -1,0 +1,56 @@
+package config
+
+import "slices"
+
+// maxOwnText is the number of bytes that references to the env of one server may insert in all.
+// Values may refer to each other, so a few lines could grow without a bound.
+const maxOwnText = 1 << 20
+
+// ownEnv is the env of the server that is being read. A reference in the server's settings
+// looks here first, and then in the environment of Dragoman.
+type ownEnv struct {
+	values map[string]*node // the scalars of env, by the name of the variable
+	// open are the variables whose values are being read. A reference in the value of a
+	// variable to itself means the variable of Dragoman: PATH: ${PATH}:/opt/bin.
+	open []string
+	used bool // a reference found its variable here
+	cost int  // bytes inserted, and one for each reference
+}
+
+// setOwn makes references look into the env of an entry of mcpServers.
+func (c *compiler) setOwn(o *object) {
+	c.own = ownEnv{}
+	for i := range o.n.members {
+		m := &o.n.members[i]
+		if m.key != "env" || m.value.kind != mappingKind {
+			continue
+		}
+		c.own.values = map[string]*node{}
+		for _, v := range m.value.members {
+			if v.value.kind == scalarKind {
+				c.own.values[v.key] = v.value
+			}
+		}
+	}
+}
+
+// lookup returns the value of a variable for the server that is being read. A value with an
+// invalid reference counts as empty, because readCommand reports the problem at the value.
+func (c *compiler) lookup(name string) (string, bool) {
+	n := c.own.values[name]
+	if n == nil || slices.Contains(c.own.open, name) {
+		return c.env(name)
+	}
+	c.own.used = true
+	if c.own.cost > maxOwnText {
+		return "", true
+	}
+	c.own.open = append(c.own.open, name)
+	e, _, _ := expand(n.text, c.lookup)
+	c.own.open = c.own.open[:len(c.own.open)-1]
+	before := c.own.cost
+	if c.own.cost += 1 + len(e.text); before <= maxOwnText && c.own.cost > maxOwnText {
+		c.problem(n, "", "the references between the variables of env insert more than 1 MiB", "shorten the values, or write them without references")
+	}
+	return e.text, true
+}
