@@ -1,6 +1,6 @@
 # `make` checks a change, and `make help` lists all targets. Go 1.26 is enough for test,
-# lint, fuzz, bench and cross. The race targets need a C compiler. conformance, peers and
-# clients need npm.
+# lint, fuzz, bench and cross. The race targets need a C compiler. conformance, peers, clients
+# and browser need npm, and browser also needs Chromium.
 
 # On a tagged commit the tag is the version. Otherwise the program uses its build info.
 VERSION  ?= $(patsubst v%,%,$(shell git describe --tags --exact-match --dirty 2>/dev/null))
@@ -15,7 +15,7 @@ BENCH    ?= .
 TARGETS  := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 .DEFAULT_GOAL := check
-.PHONY: check help build vet test lint race race-short soak fuzz bench bench-diff bench-compare bench-console conformance peers clients clients-check cross tidy release release-try release-check clean matrix matrix-check bin/matrix.md pictures pictures-check
+.PHONY: check help build vet test lint race race-short soak fuzz bench bench-diff bench-compare bench-console conformance peers clients clients-check browser cross tidy release release-try release-check clean matrix matrix-check bin/matrix.md pictures pictures-check
 
 check: build vet lint race-short ## check a change: build, vet, lint, short race tests
 
@@ -105,6 +105,9 @@ clients: ## test clients from npm; writes their part of docs/compatibility.md
 
 clients-check: ## the same; fails if docs/compatibility.md differs
 	cd test && DRAGOMAN_CLIENTS=check go test -count=1 -timeout 8m ./clients/...
+
+browser: ## test the console in Chromium (Debian: apt-get install chromium; npm)
+	cd test && DRAGOMAN_BROWSER=1 go test -count=1 -timeout 8m ./browser/...
 
 peers-codex: ## test the real Codex (npm, 650 MB) with a local model endpoint
 	cd test && DRAGOMAN_PEERS_CODEX=1 go test -count=1 -timeout 15m -v ./codex/...

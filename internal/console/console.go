@@ -118,6 +118,17 @@ func New(o Options) *Console {
 	return c
 }
 
+// Paths returns the paths of all pages in the order of the navigation, as patterns of
+// http.ServeMux without a method, for example "/console/servers/{name}". The browser tests
+// visit all of them.
+func (c *Console) Paths() []string {
+	var paths []string
+	for _, p := range c.pages() {
+		paths = append(paths, prefix+p.Path)
+	}
+	return paths
+}
+
 // Drain ends the streams, so that the listener can stop. It may be called more than once.
 func (c *Console) Drain() { c.streams.Drain() }
 

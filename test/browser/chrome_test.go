@@ -1,0 +1,485 @@
+//go:build unix
+
+package browser
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// patience is how long a test waits for anything. It is long, because the machine may be busy.
+const patience = 60 * time.Second
+
+// chrome is a headless Chromium. The Chrome DevTools Protocol is JSON with a zero byte after
+// each message. Methods may be called from several goroutines.
+type chrome struct {
+	end chan struct{} // closed after the last message from Chromium
+
+	writing sync.Mutex
+	in      *os.File
+
+	mu      sync.Mutex
+	last    int
+	waiting map[int]chan answer
+	tabs    map[string]*tab // by session
+}
+
+type answer struct {
+	Result json.RawMessage
+	Error  *struct{ Message string }
+}
+
+// startChrome starts Chromium. It ends with the test.
+func startChrome(t *testing.T, path string) *chrome {
+	t.Helper()
+	theirIn, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, theirOut, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	home := t.TempDir()
+	cmd := exec.Command(path,
+		"--headless", "--remote-debugging-pipe", "--user-data-dir="+filepath.Join(home, "profile"),
+		"--no-sandbox", // Chromium has no sandbox for root, and the tests open only their own pages
+		"--disable-gpu", "--disable-dev-shm-usage", "--disable-quic", "--disable-breakpad",
+		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions",
+		"--no-first-run", "--no-default-browser-check", "--hide-scrollbars", "--force-color-profile=srgb", "--lang=en-US", "about:blank")
+	cmd.Env = append(os.Environ(), "HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_CACHE_HOME="+home, "TZ=UTC")
+	cmd.ExtraFiles = []*os.File{theirIn, theirOut}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	cmd.WaitDelay = time.Second
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = theirIn.Close(), theirOut.Close()
+	c := &chrome{in: in, end: make(chan struct{}), waiting: map[int]chan answer{}, tabs: map[string]*tab{}}
+	go c.read(out)
+	t.Cleanup(func() {
+		_ = in.Close() // Chromium ends with the pipe
+		select {
+		case <-c.end:
+		case <-time.After(10 * time.Second):
+		}
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		_ = cmd.Wait()
+		<-c.end
+		if t.Failed() {
+			t.Logf("stderr of Chromium:\n%.4000s", stderr.String())
+		}
+	})
+	return c
+}
+
+// read passes on the messages from Chromium until there are no more.
+func (c *chrome) read(out *os.File) {
+	defer close(c.end)
+	defer out.Close()
+	r := bufio.NewReaderSize(out, 1<<20)
+	for {
+		line, err := r.ReadBytes(0)
+		if err != nil {
+			break
+		}
+		var m struct {
+			ID        int
+			SessionID string
+			Method    string
+			Params    json.RawMessage
+			answer
+		}
+		if json.Unmarshal(line[:len(line)-1], &m) != nil {
+			continue
+		}
+		c.mu.Lock()
+		wait, t := c.waiting[m.ID], c.tabs[m.SessionID]
+		delete(c.waiting, m.ID)
+		c.mu.Unlock()
+		switch {
+		case wait != nil:
+			wait <- m.answer
+		case t != nil:
+			t.hear(m.Method, m.Params)
+		}
+	}
+}
+
+// send sends a request and returns a channel with room for its answer.
+func (c *chrome) send(session, method string, params any) (chan answer, error) {
+	wait := make(chan answer, 1)
+	c.mu.Lock()
+	c.last++
+	id := c.last
+	c.waiting[id] = wait
+	c.mu.Unlock()
+	b, err := json.Marshal(struct {
+		ID        int    `json:"id"`
+		SessionID string `json:"sessionId,omitempty"`
+		Method    string `json:"method"`
+		Params    any    `json:"params,omitempty"`
+	}{id, session, method, params})
+	if err == nil {
+		c.writing.Lock()
+		defer c.writing.Unlock()
+		_, err = c.in.Write(append(b, 0))
+	}
+	return wait, err
+}
+
+// call sends a request and puts the result into out, which may be nil.
+func (c *chrome) call(ctx context.Context, session, method string, params, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	wait, err := c.send(session, method, params)
+	if err != nil {
+		return fmt.Errorf("%s: %w", method, err)
+	}
+	select {
+	case a := <-wait:
+		if a.Error != nil {
+			return fmt.Errorf("%s: %s", method, a.Error.Message)
+		}
+		if out == nil {
+			return nil
+		}
+		return json.Unmarshal(a.Result, out)
+	case <-c.end:
+		return fmt.Errorf("%s: Chromium has ended: %w", method, io.ErrUnexpectedEOF)
+	case <-ctx.Done():
+		return fmt.Errorf("%s: %w", method, ctx.Err())
+	}
+}
+
+// tab is one page. It collects what must not happen: dialogs, errors of scripts, violations of
+// the Content Security Policy, and requests to other origins.
+type tab struct {
+	t       *testing.T
+	c       *chrome
+	session string
+	origin  string // the only origin that the page may load from
+
+	mu       sync.Mutex
+	faults   []string
+	dialogs  int
+	requests []request
+	byID     map[string]int // the index in requests
+}
+
+// request is a request of a page.
+type request struct {
+	URL, Kind string
+	Status    int
+	Bytes     int // of the body, as the page gets it
+}
+
+type object = map[string]any
+
+// newTab opens an empty tab in a profile of its own. Clock and language are fixed.
+func (c *chrome) newTab(t *testing.T, origin string) *tab {
+	t.Helper()
+	var made struct{ BrowserContextID, TargetID, SessionID string }
+	for _, step := range []struct {
+		method string
+		params func() object
+	}{
+		{"Target.createBrowserContext", func() object { return object{"disposeOnDetach": true} }},
+		{"Target.createTarget", func() object {
+			return object{"url": "about:blank", "browserContextId": made.BrowserContextID, "newWindow": true}
+		}},
+		{"Target.attachToTarget", func() object { return object{"targetId": made.TargetID, "flatten": true} }},
+	} {
+		if err := c.call(t.Context(), "", step.method, step.params(), &made); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := &tab{t: t, c: c, session: made.SessionID, origin: origin, byID: map[string]int{}}
+	c.mu.Lock()
+	c.tabs[p.session] = p
+	c.mu.Unlock()
+	t.Cleanup(func() {
+		c.mu.Lock()
+		delete(c.tabs, p.session)
+		c.mu.Unlock()
+		_ = c.call(context.Background(), "", "Target.disposeBrowserContext", object{"browserContextId": made.BrowserContextID}, nil)
+	})
+	for _, domain := range []string{"Page", "Runtime", "Network", "Log"} {
+		p.do(domain+".enable", nil, nil)
+	}
+	p.do("Emulation.setFocusEmulationEnabled", object{"enabled": true}, nil)
+	p.size(1440, 900)
+	return p
+}
+
+// hear handles an event. The goroutine that reads calls it, so it does not wait.
+func (p *tab) hear(method string, params json.RawMessage) {
+	var e struct {
+		Type, Message, RequestID string
+		Request                  struct{ URL string }
+		Response                 struct {
+			Status int
+		}
+		DataLength       int
+		Args             []struct{ Value, Description any }
+		ExceptionDetails struct {
+			Text      string
+			Exception struct{ Description string }
+		}
+		Entry struct{ Level, Source, Text, URL string }
+	}
+	_ = json.Unmarshal(params, &e)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	fault := func(format string, args ...any) { p.faults = append(p.faults, fmt.Sprintf(format, args...)) }
+	switch method {
+	case "Page.javascriptDialogOpening":
+		p.dialogs++
+		fault("a dialog opened: %.200s", e.Message)
+		_, _ = p.c.send(p.session, "Page.handleJavaScriptDialog", object{"accept": false})
+	case "Runtime.exceptionThrown":
+		fault("a script failed: %s %s", e.ExceptionDetails.Text, e.ExceptionDetails.Exception.Description)
+	case "Runtime.consoleAPICalled":
+		if e.Type == "error" || e.Type == "warning" || e.Type == "assert" {
+			fault("console.%s: %v", e.Type, e.Args)
+		}
+	case "Log.entryAdded":
+		if e.Entry.Level == "error" || e.Entry.Level == "warning" {
+			fault("%s: %s %s", e.Entry.Source, e.Entry.Text, e.Entry.URL)
+		}
+	case "Network.requestWillBeSent":
+		p.byID[e.RequestID] = len(p.requests)
+		p.requests = append(p.requests, request{URL: e.Request.URL, Kind: e.Type})
+		if p.origin != "" && !strings.HasPrefix(e.Request.URL, p.origin+"/") && !strings.HasPrefix(e.Request.URL, "data:") && e.Request.URL != "about:blank" {
+			fault("a request to another origin: %s", e.Request.URL)
+		}
+	case "Network.responseReceived":
+		if i, ok := p.byID[e.RequestID]; ok {
+			p.requests[i].Status = e.Response.Status
+		}
+	case "Network.dataReceived":
+		if i, ok := p.byID[e.RequestID]; ok {
+			p.requests[i].Bytes += e.DataLength
+		}
+	}
+}
+
+// clean fails the test if something happened that must not happen. allowed are parts of the
+// texts of faults that may happen.
+func (p *tab) clean(where string, allowed ...string) {
+	p.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+next:
+	for _, f := range p.faults {
+		for _, a := range allowed {
+			if strings.Contains(f, a) {
+				continue next
+			}
+		}
+		p.t.Errorf("%s: %s", where, f)
+	}
+	p.faults = nil
+}
+
+// loaded returns the requests since the last call.
+func (p *tab) loaded() []request {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	list := p.requests
+	p.requests, p.byID = nil, map[string]int{}
+	return list
+}
+
+// do calls a method of the protocol for the page.
+func (p *tab) do(method string, params, out any) {
+	p.t.Helper()
+	if err := p.c.call(p.t.Context(), p.session, method, params, out); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// open loads a page and waits until it is complete.
+func (p *tab) open(url string) {
+	p.t.Helper()
+	var to struct{ ErrorText string }
+	p.do("Page.navigate", object{"url": url}, &to)
+	if to.ErrorText != "" {
+		p.t.Fatalf("open %s: %s", url, to.ErrorText)
+	}
+	p.settle()
+}
+
+// settle waits until the page is complete and its module has run.
+func (p *tab) settle() {
+	p.t.Helper()
+	p.wait("the page is complete", `document.readyState === "complete" && (!document.querySelector(".js[hidden]"))`)
+}
+
+// try evaluates an expression. A promise is awaited. out may be nil.
+func (p *tab) try(js string, out any) error {
+	var got struct {
+		Result           struct{ Value json.RawMessage }
+		ExceptionDetails *struct {
+			Text      string
+			Exception struct{ Description string }
+		}
+	}
+	if err := p.c.call(p.t.Context(), p.session, "Runtime.evaluate", object{"expression": js, "awaitPromise": true, "returnByValue": true}, &got); err != nil {
+		return err
+	}
+	if x := got.ExceptionDetails; x != nil {
+		return fmt.Errorf("%s %s", x.Text, x.Exception.Description)
+	}
+	if out == nil || got.Result.Value == nil {
+		return nil
+	}
+	return json.Unmarshal(got.Result.Value, out)
+}
+
+// eval evaluates an expression in the page.
+func eval[T any](p *tab, js string) (v T) {
+	p.t.Helper()
+	if err := p.try(js, &v); err != nil {
+		p.t.Fatalf("%.300s: %v", js, err)
+	}
+	return v
+}
+
+// wait waits until an expression is true. The page may load again meanwhile.
+func (p *tab) wait(what, js string) {
+	p.t.Helper()
+	var err error
+	for end := time.Now().Add(patience); time.Now().Before(end); {
+		var ok bool
+		if err = p.try("!!("+js+")", &ok); err == nil && ok {
+			return
+		}
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			break
+		}
+		time.Sleep(20 * time.Millisecond) // Chromium is another process, so poll
+	}
+	var text string
+	_ = p.try(`location.href + "\n" + document.body.innerText`, &text)
+	p.t.Fatalf("waited for: %s\n%s (%v)\n%.3000s", what, js, err, text)
+}
+
+// keys are the keys that press knows by name.
+var keys = map[string]object{
+	"Tab":       {"key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9},
+	"Enter":     {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13, "text": "\r"},
+	"Escape":    {"key": "Escape", "code": "Escape", "windowsVirtualKeyCode": 27},
+	"ArrowDown": {"key": "ArrowDown", "code": "ArrowDown", "windowsVirtualKeyCode": 40},
+	"ArrowUp":   {"key": "ArrowUp", "code": "ArrowUp", "windowsVirtualKeyCode": 38},
+	"Space":     {"key": " ", "code": "Space", "windowsVirtualKeyCode": 32, "text": " "},
+	"Ctrl+k":    {"key": "k", "code": "KeyK", "windowsVirtualKeyCode": 75, "modifiers": 2},
+	"Shift+Tab": {"key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9, "modifiers": 8},
+}
+
+// press presses keys one after the other. A name that is not in keys is a character.
+func (p *tab) press(names ...string) {
+	p.t.Helper()
+	var last chan answer
+	for _, name := range names {
+		k := keys[name]
+		if k == nil {
+			k = object{"key": name, "text": name, "windowsVirtualKeyCode": int(strings.ToUpper(name)[0])}
+		}
+		for _, kind := range []string{"keyDown", "keyUp"} {
+			event := object{"type": kind}
+			for n, v := range k {
+				if n != "text" || kind == "keyDown" {
+					event[n] = v
+				}
+			}
+			if kind == "keyDown" && k["text"] == nil {
+				event["type"] = "rawKeyDown"
+			}
+			var err error
+			if last, err = p.c.send(p.session, "Input.dispatchKeyEvent", event); err != nil {
+				p.t.Fatal(err)
+			}
+		}
+	}
+	if last == nil {
+		return
+	}
+	select {
+	case <-last:
+	case <-p.c.end:
+		p.t.Fatal("Chromium has ended")
+	case <-time.After(patience):
+		p.t.Fatalf("no answer to the keys %q", names)
+	}
+}
+
+// write types text into the focused field.
+func (p *tab) write(text string) {
+	p.t.Helper()
+	p.do("Input.insertText", object{"text": text}, nil)
+}
+
+// click clicks the middle of the first element that js returns, with the mouse. It fails if
+// something else is in front of it.
+func (p *tab) click(js string) {
+	p.t.Helper()
+	p.wait("something to click", "("+js+")?.checkVisibility()")
+	at := eval[struct {
+		X, Y float64
+		Over string
+	}](p, `(() => { const e = `+js+`; e.scrollIntoView({ block: "center", behavior: "instant" }); const r = e.getClientRects()[0];
+		const x = r.left + r.width / 2, y = r.top + r.height / 2, o = document.elementFromPoint(x, y);
+		return { x, y, over: e === o || e.contains(o) || o?.contains(e) ? "" : o?.outerHTML.slice(0, 300) ?? "nothing" } })()`)
+	if at.Over != "" {
+		p.t.Fatalf("cannot click %s: this is in front of it: %s", js, at.Over)
+	}
+	for _, kind := range []string{"mousePressed", "mouseReleased"} {
+		p.do("Input.dispatchMouseEvent", object{"type": kind, "x": at.X, "y": at.Y, "button": "left", "clickCount": 1}, nil)
+	}
+}
+
+// size sets the size of the page in CSS pixels.
+func (p *tab) size(width, height int) {
+	p.t.Helper()
+	p.do("Emulation.setDeviceMetricsOverride", object{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false}, nil)
+}
+
+// media sets media features as NAME=VALUE. All others get the values of the machine.
+func (p *tab) media(features ...string) {
+	p.t.Helper()
+	list := []object{}
+	for _, f := range features {
+		name, value, _ := strings.Cut(f, "=")
+		list = append(list, object{"name": name, "value": value})
+	}
+	p.do("Emulation.setEmulatedMedia", object{"features": list}, nil)
+}
+
+// screenshot returns a PNG of the page from its top.
+func (p *tab) screenshot(width, height int) []byte {
+	p.t.Helper()
+	var got struct{ Data string }
+	p.do("Page.captureScreenshot", object{"format": "png", "optimizeForSpeed": false, "clip": object{"x": 0, "y": 0, "width": width, "height": height, "scale": 1}}, &got)
+	b, err := base64.StdEncoding.DecodeString(got.Data)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return b
+}

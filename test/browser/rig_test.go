@@ -1,0 +1,270 @@
+//go:build unix
+
+package browser
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/leaktest"
+)
+
+// TestMain fails if a process is left after the tests.
+func TestMain(m *testing.M) { leaktest.Main(m) }
+
+// rig has everything that the tests need.
+type rig struct {
+	chrome   *chrome
+	dragoman string // the program
+	axe      string // the source of axe-core
+}
+
+// TestConsole tests the console in Chromium. Its parts share one Chromium.
+func TestConsole(t *testing.T) {
+	if os.Getenv("DRAGOMAN_BROWSER") == "" {
+		t.Skip("set DRAGOMAN_BROWSER=1 (or make browser) to test the console in Chromium")
+	}
+	r := &rig{dragoman: program(t), chrome: startChrome(t, chromium(t))}
+	axe, err := os.ReadFile(filepath.Join(install(t, "."), "node_modules", "axe-core", "axe.min.js"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.axe = string(axe)
+	t.Run("pages", r.pages)
+}
+
+// chromium returns the path of Chromium, which it installs on a CI machine.
+func chromium(t *testing.T) string {
+	t.Helper()
+	if path := os.Getenv("DRAGOMAN_CHROMIUM"); path != "" {
+		return path
+	}
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome-stable", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	const missing = "there is no Chromium on the PATH: install it (Debian: apt-get install chromium), or set DRAGOMAN_CHROMIUM to the path of Chromium or Chrome"
+	if _, err := exec.LookPath("apt-get"); os.Getenv("CI") == "" || os.Geteuid() != 0 || err != nil {
+		t.Fatal(missing)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	for _, args := range [][]string{{"update"}, {"install", "--yes", "--no-install-recommends", "chromium"}} {
+		cmd := exec.CommandContext(ctx, "apt-get", args...)
+		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s\napt-get %s: %v\n%.4000s", missing, strings.Join(args, " "), err, out)
+		}
+	}
+	path, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Fatal(missing)
+	}
+	return path
+}
+
+// install puts the pinned packages of a folder with a package-lock.json below .cache, and
+// returns the folder with node_modules. It keeps packages that are already installed. The
+// tests of that folder install into the same place.
+func install(t *testing.T, from string) string {
+	t.Helper()
+	if _, err := exec.LookPath("npm"); errors.Is(err, exec.ErrNotFound) {
+		t.Fatal("make browser needs npm and node")
+	}
+	lock, err := os.ReadFile(filepath.Join(from, "package-lock.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder, err := filepath.Abs(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(lock)
+	dir := filepath.Join(folder, "..", "..", ".cache", filepath.Base(folder), hex.EncodeToString(sum[:6]))
+	done := filepath.Join(dir, ".installed")
+	for _, name := range []string{".installed", "complete"} { // test/peers uses the second name
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			return dir
+		}
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"package.json", "package-lock.json"} {
+		b, err := os.ReadFile(filepath.Join(from, name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), b, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("npm ci: %v\n%s", err, out)
+	}
+	if err := os.WriteFile(done, []byte(hex.EncodeToString(sum[:])), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// program builds dragoman with a fixed version.
+func program(t *testing.T) string {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "dragoman")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", "-X github.com/dragoman-mcp/dragoman/internal/cli.release=0.0.0", "-o", out, "./cmd/dragoman")
+	cmd.Dir = filepath.Join("..", "..")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if b, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, b)
+	}
+	return out
+}
+
+// house is a running `dragoman serve`.
+type house struct {
+	t       *testing.T
+	program string
+	env     []string
+	origin  string // http://HOST:PORT
+	config  string // the configuration file; "" for none
+}
+
+var consoleLine = regexp.MustCompile(`the console is at (http://[^/]+)/console/`)
+
+// serve starts `dragoman serve` on a free port, with a configuration file if text is not "".
+// The process ends with the test.
+func (r *rig) serve(t *testing.T, text string, args ...string) *house {
+	t.Helper()
+	home := t.TempDir()
+	h := &house{t: t, program: r.dragoman, env: append(os.Environ(), "HOME="+home, "XDG_RUNTIME_DIR="+home, "XDG_CACHE_HOME="+home, "XDG_CONFIG_HOME="+home, "GORACE=atexit_sleep_ms=0")}
+	args = append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)
+	if text != "" {
+		h.config = filepath.Join(home, "dragoman.yaml")
+		if err := os.WriteFile(h.config, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, "-c", h.config)
+	}
+	cmd := exec.Command(r.dragoman, args...)
+	cmd.Env, cmd.Dir = h.env, home
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var log bytes.Buffer
+	found, ended := make(chan string, 1), make(chan error, 1)
+	go func() {
+		lines := bufio.NewScanner(stderr)
+		for lines.Scan() {
+			mu.Lock()
+			if log.Len() < 1<<20 {
+				fmt.Fprintln(&log, lines.Text())
+			}
+			mu.Unlock()
+			if m := consoleLine.FindStringSubmatch(lines.Text()); m != nil {
+				select {
+				case found <- m[1]:
+				default:
+				}
+			}
+		}
+		_, _ = io.Copy(io.Discard, stderr)
+		ended <- cmd.Wait()
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Errorf("dragoman ended with %v", err)
+			}
+		case <-time.After(patience):
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+			<-ended
+			t.Error("dragoman did not stop")
+		}
+		if t.Failed() {
+			mu.Lock()
+			t.Logf("stderr of dragoman:\n%.6000s", log.String())
+			mu.Unlock()
+		}
+	})
+	select {
+	case h.origin = <-found:
+	case err := <-ended:
+		ended <- err
+		t.Fatal("dragoman has ended")
+	case <-time.After(patience):
+		t.Fatal("dragoman did not print the address of the console")
+	}
+	return h
+}
+
+// run runs the program as a user would and returns its stdout.
+func (h *house) run(args ...string) string {
+	h.t.Helper()
+	ctx, cancel := context.WithTimeout(h.t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, h.program, args...)
+	cmd.Env = h.env
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		h.t.Errorf("dragoman %s: %v\n%s%s", strings.Join(args, " "), err, out, stderr.String())
+	}
+	return string(out)
+}
+
+// link returns a one-time link.
+func (h *house) link() string {
+	h.t.Helper()
+	u, err := url.Parse(h.origin)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	var answer struct{ URL string }
+	out := h.run("console", "--listen", u.Host, "--json")
+	if err := json.Unmarshal([]byte(out), &answer); err != nil || answer.URL == "" {
+		h.t.Fatalf("dragoman console --json: %v\n%s", err, out)
+	}
+	return answer.URL
+}
+
+// enter opens the console in a new tab with a one-time link.
+func (r *rig) enter(t *testing.T, h *house) *tab {
+	t.Helper()
+	p := r.chrome.newTab(t, h.origin)
+	p.open(h.link())
+	p.wait("the Overview", `location.pathname === "/console/" && location.search === ""`)
+	p.settle()
+	return p
+}
