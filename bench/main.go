@@ -4,10 +4,10 @@
 // Without a subcommand it starts every contestant as a separate process. Clients make calls
 // through the contestants in short slices of time, in turn, and check every answer. Then bench
 // prints costs and ratios, and whether the targets are met. The exit code is 1 if a contestant
-// failed or gave a wrong answer, and 2 for wrong usage. A missed target is not a failure. The
-// subcommands are the processes that bench starts: echo, the upstream server; proxy, the
-// ReverseProxy; and bare, a plain HTTP server for the cost of an idle connection. All traffic
-// stays on the loopback interface. bench runs only on Linux; see README.md.
+// failed or gave a wrong answer, and 2 for wrong usage. A missed target is not a failure. bench
+// starts its subcommands as processes: echo is the upstream server, proxy is the ReverseProxy, and
+// bare is a plain HTTP server that shows the cost of an idle connection. All traffic stays on the
+// loopback interface. bench runs only on Linux; see README.md.
 package main
 
 import (

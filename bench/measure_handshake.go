@@ -29,7 +29,7 @@ func (s *stage) measureHandshakes(ctx context.Context, r *report.Report) error {
 			taken[c] = append(taken[c], d)
 		}
 	}
-	direct := map[string]float64{} // the median, by the client's era
+	direct := map[string]float64{} // the median of the direct connection, by the client's era
 	for _, c := range s.fit() {
 		all := slices.Sorted(slices.Values(taken[c]))
 		h := report.Handshake{
@@ -39,7 +39,7 @@ func (s *stage) measureHandshakes(ctx context.Context, r *report.Report) error {
 		if c.client == words.Modern {
 			h.Opening = "server/discover"
 		}
-		if c.Path == report.Direct { // comes first; see line
+		if c.Path == report.Direct { // the direct connection is the first contestant; see line
 			direct[c.Client] = h.P50
 		} else if base := direct[c.Client]; base > 0 {
 			h.Ratio = h.P50 / base

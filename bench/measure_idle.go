@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// firstSessions are opened before the first reading, because memory that a process
-	// allocates only once does not belong to a session.
+	// firstSessions is the number of sessions that are opened before the first reading. Memory that
+	// a process allocates only once is then not counted as memory of a session.
 	firstSessions = 100
 	// enoughSessions is the number of open sessions that a result needs. If a server has at
 	// least this many and refuses more, it has a limit. The report mentions the limit, which
@@ -143,8 +143,8 @@ func openStreaming(addr string, n int, keep *[]*load.Client) error {
 	return err
 }
 
-// openAlone opens a session over a connection that all sessions share, so that no session has
-// its own connection.
+// openAlone opens a session that has no connection of its own. All such sessions are opened over
+// one connection.
 func openAlone(addr string, n int, keep *[]*load.Client) error {
 	if len(*keep) == 0 {
 		return openConnected(addr, n, keep)

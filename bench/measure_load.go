@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/bench/internal/report"
 )
 
-// warmUp is the longest first slice for each size. This slice does not count, because buffers
-// grow, connections open and sessions start in it.
+// warmUp is the longest first slice for each size. The results do not include this slice, because
+// connections and sessions are opened and buffers grow during it.
 const warmUp = 200 * time.Millisecond
 
 // sample is one slice of one contestant.
@@ -39,7 +39,7 @@ func (s *stage) measureLoad(ctx context.Context, r *report.Report) error {
 		for round := range s.rounds + 1 {
 			turns := s.fit()
 			if round%2 == 1 {
-				slices.Reverse(turns) // so that each one of a pair runs first in half of the rounds
+				slices.Reverse(turns) // each contestant of a pair runs first in half of the rounds
 			}
 			for _, c := range turns {
 				if ctx.Err() != nil {
@@ -127,7 +127,7 @@ func read(pid int) (u usage, err error) {
 	}
 	u.children = map[int]time.Duration{}
 	for _, child := range children {
-		if used, err := proc.CPU(child); err == nil { // if it fails, the process has just ended
+		if used, err := proc.CPU(child); err == nil { // an error means that the child has just ended
 			u.children[child] = used
 		}
 	}
@@ -200,7 +200,7 @@ func (v sample) rate() float64 { return float64(v.Calls) / v.Elapsed.Seconds() }
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// account has readings of the machine's CPU time at one moment.
+// account holds the CPU times of the machine at one moment.
 type account struct {
 	at         time.Time
 	busy, ours time.Duration
@@ -225,7 +225,8 @@ func (s *stage) account() account {
 	return a
 }
 
-// foreign returns the share of the machine that other processes have used since before.
+// foreign returns the share of the machine's CPU time that other processes have used since the
+// earlier account.
 func (a account) foreign(before account) float64 {
 	all := a.at.Sub(before.at) * time.Duration(runtime.NumCPU())
 	return max(0, float64((a.busy-before.busy)-(a.ours-before.ours))/float64(all))

@@ -18,7 +18,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/bench/internal/words"
 )
 
-// serveProxy runs the reference: a careful proxy of twenty lines with the standard library.
+// serveProxy runs the reference proxy: about twenty lines that use httputil.ReverseProxy.
 func serveProxy(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("bench proxy", flag.ContinueOnError)
 	addr := flags.String("listen", "127.0.0.1:0", "listen on `ADDR`")
@@ -34,7 +34,8 @@ func serveProxy(ctx context.Context, args []string) error {
 	}
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
-		// With the default of two idle connections per host, the time would include dialling.
+		// The default keeps only two idle connections per host. Calls would then often have to open
+		// a connection first.
 		Transport: &http.Transport{
 			MaxIdleConnsPerHost: 1024,
 			IdleConnTimeout:     90 * time.Second,

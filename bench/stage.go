@@ -84,8 +84,8 @@ func (s *stage) set(ctx context.Context) error {
 }
 
 // line creates the contestants. A direct connection and the proxies do not translate, so they
-// have only the two cells with one era. Without a Dragoman binary, its contestants are left
-// out.
+// have only the two cells with one era. If there is no Dragoman binary, the contestants that need
+// it are left out.
 func (s *stage) line() {
 	eras := map[byte]words.Era{'M': words.Modern, 'L': words.Legacy}
 	for _, path := range allPaths {
@@ -114,7 +114,7 @@ func (s *stage) line() {
 				base := *c
 				base.Base, base.samples = true, map[int][]sample{}
 				c.base = &base
-				s.contestants = append(s.contestants, c.base) // comes directly after c, so that their slices can be paired
+				s.contestants = append(s.contestants, c.base) // the base comes directly after c, so that their slices can be paired
 			}
 		}
 	}
@@ -141,7 +141,7 @@ func (s *stage) find(path string, client, upstream words.Era) *contestant {
 }
 
 // enter starts the process between client and upstream, if there is one, and checks that a
-// list is answered.
+// tools/list through it is answered.
 func (s *stage) enter(c *contestant) error {
 	if c.Path == report.Direct {
 		c.addr = s.upstreams[c.upstream]

@@ -1,13 +1,12 @@
 // Package echo is the upstream server of a measurement. It is an MCP server with one tool,
 // echo. It is as fast as possible, but correct for a strict peer.
 //
-// It supports one era, over HTTP or stdio. It refuses messages of the other era as real
-// servers of its era do, so that a peer that probes it detects the right era. A call needs two
-// scans of the message and one copy of the text. The server never decodes ids and texts, and
-// echoes them unchanged. It checks only what the answer needs. It does not compare headers
-// with bodies, and does not check capabilities or arguments. It creates legacy session ids,
-// recognises them by their form, and does not store them. So sessions cannot run out, and a
-// deleted session still works.
+// It supports one era, over HTTP or stdio. It refuses messages of the other era in the same way as
+// real servers of its era, so that a probe detects the right era. A call needs two scans of the
+// message and one copy of the text. The server never decodes ids and texts, and echoes them
+// unchanged. It checks only what the answer needs. It does not compare headers with bodies, and
+// does not check capabilities or arguments. It creates legacy session ids, recognises them by their
+// form, and does not store them. So sessions cannot run out, and a deleted session still works.
 //
 // The server is only for benchmarks. It is not hardened against hostile input.
 package echo
@@ -32,7 +31,7 @@ const (
 
 // answer is the answer to one message.
 type answer struct {
-	body   []byte // nil if there is no answer
+	body   []byte // nil if the message gets no answer
 	status int    // the HTTP status
 	opens  bool   // the message was an accepted initialize; over HTTP it gets a session id
 }
@@ -43,8 +42,8 @@ type request struct {
 	valid              bool
 }
 
-// Reply appends the answer to msg, in the form of era, to dst. It returns nil if there is no
-// answer. It is for servers with their own transport.
+// Reply appends the answer to msg, in the form of era, to dst. It returns nil if the message gets
+// no answer. Servers with their own transport call it.
 func Reply(dst []byte, era words.Era, msg []byte) []byte {
 	return reply(dst, era, parse(msg)).body
 }

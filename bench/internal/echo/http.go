@@ -109,7 +109,7 @@ func (s *HTTP) handle(dst []byte, q *wire.Request) (answer, string) {
 		a := reply(dst, s.Era, msg)
 		return a, fmt.Sprintf("%s%016x", sessionPrefix, s.sessions.Add(1))
 	}
-	// Legacy servers in use refuse a modern request in one of these two ways.
+	// Real legacy servers refuse a modern request in one of these two ways.
 	switch {
 	case string(q.Version) == words.ModernVersion:
 		return failure(dst, []byte("null"), -32000, "Bad Request: Unsupported protocol version", 400), ""

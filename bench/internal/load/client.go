@@ -29,9 +29,9 @@ const (
 	answerTimeout = 10 * time.Second
 	// idDigits is the width of every id. A float64 can represent fifteen digits exactly.
 	idDigits = 15
-	// MinSize is the shortest text that has room for both marks.
+	// MinSize is the length of the shortest text that has room for both marks.
 	MinSize = 2 * idDigits
-	// MaxClients is the largest number of clients with distinct ids.
+	// MaxClients is the maximum number of clients. With more, their ids would not be distinct.
 	MaxClients = 1000
 )
 
@@ -75,8 +75,8 @@ func Dial(addr string, era words.Era, number int) (*Client, error) {
 // Close ends the connection, not the session.
 func (c *Client) Close() error { return c.conn.Close() }
 
-// Open performs the steps that a client of this era needs before its first call: the
-// initialize handshake, or nothing.
+// Open performs the steps that a client of this era needs before its first call: a legacy client
+// performs the initialize handshake, and a modern client does nothing.
 func (c *Client) Open() error {
 	if c.era == words.Modern {
 		return nil
@@ -122,8 +122,8 @@ func (c *Client) List() error {
 	return nil
 }
 
-// Listen opens the GET stream of a legacy server and leaves it open. ok is false if the server
-// offers none.
+// Listen opens the GET stream of a legacy server and leaves it open. ok is false if the server does
+// not offer one.
 func (c *Client) Listen() (ok bool, err error) {
 	if err := c.send(c.head("GET", "", 0)); err != nil {
 		return false, err
@@ -192,8 +192,8 @@ func (c *Client) Call() (time.Duration, error) {
 	return taken, checkEcho(result, c.text, c.era)
 }
 
-// ask sends one request and returns the result for id. If id is empty, it accepts any success
-// without content.
+// ask sends one request and returns the result for id. If id is empty, ask accepts any successful
+// response without content.
 func (c *Client) ask(verb, method string, body []byte, id string) ([]byte, error) {
 	if err := c.send(append(c.head(verb, method, len(body)), body...)); err != nil {
 		return nil, err

@@ -9,7 +9,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/bench/internal/words"
 )
 
-// Crowd is a number of clients that make calls at the same time.
+// Crowd is a group of clients that make calls at the same time.
 type Crowd struct {
 	clients []*Client
 	all     []time.Duration // the latencies of the last slice; kept to reuse the memory
@@ -55,7 +55,7 @@ func (c *Crowd) Prepare(size int) {
 }
 
 // Run makes calls until d has passed, and lets the calls in flight finish and count. It
-// returns when all clients are done. The first wrong answer ends everything.
+// returns when all clients are done. The first wrong answer ends the run.
 func (c *Crowd) Run(d time.Duration) (Slice, error) {
 	var wg sync.WaitGroup
 	errs := make([]error, len(c.clients))

@@ -22,7 +22,7 @@ import (
 
 const (
 	stopWait = 5 * time.Second // the time from SIGTERM to SIGKILL
-	keepSize = 1 << 10         // the number of bytes of stderr that are kept, each of its beginning and its end
+	keepSize = 1 << 10         // how many bytes of the beginning of stderr are kept, and how many of its end
 )
 
 // Process is a child that runs until Stop.
@@ -80,7 +80,7 @@ func (p *Process) Await(addr string, limit time.Duration) error {
 	}
 }
 
-// Explain adds the process's stderr to err.
+// Explain adds the stderr of the process to err.
 func (p *Process) Explain(err error) error {
 	if said := strings.Fields(p.said.String()); len(said) > 0 {
 		return fmt.Errorf("%w; its stderr: %s", err, strings.Join(said, " "))
@@ -100,8 +100,8 @@ func (p *Process) Stop() {
 	}
 }
 
-// ends keeps the beginning and the end of the text that is written to it. The reason of a
-// crash may be in either. Safe for concurrent use.
+// ends keeps the beginning and the end of the text that is written to it. Either may contain the
+// reason of a crash. Safe for concurrent use.
 type ends struct {
 	mu          sync.Mutex
 	first, last []byte

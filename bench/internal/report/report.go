@@ -70,7 +70,7 @@ func Ratio(a, b []float64) *Spread {
 const (
 	Direct = "direct" // no process in the middle
 	Proxy  = "proxy"  // httputil.ReverseProxy, for reference
-	Pooled = "pooled" // the same with a buffer pool
+	Pooled = "pooled" // httputil.ReverseProxy with a buffer pool
 	HTTP   = "http"   // Dragoman in front of an HTTP upstream
 	Stdio  = "stdio"  // Dragoman in front of its own child
 
@@ -125,7 +125,7 @@ type Load struct {
 	P50      Spread  `json:"p50_us"`
 	P99      Spread  `json:"p99_us"`
 	CPU      *Spread `json:"cpu_us_per_call,omitempty"`       // the CPU time of the process between client and upstream
-	ChildCPU *Spread `json:"child_cpu_us_per_call,omitempty"` // the CPU time of its children
+	ChildCPU *Spread `json:"child_cpu_us_per_call,omitempty"` // the CPU time of the children of that process
 	Children int     `json:"children,omitempty"`
 	CPURatio *Spread `json:"cpu_to_proxy,omitempty"`
 	Rates    *Spread `json:"rate_to_proxy,omitempty"`

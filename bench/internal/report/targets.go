@@ -34,7 +34,7 @@ const (
 	handshake    = 2.0      // p50
 	firstList    = 25.0     // ms
 	connected    = 33 << 10 // bytes, the connection included
-	alone        = 1 << 10  // bytes; also the limit of what a connected session may use in addition to one of the bare server
+	alone        = 1 << 10  // bytes; a connected session may use this much more than a connection to the bare server
 )
 
 // Judge sets Targets from the measured values. A target without a measured value is left out.

@@ -200,7 +200,7 @@ func (r *Reader) line() ([]byte, error) {
 	}
 }
 
-// fill reads at least n more bytes, and more if they are available. It moves only unused bytes
+// fill reads at least n bytes, and more if more are available. It moves only unused bytes
 // to the front of the buffer. Slices that a caller holds are in used bytes, which stay in
 // place. recycle runs only between messages.
 func (r *Reader) fill(n int) error {

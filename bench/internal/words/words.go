@@ -15,7 +15,7 @@ const (
 	Legacy            // 2025-11-25
 )
 
-// The revision used in each era.
+// These are the revisions that the eras use.
 const (
 	ModernVersion = "2026-07-28"
 	LegacyVersion = "2025-11-25"
