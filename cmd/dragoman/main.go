@@ -14,8 +14,8 @@ import (
 
 func main() {
 	if os.Getenv("GOGC") == "" {
-		// The live heap is small and the throughput is high. With the default of 100, the
-		// garbage collector would run after every few large messages.
+		// The live heap is small. With the default of 100, the garbage collector would run after
+		// every few large messages.
 		debug.SetGCPercent(400)
 		if os.Getenv("GOMEMLIMIT") == "" {
 			// The limit matters when many large messages are in flight: 64 messages of 3 MiB
