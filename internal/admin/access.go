@@ -26,9 +26,9 @@ const (
 const LinkQuery = "link"
 
 // Access decides who may use the parts of the admin API and of the console that show
-// messages or change something. It accepts two proofs that a request comes from the user of
-// this process: the cookie of a browser that has opened a one-time link, and the key of the
-// process, which only this user can read (see WriteKey). Neither opens an MCP endpoint.
+// messages or change something. A request proves that it comes from the user of this process in one
+// of two ways: with the cookie of a browser that has opened a one-time link, or with the key of the
+// process, which only this user can read (see WriteKey). MCP endpoints accept neither.
 //
 // All state is in memory and bounded. Use NewAccess. Safe for concurrent use.
 type Access struct {
@@ -60,7 +60,8 @@ func secret() string {
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// Denied is the reason why a request was refused. It has no secret and no text of the request.
+// Denied is the reason why a request was refused. It contains neither a secret nor text of the
+// request.
 type Denied struct {
 	Status int    // the HTTP status
 	Kind   string // the short name of a Problem's type
@@ -99,8 +100,9 @@ func (a *Access) Check(r *http.Request) error {
 	return nil
 }
 
-// CheckOrigin makes the checks of Check that need no secret: only this machine can reach the
-// listener, no proxy forwarded the request, and no page of another site sent it.
+// CheckOrigin makes those checks of Check that need no secret. It refuses the request if other
+// machines can reach the listener, if a proxy forwarded the request, or if a page of another site
+// sent it.
 func (a *Access) CheckOrigin(r *http.Request) error {
 	switch {
 	case !a.local:
@@ -145,8 +147,8 @@ func sessionsOf(r *http.Request) (hashes [][sha256.Size]byte) {
 func (a *Access) Key() string { return a.key }
 
 // Link returns a new link that opens the console once, within ten minutes. base is the URL of
-// the listener without a path, for example "http://127.0.0.1:7300". At most 64 links are
-// valid; a further one ends the oldest.
+// the listener without a path, for example "http://127.0.0.1:7300". At most 64 links are valid. A
+// new one ends the oldest.
 func (a *Access) Link(base string) string {
 	token := secret()
 	a.mu.Lock()
@@ -156,8 +158,8 @@ func (a *Access) Link(base string) string {
 }
 
 // Enter uses the token of a link. If the token is valid, Enter ends it, sets the cookie of a
-// new session and reports true. The session lasts 12 hours. At most 64 sessions exist; a
-// further one ends the oldest.
+// new session and reports true. The session lasts 12 hours. At most 64 sessions exist. A new one
+// ends the oldest.
 func (a *Access) Enter(w http.ResponseWriter, r *http.Request, token string) bool {
 	if !a.use(token) {
 		return false
@@ -199,8 +201,8 @@ func (a *Access) use(token string) bool {
 	return false
 }
 
-// added returns list with a new ticket. It removes tickets that have ended, and the oldest if
-// there are too many.
+// added returns list with a new ticket. It removes expired tickets, and the oldest ticket if there
+// are too many.
 func added(list []ticket, text string, life time.Duration, most int) []ticket {
 	now := time.Now()
 	kept := make([]ticket, 0, len(list)+1)
@@ -224,8 +226,8 @@ func cookieName(r *http.Request) string {
 	return "dragoman_console_" + port
 }
 
-// access reports whether Access.Check allows the request. If not, it has written the error
-// response.
+// access reports whether Access.Check allows the request. If it returns false, it has written the
+// error response.
 func (a *API) access(w http.ResponseWriter, r *http.Request) bool {
 	err := a.opts.Access.Check(r)
 	if err == nil {
@@ -244,12 +246,12 @@ func (a *API) access(w http.ResponseWriter, r *http.Request) bool {
 
 // ConsoleLink is the response of POST /api/v1/console/link.
 type ConsoleLink struct {
-	URL     string    `json:"url"`     // opens the console once
+	URL     string    `json:"url"`     // the link; it opens the console once
 	Expires time.Time `json:"expires"` // the time at which it expires
 }
 
 // serveConsoleLink answers POST /api/v1/console/link with a new link. The request needs the
-// key, because a browser session must not create another one.
+// key, because a browser session must not create another session.
 func (a *API) serveConsoleLink(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case len(r.Header["Authorization"]) == 0:

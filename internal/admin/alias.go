@@ -8,10 +8,10 @@ import (
 	"sync"
 )
 
-// aliases gives each principal an alias. Different principals get different aliases, which
-// reveal nothing else about them and stay the same while the process runs. The key is
-// secret, so guessing a principal does not confirm its alias. The zero value is ready to
-// use. Safe for concurrent use.
+// aliases gives each principal an alias. Different principals get different aliases. An alias stays
+// the same while the process runs, and does not reveal the principal. The key is secret, so nobody
+// can compute the alias of a guessed principal. The zero value is ready to use. Safe for concurrent
+// use.
 type aliases struct {
 	once sync.Once
 	key  [32]byte

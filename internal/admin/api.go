@@ -22,11 +22,11 @@ type Options struct {
 	Runtime *runtime.Runtime
 	Budget  *transport.Budget
 	Recent  *logring.Ring
-	Calls   *calls.Ring   // the calls of clients; nil makes one that stays empty
+	Calls   *calls.Ring   // the calls of clients; if it is nil, New creates a ring that stays empty
 	Losses  func() []Loss // sorted by Server and What
 	Version string
 	Config  string // the full path of the configuration file; "" if there is none
-	Local   bool   // only this machine can reach the listener
+	Local   bool   // Local means that only this machine can reach the listener
 	// PublicURL is the URL at which clients reach "/" through a reverse proxy. "" means that
 	// there is none.
 	PublicURL string
@@ -44,7 +44,7 @@ type API struct {
 	started time.Time
 	alias   aliases
 	tools   toolIndex
-	// document builds the OpenAPI document once.
+	// document returns the OpenAPI document. It builds the document at the first call.
 	document func() object
 	within   func() *http.ServeMux // the routes for Invoke
 
@@ -83,8 +83,8 @@ func (a *API) Drain() {
 	a.examStreams.Drain()
 }
 
-// Routes registers the page at /, /healthz, /readyz and /api/ with mux. It also answers the
-// paths that nothing else of mux handles.
+// Routes registers the page at /, /healthz, /readyz and /api/ with mux. It also answers paths that
+// have no other handler in mux.
 func (a *API) Routes(mux *http.ServeMux) {
 	mux.HandleFunc("/{$}", a.servePage)
 	mux.HandleFunc("/", httpdoor.NotFound)
@@ -96,10 +96,10 @@ func (a *API) Routes(mux *http.ServeMux) {
 	a.register(mux)
 }
 
-// admits reports whether a request may read the API. If not, admits has written the error
-// response. The API names processes, sessions and their clients, so only this machine may read
-// it. There is no authentication yet. Therefore admits refuses every request if other machines
-// can reach the listener, and refuses requests that a proxy forwarded.
+// admits reports whether a request may read the API. If it returns false, it has written the error
+// response. The API names processes, sessions and their clients, so only this machine may read it.
+// The API has no authentication yet. Therefore admits refuses every request if other machines can
+// reach the listener, and refuses requests that a proxy forwarded.
 func (a *API) admits(w http.ResponseWriter, r *http.Request) bool {
 	const title = "Only this machine may read the status"
 	switch {

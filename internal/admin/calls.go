@@ -17,8 +17,8 @@ import (
 // Calls is the response of /api/v1/calls: running and ended calls, newest first.
 type Calls struct {
 	Calls []Call `json:"calls"`
-	// Before is the value for the query parameter "before" that selects older calls. It is 0
-	// if there are none.
+	// Before is the value for the query parameter "before" that selects older calls. It is 0 if
+	// there are no older calls.
 	Before uint64 `json:"before,omitempty"`
 }
 
@@ -29,10 +29,10 @@ type Call struct {
 	// (Dragoman answered with an error, and no server got the call), "parked" (the call waits
 	// for answers of the client), "not_sent" or "unknown".
 	Outcome string     `json:"outcome"`
-	Cause   string     `json:"cause,omitempty"` // the cause of an error of Dragoman: timeout, cancelled, exited …
+	Cause   string     `json:"cause,omitempty"` // why Dragoman answered with an error: timeout, cancelled, exited …
 	Code    int64      `json:"code,omitempty"`  // the code of the error that the client got
 	Client  CallClient `json:"client"`
-	Server  string     `json:"server,omitempty"` // "" for none or several
+	Server  string     `json:"server,omitempty"` // "" if the call is for no server or for several
 	// Revision is the server's revision. It is "" if no server got the call.
 	Revision string    `json:"revision,omitempty"`
 	Method   string    `json:"method"`
@@ -46,7 +46,7 @@ type Call struct {
 	// Requests is the number of the client's requests for this call: 1, and one for each retry
 	// with answers.
 	Requests  int        `json:"requests"`
-	ToolError bool       `json:"toolError,omitempty"` // the result of the tool says that it is an error
+	ToolError bool       `json:"toolError,omitempty"` // the tool's result has isError
 	Losses    []CallLoss `json:"losses,omitempty"`
 	Recorded  bool       `json:"recorded"` // /api/v1/calls/NUMBER has its messages
 	TraceID   string     `json:"traceId,omitempty"`
@@ -71,8 +71,8 @@ type CallLoss struct {
 // OutcomeRunning is the Outcome of a call that has not ended.
 const OutcomeRunning = "running"
 
-// EventCall is the event of /api/v1/calls/stream. It carries a call that has ended. The same
-// call comes again if it continues after it was parked, or if a loss is found late.
+// EventCall is the event of /api/v1/calls/stream. Its data is a call that has ended. The same call
+// is sent again if it continues after it was parked, or if a loss is found late.
 const EventCall = "call"
 
 // Bounds of the routes of calls.
@@ -118,7 +118,7 @@ func (a *API) readCallQuery(w http.ResponseWriter, r *http.Request) (q callQuery
 	return q, true
 }
 
-// may reports whether a query may select a call. It does not compare texts.
+// may reports whether a call can match a query, without comparing texts.
 func (q *callQuery) may(c *calls.Call) bool {
 	return (q.before == 0 || c.Number < q.before) && (q.server == "" || q.server == c.Server)
 }
@@ -190,7 +190,7 @@ func (a *API) RecentCalls(server, client string, limit int) []Call {
 // the server of the call.
 func (a *API) cleaner() func(server, text string) string {
 	known := map[string]func(string) string{}
-	done := map[[2]string]string{} // most calls have the same few texts, so cache the results
+	done := map[[2]string]string{} // most calls have the same few texts, so the results are cached
 	return func(server, text string) string {
 		if text == "" {
 			return ""
@@ -247,8 +247,8 @@ func (a *API) serveCalls(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveCallStream answers /api/v1/calls/stream: the last calls that have ended, the oldest
-// first, then each one that ends.
+// serveCallStream answers /api/v1/calls/stream: first the last calls that have ended, oldest first,
+// then each call when it ends.
 func (a *API) serveCallStream(w http.ResponseWriter, r *http.Request) {
 	q, ok := a.readCallQuery(w, r)
 	if !ok {
@@ -257,7 +257,7 @@ func (a *API) serveCallStream(w http.ResponseWriter, r *http.Request) {
 	ring := a.opts.Calls
 	after := ring.Last(q.limit)
 	if id := lastEventID(r); id != "" && !parseEventID(id, ring.Epoch(), &after) {
-		after = 0 // a position of another process has no meaning here
+		after = 0 // an id of another process has no position here
 	}
 	a.callStreams.Serve(w, r, func(out []byte) ([]byte, <-chan struct{}, bool) {
 		ended, missed, more := ring.Since(after, streamBatch)
@@ -274,7 +274,7 @@ func (a *API) serveCallStream(w http.ResponseWriter, r *http.Request) {
 			x.Missed, missed = missed, false
 			data, err := json.Marshal(x)
 			if err != nil {
-				continue // cannot happen: a call has only strings, numbers and times
+				continue // cannot happen: a call has only values that JSON can encode
 			}
 			out = eventstream.AppendEvent(out, eventID(ring.Epoch(), after), EventCall, data)
 		}

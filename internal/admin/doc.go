@@ -2,8 +2,8 @@
 // state with its JSON form, the same state as text, the readiness check, and the HTTP API.
 //
 // The model has exported types without behaviour, so a page or a command can decode a Report
-// that it received over HTTP. API builds a Report from the runtime for each request. Its only
-// own state is the key for the aliases of principals.
+// that it received over HTTP. API builds a Report from the runtime for each request. The only state
+// of API itself is the key for the aliases of principals.
 //
 // routes is the table of all routes below /api/v1. The mux, the OpenAPI document and
 // docs/api.md are made from it. Most routes ask the runtime for reports, and send nothing to

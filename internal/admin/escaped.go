@@ -10,9 +10,9 @@ import (
 // maxNested bounds how deeply JSON within strings of JSON is searched for secrets.
 const maxNested = 4
 
-// cleanEscaped masks the secrets in those strings of raw JSON that have escapes, also in JSON
-// within such strings. clean alone does not find a secret that is written with escapes. Strings
-// without a secret do not change. The JSON may be cut off. The result still needs clean itself.
+// cleanEscaped masks secrets in the strings of raw JSON that have escapes, and in JSON within such
+// strings. clean alone does not find a secret that is written with escapes. Strings without a
+// secret do not change. The JSON may be cut off. The caller still has to apply clean to the result.
 func cleanEscaped(clean func(string) string, raw string, depth int) string {
 	if depth == 0 || !strings.Contains(raw, `\`) {
 		return raw

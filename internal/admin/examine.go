@@ -71,7 +71,7 @@ type ExamRevision struct {
 	Through  bool   `json:"throughDragoman"`
 }
 
-// Matrix is the compatibility of all pairs of revisions, as Dragoman promises it.
+// Matrix is the compatibility of all pairs of revisions, according to Dragoman's feature table.
 type Matrix struct {
 	Revisions []string        `json:"revisions" doc:"the oldest first"`
 	Features  []MatrixFeature `json:"features"`
@@ -85,8 +85,8 @@ type MatrixFeature struct {
 	About  string `json:"about"`
 }
 
-// MatrixPair is what clients of one revision get from servers of another through Dragoman:
-// all features but the losses.
+// MatrixPair is what clients of one revision get from servers of another through Dragoman: all
+// features except the losses.
 type MatrixPair struct {
 	Client string       `json:"client"`
 	Server string       `json:"server"`
@@ -100,7 +100,7 @@ type MatrixLoss struct {
 	Letter  string `json:"letter"`
 	Always  bool   `json:"always" doc:"whether the feature is lost over all transports, and not only over those in transports"`
 	Why     string `json:"why"`
-	// Transports are those over which it is lost.
+	// Transports are the transports over which the feature is lost.
 	Transports []MatrixTransports `json:"transports"`
 }
 
@@ -114,7 +114,7 @@ type MatrixTransports struct {
 // The events of /api/v1/servers/{name}/doctor/stream.
 const (
 	EventStep    = "step"    // with an ExamStep
-	EventFinding = "finding" // with a Finding; all findings come at the end
+	EventFinding = "finding" // with a Finding; all findings are sent at the end
 	EventVerdict = "verdict" // with the Examination, which has ended
 )
 
@@ -220,7 +220,7 @@ func (a *API) startExam(r *http.Request) (any, *Problem) {
 	return x.snapshot(), nil
 }
 
-// begin makes x the examination that runs, unless another one does.
+// begin makes x the running examination, unless another examination is running.
 func (s *exams) begin(x *exam) *Problem {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -327,7 +327,7 @@ func (x *exam) end(state string, set func(*Examination)) {
 func (x *exam) publish(name string, data any) {
 	b, err := json.Marshal(data)
 	if err != nil {
-		return // cannot happen: it has only texts, numbers and times
+		return // cannot happen: the value has only types that JSON can encode
 	}
 	x.events.Add(runEvent{name, b}, len(b))
 }

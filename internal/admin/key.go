@@ -16,10 +16,10 @@ import (
 // maxKey bounds the bytes that are read from a key file.
 const maxKey = 1 << 10
 
-// KeyFolders returns the folders in which a process may keep its key, best first. They are
-// below the runtime folder of the user, which is emptied at logout, and below the cache
-// folder. Only the user can read them. env looks up an environment variable. The result is
-// empty if the environment names no home directory.
+// KeyFolders returns the folders in which a process may keep its key, best first. The first is
+// below the user's runtime folder, which is emptied at logout. The second is below the cache
+// folder. Only the user can read them. env looks up an environment variable. The result is empty if
+// the environment names no home directory.
 func KeyFolders(env func(string) (string, bool)) (folders []string) {
 	add := func(base string, more ...string) {
 		if filepath.IsAbs(base) {
@@ -55,7 +55,7 @@ func isFolder(path string) bool {
 	return path != "" && err == nil && info.IsDir()
 }
 
-// WriteKey writes the key of a process into the first folder in which it can. Only this user
+// WriteKey writes the key of a process into the first writable folder. Only this user
 // can read the file. address is the address of the listener, with an IP address. remove
 // deletes the file, unless another process has replaced it.
 func WriteKey(folders []string, address, key string) (path string, remove func(), err error) {
@@ -77,8 +77,8 @@ func WriteKey(folders []string, address, key string) (path string, remove func()
 	return "", nil, err
 }
 
-// KeyAddresses returns the addresses with an IP address that an address may mean. A key must be
-// sent only to the address that it belongs to: at another one, another user may listen.
+// KeyAddresses resolves an address to the addresses with an IP address that it may mean. A key must
+// be sent only to its own address, because another user may listen at any other.
 func KeyAddresses(address string) []string {
 	if host, port, err := net.SplitHostPort(address); err == nil && strings.EqualFold(host, "localhost") {
 		return []string{net.JoinHostPort("127.0.0.1", port), net.JoinHostPort("::1", port)}
@@ -118,9 +118,9 @@ func keyName(address string) (string, error) {
 	return fmt.Sprintf("serve-%s-%d.key", host, at.Port()), nil
 }
 
-// readKey returns the key in a file. It returns "" if there is none, and also if the file is a
-// link or not a regular file: then another user may have put it there, to learn what is in a
-// file of this user, or to make the command wait.
+// readKey returns the key in a file. It returns "" if there is none, or if the file is a link or
+// not a regular file. Another user may have created such a file to read a file of this user, or to
+// make the command wait.
 func readKey(path string) string {
 	named, err := os.Lstat(path)
 	if err != nil || !named.Mode().IsRegular() {

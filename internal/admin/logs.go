@@ -29,9 +29,9 @@ type LogRecord struct {
 	// Level is "debug", "info", "warn" or "error". Lines of stderr have no level, and are
 	// "info".
 	Level  string `json:"level"`
-	Server string `json:"server,omitempty"` // "" if the record is about no server
+	Server string `json:"server,omitempty"` // "" if the record is not about a server
 	Source string `json:"source"`           // SourceLog or SourceStderr
-	Code   string `json:"code,omitempty"`   // names the kind of the record; see docs/monitoring.md
+	Code   string `json:"code,omitempty"`   // the kind of the record; see docs/monitoring.md
 	Text   string `json:"text"`
 	// Attributes are the attributes without server and code.
 	Attributes Attributes `json:"attributes,omitempty"`
@@ -108,8 +108,8 @@ const (
 type logQuery struct {
 	filter logring.Filter
 	after  logring.Cursor
-	last   int  // the number of past records to send, if resume is false
-	resume bool // after is set
+	last   int  // if resume is false, the number of past records to send
+	resume bool // the request continues after a position
 }
 
 // readLogQuery reads the parameters server, limit and after, and the header Last-Event-ID. If
@@ -133,8 +133,7 @@ func (a *API) readLogQuery(w http.ResponseWriter, r *http.Request) (q logQuery, 
 		q.last = n
 	}
 	if id := lastEventID(r); id != "" {
-		// An id from another process has no position in this log. Then the reader gets all
-		// records of this process.
+		// If the id is from another process, the reader gets all records of this process.
 		q.after, q.resume = a.cursorOf(id, q.filter), true
 	}
 	return q, true
