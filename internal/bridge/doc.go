@@ -5,7 +5,7 @@
 //
 // A server may send a request during a call. If the client can only be asked through a result,
 // the call is parked: it continues to run, and the client's retry resumes it. Parked calls and
-// attended tasks outlive the request that started them; Close ends them and waits. The package
-// does not choose servers or keep lists, and reaches servers through the interface Server.
-// Everything exported is safe for concurrent use.
+// attended tasks outlive the request that started them. Close ends them and waits. The package does
+// not choose servers or keep lists, and reaches servers through the interface Server. Everything
+// exported is safe for concurrent use.
 package bridge

@@ -10,11 +10,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// ReportLoss publishes that clients do not get something from a server. what is the method, and
-// why is the reason, as a clause.
+// ReportLoss publishes a loss: clients do not get the messages of a method from a server. The
+// parameter what is the method, and why is the reason as a clause.
 func (r *Bridge) ReportLoss(server, what, why string) { r.publishLoss(nil, server, what, why) }
 
-// publishLoss publishes a loss of the call c; c is nil if the call is not known.
+// publishLoss publishes a loss of the call c. If the call is not known, c is nil.
 func (r *Bridge) publishLoss(c *mcp.Call, server, what, why string) {
 	e := event.Event{Kind: event.Loss, Level: slog.LevelWarn, Server: server, Name: what, Detail: why}
 	if c != nil {
@@ -23,8 +23,8 @@ func (r *Bridge) publishLoss(c *mcp.Call, server, what, why string) {
 	r.Events.Publish(e)
 }
 
-// publishRefusal publishes that the requestState of c was refused: it belongs to another client
-// or another request, or somebody changed it.
+// publishRefusal publishes that the requestState of c was refused: it belongs to another client or
+// another request, or it was changed.
 func (r *Bridge) publishRefusal(c *mcp.Call, server string) {
 	r.Events.Publish(event.Event{
 		Kind: event.Refusal, Level: slog.LevelWarn, Who: c.Client.Who, Server: server, Method: c.Method.Name,

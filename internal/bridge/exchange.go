@@ -100,7 +100,7 @@ func (r *Bridge) fromLegacy(u Server, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply
 // askedInAnswer reports whether a legacy server's result asks for input in the modern form.
 // Some servers of both eras send a limited number of live requests on a legacy session. They
 // put further requests into the result, with or without the modern result type.
-// checkInputRequired decides whether that is allowed.
+// checkInputRequired decides whether such a result is allowed.
 func askedInAnswer(c *mcp.Call, reply *mcp.Reply) bool {
 	if reply.ResultType() == mcp.ResultInputRequired {
 		return true
@@ -119,8 +119,8 @@ func askedInAnswer(c *mcp.Call, reply *mcp.Reply) bool {
 }
 
 // carryAsked passes on the input requests in a legacy server's answer. The client always gets a
-// requestState, even if the server sent none. In the retry it proves that the server asked.
-// Without this proof, the server must not get answers.
+// requestState, even if the server did not send one. In the retry, the requestState proves that the
+// server asked. Without this proof, Dragoman must not send answers to the server.
 func (r *Bridge) carryAsked(u Server, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply, error) {
 	m := reply.Msg
 	state, err := r.mint(u, c, 'S', m.ResultMember("requestState").Of(m.Raw))
@@ -137,8 +137,8 @@ func (r *Bridge) carryAsked(u Server, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply
 	return asked, nil
 }
 
-// call sends a call to its server. If the request is a retry of a parked call, it resumes that
-// call instead.
+// call sends a call to its server. If the request is a retry of a parked call, it resumes the
+// parked call instead.
 func (r *Bridge) call(ctx context.Context, v *visit, a *mcp.Attempt, res Resume, k mcp.Caller) (*mcp.Reply, error) {
 	switch {
 	case !a.Client.Revision.Can(mcp.InputRequired):
@@ -170,7 +170,7 @@ func (r *Bridge) call(ctx context.Context, v *visit, a *mcp.Attempt, res Resume,
 		return nil, err
 	}
 	if mayPark(a.Call) && l.Revision().Can(mcp.AskedMidCall) {
-		v.lease = nil // the parked call releases it
+		v.lease = nil // the parked call releases the lease
 		return r.start(ctx, v.server, l, a, k, leave)
 	}
 	defer leave()
@@ -194,9 +194,8 @@ func (r *Bridge) checkInputRequired(u Server, c *mcp.Call, reply *mcp.Reply) err
 	return r.CheckQuestions(u, c.Client, m.Raw, asks)
 }
 
-// CheckQuestions refuses input requests that must not be shown to any client, and those that
-// need a capability that this client has not declared. asks is an object of input requests, or
-// absent.
+// CheckQuestions refuses an input request that must not be shown to any client, or that needs a
+// capability that this client has not declared. asks is an object of input requests, or absent.
 func (r *Bridge) CheckQuestions(u Server, f *mcp.ClientInfo, raw []byte, asks jsonrpc.Span) error {
 	missing := map[string]bool{}
 	for ask := range jsonrpc.Members(raw, asks) {

@@ -6,9 +6,9 @@ import (
 
 // finished holds parked calls that ended before their clients came back, for example because
 // the server cancelled its request. A client may still fetch the answer until its state
-// expires. The number and the bytes of the answers are bounded. Beyond a bound, the client that
-// holds the most loses its oldest call. Its retry gets an error that says that the call may
-// have been executed. Guarded by Bridge.parkMu. The zero value is ready.
+// expires. The number and the bytes of the answers are bounded. Beyond a bound, the client with the
+// most finished calls loses its oldest one. The retry of that call gets an error that says that the
+// call may have been executed. Guarded by Bridge.parkMu. The zero value is ready.
 type finished struct {
 	order []*parkedCall // oldest first
 	bytes int64
@@ -51,7 +51,7 @@ func (f *finished) addLocked(p *parkedCall, b *transport.Budget) (gone []*parked
 	return gone
 }
 
-// removeLocked removes a call. It has no effect if the call is not there.
+// removeLocked removes a call. It has no effect if the call is not in the list.
 func (f *finished) removeLocked(p *parkedCall, b *transport.Budget) {
 	for i, x := range f.order {
 		if x == p {

@@ -31,8 +31,8 @@ func (r *Bridge) relayLive(ctx context.Context, v *visit, a *mcp.Attempt, s mcp.
 		v.release() // a user may take long to answer
 		var answers []byte
 		if empty(m.Raw, asks) {
-			// The server sent a state without input requests: it is overloaded. Wait before the
-			// retry.
+			// The server sent a state without input requests, because it is overloaded. Wait before
+			// the retry.
 			if err := work.Sleep(ctx, min(100*time.Millisecond<<round, 5*time.Second)); err != nil {
 				return nil, err
 			}
@@ -72,7 +72,7 @@ func empty(raw []byte, object jsonrpc.Span) bool {
 // errDeclined means that the client answered a server request with an error.
 var errDeclined = errors.New("the client answered a server request with an error")
 
-// maxPerRound bounds the input requests of one round.
+// maxPerRound is the maximum number of input requests in one round.
 const maxPerRound = 32
 
 var errTooMany = errors.New("too many input requests in one round")
@@ -126,10 +126,10 @@ func askAll(ctx context.Context, t *jsonrpc.Trail, s mcp.Caller, raw []byte, ask
 }
 
 // toRequest converts an input request, {"method":…,"params":…}, to a request in the client's
-// revision. It fails if the input request does not make a valid request.
+// revision. It fails if the result is not a valid request.
 func toRequest(t *jsonrpc.Trail, raw []byte, at jsonrpc.Span, to mcp.Revision) (*jsonrpc.Message, error) {
 	var e jsonrpc.Edits
-	// The message is made from the whole result, so that a trail shows where it comes from.
+	// The message is made from the whole result, so that a trail shows the origin of the message.
 	e.Replace(mcp.WhyQuestion, jsonrpc.Span{Start: 0, End: at.Start}, nil)
 	e.Replace(mcp.WhyQuestion, jsonrpc.Span{Start: at.End, End: len(raw)}, nil)
 	if params := jsonrpc.Find(raw, at, "params"); to.Can(mcp.ElicitationIDs) && isURLMode(raw, params) {

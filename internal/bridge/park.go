@@ -15,14 +15,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// These constants bound parked calls. The first three are shared fairly between parties; see
-// slotsOf.
+// These constants bound parked calls. The slots of the first three are shared fairly between
+// parties; see slotsOf.
 const (
-	maxParked        = 512 // for all servers together
-	maxParkedAtOne   = 48  // for one server, which may have 64 sessions
-	maxParkedInLanes = 12  // for one pool of sessions, which may have 16
+	maxParked        = 512 // parked calls of all servers together
+	maxParkedAtOne   = 48  // parked calls of one server, which may have 64 sessions
+	maxParkedInLanes = 12  // parked calls of one pool of sessions, which may have 16 sessions
 	maxHeldLogs      = 64
-	maxHeldLogBytes  = 256 << 10 // for one call
+	maxHeldLogBytes  = 256 << 10 // bytes of held log messages of one call
 )
 
 // parkedCall is a call of a modern client to a legacy server that has sent a request during the
@@ -45,21 +45,21 @@ type parkedCall struct {
 	counter int         // numbers the server requests
 	caller  mcp.Caller  // the caller of the attached request, nil for none
 	call    *mcp.Call   // the call of the attached request, nil for none
-	held    []mcp.Note  // log messages that arrived while no request was attached
+	held    []mcp.Note  // log messages that arrived while no request of the client was attached
 	heldLen int         // bytes of held
 	expiry  *time.Timer // runs while no request is attached
 	first   *mcp.Call   // the first request of the call; the server's progress notifications have its token
 	salt    string      // suffix that makes the keys of server requests unique across calls
 
-	// The following fields are guarded by Bridge.parkMu.
+	// Bridge.parkMu guards the following fields.
 	kept   bool   // a retry may still fetch the answer: the call is in the table, or a retry is being checked
 	size   int64  // bytes of the answer while the call is in finished
-	waited bool   // the call has been parked: the budget counts its request, and it has slots
-	slots  []slot // taken until the call ends
+	waited bool   // the call has been parked: the budget counts its request, and the call has slots
+	slots  []slot // the call keeps these slots until it ends
 	server string // server and since describe the last time that the call was parked
 	since  time.Time
 
-	// The following fields are for attended tasks, and guarded by Bridge.parkMu.
+	// The following fields are for attended tasks. Bridge.parkMu guards them.
 	party   string
 	counted int64 // bytes that the budget counts for this task
 	dropped bool  // the task is no longer in the table
@@ -72,7 +72,8 @@ type openQuestion struct {
 	answer chan given // capacity 1
 }
 
-// given is the answer to a server request: a result object, at in the client's retry.
+// given is the answer to a server request. It is a result object, which is at the position at in
+// the client's retry.
 type given struct {
 	raw []byte
 	at  jsonrpc.Span
@@ -133,7 +134,7 @@ func (r *Bridge) attend(ctx context.Context, u Server, c *mcp.Call, p *parkedCal
 		case <-p.asked:
 			p.gather()
 		case <-ctx.Done():
-			// The client is gone. Cancel the call at the server.
+			// The client has disconnected. Cancel the call at the server.
 			p.cancel(context.Cause(ctx))
 			<-p.done
 			return p.reply, p.err
@@ -144,7 +145,7 @@ func (r *Bridge) attend(ctx context.Context, u Server, c *mcp.Call, p *parkedCal
 		case p.waits():
 			return r.park(u, c, p)
 		}
-		// No server request is open: the server has cancelled it, or it has its answer.
+		// No server request is open: the server has cancelled its request or has got the answer.
 	}
 }
 
@@ -234,7 +235,7 @@ func (p *parkedCall) refuse(why error) (*mcp.Reply, error) {
 	return nil, why
 }
 
-// slot is one slot of a parked call in a quota of Bridge.places.
+// slot is the reservation of one parked call in a quota of Bridge.places.
 type slot struct {
 	key, party string
 	most       int
@@ -242,10 +243,10 @@ type slot struct {
 }
 
 // slotsOf returns the three slots that a parked call needs. The first comes from the quota of all
-// servers together, and the second from that of the call's server. The third comes from the pool
-// of sessions for similar clients, since a parked call on a pipe has an exclusive session. Each
-// principal has its own pool. A parked call never loses its slots: when a client has used its
-// share, its next call is refused.
+// servers together, and the second from the quota of the call's server. The third comes from the
+// quota of the pool of sessions for similar clients, since a parked call on a pipe has an exclusive
+// session. Each principal has its own pool. A parked call never loses its slots: when a client has
+// used its share, its next call is refused.
 func slotsOf(u Server, f *mcp.ClientInfo) []slot {
 	who := f.Party()
 	lanes := "lanes " + u.Name() + "\x00" + f.Who.SeatKey() + "\x00" + string(mcp.CanonicalCapabilities(f.Capabilities))
@@ -257,8 +258,8 @@ func slotsOf(u Server, f *mcp.ClientInfo) []slot {
 }
 
 // admitLocked takes the slots for a call and reports whether they were free. A call that was
-// parked before already has its slots, and a call that has ended needs none. From then on, the
-// budget counts the first request of the call, which may be retried.
+// parked before already has its slots, and a call that has ended needs none. After that, the budget
+// counts the first request of the call, which may be retried.
 func (r *Bridge) admitLocked(p *parkedCall, u Server, f *mcp.ClientInfo) bool {
 	if p.waited || isDone(p.done) {
 		return true
@@ -296,7 +297,7 @@ func (r *Bridge) finishCall(p *parkedCall) {
 	if p.kept {
 		for _, x := range r.finished.addLocked(p, r.Budget) {
 			x.kept = false
-			delete(r.parked, x.id) // the retry of x gets errParkLost
+			delete(r.parked, x.id) // the retry of a dropped call gets errParkLost
 			x.mu.Lock()
 			x.expiry.Stop()
 			x.mu.Unlock()
@@ -330,8 +331,8 @@ func (p *parkedCall) leave(state string, expire func()) []byte {
 	return out
 }
 
-// inputRequests appends the open server requests as an object, and returns each of them as
-// well. p.mu must be held.
+// inputRequests appends the open server requests as an object, and also returns a list of them. The
+// caller must hold p.mu.
 func (p *parkedCall) inputRequests(out []byte) (object []byte, parts [][]byte) {
 	out = append(out, '{')
 	for i, q := range p.open {
@@ -345,7 +346,7 @@ func (p *parkedCall) inputRequests(out []byte) (object []byte, parts [][]byte) {
 	return append(out, '}'), parts
 }
 
-// answer passes the given answers to the server. p.mu must be held, and check must have
+// answer passes the given answers to the server. The caller must hold p.mu, and check must have
 // accepted the answers.
 func (p *parkedCall) answer(raw []byte, answers jsonrpc.Span) {
 	var left []*openQuestion
@@ -386,8 +387,8 @@ func (r *Bridge) expire(p *parkedCall) {
 	}
 }
 
-// unkeep records that no retry may fetch the answer from the table, because no retry will come,
-// or one is attached.
+// unkeep records that no retry may fetch the answer from the table, because no retry will come, or
+// because a retry is attached already.
 func (r *Bridge) unkeep(p *parkedCall) {
 	r.parkMu.Lock()
 	defer r.parkMu.Unlock()
@@ -424,7 +425,7 @@ func (r *Bridge) resume(ctx context.Context, u Server, c *mcp.Call, s mcp.Caller
 		p.mu.Unlock()
 		return nil, r.putBack(p, bad)
 	}
-	// The held messages go to the client first, before anything that the server sends after it
+	// The held messages go to the client first, before any message that the server sends after it
 	// gets the answer.
 	for len(p.held) > 0 {
 		held := p.held
@@ -496,8 +497,8 @@ func (p *parkedCall) check(raw []byte, answers jsonrpc.Span) error {
 // parkedCaller is the caller of a call that may be parked.
 type parkedCaller parkedCall
 
-// Notify passes on notifications while a request is attached. Otherwise it drops progress
-// and keeps a bounded number of log messages.
+// Notify passes on notifications while a request is attached. At other times it drops progress
+// notifications and keeps a bounded number of log messages.
 func (k *parkedCaller) Notify(n *mcp.Note) {
 	p := (*parkedCall)(k)
 	p.mu.Lock()
@@ -523,9 +524,9 @@ func (k *parkedCaller) Notify(n *mcp.Note) {
 	}
 }
 
-// keyOf returns the key of a server request, unique within the call. Legacy requests have no
-// keys. A key that describes the question is the most useful to clients and logs, such as
-// user_name for a form with the field "name".
+// keyOf returns the key of a server request, unique within the call. Legacy requests have no keys.
+// A key that describes the question helps clients and readers of logs: for example, user_name for a
+// form with the field "name".
 func (p *parkedCall) keyOf(m *jsonrpc.Message) string {
 	var key string
 	switch m.Method {
@@ -552,8 +553,8 @@ func numbered(key string, n int) string {
 	return fmt.Sprintf("%s.%d", key, n)
 }
 
-// onlyField returns the name of the only field of a form. It returns "input" if there are
-// several, or if the name is not a plain word.
+// onlyField returns the name of the only field of a form. It returns "input" if the form has
+// several fields, or if the name is not a plain word.
 func onlyField(m *jsonrpc.Message) string {
 	const other = "input"
 	schema := m.Param("requestedSchema")

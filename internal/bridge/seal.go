@@ -28,8 +28,8 @@ type Bridge struct {
 	// client or request. If it is nil, nothing is published.
 	Events *event.Publisher
 
-	// Budget counts the memory of parked calls and attended tasks. The transports count that of
-	// running requests. Nil counts nothing.
+	// Budget counts the memory of parked calls and attended tasks. The transports count the memory
+	// of running requests. If it is nil, nothing is counted.
 	Budget *transport.Budget
 
 	mu      sync.Mutex
@@ -40,7 +40,7 @@ type Bridge struct {
 
 	parkMu   sync.Mutex
 	parked   map[string]*parkedCall
-	places   map[string]*transport.Quota // quotas of parked calls; see slotsOf. Empty quotas are removed
+	places   map[string]*transport.Quota // quotas of parked calls; see slotsOf; empty quotas are removed
 	finished finished                    // parked calls that have ended
 	attended map[string]*parkedCall      // attended tasks; see attendTask
 	attends  transport.Quota             // quota of attended
@@ -56,7 +56,7 @@ type stateKey struct {
 	created time.Time
 }
 
-// stateTTL is the lifetime of a sealed state, and keyLife that of the key that sealed it.
+// stateTTL is the lifetime of a sealed state. keyLife is the lifetime of the key that seals it.
 const (
 	stateTTL    = 10 * time.Minute
 	keyLife     = 24 * time.Hour
@@ -101,10 +101,10 @@ func (r *Bridge) keyByID(id [keyIDLen]byte) (stateKey, bool) {
 	return stateKey{}, false
 }
 
-// seal encrypts the server's requestState. It opens only for the same principal, server, method
-// and parameters, and only for ten minutes (2026-07-28 §MRTR, "Server Requirements" 4 and 5).
-// States of servers are sealed too: a server sees one credential for many users, so only
-// Dragoman can tell the users apart.
+// seal encrypts the server's requestState. The result can be opened only for the same principal,
+// server, method and parameters, and only for ten minutes (2026-07-28 §MRTR, "Server Requirements"
+// 4 and 5). States of servers must be sealed too: a server sees one credential for many users, so
+// only Dragoman can distinguish the users.
 func (r *Bridge) seal(u Server, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply, error) {
 	at := reply.Msg.ResultMember("requestState")
 	if at.IsZero() {
@@ -135,7 +135,7 @@ func (r *Bridge) mint(u Server, c *mcp.Call, kind byte, inner []byte) (string, e
 // Resume is the content of a retry's requestState. The zero value means that the request
 // has no state.
 type Resume struct {
-	kind  byte // the parameter kind of mint
+	kind  byte // see the parameter kind of mint
 	inner []byte
 	call  uint64 // number of the call that got the state
 	id    stateID
@@ -164,7 +164,7 @@ func (r *Bridge) Open(u Server, c *mcp.Call) (Resume, error) {
 func (r *Bridge) open(u Server, c *mcp.Call) (Resume, error) {
 	var none Resume
 	if c.Method == nil || !c.Method.MayAsk {
-		return none, nil // requestState is an ordinary parameter in this revision
+		return none, nil // this method does not use requestState in the client's revision
 	}
 	at := c.Msg.Param("requestState")
 	if at.IsZero() {
@@ -198,10 +198,10 @@ func (r *Bridge) open(u Server, c *mcp.Call) (Resume, error) {
 }
 
 // takeState lets one retry at a time use a state. Until leave is called, a second retry with
-// the same state is refused, so that a request that is sent twice does not run twice at once.
-// After that the state may be used again, since clients may retry a request that got no answer.
-// The server decides whether it accepts the state (2026-07-28 §MRTR, "Server Requirements" 5).
-// A call without a state needs no reservation.
+// the same state is refused, so that a request that is sent twice does not run twice at once. After
+// leave, the state may be used again, since clients may retry a request that got no answer. The
+// server decides whether it accepts the state (2026-07-28 §MRTR, "Server Requirements" 5). A call
+// without a state needs no reservation.
 func (r *Bridge) takeState(u Server, s Resume) (leave func(), err error) {
 	if s.kind == 0 {
 		return func() {}, nil
@@ -227,8 +227,8 @@ func (r *Bridge) takeState(u Server, s Resume) (leave func(), err error) {
 
 var errExpired error = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "requestState has expired; send the original request again"}
 
-// binding returns the data that a state is bound to. Each part is hashed separately, so
-// that different parts cannot yield the same data.
+// binding returns the data that a state is bound to. Each part is hashed separately, so that
+// different calls never have the same data.
 func binding(u Server, c *mcp.Call) []byte {
 	h := sha256.New()
 	part := func(b []byte) {

@@ -14,15 +14,15 @@ type Server interface {
 	// Acquire returns one of the server's sessions for the client f. Its error can go to the
 	// client as it is; see mcp.Wire.
 	Acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need) (Lease, error)
-	// Tasks returns the form in which the server supports tasks for the client f. It opens no
-	// session if the server supports tasks in none of its forms.
+	// Tasks returns the form in which the server supports tasks for the client f. It does not open
+	// a session if the server does not support tasks in any form.
 	Tasks(ctx context.Context, f *mcp.ClientInfo) mcp.TaskForm
 }
 
 // Lease is a session of a server. It belongs to one goroutine at a time.
 type Lease interface {
-	// Revision returns the revision of the session. Tasks returns the form in which the session
-	// supports tasks.
+	// Revision returns the revision of the session. The method Tasks returns the form in which the
+	// session supports tasks.
 	Revision() mcp.Revision
 	Tasks() mcp.TaskForm
 	// Tool returns the facts that the server's tool list states about a tool.
@@ -72,7 +72,7 @@ func (v *visit) release() {
 	}
 }
 
-// Send acquires a session, sends one attempt and releases the session. It suits Dragoman's own
+// Send acquires a session, sends one attempt and releases the session. Use it for Dragoman's own
 // requests, which do not depend on the session.
 func Send(ctx context.Context, s Server, a *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {
 	need := mcp.NeedOf(a.Call)

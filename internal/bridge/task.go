@@ -48,7 +48,7 @@ func (r *Bridge) Tasks(ctx context.Context, all []Server, a *mcp.Attempt, s mcp.
 }
 
 // answerUndeclared answers a modern client that has not declared the tasks extension. SEP-2663,
-// "Protocol Errors", defines the answers of servers with tasks and without.
+// "Protocol Errors", defines these answers, which depend on whether the server supports tasks.
 func (r *Bridge) answerUndeclared(ctx context.Context, all []Server, a *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
 	if a.Sole {
 		if all[0].Tasks(ctx, a.Client) == mcp.NoTasks {
@@ -88,8 +88,8 @@ func (r *Bridge) sameEra(ctx context.Context, p Task, a *mcp.Attempt, s mcp.Call
 }
 
 // listTasks answers tasks/list, which exists only in 2025-11-25. The list of a server that
-// several users share could reveal their tasks to each other (SEP-2663, "Motivation" 3). So it
-// is refused for authenticated clients and for endpoints with several servers.
+// several users share could reveal their tasks to each other (SEP-2663, "Motivation" 3). So the
+// request is refused for authenticated clients and for endpoints with several servers.
 func (r *Bridge) listTasks(ctx context.Context, all []Server, a *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
 	c := a.Call
 	if c.Client.Who.Key() == "" && a.Sole {
@@ -140,7 +140,7 @@ type state struct {
 }
 
 // getState gets the state of a task from its server. If the server answers with an error,
-// getState returns that reply as failed.
+// getState returns this reply as failed.
 func (p Task) getState(ctx context.Context, c *mcp.Call) (st state, failed *mcp.Reply, err error) {
 	reply, err := Send(ctx, p.Server, p.ask(c, mcp.MethodGetTask), mcp.NoCaller{})
 	if err != nil {
@@ -157,7 +157,7 @@ func (p Task) getState(ctx context.Context, c *mcp.Call) (st state, failed *mcp.
 	return st, nil, nil
 }
 
-// member returns a member of the task that is an object, or nil if there is none.
+// member returns a member of the task that is an object, or nil if the task has no such member.
 func (st *state) member(key string) []byte {
 	if at := jsonrpc.Find(st.raw, st.at, key); jsonrpc.KindOf(st.raw, at) == '{' {
 		return at.Of(st.raw)

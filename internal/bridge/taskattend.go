@@ -17,7 +17,7 @@ import (
 // tasks/update. So when the server wants input, Dragoman sends tasks/result on behalf of the
 // client, and keeps the server requests for the client's polls.
 
-// maxAttended and the constants below bound attended tasks.
+// maxAttended is the maximum number of attended tasks.
 const (
 	maxAttended = 256 // shared fairly between parties
 	// firstAsk is how long a poll waits for the first server request of a task that wants
@@ -119,8 +119,8 @@ func (r *Bridge) taskOutcome(ctx context.Context, p Task, c *mcp.Call, st *state
 	return st.toReply(c, dialect.Task{Status: mcp.TaskCompleted, Result: m.Result.Of(m.Raw)}), nil
 }
 
-// attendTask returns the attended task of p. It starts to wait for the task's server requests
-// if nothing waits for them yet.
+// attendTask returns the attended task of p. If no goroutine waits for the task's server requests
+// yet, attendTask starts one.
 func (r *Bridge) attendTask(p Task, c *mcp.Call) (*parkedCall, error) {
 	key := attendedKey(p, c.Client)
 	r.parkMu.Lock()
@@ -145,7 +145,7 @@ func (r *Bridge) attendTask(p Task, c *mcp.Call) (*parkedCall, error) {
 	}
 	a := &parkedCall{
 		id: key, party: who, done: make(chan struct{}), asked: make(chan struct{}, 1),
-		// The salt makes these keys differ from those of a later attended task.
+		// Because of the salt, a later attended task has other keys.
 		first: c, salt: "-" + strconv.FormatInt(time.Now().UnixMilli(), 36),
 	}
 	life, cancel := context.WithCancelCause(context.Background())
@@ -172,7 +172,7 @@ func (r *Bridge) attendTask(p Task, c *mcp.Call) (*parkedCall, error) {
 		case a.dropped:
 			r.Budget.Give(a.counted)
 		case a.reply != nil:
-			r.holdLocked(a, a.reply.Msg) // held until a client fetches it
+			r.holdLocked(a, a.reply.Msg) // a client may still fetch the reply
 		}
 	})
 	return a, nil
@@ -185,8 +185,8 @@ func (r *Bridge) holdLocked(a *parkedCall, m *jsonrpc.Message) {
 	r.Budget.Hold(n)
 }
 
-// dropLocked removes an attended task from the table. Its memory is released now, or when the
-// task has ended.
+// dropLocked removes an attended task from the table. The budget stops counting its memory at once,
+// or when the task has ended.
 func (r *Bridge) dropLocked(a *parkedCall) {
 	delete(r.attended, a.id)
 	r.attends.Give(a.party)
@@ -196,8 +196,8 @@ func (r *Bridge) dropLocked(a *parkedCall) {
 	}
 }
 
-// unattend removes an attended task from the table and returns it. It returns nil if there is
-// none.
+// unattend removes an attended task from the table and returns it. It returns nil if the table does
+// not have the task.
 func (r *Bridge) unattend(key string) *parkedCall {
 	r.parkMu.Lock()
 	defer r.parkMu.Unlock()
@@ -226,7 +226,7 @@ func (r *Bridge) attendedTask(p Task, c *mcp.Call) *parkedCall {
 	return r.attended[attendedKey(p, c.Client)]
 }
 
-// firstQuestion waits a moment for requests that the server is about to send. If they arrive
+// firstQuestion waits a short time for requests that the server may be about to send. If they arrive
 // later, the client's next poll finds them.
 func (p *parkedCall) firstQuestion(ctx context.Context) {
 	p.mu.Lock()
@@ -246,8 +246,8 @@ func (p *parkedCall) firstQuestion(ctx context.Context) {
 	}
 }
 
-// questions returns the open server requests of a task as an inputRequests object, or nil for
-// none.
+// questions returns the open server requests of a task as an inputRequests object, or nil if none
+// is open.
 func (r *Bridge) questions(p Task, c *mcp.Call) []byte {
 	a := r.attendedTask(p, c)
 	if a == nil || isDone(a.done) {

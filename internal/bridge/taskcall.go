@@ -9,10 +9,10 @@ import (
 )
 
 // callTool relays tools/call, which a server with tasks may turn into a task. There are four
-// outcomes. The client gets the task, converted to its revision. Or it gets the result, if the
-// call did not become a task. Or it gets a task that Dragoman keeps and that has already ended.
-// If the client does not use tasks, callTool waits for the server's task and returns its
-// result.
+// outcomes. If the call became a task, the client gets the task, converted to its revision. If not,
+// the client gets the result. A client that asked for a task may instead get a task that has
+// already ended, which Dragoman keeps. If the client does not use tasks, callTool waits for the
+// server's task and returns its result.
 func (r *Bridge) callTool(ctx context.Context, v *visit, a *mcp.Attempt, res Resume, s mcp.Caller) (*mcp.Reply, error) {
 	u, c := v.server, a.Call
 	var form mcp.TaskForm
@@ -28,20 +28,20 @@ func (r *Bridge) callTool(ctx context.Context, v *visit, a *mcp.Attempt, res Res
 			return nil, err
 		}
 		if form = l.Tasks(); form == mcp.RequestedTasks && (modern || !wants) {
-			// A legacy client that asks for a task has decided already, and the server says
-			// whether it supports that. For the others, the tool list decides.
+			// If a legacy client asks for a task, the server accepts or refuses the request. For
+			// other clients, the tool list says whether the call becomes a task.
 			support = l.Tool(ctx, a.Name).Support
 		}
 	}
 	if form == mcp.NoTasks {
-		return r.rounds(ctx, v, a, res, s) // the usual case
+		return r.rounds(ctx, v, a, res, s) // the usual case: the call does not become a task
 	}
 	if form == mcp.RequestedTasks {
 		s = &taskCaller{s, taskRenamer{r, u.Name(), c.Client, a.Sole, c.Trail}}
 		switch {
 		case wants && modern && support != mcp.TaskForbidden:
-			// The client accepts a task wherever the server supports one. The server lets its
-			// caller choose.
+			// The client accepts a task for any tool. The server leaves the choice to its caller,
+			// so Dragoman asks for a task.
 			next := *a
 			next.AsTask = []byte("{}")
 			a = &next
@@ -61,8 +61,8 @@ func (r *Bridge) callTool(ctx context.Context, v *visit, a *mcp.Attempt, res Res
 	}
 	reply, err := r.rounds(ctx, v, a, res, s)
 	if err == nil && needsTasks(reply) {
-		// The server did not execute the call. The client cannot wait for a task, but Dragoman
-		// can.
+		// The server did not execute the call, because it requires the tasks extension. The client
+		// cannot wait for a task, but Dragoman can.
 		next := *a
 		next.Caps = withTasks(c.Client)
 		reply, err = r.rounds(ctx, v, &next, res, s)
@@ -75,7 +75,7 @@ func (r *Bridge) callTool(ctx context.Context, v *visit, a *mcp.Attempt, res Res
 }
 
 // withTasks returns the client's capabilities with the tasks extension added. Dragoman declares
-// them to a modern server when it handles tasks for the client.
+// these capabilities to a modern server when it handles tasks for the client.
 func withTasks(f *mcp.ClientInfo) []byte { return mcp.WithTasksExtension(f.Capabilities) }
 
 // needsTasks reports whether a modern server refused a call because the extension was not
@@ -158,7 +158,7 @@ func (l *awaitingLease) Call(ctx context.Context, a *mcp.Attempt, s mcp.Caller) 
 	if err != nil || reply.CreatedTask().IsZero() {
 		return reply, err
 	}
-	l.Release() // the task may take long, and the request for its result finds the session by its number
+	l.Release() // the task may take long; the request for its result uses the session's number to find the session
 	p := Task{Server: l.server}
 	p.Ref.Session = reply.Session
 	p.Ref.ID, _ = jsonrpc.Text(reply.Msg.Raw, jsonrpc.Find(reply.Msg.Raw, reply.CreatedTask(), "taskId"))

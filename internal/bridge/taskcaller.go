@@ -7,14 +7,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// taskRenamer replaces the task ids in the requests of one server with the ids that a client
+// taskRenamer replaces the task ids in the requests of one server with the ids that one client
 // knows.
 type taskRenamer struct {
 	bridge *Bridge
 	server string
 	client *mcp.ClientInfo
 	sole   bool
-	trail  *jsonrpc.Trail // trail of the call, nil outside calls
+	trail  *jsonrpc.Trail // the trail of the call, nil for a request outside calls
 }
 
 func (a *taskRenamer) rename(m *jsonrpc.Message) *jsonrpc.Message {
@@ -33,7 +33,7 @@ func (a *taskRenamer) rename(m *jsonrpc.Message) *jsonrpc.Message {
 	return mcp.RewriteOrKeep(a.trail, m, &e)
 }
 
-// taskCaller is the Caller for a server whose requests may name tasks.
+// taskCaller is a Caller that replaces task ids in the requests of a server.
 type taskCaller struct {
 	mcp.Caller
 	taskRenamer
@@ -43,8 +43,8 @@ func (s *taskCaller) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Mess
 	return s.Caller.Ask(ctx, s.rename(m))
 }
 
-// TaskSubscriber returns a Subscriber for server requests outside calls. It replaces task ids
-// with those that the client f knows. sole has the same meaning as in FindTask.
+// TaskSubscriber returns a Subscriber for server requests outside calls. It replaces task ids with
+// the ids that the client f knows. sole has the same meaning as in FindTask.
 func (r *Bridge) TaskSubscriber(s mcp.Subscriber, server string, f *mcp.ClientInfo, sole bool) mcp.Subscriber {
 	return &taskSubscriber{s, taskRenamer{r, server, f, sole, nil}}
 }

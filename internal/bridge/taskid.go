@@ -13,7 +13,7 @@ import (
 )
 
 // These constants are prefixes of task ids in the form for clients. An id contains the server
-// and the session of the task, because nothing else in a request about a task names them.
+// and the session of the task, because no other part of a request about a task names them.
 //
 // For authenticated clients the id is signed for the principal. A server sees one credential
 // for many users, so only Dragoman can tell whose task it is (2025-11-25 §Tasks, "Task
@@ -53,7 +53,7 @@ func (r *Bridge) taskID(server string, f *mcp.ClientInfo, sole bool, ref mcp.Tas
 		return signedTask + server + "~" + r.signature(server, f, ref) + "~" + ref.String()
 	}
 	if sole && ref.Session == 0 && !strings.HasPrefix(ref.ID, openTask) && !strings.HasPrefix(ref.ID, signedTask) {
-		return ref.ID // unchanged: the server is known without it
+		return ref.ID // unchanged, because the endpoint has only one server
 	}
 	return openTask + server + "~" + ref.String()
 }
@@ -103,8 +103,8 @@ func (r *Bridge) FindTask(ctx context.Context, all []Server, f *mcp.ClientInfo, 
 	return Task{}, errNoTask
 }
 
-// ownerOf finds the server whose name an id starts with, and returns it with the rest of the
-// id. The server is nil if it is unknown.
+// ownerOf finds the server whose name is the beginning of an id. It returns the server and the rest
+// of the id. The server is nil if it is unknown.
 func ownerOf(all []Server, rest string) (Server, string) {
 	name, text, found := strings.Cut(rest, "~")
 	for _, u := range all {
@@ -115,8 +115,8 @@ func ownerOf(all []Server, rest string) (Server, string) {
 	return nil, ""
 }
 
-// TaskNames returns a function that replaces the task ids in a server's notifications with
-// those that the client f knows. sole has the same meaning as in FindTask.
+// TaskNames returns a function that replaces the task ids in a server's notifications with the ids
+// that the client f knows. sole has the same meaning as in FindTask.
 func (r *Bridge) TaskNames(f *mcp.ClientInfo, sole bool) func(server string, m *jsonrpc.Message, e *jsonrpc.Edits) {
 	return func(server string, m *jsonrpc.Message, e *jsonrpc.Edits) {
 		if server == "" || m.Method != mcp.NoteTaskStatus && m.Method != mcp.NoteTask {

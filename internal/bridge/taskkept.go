@@ -12,8 +12,8 @@ import (
 )
 
 // keptTasks holds answers that a modern server returned at once although a legacy client wanted
-// a task. The number and the bytes of the answers are bounded. Beyond a bound, the client that
-// holds the most loses its oldest one, and then gets "not found" for it (2025-11-25 §Tasks,
+// a task. The number and the bytes of the answers are bounded. Beyond a bound, the client with the
+// most answers loses its oldest one, and later gets "not found" for that task (2025-11-25 §Tasks,
 // "TTL and Resource Management"). The zero value is ready.
 type keptTasks struct {
 	mu    sync.Mutex
@@ -31,7 +31,7 @@ type keptTask struct {
 	until       time.Time
 }
 
-// maxKept and the constants below bound kept tasks and their lifetime.
+// These constants bound kept tasks and their lifetime.
 const (
 	maxKept      = 256
 	maxKeptBytes = 32 << 20
@@ -84,8 +84,8 @@ func stateOf(raw []byte, result jsonrpc.Span) string {
 }
 
 // tidyLocked removes expired tasks. Then it makes room for one more answer of room bytes for
-// the party who. If there is too little room, it drops the oldest task of the party that holds
-// the most.
+// the party who. If there is too little room, it drops the oldest task of the party with the most
+// tasks.
 func (k *keptTasks) tidyLocked(now time.Time, room int, who string) {
 	k.dropLocked(func(t *keptTask) bool { return now.After(t.until) })
 	for len(k.order) > 0 && (len(k.order) > maxKept-1 || k.bytes+room > maxKeptBytes) {

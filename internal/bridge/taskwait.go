@@ -54,8 +54,8 @@ func (st *state) legacy(c *mcp.Call) *mcp.Reply {
 }
 
 // cancelDirected cancels a task for a legacy client. The client gets the resulting state, or an
-// error if the task has ended already (2025-11-25 §Tasks, "Task Cancellation"). The extension
-// does not promise that a cancelled task ends, nor when. So the state is polled a few times.
+// error if the task has ended already (2025-11-25 §Tasks, "Task Cancellation"). The extension does
+// not promise that a cancelled task ends, or how soon. So Dragoman polls the state a few times.
 func (r *Bridge) cancelDirected(ctx context.Context, p Task, c *mcp.Call) (*mcp.Reply, error) {
 	st, failed, err := p.getState(ctx, c)
 	if err != nil || failed != nil {
@@ -106,7 +106,7 @@ type taskWaiter struct {
 	task   Task
 	call   *mcp.Call
 	caller mcp.Caller
-	shown  string          // the task id that the client knows, "" if the client does not know about it
+	shown  string          // the task id that the client knows, "" if the client does not know about the task
 	asked  map[string]bool // keys of input requests that were sent; each is sent once (SEP-2663, "Task Update Requests")
 }
 
