@@ -13,8 +13,8 @@ type HunkKind string
 const (
 	Same    HunkKind = "same"    // copied
 	Changed HunkKind = "changed" // replaced by other bytes
-	Added   HunkKind = "added"   // only in the message
-	Removed HunkKind = "removed" // only in the source
+	Added   HunkKind = "added"   // the bytes are only in the message
+	Removed HunkKind = "removed" // the bytes are only in the source
 	Lost    HunkKind = "lost"    // removed or replaced, because a revision cannot express it
 )
 
@@ -28,8 +28,8 @@ type Hunk struct {
 	Note string
 }
 
-// Notes gives each reason a letter, and each loss a number. They are given in the order of the
-// calls to Of. The zero value is ready to use. It is not safe for concurrent use.
+// Notes gives each reason a letter and each loss a number, in the order of the calls to Of. The
+// zero value is ready to use. It is not safe for concurrent use.
 type Notes struct {
 	Reasons []jsonrpc.Reason // the reasons with letters, in the order of the letters
 	Losses  []jsonrpc.Reason // the reasons with numbers, in the order of the numbers
@@ -77,10 +77,10 @@ func KindOf(e Edit) HunkKind {
 	return Changed
 }
 
-// Hunks returns the hunks of a message that was made from a source. source and size are the
-// lengths of the two, and edits are the recorded changes. Each byte of the source and of the
-// message is in exactly one hunk, in order. If a message was cut, the spans of its last hunks
-// lie beyond the recorded bytes.
+// Hunks returns the hunks of a message that was made from a source. The parameters source and size
+// are the lengths of the source and of the message. edits are the recorded changes. Each byte of
+// the source and of the message is in exactly one hunk, in order. If a message was cut, the spans
+// of its last hunks lie beyond the recorded bytes.
 func Hunks(source, size int, edits []Edit, notes *Notes) (hunks []Hunk) {
 	at, to := 0, 0
 	same := func(atEnd, toEnd int) {

@@ -10,7 +10,7 @@ import (
 )
 
 // Masker masks secrets in recorded messages. It replaces each byte of a secret by one
-// character. So the positions of edits stay right, and JSON stays JSON. Use NewMasker. It is
+// character. So the positions of edits stay correct, and JSON stays valid. Use NewMasker. It is
 // safe for concurrent use.
 type Masker struct {
 	known []string // the known secrets, longest first
@@ -20,7 +20,7 @@ type Masker struct {
 // part of any text.
 const shortest = 6
 
-// NewMasker returns a Masker that masks the known texts, and what looks like a secret; see
+// NewMasker returns a Masker that masks the known texts, and texts that look like secrets; see
 // excerpt.Secrets.
 func NewMasker(known []string) *Masker {
 	m := &Masker{}
@@ -35,11 +35,11 @@ func NewMasker(known []string) *Masker {
 	return m
 }
 
-// mark replaces each byte of a secret during a search. No text of a message contains it,
-// because JSON has no control characters.
+// mark replaces each byte of a secret during a search. It is a control character, which no string
+// of JSON may contain.
 const mark = "\x00"
 
-// find returns which bytes of a text are secret. name is the name of the text, "" for none.
+// find returns which bytes of a text are secret. name is the name of the text, or "" if it has none.
 func (m *Masker) find(name, text string) (spans []jsonrpc.Span) {
 	if excerpt.SecretText(name, text) {
 		return []jsonrpc.Span{{End: len(text)}}
@@ -85,7 +85,7 @@ func (m *Masker) cutOff(text string) []jsonrpc.Span {
 	return []jsonrpc.Span{{Start: len(text) - longest, End: len(text)}}
 }
 
-// Text returns a plain text with its secrets masked. name is the name of the text, "" for
+// Text returns a plain text with its secrets masked. name is the name of the text, or "" if it has
 // none.
 func (m *Masker) Text(name, text string) string {
 	b := []byte(text)
@@ -111,8 +111,7 @@ func (m *Masker) Message(raw []byte) (masked []byte, spans []jsonrpc.Span) {
 		w.walk()
 	}
 	if jsonrpc.Valid(raw, jsonrpc.Limits{Bytes: len(raw) + 1}) != nil {
-		// The message is not JSON, or only the beginning of it. So text outside of strings is
-		// searched as well.
+		// The message is not JSON, or was cut off. So text outside of strings is searched as well.
 		for _, s := range m.find("", string(masked)) {
 			w.mask(s, '*')
 		}
@@ -146,7 +145,7 @@ type maskWalk struct {
 type container struct {
 	object bool
 	name   string // the name of the next value of an object, or of the list that has the elements of an array
-	key    bool   // the next string of an object is a name
+	key    bool   // the next string in an object is a name
 	// pair is the text of a member called name or key, and value is that of a member called
 	// value. The two describe a variable or a header.
 	pair  string
@@ -250,8 +249,8 @@ func (w *maskWalk) pair(c *container) {
 	}
 }
 
-// found masks spans of a decoded string. The string begins at from. at has the position of
-// each decoded byte in the string, or is nil if the positions are the same.
+// found masks spans of a decoded string. The string begins at from. The slice at has the position
+// of each decoded byte in the string. It is nil if the positions are the same.
 func (w *maskWalk) found(from int, at []int, spans []jsonrpc.Span) {
 	for _, s := range spans {
 		if at != nil {
@@ -273,8 +272,8 @@ func (w *maskWalk) number(i int) int {
 	return end
 }
 
-// decode returns the decoded text of the inside of a JSON string. at has the position of each
-// decoded byte, and of the end. It is nil if the string has no escapes.
+// decode returns the decoded text of the inside of a JSON string. The slice at has the position of
+// each decoded byte, and of the end. It is nil if the string has no escapes.
 func decode(inside []byte) (text string, at []int) {
 	if !slices.Contains(inside, '\\') {
 		return string(inside), nil
@@ -302,7 +301,7 @@ func decode(inside []byte) (text string, at []int) {
 		case 'b', 'f', 'n', 'r', 't':
 			add(from, map[byte]byte{'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}[c])
 		case 'u':
-			if i+4 > len(inside) { // cut off
+			if i+4 > len(inside) { // the escape is cut off
 				i = len(inside)
 				continue
 			}
@@ -319,7 +318,7 @@ func decode(inside []byte) (text string, at []int) {
 	return string(out), append(at, len(inside))
 }
 
-// harmless are the header fields whose values are shown. The value of any other field may be
+// harmless lists the header fields whose values are shown. The value of any other field may be
 // a credential.
 var harmless = map[string]bool{
 	"accept": true, "accept-encoding": true, "accept-language": true, "allow": true, "cache-control": true, "connection": true,
@@ -332,7 +331,7 @@ var harmless = map[string]bool{
 // sessionShown is the number of characters of a session id that are shown.
 const sessionShown = 8
 
-// Head returns a copy of a head with its secrets masked; nil for nil.
+// Head returns a copy of a head with its secrets masked. It returns nil for nil.
 func (m *Masker) Head(h *jsonrpc.Head) *jsonrpc.Head {
 	if h == nil {
 		return nil
@@ -348,7 +347,7 @@ func (m *Masker) field(f jsonrpc.HeadField) string {
 	name := strings.ToLower(f.Name)
 	switch {
 	case name == "mcp-session-id":
-		// A session id lets its owner use the session.
+		// Anyone who knows a session id can use the session.
 		return f.Value[:min(len(f.Value)/2, sessionShown)] + excerpt.Mask
 	case harmless[name], strings.HasPrefix(name, "mcp-param-") && !excerpt.SecretName(name[len("mcp-param-"):]), strings.HasPrefix(name, "access-control-"):
 		return m.Text("", f.Value)

@@ -20,12 +20,13 @@ const (
 	LongestTime = time.Hour // the longest period of RecordFor
 )
 
-// Header is an HTTP request that carried a message. Head returns nil if there was none.
+// Header is an HTTP request that carried a message. Head returns nil if the message did not come
+// over HTTP.
 type Header interface{ Head() *jsonrpc.Head }
 
 // Window is a period in which the calls of one server or one client are recorded.
 type Window struct {
-	Server string // "" for any
+	Server string // the name of the server; "" for any
 	Client string // the name that the client gives itself; "" for any
 	Until  time.Time
 }
@@ -76,7 +77,7 @@ func (r *Ring) Recording() (all bool, windows []Window) {
 // Held returns the bytes that all recordings hold.
 func (r *Ring) Held() int { return r.limits.Used() }
 
-// wantsLocked reports whether a call is to be recorded. unsure is true if the answer depends
+// wantsLocked reports whether a call should be recorded. unsure is true if the answer depends
 // on the server of the call, which is not known yet.
 func (r *Ring) wantsLocked(c *Call) (yes, unsure bool) {
 	if r.record || len(r.windows) == 0 {
@@ -95,8 +96,7 @@ func (r *Ring) wantsLocked(c *Call) (yes, unsure bool) {
 	return yes, unsure
 }
 
-// Routed implements mcp.Record. It begins the recording of the call, if the call is to be
-// recorded.
+// Routed implements mcp.Record. It begins to record the call if the call should be recorded.
 func (x *Record) Routed(a *mcp.Attempt) {
 	target := short(a.Name)
 	r := x.ring
@@ -126,8 +126,7 @@ func (x *Record) Routed(a *mcp.Attempt) {
 	r.mu.Unlock()
 }
 
-// keepLocked keeps the story of a call that has ended. It drops the oldest stories beyond the
-// limit.
+// keepLocked keeps the story of an ended call. It drops the oldest stories beyond the limit.
 func (r *Ring) keepLocked(x *Record) {
 	if x.trail == nil {
 		return
@@ -145,7 +144,7 @@ func (r *Ring) keepLocked(x *Record) {
 	}
 }
 
-// forgetLocked drops the story of a call that has ended.
+// forgetLocked drops the story of an ended call.
 func (r *Ring) forgetLocked(x *Record) {
 	if x.trail == nil {
 		return
@@ -155,7 +154,7 @@ func (r *Ring) forgetLocked(x *Record) {
 	r.recorded = slices.DeleteFunc(r.recorded, func(y *Record) bool { return x == y })
 }
 
-// continueLocked makes x continue the story of old, and returns the trail for its messages.
+// continueLocked makes x continue the story of old. It returns the trail for the messages of x.
 func (r *Ring) continueLocked(x, old *Record) *jsonrpc.Trail {
 	t := old.trail
 	if t == nil {

@@ -30,7 +30,7 @@ type Call struct {
 	// Seq if it continues after it was parked, or if a loss is found late.
 	Seq     uint64
 	Client  Client
-	Server  string // the configured name of the server; "" for none or several
+	Server  string // the configured name of the server; "" if the call is for no server or for several
 	To      mcp.Revision
 	Method  string
 	Name    string        // the tool, prompt or resource, as the client wrote it
@@ -42,8 +42,8 @@ type Call struct {
 	Out     int           // bytes of the answers that the client got
 	Asked   int           // the number of the client's requests for this call: 1, and one for each retry with answers
 	Outcome mcp.Outcome   // "" while the call is running; package event has the outcomes that are not in mcp
-	Cause   string        // the cause of an error of Dragoman: timeout, cancelled, exited …
-	Code    int64         // the code of the error that the client got; 0 for none
+	Cause   string        // why Dragoman answered with an error: timeout, cancelled, exited …
+	Code    int64         // the code of the error that the client got; 0 if the call got no error
 	// ToolError means that the result of the tool says that it is an error.
 	ToolError bool
 	Losses    []Loss // the losses of the call; must not be changed
@@ -87,10 +87,10 @@ type Ring struct {
 	missed   uint64 // the Seq of the last call that was dropped
 	calls    map[uint64]*Record
 	running  list
-	ended    list // the ended calls in the order of Seq
+	ended    list // ended calls in the order of Seq
 	free     *Record
 	clients  map[string]named
-	limits   jsonrpc.TrailLimits // the limits lock themselves; mu does not guard them
+	limits   jsonrpc.TrailLimits // the limits have their own lock; mu does not guard them
 	stories  int
 	record   bool
 	windows  []Window
@@ -127,8 +127,8 @@ type Record struct {
 	call       Call           // mu of the Ring guards this field and all others
 	head       Header         // the HTTP request of the call; nil after Routed
 	trail      *jsonrpc.Trail // nil if the call is not recorded
-	unsure     bool           // the call is recorded only if its server turns out to be that of a window
-	into       *Record        // the retry that continues this call, if it came before End
+	unsure     bool           // the call is recorded only if an open window covers its server, which is not known yet
+	into       *Record        // the retry that continues this call, if the retry came before End
 }
 
 // list is a list of records.
@@ -191,7 +191,7 @@ func (r *Ring) Begin(c *mcp.Call, head Header) *Record {
 	return x
 }
 
-// clientLocked returns the name and the version in a client's description.
+// clientLocked returns the name and the version that a client gives itself.
 func (r *Ring) clientLocked(info []byte) named {
 	if len(info) == 0 {
 		return named{}
@@ -212,8 +212,8 @@ func (r *Ring) clientLocked(info []byte) named {
 	return n
 }
 
-// Resumed implements mcp.Record. If the ring no longer has the call with that number, the new
-// call only takes its number. If that call is still running, the new call stays separate.
+// Resumed implements mcp.Record. If the ring no longer has the call with that number, the new call
+// only takes over the number. If that call is still running, the new call stays separate.
 func (x *Record) Resumed(c *mcp.Call, number uint64) {
 	r := x.ring
 	r.mu.Lock()
@@ -229,7 +229,7 @@ func (x *Record) Resumed(c *mcp.Call, number uint64) {
 		return
 	}
 	was := old.call
-	if was.Running() { // the client sent the retry before the call had its End
+	if was.Running() { // the client sent the retry before End was called for the first request
 		r.running.remove(old)
 		old.into = x
 	} else {
@@ -316,7 +316,7 @@ const (
 	parked  mcp.Outcome = "parked"  // the call continues with a retry of its client
 )
 
-// endLocked appends a record to the ended ones.
+// endLocked appends a record to the list of ended calls.
 func (r *Ring) endLocked(x *Record) {
 	r.seq++
 	x.call.Seq = r.seq
@@ -355,7 +355,7 @@ func (r *Ring) Lost(number uint64, what, why string) {
 	}
 }
 
-// All returns the running calls and the ended ones, with the highest number first.
+// All returns the running and the ended calls, with the highest number first.
 func (r *Ring) All() []Call {
 	if r == nil {
 		return nil
@@ -402,8 +402,8 @@ func (x *Record) copyLocked() Call {
 }
 
 // Since returns up to limit calls that ended after the position seq, in the order in which
-// they ended. missed is true if calls between were dropped. If there are none, more is closed
-// when the next call ends.
+// they ended. missed is true if calls after seq were dropped before they could be read. If no call
+// ended after seq, more is closed when the next call ends.
 func (r *Ring) Since(seq uint64, limit int) (calls []Call, missed bool, more <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -13,17 +13,17 @@ import (
 type Story struct {
 	Call     Call
 	Messages []Message // in the order of time
-	Missed   int       // the number of messages and edits that were not recorded
+	Missed   int       // how many messages and edits were not recorded
 }
 
 // Message is one message that passed a wire.
 type Message struct {
-	At   time.Duration // the time since the call began
+	At   time.Duration // the time of the message since the call began
 	Wire jsonrpc.Wire
 	Sent bool   // Dragoman sent the message; false if it received it
-	Text []byte // the bytes of the message, or the first ones
+	Text []byte // the bytes of the message, or only the first ones
 	Size int    // the length of the whole message
-	// Failed says why the message was not sent, or why it got no answer. It is "" without a
+	// Failed says why the message was not sent, or why it got no answer. It is "" if there was no
 	// failure.
 	Failed            string
 	Request, Response *jsonrpc.Head // the heads of the HTTP messages; nil if there was none
@@ -87,8 +87,8 @@ func messagesOf(texts []jsonrpc.TrailText, entries []jsonrpc.Entry) []Message {
 	return all
 }
 
-// sourceOf finds the entry from whose message the message of entry i was made. It also returns
-// the steps.
+// sourceOf finds the entry with the message that was changed to make the message of entry i. It
+// also returns the steps of the change.
 func sourceOf(texts []jsonrpc.TrailText, entries []jsonrpc.Entry, i int) (source int, how []op, ok bool) {
 	text := entries[i].Text
 	how = []op{{at: jsonrpc.Span{End: texts[text].Size}, n: texts[text].Size, kept: true}}
@@ -106,8 +106,8 @@ func sourceOf(texts []jsonrpc.TrailText, entries []jsonrpc.Entry, i int) (source
 	return 0, nil, false
 }
 
-// op is one step that makes a text from another. The next bytes at of the input become the
-// next n bytes of the output. kept says that the bytes stay the same.
+// op is one step that makes a text from another. The next at bytes of the input become the next n
+// bytes of the output. kept says that the bytes stay the same.
 type op struct {
 	at   jsonrpc.Span
 	n    int
@@ -132,7 +132,7 @@ func opsOf(changes []jsonrpc.Change, size int) (ops []op) {
 	return ops
 }
 
-// compose returns one list of steps that does what the steps of a and then those of b do.
+// compose returns one list of steps with the same effect as the steps of a followed by the steps of b.
 func compose(a, b []op) (out []op) {
 	position := 0 // the position in the input of a after the steps that were taken
 	// take returns the steps of a for the next n bytes of its output. Steps that produce no
@@ -147,7 +147,7 @@ func compose(a, b []op) (out []op) {
 				x.n, x.at.End = n, x.at.Start+n
 				a[0].n -= n
 				a[0].at.Start += n
-			default: // the first part replaces the bytes, the rest is inserted
+			default: // the first part replaces the bytes, and the rest is inserted
 				x.n = n
 				a[0].n -= n
 				a[0].at = jsonrpc.Span{Start: x.at.End, End: x.at.End}
