@@ -36,7 +36,7 @@ type knownAudience struct {
 	Audience
 	facts *mcp.ClientInfo // the client information that lists are read with; never nil
 	// The following fields are guarded by Catalog.mu.
-	party string // party of the client that came first; see mcp.ClientInfo.Party
+	party string // party of the first client of the audience; see mcp.ClientInfo.Party
 	used  time.Time
 }
 
@@ -51,7 +51,7 @@ var everybody = &knownAudience{facts: &mcp.ClientInfo{}}
 const (
 	maxAudiences        = 16 // in one catalog
 	maxAudiencesOfParty = 4
-	audienceRest        = time.Minute // an audience may be removed when it was not used for this long
+	audienceRest        = time.Minute // an audience that was not used for this long may be removed
 )
 
 // audience returns the audience whose lists a client sees. If the bounds leave no room for the
@@ -73,8 +73,8 @@ func (c *Catalog) audience(f *mcp.ClientInfo) *knownAudience {
 
 // audienceLocked returns the audience of a key, and creates it if necessary. It returns nil if
 // the bounds leave no room for a new audience. At a bound, the audience that was unused for the
-// longest time is removed: one of the same party if the party has used its share, otherwise one
-// of the party that has the most.
+// longest time is removed. If the client's party has used its share, the removed audience is one of
+// this party. Otherwise it is one of the party with the most audiences.
 func (c *Catalog) audienceLocked(key Audience, f *mcp.ClientInfo) *knownAudience {
 	now := time.Now()
 	if a := c.audiences[key]; a != nil {

@@ -39,8 +39,8 @@ type Catalog struct {
 	Grace time.Duration
 	// The callbacks run without a lock and must not block. A nil callback is not called. Lost
 	// gets items that are left out, and Renamed items that are offered under an unusual name.
-	// Announce must tell the clients of an audience that a list has changed; note is the method
-	// of the notification. If the audience is the zero Audience, Announce must tell all
+	// Announce must tell the clients of an audience that a list has changed; the parameter note is
+	// the method of the notification. If the audience is the zero Audience, Announce must tell all
 	// clients, because some clients see the lists of that audience instead of their own.
 	Lost     func(server, method, why string)
 	Renamed  func(server, method, name, why string)
@@ -51,11 +51,11 @@ type Catalog struct {
 	listeners map[Audience]int            // number of clients that get notifications of changes
 	lists     map[serverListKey]*serverList
 	merged    map[mergedListKey]*mergedList // a missing entry is merged again on the next use
-	// slowFailures contains the servers whose last reading took long and failed. Requests do
-	// not wait for them again until they answer. They do wait again for a server that fails at
+	// slowFailures contains the servers whose last reading took long and failed. Requests do not
+	// wait for such a server until it answers again. They still wait for a server that fails at
 	// once.
 	slowFailures map[string]bool
-	told         map[rejectedItem]struct{} // items that Lost or Renamed has already got
+	told         map[rejectedItem]struct{} // items that were already passed to Lost or Renamed
 	ctx          context.Context           // ends with Drain; created on first use
 	end          context.CancelFunc
 	work         work.Group // the goroutines that read lists
@@ -69,7 +69,7 @@ func (c *Catalog) lifeLocked() context.Context {
 	return c.ctx
 }
 
-// Drain cancels all readings, and no new ones start. It does not wait.
+// Drain cancels all readings and prevents new ones. It does not wait.
 func (c *Catalog) Drain() {
 	c.mu.Lock()
 	c.lifeLocked()
@@ -106,7 +106,7 @@ func (c *Catalog) Listen(a Audience) (stop func()) {
 // Changed records that a server's lists may have changed. kind is "tools", "prompts",
 // "resources", or "" for all lists and the server information. If kind is "", clients have not
 // been notified of a particular change. Lists that were needed before are then read again, and
-// announced if they differ. A list that could not be read before counts as empty.
+// announced if they differ. For this comparison, a list that could not be read before counts as empty.
 func (c *Catalog) Changed(server, kind string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -141,8 +141,8 @@ func (c *Catalog) readAgainLocked(again []serverListKey) {
 	}
 }
 
-// Warm starts to read the lists that clients request first, from the servers that want selects.
-// It does not wait.
+// Warm starts to read the lists that clients request first, from the servers for which want returns
+// true. It does not wait.
 func (c *Catalog) Warm(want func(server string) bool) {
 	var wanted []Source
 	for _, u := range c.Sources {

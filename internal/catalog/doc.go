@@ -3,8 +3,9 @@
 //
 // Lists are read in the background, once for each audience. An audience is a group of clients
 // that may see the same list of a server. The Filter of a client's View decides which items
-// that client sees. It applies when the client reads a list, so it needs no request to a
-// server. The catalog reaches servers through the interface Source. A reading may outlive the
-// request that started it; Close waits for it. The package does not call tools, knows no client
-// connections and forwards no notifications. Everything exported is safe for concurrent use.
+// that client sees. The catalog applies the Filter when the client reads a list, so it needs no
+// request to a server. The catalog reaches servers through the interface Source. A reading may
+// outlive the request that started it. Close waits for all readings. The package does not call
+// tools, manage client connections or forward notifications. Everything exported is safe for
+// concurrent use.
 package catalog

@@ -50,7 +50,7 @@ func EditPage(c *mcp.Call, reply *mcp.Reply, p PageEdit) {
 	if cut {
 		reply.Edits.Replace(why, list, append(kept, ']'))
 	}
-	// A filtered page is valid for this client alone. All pages of a list have one cache scope
+	// A filtered page is valid for this client only. All pages of a list have the same cache scope
 	// (2026-07-28 §Caching, "Interaction with Pagination"), and another page may be filtered.
 	if cut || p.Show != nil || mirrors && paged(c, reply) {
 		keepPrivate(reply)
@@ -70,7 +70,7 @@ func (p *PageEdit) drops(kind Kind, raw []byte, item jsonrpc.Span, mirrors bool)
 	if !mirrors {
 		return jsonrpc.NoReason
 	}
-	// Towards this server, Dragoman is the client that must not accept the tool (2026-07-28
+	// Dragoman is the client of this server, and a client must not accept the tool (2026-07-28
 	// §Streamable HTTP, "Schema Extension").
 	_, err := mirror.ParseParams(raw, jsonrpc.Find(raw, item, "inputSchema"))
 	if err == nil {

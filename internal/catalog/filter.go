@@ -11,17 +11,17 @@ type Kind uint8
 // The zero value is not a valid kind.
 const (
 	_ Kind = iota
-	// KindServer is a server itself, with the item name "". It covers the server's
-	// instructions, capabilities, notifications and tasks. It also covers the server's name in
-	// the list of missing servers.
+	// KindServer is a server itself, with the item name "". If a filter hides the server, it hides
+	// the server's instructions, capabilities, notifications and tasks, and its name in the list of
+	// missing servers.
 	KindServer
 	KindTool
 	KindPrompt
-	KindResource // items are named by URI
-	KindTemplate // items are named by URI template
+	KindResource // a resource, named by its URI
+	KindTemplate // a template, named by its URI template
 )
 
-// kindOf returns the kind of the items that a method lists.
+// kindOf returns the kind of items that a method lists.
 func kindOf(method string) Kind {
 	switch method {
 	case mcp.MethodListTools:

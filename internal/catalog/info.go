@@ -20,7 +20,7 @@ type Identity struct {
 	Join         InstructionsOrder
 }
 
-// InstructionsOrder says whether and where the instructions of the servers appear.
+// InstructionsOrder says whether the instructions of the servers are included, and where.
 type InstructionsOrder string
 
 // These values say how the instructions are joined. The zero value means OwnFirst.
@@ -31,8 +31,8 @@ const (
 	UpstreamsOnly  InstructionsOrder = "upstreams-only"
 )
 
-// hello returns the server information of Dragoman itself. Its capabilities are those of all
-// servers together and those that the gateway provides.
+// hello returns the server information of Dragoman itself. Its capabilities are the capabilities of
+// all servers and of the gateway.
 func (f *Identity) hello(ctx context.Context, names []string, hellos []*mcp.ServerInfo) *mcp.ServerInfo {
 	return &mcp.ServerInfo{
 		Info:         f.info(),
@@ -118,7 +118,7 @@ func union(hellos []*mcp.ServerInfo) []byte {
 	add(prompts, `"prompts":{"listChanged":true}`)
 	add(resources && subscribe, `"resources":{"listChanged":true,"subscribe":true}`)
 	add(resources && !subscribe, `"resources":{"listChanged":true}`)
-	// The fields are those of 2025-11-25. The codecs convert them to the client's revision.
+	// These fields have the form of 2025-11-25. The codecs convert them to the client's revision.
 	add(tasks, `"tasks":{"cancel":{},"requests":{"tools":{"call":{}}}}`)
 	// If no server is reachable, declare tools: there may be tools when a server is reachable
 	// again.

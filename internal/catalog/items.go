@@ -8,12 +8,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// versions is the last version of any list in the process. So a version never stands for two
-// contents, even in different catalogs.
+// versions is the last version number that a list in this process got. All catalogs share it, so
+// two different lists never have the same version.
 var versions atomic.Uint64
 
 // Items is one list of one server, for operators. It includes the items that the configuration
-// hides from clients. It represents the same list as a ListReport. It must not be modified.
+// hides from clients. It is the same list that a ListReport describes. It must not be modified.
 type Items struct {
 	Server string
 	Have   bool // the list has been read

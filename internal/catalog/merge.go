@@ -44,7 +44,7 @@ type item struct {
 	next int
 }
 
-// Target is the server and item that an offered name or a URI stands for.
+// Target is the server and item that an offered name or a URI refers to.
 type Target struct {
 	Server Source
 	Name   string // the name that the server uses
@@ -71,8 +71,8 @@ func (l *mergedList) reject(u Source, name, why string, lost bool) {
 	}
 }
 
-// add adds an item. If another item has the same offered name, add returns that item. A client
-// then sees the new one only if its filter hides the other.
+// add adds an item. If another item has the same offered name, add returns that item. A client then
+// sees the new item only if its filter hides the other item.
 func (l *mergedList) add(x item) (by *item) {
 	at, taken := l.first[x.offered]
 	if !taken {
@@ -82,7 +82,7 @@ func (l *mergedList) add(x item) (by *item) {
 	}
 	for i := at; ; i = l.items[i].next {
 		if have := &l.items[i]; have.server == x.server && have.target.Name == x.target.Name {
-			return &l.items[at] // a filter treats both alike
+			return &l.items[at] // both items have the same name and server, so a filter cannot distinguish them
 		} else if have.next == 0 {
 			have.next = len(l.items)
 			break
@@ -93,7 +93,8 @@ func (l *mergedList) add(x item) (by *item) {
 	return &l.items[at]
 }
 
-// find returns the item with an offered name. It returns nil if there is none or show hides it.
+// find returns the item with an offered name. It returns nil if there is no such item, or if show
+// hides it.
 func (l *mergedList) find(offered string, show Filter) *item {
 	at, ok := l.first[offered]
 	if !ok {
@@ -125,8 +126,8 @@ func (l *mergedList) visible(show Filter) []item {
 	return out
 }
 
-// list returns the merged list of a method for an audience. It reads what is not fresh, and
-// waits for that at most the grace time.
+// list returns the merged list of a method for an audience. It reads those lists of the servers
+// that are not fresh, and waits for them at most for the grace time.
 func (c *Catalog) list(ctx context.Context, a *knownAudience, method string) *mergedList {
 	c.refresh(ctx, a, method)
 	c.mu.Lock()
@@ -251,7 +252,7 @@ func quoted(name string, raw []byte) []byte {
 	return raw
 }
 
-// taken says why an item is not offered because another item has its name.
+// taken returns the reason for an item that is not offered because another item has its name.
 func taken(by *item, u Source, name string) string {
 	switch {
 	case by.server != u.Name():

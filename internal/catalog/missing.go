@@ -8,8 +8,8 @@ import (
 )
 
 // missing returns the servers whose items are missing from a list because they were never read.
-// starting are those that may still answer, and failed are those that could not be read. A
-// server that was read once is shown as it was then, and is not missing.
+// starting lists the servers that may still answer, and failed lists the servers that could not be
+// read. If a server was read once, clients see its last list, so it is not missing.
 func (v View) missing(a *knownAudience, method string) (starting, failed []string) {
 	known := v.Servers()
 	c := v.c
@@ -27,7 +27,7 @@ func (v View) missing(a *knownAudience, method string) (starting, failed []strin
 	return starting, failed
 }
 
-// unread returns the server whose prefix a name has, if the server's list has never been read.
+// unread returns the server whose prefix is in a name, if the server's list has never been read.
 // why and cause say why it could not be read; cause may be nil. If there is no such server,
 // server is "".
 func (v View) unread(method, name string) (server, why string, cause *mcp.Error) {
@@ -46,8 +46,8 @@ func (v View) unread(method, name string) (server, why string, cause *mcp.Error)
 	return "", "", nil
 }
 
-// lastLocked returns the list that an audience sees of a server. If there is none, it returns
-// the entry with the result of the last reading.
+// lastLocked returns the list that an audience sees of a server. If there is no list yet, it
+// returns the entry with the result of the last reading.
 func (c *Catalog) lastLocked(method string, u Source, a *knownAudience) *serverList {
 	p := c.seenLocked(method, u, a)
 	if p == nil || !p.have {
@@ -59,8 +59,8 @@ func (c *Catalog) lastLocked(method string, u Source, a *knownAudience) *serverL
 }
 
 // appendMissing appends _meta to the result of a list, whose JSON object is not closed yet. The
-// _meta names the servers that are missing from the list. Without it, clients that request a list
-// only once, at their start, could not know that.
+// _meta names the servers that are missing from the list. Without this _meta, a client that
+// requests a list only once, when it starts, could not know that servers are missing.
 func (v View) appendMissing(dst []byte, a *knownAudience, method string) []byte {
 	starting, failed := v.missing(a, method)
 	if len(starting)+len(failed) == 0 {

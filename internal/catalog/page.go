@@ -16,8 +16,8 @@ import (
 const pageSize = 500
 
 // Page answers a client's list request with one page. cursor comes from the client, and is
-// absent for the first page. The list may change between two pages. all is for clients that
-// will not ask again: Page then waits for all servers until ctx ends.
+// absent for the first page. The list may change between two pages. If all is true, Page waits for
+// all servers until ctx ends. This is for clients that will not ask again.
 func (v View) Page(ctx context.Context, m *mcp.Method, cursor jsonrpc.Value, all bool) (*mcp.Reply, error) {
 	start, place := "", 0
 	if !cursor.Absent() {
@@ -71,17 +71,17 @@ func appendMayBeTask(out, tool []byte) []byte {
 	return jsonrpc.Splice(out, tool, &e)
 }
 
-// makeCursor returns a cursor. The cursor names the last item of a page, so that items added
-// later do not shift the next page. It also contains how many items the client saw up to there,
-// in case that item is removed. Its checksum shows that Dragoman made it. Nothing in it is
-// secret.
+// makeCursor returns a cursor. The cursor names the last item of a page, so that items added later
+// do not shift the next page. The cursor also contains the number of items that the client has
+// seen, in case the named item is removed. Its checksum shows that Dragoman made it. Nothing in it
+// is secret.
 func makeCursor(method, after string, place int) string {
 	text := method + "\x00" + strconv.Itoa(place) + "\x00" + after
 	sum := sha256.Sum256([]byte("drg1\x00" + text))
 	return base64.RawURLEncoding.EncodeToString(append(sum[:6], text...))
 }
 
-// openCursor returns the values that makeCursor got. ok is false if makeCursor did not make the
+// openCursor returns the values in a cursor. ok is false if makeCursor did not make the
 // cursor.
 func openCursor(method, cursor string, isText bool) (after string, place int, ok bool) {
 	b, err := base64.RawURLEncoding.DecodeString(cursor)

@@ -28,7 +28,7 @@ type serverList struct {
 	failed  string     // why the last reading failed, "" if it did not fail
 	cause   *mcp.Error // the error of the last reading, if it is an *mcp.Error
 	cutOff  bool       // the list was too long, and only its beginning was read
-	until   time.Time  // the list is fresh until then; zero if the server announces changes
+	until   time.Time  // the list is fresh until this time; zero if the server announces changes
 	changed bool       // the server announced a change during the reading
 	reading *reading
 }
@@ -53,8 +53,8 @@ const (
 	untoldLife = 5 * time.Second
 )
 
-// readLocked returns a server's list. If the list is not fresh, it starts a reading or finds
-// the one that runs, and returns that for the caller to wait for.
+// readLocked returns a server's list. If the list is not fresh, it starts a reading, or finds the
+// running one. It returns the reading, so that the caller can wait for it.
 func (c *Catalog) readLocked(a *knownAudience, method string, u Source) (*serverList, *reading) {
 	key := serverListKey{method, u.Name(), a.Audience}
 	p := c.lists[key]
@@ -78,14 +78,14 @@ func (c *Catalog) readLocked(a *knownAudience, method string, u Source) (*server
 	again := r != nil && r.missed && r.failed && !p.changed || c.slowFailures[u.Name()] && !p.changed || old && r.slow
 	r = &reading{started: time.Now(), done: make(chan struct{}), tell: old}
 	if again {
-		// The server has used up its grace, and there is no sign that it is faster now.
+		// The server has used up its grace time, and has not answered since then.
 		r.started, r.missed = time.Time{}, true
 	}
 	life := c.lifeLocked()
 	if !c.work.Go(func() { c.read(life, a, method, u, p, r) }) {
 		return p, nil
 	}
-	p.reading, p.changed = r, false // the goroutine waits for c.mu before it uses these
+	p.reading, p.changed = r, false // the goroutine waits for c.mu before it uses these fields
 	return p, r
 }
 
@@ -166,14 +166,14 @@ func (c *Catalog) read(life context.Context, a *knownAudience, method string, u 
 	}
 }
 
-// tellsOf reports whether a server has declared that it announces changes of a list.
+// tellsOf reports whether a server has declared listChanged for a list.
 func tellsOf(h *mcp.ServerInfo, method string) bool {
 	caps := h.Capabilities
 	at := jsonrpc.Find(caps, jsonrpc.Whole(caps), mcp.LookupMethod(method).Capability)
 	return string(jsonrpc.Find(caps, at, "listChanged").Of(caps)) == "true"
 }
 
-// changeOf returns the method of the notification that a list has changed.
+// changeOf returns the method of the notification about a changed list.
 func changeOf(method string) string {
 	switch method {
 	case mcp.MethodListTools:
@@ -196,10 +196,10 @@ func sameItems(a, b [][]byte) bool {
 	return true
 }
 
-// seenLocked returns the list that clients of an audience see of a server. This is the list
-// that was read for them, or the list of everybody until that exists. So a server is shown even
-// if no further session can be opened for the audience. seenLocked returns nil if neither list
-// was requested.
+// seenLocked returns the list that clients of an audience see of a server. It is the list that was
+// read for this audience. Until that list exists, it is the list of everybody. So a server's items
+// are shown even if no further session can be opened for the audience. seenLocked returns nil if
+// neither list was requested.
 func (c *Catalog) seenLocked(method string, u Source, a *knownAudience) *serverList {
 	if p := c.lists[serverListKey{method, u.Name(), a.Audience}]; p != nil && p.have {
 		return p

@@ -8,8 +8,8 @@ import (
 )
 
 // ListReport describes one list of one server. It describes the list for clients that cannot
-// answer server requests. If no such client has read the list, it describes the one that was
-// read last.
+// answer server requests. If no such client has read the list, it describes the list that was read
+// last.
 type ListReport struct {
 	Server, Method string
 	Items          int
@@ -26,8 +26,9 @@ type ListReport struct {
 // RejectedItem is an item that clients do not see, or see under an unusual name.
 type RejectedItem struct{ Name, Why string }
 
-// Report describes the kept lists of the servers that show shows. They are sorted by server, in
-// the order of the configuration, and then by method. A nil show shows all.
+// Report describes the kept lists of the servers for which show returns true. They are sorted by
+// server, in the order of the configuration, and then by method. If show is nil, all servers are
+// included.
 func (c *Catalog) Report(show Filter) []ListReport {
 	var out []ListReport
 	for _, u := range (View{c: c, show: show}).Servers() {
@@ -71,8 +72,8 @@ func (c *Catalog) reportOf(method string, u Source) (r ListReport, items [][]byt
 	return r, p.items, true
 }
 
-// reportedLocked returns the list that represents those of all audiences in a report, and its
-// audience. The list is nil if there is none.
+// reportedLocked returns the one list of a server that a report describes, and the audience of that
+// list. The list is nil if there is none.
 func (c *Catalog) reportedLocked(method, server string) (shown *serverList, audience Audience) {
 	shown = c.lists[serverListKey{method, server, Audience{}}]
 	if shown != nil && (shown.have || shown.failed != "") {

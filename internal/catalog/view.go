@@ -11,15 +11,15 @@ import (
 )
 
 // View is what one client may see of a catalog. It is a small value; creating one sends no
-// request. Everything that Dragoman answers from the catalog, or sends to a server for the
-// client, is found through the client's view.
+// request. For each request of a client, Dragoman finds items and servers only through the client's
+// view.
 type View struct {
 	c      *Catalog
 	client *mcp.ClientInfo
 	show   Filter
 }
 
-// View returns the view of a client. show filters the items; nil shows all.
+// View returns the view of a client. show filters the items. If it is nil, the client sees all items.
 func (c *Catalog) View(f *mcp.ClientInfo, show Filter) View { return View{c, f, show} }
 
 // Shows reports whether the client may see an item of a server. The item need not be listed.
@@ -134,9 +134,9 @@ func Missing(f *mcp.ClientInfo, uri string) error {
 	return &jsonrpc.Error{Code: code, Message: "Resource not found", Data: data}
 }
 
-// Owner returns the server that a URI belongs to. This is the server that lists the URI, or one
-// with a template that matches it. If there is none, and only one server has resources, it is
-// that server.
+// Owner returns the server that a URI belongs to. This is the server that lists the URI, or a
+// server with a template that matches the URI. If there is no such server, and only one server has
+// resources, Owner returns that server.
 func (v View) Owner(ctx context.Context, uri string) (Target, error) {
 	if uri == "" {
 		return Target{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.uri must be a string"}
@@ -158,7 +158,7 @@ func (v View) Owner(ctx context.Context, uri string) (Target, error) {
 }
 
 // byTemplate returns the server with a template that matches a URI, or nil if there is none. If
-// several match, the template with the longest literal start wins.
+// several templates match, the template with the longest literal start wins.
 func (v View) byTemplate(ctx context.Context, a *knownAudience, uri string) Source {
 	l := v.c.list(ctx, a, mcp.MethodListTemplates)
 	var best Source
@@ -175,8 +175,8 @@ func (v View) byTemplate(ctx context.Context, a *knownAudience, uri string) Sour
 	return best
 }
 
-// soleWithResources returns the only server that has resources. It returns nil if there are
-// several or none. A server that has not answered yet may have some.
+// soleWithResources returns the only server that has resources. It returns nil if several servers
+// have resources, or none. A server that has not answered yet may have some.
 func (v View) soleWithResources(ctx context.Context, a *knownAudience) (sole Source) {
 	for i, h := range v.c.hellos(ctx, a) {
 		u := v.c.Sources[i]
