@@ -9,13 +9,13 @@ import (
 
 // argument is one name=value or name:=JSON of the command line.
 type argument struct {
-	flag       string // the flag that it follows and a space, for errors; "" for none
+	flag       string // for errors: the flag before the argument and a space; "" for none
 	key, value string
 	json       bool
 }
 
-// parseArguments parses pairs of the command line. flag is the flag that they follow, for
-// errors, or "" if they follow none.
+// parseArguments parses pairs of the command line. flag is the flag before the pairs, for errors.
+// It is "" if there is none.
 func parseArguments(flag string, pairs []string) ([]argument, error) {
 	if flag != "" {
 		flag += " "
@@ -41,8 +41,8 @@ func parseArguments(flag string, pairs []string) ([]argument, error) {
 	return out, nil
 }
 
-// typeable reports whether the command line name=value can set the argument name. The server
-// chose the name, so the word could look like a flag or like another name.
+// typeable reports whether name=value on the command line can set the argument name. The server
+// chose the name, so name=value could look like a flag or set another argument.
 func typeable(name string) bool {
 	return name != "" && !strings.HasPrefix(name, "-") && !strings.Contains(name, "=") && !strings.HasSuffix(name, ":")
 }
@@ -102,8 +102,8 @@ func objectOf(s schema.View, base []byte, arguments []argument) ([]byte, error) 
 	return append(dst, '}'), nil
 }
 
-// valueOf returns the values of a property as JSON. If they do not fit the schema, wants
-// describes what the schema requires.
+// valueOf returns the values of a property as JSON. If the values do not fit the schema, wants
+// describes valid values.
 func valueOf(s schema.View, texts []string) (json []byte, wants string) {
 	t := s.Types()
 	if len(texts) > 1 || t&schema.Array != 0 && t&schema.String == 0 && !strings.HasPrefix(strings.TrimSpace(texts[0]), "[") {
@@ -127,8 +127,8 @@ func valueOf(s schema.View, texts []string) (json []byte, wants string) {
 }
 
 // appendTyped appends text as JSON of one of the types t. If the types include string, it
-// appends a string. Users write name:=JSON for the other types. If no type fits, wants
-// describes them.
+// appends a string. Users write name:=JSON for the other types. If no type fits, wants describes
+// the types.
 func appendTyped(dst []byte, t schema.Types, text string) (json []byte, wants string) {
 	if t == 0 || t&schema.String != 0 {
 		return jsonrpc.AppendQuote(dst, text), ""

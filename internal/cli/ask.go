@@ -18,7 +18,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/tool"
 )
 
-// askFlags are the flags of commands during which a server may ask for something.
+// askFlags are the flags of commands that answer questions of a server.
 type askFlags struct {
 	accept  []string
 	decline bool
@@ -60,11 +60,11 @@ func (a *app) asker(f *askFlags) (*asker, error) {
 // canAsk reports whether there is a person to ask.
 func (k *asker) canAsk() bool { return k.app.interactive && !k.decline }
 
-// answers reports whether the asker answers questions at all, even if it declines each of
-// them.
+// answers reports whether the asker answers questions. Declining every question counts as
+// answering.
 func (k *asker) answers() bool { return k.canAsk() || k.decline || len(k.given) > 0 }
 
-// refused prints, once for each method, that a request of the server was refused.
+// refused prints that a request of the server was refused. It prints this once for each method.
 func (k *asker) refused(method string) {
 	told := <-k.told
 	first := !told[method]

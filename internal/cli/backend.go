@@ -9,7 +9,7 @@ import (
 )
 
 // Backend has the functions that the commands call. Daemon returns the real one, and tests
-// use others. None of the functions is nil.
+// use others. All functions must be set.
 type Backend struct {
 	Run     func(context.Context, daemon.RunOptions) error
 	Serve   func(context.Context, daemon.ServeOptions) error
@@ -42,9 +42,10 @@ type Session interface {
 	List(ctx context.Context, kind string) (runtime.List, error)
 	// Call calls a tool with args, a JSON object, and returns the raw result.
 	Call(ctx context.Context, tool string, args []byte, onProgress func(progress, total float64, message string)) ([]byte, error)
-	// Request sends another request with params, a JSON object, and returns the raw result.
+	// Request sends a request other than tools/call with params, a JSON object, and returns the raw
+	// result.
 	Request(ctx context.Context, method string, params []byte) ([]byte, error)
-	// Describe returns the description that the server gives of itself.
+	// Describe returns the server's description of itself.
 	Describe(ctx context.Context) (runtime.Description, error)
 	Close() error
 	// Trace returns the trace of the handshake, a line for each step.

@@ -182,7 +182,7 @@ func (a *app) call(ctx context.Context, w where, name string, words []string, f 
 	return err
 }
 
-// readJSONArgs returns the object of --json-args, nil when it is not given.
+// readJSONArgs returns the object of --json-args, or nil if the flag is not set.
 func (a *app) readJSONArgs(text string) ([]byte, error) {
 	if text == "" {
 		return nil, nil
@@ -230,7 +230,7 @@ type toolCall struct {
 	check     bool
 	ask       *asker
 
-	hint string // what the user can do if the call failed; set by run
+	hint string // what the user can do about a failed call; set by run
 }
 
 // maxVisits bounds how often a call is sent again after the person has visited pages.
@@ -338,7 +338,7 @@ func (x *toolCall) visit(ctx context.Context, err error) bool {
 	return agreed && x.ask.waitForPage(ctx)
 }
 
-// waitForPage waits until the person confirms that the pages are done.
+// waitForPage waits until the person confirms that everything on the pages is done.
 func (k *asker) waitForPage(ctx context.Context) bool {
 	return k.converse(ctx, func(t *terminal) string {
 		if line, ok := t.prompt("Press Enter when you are done there. [c]ancel:"); !ok || strings.EqualFold(line, "c") || strings.EqualFold(line, "cancel") {
@@ -356,11 +356,11 @@ func namesOf(items [][]byte) []string {
 	return names
 }
 
-// needsInput is the hint for a server that asks for input in a script.
+// needsInput is the hint for a script that calls a server that asks for input.
 const needsInput = "the server asks for input; run the command on a terminal, or answer in advance with --accept name=value or --decline"
 
-// wantsInput reports whether a text of a server is about elicitation. Most servers only say
-// in words that the client does not support it.
+// wantsInput reports whether a text of a server is about elicitation. Most servers have no error
+// code for a client without elicitation, and only write it in the text.
 func wantsInput(text []byte) bool { return bytes.Contains(bytes.ToLower(text), []byte("elicit")) }
 
 // needHint returns a hint for an error that names capabilities the client lacks, or "".

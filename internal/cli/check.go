@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/tool"
 )
 
-// argumentErrors joins the problems of arguments into one error. It returns nil if there are
-// none. hint is added to the last problem.
+// argumentErrors joins the problems of arguments into one error. It returns nil if there are no
+// problems. hint is added to the last problem.
 func argumentErrors(problems []string, hint string) error {
 	var all []error
 	for i, p := range problems {
@@ -56,9 +56,9 @@ func checkArguments(w where, t tool.Tool, args []byte) (err error, unusable erro
 	return argumentErrors(texts, "run `"+w.line("show", t.Name())+"` to see the arguments; --no-check sends them as they are"), nil
 }
 
-// unlisted returns the arguments that the schema does not list. It returns none if the schema
-// lists no properties, or has another keyword about properties, such as
-// additionalProperties. JSON Schema allows other arguments, but they are almost always typos.
+// unlisted returns the arguments that the schema does not list. It returns nil if the schema does
+// not list properties, or has another keyword about properties, such as additionalProperties. JSON
+// Schema allows other arguments, but they are almost always typos.
 func unlisted(input schema.View, args []byte) (out []schema.Problem) {
 	for _, key := range []string{"additionalProperties", "patternProperties", "unevaluatedProperties", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "$ref", "$dynamicRef"} {
 		if input.JSON(key) != nil {

@@ -25,7 +25,7 @@ filled in. docs/configuration.md describes every key.`,
 	}, a.configCheckCommand(), a.configPrintCommand())
 }
 
-// addServer says how a configuration without servers gets some.
+// addServer says how to add a server to a configuration without servers.
 const addServer = "write one under mcpServers as `NAME: {command: …}` or `NAME: {url: …}`, or run `dragoman import` to take over the servers of your clients"
 
 func (a *app) configCheckCommand() *cobra.Command {
@@ -84,7 +84,7 @@ not change that.`,
 }
 
 // sourceOf returns the line of the file that has the problem, and a line with a ^ under its
-// column. If the line has more than width cells, only the part around the column is shown. It
+// column. If the line is wider than width cells, only the part around the column is shown. It
 // returns "" if the problem has no line.
 func sourceOf(p config.Problem, width int) string {
 	if p.Source == "" {

@@ -228,7 +228,7 @@ func (a *app) entryFor(client *clientfile.Client, base string, o connectFlags) (
 	return e, nil
 }
 
-// checkServer returns an error if the --server is not configured here. With --url it allows
+// checkServer returns an error if the server of --server is not configured here. With --url it allows
 // any name, because the other machine may have other servers.
 func (a *app) checkServer(path string, found bool, o connectFlags) error {
 	switch {
@@ -312,8 +312,8 @@ func nameToRemove(client *clientfile.Client, path string, b []byte, addresses []
 	return "", usagef("add --name with one of "+strings.Join(names, ", "), "%s has several entries of Dragoman", path)
 }
 
-// madeByUs reports whether connect created the file: there was no file before, and its only
-// content is the entry.
+// madeByUs reports whether connect created the file. This is so if no earlier file was saved, and
+// the entry is the only content.
 func (a *app) madeByUs(client *clientfile.Client, path string, b []byte, name string) bool {
 	for _, was := range clientfile.Backups(path) {
 		if !bytes.Equal(was, b) {
@@ -408,7 +408,7 @@ func (a *app) tellConnect(ctx context.Context, client *clientfile.Client, path, 
 			a.status.Printf("the old file is %s", backup)
 		}
 		reload := client.Reload
-		if o.remove { // the rest of the text says how to enable the server, which is now removed
+		if o.remove { // the rest of the text says how to enable the server, but the server is now removed
 			reload, _, _ = strings.Cut(reload, ", or enable")
 		}
 		a.status.Printf("now %s", reload)

@@ -78,8 +78,8 @@ Only the user who started serve can make a link. The address is that of
 	return c
 }
 
-// checkLink checks that a link leads to this machine and has no character that could mean
-// something to a shell or a terminal.
+// checkLink checks that a link leads to this machine and has no character with a meaning for a
+// shell or a terminal.
 func checkLink(link string) error {
 	u, err := url.Parse(link)
 	if err != nil || u.Scheme != "http" || u.Path != "/console/" || u.User != nil || !config.IsLoopback(u.Hostname()) ||
@@ -101,8 +101,8 @@ func openBrowser(ctx context.Context, link string) error {
 	return exec.CommandContext(ctx, name, args...).Run()
 }
 
-// showConsole says how to open the console after the start of serve. The link is a secret, so
-// it goes to a terminal only: what is not a terminal may be kept.
+// showConsole says how to open the console after the start of serve. The link is a secret, so it is
+// printed only on a terminal, because other output may be stored.
 func (a *app) showConsole(c daemon.Console, flags string) {
 	switch {
 	case a.quiet:

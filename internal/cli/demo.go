@@ -46,8 +46,8 @@ func withDemo(s *config.Snapshot) (*config.Snapshot, error) {
 }
 
 // showTrial prints how to try the demo servers at an endpoint: an entry for the
-// configuration of a client, and commands. The text to copy is on lines of its own. busy is true
-// if the demo's clients run.
+// configuration of a client, and commands. Each text to copy is on its own line. busy is true if
+// the demo's clients run.
 func (a *app) showTrial(endpoint string, busy bool) {
 	if busy {
 		a.status.Printf("two demo clients call the demo servers, and some of their calls fail on purpose; --quiet-demo leaves them out")

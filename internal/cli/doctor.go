@@ -125,7 +125,7 @@ normally.`,
 	return c
 }
 
-// explainCode prints the explanation of a finding code such as those in a report.
+// explainCode prints the explanation of the finding code of a report.
 func (a *app) explainCode(code string, args []string) error {
 	if len(args) > 0 {
 		return usagef("remove one of them", "--explain takes no server, but got %q", args[0])

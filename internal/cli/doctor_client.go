@@ -72,8 +72,8 @@ func (a *app) serveClientStdio(ctx context.Context, f *doctorFlags) error {
 // textSuffix is added to the name of the JSON report for the report as text.
 const textSuffix = ".txt"
 
-// writeWhole writes a report as JSON and as text. The JSON file appears last and complete,
-// so a reader that waits for it never reads half a report.
+// writeWhole writes a report as JSON and as text. The JSON file is created last and complete, so a
+// reader that waits for it never reads a partial report.
 func writeWhole(path string, json []byte, text string) error {
 	if err := os.WriteFile(path+textSuffix, []byte(text), 0o600); err != nil {
 		return err
@@ -89,9 +89,9 @@ func writeWhole(path string, json []byte, text string) error {
 // client started.
 const reportPoll = 200 * time.Millisecond
 
-// serveClients serves clients over HTTP. A client may also start this program on stdio, and
-// that process then writes a report file, which serveClients waits for. It prints the first
-// report of either kind.
+// serveClients serves clients over HTTP. A client may also start this program on stdio. That
+// process then writes a report file, and serveClients waits for the file. serveClients prints the
+// first report from HTTP or from such a file.
 func (a *app) serveClients(ctx context.Context, f *doctorFlags) error {
 	dir, err := os.MkdirTemp("", "dragoman-doctor-")
 	if err != nil {
@@ -147,7 +147,7 @@ func (a *app) programPath() string {
 	return a.program
 }
 
-// copyReport prints the report that the process started by the client has written.
+// copyReport prints the report of the process that the client started.
 func (a *app) copyReport(path string, asJSON bool) error {
 	raw, err := os.ReadFile(path)
 	if err != nil {

@@ -21,7 +21,7 @@ func (a *app) mark(glyph, colour string) string {
 	return glyph
 }
 
-// printReport prints the report on a server: the verdict, the findings, the rest.
+// printReport prints the report on a server: the verdict, the findings, and other results.
 func (a *app) printReport(server config.Server, r *doctor.Report, f *doctorFlags) error {
 	w := bufio.NewWriter(a.stdout)
 	if f.asJSON {
@@ -60,7 +60,7 @@ func (a *app) printReport(server config.Server, r *doctor.Report, f *doctorFlags
 	return nil
 }
 
-// hiddenText says what --all would add to the report.
+// hiddenText describes the results that only --all shows.
 func hiddenText(infos int, passed bool) string {
 	switch {
 	case infos > 0 && passed:
@@ -112,7 +112,7 @@ func (a *app) printVerdict(w *bufio.Writer, server config.Server, r *doctor.Repo
 	}
 }
 
-// offerText says when the server was ready, what it offers, and how many tokens that costs.
+// offerText says how soon the server was ready, what it offers, and how many tokens its lists cost.
 func offerText(o doctor.Offer) string {
 	var parts []string
 	if o.Ready > 0 {
@@ -200,8 +200,8 @@ func (a *app) printWhy(w *bufio.Writer, f *failure.Failure) {
 	}
 }
 
-// printFindings prints the findings, the most harmful ones first. It prints infos only if all
-// is true.
+// printFindings prints the findings, the most harmful ones first. It prints findings of the level
+// info only if all is true.
 func (a *app) printFindings(w *bufio.Writer, findings []doctor.Finding, all bool) {
 	for _, f := range findings {
 		if f.Level != doctor.Info || all {

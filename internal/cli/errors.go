@@ -46,8 +46,8 @@ func withHint(err error, format string, args ...any) error {
 	return &hinted{err: err, hint: fmt.Sprintf(format, args...)}
 }
 
-// printError prints an error and its hints, each on one line. If an error had several
-// lines, text from a peer could look like a message of Dragoman.
+// printError prints an error and its hints, each on one line. With several lines, text from a peer
+// could look like a message of Dragoman.
 func (a *app) printError(err error) {
 	var bad *config.Error
 	if errors.As(err, &bad) {
@@ -111,7 +111,7 @@ func (a *app) printFailure(f *failure.Failure, hints []string) {
 	a.status.label(red, "error", oneLine(f.Sentence))
 	alone := len(f.Evidence) == 1 && strings.Contains(f.Sentence, strconv.Quote(f.Evidence[0]))
 	for _, line := range f.Evidence {
-		if !alone { // if it is the only line and the sentence quotes it, it is not repeated
+		if !alone { // a line that the sentence already quotes is not repeated
 			a.status.label(plain, string(f.EvidenceFrom), oneLine(line))
 		}
 	}
@@ -120,8 +120,8 @@ func (a *app) printFailure(f *failure.Failure, hints []string) {
 	}
 }
 
-// failureIn returns the failure that an error is or describes. It returns nil if the text of
-// the error is enough.
+// failureIn returns the failure that an error is or describes. It returns nil if the error is not a
+// failure of a server.
 func failureIn(err error) *failure.Failure {
 	var u *usageError
 	if errors.As(err, &u) {
@@ -163,7 +163,7 @@ func parts(err error) []error {
 		texts = append(texts, e.Error())
 	}
 	if strings.Join(texts, "\n") != err.Error() {
-		return []error{err} // the text of err has more than the errors that it wraps
+		return []error{err} // the text of err is not only the texts of the wrapped errors
 	}
 	return out
 }

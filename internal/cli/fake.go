@@ -147,7 +147,7 @@ The timeout is ten seconds for each step and one minute in total. Change it with
 	fl.BoolVar(&f.capture, "capture", false, "print each message to stderr as a line of JSON")
 	fl.StringArrayVar(&f.set, "set", nil, "change a setting of the profile, as `NAME=VALUE` (repeatable)")
 	fl.StringVar(&f.report, "report", "", "append the violations to `FILE` on exit")
-	_ = fl.MarkHidden("report") // the matrix uses it, because its servers may run in several processes
+	_ = fl.MarkHidden("report") // only the matrix uses this flag, because its servers may run in several processes
 	addOpenFlag(c, &open)
 	return c
 }
@@ -201,7 +201,7 @@ func (a *app) fakeOnStdio(ctx context.Context, s *fake.Server) error {
 	}
 	err := s.ServePipe(ctx, in, out)
 	if errors.Is(err, fake.ErrDied) {
-		return errReported // the fake plays a crash, and a crashed server prints nothing
+		return errReported // the fake simulates a crash, and a crashed server prints nothing
 	}
 	return err
 }
@@ -242,7 +242,7 @@ type unclosed struct{ io.Writer }
 
 func (unclosed) Close() error { return nil }
 
-// nearProfile returns the hint for the name of a profile that does not exist.
+// nearProfile returns the hint for the name of a missing profile.
 func nearProfile(side fake.Side, name string) string {
 	var names []string
 	for _, p := range fake.Profiles() {

@@ -45,10 +45,10 @@ type health struct {
 	State     string         `json:"state"`
 	Revision  string         `json:"revision,omitempty"`
 	Transport string         `json:"transport,omitempty"`
-	Counts    map[string]int `json:"counts,omitempty"` // by kind of list; a list that the server does not have is left out
+	Counts    map[string]int `json:"counts,omitempty"` // the number of items by kind of list; lists that the server does not have are left out
 	Tokens    int            `json:"contextTokens,omitempty"`
 	ReadyMS   int64          `json:"readyMs,omitempty"`
-	// Via is "serve" if a running serve process answered for the server, else "direct".
+	// Via is "serve" if the values come from a running serve process, else "direct".
 	Via     string           `json:"via,omitempty"`
 	Failure *failure.Failure `json:"failure,omitempty"`
 	// Lists maps each kind of list that failed to the reason.
@@ -116,8 +116,8 @@ func (a *app) listHealth(ctx context.Context, f *clientFlags, asJSON bool) error
 	return nil
 }
 
-// behindServe returns a server that reaches s through a running serve process, and the report
-// of that process about s. If the process does not have s, it returns s itself and nil.
+// behindServe returns a server that reaches s through a running serve process, and that process's
+// report about s. If the process does not have s, behindServe returns s itself and nil.
 func behindServe(s config.Server, base string, r *admin.Report) (config.Server, *serveReport) {
 	through, ok := endpointOf(s, base, r)
 	if report := serverNamed(r, s.Name); ok && report != nil {
@@ -208,8 +208,8 @@ func (a *app) examineOne(ctx context.Context, s config.Server, report *serveRepo
 	h.ReadyMS = max(1, time.Since(began).Milliseconds())
 	h.State, h.Revision, h.Transport, h.Counts = stateReady, d.Revision.String(), d.Transport, map[string]int{}
 	if report != nil {
-		// The serve process uses its own revision with this command. The table shows the
-		// revision of the server.
+		// The serve process may use another revision with this command than with the server. The
+		// table shows the revision of the server.
 		h.Transport = report.Transport
 		if report.Revision != "" {
 			h.Revision = report.Revision
@@ -274,7 +274,7 @@ func failureOf(server string, err error) *failure.Failure {
 }
 
 // failureInData returns the failure that another Dragoman, between this command and the
-// server, put into the error data. It returns nil if there is none.
+// server, put into the error data. It returns nil if the error data has none.
 func failureInData(err error) *failure.Failure {
 	var wire *jsonrpc.Error
 	if !errors.As(err, &wire) {
@@ -287,8 +287,8 @@ func failureInData(err error) *failure.Failure {
 	return failure.Parse(at.Of(wire.Data))
 }
 
-// healthColumns are the columns of the table. The widths fit all usual values, so that each
-// row can be printed as soon as it is known.
+// healthColumns are the columns of the table. The widths fit all usual values, so that each row can
+// be printed before the others are known.
 func healthColumns(servers []config.Server) []screen.Column {
 	name := len("SERVER")
 	for _, s := range servers {

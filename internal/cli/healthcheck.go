@@ -63,7 +63,7 @@ configuration file, or http://127.0.0.1:7300.`,
 	return c
 }
 
-// reasonIn returns the reason in an answer of /readyz, or its first line.
+// reasonIn returns the reason in an answer of /readyz, or the first line of the answer.
 func reasonIn(body []byte) string {
 	var answer struct{ Reason string }
 	if json.Unmarshal(body, &answer) == nil && answer.Reason != "" {

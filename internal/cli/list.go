@@ -82,7 +82,7 @@ servers anyway.`,
 			case len(args) == 1:
 				w.target = args[0]
 			case w.command != nil:
-			case words > 0: // the servers of a running serve
+			case words > 0: // list the servers of a running serve process
 			default:
 				health = true
 			}

@@ -17,8 +17,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
-// startLog creates the logger of a command. Flags override the configuration. usual is the
-// level if neither flags nor configuration set one.
+// startLog creates the logger of a command. Flags override the configuration. The parameter usual
+// is the default level.
 func (a *app) startLog(usual slog.Level, c *config.Log) {
 	level, json := usual, a.logFormat == "json"
 	if c != nil {
@@ -50,15 +50,15 @@ func (a *app) startLog(usual slog.Level, c *config.Log) {
 }
 
 // withoutEscape replaces the escape character in an attribute. The coloured handler quotes
-// all other control characters, but passes this one on. It also turns the four characters
-// \x1b into an escape character. Either would let text of a peer control the terminal.
+// all other control characters, but passes this one on. It also turns the four characters \x1b into
+// an escape character. In both cases, text of a peer could control the terminal.
 func withoutEscape(_ []string, a slog.Attr) slog.Attr {
 	switch a.Value.Kind() {
 	case slog.KindString:
 		a.Value = slog.StringValue(escapeSpelled.Replace(a.Value.String()))
 	case slog.KindAny:
 		switch v := a.Value.Any().(type) {
-		case slog.Level, *slog.Source: // set by the handler, not by a peer
+		case slog.Level, *slog.Source: // the handler sets these values, not a peer
 		default:
 			a.Value = slog.StringValue(escapeSpelled.Replace(fmt.Sprintf("%+v", v)))
 		}
@@ -82,14 +82,14 @@ func (l jsonLines) Write(b []byte) (int, error) {
 // showStatus writes the whole status, for SIGUSR1.
 func (a *app) showStatus(r *admin.Report) {
 	if a.status.records.Load() == nil {
-		_, _ = a.status.Write(r.Text(time.Now())) // a single write, so that no log line comes between its lines
+		_, _ = a.status.Write(r.Text(time.Now())) // a single write, so that no log line appears inside the status
 		return
 	}
 	a.status.record(slog.LevelInfo, "status", slog.String("code", "status"), slog.Any("status", r))
 }
 
-// wantsRecords reports whether the arguments ask for JSON records on stderr. It is for errors
-// that occur before the flags are parsed, or while they are parsed.
+// wantsRecords reports whether the arguments ask for JSON records on stderr. It is used for errors
+// that occur before or while the flags are parsed.
 func wantsRecords(args []string) bool {
 	format := ""
 	for i, word := range args {

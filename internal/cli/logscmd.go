@@ -121,8 +121,8 @@ func (a *app) followLogs(ctx context.Context, s *running, query url.Values, prin
 	})
 }
 
-// printLogRecord prints a record on one line. If records were dropped before it, a line before
-// it says how many.
+// printLogRecord prints a record on one line. If records before it were dropped, it first prints a
+// line with their number.
 func (a *app) printLogRecord(r *admin.LogRecord, asJSON bool) error {
 	if asJSON {
 		return a.printJSON(r, "")

@@ -60,8 +60,8 @@ type app struct {
 	status  *status
 	// keyboard is true if stdin is a terminal.
 	keyboard bool
-	// interactive is true if stdin and stderr are a terminal: there is a person to ask.
-	// openInput opens stdin for one question; closing it ends a read.
+	// interactive is true if stdin and stderr are a terminal, so that a person can be asked.
+	// openInput opens stdin for one question. Closing the input ends a pending read.
 	interactive bool
 	openInput   func() (io.ReadCloser, error)
 	program     string // the command that starts this program, for hints
@@ -74,8 +74,8 @@ type app struct {
 	log                   *slog.Logger
 }
 
-// errReported ends a command with exit code 1 and no message. The command has already
-// printed one.
+// errReported ends a command with exit code 1 and without a message, because the command has
+// already printed one.
 var errReported = errors.New("reported")
 
 func (a *app) main(args []string) int {
@@ -164,7 +164,7 @@ func (a *app) catchSignals() (ctx context.Context, stop func()) {
 }
 
 // withoutStop returns nil if err only reports that a signal stopped the command, and err
-// otherwise. It is for commands that run until a signal.
+// otherwise. It is for commands that run until they get a signal.
 func withoutStop(ctx context.Context, err error) error {
 	var sig signalError
 	if err != nil && ctx.Err() != nil && errors.As(context.Cause(ctx), &sig) &&
@@ -174,8 +174,8 @@ func withoutStop(ctx context.Context, err error) error {
 	return err
 }
 
-// interrupted does the same as withoutStop, but returns the signal if it was SIGINT. The
-// command did not finish, and scripts need the exit code to know that.
+// interrupted does the same as withoutStop, but returns the signal if it was SIGINT. The exit code
+// tells scripts that the command did not finish.
 func interrupted(ctx context.Context, err error) error {
 	var sig signalError
 	if err = withoutStop(ctx, err); err == nil && errors.As(context.Cause(ctx), &sig) && sig.signal == syscall.SIGINT {
@@ -184,8 +184,8 @@ func interrupted(ctx context.Context, err error) error {
 	return err
 }
 
-// truthy reports whether an environment variable is set and not blank. NO_COLOR is such a
-// variable.
+// truthy reports whether an environment variable is set and not blank. For example, NO_COLOR has
+// this form.
 func truthy(env func(string) (string, bool), key string) bool {
 	v, _ := env(key)
 	return strings.TrimSpace(v) != ""

@@ -75,7 +75,7 @@ func writeManPages(dir string, pages []manPage) error {
 	return nil
 }
 
-// manPages returns the pages of root, which comes first, and of all commands below it.
+// manPages returns the page of root, followed by the pages of all commands below it.
 func manPages(root *cobra.Command) (pages []manPage) {
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {
@@ -177,7 +177,7 @@ var (
 )
 
 // commitDate returns the day of the commit that this program was built from, or "" if the
-// build does not say. Pages of the same commit are the same, whenever they are written.
+// build does not say. So two builds of the same commit write the same pages.
 func commitDate() string {
 	if b, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range b.Settings {
@@ -202,7 +202,7 @@ func unindented(s string) string {
 // roff collects a page.
 type roff struct{ b []byte }
 
-// line adds a line of roff. The arguments must be escaped already.
+// line adds a line of roff. The caller must escape the arguments.
 func (r *roff) line(format string, args ...any) {
 	r.b = append(fmt.Appendf(r.b, format, args...), '\n')
 }
@@ -219,7 +219,7 @@ func (r *roff) item(term, text string) {
 	r.text(text)
 }
 
-// literal adds text whose line breaks and blanks stay.
+// literal adds text and keeps its line breaks and blanks.
 func (r *roff) literal(s string) {
 	r.line(".RS 4")
 	r.line(".nf")

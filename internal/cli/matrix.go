@@ -74,7 +74,7 @@ All traffic stays on this machine.`,
 			switch {
 			case asJSON:
 				err = r.JSON(a.stdout)
-			case markdown && stopped != nil: // readers could take a part of the table for all of it
+			case markdown && stopped != nil: // do not print an incomplete table, because it would look complete
 				a.status.Printf("the matrix is not complete, so no Markdown is printed")
 			case markdown:
 				err = r.Markdown(a.stdout)

@@ -66,8 +66,8 @@ func (a *app) printTable(rows [][2]string) error {
 	return a.print(t)
 }
 
-// print prints a table to stdout, with colours and at the width of the terminal if it is
-// one.
+// print prints a table to stdout. If stdout is a terminal, the table has colours and the width of
+// the terminal.
 func (a *app) print(t screen.Table) error {
 	if a.screen {
 		t.Width, t.Colour = a.width, a.status.colour
@@ -76,9 +76,9 @@ func (a *app) print(t screen.Table) error {
 	return err
 }
 
-// printAs prints a result. With asJSON it prints the server's bytes, otherwise the content in
-// the member key. If files is not nil, it saves content that is not text. name is the
-// beginning of a file's name if the server gives none.
+// printAs prints a result. With asJSON it prints the server's bytes, otherwise the content in the
+// member key. If files is not nil, it saves content that is not text. If the server does not name a
+// file, its name begins with name.
 func (a *app) printAs(result []byte, key, name string, asJSON bool, files *saver) error {
 	p := a.printer(result, name, asJSON, files)
 	err := p.print(func() error {
@@ -114,8 +114,8 @@ func (a *app) printer(result []byte, name string, asJSON bool, files *saver) *pr
 	return &printer{app: a, w: bufio.NewWriter(a.stdout), raw: result, name: name, files: files, asJSON: asJSON}
 }
 
-// print prints the result. With asJSON it prints the server's bytes. content prints or saves
-// the parts of the result; it is not called if the bytes are all that is wanted.
+// print prints the result. With asJSON it prints the server's bytes. The function content prints or
+// saves the parts of the result. It is not called if only the bytes are needed.
 func (p *printer) print(content func() error) error {
 	if p.asJSON {
 		if err := p.app.printRaw(p.w, append(p.raw[:len(p.raw):len(p.raw)], '\n')); err != nil {
@@ -199,7 +199,7 @@ func (p *printer) binary(data jsonrpc.Span, mime, otherwise, name string) error 
 	return p.save(name, b)
 }
 
-// save saves data and prints the path of the file: to stdout, or with --json to stderr.
+// save saves data and prints the path of the file to stdout, or with --json to stderr.
 func (p *printer) save(name string, data []byte) error {
 	path, err := p.files.save(name, data)
 	if err != nil {

@@ -138,7 +138,7 @@ func (p *printer) resourceContent(item jsonrpc.Span) error {
 	if p.app.screen {
 		p.text(s)
 	} else {
-		_, _ = p.w.WriteString(s) // byte for byte, because stdout may be a file
+		_, _ = p.w.WriteString(s) // stdout may be a file, so write the text byte for byte
 	}
 	return nil
 }
@@ -263,8 +263,8 @@ func textObject(given []argument) []byte {
 	return append(out, '}')
 }
 
-// checkPrompt checks the arguments of a prompt against the list of prompts. listed is false if
-// the prompt is not in the list: then the server checks them.
+// checkPrompt checks the arguments of a prompt against the list of prompts. listed is false if the
+// prompt is not in the list. Then only the server checks the arguments.
 func (a *app) checkPrompt(ctx context.Context, s Session, server string, w where, name string, given []argument) (listed bool, err error) {
 	a.status.Step(server, "looking up "+name)
 	l, err := a.listWhole(ctx, s, server, "prompts", func(items [][]byte) bool { return hasNamed(items, name) })

@@ -144,7 +144,8 @@ func createNew(file string) (*os.File, error) {
 
 // removeBlank removes a tape that has no messages, so that the next attempt can use its name.
 func removeBlank(name string) {
-	// A tape without messages is shorter than header. removeBlank does not read a longer file.
+	// A tape without messages is shorter than header. So removeBlank does not need to read a longer
+	// file.
 	const header = 4 << 10
 	s, err := os.Stat(name)
 	if err != nil || s.Size() > header {

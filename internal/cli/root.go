@@ -46,7 +46,7 @@ signal stops the program at once, with 130 or 143.`,
 				return usagef("remove one of them", "--verbose and --quiet cannot be used together")
 			}
 			if a.logFormat != "json" {
-				a.status.records.Store(nil) // with another format, --log-format is a flag of the server's command
+				a.status.records.Store(nil) // --log-format without json is a flag of the server's command
 			} else {
 				a.status.recordsOnly()
 			}
@@ -89,8 +89,8 @@ signal stops the program at once, with 130 or 143.`,
 	return root
 }
 
-// usageOf prints the usage of a command. A command with subcommands can run only to report a
-// missing subcommand. So its usage does not show a line without a subcommand.
+// usageOf prints the usage of a command. If a command has subcommands, its usage does not show a
+// line without a subcommand, because that would only report an error.
 func usageOf(c *cobra.Command, usual func(*cobra.Command) error) error {
 	if c.HasAvailableSubCommands() {
 		run := c.RunE
@@ -116,8 +116,8 @@ func (a *app) unknownCommand(c *cobra.Command, args []string) error {
 	return usagef(hint, "%q is not a command", word)
 }
 
-// didYouMean returns a hint that suggests the known word closest to word. If none is close, it
-// returns other.
+// didYouMean returns a hint that suggests the known word closest to word. If no known word is
+// close, it returns other.
 func didYouMean(word string, known []string, other string) string {
 	if near := config.Suggest(word, known); near != "" {
 		return "did you mean " + near + "?"
@@ -125,8 +125,8 @@ func didYouMean(word string, known []string, other string) string {
 	return other
 }
 
-// nearCommand returns a hint that suggests the subcommand of c closest to word. It returns ""
-// if none is close.
+// nearCommand returns a hint that suggests the subcommand of c closest to word. It returns "" if no
+// subcommand is close.
 func nearCommand(c *cobra.Command, word string) string {
 	var names []string
 	for _, s := range c.Commands() {
@@ -141,13 +141,13 @@ func nearCommand(c *cobra.Command, word string) string {
 	return didYouMean(word, names, other)
 }
 
-// checkHelp makes help for an unknown command an error. Without it, cobra prints the help of
-// the parent command.
+// checkHelp makes help for an unknown command an error. By default, cobra prints the help of the
+// parent command.
 func (a *app) checkHelp(root *cobra.Command) {
 	usual := root.HelpFunc()
 	root.SetHelpFunc(func(c *cobra.Command, args []string) {
 		if words := c.Flags().Args(); c.HasAvailableSubCommands() && len(words) > 0 {
-			a.noHelp = c.RunE(c, words) // a command with subcommands only returns an error
+			a.noHelp = c.RunE(c, words) // RunE of a command with subcommands only returns an error
 			return
 		}
 		usual(c, args)

@@ -19,8 +19,8 @@ func addOpenFlag(c *cobra.Command, open *bool) {
 	c.Flags().BoolVar(open, openFlag, false, "allow a --listen address that other machines can reach without authentication")
 }
 
-// addHostFlag adds --allow-host, the flag that an error names when a request is refused
-// because of its Host header.
+// addHostFlag adds the flag --allow-host. If a request is refused because of its Host header, the
+// error names this flag.
 func addHostFlag(c *cobra.Command, hosts *[]string) {
 	c.Flags().StringArrayVar(hosts, "allow-host", nil, "also accept requests for the host `NAME`, as behind a proxy (repeatable)")
 }
@@ -113,7 +113,7 @@ every user of the machine can read them. Quote ${NAME}, or the shell expands it.
 			if err != nil {
 				return err
 			}
-			// On stdio a client waits for the response, and nobody watches the progress.
+			// Over stdio, a client waits for the response, and nobody sees the progress.
 			if listen != "" {
 				a.warnOpen(c.Context(), listen)
 				a.showProgress()

@@ -18,9 +18,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/handshake"
 )
 
-// serveAddress returns the base URL of the serve process on this machine. It is the given one,
-// else the address in the configuration, else the default address. serveAddress does not check
-// that anything answers there. It ignores a configuration with errors, because the running
+// serveAddress returns the base URL of the serve process on this machine. It is the given URL, else
+// the address in the configuration, else the default address. serveAddress does not check that a
+// process answers at this address. It ignores a configuration with errors, because the running
 // process uses the last valid one.
 func (a *app) serveAddress(given, file string) (string, error) {
 	if given != "" {
@@ -35,7 +35,7 @@ func (a *app) serveAddress(given, file string) (string, error) {
 }
 
 // listenAddress returns the address of serve in the configuration, or the default address if
-// there is no configuration. If the configuration has errors, it returns them with the
+// there is no configuration. If the configuration has errors, it returns these errors and the
 // default address.
 func (a *app) listenAddress(file string) (string, error) {
 	if path, ok := a.configPath(file); ok {
@@ -63,8 +63,8 @@ const probeTime = 5 * time.Second
 
 // throughServe returns a server that reaches s through a running serve process, or s itself if
 // there is none. The process must listen on this machine, at the configured address. It must
-// have loaded the same configuration file, because another file may have a different server of
-// that name.
+// have loaded the same configuration file, because another file may have a different server of the
+// same name.
 func (a *app) throughServe(ctx context.Context, s config.Server, file string) (config.Server, bool) {
 	base, status, why := a.servingSame(ctx, file)
 	if why == "" {
@@ -122,7 +122,7 @@ func (a *app) tell(format string, args ...any) {
 }
 
 // servingSame returns the address and the status of the serve process on this machine that
-// uses the same configuration file as this command. If there is none, why says so.
+// uses the same configuration file as this command. If there is no such process, why says so.
 func (a *app) servingSame(ctx context.Context, file string) (base string, status admin.Report, why string) {
 	path, ok := a.configPath(file)
 	if !ok {
@@ -135,8 +135,8 @@ func (a *app) servingSame(ctx context.Context, file string) (base string, status
 	return base, status, why
 }
 
-// serving does the same for a serve process with any configuration, at the configured address
-// or the default one.
+// serving does the same as servingSame for a serve process with any configuration, at the
+// configured or the default address.
 func (a *app) serving(ctx context.Context, file string) (base string, status admin.Report, why string) {
 	base, err := a.serveAddress("", file)
 	if err != nil {

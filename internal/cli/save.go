@@ -22,7 +22,7 @@ import (
 type saver struct {
 	dir   string
 	root  *os.Root
-	saved int            // files so far
+	saved int            // the number of saved files
 	next  map[string]int // for each name already used: the number to try first
 }
 
@@ -96,8 +96,8 @@ func fileName(wish string) string {
 	return name
 }
 
-// nameOf returns a file name for content with a URI and a media type. It uses otherwise if the
-// last part of the URI is not usable.
+// nameOf returns a file name for content with a URI and a media type. If the last part of the URI
+// is not usable, it returns otherwise.
 func nameOf(uri, mime, otherwise string) string {
 	name := ""
 	if u, err := url.Parse(uri); err == nil {

@@ -106,7 +106,7 @@ purpose. --quiet-demo leaves the clients out.`,
 				start.flags = " -c " + file
 			}
 			var console *daemon.Console
-			self, _ := programPath() // without it the console shows the name alone
+			self, _ := programPath() // without the path, the console shows only the name of the program
 			err := a.backend.Serve(c.Context(), daemon.ServeOptions{
 				ConfigPath: path, Config: snapshot, Listen: listen, Hosts: hosts, Strict: strict, Stdio: stdio,
 				Log: a.log, LogCalls: logCalls || snapshot.Log.Calls, Progress: a.status.Step, Trace: a.tracer(), Version: version(), Dump: a.showStatus,

@@ -93,10 +93,10 @@ func (s *running) get(ctx context.Context, path string, query url.Values, header
 	return s.ask(ctx, http.MethodGet, path, query, nil, header...)
 }
 
-// ask sends a request to the API. A body is JSON; nil sends none. If the API wants a proof
-// that this user has started serve, ask sends the key that serve keeps for the user. The
-// caller closes the body. The status of the response is 2xx; everything else is an error
-// that says what to do.
+// ask sends a request to the API. The body must be JSON, or nil for none. If the API requires a
+// proof that the request comes from the user who started serve, ask sends the key that serve keeps
+// for this user. The caller closes the body of the response. The status of the response is 2xx. For
+// any other status, ask returns an error that says what to do.
 func (s *running) ask(ctx context.Context, method, path string, query url.Values, body []byte, header ...string) (*http.Response, error) {
 	resp, err := s.send(ctx, method, path, query, body, header...)
 	var denied *problemError
@@ -140,8 +140,8 @@ func (s *running) at(address string) *running {
 	return &out
 }
 
-// page requests a page that needs no proof, whatever its status is. It returns at most
-// maxReport bytes of the answer.
+// page requests a page that needs no proof, and accepts any status. It returns at most maxReport
+// bytes of the answer.
 func (s *running) page(ctx context.Context, path string) (status int, body []byte, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, pageWait, fmt.Errorf("no answer within %s", pageWait))
 	defer cancel()
@@ -209,12 +209,13 @@ func (s *running) send(ctx context.Context, method, path string, query url.Value
 	return nil, &problemError{kind: strings.TrimPrefix(p.Type, "urn:dragoman:problem:"), text: lowerFirst(text)}
 }
 
-// absent returns the error for a missing serve process. It says how to start or reach one.
+// absent returns the error for a missing serve process. The error says how to start or reach a
+// serve process.
 func (s *running) absent(text string) error {
 	return &absentError{text}
 }
 
-// absentError says that no serve process answers.
+// absentError means that no serve process answers.
 type absentError struct{ text string }
 
 func (e *absentError) Error() string { return e.text }

@@ -118,8 +118,8 @@ func (a *app) knownItems(ctx context.Context, w where, kind string) [][]byte {
 	return a.remembered(w, kind)
 }
 
-// itemsOfServe returns a list of a configured server from the running serve process. It
-// returns nil if there is no process or it does not answer in time.
+// itemsOfServe returns a list of a configured server from the running serve process. It returns nil
+// if no process answers in time.
 func (a *app) itemsOfServe(ctx context.Context, w where, kind string) [][]byte {
 	if ctx == nil {
 		ctx = context.Background()
@@ -213,8 +213,8 @@ func (a *app) remember(w where, kind string, items [][]byte) {
 	}
 }
 
-// remembered returns a list that remember cached. It returns nil if there is none or it is too
-// old.
+// remembered returns a list that remember cached. It returns nil if there is no cached list, or if
+// the list is too old.
 func (a *app) remembered(w where, kind string) [][]byte {
 	path := a.listFile(w, kind)
 	st, err := os.Stat(path)
@@ -258,8 +258,7 @@ func (a *app) completeFlags(c *cobra.Command) {
 	})
 }
 
-// dialectWords returns the names of the dialects: those built in, and those of the
-// configuration.
+// dialectWords returns the names of the built-in dialects and of the dialects in the configuration.
 func (a *app) dialectWords(c *cobra.Command) []string {
 	var out []string
 	add := func(all []*dialect.Profile) {

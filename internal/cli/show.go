@@ -75,7 +75,7 @@ output schema returns content, such as text.`,
 	return c
 }
 
-// kindOfList maps each list to the capability that a server must have for it.
+// kindOfList maps each list to the capability that a server with this list must have.
 var kindOfList = map[string]string{"tools": "tools", "prompts": "prompts", "resources": "resources", "templates": "resources"}
 
 // has reports whether an object of capabilities includes the capability name.
@@ -209,8 +209,9 @@ func (a *app) showServer(ctx context.Context, s Session, server config.Server, w
 	return nil
 }
 
-// speaks returns the protocol and the transport of a server. If the session goes through a
-// serve process, they come from the report of that process, so that they describe the server.
+// speaks returns the protocol and the transport of a server. If the session goes through a serve
+// process, both values come from the report of that process, so that they describe the server
+// itself.
 func (a *app) speaks(ctx context.Context, d runtime.Description, server config.Server, w where) string {
 	direct := d.Revision.String() + " over " + d.Transport
 	switch s := a.served(ctx, server, w); {
@@ -223,7 +224,7 @@ func (a *app) speaks(ctx context.Context, d runtime.Description, server config.S
 }
 
 // served returns the report of the serve process through which a session with the server goes.
-// It returns nil if the session is a direct one.
+// It returns nil if the session does not go through a serve process.
 func (a *app) served(ctx context.Context, server config.Server, w where) *serveReport {
 	if !w.configured() {
 		return nil

@@ -13,8 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/screen"
 )
 
-// startOptions has the values that the lines after the start show, besides the state of the
-// servers.
+// startOptions has the values that serve prints after its start, besides the state of the servers.
 type startOptions struct {
 	program  string // how this program was started, for example "go run ./cmd/dragoman"
 	endpoint string // the URL for clients
@@ -33,7 +32,7 @@ func (a *app) showStart(o startOptions, s daemon.Start) {
 	if a.status.terminal {
 		width = a.status.width()
 	}
-	_, _ = io.WriteString(a.status, o.text(s, now, width, a.status.colour)) // a single write, so that no log line comes between its lines
+	_, _ = io.WriteString(a.status, o.text(s, now, width, a.status.colour)) // a single write, so that no log line appears inside the table
 }
 
 // text returns the table of the servers after the start, and the next steps for the user.

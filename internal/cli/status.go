@@ -24,8 +24,8 @@ const (
 
 const (
 	frameTime = 100 * time.Millisecond
-	// noticeAfter is how long a step takes before a line reports it, if stderr is not a
-	// terminal.
+	// noticeAfter is used if stderr is not a terminal. A step that takes longer is reported on a
+	// line.
 	noticeAfter = 5 * time.Second
 )
 
@@ -37,7 +37,7 @@ const (
 // there is no bottom line.
 type status struct {
 	out      io.Writer
-	records  atomic.Pointer[slog.Logger] // nil while lines are text
+	records  atomic.Pointer[slog.Logger] // nil if lines are text and not JSON records
 	terminal bool                        // out is a terminal
 	colour   bool
 	frames   []string
@@ -46,7 +46,7 @@ type status struct {
 	mu     sync.Mutex
 	step   string // the current step; "" for none
 	since  time.Time
-	told   bool // a line has been printed for this step
+	told   bool // a line about this step has been printed
 	drawn  bool // the bottom line is on the screen
 	frame  int
 	ending chan struct{} // closed by End; nil before Begin and after End

@@ -120,7 +120,7 @@ func (a *app) printStatusJSON(r *admin.Report, name, indent string) error {
 	return a.printJSON(value, indent)
 }
 
-// statusText returns the status for people: a table of all servers, or all details of one.
+// statusText returns the status for people: a table of all servers, or all details of one server.
 func (a *app) statusText(address string, r *admin.Report, name string, now time.Time) string {
 	if name != "" {
 		return cleanLines(string(serverNamed(r, name).Text(now)))
@@ -300,7 +300,7 @@ func (w *watcher) show(r *admin.Report, now time.Time) error {
 	return w.append(now, lines...)
 }
 
-// changeLine describes the state of a server, without values that change all the time.
+// changeLine describes the state of a server. It leaves out values that change all the time.
 func changeLine(s *admin.Server) string {
 	parts := []string{clean(s.Name), clean(s.State)}
 	if s.State == "ready" {

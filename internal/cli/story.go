@@ -15,7 +15,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/screen"
 )
 
-// sideBySide is the least width of a terminal for printing a message beside its source.
+// sideBySide is the minimum width of a terminal at which a message is printed beside its source.
 const sideBySide = 110
 
 // printStory prints one call with its messages.
@@ -56,11 +56,12 @@ func (a *app) saveTranscript(ctx context.Context, s *running, number, path strin
 	return nil
 }
 
-// storyText returns a story for people. width is that of the terminal, 0 for none.
+// storyText returns a story for people. width is the width of the terminal. It is 0 if the output
+// is not a terminal.
 func storyText(s *admin.Story, zone *time.Location, width int, colour bool) string {
 	p := storyPrinter{Story: s, width: width, colour: colour}
 	p.client, p.server = cmp.Or(clean(s.Client.Name), "client"), cmp.Or(clean(s.Server), "server")
-	if p.client == "dragoman" { // a command of another Dragoman
+	if p.client == "dragoman" { // the client is a command of Dragoman itself
 		p.client = "client"
 	}
 	p.head(zone)
@@ -116,7 +117,7 @@ func (p *storyPrinter) head(zone *time.Location) {
 	}
 }
 
-// way returns the sender and the receiver of a message.
+// way returns the text for the sender and the receiver of a message.
 func (p *storyPrinter) way(m *admin.Message) string {
 	peer := p.client
 	if m.Wire == admin.WireServer {
@@ -205,7 +206,7 @@ func mark(e *admin.Edit) string {
 	return map[string]string{"changed": "~", "added": "+", "removed": "-"}[e.Kind] + e.Note
 }
 
-// changed writes a message that was made from another one.
+// changed writes a message that was made from another message.
 func (p *storyPrinter) changed(source, m *admin.Message) {
 	left, right := source.Bytes(), m.Bytes()
 	if p.width >= sideBySide {

@@ -23,8 +23,9 @@ type printError struct{ err error }
 func (e *printError) Error() string { return e.err.Error() }
 
 // followStream calls take with each event of a stream until ctx ends or the serve process
-// stops. If the connection breaks, it reconnects and continues after the last event that take
-// got. A *printError of take ends it; after another error it reconnects too.
+// stops. If the connection breaks, followStream reconnects and continues after the last event that
+// was passed to take. If take returns a *printError, followStream ends. After any other error it
+// reconnects.
 func (a *app) followStream(ctx context.Context, s *running, path string, query url.Values, take func(name string, data []byte) error) error {
 	last, began := "", false
 	for failures := 0; ; {

@@ -68,8 +68,8 @@ func (t *targetFlags) given() string {
 }
 
 // oneServer makes c read the server at the end of its command line into t: a URL, or a command
-// with or without -- before it. The flags of c end at the first word that is not a URL, so --
-// is optional before a command with flags. usage is the part of the command line before the
+// with or without -- before it. The flags of c end at the first word that is not a URL, so -- is
+// optional before a command with flags. The string usage is the part of the command line before the
 // server, for hints.
 func (a *app) oneServer(c *cobra.Command, t *targetFlags, usage string) {
 	c.Flags().SetInterspersed(false)
@@ -139,7 +139,8 @@ func (a *app) checkCommand(command []string, usage string) error {
 	return nil
 }
 
-// withScheme returns the URL that a word probably stands for, "" if it does not look like one.
+// withScheme returns the URL that a word probably means. It returns "" if the word does not look
+// like a URL.
 func withScheme(word string) string {
 	switch {
 	case !withoutScheme.MatchString(word):
@@ -150,7 +151,8 @@ func withScheme(word string) string {
 	return "https://" + word
 }
 
-// meant returns a hint for a word that is not the name of a server, or "".
+// meant returns a hint for a word that is not the name of a server. It returns "" if it has no
+// suggestion.
 func meant(word string) string {
 	if u := withScheme(word); u != "" {
 		return "write the URL with its scheme: " + clean(u)
@@ -179,8 +181,8 @@ func (a *app) configured(name string) (*config.Server, string) {
 	return &s, path
 }
 
-// oneTarget returns the command after --, or the URL. usage is the part of the command line
-// before it, for hints.
+// oneTarget returns the command after --, or the URL. The string usage is the part of the command
+// line before the server, for hints.
 func oneTarget(c *cobra.Command, args []string, usage string) (command []string, address string, err error) {
 	dash := c.ArgsLenAtDash()
 	switch {
@@ -215,8 +217,8 @@ func (t *targetFlags) server(env func(string) (string, bool), command []string, 
 	if len(command) > 0 {
 		s.Name = servername.OfCommand(command, t.workingDir())
 		s.Command, s.Args = command[0], command[1:]
-		// The user who types a command has chosen its environment. Clients often set tokens
-		// there.
+		// A user who types a command expects it to run in the environment of the shell. Clients
+		// often pass tokens in their environment.
 		s.InheritEnv = []string{"*"}
 		if len(t.header) > 0 {
 			return s, usagef("use --env", "--header works only with a URL, not with a command")
@@ -298,7 +300,7 @@ func (t *targetFlags) server(env func(string) (string, bool), command []string, 
 	return s, nil
 }
 
-// workingDir returns the directory in which the command runs, "" if it is unknown.
+// workingDir returns the directory in which the command runs, or "" if it is unknown.
 func (t *targetFlags) workingDir() string {
 	dir, err := filepath.Abs(t.dir)
 	if err != nil {
@@ -358,8 +360,8 @@ func serverNames(s *config.Snapshot) (names []string) {
 	return names
 }
 
-// unknownServer returns the error for a name that is not in names. where says where the names
-// come from.
+// unknownServer returns the error for a name that is not in names. where names the source of the
+// names.
 func unknownServer(name, where string, names []string) error {
 	hint := "add it to the configuration file under mcpServers"
 	if len(names) > 0 {
@@ -384,7 +386,7 @@ func (a *app) noConfig() error {
 	return withHint(errNoConfig, "run `dragoman import` to take over the servers of your clients, or create one of %s, or name a file with -c FILE", strings.Join(config.Places(a.env), ", "))
 }
 
-// completeTarget completes the names of configured servers. first are other words that are
+// completeTarget completes the names of configured servers. first contains other words that are
 // valid in the same place.
 func (a *app) completeTarget(file *string, first ...string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {

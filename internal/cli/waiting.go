@@ -13,9 +13,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// Limits on how long listWhole waits. A gateway lists only the tools of servers that are
-// ready. Dragoman also says which servers are missing. Other gateways only send list_changed
-// later.
+// Limits on how long listWhole waits. A gateway lists only the tools of servers that are ready.
+// Dragoman also says which servers are missing from the list. Other gateways send only list_changed
+// when more servers are ready.
 const (
 	startWait = 30 * time.Second // the longest wait for servers that are starting
 	growWait  = 3 * time.Second  // the longest wait for a list that is empty and may change
@@ -76,7 +76,7 @@ func (e *missingError) Hint() string {
 	return "check the log of the gateway (and /readyz, if it is Dragoman), then try again"
 }
 
-// whyMissing returns which servers are missing and why, or "" if none is.
+// whyMissing returns which servers are missing and why, or "" if no server is missing.
 func whyMissing(l runtime.List) string {
 	var parts []string
 	are := "is"

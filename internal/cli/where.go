@@ -14,7 +14,7 @@ import (
 type where struct {
 	target  string
 	command []string
-	file    string // the value of -c; "" if it was not given
+	file    string // the value of -c; "" if the flag is not set
 }
 
 // configured reports whether the user gave a configured name.
@@ -53,7 +53,7 @@ type commandLine struct {
 const maxCommandLine = 300
 
 // with returns the command line with one more flag, to paste into a shell. flag is quoted as
-// needed. It returns "" for no flag, and for a command line that is long or has credentials.
+// needed. It returns "" if flag is "", or if the command line is long or has credentials.
 func (l commandLine) with(flag string) string {
 	at := slices.Index(l.args, l.name)
 	if flag == "" || at < 0 {
@@ -110,8 +110,8 @@ func shellWord(s string) string {
 }
 
 // serverWords splits the arguments of a command into the server and the other words. The
-// server is the first word, or the command after --. For hints, verb is the command line
-// before the server, and rest is what follows it.
+// server is the first word, or the command after --. For hints, verb is the command line before the
+// server, and rest is the command line after it.
 func serverWords(c *cobra.Command, args []string, verb, rest string) (w where, words []string, err error) {
 	with := "dragoman " + verb + " " + rest
 	if dash := c.ArgsLenAtDash(); dash >= 0 {

@@ -54,7 +54,7 @@ func isURL(s string) bool { return strings.Contains(s, "://") }
 // launcher describes a program that runs another one, such as npx. The server is named after
 // the other one.
 type launcher struct {
-	// subcommands are the first words after which the program runs another one. Nil means that
+	// subcommands are the first words after which the program runs another program. Nil means that
 	// it needs no subcommand.
 	subcommands []string
 	// valued are the flags that take their value from the next argument.
@@ -293,14 +293,14 @@ var vague = []string{
 	"bin", "build", "dist", "lib", "out", "src", "target", "release", "debug", "cmd", "js", "cjs", "esm", ".", "..",
 }
 
-// npmName returns the name of a package on npm or JSR: "name" for @scope/name@1.2. If the name
-// is vague, the scope is part of it, as in @playwright/mcp.
+// npmName returns the name of a package on npm or JSR: "name" for @scope/name@1.2. If the name is
+// vague, the result includes the scope, as in @playwright/mcp.
 func npmName(pkg string) string {
 	for _, prefix := range []string{"npm:", "jsr:", "file:"} {
 		pkg = strings.TrimPrefix(pkg, prefix)
 	}
 	if strings.Contains(pkg, ":") || strings.HasPrefix(pkg, ".") || strings.HasPrefix(pkg, "/") {
-		return sourceName(pkg) // a repository, an archive or a directory
+		return sourceName(pkg) // the package is a repository, an archive or a directory
 	}
 	scope, name, scoped := strings.Cut(pkg, "/")
 	if !scoped {
@@ -378,7 +378,7 @@ func first(s, ends string) string {
 	return s
 }
 
-// moduleName returns the last part of a module name that is not vague.
+// moduleName returns the last part of a module name that is not vague; see vague.
 func moduleName(module string) string {
 	parts := strings.Split(module, ".")
 	for _, p := range slices.Backward(parts) {
@@ -465,7 +465,7 @@ func scriptName(file, dir string) string {
 	return parts[len(parts)-1]
 }
 
-// switches are the flags of docker run that take no value. All other flags take one.
+// switches are the flags of docker run without a value. All other flags take a value.
 var switches = words("--rm --init --privileged --read-only --interactive --tty --detach --publish-all --quiet --sig-proxy --no-healthcheck --oom-kill-disable --no-deps --service-ports --build --remove-orphans --replace --tls-verify")
 
 func containerLaunch(r *launch) string {
@@ -478,7 +478,7 @@ func containerLaunch(r *launch) string {
 				i++
 			}
 		case strings.HasPrefix(a, "-"):
-			// -it has no value, -eNAME has one, and -e takes the next argument.
+			// -it has no value, -eNAME contains its value, and -e takes the next argument.
 			if len(a) == 2 && !strings.Contains("itdPqT", a[1:]) {
 				i++
 			}
