@@ -9,8 +9,8 @@ import (
 // Client is one MCP client with a known configuration file. The values are those that Clients
 // returns.
 type Client struct {
-	ID    string // "claude-code"
-	Title string // "Claude Code"
+	ID    string // a name for flags, such as "claude-code"
+	Title string // the name for people, such as "Claude Code"
 	// Reload tells the user how to make the client read a changed file: "restart Cursor".
 	Reload string
 	// HTTP means that the client's file can name a server by its URL.
@@ -83,8 +83,8 @@ func IDs() []string {
 	return out
 }
 
-// typed returns a function that creates an entry for a URL. The entry has a type unless kind
-// is "".
+// typed returns a function that creates an entry for a URL. If kind is not "", the entry has it as
+// its type.
 func typed(kind string) func(string) *Value {
 	return func(url string) *Value {
 		if kind == "" {
@@ -94,8 +94,8 @@ func typed(kind string) func(string) *Value {
 	}
 }
 
-// command returns a function that creates an entry for a command. The entry has a type unless
-// kind is "".
+// command returns a function that creates an entry for a command. If kind is not "", the entry has
+// it as its type.
 func command(kind string) func([]string) *Value {
 	return func(words []string) *Value {
 		v := mapping("command", text(words[0]), "args", texts(words[1:]))
@@ -107,8 +107,8 @@ func command(kind string) func([]string) *Value {
 	}
 }
 
-// Identify returns the client that a file belongs to. It uses the path, and otherwise the keys
-// in the file. It returns nil for a file without servers. The client has the ID "" if the file
+// Identify returns the client that a file belongs to. It first looks at the path, and then at the
+// keys in the file. It returns nil for a file without servers. The client has the ID "" if the file
 // has mcpServers but could belong to any client.
 func Identify(path string, root *Value) *Client {
 	slashed := strings.ToLower(strings.ReplaceAll(filepath.ToSlash(path), `\`, "/"))

@@ -21,8 +21,7 @@ func (e Entry) value(c *Client) *Value {
 	return c.byCommand(e.Command)
 }
 
-// Taken means that the client already has a server with the name, and that server is not
-// Dragoman.
+// Taken means that the name of the entry is already used for a server that is not Dragoman.
 type Taken struct{ Name string }
 
 // Error returns the text of the error. It names the server.
@@ -32,8 +31,8 @@ func (e *Taken) Error() string {
 
 // Connect returns the file b of a client with the entry added. It returns b itself if the file
 // already has the entry. All other bytes stay the same. addresses are the addresses of
-// Dragoman's endpoint. An older entry with one of them is replaced. An error is a *SyntaxError
-// or a *Taken.
+// Dragoman's endpoint. If an older entry has one of these addresses, it is replaced. Each error is
+// a *SyntaxError or a *Taken.
 func Connect(c *Client, name string, b []byte, e Entry, addresses []string) ([]byte, error) {
 	root, err := Parse(name, b)
 	if err != nil {
@@ -101,12 +100,12 @@ func Connected(c *Client, root *Value, addresses []string) []string {
 }
 
 // Disconnect returns the file b without the entry with the name entry, which must be an entry
-// of Dragoman. All other bytes stay the same. It returns b itself if there is no such entry.
-// An error is a *SyntaxError or a *Taken.
+// of Dragoman. All other bytes stay the same. It returns b itself if there is no such entry. Each
+// error is a *SyntaxError or a *Taken.
 //
-// earlier has older versions of the file, newest first. If only the entry differs between one
-// of them and b, Disconnect returns that version. So a list of servers that Connect added for
-// the entry is removed too.
+// earlier has older versions of the file, newest first. If the entry is the only difference between
+// b and an older version, Disconnect returns the older version. So a list of servers that Connect
+// created for the entry is removed too.
 func Disconnect(c *Client, name string, b []byte, entry string, addresses []string, earlier [][]byte) ([]byte, error) {
 	root, err := Parse(name, b)
 	if err != nil {

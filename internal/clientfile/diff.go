@@ -7,7 +7,7 @@ import (
 )
 
 // Diff returns the difference between two versions of a file as one hunk of a unified diff, or
-// "" if there is none. show returns the form of a line that may be printed.
+// "" if there is none. show removes secrets from a line before it is printed.
 func Diff(path string, before, after []byte, show func(string) string) string {
 	if bytes.Equal(before, after) {
 		return ""
@@ -53,7 +53,7 @@ func Diff(path string, before, after []byte, show func(string) string) string {
 	return out.String()
 }
 
-// hunk formats a range of lines. from counts from 0.
+// hunk formats a range of lines. from is the index of the first line, counted from 0.
 func hunk(from, n int) string {
 	if n == 0 {
 		return fmt.Sprintf("%d,0", from)

@@ -26,8 +26,9 @@ func LooksLikeJSON(b []byte) bool {
 	}
 }
 
-// Standardize converts JSON with comments and trailing commas to plain JSON. It replaces them
-// with spaces, so that every offset stays. It does not change b. An error is a *SyntaxError.
+// Standardize converts JSON with comments and trailing commas to plain JSON. It replaces comments
+// and extra commas with spaces, so that every offset stays the same. It does not change b. Each
+// error is a *SyntaxError.
 func Standardize(name string, b []byte) ([]byte, error) {
 	v, err := parseJSON(name, b)
 	if err != nil {
@@ -261,7 +262,7 @@ func insertJSON(src []byte, start int, obj *hujson.Object, key string, value *Va
 	n := len(obj.Members)
 	switch {
 	case n > 0 && !bytes.ContainsRune(obj.Members[n-1].Name.BeforeExtra, '\n'):
-		// at least the last two members are on the same line
+		// the last two members or more are on the same line
 		compact = closing == ""
 		before = string(blank(obj.Members[n-1].Value.BeforeExtra)) // {"a": 1} also gets a space after its commas
 		if n > 1 {
@@ -459,7 +460,7 @@ func isYAML(name string) bool {
 }
 
 // Parse reads a file in JSON, JSON with comments, or TOML. name selects the format and appears
-// in errors. An error is a *SyntaxError.
+// in errors. Each error is a *SyntaxError.
 func Parse(name string, b []byte) (*Value, error) {
 	switch {
 	case len(b) > MaxFile:

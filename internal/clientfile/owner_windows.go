@@ -5,5 +5,5 @@ import (
 	"os"
 )
 
-// sameOwner does nothing: a file inherits its rights from its folder.
+// sameOwner does nothing, because a file on Windows inherits its permissions from its folder.
 func sameOwner(*os.File, fs.FileInfo) {}

@@ -63,8 +63,8 @@ func (m Machine) xdg() string {
 }
 
 // Places returns the paths at which a client looks for its files: first those of the user, in
-// order of preference, then those of the project in m.Folder. A new file is created at the
-// first place of its kind.
+// order of preference, then those of the project in m.Folder. If no file exists, a new one is
+// created at the first place.
 func (m Machine) Places(c *Client) []Place {
 	var user, project []string
 	switch c.ID {
@@ -147,7 +147,8 @@ func (m Machine) packaged() []string {
 	return glob(m.join(local, "Packages", "Claude_*", "LocalCache", "Roaming", "Claude", "claude_desktop_config.json"))
 }
 
-// Target returns the place that connect changes: the first that exists, otherwise the first.
+// Target returns the place of the file that connect changes. It is the first place with a file, or
+// the first place if no file exists.
 func (m Machine) Target(c *Client, project bool) (Place, bool) {
 	var first *Place
 	for _, p := range m.Places(c) {

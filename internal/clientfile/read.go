@@ -11,8 +11,8 @@ type File struct {
 	Client  *Client
 	Path    string
 	Servers []Server
-	// Elsewhere maps other projects of Claude Code with servers in the same file to the number
-	// of these servers.
+	// Elsewhere maps the folders of other Claude Code projects in the same file to the number of
+	// their servers.
 	Elsewhere map[string]int
 	// Notes are about the file as a whole.
 	Notes []Note
@@ -36,7 +36,7 @@ type Server struct {
 
 // Note describes a setting that is not converted, or that has another meaning in Dragoman.
 type Note struct {
-	Key  string // a key of the client's file; "" if the note is not about a single key
+	Key  string // the key in the client's file; "" if the note is not about a single key
 	Text string // the note, in lower case and without a full stop
 	// Harmless means that the server works the same without it.
 	Harmless  bool

@@ -47,7 +47,7 @@ func readServer(c *Client, m *Member, project string, inputs map[string]*Value, 
 	return s
 }
 
-// need records a variable that the server needs, each once.
+// need records a variable that the server needs. It records each variable only once.
 func (s *Server) need(v Variable) {
 	for i := range s.Variables {
 		if s.Variables[i].Name == v.Name {
@@ -111,8 +111,7 @@ const (
 	impossible = "is ignored: Dragoman has no such setting"
 )
 
-// untold contains keys that Dragoman's own file does not have. It maps each key to the note about
-// it.
+// untold contains keys that Dragoman's own file does not have. It maps each key to a note.
 var untold = map[string]string{
 	"trust": approvals, "autoApprove": approvals, "alwaysAllow": approvals, "default_tools_approval_mode": approvals,
 	"toolPermissions": approvals, "default_permissions": approvals,
@@ -130,7 +129,7 @@ func (r *reading) member(m *Member) {
 	switch m.Key {
 	case "command":
 		switch {
-		case v.Kind == List: // opencode
+		case v.Kind == List: // the form in opencode's file
 			r.command = append(r.items(m), r.command...)
 		case v.scalar() && v.Text != "":
 			r.command = append([]*Value{v}, r.command...)
@@ -304,7 +303,7 @@ func (r *reading) timeout(m *Member) {
 	}
 }
 
-// finish creates the converted entry from the collected parts.
+// finish creates the converted entry from the parts that the other methods collected.
 func (r *reading) finish(m *Member, opt Options) {
 	head := &Value{Kind: Map, Line: m.Line, Col: m.Col}
 	r.resolved()
@@ -419,8 +418,8 @@ func (r *reading) folder(m *Member, opt Options) {
 	}
 }
 
-// unwrap replaces the commands `dragoman run -- COMMAND` and `dragoman run URL` with the
-// command or URL in them.
+// unwrap replaces the commands `dragoman run -- COMMAND` and `dragoman run URL` with COMMAND or
+// URL.
 func (r *reading) unwrap() {
 	args, ok := ourArgs(r.words())
 	if !ok || len(args) < 2 || args[0] != "run" {

@@ -9,7 +9,7 @@ import (
 type refs uint8
 
 const (
-	refsAny      refs = iota // ${NAME}, the form of Dragoman; not changed
+	refsAny      refs = iota // ${NAME}, as in Dragoman's own file, so not changed
 	refsNone                 // no references: ${NAME} is ordinary text
 	refsBraces               // ${NAME} and ${NAME:-default}
 	refsEditor               // ${env:NAME}, ${input:ID}, ${workspaceFolder} and others
@@ -32,21 +32,21 @@ type expander struct {
 	os      string
 	project string            // the workspace folder; "" if unknown
 	inputs  map[string]*Value // the inputs of VS Code by their ID
-	found   func(Variable)    // called for each reference to a variable
-	note    func(text string) // called for each text that has another meaning in Dragoman
+	found   func(Variable)    // the expander calls found for each reference to a variable
+	note    func(text string) // the expander calls note for each text that has another meaning in Dragoman
 }
 
 // Variable is an environment variable that an imported server needs.
 type Variable struct {
 	Name string
-	// About describes the value, for a variable that the client's file does not use itself:
-	// "the input github-token: GitHub token". Otherwise it is "".
+	// About describes the value if the variable does not occur in the client's file: "the input
+	// github-token: GitHub token". Otherwise it is "".
 	About string
 	// Optional means that the reference has a default.
 	Optional bool
 }
 
-// literal escapes text so that it contains no references.
+// literal escapes text so that no part of the text is read as a reference.
 func literal(s string) string { return strings.ReplaceAll(s, "${", "$${") }
 
 // expand returns a value with its references converted to the form of Dragoman.

@@ -27,9 +27,9 @@ const leastSecret = 4
 // Secrets returns the texts in a file that must not be shown, longest first. They are the
 // values of variables and headers, and values and arguments with names of secrets. They also
 // include all values below unknown keys of a server, because such a key may be a typo of env
-// or headers. Secrets returns each text as its value and as written in the file, line by line.
-// It omits texts shorter than four bytes, true and false. It returns none for a file that
-// cannot be parsed.
+// or headers. Secrets returns the decoded value of each text, and each line of the text as it is
+// written in the file. It omits true, false, and texts shorter than four bytes. It returns nil for
+// a file that cannot be parsed.
 func Secrets(path string, b []byte) []string {
 	root, err := Parse(path, b)
 	if err != nil {

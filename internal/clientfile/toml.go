@@ -171,9 +171,9 @@ func tomlValue(n *unstable.Node, lines index, at int) *Value {
 	return v
 }
 
-// setTOML returns b with the table at path set to value, a Map of scalars and lists. It
-// replaces an existing table in its place. It adds a new table after the last table of the
-// same parent, or else at the end of the file.
+// setTOML returns b with the table at path set to value, a Map of scalars and lists. It replaces an
+// existing table in place. A new table comes after the last table of the same parent, or at the end
+// of the file if the parent has none.
 func setTOML(name string, b []byte, path []string, value *Value) ([]byte, error) {
 	mark := b[:len(b)-len(bytes.TrimPrefix(b, bom))]
 	src := b[len(mark):]
@@ -215,8 +215,8 @@ func setTOML(name string, b []byte, path []string, value *Value) ([]byte, error)
 		out = append(out, table...)
 		out = append(out, src[at:]...)
 	}
-	// Check the result, because not every file can get another table. For example, the parent
-	// may be an inline table.
+	// Check the result, because a table cannot be added to every file. For example, the parent may
+	// be an inline table.
 	after, err := parseTOML(name, out)
 	if err != nil || !same(without(after, path), without(root, path)) || !same(after.Get(path...), value) {
 		return nil, &SyntaxError{File: name, Text: "the table " + strings.Join(path, ".") + " cannot be added to this file; its parent may be an inline table, so change the file by hand"}

@@ -102,7 +102,7 @@ func mapping(pairs ...any) *Value {
 	return v
 }
 
-// same reports whether two values are equal. The order of keys makes no difference.
+// same reports whether two values are equal. It ignores the order of keys.
 func same(a, b *Value) bool {
 	if a == nil || b == nil {
 		return a == b

@@ -53,7 +53,7 @@ type Change struct {
 	Backup bool
 }
 
-// ErrChanged means that another program changed the file at the same time; try again.
+// ErrChanged means that another program changed the file at the same time. The caller may try again.
 var ErrChanged = errors.New("another program changed the file at the same time; try again")
 
 // Write makes the change. It replaces the file at once, so no reader sees a partial file. If
@@ -90,7 +90,7 @@ func (c Change) Write(now time.Time) (backup string, err error) {
 	if err != nil {
 		return backup, err
 	}
-	defer os.Remove(f.Name()) // has no effect after the rename
+	defer os.Remove(f.Name()) // fails without harm if the file has been renamed
 	_, err = f.Write(c.After)
 	if err == nil {
 		err = f.Chmod(mode)

@@ -27,9 +27,9 @@ var errNotBlock = errors.New("is not written in indented lines, so Dragoman cann
 const head = "# Dragoman's configuration. Run `dragoman config check` after a change.\n"
 
 // AddServers returns Dragoman's configuration file b with servers added to mcpServers, and
-// their settings added to dragoman.servers. All other bytes stay the same, with comments,
-// order and indentation. b is valid YAML, or JSON with or without comments. If b is empty, the
-// result is a new file. AddServers fails if the sections are YAML in braces.
+// their settings added to dragoman.servers. All other bytes stay the same, including comments,
+// order and indentation. The file b must be valid YAML, or JSON with or without comments. If b is
+// empty, the result is a new file. AddServers fails if the sections are YAML in braces.
 func AddServers(name string, b []byte, add []Added) ([]byte, error) {
 	if LooksLikeJSON(b) && isJSON(name, b) {
 		return addJSON(name, b, add)
@@ -83,10 +83,10 @@ func addedOnly(before, after []byte, add []Added) bool {
 	return same(old, now)
 }
 
-// plainYAML reads YAML without positions. It omits members without a value.
+// plainYAML reads YAML without positions. The result has no members without a value.
 func plainYAML(b []byte) (v *Value, ok bool) {
 	defer func() {
-		if recover() != nil { // the library may panic on an incomplete file, as editors save it
+		if recover() != nil { // the library may panic on an incomplete file, which an editor may have saved
 			v, ok = nil, false
 		}
 	}()
@@ -233,7 +233,7 @@ var emptyValue = regexp.MustCompile(`:[ \t]*(?:\{[ \t]*\}|~|null)`)
 // emptied removes the empty value after a key.
 func emptied(line []byte) []byte { return emptyValue.ReplaceAll(line, []byte(":")) }
 
-// blockEnd returns the end of the lines with an indentation greater than column.
+// blockEnd returns the index after the last line that is indented more than column.
 func blockEnd(lines [][]byte, from, to, column int) int {
 	for i := from; i < to; i++ {
 		l := bytes.TrimLeft(lines[i], " ")
