@@ -14,7 +14,7 @@ import (
 // question is a request of the worker, converted to an elicitation.
 type question struct {
 	thread string
-	params []byte // params of elicitation/create, without _meta; nil if no client can answer the question
+	params []byte // the params of elicitation/create, without _meta; nil if no client can answer the question
 	url    bool   // the question asks to open a URL instead of filling in a form
 	// reply converts the client's result to the worker's answer. accepted reports whether the
 	// worker may continue.
@@ -28,8 +28,8 @@ type question struct {
 func (b *bridge) handleRequest(m *jsonrpc.Message) {
 	q := b.questionOf(m)
 	if q == nil {
-		// For example, the worker requests credentials, or a tool that the client does not
-		// have.
+		// For example, the worker asks for credentials, or wants to use a tool that the client does
+		// not have.
 		b.answerLater(func() {
 			b.worker.refuse(m.ID, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: excerpt.Line(m.Method, 80) + " is not supported by this client"})
 		})
@@ -37,7 +37,7 @@ func (b *bridge) handleRequest(m *jsonrpc.Message) {
 	}
 	t := b.asker(q.thread)
 	if t == nil {
-		// It is not known which client the question is for.
+		// Dragoman does not know which client must answer the question.
 		b.server.o.Log.Warn("declined a question of Codex that does not belong to a call", "server", b.server.o.Server, "method", excerpt.Line(m.Method, 80))
 		b.answerLater(func() { b.worker.reply(m.ID, q.safe) })
 		return
@@ -77,8 +77,8 @@ func (b *bridge) handleRequest(m *jsonrpc.Message) {
 }
 
 // answerLater writes to the worker on a separate goroutine, because the goroutine that reads
-// must not wait for the worker. A worker that sends requests without reading gets no more
-// answers at some point.
+// must not wait for the worker. It drops the answer if too many others are still being written,
+// because the worker does not read.
 func (b *bridge) answerLater(f func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -94,7 +94,7 @@ func (b *bridge) answerLater(f func()) {
 	})
 }
 
-// put sends a question to the client, and the client's decision to the worker.
+// put sends a question to the client. Then it sends the client's decision to the worker.
 func (b *bridge) put(ctx context.Context, t *turn, id jsonrpc.ID, q *question) {
 	result, err := b.elicit(ctx, t, q)
 	switch {
@@ -107,7 +107,7 @@ func (b *bridge) put(ctx context.Context, t *turn, id jsonrpc.ID, q *question) {
 	case errors.Is(context.Cause(ctx), errResolved):
 		// The worker already has its answer.
 	case ctx.Err() != nil:
-		// The turn is about to end, so the question must not be approved.
+		// The turn is about to end, so answer with a refusal.
 		b.worker.reply(id, q.safe)
 	default:
 		t.note("Codex asked " + q.what + ". Dragoman declined, because no user could be asked (" + excerpt.Line(err.Error(), 200) + ").")
@@ -195,8 +195,8 @@ type decisions struct{ accept, session, decline, cancel []byte }
 
 var newerDecisions = decisions{accept: []byte(`"accept"`), session: []byte(`"acceptForSession"`), decline: []byte(`"decline"`), cancel: []byte(`"cancel"`)}
 
-// olderDecisions returns the values for the requests of older workers. Workers with these
-// requests that are not of the conversation generation expect a reason for a denial.
+// olderDecisions returns the values for the requests of older workers. Some of these workers have
+// threads instead of conversations, and expect a reason for a denial.
 func (b *bridge) olderDecisions() decisions {
 	d := decisions{accept: []byte(`"approved"`), session: []byte(`"approved_for_session"`), decline: []byte(`"denied"`), cancel: []byte(`"abort"`)}
 	if !b.server.older.Load() {
@@ -280,7 +280,7 @@ func (b *bridge) commandApproval(m *jsonrpc.Message, q *question, d decisions) {
 	message += ":\n\n" + command
 	q.what = "to run " + excerpt.Line(command, 200)
 
-	// If the worker lists the decisions that it accepts, only these and "decline" are offered.
+	// If the worker lists the decisions that it accepts, the form offers only these and "decline".
 	session, always := true, []byte(nil)
 	if list := m.Param("availableDecisions"); jsonrpc.KindOf(m.Raw, list) == '[' {
 		session = false
@@ -297,8 +297,8 @@ func (b *bridge) commandApproval(m *jsonrpc.Message, q *question, d decisions) {
 		session, always = false, nil
 	}
 	if always != nil {
-		// The worker chooses this rule, and the rule may allow more than this command. If it is
-		// too long to be shown, it is not offered.
+		// The worker chooses this rule, which may allow more than this command. If the rule is too
+		// long to be shown, the form does not offer it.
 		rule := excerpt.Lines(string(jsonrpc.Find(always, jsonrpc.Whole(always), "acceptWithExecpolicyAmendment").Of(always)), 2*maxRule)
 		if len(rule) > maxRule {
 			always = nil
@@ -468,7 +468,7 @@ func elicitation(m *jsonrpc.Message, q *question) {
 	}
 }
 
-// field is a text field of a form. If it has choices, the user must select one of them.
+// field is a text field of a form. If the field has choices, the user must select one of them.
 type field struct {
 	key, title, about string
 	choices           []string

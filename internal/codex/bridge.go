@@ -30,7 +30,7 @@ type bridge struct {
 	end     context.CancelCauseFunc
 	running work.Group
 
-	events chan string // names of {"event":…} lines during the handshake
+	events chan string // the names in {"event":…} lines that arrive during the handshake
 
 	mu       sync.Mutex
 	closing  bool // Close was called, so nothing new may start
@@ -50,7 +50,7 @@ type bridge struct {
 	answering int
 }
 
-// These constants limit what may run at once for each worker.
+// These constants limit the work that may run at the same time for each worker.
 const (
 	maxTurns     = 64
 	maxQuestions = 64
@@ -103,8 +103,8 @@ type pipe struct {
 	b *bridge
 }
 
-// Read returns the next message of the bridge. After the worker has ended, it returns the
-// reason.
+// Read returns the next message of the bridge. After the worker has ended, it returns an error with
+// the reason.
 func (p *pipe) Read() (*jsonrpc.Message, error) {
 	m, err := p.Pipe.Read()
 	if errors.Is(err, io.EOF) {
@@ -115,7 +115,7 @@ func (p *pipe) Read() (*jsonrpc.Message, error) {
 	return m, err
 }
 
-// Stalled returns how long the worker has not read. The bridge itself reads at all times.
+// Stalled returns how long the worker has not read its stdin. The bridge itself never stops reading.
 func (p *pipe) Stalled() (d time.Duration, midway bool) { return p.b.worker.pipe.Stalled() }
 
 // Close ends the bridge, and waits for all goroutines that it has started.
@@ -308,7 +308,7 @@ func (b *bridge) hear(m *jsonrpc.Message) {
 	}
 }
 
-// adopt assigns a thread that a turn's subagent has opened to that turn, so that approval
+// adopt assigns a thread to the turn whose subagent has opened it, so that approval
 // requests of the thread reach the right client.
 func (b *bridge) adopt(m *jsonrpc.Message) {
 	thread := m.Param("thread")

@@ -9,9 +9,9 @@
 // every other legacy server (docs/adr/0009).
 //
 // The worker's messages are read with package jsonrpc and written as bytes. They are not
-// decoded into Go values. Unknown messages from the worker are dropped, because they are meant
-// for an editor.
+// decoded into Go values. Unknown messages from the worker are dropped, because they are for
+// editors.
 //
-// The package was written for Codex 0.50 and 0.169. A Server and its pipes are safe for
-// concurrent use. Closing a pipe waits for all goroutines that Adapt has started.
+// The package was written for Codex 0.50 and 0.169. A Server and its pipes are safe for concurrent
+// use. Close of a pipe waits for all goroutines that Adapt has started.
 package codex

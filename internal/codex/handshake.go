@@ -27,7 +27,7 @@ type greeting struct {
 	b     *bridge
 	begun time.Time
 	trace handshake.Trace
-	cause string // the reason for the offer of version 1; "" if there was none
+	cause string // why version 1 was offered; "" if it was not
 }
 
 // greet performs the handshake and returns the worker's result. The error is a sentence for
@@ -68,7 +68,7 @@ func (b *bridge) greet(ctx context.Context, info []byte) (*jsonrpc.Message, erro
 	return m, nil
 }
 
-// offered is the answer to one of the offers.
+// offered is the worker's answer to one of the two offers.
 type offered struct {
 	version int
 	m       *jsonrpc.Message
@@ -96,7 +96,7 @@ func (g *greeting) run(ctx context.Context, info []byte) (m *jsonrpc.Message, ve
 	wait := g.b.server.o.Silence
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
-	both := g.b.server.silentOnV2.Load() // there is no further offer
+	both := g.b.server.silentOnV2.Load() // true if both versions have been offered
 	silent := both
 	if both {
 		g.cause = "Codex did not answer version 2 before"
@@ -136,7 +136,7 @@ func (g *greeting) run(ctx context.Context, info []byte) (m *jsonrpc.Message, ve
 				return nil, "", problem("Codex refused the handshake: " + said(e))
 			}
 		case name := <-g.b.events:
-			// The timeout starts again whenever the worker writes a line.
+			// The timeout starts again whenever the worker writes a status line.
 			g.noteEvent(name)
 			if !both {
 				timer.Reset(wait)
@@ -184,8 +184,8 @@ func (g *greeting) drain() {
 	}
 }
 
-// check returns an error if the answer comes from an MCP server, since these answer initialize
-// too.
+// check returns an error if the answer comes from an MCP server, since MCP servers answer
+// initialize too.
 func (g *greeting) check(m *jsonrpc.Message) error {
 	keys := [...]string{"userAgent", "protocolVersion", "serverInfo"}
 	var at [len(keys)]jsonrpc.Span
@@ -196,8 +196,8 @@ func (g *greeting) check(m *jsonrpc.Message) error {
 	return nil
 }
 
-// already reports whether an error says that the worker was initialized before, although it had
-// not answered.
+// already reports whether an error says that the worker is initialized already. This happens if the
+// worker accepted the first offer but did not answer it.
 func already(e *jsonrpc.Error) bool {
 	return strings.Contains(strings.ToLower(e.Message), "already initialized")
 }
@@ -208,7 +208,8 @@ var schemaWords = []string{
 	"additional propert", "unrecognized", "schema", "validation", "protocolversion", "protocol_version", "protocol version", "deserialize",
 }
 
-// fallsBack reports whether an error is about a member that version 2 adds to version 1.
+// fallsBack reports whether version 1 should be offered because the error is about a member that
+// only version 2 has.
 func fallsBack(e *jsonrpc.Error) bool {
 	if e.Code == jsonrpc.CodeInvalidParams || e.Code == jsonrpc.CodeInvalidRequest {
 		return true
@@ -222,7 +223,7 @@ func fallsBack(e *jsonrpc.Error) bool {
 	return false
 }
 
-// versionTwo returns the params of version 2. It contains the new members in both spellings.
+// versionTwo returns the params of version 2. The result contains the new members in both spellings.
 func versionTwo(info []byte) []byte {
 	b := append([]byte(`{"protocolVersion":"v2","protocol_version":"v2","clientInfo":`), info...)
 	b = append(append(b, `,"client_info":`...), info...)
@@ -235,7 +236,7 @@ func versionOne(info []byte) []byte {
 	return append(append([]byte(`{"clientInfo":`), info...), '}')
 }
 
-// said formats an error of the worker.
+// said returns the text for an error of the worker.
 func said(e *jsonrpc.Error) string {
 	s := strconv.FormatInt(e.Code, 10)
 	if e.Message != "" {

@@ -37,8 +37,8 @@ func (older) open(ctx context.Context, b *bridge, a *arguments) (string, error) 
 	return id, nil
 }
 
-// resume resumes a conversation by its id. If the worker does not support that, it resumes the
-// conversation by its rollout file.
+// resume resumes a conversation by its id. If the worker does not support that, resume uses the
+// conversation's rollout file.
 func (older) resume(ctx context.Context, b *bridge, thread string) error {
 	_, err := b.ask(ctx, "resumeConversation", (&object{}).text("conversationId", thread).json(), nil)
 	if path := b.server.recall(thread).rollout; err != nil && path != "" {
@@ -65,7 +65,7 @@ func (older) begin(ctx context.Context, b *bridge, t *turn, a *arguments) error 
 	if !isUnknown(err) {
 		return err
 	}
-	// The other method needs all settings again.
+	// The method that uses the rollout file needs all settings again.
 	c := b.server.recall(id)
 	o = (&object{}).text("conversationId", id).member("items", items).text("cwd", cmp.Or(c.cwd, ".")).
 		text("approvalPolicy", cmp.Or(c.policy, "on-request")).member("sandboxPolicy", sandboxPolicy(c.sandbox)).

@@ -18,14 +18,14 @@ import (
 type Options struct {
 	Server string // the configured name of the server, for logs and traces
 
-	// Silence is how long to wait for an answer to version 2 of the handshake. After it,
+	// Silence is how long to wait for an answer to version 2 of the handshake. After this time,
 	// version 1 is tried on the same pipe. 0 means 5 s.
 	Silence time.Duration
-	// Initialized sends the notification initialized after the handshake. The known workers do
-	// not need it, and some answer it with an error.
+	// Initialized sends the notification initialized after the handshake. The known workers do not
+	// need this notification, and some answer it with an error.
 	Initialized bool
-	// WrongParams are further signs that a worker refuses version 2 because of members that it
-	// does not know.
+	// WrongParams are additional words to look for in errors. They show that a worker refuses
+	// version 2 because of unknown members.
 	WrongParams []dialect.Sign
 	// Restarts is the number of starts in a row that may fail before there is a pause of Rest.
 	// 0 means 5 starts and 10 minutes. A negative Restarts means no limit.
@@ -45,7 +45,7 @@ type Options struct {
 	Log   *slog.Logger
 }
 
-// Reason says in one word whether a worker is ready and, if not, why.
+// Reason is a code that says whether a worker is ready or why it is not.
 type Reason string
 
 // With HandshakeComplete, the worker can run turns. With every other Reason, it cannot.
@@ -67,8 +67,8 @@ const steady = time.Minute
 // maxPause is the maximum delay before the next start.
 const maxPause = time.Minute
 
-// Server represents one configured worker. It covers all restarts, and all processes that
-// different kinds of clients need. New creates a Server. A Server need not be closed.
+// Server represents one configured worker. It covers all restarts, and all processes that different
+// kinds of clients need. New creates a Server. A Server does not have to be closed.
 type Server struct {
 	o Options
 
@@ -118,8 +118,8 @@ func (s *Server) Readiness() string {
 }
 
 // Admit must be called before each start. After failed starts it waits up to a minute, as
-// work.Backoff says. After too many failed starts it returns ErrRestartLimit. Its only other
-// error is that of ctx.
+// work.Backoff says. After too many failed starts it returns ErrRestartLimit. Its only other error
+// is the error of ctx.
 func (s *Server) Admit(ctx context.Context) error {
 	s.mu.Lock()
 	wait, failures := time.Until(s.notBefore), s.pauses.Failures()
@@ -161,8 +161,8 @@ func (s *Server) proved() {
 	s.mu.Unlock()
 }
 
-// ended records the end of a worker. complete says whether its handshake was complete, and
-// failed whether the end counts as a failed start.
+// ended records the end of a worker. complete says whether the handshake of the worker was
+// complete. failed says whether the end counts as a failed start.
 func (s *Server) ended(complete, failed bool) {
 	s.mu.Lock()
 	failures, exceeded := s.endedLocked(complete, failed)
@@ -206,7 +206,7 @@ const (
 	maxPastBytes = 8 << 10
 )
 
-// conversation contains the settings that an older worker must get again.
+// conversation contains the settings that an older worker needs again to resume a conversation.
 type conversation struct {
 	rollout, model, cwd, policy, sandbox string
 }

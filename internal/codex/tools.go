@@ -111,7 +111,7 @@ func (a *arguments) of(at jsonrpc.Span) string {
 	return s
 }
 
-// copy adds arguments to o under other names. It omits absent ones.
+// copy adds arguments to o under other names. It omits absent arguments.
 func (a *arguments) copy(o *object, names map[string]jsonrpc.Span, order ...string) {
 	for _, key := range order {
 		if at := names[key]; !at.IsZero() {

@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// These are the times of a turn.
+// These are the time limits of a turn.
 const (
 	pace     = 100 * time.Millisecond // minimum time between two progress messages
 	beat     = 20 * time.Second       // time between keep-alive messages while a turn is silent
@@ -37,7 +37,7 @@ const (
 // turn is one tool call and its state. The tool call runs a turn in a thread of the worker.
 type turn struct {
 	b      *bridge
-	id     jsonrpc.ID // id of the client's request; also the progress token that the bridge uses
+	id     jsonrpc.ID // the id of the client's request, which is also the progress token
 	cancel context.CancelCauseFunc
 	ctx    context.Context
 	wake   chan struct{} // capacity 1; signals that there is something to send, or that the turn has ended
@@ -47,7 +47,7 @@ type turn struct {
 	thread   string
 	turn     string // id of the turn; "" until the worker has sent it
 	known    bool   // turn will not change any more, even if it is ""
-	early    *event // an end of a turn that arrived before the turn's id
+	early    *event // the event for the end of the turn, if it arrived before the turn's id
 	listener string // id of the listener, for older workers
 	delta    []byte // progress text that was not sent yet
 	dropped  bool   // some progress text was dropped because of the limit
@@ -62,8 +62,8 @@ type turn struct {
 	progress int // number of progress messages that were sent; only follow uses it
 }
 
-// callTool starts a tool call. It registers the turn before it waits, so that a cancellation
-// that follows the call at once finds the turn.
+// callTool starts a tool call. It registers the turn before it waits, so that a cancellation right
+// after the call finds the turn.
 func (b *bridge) callTool(m *jsonrpc.Message) {
 	name := text(m.Raw, m.Params, "name")
 	a, wrong, known := readArguments(name, m)
@@ -117,7 +117,7 @@ func (t *turn) run(a *arguments) []byte {
 	if err != nil {
 		thread := t.threadID()
 		if a.thread != "" {
-			thread = "" // the caller knows the thread id, which may not exist
+			thread = "" // do not return the thread id: the caller already has it, and the thread may not exist
 		}
 		return answer(thread, "", true, advice(err, a))
 	}
@@ -135,7 +135,7 @@ func (t *turn) enter(a *arguments) (words, error) {
 		var err error
 		thread, err = w.open(t.ctx, t.b, a)
 		if isUnknown(err) {
-			// The worker's generation is not known before its answer.
+			// The generation of the worker is unknown until it answers.
 			other := otherThan(w)
 			if id, again := other.open(t.ctx, t.b, a); !isUnknown(again) {
 				w, thread, err = other, id, again
@@ -299,7 +299,7 @@ func (t *turn) take(w words, e *event) {
 	}
 	t.heard = time.Now()
 	if t.turn != "" && e.turn != "" && e.turn != t.turn {
-		return // belongs to an earlier turn that was cancelled
+		return // the event belongs to an earlier turn that was cancelled
 	}
 	switch e.kind {
 	case started:
@@ -331,7 +331,7 @@ func (t *turn) take(w words, e *event) {
 	t.signal()
 }
 
-// learn sets the id of the turn. It is "" if the worker does not send it.
+// learn sets the id of the turn. The id is "" if the worker does not send one.
 func (t *turn) learn(id string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

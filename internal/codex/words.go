@@ -9,7 +9,7 @@ import (
 )
 
 // words is the protocol of one generation of workers. Its methods wait for the worker's
-// answers. They return an error answer as a *refusal.
+// answers. If the worker answers with an error, they return a *refusal.
 type words interface {
 	// open starts a thread and returns its id.
 	open(ctx context.Context, b *bridge, a *arguments) (string, error)
@@ -49,7 +49,7 @@ type event struct {
 	thread, turn string
 	text         string // text of a delta, a message, a step or an error
 	item         string // id of a file change
-	status       string // status of an end
+	status       string // the status of the turn, for the event ended
 }
 
 type eventKind uint8
@@ -81,7 +81,7 @@ type refusal struct {
 
 func (r *refusal) Error() string { return "Codex refused " + r.method + ": " + r.message }
 
-// ask sends a request of a turn. It returns an error answer as a *refusal.
+// ask sends a request of a turn. If the worker answers with an error, ask returns a *refusal.
 func (b *bridge) ask(ctx context.Context, method string, params []byte, on func(*jsonrpc.Message)) (*jsonrpc.Message, error) {
 	m, err := b.worker.call(ctx, method, params, on)
 	var e *jsonrpc.Error
@@ -91,8 +91,8 @@ func (b *bridge) ask(ctx context.Context, method string, params []byte, on func(
 	return m, err
 }
 
-// unknown reports whether the worker does not know the method. Some older workers answer
-// "Invalid request" to everything that they cannot parse.
+// unknown reports whether the error says that the worker does not know the method. Some older
+// workers answer "Invalid request" to everything that they cannot parse.
 func (r *refusal) unknown() bool {
 	low := strings.ToLower(strings.TrimSpace(r.message))
 	return r.code == jsonrpc.CodeMethodNotFound ||
@@ -101,7 +101,7 @@ func (r *refusal) unknown() bool {
 		strings.Contains(low, "method not found") || strings.Contains(low, "unknown method")
 }
 
-// absent reports whether the worker does not have the thread.
+// absent reports whether the error says that the worker does not have the thread.
 func (r *refusal) absent() bool {
 	low := strings.ToLower(r.message)
 	return strings.Contains(low, "not found") || strings.Contains(low, "not loaded") || strings.Contains(low, "no such thread")

@@ -13,8 +13,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
-// worker is the pipe to an app-server. Its JSON-RPC messages may lack the member jsonrpc, which
-// the tolerant scan accepts.
+// worker is the pipe to an app-server. Its messages may lack the member jsonrpc. The tolerant scan
+// accepts such messages.
 type worker struct {
 	pipe transport.Pipe
 	// hear handles notifications and requests. event handles the name of an {"event":…} line.
@@ -135,7 +135,7 @@ func (w *worker) dispatch(m *jsonrpc.Message) {
 		w.hear(m)
 		return
 	}
-	// An answer without an id belongs to a notification.
+	// An answer without an id is for a notification.
 	id := bytes.Trim([]byte(m.ID), `"`)
 	n, ok := jsonrpc.Int(id, jsonrpc.Span{End: len(id)})
 	w.mu.Lock()
@@ -152,8 +152,9 @@ func (w *worker) dispatch(m *jsonrpc.Message) {
 	close(x.done)
 }
 
-// unusable fails the exchange whose answer is not a message or exceeds the size limit, like an
-// error answer of the worker. It reports whether there is such an exchange.
+// unusable is called for an answer that is not a message or exceeds the size limit. It ends the
+// exchange as if the worker had answered with an error. It reports whether there is such an
+// exchange.
 func (w *worker) unusable(err error, why *jsonrpc.Error) bool {
 	var bad *transport.BadAnswer
 	if !errors.As(err, &bad) {
