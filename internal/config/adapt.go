@@ -10,14 +10,15 @@ import (
 )
 
 // readFile parses the file's only document. A file of another client, in JSON with or without
-// comments or in TOML, is converted to the shape of dragoman.yaml. It returns nil if the file
-// is empty, or if it reported a problem that makes the rest meaningless.
+// comments or in TOML, is converted to the shape of dragoman.yaml. It returns nil if the file is
+// empty, or if readFile has reported a problem after which the rest cannot be read.
 func (c *compiler) readFile(b []byte) *node {
 	var root *node
 	switch {
 	case len(b) > MaxFile && clientfile.LooksLikeJSON(b):
-		// Some clients keep their history in the same file. It is read by a parser that can
-		// take that much. Problems have no source then: the file may be one line.
+		// Some clients also keep their history in this file, so it may be large. Use a parser for
+		// large files. Problems then do not show their line, because the whole file may be one
+		// line.
 		v, err := clientfile.Parse(c.file, b)
 		if err != nil {
 			c.syntaxError(err)
@@ -126,7 +127,7 @@ func (c *compiler) serversOf(client *clientfile.Client, value *clientfile.Value)
 	return clientfile.Read(client, c.file, value, false, opt)
 }
 
-// convert returns the settings of a client's file in the shape of dragoman.yaml.
+// convert returns the settings of a client's file in the form of dragoman.yaml.
 func (c *compiler) convert(client *clientfile.Client, value *clientfile.Value) *node {
 	file := c.serversOf(client, value)
 	if len(file.Servers) == 0 {

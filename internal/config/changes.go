@@ -23,8 +23,8 @@ var snapshotSettings = map[string]string{
 	"File":                              "", "Empty": "", "Servers": "",
 }
 
-// Changes is the difference between a configuration and an older one. Names are in the order
-// of their file. A disabled server counts as removed.
+// Changes is the difference between a configuration and an older one. Names are in the order of the
+// file they come from. A disabled server counts as removed.
 type Changes struct {
 	Added, Removed, Kept []string // names of servers
 	Changed              []ServerChange
@@ -34,7 +34,7 @@ type Changes struct {
 // ServerChange lists the settings of a server that have changed.
 type ServerChange struct {
 	Name     string
-	Settings []string // the names that the file uses
+	Settings []string // the names of the settings in the file
 	Restart  bool     // the server must be restarted
 }
 

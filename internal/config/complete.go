@@ -7,8 +7,8 @@ import (
 )
 
 // Complete checks a Server that did not come from a file. It fills in the values that are not
-// set: kind, the limits of Default, and the fingerprint. The returned Problem has no position,
-// and its path is relative to the server: "url", "env.K".
+// set: kind, the limits of Default, and the fingerprint. The returned Problem has no position. Its
+// path is relative to the server, for example "url" or "env.K".
 func Complete(s Server) (Server, *Problem) {
 	switch {
 	case s.Command == "" && s.URL == "":

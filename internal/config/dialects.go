@@ -13,14 +13,14 @@ import (
 // Limits of dragoman.dialects.
 const (
 	mostDialects = 64
-	mostEntries  = 32       // per list
-	mostWord     = 256      // bytes per text or path
-	mostParams   = 16 << 10 // bytes of the initialize params
+	mostEntries  = 32       // the most entries per list
+	mostWord     = 256      // the most bytes of a text or path
+	mostParams   = 16 << 10 // the most bytes of the initialize params
 )
 
-// Look returns the profiles that a server may match if no dialect is configured for it: the
-// file's own profiles that have a detect section, then the built-in ones. It returns nil if
-// the file defines no such profiles.
+// Look returns the profiles that a server may match if no dialect is configured for it: first the
+// file's own profiles that have a detect section, then the built-in profiles. It returns nil if the
+// file defines no such profiles.
 func (s *Snapshot) Look() []*dialect.Profile {
 	var own []*dialect.Profile
 	for _, p := range s.Dialects {
@@ -170,8 +170,7 @@ func (c *compiler) readOpening(o *object, op *dialect.Opening) {
 	o.done()
 }
 
-// negated reads a boolean and stores its opposite, so that the zero value of not is the
-// default.
+// negated reads a boolean and stores its opposite in not.
 func negated(o *object, key string, not *bool) {
 	is := !*not
 	o.boolean(key, &is)
@@ -227,7 +226,7 @@ func (c *compiler) word(o *object, key string, dst *string) {
 	}
 }
 
-// badPath returns what is wrong with a path to a member, or "".
+// badPath returns the problem with a path to a member, or "" if the path is valid.
 func badPath(p string) string {
 	switch {
 	case p == "":
@@ -303,7 +302,7 @@ func (c *compiler) signs(o *object, key string, usual []dialect.Sign) []dialect.
 	return out
 }
 
-// methods reads a list of methods. Requests with these methods are never sent.
+// methods reads a list of methods. Dragoman never sends requests with these methods.
 func (c *compiler) methods(o *object, key string) []string {
 	var out []string
 	o.list(key, true, func(n *node, path string, e expansion) {

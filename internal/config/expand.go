@@ -3,8 +3,8 @@ package config
 import "strings"
 
 // Expand replaces the references in a command-line value by the same rules as in a file:
-// ${NAME}, ${NAME:-default}, and $${ for a literal ${. So credentials can stay off the command
-// line, which every user of the machine can read.
+// ${NAME}, ${NAME:-default}, and $${ for a literal ${. So a command line does not have to contain
+// credentials. Every user of the machine can read it.
 func Expand(s string, env func(string) (string, bool)) (string, *Problem) {
 	e, bad, hint := expand(s, env)
 	if bad != "" {

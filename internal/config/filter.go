@@ -33,8 +33,8 @@ func matches(pattern, name string) bool {
 	return true
 }
 
-// Hides returns the pattern because of which the filter does not let a name pass: a pattern
-// of Deny, or "" if the name matches no pattern of Allow. It returns false if the name passes.
+// Hides reports whether the filter hides a name. If a pattern of Deny matches the name, Hides
+// returns that pattern. If no pattern of Allow matches the name, it returns "".
 func (f Filter) Hides(name string) (pattern string, hidden bool) {
 	for _, p := range f.Deny {
 		if matches(p, name) {

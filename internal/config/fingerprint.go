@@ -12,7 +12,8 @@ import (
 )
 
 // fingerprint hashes the settings that a running server cannot adopt without a restart.
-// Each part is preceded by its length, so that different lists never hash the same input.
+// The hash includes the length of each part before the part itself, so that different lists never
+// have the same input.
 func fingerprint(s *Server, dialects []*dialect.Profile) string {
 	h := sha256.New()
 	var n [8]byte

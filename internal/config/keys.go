@@ -20,8 +20,8 @@ dragoman:
 `
 
 // Keys returns the path of every setting, sorted. NAME stands for names that users
-// choose. The list is recorded while Parse reads everySection, so tests can compare the
-// documentation with it.
+// choose. Keys records the list while Parse reads everySection, so tests can compare the
+// documentation with the parser.
 func Keys() []string {
 	c := &compiler{asked: map[string]bool{}, env: func(string) (string, bool) { return "", false }}
 	c.compile([]byte(everySection))

@@ -8,9 +8,9 @@ import (
 )
 
 // CheckListen returns the problem with a listen address, or nil. It refuses an address that
-// other machines can reach unless allowed is true, because clients do not authenticate. permit
-// is the setting or flag that the hint suggests. A host name other than localhost counts as
-// reachable, because it is not resolved here.
+// other machines can reach unless allowed is true, because clients do not authenticate. permit is
+// the setting or flag that the hint suggests. CheckListen does not resolve host names, so every
+// name other than localhost counts as reachable.
 func CheckListen(address string, allowed bool, permit string) *Problem {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 )
 
 // Find returns the default configuration file: dragoman.yaml, .yml or .json in the working
-// directory, else dragoman/config.yaml under $XDG_CONFIG_HOME. If that is unset, it looks
-// under ~/.config, or under %AppData% on Windows. ok is false if none of them exists.
+// directory, else dragoman/config.yaml under $XDG_CONFIG_HOME. If that variable is unset, Find
+// looks under ~/.config, or under %AppData% on Windows. ok is false if none of these files exists.
 func Find(env func(string) (string, bool)) (path string, ok bool) {
 	for _, p := range Places(env) {
 		if st, err := os.Stat(p); err == nil && !st.IsDir() {
@@ -34,7 +34,7 @@ func places(env func(string) (string, bool), windows bool) []string {
 	if !filepath.IsAbs(base) { // XDG Base Directory Specification: relative paths are invalid, so they are ignored
 		home, below := "HOME", ".config"
 		if windows {
-			home, below = "APPDATA", "" // the user's roaming settings
+			home, below = "APPDATA", "" // the folder for the settings of a user on Windows
 		}
 		dir, _ := env(home)
 		if dir == "" {
@@ -118,8 +118,8 @@ func unreadable(path string, err error) Problem {
 // References to environment variables do not count.
 func holdsSecrets(b []byte, s *Snapshot) bool {
 	literal := func(v Secret) bool {
-		// A value taken from the environment is unlikely to be in the file as well. A
-		// value written with escapes is missed, so the file gets no warning.
+		// A value from the environment is probably not in the file. A value that the file writes
+		// with escapes is not found here, so it causes no warning.
 		return v.Reveal() != "" && v.Reveal() != mask && strings.Contains(string(b), v.Reveal())
 	}
 	for _, srv := range s.Servers {

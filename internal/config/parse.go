@@ -89,9 +89,9 @@ func (c *compiler) compile(b []byte) *Snapshot {
 	return s
 }
 
-// foreignTop reports unknown top-level keys. They are warnings, because files of other clients
-// have many. A key that looks like a typo of a key of Dragoman is an error. ours are the keys
-// that belong under dragoman.
+// foreignTop reports unknown top-level keys. Unknown keys are warnings, because files of other
+// clients have many. A key that looks like a typo of a key of Dragoman is an error. The parameter
+// ours has the keys that belong under dragoman.
 func (c *compiler) foreignTop(top *object, ours []string) {
 	for _, m := range top.unknown() {
 		switch {

@@ -6,7 +6,7 @@ import (
 )
 
 // unpinned returns the name of the package runner if the command runs a package without a
-// version. Otherwise, or if it does not recognise the command, it returns "".
+// version. It returns "" for any other command.
 func unpinned(command string, args []string) string {
 	runner := strings.TrimSuffix(filepath.Base(command), ".cmd")
 	var valued []string // flags that take a value

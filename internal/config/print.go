@@ -125,7 +125,7 @@ func (p *printer) server(s *Server) {
 }
 
 // setting prints a setting of a server. If it refers to a variable that is not set, it prints
-// the reference. path is its path in the file.
+// the reference. path is the path of the setting in the file.
 func (p *printer) setting(depth int, s *Server, path, key, value string) {
 	if name := s.unset[path]; name != "" {
 		p.line(depth, word(key)+": "+word("${"+name+"}")+"  # this variable is not set")
@@ -134,7 +134,8 @@ func (p *printer) setting(depth int, s *Server, path, key, value string) {
 	p.text(depth, key, value)
 }
 
-// secret prints a value of env or headers, and says if it refers to a variable that is not set.
+// secret prints a value of env or headers, and notes if the value refers to a variable that is not
+// set.
 func (p *printer) secret(s *Server, path, key string, value Secret) {
 	if name := s.unset[path]; name != "" {
 		p.line(3, word(key)+": "+word(mask)+"  # ${"+name+"} is not set")
@@ -262,8 +263,8 @@ func word(s string) string {
 	return strconv.Quote(s)
 }
 
-// quantity reports whether s is a number followed by one of the units of this package. No YAML
-// parser reads such text as a number.
+// quantity reports whether s is a number followed by one of the units of this package. Such text is
+// not a number in YAML.
 func quantity(s string) bool {
 	switch strings.TrimLeft(s, "0123456789") {
 	case "s", "m", "h", "KiB", "MiB", "GiB":

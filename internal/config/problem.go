@@ -15,16 +15,15 @@ type Problem struct {
 	Text      string // the problem, in lower case and without a full stop
 	Hint      string // how to fix it; "" if Text says so
 	// Source is the line of the file, with secrets masked and only characters that are safe to
-	// print. A long line is cut around Col. It is "" if there is no position, or if masking
-	// leaves nothing to show. Caret is the index in Source of the character at Col, in
-	// characters.
+	// print. A long line is cut around Col. Source is "" if there is no position, or if masking
+	// leaves nothing to show. Caret is the index in Source of the character at Col, in characters.
 	Source string
 	Caret  int
 	// Warning marks a problem that does not make the file unusable.
 	Warning bool
-	// Server is the name of the server if the problem makes only that server unusable. The
-	// server refers to an environment variable that is not set, and Variable is the name of
-	// that variable. `config check` treats the problem as an error.
+	// Server is set if the problem makes only one server unusable, because an environment variable
+	// is not set. Server is the name of this server, and Variable is the name of the variable.
+	// `config check` treats the problem as an error.
 	Server, Variable string
 }
 
@@ -54,13 +53,13 @@ func (p Problem) String() string {
 // Problems are the errors and warnings of one file, in file order.
 type Problems []Problem
 
-// OfServers returns the errors that make a single server unusable.
+// OfServers returns the errors that make only one server unusable.
 func (ps Problems) OfServers() Problems {
 	return slices.DeleteFunc(slices.Clone(ps), func(p Problem) bool { return p.Warning || p.Server == "" })
 }
 
-// Err returns an error that lists the problems that are not warnings. It returns nil if there
-// are none.
+// Err returns an error that lists the problems that are not warnings. It returns nil if there are
+// only warnings.
 func (ps Problems) Err() error {
 	bad := ps.only(false)
 	if len(bad) == 0 {

@@ -53,8 +53,8 @@ func (s *Snapshot) PublicPath() string {
 	return u.Path
 }
 
-// PublicHost returns the host of PublicURL without the port, in lower case. It also returns
-// the origin as browsers send it. Both are "" without a PublicURL.
+// PublicHost returns the host of PublicURL without the port, in lower case. It also returns the
+// origin in the form in which browsers send it. Both are "" without a PublicURL.
 func (s *Snapshot) PublicHost() (host, origin string) {
 	u, err := url.Parse(s.PublicURL)
 	if err != nil || u.Host == "" {

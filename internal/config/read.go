@@ -20,8 +20,8 @@ type compiler struct {
 	// quiet turns problems with references into warnings. It is set for a disabled server,
 	// because its variables may be unset.
 	quiet bool
-	// server is the server that is being read. A reference in it to a variable that is not set
-	// makes only this server unusable.
+	// server is the server that is being read. If one of its references names a variable that is
+	// not set, only this server is unusable.
 	server *Server
 	own    ownEnv // the env of server
 	// format is what the file seems to be, if it is not a configuration of servers. formatHint
@@ -50,15 +50,15 @@ func (c *compiler) add(at *node, p Problem) Problem {
 		p.Line, p.Col = at.line, at.col
 	}
 	c.fatal = c.fatal || !p.Warning && p.Server == ""
-	const most = 200 // a longer list would not help the user
+	const most = 200 // a longer list of problems would not help the user
 	if len(c.problems) < most {
 		c.problems = append(c.problems, p)
 	}
 	return p
 }
 
-// object reads the members of one mapping. It records the keys that were read, so that the
-// others can be reported as unknown.
+// object reads the members of one mapping. It records the keys that were read, so that all other
+// keys can be reported as unknown.
 type object struct {
 	c     *compiler
 	path  string
@@ -131,8 +131,8 @@ func (o *object) done() {
 	}
 }
 
-// whole returns the value with the position of its key. If the value as a whole is wrong,
-// editors should jump to the key.
+// whole returns the value with the position of its key. It is for problems with the whole value: an
+// editor should then jump to the key.
 func (m *member) whole() *node {
 	n := *m.value
 	n.line, n.col = m.line, m.col
@@ -312,8 +312,8 @@ func (o *object) count(key string, dst *int, least, most int) {
 	*dst = v
 }
 
-// list reads a list of scalars. If alone is true, it also accepts a single scalar as a list of
-// one.
+// list reads a list of scalars. If alone is true, it also accepts a single scalar, as a list with
+// one item.
 func (o *object) list(key string, alone bool, each func(n *node, path string, e expansion)) {
 	n := o.get(key)
 	if n == nil {

@@ -18,7 +18,7 @@ const mask = excerpt.Mask
 // Secret is text that must not be shown. Printing, logging or marshalling it gives ***.
 // The zero Secret is the empty text. A Secret is immutable.
 type Secret struct {
-	// text is a pointer because fmt calls no methods on unexported struct fields. When a
+	// text is a pointer because fmt does not call methods of unexported struct fields. When a
 	// struct that contains a Secret is printed, fmt prints the address instead of the text.
 	text *string
 }
@@ -56,12 +56,12 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(mask), nil }
 // flags or levels, which occur in ordinary text.
 const shortestSecret = 6
 
-// Secrets returns the secret texts of the server's configuration, longest first. They must be
-// masked in all text from the server. They are the values of its environment and headers and
-// the words in them, values from outside the file in its arguments and URL, arguments with
-// names of secrets, and the credentials in its URL. Of the variables that a command inherits
-// from this process, those with names of secrets are included. Texts shorter than six bytes
-// are left out.
+// Secrets returns the secret texts of the server's configuration, longest first. These texts must
+// be masked in all output of the server. They include the values of its environment and headers and
+// the words in these values, values from outside the file in its arguments and URL, arguments with
+// names of secrets, and the credentials in its URL. If a command inherits variables with names of
+// secrets from this process, their values are included too. Texts shorter than six bytes are left
+// out.
 func (s Server) Secrets() []string {
 	var all []string
 	add := func(text string) {

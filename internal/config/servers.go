@@ -14,8 +14,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// foreign lists the server keys that other clients use and Dragoman ignores. They are listed
-// so that they are not reported as typos.
+// foreign lists the server keys that other clients use and Dragoman ignores. Dragoman does not
+// report these keys as typos.
 var foreign = []string{
 	"alwaysAllow", "autoApprove", "autoStart", "capabilities", "category", "debug",
 	"description", "displayName", "envFile", "gallery", "icon", "id", "instructions", "metadata", "name",
@@ -158,15 +158,15 @@ func (c *compiler) readEntry(o *object, srv *Server) {
 	}
 }
 
-// entryKeys are the keys of an entry of mcpServers, and settingKeys those of an entry of
+// entryKeys are the keys of an entry of mcpServers. settingKeys are the keys of an entry of
 // dragoman.servers.
 var (
 	entryKeys   = []string{"command", "args", "env", "cwd", "url", "headers", "type", "disabled"}
 	settingKeys = []string{"callMax", "callTimeout", "caFile", "dialect", "expose", "inheritEnv", "isolation", "lazy", "prefix", "revision", "startTimeout"}
 )
 
-// foreignMembers reports unknown and unused keys. misspelt is true if one of them looks like a
-// typo of a known key.
+// foreignMembers reports unknown and unused keys. misspelt is true if one of these keys looks like
+// a typo of a known key.
 func (c *compiler) foreignMembers(o *object, srv *Server) (misspelt bool) {
 	for _, m := range o.unknown() {
 		path := o.at(m.key)
@@ -238,7 +238,7 @@ func (c *compiler) readKind(o *object) (k Kind, typed bool) {
 func (c *compiler) readCommand(o *object, command *node, srv *Server) {
 	if command != nil {
 		switch e, ok := c.scalar(command, o.at("command")); {
-		case command.kind == sequenceKind: // scalar has reported it
+		case command.kind == sequenceKind: // scalar has reported the problem
 		case !ok:
 		case e.text == "":
 			c.problem(command, o.at("command"), "must not be empty", "")
@@ -278,7 +278,7 @@ func (c *compiler) readCommand(o *object, command *node, srv *Server) {
 			if ok {
 				srv.Env[m.key] = NewSecret(e.text)
 			} else if c.server != nil && c.server.Unusable != nil {
-				srv.Env[m.key] = NewSecret("") // the server is not started, but the configuration can be printed
+				srv.Env[m.key] = NewSecret("") // the server cannot be started, but the configuration can still be printed
 			}
 		}
 	}
@@ -371,7 +371,7 @@ func (c *compiler) readHeaders(o *object, srv *Server) {
 		seen[http.CanonicalHeaderKey(m.key)] = true
 		e, ok := c.scalar(m.value, path)
 		if !ok {
-			if srv.unset[path] != "" { // an unset variable, as in env
+			if srv.unset[path] != "" { // the value refers to a variable that is not set
 				srv.Header = append(srv.Header, Field{Name: m.key})
 			}
 			continue

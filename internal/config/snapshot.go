@@ -21,7 +21,7 @@ type Snapshot struct {
 	Revisions Revisions
 	// InheritEnv are the patterns of Server.InheritEnv for servers without their own.
 	InheritEnv []string
-	Separator  string // between a server's prefix and the name of a tool or prompt
+	Separator  string // the text between a server's prefix and the name of a tool or prompt
 	Limits     Limits
 	// PublicURL is the URL at which clients reach "/" through a reverse proxy. It has no slash
 	// at the end. "" means that there is none.
@@ -41,8 +41,8 @@ type Snapshot struct {
 	AllowUnauthenticatedNetworkAccess bool
 }
 
-// Equal reports whether s and t have the same settings. Comments and the order of keys in the
-// file make no difference.
+// Equal reports whether s and t have the same settings. It ignores comments and the order of keys
+// in the file.
 func (s *Snapshot) Equal(t *Snapshot) bool { return reflect.DeepEqual(s, t) }
 
 // Server returns the server with the given name.
@@ -57,9 +57,9 @@ func (s *Snapshot) Server(name string) (Server, bool) {
 
 // Identity is how serve describes itself to clients.
 type Identity struct {
-	Name         string // "dragoman" unless configured
-	Title        string // "" for none
-	Version      string // "" for the version of the program
+	Name         string // the name of the server; the default is "dragoman"
+	Title        string // the title; "" for none
+	Version      string // the version; "" means the version of the program
 	Instructions Instructions
 }
 
@@ -72,7 +72,7 @@ type Instructions struct {
 	Join    Join
 }
 
-// Join says how Dragoman's own instructions and those of the servers are combined.
+// Join says how Dragoman's own instructions are combined with the instructions of the servers.
 type Join uint8
 
 // The ways to combine instructions.
@@ -102,14 +102,14 @@ type Limits struct {
 	Call                time.Duration // idle timeout of a call
 	CallMax             time.Duration // max total time of a call
 	Start               time.Duration // timeout for a server to start and initialize
-	ManifestClient      time.Duration // see downstream.Endpoint
-	InitializePerSecond int           // per client
+	ManifestClient      time.Duration // see ManifestClient of downstream.Endpoint
+	InitializePerSecond int           // max initialize requests per second of one client
 	InFlight            int           // max bytes of all messages in memory
 }
 
 // Log holds the log settings.
 type Log struct {
-	Level slog.Level // Info unless configured
+	Level slog.Level // the lowest level that is logged; the default is Info
 	JSON  bool
 	Calls bool // one record for each call at level info; otherwise at level debug
 }
@@ -131,7 +131,7 @@ var recordings = []string{"memory", "off"}
 // process.
 func (r Recording) On(local bool) bool { return r == RecordMemory || r == RecordAuto && local }
 
-// Kind says which transport reaches a server.
+// Kind says which transport Dragoman uses for a server.
 type Kind uint8
 
 // A Kind says how Dragoman reaches a server. For KindAuto, Dragoman detects the transport of a
@@ -182,19 +182,19 @@ type Server struct {
 	URL        string // the URL may contain credentials; do not log it, see Describe
 	Header     []Field
 	Kind       Kind
-	// CAFile is a PEM file of certificate authorities that are trusted for URL in addition to
-	// those of the system. "" means none.
+	// CAFile is a PEM file of certificate authorities. For URL, Dragoman trusts them in addition to
+	// the authorities of the system. "" means none.
 	CAFile string
 
 	// Given means that the server comes from the command line and not from a file. Then hints
 	// name flags instead of settings.
 	Given bool
-	// Unusable is the problem because of which the server cannot be started or dialled. The
+	// Unusable is the problem that prevents the start of the server or the connection to it. The
 	// problem affects only this server. Nil means that the server can be used.
 	Unusable *Problem
 
 	Disabled  bool
-	Prefix    string // prefix of its names; Name unless configured
+	Prefix    string // the prefix of the server's names; the default is Name
 	Isolation Isolation
 	Revision  mcp.Revision     // the only revision to use; Unknown detects it
 	Dialect   string           // the only dialect to use; "" detects it
@@ -204,7 +204,7 @@ type Server struct {
 
 	CallTimeout time.Duration // the same as Limits.Call, for this server
 	CallMax     time.Duration // the same as Limits.CallMax, for this server
-	// StartTimeout is like Limits.Start. Message is like Limits.Message.
+	// StartTimeout is the same as Limits.Start, and Message the same as Limits.Message.
 	StartTimeout time.Duration
 	Message      int
 
@@ -214,9 +214,9 @@ type Server struct {
 
 	shownArgs []string // Args with *** for values from outside the file
 	shownURL  string
-	outside   []Secret // values from outside the file in Args and URL
-	// unset maps the paths of settings that refer to an environment variable that is not set
-	// to the name of the variable. The settings themselves are empty.
+	outside   []Secret // values in Args and URL that come from outside the file
+	// unset has the settings that refer to an environment variable that is not set. It maps the
+	// path of a setting to the name of the variable. The settings themselves are empty.
 	unset map[string]string
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
-// source returns the lines that are shown with problems, with secrets masked. The file is the
-// user's own, but its problems end up in logs, screenshots and bug reports.
+// source returns the lines that are shown with problems. Secrets are masked, because problems end
+// up in logs, screenshots and bug reports.
 type source struct {
 	lines    []string
 	comments map[int]int // the column where a comment begins, by line; comments are not shown
@@ -55,8 +55,8 @@ func (s *source) show(problems Problems) {
 	}
 }
 
-// excerpt returns the part of a line around a column, made safe to show, and the index of
-// the column's character in it. It returns "" if nothing is left to show.
+// excerpt returns the part of a line around a column, made safe to show, and the index in this part
+// of the character at the column. It returns "" if nothing is left to show.
 func (s *source) excerpt(line, col int) (text string, caret int) {
 	if s.line != line {
 		s.line, s.runes = line, []rune(strings.TrimRight(s.lines[line-1], "\r"))
@@ -73,7 +73,7 @@ func (s *source) excerpt(line, col int) (text string, caret int) {
 		out, caret = s.guarded(line, from, to, at)
 	}
 	text = s.hide(string(out))
-	if text != string(out) { // hide changed the text, so move the caret to the first change before it
+	if text != string(out) { // hide changed the text before the caret, so move the caret to the first change
 		before := []rune(text)
 		same := 0
 		for same < len(before) && same < len(out) && before[same] == out[same] {
@@ -112,7 +112,7 @@ var query = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://[^\s"'?#]*\?)[^\s"'}\
 func (s *source) masked(line, from, to, at int) (out []rune, caret int) {
 	caret = -1
 	i, _ := slices.BinarySearchFunc(s.marks, mark{line: line, col: from + 1}, func(m, t mark) int { return m.compare(t.line, t.col) })
-	secret := i > 0 && s.marks[i-1].secret // a value that began on an earlier line
+	secret := i > 0 && s.marks[i-1].secret // the line may continue a value that began on an earlier line
 	for begin := from; begin < to || begin == from; {
 		end := to
 		if i < len(s.marks) && s.marks[i].line == line && s.marks[i].col-1 < to {
@@ -215,7 +215,7 @@ func secretKey(key string) bool {
 	switch {
 	case lower == "env", lower == "environment", strings.HasSuffix(lower, "headers"):
 		return true
-	case strings.HasPrefix(lower, "x-"): // anchors for other parts of the file
+	case strings.HasPrefix(lower, "x-"): // a key with anchors for other parts of the file
 		return true
 	}
 	return excerpt.SecretName(key)
@@ -237,7 +237,7 @@ var holders = []string{"mcpServers", "servers", "mcp_servers", "mcp"}
 var serverKeys = slices.Concat(foreign, foreignFilters, clientfile.ServerKeys(), settingKeys)
 
 // below returns the kind of the keys below a key, and whether all values below it are secret.
-// If no server has such a key, it may be a typo of env or headers, so its values are secret.
+// An unknown key of a server may be a typo of env or headers, so its values are secret.
 func (p place) below(key string) (next place, secret bool) {
 	switch {
 	case slices.Contains(holders, key) && p != inServer && (p != inHolder || key == "servers"):
@@ -261,7 +261,7 @@ func (p place) item() place {
 	return p
 }
 
-// display replaces each character that a terminal would not show as one visible character.
+// display replaces each character that a terminal does not show as exactly one visible character.
 func display(runes []rune, at int) (text string, caret int) {
 	var b strings.Builder
 	for i, r := range runes {
@@ -285,12 +285,12 @@ func display(runes []rune, at int) (text string, caret int) {
 	return b.String(), caret
 }
 
-// marker collects the marks of a file. It reads the parsed YAML itself, because the tree of
-// nodes omits invalid parts, such as a key that is listed twice.
+// marker collects the marks of a file. It reads the parsed YAML itself, because the tree of nodes
+// omits invalid parts, such as the second of two equal keys.
 type marker struct {
 	at    func(ast.Node) *node
 	marks []mark
-	// shared are the anchors with an alias in a place where values are secret.
+	// shared lists the anchors that have an alias in a place where values are secret.
 	shared map[string]bool
 	all    bool // all anchors count as shared
 	// places maps anchors of servers to the places in which they are used.
@@ -300,9 +300,9 @@ type marker struct {
 // marksOf returns the marks of a file, sorted.
 func marksOf(docs []*ast.DocumentNode, at func(ast.Node) *node) []mark {
 	m := &marker{at: at, shared: map[string]bool{}, places: map[string]place{}}
-	// An alias follows its anchor, so the first pass does not know all shared anchors. An
-	// anchor may contain aliases, so each of these may need one more pass. After eight passes
-	// all anchors count as shared.
+	// An alias comes after its anchor, so the first pass does not know all shared anchors. An
+	// anchor may contain aliases, and each alias may require another pass. After eight passes all
+	// anchors count as shared.
 	for pass, known := 1, -1; known < len(m.shared)+len(m.places) && pass <= 8; pass++ {
 		known, m.all, m.marks = len(m.shared)+len(m.places), pass == 8, []mark{}
 		for _, d := range docs {

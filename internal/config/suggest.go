@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// Suggest returns the candidate closest to a word with a typo, or "" if none is close.
+// Suggest returns the candidate closest to a word with a typo, or "" if no candidate is close.
 func Suggest(word string, candidates []string) string {
 	best, bestAt := "", max(1, len(word)/3)+1
 	for _, c := range candidates {
@@ -50,7 +50,7 @@ func distance(a, b string, limit int) int {
 	return min(row[len(b)], limit)
 }
 
-// oneOf joins choices for a message: "a, b or c".
+// oneOf joins choices for a message, for example "a, b or c".
 func oneOf(choices []string) string {
 	if len(choices) < 2 {
 		return strings.Join(choices, "")

@@ -52,8 +52,8 @@ type member struct {
 	line, col int // the position of the key
 }
 
-// readTree parses the file's only document. It returns nil if the file is empty, or if
-// it reported a problem that makes the rest meaningless.
+// readTree parses the file's only document. It returns nil if the file is empty, or if readTree has
+// reported a problem after which the rest cannot be read.
 func (c *compiler) readTree(b []byte) (root *node) {
 	if len(b) > MaxFile {
 		c.problem(nil, "", "the file is larger than 1 MiB", "make it smaller; only JSON may have up to 32 MiB, as the files of some clients do")
@@ -67,8 +67,8 @@ func (c *compiler) readTree(b []byte) (root *node) {
 	}
 	src := strings.TrimPrefix(string(b), "\ufeff")
 	defer func() {
-		// Users' editors save incomplete files, and the YAML library must read them. If it
-		// panics, the file is refused, so that the gateway does not crash.
+		// Editors sometimes save incomplete files, for which the YAML library may panic. Then
+		// Dragoman refuses the file and does not crash.
 		if v := recover(); v != nil {
 			root = nil
 			c.problem(nil, "", "the file is not valid YAML", "the YAML parser reported: "+firstLine(fmt.Sprint(v)))
@@ -122,9 +122,9 @@ func (t *treeReader) comments(tokens token.Tokens) map[int]int {
 }
 
 // shallow reports whether the file nests at most maxDepth levels. If not, it reports a
-// problem, because parsing such a file would take long. A bracket opens a level. So does a key
-// or a dash of a block that is further to the right than the enclosing one. The column alone
-// is not the depth, because other programs often write JSON as one long line.
+// problem, because parsing such a file would take long. A bracket opens a level. A key or a dash
+// also opens a level if its block is further to the right than the enclosing block. The column
+// alone is not the depth, because other programs often write JSON as one long line.
 func (t *treeReader) shallow(tokens token.Tokens) bool {
 	brackets, stray := 0, 0
 	var blocks []int // the columns in which the enclosing blocks begin
@@ -190,8 +190,8 @@ func (t *treeReader) syntax(err error, src string) {
 	t.c.problem(at, "", "syntax error: "+text, hint)
 }
 
-// flowReference matches a reference without quotes within braces or brackets, where YAML reads
-// its brace as the beginning of a mapping.
+// flowReference matches a reference without quotes within braces or brackets, where YAML treats the
+// brace of the reference as the beginning of a mapping.
 var flowReference = regexp.MustCompile(`[\[{,:]\s*[^\s"'\[{,]*\$\{[^}"']*\}`)
 
 // bareReference reports whether a syntax error on a line probably comes from a reference
@@ -347,8 +347,8 @@ func (t *treeReader) at(n ast.Node) *node {
 	return t.place(tk)
 }
 
-// place returns an empty node with the position of a token. The lexer does not count tabs that
-// indent a line of JSON as columns, but editors do.
+// place returns an empty node with the position of a token. Unlike editors, the lexer does not
+// count the tabs at the beginning of a line of JSON as columns.
 func (t *treeReader) place(tk *token.Token) *node {
 	if tk.Position == nil {
 		return &node{line: 1, col: 1}

@@ -10,22 +10,21 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// Editors write a file in several steps. So the file is read when its folder has had no change
-// for the time settle. If changes continue, it is read after the time patience.
+// Editors write a file in several steps. So Dragoman reads the file when its folder has not changed
+// for the time settle. If the changes continue, Dragoman reads the file after the time patience.
 const (
 	settle   = 100 * time.Millisecond
 	patience = time.Second
 )
 
 // Watch calls onChange with the file's content each time the content changes. It returns nil
-// when ctx ends, or an error if watching fails. The initial content is not reported. If the
-// file disappears, Watch reports nothing until it is back with other content. It reads at most
-// clientfile.MaxFile+1 bytes. Parse refuses a file of that length. Calls to onChange do not overlap, and
-// Watch waits for the last one.
+// when ctx ends, or an error if watching fails. The initial content is not reported. If the file
+// disappears, Watch reports nothing until the file exists again with other content. It reads at
+// most clientfile.MaxFile+1 bytes. Parse refuses a file of that length. Calls to onChange do not
+// overlap, and Watch waits for the last call.
 //
-// Watch watches the folder, because editors replace a file and a watch on the file would stay
-// with the old one. If the file is a symbolic link, Watch also watches the folder of its
-// target.
+// Watch watches the folder, because editors replace files, and a watch on the file would only see
+// the replaced file. If the file is a symbolic link, Watch also watches the folder of its target.
 func Watch(ctx context.Context, path string, onChange func([]byte)) error {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -104,11 +103,11 @@ func (t *target) follow(w *fsnotify.Watcher) {
 	}
 	t.real = dir
 	if own, err := filepath.Abs(filepath.Dir(t.path)); old != "" && old != own && err == nil {
-		_ = w.Remove(old) // fails if the folder is gone
+		_ = w.Remove(old) // fails if the folder does not exist any more
 	}
 }
 
-// changed returns the content of the file, and whether it differs from the last one.
+// changed returns the content of the file, and whether it differs from the last content.
 func (t *target) changed() ([]byte, bool) {
 	b, _, err := read(t.path)
 	if err != nil {

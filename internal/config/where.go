@@ -5,18 +5,19 @@ import (
 	"strings"
 )
 
-// Line is one line of the configuration as it is in force, for people.
+// Line is one line of the current configuration, for people.
 type Line struct {
-	Depth int    // of nesting
-	Key   string // of the setting; "" for an item of a list
+	Depth int    // the depth of nesting
+	Key   string // the key of the setting; "" for an item of a list
 	Value string // the value with secrets masked; "" for a mapping
 	Path  string // for example "dragoman.limits.call"
-	// At is the line of the file that sets it; 0 for a default, and if the file cannot be read.
+	// At is the line of the file that has the setting. It is 0 for a default, or if the file cannot
+	// be read.
 	At int
 }
 
-// Lines returns the whole configuration with its defaults, a line for each setting. where has
-// the lines of the file, from Where; nil for none.
+// Lines returns the whole configuration with its defaults, a line for each setting. where is the
+// result of the function Where, or nil if the lines of the file are unknown.
 func (s *Snapshot) Lines(where map[string]int) (out []Line) {
 	var path []string
 	for _, text := range strings.Split(strings.TrimSuffix(string(s.AppendYAML(nil)), "\n"), "\n") {
