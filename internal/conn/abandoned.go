@@ -12,7 +12,7 @@ import (
 // messages about it, because it has not read the cancellation yet or ignores it.
 type abandonedCall struct {
 	n            int64
-	conversation uint64 // conversation of the client; 0 if the client cannot be distinguished from others
+	conversation uint64 // conversation of the client; 0 if Dragoman cannot distinguish the client from others
 	until        time.Time
 }
 
@@ -30,7 +30,7 @@ func (l *pipeConn) rememberAbandonedLocked(n int64, call *mcp.Attempt) {
 	}
 	g := abandonedCall{n: n, conversation: call.Client.Conversation, until: time.Now().Add(abandonedFor)}
 	if len(l.abandoned) == maxAbandoned {
-		// The last entry represents several calls, which may belong to any client.
+		// The last entry represents all further calls, which may belong to any client.
 		l.abandoned[maxAbandoned-1] = abandonedCall{until: g.until}
 		return
 	}
@@ -44,7 +44,7 @@ func (l *pipeConn) forgetAbandonedLocked(n int64) {
 	}
 }
 
-// abandonedLocked returns the abandoned calls that the server may still send messages about.
+// abandonedLocked returns the abandoned calls about which the server may still send messages.
 func (l *pipeConn) abandonedLocked() []abandonedCall {
 	if len(l.abandoned) > 0 {
 		now := time.Now()
@@ -72,8 +72,8 @@ func (l *pipeConn) log(m *jsonrpc.Message) {
 	}
 }
 
-// logOfAll does the same as log for a server that broadcasts. It considers the calls of all
-// sessions.
+// logOfAll does the same as log for a server that broadcasts. It takes the calls of all sessions
+// into account.
 func (l *pipeConn) logOfAll(m *jsonrpc.Message) {
 	var own attribution
 	l.addCallsTo(&own)

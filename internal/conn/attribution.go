@@ -6,13 +6,13 @@ import (
 )
 
 // attribution finds the owner of a message that does not name its call. The owner is one of the
-// calls in flight on a connection. attribution does not guess: if calls of two clients match,
-// there is no owner.
+// calls in flight on a connection. attribution does not guess: if calls of two clients match, the
+// message has no owner.
 type attribution struct {
 	all candidate
 	may candidate // calls whose methods allow server requests
-	// task is the task that the server request is about, or "". result is the number of the
-	// oldest tasks/result call for this task.
+	// task is the task that the server request names, or "". result is the number of the oldest
+	// tasks/result call for this task.
 	task     string
 	result   int64
 	ofTask   candidate // calls that name the task
@@ -29,7 +29,7 @@ func taskOf(m *jsonrpc.Message) string {
 	return id
 }
 
-// candidate is the oldest of the calls that were added. It is valid only if all of them belong
+// candidate is the oldest of the calls that were added. It is valid only if all these calls belong
 // to one client.
 type candidate struct {
 	n     int64
@@ -63,7 +63,7 @@ func (t *attribution) addAbout(n int64, call *mcp.Attempt) {
 	}
 }
 
-// counts reports whether a server may send messages about a call without naming it.
+// counts reports whether a server may send messages about a call that do not name the call.
 func counts(call *mcp.Attempt) bool { return !call.Ours && call.Msg.Method != mcp.MethodListen }
 
 // mayAsk reports whether the method of a call allows server requests. It returns true for
@@ -78,7 +78,7 @@ func namesCall(m *jsonrpc.Message, n int64) bool {
 }
 
 // mayOwn reports whether a server request that was attributed to the call owner may also belong
-// to the call other. The request names no call. Both calls belong to the same client then.
+// to the call other. If the request does not name a call, both calls belong to the same client.
 func mayOwn(other, owner *mcp.Attempt) bool {
 	return counts(other) && counts(owner) && sameClient(other, owner) && (mayAsk(other) || !mayAsk(owner))
 }
@@ -110,8 +110,7 @@ func (t *attribution) empty() bool {
 	return t.all.call == nil
 }
 
-// number returns the call's number, or 0 if there is no valid candidate. 0 is never used as an
-// id.
+// number returns the call's number, or 0 if there is no valid candidate. No call has the number 0.
 func (c *candidate) number() int64 {
 	if c.mixed {
 		return 0

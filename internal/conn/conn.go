@@ -24,20 +24,21 @@ import (
 // and refuses server requests outside calls.
 type Options struct {
 	Name string // the server's configured name, for errors and logs
-	// Given, Credentials and Clean have the meaning of failure.Facts, for the errors of calls.
+	// Given, Credentials and Clean are used for the errors of calls. They have the same meaning as
+	// in failure.Facts.
 	Given, Credentials bool
 	Clean              func(string) string
 
-	// Info and Capabilities describe Dragoman, or the client that it represents, as
+	// Info and Capabilities describe Dragoman, or the client on whose behalf it connects, as
 	// Implementation and ClientCapabilities objects. Nil capabilities mean none.
 	Info, Capabilities []byte
 
-	// Notice gets notifications that belong to no call. only is the one conversation that they
-	// may concern, or 0 for any. Notice runs on the goroutine that reads the connection, and
-	// must not block.
+	// Notice gets notifications that do not belong to a call. only is the one conversation that the
+	// notification may concern, or 0 for any. Notice runs on the goroutine that reads the
+	// connection, and must not block.
 	Notice func(m *jsonrpc.Message, only uint64)
-	// Events gets a Loss for each message that is not delivered, because it may belong to
-	// several clients or no client should get it. It also gets a Handshake step when a call is
+	// Events gets a Loss for each message that is not delivered, because it may belong to several
+	// clients, or because no client should get it. It also gets a Handshake step when a call is
 	// retried because the server was not ready. If it is nil, nothing is published.
 	Events *event.Publisher
 	// Ask answers a server request that could not be attributed to a call. If it returns
@@ -57,7 +58,7 @@ type Options struct {
 	Posts bool
 
 	// Params returns the tool arguments to mirror into headers, and whether the tool is known.
-	// If Params is nil, no tool is known.
+	// If Params is nil, all tools are unknown.
 	Params func(ctx context.Context, f *mcp.ClientInfo, tool string) ([]mirror.Param, bool)
 
 	// Sessions is the state that all sessions of one server share. Nil means that this is the
@@ -94,22 +95,22 @@ type Conn struct {
 	backlogBytes int
 }
 
-// clientTransport contains the common methods of pipeConn and httpConn.
+// clientTransport contains the methods that pipeConn and httpConn have in common.
 type clientTransport interface {
 	// call sends a request and returns its answer. It passes the messages of the call to the
 	// flow, on the goroutine of the caller.
 	call(ctx context.Context, out *transport.Outgoing, f *flow) (*jsonrpc.Message, error)
 	// mates returns the other calls in flight that the server request m may belong to, oldest
-	// first. m arrived for f, but does not name its call. All these calls belong to the same
-	// client.
+	// first. m arrived on the flow f, but does not name its call. All these calls belong to the
+	// same client.
 	mates(m *jsonrpc.Message, f *flow) []*flow
 	// post sends a notification or a response.
 	post(ctx context.Context, out *transport.Outgoing) error
 	// tell queues a notification or a response without waiting for the server. If the queue is
 	// full, it drops the message.
 	tell(body []byte) error
-	// cancels reports whether a cancelled call needs a notification. It does not if closing the
-	// stream cancels the call.
+	// cancels reports whether a cancelled call needs a notification. It does not need one if
+	// closing the stream cancels the call.
 	cancels() bool
 	// stalled returns how long the server has not read although messages are waiting for it,
 	// and whether it has read a part of a message.
@@ -117,7 +118,7 @@ type clientTransport interface {
 	// sent returns the number of calls that were sent completely and have no answer. Open
 	// subscriptions/listen do not count.
 	sent() int
-	// withdraw fails the calls that were not sent at all. New calls fail too until the server
+	// withdraw fails the calls of which nothing was sent. New calls fail too until the server
 	// reads again.
 	withdraw()
 	// silence returns the time since the server last sent anything. It returns false if that is
@@ -176,13 +177,13 @@ func (s *Conn) Stalled() (d time.Duration, midway bool) { return s.link.stalled(
 // subscriptions/listen do not count.
 func (s *Conn) Sent() int { return s.link.sent() }
 
-// Withdraw fails all calls that were not sent at all. New calls fail too until the server reads
+// Withdraw fails all calls of which nothing was sent. New calls fail too until the server reads
 // again. Their error is ErrStalled, and they count as not sent.
 func (s *Conn) Withdraw() { s.link.withdraw() }
 
 // Call relays one call. It blocks until the answer, the end of ctx, the end of the connection
-// or a timeout. The error is an *mcp.Error. An error response of the server is a Reply. Call is
-// safe for concurrent use.
+// or a timeout. The error is an *mcp.Error. If the server answers with an error response, Call
+// returns it as a Reply. Call is safe for concurrent use.
 func (s *Conn) Call(ctx context.Context, c *mcp.Attempt, caller mcp.Caller) (*mcp.Reply, error) {
 	if c.Msg.Method != mcp.MethodListen { // subscriptions/listen does not count, because it never ends by itself
 		s.running.Add(1)
@@ -249,8 +250,8 @@ func (s *Conn) attempt(ctx context.Context, opened *handshake.Outcome, c *mcp.At
 	return &mcp.Reply{Msg: answer, From: rev, Server: opened.Hello.Info, Status: f.status}, nil
 }
 
-// cancel sends the server a cancellation of a call (§Cancellation, all revisions; over HTTP not
-// in the modern ones). It does not wait for the server.
+// cancel sends the server a cancellation of a call (§Cancellation, in all revisions except modern
+// ones over HTTP). It does not wait for the server.
 func (s *Conn) cancel(t *jsonrpc.Trail, n int64) {
 	if !s.link.cancels() {
 		return

@@ -26,11 +26,11 @@ var ErrSessionLost = errors.New("the server has lost the session")
 // pipe accepts no further calls.
 var ErrLinkOver = errors.New("the pipe to the server was closed")
 
-// ErrWriteFailed is the reason of a failed call that was not sent at all, because the pipe
+// ErrWriteFailed is the reason of a failed call of which nothing was sent, because the pipe
 // accepts no more messages. Answers to earlier calls may still arrive.
 var ErrWriteFailed = errors.New("cannot write to the pipe to the server")
 
-// ErrRemoved is the reason of a Close that takes the server out of service. Calls that this Close
+// ErrRemoved is the reason of a Close because the server was removed. Calls that this Close
 // ends say so in their errors.
 var ErrRemoved = errors.New("the server was removed from the configuration")
 
@@ -106,8 +106,8 @@ func (s *Conn) failure(ctx context.Context, c *mcp.Attempt, err error) *mcp.Erro
 	return e
 }
 
-// explain adds the failure to an error, and replaces the error's message. timeout is the cause
-// of the call's context.
+// explain adds the failure to an error, and replaces the error's message. timeout is the cause of
+// the end of the call's context.
 func (s *Conn) explain(e *mcp.Error, timeout error) {
 	f := failure.Facts{
 		Server: s.opts.Name, Call: true, Cause: e.Cause, Clean: s.opts.Clean, Given: s.opts.Given,

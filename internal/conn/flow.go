@@ -51,7 +51,7 @@ var (
 )
 
 // limit applies the timeouts to the context of a call. subscriptions/listen has no timeout.
-// tasks/result has none either, because the server must not answer it before the task has ended
+// tasks/result has no timeout either, because the server must not answer it before the task has ended
 // (2025-11-25 §Tasks, "Result Retrieval" 3).
 func (f *flow) limit(ctx context.Context) (context.Context, func()) {
 	if m := f.call.Msg.Method; m == mcp.MethodListen || m == mcp.MethodTaskResult {
@@ -71,7 +71,7 @@ func (f *flow) limit(ctx context.Context) (context.Context, func()) {
 			case f.open.Load() > 0:
 				f.resetIdle()
 			case time.Since(f.began) < time.Duration(f.idleEnd.Load()):
-				// A message has come just now, and resetIdle sets the timer again.
+				// A message has just arrived, and resetIdle sets the timer again.
 			default:
 				cancel(errIdle)
 			}
@@ -172,8 +172,8 @@ func (f *flow) trail() *jsonrpc.Trail {
 // §Subscriptions, "Receiving Notifications").
 func (f *flow) forward(m *jsonrpc.Message) {
 	if m.Method == mcp.NoteElicitComplete && !f.call.Client.Revision.Can(mcp.ElicitationIDs) {
-		// 2026-07-28 §Key Changes removes this notification together with the id that it names.
-		// The client learns about the completion when it retries the call.
+		// 2026-07-28 §Key Changes removes this notification, and the id in it. The client learns
+		// about the completion when it retries the call.
 		return
 	}
 	meta := m.Param(mcp.KeyMeta)
@@ -201,9 +201,9 @@ func (f *flow) noteOf(m *jsonrpc.Message) *mcp.Note {
 	return f.note
 }
 
-// belongsToCall reports whether a notification on a call's stream is about the call. List
-// changes and resource updates may arrive there too, but concern all clients. A task status
-// notification is not about the call on whose stream it arrives.
+// belongsToCall reports whether a notification on a call's stream is about the call. Notifications
+// of list changes and resource updates may also arrive on this stream, but concern all clients. A
+// task status notification is not about the call on whose stream it arrives.
 func belongsToCall(method string) bool {
 	switch method {
 	case mcp.NoteToolsChanged, mcp.NoteResourcesChanged, mcp.NotePromptsChanged, mcp.NoteResourceUpdated, mcp.NoteTaskStatus:

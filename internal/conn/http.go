@@ -94,8 +94,8 @@ func (l *httpConn) call(ctx context.Context, out *transport.Outgoing, f *flow) (
 	if errors.As(err, &status) {
 		f.received(status.Body, out.Response)
 	}
-	// 2025-03-26 §Transports, "Session Management": a 404 means that the session is lost,
-	// without a further check.
+	// 2025-03-26 §Transports, "Session Management": a 404 means that the session is lost. No
+	// further check is needed.
 	if status != nil && l.server.statusSaysLost(status) && (status.Status == 404 || l.confirmLost(ctx)) {
 		return nil, fmt.Errorf("%w: %w", streamhttp.ErrSessionLost, err)
 	}
@@ -140,7 +140,7 @@ func (l *httpConn) takeRequest(m *jsonrpc.Message) {
 	}
 }
 
-// mates implements clientTransport. It returns none, because a request on the stream of a call
+// mates implements clientTransport. It returns nil, because a request on the stream of a call
 // belongs to that call.
 func (l *httpConn) mates(*jsonrpc.Message, *flow) []*flow { return nil }
 
@@ -166,8 +166,8 @@ func (l *httpConn) waiting(n int64) *flow {
 	return nil
 }
 
-// addCallsTo implements member. Messages about a call arrive on the call's own stream. So
-// messages about an abandoned call arrive nowhere else.
+// addCallsTo implements member. Messages about a call arrive on the call's own stream. So messages
+// about an abandoned call do not arrive on other streams.
 func (l *httpConn) addCallsTo(t *attribution) (abandoned bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -177,8 +177,8 @@ func (l *httpConn) addCallsTo(t *attribution) (abandoned bool) {
 	return false
 }
 
-// transient reports whether a status comes from a proxy or a temporary condition instead of the
-// MCP server.
+// transient reports whether a status was probably sent by a proxy, or describes a temporary
+// condition.
 func transient(status int) bool {
 	switch status {
 	case 401, 403, 407, 429, 502, 503, 504:
@@ -250,7 +250,7 @@ func (l *httpConn) listen() {
 // closeTimeout is how long close waits for queued messages and for the answer to the DELETE.
 const closeTimeout = 2 * time.Second
 
-// close ends the session properly. The context of the connection has already ended, so close
+// close ends the session with a DELETE. The context of the connection has already ended, so close
 // uses a short timeout of its own.
 func (l *httpConn) close() error {
 	l.shut()

@@ -25,20 +25,20 @@ func (s *Conn) statusSaysLost(st *transport.StatusError) bool {
 		return true
 	case 400, 409, 410, 412, 422:
 	default:
-		return false // about credentials or a rate limit, or not a refusal
+		return false // the status is about credentials or a rate limit, or is not a refusal
 	}
 	if st.Msg == nil || st.Msg.Kind != jsonrpc.Failure {
 		return saysLost(string(st.Body[:min(len(st.Body), 4<<10)]))
 	}
 	switch code := errorCode(st.Msg); code {
 	case jsonrpc.CodeInvalidParams, jsonrpc.CodeMethodNotFound, jsonrpc.CodeInternal, jsonrpc.CodeParse:
-		return false // about the request, whatever the message is
+		return false // the error is about the request, even if its message looks different
 	}
 	return saysLost(errorMessage(st.Msg))
 }
 
 // codeNoSession is the error code of servers with the TypeScript SDK for an unknown session.
-// Some send it with status 200.
+// Some servers send it with status 200.
 const codeNoSession = -32001
 
 // answerSaysLost does the same as statusSaysLost for an answer with a 2xx status.
@@ -53,11 +53,11 @@ const (
 	aliveTimeout = 10 * time.Second
 )
 
-// confirmLost checks by a ping whether a session is really lost after an answer says so. A tool
-// may have sessions of its own, and legacy servers may use the codes from -32000 to -32099 for
-// anything. Every legacy revision has ping, and an answer to it shows that the session exists.
-// Concurrent calls share one ping. If the ping fails, the session does not count as lost,
-// because otherwise a call could be retried and executed twice.
+// confirmLost sends a ping to check whether a session is really lost after an answer says so. The
+// answer may be about a session of the tool itself, and legacy servers may use the codes from
+// -32000 to -32099 for any purpose. Every legacy revision has ping. An answer to the ping shows
+// that the session exists. Concurrent calls share one ping. If the ping fails, the session does not
+// count as lost, because otherwise a call could be retried and executed twice.
 func (l *httpConn) confirmLost(ctx context.Context) bool {
 	select {
 	case l.asking <- struct{}{}:
@@ -83,8 +83,8 @@ func (l *httpConn) confirmLost(ctx context.Context) bool {
 	return false
 }
 
-// With these texts, servers say that they do not know a session, or that they were restarted
-// and their only session is not initialized.
+// Servers send these texts if they do not know a session, or if their only session is not
+// initialized after a restart.
 var (
 	negatedSession = regexp.MustCompile(`\b(no|no valid|no such|invalid|unknown|unrecognized|find|missing|bad|stale)\b.{0,16}\bsession`)
 	sessionEnded   = regexp.MustCompile(`\bsession\b.{0,64}?\b(not found|not exist|doesn't exist|not known|not valid|not active|expired|terminated|closed|ended|no longer|invalid|unknown|missing|lost)\b`)

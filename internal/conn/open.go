@@ -8,7 +8,7 @@ import (
 )
 
 // OpenPipe opens a connection to the server at the other end of a pipe. It takes ownership of
-// the pipe, and closes it on any error. The errors are those of package handshake.
+// the pipe, and closes it on any error. The errors come from package handshake.
 func OpenPipe(ctx context.Context, p transport.Pipe, offer handshake.Offer, o Options) (*Conn, error) {
 	s := newConn(o)
 	l := newPipeConn(s, p)
@@ -16,8 +16,8 @@ func OpenPipe(ctx context.Context, p transport.Pipe, offer handshake.Offer, o Op
 	return s.open(ctx, l, offer)
 }
 
-// OpenHTTP opens a connection to the server at a Streamable HTTP endpoint. The errors are those
-// of package handshake.
+// OpenHTTP opens a connection to the server at a Streamable HTTP endpoint. The errors come from
+// package handshake.
 func OpenHTTP(ctx context.Context, h Poster, offer handshake.Offer, o Options) (*Conn, error) {
 	s := newConn(o)
 	l := newHTTPConn(s, h)

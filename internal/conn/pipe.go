@@ -51,8 +51,8 @@ type pending struct {
 	bytes  int
 	answer *jsonrpc.Message
 	err    error
-	keep   bool // the answer is used even if nobody waits for it any more
-	left   bool // nobody waits for the answer any more
+	keep   bool // the answer is used even if no goroutine waits for it any more
+	left   bool // no goroutine waits for the answer any more
 }
 
 // maxEvents and the constants below bound the queue of a slow client.
@@ -69,8 +69,8 @@ func newPipeConn(s *Conn, p transport.Pipe) *pipeConn {
 	return l
 }
 
-// register registers a request. quit is closed when the request must fail unless a part of it
-// was sent.
+// register registers a request. The returned channel quit is closed when the request must fail,
+// unless a part of it was sent.
 func (l *pipeConn) register(n int64, p *pending) (quit <-chan struct{}, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -87,7 +87,7 @@ func (l *pipeConn) register(n int64, p *pending) (quit <-chan struct{}, err erro
 	return l.quit, nil
 }
 
-// abandon removes a request whose answer nobody waits for any more. sent says that the server
+// abandon removes a request if no goroutine waits for its answer any more. sent says that the server
 // may have received it.
 func (l *pipeConn) abandon(n int64, p *pending, sent bool) {
 	l.mu.Lock()
@@ -112,7 +112,7 @@ func (l *pipeConn) abandon(n int64, p *pending, sent bool) {
 }
 
 // passOn handles a request that is queued for a call that was given up. It passes the request
-// to another call that it may belong to. If there is none, it refuses the request.
+// to another call that it may belong to. If there is no such call, it refuses the request.
 func (l *pipeConn) passOn(m *jsonrpc.Message, p *pending) {
 	if p.flow != nil {
 		for _, f := range l.mates(m, p.flow) {
@@ -322,7 +322,7 @@ func (l *pipeConn) sent() (n int) {
 	return n
 }
 
-// withdraw fails the calls that were not sent at all. New calls fail too until the server reads
+// withdraw fails the calls of which nothing was sent. New calls fail too until the server reads
 // again.
 func (l *pipeConn) withdraw() {
 	d, _ := l.pipe.Stalled()
@@ -454,8 +454,8 @@ func (l *pipeConn) add(p *pending, m *jsonrpc.Message, other func(*jsonrpc.Messa
 	}
 }
 
-// queue appends m to the events of p. On success it returns "", otherwise the reason of the
-// failure. For example, the caller may have given up p in the meantime.
+// queue appends m to the events of p. On success it returns "". Otherwise it returns the reason of
+// the failure: for example, the caller may have given up p in the meantime.
 func (l *pipeConn) queue(p *pending, m *jsonrpc.Message) (why string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -493,9 +493,9 @@ func (l *pipeConn) takeAnswer(m *jsonrpc.Message) {
 	if !ok || p == nil {
 		l.forgetAbandonedLocked(n)
 		l.mu.Unlock()
-		// An answer without an id, or with the id null or 0, belongs to a notification; some
-		// servers answer these. Other answers are late or unsolicited. During the handshake,
-		// the server may have pushed them.
+		// An answer without an id, or with the id null or 0, belongs to a notification, because
+		// some servers answer notifications. Other answers are late or unsolicited. During the
+		// handshake, the server may have pushed them.
 		l.logOdd("answer", string(m.ID))
 		if !l.server.unasked(n) && m.Kind == jsonrpc.Result {
 			l.push(m)

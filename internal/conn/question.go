@@ -108,7 +108,7 @@ func (s *Conn) serveRequest(m *jsonrpc.Message, f *flow, mates []*flow) {
 	})
 }
 
-// callEnded is the reason for refusing a server request whose call ended before the request was
+// callEnded is the reason for refusing a server request if its call ended before the request was
 // delivered.
 const callEnded = "the call that it belongs to has ended"
 
@@ -124,8 +124,8 @@ func (s *Conn) refuse(m *jsonrpc.Message, why string) {
 }
 
 // mustNotAsk reports whether the server must not send requests at all, and logs the request.
-// 2026-07-28 §stdio and §Streamable HTTP: a modern server must not send requests, and must not
-// get a response.
+// 2026-07-28 §stdio and §Streamable HTTP: a modern server must not send requests, and Dragoman must
+// not answer them.
 func (s *Conn) mustNotAsk(m *jsonrpc.Message) bool {
 	opened := s.opening.Load()
 	if opened == nil || opened.Revision.Can(mcp.AskedMidCall) {
@@ -166,8 +166,8 @@ func (s *Conn) untilEnded(owners []*flow) (context.Context, context.CancelCauseF
 }
 
 // ask sends a server request to the client and waits for the client's answer. It uses the first
-// of the calls owners that has no answer yet, and returns that call. It returns a nil f if the
-// request belongs to no call.
+// of the calls owners that has no answer yet, and returns that call as f. It returns a nil f if the
+// request does not belong to a call.
 func (s *Conn) ask(ctx context.Context, m *jsonrpc.Message, owners []*flow) (f *flow, answer *jsonrpc.Message, err error) {
 	began := time.Now()
 	if len(owners) > 0 {
@@ -176,7 +176,7 @@ func (s *Conn) ask(ctx context.Context, m *jsonrpc.Message, owners []*flow) (f *
 		}
 		for i, x := range owners {
 			if f = x; i > 0 {
-				f.received(m.Raw, nil) // the call of the owner before is over, so the request belongs to x
+				f.received(m.Raw, nil) // the call of the previous owner has ended, so the request belongs to x
 			}
 			if answer, err = f.caller.Ask(ctx, withoutToken(f.trail(), m)); !errors.Is(err, mcp.ErrAnswered) {
 				break
@@ -304,13 +304,13 @@ func (s *Conn) deliverBacklog() {
 	}
 }
 
-// respondTo is respond for an answer to a request of the call f, which may be nil.
+// respondTo does the same as respond, for an answer to a request of the call f, which may be nil.
 func (s *Conn) respondTo(f *flow, body []byte) {
 	f.trail().Sent(jsonrpc.ServerWire, body)
 	s.respond(body)
 }
 
-// deliverTo is deliver for an answer to a request of the call f, which may be nil.
+// deliverTo does the same as deliver, for an answer to a request of the call f, which may be nil.
 func (s *Conn) deliverTo(f *flow, body []byte) {
 	t := f.trail()
 	out := transport.Outgoing{Body: body, Rules: s.rules(), Trail: t, Passage: t.Sent(jsonrpc.ServerWire, body)}

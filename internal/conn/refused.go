@@ -10,8 +10,8 @@ import (
 )
 
 // refused handles a frame that the pipe refused with err. why describes what is wrong with the
-// frame. If the frame certainly answers a particular request, that request fails now, because
-// its answer will not come again. Any other frame is counted, and the calls continue.
+// frame. If the frame certainly answers a particular request, that request fails now, because the
+// server will not send its answer again. Any other frame is only counted.
 func (l *pipeConn) refused(err error, why *jsonrpc.Error) {
 	var bad *transport.BadAnswer
 	if errors.As(err, &bad) && l.failWith(bad) {
@@ -30,8 +30,8 @@ func (l *pipeConn) refused(err error, why *jsonrpc.Error) {
 }
 
 // batch handles an array of messages. A server whose revision has batches may send them
-// (2025-03-26 §Base Protocol, "Batching": a receiver MUST support them). From other servers a
-// batch is an error, and the requests that it answers fail now.
+// (2025-03-26 §Base Protocol, "Batching": a receiver MUST support them). From other servers a batch
+// is an error, and the requests that the batch answers fail now.
 func (l *pipeConn) batch(b *transport.Batch, why *jsonrpc.Error) {
 	items, err := jsonrpc.ScanBatch(b.Raw, jsonrpc.Limits{Bytes: len(b.Raw), Tolerant: true, Names: mcp.MethodName})
 	if err != nil {
@@ -78,14 +78,14 @@ func (l *pipeConn) failWith(bad *transport.BadAnswer) bool {
 	return true
 }
 
-// soleRequestLocked returns the number of the only request that an answer can belong to. It
-// returns 0 if there is none or several. A recently abandoned request counts, because the
+// soleRequestLocked returns the number of the only request that an answer can belong to. It returns
+// 0 if there is no such request or more than one. A recently abandoned request counts, because the
 // server may still answer it.
 func (l *pipeConn) soleRequestLocked() int64 {
 	sole := int64(0)
 	for n, p := range l.pending {
 		switch {
-		case p.call != nil && p.call.Msg.Method == mcp.MethodListen: // its answer is never large
+		case p.call != nil && p.call.Msg.Method == mcp.MethodListen: // the answer to this request is never large
 		case sole != 0:
 			return 0
 		default:

@@ -17,9 +17,9 @@ import (
 // a stdio program over HTTP may send each answer to all of its sessions. If two sessions used
 // the same id, one would get the other's answer.
 //
-// It also detects such a server, which broadcasts: an answer arrives at a session that did not
-// send the request. From then on, Dragoman looks for the call of a message that does not name
-// one among the calls of all sessions, since each session receives a copy.
+// Such a server broadcasts. Sessions detects this when an answer arrives at a session that did not
+// send the request. From then on, Dragoman looks for the call of a message that does not name one
+// among the calls of all sessions, since each session receives a copy.
 //
 // The zero Sessions starts at 1. NewSessions starts at a random number. Sessions is safe for
 // concurrent use.
@@ -45,29 +45,29 @@ type member interface {
 }
 
 // These constants bound the first id. Ids stay below 2^31 for the first billion requests of a
-// process, because some servers read ids as 32-bit integers. Ids below the lower bound are left
-// to other clients of the same wrapper, which start at 0 or 1.
+// process, because some servers read ids as 32-bit integers. Dragoman does not use ids below the
+// lower bound, because other clients of the same wrapper use them and start at 0 or 1.
 const (
 	minFirstID = 1 << 20
 	maxFirstID = 1 << 30
 )
 
 // maxUnknown is the number of answers with unknown ids that count as mistakes of the server. If
-// there are more, the answers of other clients arrive here.
+// more arrive, the server also sends Dragoman the answers of other clients.
 const maxUnknown = 1
 
-// NewSessions returns a Sessions that starts at a random id. So other processes that use the
-// same wrapper have other ids, and so does this process after a restart. Two processes that
-// send 10,000 requests each have a common id with a probability of 1 in 50,000. They confuse
-// calls only if both have this id in flight at the same time.
+// NewSessions returns a Sessions that starts at a random id. So other processes that use the same
+// wrapper have other ids. This process also has other ids after a restart. Two processes that send
+// 10,000 requests each have a common id with a probability of 1 in 50,000. They confuse calls only
+// if both have this id in flight at the same time.
 func NewSessions() *Sessions {
 	s := &Sessions{first: minFirstID + rand.Int64N(maxFirstID-minFirstID)}
 	s.last.Store(s.first)
 	return s
 }
 
-// OnBroadcast sets a function that is called once, when the server is found to broadcast. f
-// must not block.
+// OnBroadcast sets a function that is called once, when the server is found to broadcast. The
+// function f must not block.
 func (s *Sessions) OnBroadcast(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,8 +81,8 @@ func (s *Sessions) Unasked() int64 { return s.unasked.Load() }
 // NoteOdd counts a message from the server that could not be used.
 func (s *Sessions) NoteOdd() { s.odd.Add(1) }
 
-// Odd returns the number of messages from the server that could not be used. They are
-// unreadable, belong to no call, or are not allowed there. Answers are counted by Unasked.
+// Odd returns the number of messages from the server that could not be used. Such a message is
+// unreadable, does not belong to a call, or is not allowed. Unasked counts answers.
 func (s *Sessions) Odd() int64 { return s.odd.Load() }
 
 // Broadcasts reports whether the server sends messages for one session to all sessions.
@@ -117,8 +117,9 @@ func (s *Sessions) leave(m member) {
 func (s *Sessions) issued(n int64) bool { return n > s.first && n <= s.last.Load() }
 
 // unknown records an answer with the id n at a session that does not wait for it. used says
-// whether that session has sent a request with this id. certain is false if the session no
-// longer knows. unknown returns true if another session of Dragoman has sent the request.
+// whether that session has sent a request with this id. certain is false if the session has
+// forgotten its oldest ids. unknown returns true if another session of Dragoman has sent the
+// request.
 func (s *Sessions) unknown(n int64, used, certain bool) (anothers bool) {
 	s.unasked.Add(1)
 	if n <= 0 || used || !certain {
@@ -143,15 +144,15 @@ func (s *Sessions) unknown(n int64, used, certain bool) (anothers bool) {
 	return anothers
 }
 
-// place says which session a message from the server belongs to.
+// place says to which session a message from the server belongs.
 type place int
 
 const (
-	nowhere   place = iota // there is no call in flight
-	here                   // it belongs to a call of this session
-	elsewhere              // it belongs to a call of another session, which also receives it
-	unclear                // it may belong to calls of several clients
-	ended                  // it belongs to a call that has ended
+	nowhere   place = iota // no call is in flight
+	here                   // the message belongs to a call of this session
+	elsewhere              // the message belongs to a call of another session, which also receives it
+	unclear                // the message may belong to calls of several clients
+	ended                  // the message belongs to a call that has ended
 )
 
 // ownerOfRequest returns the number of the call that a server request belongs to, for a request
@@ -182,8 +183,8 @@ func (s *Sessions) ownerOfRequest(own *attribution) (int64, place) {
 	return 0, elsewhere
 }
 
-// ownerOfLog returns which session a log message belongs to. The server broadcasts. own
-// contains the calls of the session that received it.
+// ownerOfLog returns which session a log message belongs to. The server broadcasts. own contains
+// the calls of the session that received the message.
 func (s *Sessions) ownerOfLog(own *attribution) place {
 	all, abandoned, others, _ := s.allCalls("")
 	n := all.all.number()
@@ -258,7 +259,7 @@ func (u *used) has(n int64) (yes, certain bool) {
 // newID returns the id of the next request.
 func (s *Conn) newID() int64 { return s.used.next(s.sessions) }
 
-// unasked records an answer that nobody waits for. It returns true if another session of the
+// unasked records an answer that matches no open request. It returns true if another session of the
 // same server has sent the request.
 func (s *Conn) unasked(n int64) (anothers bool) {
 	used, certain := s.used.has(n)
@@ -275,7 +276,7 @@ func (s *Conn) unaskedMessage(m *jsonrpc.Message) {
 // that its progress token names, or the only call that it can belong to. link is the session
 // that received the request. has reports whether link has a call with a given number.
 func (s *Conn) ownerOf(m *jsonrpc.Message, link member, has func(n int64) bool) (int64, place) {
-	if m.Method == mcp.MethodPing { // the session itself answers it
+	if m.Method == mcp.MethodPing { // the session itself answers a ping
 		return 0, nowhere
 	}
 	token, task := jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeyProgressToken), taskOf(m)
@@ -299,8 +300,7 @@ func (s *Conn) ownerOf(m *jsonrpc.Message, link member, has func(n int64) bool) 
 	return s.sessions.ownerOfRequest(&own)
 }
 
-// refuseOrDrop handles a server request that no client of this session gets. It refuses or
-// drops the request.
+// refuseOrDrop refuses or drops a server request that no client of this session gets.
 func (s *Conn) refuseOrDrop(m *jsonrpc.Message, where place) {
 	if where == ended {
 		s.refuse(m, callEnded)

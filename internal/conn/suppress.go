@@ -19,9 +19,9 @@ import (
 // they have not declared, requests that crash them, and calls that come too early.
 
 // undeclared returns the capabilities that a legacy server has not declared although it has
-// declared others, or nil if there are none. If a server declares nothing at all, it may still
-// have them, because some servers have tools but omit the capabilities. Modern servers answer
-// methods that they do not have with an error, so undeclared returns nil for them.
+// declared others, or nil if there are none. A server that declares no capabilities may still have
+// them, because some servers have tools but omit the capabilities. Modern servers answer methods
+// that they do not have with an error, so undeclared returns nil for them.
 func undeclared(o *handshake.Outcome) map[string]bool {
 	if !o.Revision.Legacy() {
 		return nil
@@ -47,14 +47,14 @@ func undeclared(o *handshake.Outcome) map[string]bool {
 	return lacks
 }
 
-// suppress returns the reply to a call that must not be sent. It returns nil if the call may be
+// suppress returns the reply to a call that must not be sent. It returns nil for a call that may be
 // sent.
 func (s *Conn) suppress(opened *handshake.Outcome, c *mcp.Attempt) *mcp.Reply {
 	m := c.Msg
 	switch {
 	case m.Method == mcp.MethodCallTool:
 		if m.Params.IsZero() && opened.Revision.Legacy() {
-			// Some servers look up the name without checking params, and crash.
+			// Some servers crash because they read the name without a check of params.
 			return mcp.Fail(&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.name must be a string"})
 		}
 	case m.Method == mcp.MethodListTools && opened.Tools != nil:
@@ -65,7 +65,7 @@ func (s *Conn) suppress(opened *handshake.Outcome, c *mcp.Attempt) *mcp.Reply {
 	}
 	if c.Method != nil && len(s.lacks) > 0 && s.lacks[c.Method.Capability] {
 		// §Lifecycle, "Operation", of all legacy revisions: only negotiated capabilities may be
-		// used. Some servers never answer other requests.
+		// used. Some servers never answer a request for another capability.
 		e := mcp.MethodNotFound(excerpt.Name(m.Method))
 		e.Message += " (the server has not declared the capability " + c.Method.Capability + ")"
 		return mcp.Fail(e)
