@@ -23,7 +23,7 @@ const mostLegs = 100
 const (
 	showFormatted = ""      // with line breaks and indents that the page adds
 	showRaw       = "raw"   // the exact bytes
-	showEdits     = "edits" // only what was changed
+	showEdits     = "edits" // only the changed parts
 )
 
 // callView has the values of the page of a call.
@@ -40,12 +40,12 @@ type callView struct {
 	Wait, Overhead              time.Duration
 }
 
-// leg is a part of the story of a call: a message on one wire, and what was made from it on the
-// other one.
+// leg is a part of the story of a call: a message on one wire, and the message on the other wire
+// that was made from it.
 type leg struct {
 	Title, Sub, At      string
-	Left, Right         string // what each side did, for example "Cursor sent"
-	LeftHow, RightHow   string // how and how large, for example "POST /mcp · 225 bytes"
+	Left, Right         string // what each side did: for example "Cursor sent"
+	LeftHow, RightHow   string // how each message travelled and its size, for example "POST /mcp · 225 bytes"
 	Arrow               string
 	HasLeft, HasRight   bool
 	Rows                []wireRow
@@ -107,7 +107,7 @@ func (c *Console) call(r *http.Request) (*View, error) {
 func (v *callView) client() string { return cmp.Or(v.Client.Name, "client") }
 func (v *callView) server() string { return cmp.Or(v.Server, "server") }
 
-// WaitText and OverheadText are times of the summary; "" for none.
+// WaitText and OverheadText return times for the summary, or "" if they are unknown.
 func (v *callView) WaitText() string {
 	if v.Wait <= 0 {
 		return ""
@@ -122,7 +122,7 @@ func (v *callView) OverheadText() string {
 	return spanText(v.Overhead)
 }
 
-// Sentence says how the call went.
+// Sentence returns a sentence that says how the call went.
 func (v *callView) Sentence() template.HTML {
 	text := string(peer(v.client())) + " sent " + string(peer(v.Method))
 	switch {
@@ -142,12 +142,12 @@ func (v *callView) Sentence() template.HTML {
 	return template.HTML(text)
 }
 
-// Key changes when the call ends or gets a message.
+// Key returns a text that changes when the call ends or gets a message.
 func (v *callView) Key() string {
 	return fmt.Sprint(v.Outcome, len(v.Story.Messages), len(v.Losses), v.Requests)
 }
 
-// legs groups the messages: each one that Dragoman sent stands beside its source.
+// legs groups the messages: each message that Dragoman sent is shown beside its source.
 func (v *callView) legs() {
 	all := v.Story.Messages
 	used := make([]bool, len(all)) // messages that are the source of another one
@@ -203,7 +203,7 @@ func (v *callView) leg(number int, source, m *admin.Message, explained map[strin
 	if fromServer != (source == nil && m.Direction == "sent") {
 		l.Arrow = "←"
 	}
-	left, right := source, m // the client's side, and the server's
+	left, right := source, m // left is the client's side, and right the server's
 	if source == nil {
 		left, right = m, nil
 		if fromServer {
@@ -248,7 +248,7 @@ func (v *callView) leg(number int, source, m *admin.Message, explained map[strin
 	return l
 }
 
-// again changes a leg whose source stands in an earlier leg as well.
+// again changes a leg if an earlier leg already shows its source.
 func (l *leg) again(v *callView, m *admin.Message) {
 	number, _, _ := strings.Cut(l.Title, ".")
 	l.Title = number + ". " + v.titleOf(m) + " again"
@@ -259,7 +259,7 @@ func (l *leg) again(v *callView, m *admin.Message) {
 	}
 }
 
-// didOf returns what the peer of a message did: Dragoman receives what it sent.
+// didOf returns what the peer did with a message: if Dragoman received the message, the peer sent it.
 func didOf(m *admin.Message) string {
 	if m.Direction == "received" {
 		return "sent"
@@ -306,7 +306,7 @@ func asksForInput(x *jsonrpc.Message) bool {
 	return x.Kind == jsonrpc.Result && x.At(x.ResultMember("resultType")).Is(mcp.ResultInputRequired)
 }
 
-// titleOf says what happens in a leg that begins with m.
+// titleOf returns a title that says what happens in a leg that begins with m.
 func (v *callView) titleOf(m *admin.Message) string {
 	who := v.client()
 	if m.Wire == admin.WireServer {
@@ -337,7 +337,7 @@ func (v *callView) titleOf(m *admin.Message) string {
 	return who + " returns the result"
 }
 
-// commands sets the commands that repeat the call.
+// commands sets the shell commands with which a user can repeat the call.
 func (v *callView) commands(host string) {
 	var m *admin.Message
 	for i := range v.Story.Messages {

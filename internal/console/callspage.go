@@ -17,7 +17,7 @@ type callList struct {
 	Outcomes, Servers, Clients, Methods []choice
 	Rows                                []callRow
 	Older                               string // the link to older calls; "" for none
-	Newest                              string // the link to the newest calls; "" on their page
+	Newest                              string // the link to the newest calls; "" if the page shows them
 	Any                                 bool   // a filter is set
 	Total                               uint64 // rises when there are new rows
 }

@@ -22,7 +22,7 @@ type clientList struct {
 	Key    string
 }
 
-// Rate and Bads are the numbers of a row.
+// Rate and Bads return the numbers of a row as text.
 func (c clientSum) Rate() string { return number(c.rate.Calls) }
 func (c clientSum) Bads() string {
 	if c.Failed == 0 {
@@ -31,7 +31,7 @@ func (c clientSum) Bads() string {
 	return number(c.Failed)
 }
 
-// Mark returns the class and the word of a client's state.
+// Class and Word return the CSS class and the word for a client's state.
 func (c clientSum) Class() string {
 	if c.Failed > 0 {
 		return "bad"

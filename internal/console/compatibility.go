@@ -12,7 +12,7 @@ import (
 
 // Bounds of the page of compatibility.
 const (
-	mostPairRows = 40 // rows of the table of pairs here
+	mostPairRows = 40 // rows of the table of connected pairs
 	mostPairText = 3  // names in a cell
 )
 
@@ -36,9 +36,9 @@ type matrixRow struct {
 
 // matrixCell is one pair of revisions.
 type matrixCell struct {
-	Client, Server string // the eras
-	Path           string // selects the pair
-	Name           string // for screen readers
+	Client, Server string // the eras of the client and the server
+	Path           string // the link that selects the pair
+	Name           string // the name of the cell for screen readers
 	Losses         []cellLoss
 	Here           bool // such a pair is connected now
 	Selected       bool
@@ -68,10 +68,10 @@ type pairView struct {
 	Works          []string // the features that work
 }
 
-// hereRow is a group of clients and servers that lose the same.
+// hereRow is a group of connected clients and servers with the same losses.
 type hereRow struct {
 	Clients, Servers []nameCount
-	Client, Server   string // revisions
+	Client, Server   string // the revisions of the clients and the servers
 	Over             string
 	Eras             [2]string
 	Losses           []letterView
@@ -138,7 +138,7 @@ func (c *Console) compatibility(r *http.Request) (*View, error) {
 	return &View{Title: "Compatibility", Data: v}, nil
 }
 
-// aboutOf returns what a feature means.
+// aboutOf returns an explanation of a feature.
 func aboutOf(m *admin.Matrix, feature string) string {
 	for _, f := range m.Features {
 		if f.Name == feature {
@@ -206,8 +206,8 @@ func pairOf(m *admin.Matrix, p *admin.MatrixPair) *pairView {
 	return v
 }
 
-// plainTransport returns the transport of a connection as the matrix calls it. A server within
-// the process has the limits of a pipe.
+// plainTransport returns the transport of a connection as the matrix calls it. A server within the
+// process has the same losses as one on stdio.
 func plainTransport(name string) string {
 	switch strings.ToLower(name) {
 	case "http":
@@ -281,7 +281,7 @@ func onlyServers(x clientSum) (key string, reaches map[string]bool) {
 	return key, reaches
 }
 
-// addName adds a name to a list of names if it is not there yet.
+// addName adds a name to a list of names unless the list already has it.
 func addName(all []nameCount, name string) []nameCount {
 	for i := range all {
 		if all[i].Name == name {
@@ -292,11 +292,12 @@ func addName(all []nameCount, name string) []nameCount {
 	return append(all, nameCount{name, 1})
 }
 
-// lossesOver returns what a pair loses over two transports. untested means that the matrix does
-// not have them, as with HTTP+SSE in revisions that have replaced it. Then only what is lost
-// over all transports is certain.
+// lossesOver returns what a pair loses over two transports. untested means that the matrix does not
+// have these transports, for example HTTP+SSE in later revisions. Then lossesOver returns only what
+// is lost over all transports.
 func lossesOver(m *admin.Matrix, p *admin.MatrixPair, client, server string) (out []letterView, untested bool) {
-	clients, servers := map[string]bool{}, map[string]bool{} // stdio loses something with each transport, so these are complete
+	// Something is lost with every transport, so the losses name all transports of the matrix.
+	clients, servers := map[string]bool{}, map[string]bool{}
 	for _, l := range p.Losses {
 		for _, t := range l.Transports {
 			clients[t.Client], servers[t.Server] = true, true

@@ -20,7 +20,7 @@ import (
 type connectView struct {
 	Setups  []setup
 	Servers []choice
-	Server  string // the server that is connected alone; "" for all
+	Server  string // the only server to connect to; "" for all servers
 	Client  string // the client whose setup is open
 	Others  []Crumb
 	Again   string // the link that looks for a new client again
@@ -31,34 +31,34 @@ type connectView struct {
 type setup struct {
 	*clientfile.Client
 	Open         bool
-	Class, State string // whether it is connected
-	File         string // where the snippet goes
+	Class, State string // whether the client is connected
+	File         string // the file that gets the snippet
 	Project      string // the file for one project; "" for none
 	Snippet      string
 	Terminal     string // the client's own command that does the same; "" for none
 	Preview      string // the command that shows the change
-	Write        string // the command that makes it
+	Write        string // the command that makes the change
 	Bridge       bool   // the client starts Dragoman, because its file takes no URL
 }
 
-// arrival says whether a new client has come since the page was opened.
+// arrival says whether a new client has connected since the page was opened.
 type arrival struct {
 	Class, Text string
-	Path        string // of the client's page; "" for none
+	Path        string // the path of the client's page; "" for none
 }
 
 func (c *Console) connectPage() Page {
 	return Page{Path: "/connect", Template: "connect.html", Nav: "Connect", Group: accesses, Key: "C", View: c.connect}
 }
 
-// clientWords maps the IDs of clients to the names that they give themselves, in lower case
-// and without other characters than letters and digits. A name matches if it begins so.
+// clientWords maps the IDs of clients to the names that they give themselves, in lower case, with
+// only letters and digits. A name matches if it begins with such a text.
 var clientWords = map[string][]string{
 	"claude": {"claudeai", "claudedesktop"}, "claude-code": {"claudecode"}, "cursor": {"cursor"}, "vscode": {"visualstudiocode", "vscode"},
 	"codex": {"codex"}, "gemini": {"gemini"}, "opencode": {"opencode"},
 }
 
-// isClient reports whether a name that a client gives itself is that of a known client.
+// isClient reports whether a client is a known client, by the name that the client gives itself.
 func isClient(id, name string) bool {
 	word := strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) {
@@ -112,8 +112,8 @@ func (c *Console) connect(r *http.Request) (*View, error) {
 	return view, nil
 }
 
-// openedAt returns the time when the page was opened, in milliseconds since the epoch. Without
-// a valid one the page is opened now.
+// openedAt returns the time when the page was opened, in milliseconds since the epoch. If the query
+// has no valid time, openedAt returns the current time.
 func openedAt(text string) time.Time {
 	now := time.Now()
 	ms, err := strconv.ParseInt(text, 10, 64)
@@ -135,7 +135,7 @@ func endpointPath(server string) string {
 // program returns the command that starts Dragoman in a terminal.
 func (c *Console) program() string { return cmp.Or(c.opts.Program, "dragoman") }
 
-// setupOf returns how to connect a client to all servers, or to one.
+// setupOf returns the instructions for connecting a client to all servers or to one server.
 func (c *Console) setupOf(x *clientfile.Client, base, server string) (setup, error) {
 	entry := clientfile.Entry{Name: cmp.Or(server, "dragoman"), URL: base + endpointPath(server) + "/mcp"}
 	s := setup{Client: x, Bridge: !x.HTTP}
@@ -183,7 +183,7 @@ func shellLine(words ...string) string {
 	return strings.Join(out, " ")
 }
 
-// hasSpecial reports whether a shell gives a meaning to a character of a word.
+// hasSpecial reports whether a word has a character with a special meaning in a shell.
 func hasSpecial(w string) bool {
 	return strings.ContainsFunc(w, func(r rune) bool {
 		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_-./:%@+=,", r)
@@ -208,7 +208,7 @@ func connectedState(id string, t *sums) (class, text string) {
 	return class, text
 }
 
-// arrivalSince returns the newest client that has come since the page was opened. A client
+// arrivalSince returns the newest client that has connected since the page was opened. A client
 // that was known before counts if it has opened another session.
 func arrivalSince(t *sums, since time.Time) arrival {
 	out, newest := arrival{Class: "busy", Text: "Waiting for a new client."}, since

@@ -46,8 +46,9 @@ type Source interface {
 	CallsOf(admin.CallQuery) admin.Calls
 	// StoryOf returns a call with its messages. ok is false if the call is not known.
 	StoryOf(number uint64) (s admin.Story, ok bool)
-	// FindTools returns a page of tools. FindTool returns one of them. ToolCosts returns what
-	// the tools of each endpoint cost in a model's context. They read nothing from servers.
+	// FindTools returns a page of tools. FindTool returns one tool. ToolCosts returns the tokens
+	// that the tools of each endpoint need in a model's context. None of these methods sends
+	// requests to servers.
 	FindTools(admin.ToolQuery) admin.FoundTools
 	FindTool(server, name string) (admin.ToolDetail, *admin.Problem)
 	ToolCosts() []admin.ToolCost
@@ -66,8 +67,8 @@ type Options struct {
 	Config  func() *config.Snapshot
 	Clients func() []runtime.ClientReport         // returns the connected clients; nil means that there are none
 	Operate func(string, runtime.Operation) error // starts an operation on a server; nil means that there are no operations
-	Events  *event.Publisher                      // nil is allowed
-	Log     *slog.Logger                          // nil logs nothing
+	Events  *event.Publisher                      // gets the console's events; may be nil
+	Log     *slog.Logger                          // if it is nil, nothing is logged
 	// Program is the command that starts Dragoman in a terminal, and Path is the same for the
 	// files of clients, which need the full path. "" means dragoman.
 	Program, Path string
@@ -83,7 +84,7 @@ type Console struct {
 	nav     []navEntry
 	traffic *traffic
 	feed    *feeds
-	// finders return what the palette finds besides pages, servers and clients.
+	// finders return the entries of the palette besides pages, servers and clients.
 	finders []func(*http.Request) []paletteItem
 	where   where
 	streams *admin.Streams
@@ -170,11 +171,11 @@ func (c *Console) serve(w http.ResponseWriter, r *http.Request) {
 	c.mux.ServeHTTP(w, withState(r, &state{live: &Live{}}))
 }
 
-// state is the data of one response. All parts of the response use it, so they show the same
-// moment.
+// state is the data of one response. All parts of the response use this data, so they show the
+// state at the same moment.
 type state struct {
 	live   *Live
-	feed   bool // only the live values are needed
+	feed   bool // the request needs only the live values
 	status *admin.Report
 	sums   *sums
 }
@@ -221,7 +222,8 @@ func headers(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// admit reports whether the request may see the console. If not, it has written the response.
+// admit reports whether the request may see the console. If it returns false, it has written the
+// response.
 func (c *Console) admit(w http.ResponseWriter, r *http.Request) bool {
 	if c.opts.Off != "" {
 		c.gate(w, r, http.StatusForbidden, gatePage{Title: "The console is off", Text: c.opts.Off})
@@ -255,7 +257,7 @@ func (c *Console) admit(w http.ResponseWriter, r *http.Request) bool {
 // enter uses a one-time link, and redirects the browser to a URL without it.
 func (c *Console) enter(w http.ResponseWriter, r *http.Request, token string) {
 	if r.Method != http.MethodGet || r.Header.Get("Sec-Purpose") != "" {
-		w.WriteHeader(http.StatusForbidden) // nobody has followed the link yet
+		w.WriteHeader(http.StatusForbidden) // the link does not end before a person follows it
 		return
 	}
 	if c.opts.Access.Enter(w, r, token) {
@@ -268,7 +270,7 @@ func (c *Console) enter(w http.ResponseWriter, r *http.Request, token string) {
 	})
 }
 
-// gatePage is the page for a user who may not see the console, or not yet.
+// gatePage is the page for a user who may not see the console yet, or at all.
 type gatePage struct {
 	Title, Text, Command string
 	Again                bool // load the page again at once
@@ -291,7 +293,7 @@ func (c *Console) gate(w http.ResponseWriter, r *http.Request, status int, p gat
 // Page is one page of the console.
 type Page struct {
 	Path     string // the path below /console, as for http.ServeMux, for example "/servers/{name}"
-	Template string // the name of its file below templates, which defines "main"
+	Template string // the name of the page's file below templates, which defines "main"
 	// Nav is the title of the page in the navigation; "" for none. Group is its group there.
 	// Key is the letter that opens the page after G.
 	Nav   string
@@ -324,8 +326,8 @@ type View struct {
 	// Waiting replaces "live" in the top bar, for example "waiting for a client".
 	Waiting string
 	Data    any // the values for the template, as .Data
-	// Stream is the path and the query of the page in its stream of live values. "" means
-	// those of the request.
+	// Stream is the path and the query of the page in its stream of live values. "" means the path
+	// and the query of the request.
 	Stream string
 }
 
@@ -437,8 +439,8 @@ type pageError struct {
 
 func (e *pageError) Error() string { return e.Title }
 
-// notFound returns the error for something that does not exist. what names it, for example
-// "server files". "" means the page.
+// notFound returns the error for something that does not exist. The parameter what names the
+// missing thing, for example "server files". "" means that the page does not exist.
 func notFound(what string, near ...Crumb) error {
 	e := &pageError{Status: http.StatusNotFound, Title: "Page not found", Text: "There is no page at this address.", Near: near}
 	if what != "" {
@@ -499,7 +501,7 @@ func (c *Console) setTheme(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, to, http.StatusSeeOther)
 }
 
-// ownPage reports whether an address is that of a page of the console, also after the elements
+// ownPage reports whether an address belongs to a page of the console, also after the elements
 // ".." of its path are applied. Browsers read a backslash as a slash.
 func ownPage(to string) bool {
 	u, err := url.Parse(to)

@@ -11,8 +11,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/admin"
 )
 
-// The measures of the diagram in pixels. The styles give its rows the same heights, so the
-// server can draw the lines without measuring.
+// The measures of the diagram in pixels. The style sheet gives the rows the same heights, so the
+// server knows where to draw the lines.
 const (
 	headHeight  = 40 // the height of the heading "Clients"
 	groupHeight = 36 // the height of a heading such as "Legacy: session"
@@ -39,14 +39,14 @@ type court struct {
 	HouseHeight       int
 	Knot              int
 	Lines             []loomLine
-	Doors             string // an SVG path: the marks where the lines meet the box
+	Doors             string // an SVG path for the marks at which the lines meet the box
 	Translated        bool
 	LabelTop          int
 	LabelFoot         int
 	FootText          int
 	Legacy            rate
 	Modern            rate
-	Up, Down          int // translated calls: legacy client to modern server is down
+	Up, Down          int // numbers of translated calls; Down counts calls of legacy clients to modern servers
 	Parked            int
 	Lanes             []lane
 	peersKey          string // a text that changes when the rows change
@@ -179,8 +179,8 @@ func newCourt(clients []clientSum, status *admin.Report, t *sums) *court {
 // Key returns a text that changes when the rows of the diagram change.
 func (k *court) Key() string { return k.peersKey }
 
-// firstPeers returns the rows to show, and how many are left out. Rows that need attention
-// come first, then those with the most calls.
+// firstPeers returns the rows to show, and the number of rows that are left out. Rows that need
+// attention come first, then the rows with the most calls.
 func firstPeers(all []peerRow) (shown []peerRow, more int) {
 	slices.SortStableFunc(all, func(a, b peerRow) int {
 		return cmp.Or(cmp.Compare(b.severe, a.severe), cmp.Compare(b.Rate.Calls, a.Rate.Calls))

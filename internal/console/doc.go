@@ -8,7 +8,7 @@
 // palette and keyboard shortcuts. There is no build step, and nothing is loaded from another
 // site.
 //
-// Only the user of this process may see the pages: see admin.Access. Text of clients and
-// servers is shown with the template function peer, which bounds it and makes invisible
-// characters visible.
+// Only the user of this process may see the pages: see admin.Access. Text of clients and servers is
+// shown with the template function peer, which limits its length and makes invisible characters
+// visible.
 package console

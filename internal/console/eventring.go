@@ -51,7 +51,7 @@ func (r *eventRing) noteLocked(e *event.Event) {
 	if e.Kind == event.Lifecycle {
 		if e.Detail == "" {
 			delete(r.last, e.Server)
-			return // the end of a step is not an event for the reader
+			return // the page does not show the end of a step
 		}
 		if r.last[e.Server] == e.Detail {
 			return
@@ -69,7 +69,7 @@ func (r *eventRing) noteLocked(e *event.Event) {
 	if e.Kind == event.Handshake {
 		if e.Server == "" {
 			k.Client, k.Name = k.Name, ""
-		} else { // the trace; its last line says how it ended
+		} else { // Detail is the trace, and its last line says how the handshake ended
 			detail = strings.TrimSpace(detail)
 			detail = strings.TrimSpace(detail[strings.LastIndexByte(detail, '\n')+1:])
 			if _, rest, ok := strings.Cut(detail, " ms  "); ok {

@@ -12,40 +12,41 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// fall is the picture of a call in time: who was busy when.
+// fall is a timeline of a call. It shows when the client, Dragoman, the server and the user were busy.
 type fall struct {
 	Sentence string
 	Spans    []fallSpan
-	end      float64 // seconds
+	end      float64 // the length of the timeline in seconds
 	wait     time.Duration
 	client   string
 	server   string
 	sends    []float64
 }
 
-// fallSpan is a time in which somebody was busy, in seconds since the call began.
+// fallSpan is a period in which Who was busy, in seconds since the call began.
 type fallSpan struct {
 	Who      string
 	From, To float64
-	lane     int // 0 is the client, 2 the server, 3 the user
+	lane     int // the row: 0 for the client, 2 for the server, 3 for the user
 }
 
-// Text returns the times of a span.
+// Begin and End return the times of a span as text.
 func (s fallSpan) Begin() string { return seconds(s.From) }
 
 func (s fallSpan) End() string { return seconds(s.To) }
 
-// Long returns how long a span is.
+// Long returns the length of a span as text.
 func (s fallSpan) Long() string {
 	return spanText(time.Duration((s.To - s.From) * float64(time.Second)))
 }
 
 func seconds(s float64) string { return strconv.FormatFloat(s, 'f', 3, 64) + " s" }
 
-// newFall returns the picture of a story. Without messages it has only the client.
+// newFall returns the timeline of a story. If the story has no messages, the timeline has only the
+// client.
 func newFall(s *admin.Story, client, server string) *fall {
 	f := &fall{end: s.Seconds, client: excerpt.Line(client, 24), server: excerpt.Line(server, 24)}
-	busy, asked := -1.0, -1.0 // since when the server works, and the user is asked
+	busy, asked := -1.0, -1.0 // the times since which the server is busy and the user is asked; -1 if not
 	close := func(lane int, who string, from *float64, to float64) {
 		if *from >= 0 {
 			f.Spans = append(f.Spans, fallSpan{who, *from, max(to, *from), lane})
@@ -90,7 +91,7 @@ func newFall(s *admin.Story, client, server string) *fall {
 	return f
 }
 
-// Draw returns the picture as SVG.
+// Draw returns the timeline as SVG.
 func (f *fall) Draw() template.HTML {
 	const left, width = 148.0, 1020.0
 	end := max(f.end, 1e-6)

@@ -55,7 +55,7 @@ func pagerOf(total int, q url.Values) pager {
 }
 
 // sorted sorts rows by the column that the query selects: "calls", or "-calls" for descending.
-// columns has the order of each column. Equal rows keep their order.
+// columns has the compare function of each column. Equal rows keep their order.
 func sorted[T any](rows []T, q url.Values, usual string, columns map[string]func(a, b T) int) {
 	key := cmp.Or(q.Get("sort"), usual)
 	name, descending := strings.CutPrefix(key, "-")

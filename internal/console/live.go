@@ -27,9 +27,9 @@ const (
 	mostBatches  = 200             // the batches kept for a stream that was interrupted
 )
 
-// Live collects the values of a page that change while it is open. A template writes each
-// value with a method of Live, so the page and its stream show the same. Texts of
-// peers must be safe to show. Ids are unique in a page. Not safe for concurrent use.
+// Live collects the values of a page that change while it is open. A template writes each value
+// with a method of Live, so the page and its stream show the same value. Texts of peers must be
+// safe to show. Ids must be unique in a page. Not safe for concurrent use.
 type Live struct {
 	patches []patch
 }
@@ -39,7 +39,7 @@ type patch struct {
 	ID    string `json:"id"`
 	Text  string `json:"text"`
 	Class string `json:"class,omitempty"`
-	D     string `json:"d,omitempty"`     // the course of an SVG path
+	D     string `json:"d,omitempty"`     // the member d of an SVG path, which is its shape
 	Width string `json:"width,omitempty"` // the stroke width of an SVG path
 	Hash  string `json:"hash,omitempty"`  // the hash of a section; when it changes, the page loads the section again
 	kind  patchKind
@@ -54,7 +54,7 @@ const (
 	countPatch
 )
 
-// MarshalJSON omits the text of a patch that has none.
+// MarshalJSON omits the text if the patch does not change it.
 func (p patch) MarshalJSON() ([]byte, error) {
 	out := map[string]string{"id": p.ID}
 	switch p.kind {
@@ -93,7 +93,7 @@ func element(name, id, class, text string) template.HTML {
 	return template.HTML(fmt.Sprintf(`<%s%s>%s</%s>`, name, attr, template.HTMLEscapeString(text), name))
 }
 
-// Line returns a path of an SVG. Its course and width can change.
+// Line returns a path of an SVG. Its shape and width can change.
 func (l *Live) Line(id, class, d string, width float64) template.HTML {
 	w := strconv.FormatFloat(width, 'f', 1, 64)
 	l.patches = append(l.patches, patch{ID: id, Class: class, D: d, Width: w, kind: linePatch})
@@ -117,7 +117,7 @@ func (l *Live) Section(id string, parts ...any) template.HTMLAttr {
 }
 
 // New returns the attributes of a button that loads the page again. The button shows how many
-// rows are new. total is the number of rows so far.
+// rows are new. total is the current number of rows.
 func (l *Live) New(id string, total uint64) template.HTMLAttr {
 	n := strconv.FormatUint(total, 10)
 	l.patches = append(l.patches, patch{ID: id, Text: n, kind: countPatch})
@@ -129,21 +129,21 @@ func (l *Live) New(id string, total uint64) template.HTMLAttr {
 type feeds struct {
 	c     *Console
 	epoch int64
-	news  atomic.Uint64 // counts events; see changed
-	wake  chan struct{} // holds one signal
+	news  atomic.Uint64 // the number of events; see changed
+	wake  chan struct{} // capacity 1; signals an event
 
 	mu  sync.Mutex
-	all map[string]*feed // by the URL of the page
+	all map[string]*feed // the feeds by the URL of the page
 }
 
 // feed has the live values of one page.
 type feed struct {
 	url     string
-	readers int // guarded by feeds.mu
+	readers int // the number of readers; feeds.mu guards it
 
 	mu    sync.Mutex
 	state map[string]patch // the last values
-	order []string         // their ids
+	order []string         // the ids of the last values
 	seq   uint64           // the number of the last batch
 	past  []batch          // the last batches, oldest first
 	more  chan struct{}    // closed at the next batch
@@ -190,7 +190,7 @@ func (f *feeds) leave(x *feed) {
 	}
 }
 
-// open returns the feeds with readers.
+// open returns the feeds that have readers.
 func (f *feeds) open() (all []*feed) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -237,8 +237,8 @@ func (x *feed) due(news uint64, now time.Time) bool {
 	return true
 }
 
-// render builds a page and returns its live values. It runs outside of a request, so a panic
-// would end the program.
+// render builds a page and returns its live values. It runs outside of a request, so it recovers
+// from a panic, which would end the program.
 func (f *feeds) render(page string) (values []patch) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -256,7 +256,7 @@ func (f *feeds) render(page string) (values []patch) {
 	return s.live.patches
 }
 
-// nowhere is a response that is discarded.
+// nowhere is an http.ResponseWriter that discards the response.
 type nowhere struct{}
 
 func (nowhere) Header() http.Header         { return http.Header{} }
@@ -306,7 +306,7 @@ func (x *feed) add(now []patch, at time.Time) {
 	x.more = make(chan struct{})
 }
 
-// after returns the changes after a batch. If the batch is not known, it returns all values.
+// after returns the changes after a batch. If the batch is no longer kept, it returns all values.
 // more is closed when there is a newer batch.
 func (x *feed) after(seq uint64, known bool) (patches []patch, now uint64, more <-chan struct{}) {
 	x.mu.Lock()

@@ -19,14 +19,14 @@ import (
 // mostPeers is the number of rows on each side of the diagram.
 const mostPeers = 8
 
-// idleAfter is how long a client without a session counts as present after its last call.
+// idleAfter is how long a client without a session is shown after its last call.
 const idleAfter = time.Hour
 
 // overview has the values of the first page.
 type overview struct {
 	Empty    bool
 	Sentence string
-	Need     string // the second sentence, a link to the list; "" for none
+	Need     string // the second sentence, which links to the list; "" for none
 	Sub      string
 	Court    *court
 	Needs    []need
@@ -38,9 +38,9 @@ type overview struct {
 	Endpoint string
 }
 
-// need is a server or a setting that needs attention.
+// need describes a server or a setting that needs attention.
 type need struct {
-	Class, Word  string // the class and the word of its mark
+	Class, Word  string // the CSS class and the word of the mark
 	Who, Path    string
 	What         string
 	Since        time.Time
@@ -91,7 +91,7 @@ func (c *Console) overview(r *http.Request) (*View, error) {
 	return v, nil
 }
 
-// present returns the clients that have a session, or that have called within the last hour.
+// present returns the clients that have a session, or that made a call within the last hour.
 func present(t *sums) (all []clientSum) {
 	for _, c := range t.Clients {
 		if t.At.Sub(c.Last) < idleAfter || c.open() {
@@ -208,7 +208,7 @@ func percent(part, all uint64) string {
 	return strconv.FormatFloat(p, 'f', 0, 64) + "%"
 }
 
-// needs returns everything that needs attention, most severe first.
+// needs returns all servers and settings that need attention, most severe first.
 func (c *Console) needs(status *admin.Report) (out []need) {
 	for i := range status.Servers {
 		if n, ok := c.needOf(&status.Servers[i]); ok {
@@ -227,7 +227,7 @@ func (c *Console) needs(status *admin.Report) (out []need) {
 	return out
 }
 
-// needOf returns the need of a server. ok is false if the server needs no attention.
+// needOf returns what needs attention at a server. ok is false if nothing does.
 func (c *Console) needOf(s *admin.Server) (n need, ok bool) {
 	n = need{Class: "bad", Word: "Failed", Who: s.Name, Path: pathOf("servers", s.Name), Since: s.Since, Buttons: c.needButtons(s)}
 	switch s.State {

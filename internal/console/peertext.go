@@ -17,11 +17,11 @@ const (
 )
 
 // peer returns text of a client or a server as inert HTML, in <bdi>. Each character that is
-// invisible, or that changes the order of others, is shown as a box. The text is cut after 400
-// characters.
+// invisible, or that changes the order of other characters, is shown as a box. The text is cut
+// after 400 characters.
 func peer(text string) template.HTML { return peerText(text, peerLimit, false) }
 
-// peerBlock does the same as peer for text of several lines, as in <pre>. Line ends and tabs
+// peerBlock does the same as peer for text of several lines, for use in <pre>. Line ends and tabs
 // stay.
 func peerBlock(text string) template.HTML { return peerText(text, peerLines, true) }
 
@@ -88,13 +88,13 @@ func box(b *strings.Builder, boxes int, skipped *int, label, name string) int {
 	return boxes + 1
 }
 
-// invisible reports whether a character cannot be seen, or changes how others are shown.
-// before is the previous character.
+// invisible reports whether a character cannot be seen, or changes how other characters are shown.
+// The parameter before is the previous character.
 func invisible(r, before rune) bool {
 	switch {
 	case r == ' ':
 		return false
-	case r == 0xfe0f: // turns the symbol before it into a picture
+	case r == 0xfe0f: // this character turns the symbol before it into a picture
 		return !unicode.In(before, unicode.So, unicode.Sm, unicode.Po, unicode.Nd)
 	case r >= 0xfe00 && r <= 0xfe0e, r >= 0xe0000 && r <= 0xe0fff, r == 0x34f, r == 0x180b, r == 0x180c, r == 0x180d, r == 0x180f,
 		r == 0x115f, r == 0x1160, r == 0x3164, r == 0xffa0, r == 0x2800, r == 0x17b4, r == 0x17b5:

@@ -12,7 +12,7 @@ import (
 type plot struct {
 	Title   string
 	Legend  []legend
-	Say     string // the text for people who cannot see the plot
+	Say     string // the description for people who cannot see the plot
 	Body    template.HTML
 	Columns []string
 	Rows    [][]string // the same numbers as a table
@@ -103,7 +103,7 @@ func latencyPlot(t *sums) *plot {
 		for i, m := range t.Hour {
 			took := m.p95(mode)
 			if took == 0 {
-				pen = "M" // no calls in this minute: a gap
+				pen = "M" // no calls in this minute, so the line has a gap
 				continue
 			}
 			at := left + (float64(i)+.5)*step

@@ -126,7 +126,7 @@ type serverView struct {
 	Buttons     []button
 }
 
-// part is a link to a section of a page, or to a page below it.
+// part is a link to a section of a page, or to a page below that page.
 type part struct {
 	Title, Path string
 	Current     bool
@@ -158,7 +158,8 @@ func (c *Console) serverPage() Page {
 	return Page{Path: "/servers/{name}", Template: "server.html", View: c.server}
 }
 
-// serverParts returns the sections of the page of a server. Pages below it are added here.
+// serverParts returns the sections of the page of a server. To add a page below the page of a
+// server, add a part here.
 func serverParts(s *admin.Server) []part {
 	base := pathOf("servers", s.Name)
 	return []part{
@@ -308,7 +309,7 @@ func (v *serverView) SessionRows() (rows []sessionRow) {
 
 type sessionRow struct{ User, Kind, Title, Active, Caps, PID string }
 
-// outcomeMark returns the class and the word of a call's outcome.
+// outcomeMark returns the CSS class and the word for a call's outcome.
 func outcomeMark(c admin.Call) (class, word string) {
 	switch {
 	case c.Outcome == admin.OutcomeRunning:
@@ -346,7 +347,7 @@ func callRows(all []admin.Call) (rows []callRow) {
 	return rows
 }
 
-// eraOf returns the era of a revision's date. It returns "" for none.
+// eraOf returns the era of a revision's date. It returns "" if the revision is empty.
 func eraOf(date string) string {
 	r, ok := mcp.ParseRevision(date)
 	if !ok {

@@ -12,12 +12,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 )
 
-// settings has the settings that are in force.
+// settings has the current settings.
 type settings struct {
-	File  string // the full path; "" if there is none
+	File  string // the full path of the configuration file; "" if there is none
 	Lines []settingLine
 	// Known means that the file has not changed since it was loaded, so that line numbers are
-	// right.
+	// correct.
 	Known bool
 }
 
@@ -60,7 +60,7 @@ func (w *where) of(s *config.Snapshot) map[string]int {
 	return lines
 }
 
-// settingsOf returns the settings of a server, or for "" those that are of no server.
+// settingsOf returns the settings of a server. For "" it returns the global settings.
 func (c *Console) settingsOf(s *config.Snapshot, server string) *settings {
 	lines := c.where.of(s)
 	out := &settings{File: s.File, Known: lines != nil}
@@ -70,7 +70,7 @@ func (c *Console) settingsOf(s *config.Snapshot, server string) *settings {
 	for _, l := range s.Lines(lines) {
 		switch {
 		case server == "" && (within(l.Path, "mcpServers") || within(l.Path, "dragoman.servers")):
-			continue // each server shows its own
+			continue // the page of each server shows the server's own settings
 		case server != "" && !within(l.Path, "mcpServers."+server) && !within(l.Path, "dragoman.servers."+server):
 			continue
 		}

@@ -18,7 +18,7 @@ const (
 	mostToolsFound = 2000    // tools in the palette
 	contextSize    = 200_000 // tokens; the context that the cost is compared with
 	messageShown   = 16 << 10
-	messageStart   = 4 << 10 // what is shown of a longer message
+	messageStart   = 4 << 10 // bytes of a longer message that are shown
 	mostAbout      = 64 << 10
 )
 
@@ -30,14 +30,14 @@ type toolList struct {
 	Rows                     []toolRow
 	Pager                    pager
 	All                      int    // the number of tools without a filter
-	Enabled                  int    // those that clients see at /mcp
-	Tokens                   string // what the matching tools cost
+	Enabled                  int    // the number of tools that clients see at /mcp
+	Tokens                   string // the tokens that the matching tools cost
 	Meters                   []meter
 	MoreMeters               int
-	Unread                   []string // servers whose tools are not known
+	Unread                   []string // the servers whose tools are not known yet
 	MoreUnread               int
 	Filtered                 bool
-	Configured               int // servers
+	Configured               int // the number of configured servers
 	Key                      string
 }
 
@@ -45,9 +45,9 @@ type toolList struct {
 type toolRow struct {
 	admin.Tool
 	Path        string // "" if the tool has no name
-	Revision    string // of the server
+	Revision    string // the revision of the server
 	Class, Word string
-	Rules       []string // where clients do not see it, and why
+	Rules       []string // the rules that hide the tool, and the endpoints at which they hide it
 	Invisible   int      // invisible characters in the name, the title and the whole description
 }
 
@@ -63,7 +63,7 @@ func (r toolRow) Renamed() string {
 type meter struct {
 	admin.ToolCost
 	Percent string
-	Width   string // of 100
+	Width   string // the width of the bar, of 100
 }
 
 func (c *Console) toolsPage() Page {
@@ -104,7 +104,7 @@ func (c *Console) tools(r *http.Request) (*View, error) {
 	}
 	found := c.opts.Source.FindTools(query)
 	l.Pager = pagerOf(found.Total, q)
-	if from := max(0, l.Pager.From-1); from != query.From { // the page does not exist any more
+	if from := max(0, l.Pager.From-1); from != query.From { // the requested page does not exist any more
 		query.From = from
 		found = c.opts.Source.FindTools(query)
 	}
@@ -196,17 +196,17 @@ type toolView struct {
 	Key         string
 }
 
-// message is a message of a peer, shown as it is.
+// message is a message of a peer that is shown without changes.
 type message struct {
 	Text string
-	Size string // of the whole message
-	Rest string // the link that shows all of it; "" if Text is all of it
+	Size string // the size of the whole message
+	Rest string // the link to the whole message; "" if Text is the whole message
 }
 
 // endpointView says whether clients see a tool at an endpoint, and why not.
 type endpointView struct {
 	URL, As   string
-	Why, Rule string // "" if clients see it
+	Why, Rule string // the reason and the setting; "" if clients see the tool
 }
 
 func (c *Console) toolPage() Page {
@@ -242,7 +242,8 @@ func (c *Console) tool(r *http.Request) (*View, error) {
 	return &View{Title: t.Name, Crumbs: []Crumb{{"Servers", pathOf("servers")}, {s.Name, pathOf("servers", s.Name)}}, Data: v}, nil
 }
 
-// messageOf returns a message to show. A long one is cut, unless all of it is asked for.
+// messageOf returns a message to show. A long message is cut, unless the request asks for the whole
+// message.
 func messageOf(text string, all bool, rest string) message {
 	m := message{Text: text, Size: bytesText(len(text))}
 	if len(text) > messageShown && !all {
@@ -251,8 +252,8 @@ func messageOf(text string, all bool, rest string) message {
 	return m
 }
 
-// invisibleIn returns the number of invisible characters in the texts of a tool. about is its
-// whole description.
+// invisibleIn returns the number of invisible characters in the texts of a tool. about is the
+// tool's whole description.
 func invisibleIn(t *admin.Tool, about string) int {
 	return countInvisible(t.Name) + countInvisible(t.Title) + countInvisible(about)
 }

@@ -50,8 +50,7 @@ type traffic struct {
 
 type named struct{ name, version string }
 
-// clientKey identifies a client as a person would see it: two windows of one program are one
-// client.
+// clientKey identifies a client. Two windows of one program count as one client.
 type clientKey struct {
 	name, version string
 	revision      mcp.Revision
@@ -88,14 +87,14 @@ type lossCount struct {
 // window counts the calls of the last minute.
 type window struct {
 	slots [minuteSlots + 1]struct {
-		at                     int64 // 5 s since the epoch
+		at                     int64 // the time of the window, in units of 5 s since the epoch
 		calls, failed, through uint32
 	}
 }
 
 // minute counts the calls of one minute.
 type minute struct {
-	at                  int64 // minutes since the epoch
+	at                  int64 // the time, in minutes since the epoch
 	relayed, translated uint32
 	other, failed       uint32
 	took                [2][latencies]uint32 // latencies, by mode: 0 without translation, 1 translated
@@ -119,7 +118,7 @@ func (t *traffic) tap(p *event.Publisher, changed func()) (stop func()) {
 	})
 }
 
-// note counts an event.
+// note adds an event to the counters.
 func (t *traffic) note(e *event.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -235,8 +234,8 @@ func (t *traffic) lossLocked(e *event.Event) {
 	}
 }
 
-// clientLocked returns the counters of a client. If there are too many clients, it forgets the
-// one with the oldest last call.
+// clientLocked returns the counters of a client. If there are too many clients, it removes the
+// client with the oldest last call.
 func (t *traffic) clientLocked(key clientKey, at time.Time) *clientCount {
 	c := t.clients[key]
 	if c != nil {
@@ -319,7 +318,7 @@ func (w *window) add(slot int64, failed, through bool) {
 	}
 }
 
-// last returns the counts of the last minute.
+// last returns the numbers of calls in the last minute.
 func (w *window) last(now time.Time) (r rate) {
 	slot := now.Unix() / 5
 	for i := range w.slots {
@@ -366,9 +365,9 @@ type sums struct {
 	Began   time.Time
 	Clients []clientSum
 	Servers map[string]serverSum
-	Lanes   [2][2]rate // by the era of client and server: 0 legacy, 1 modern
-	Losses  []lossSum  // most frequent first
-	Hour    []minute   // oldest minute first; the last element is the current minute
+	Lanes   [2][2]rate // the calls by the era of the client and of the server: 0 legacy, 1 modern
+	Losses  []lossSum  // the losses, most frequent first
+	Hour    []minute   // the minutes of the last hour, oldest first; the last one is the current minute
 	Calls   uint64
 	Lost    uint64
 	Events  uint64 // the number of events so far
@@ -383,8 +382,8 @@ type clientSum struct {
 	Lost        uint64
 	Caps        []byte
 	Servers     []nameCount
-	Sessions    []runtime.ClientReport // the open sessions, and single requests of the last hour
-	shown       string                 // the transport, if it is known more exactly
+	Sessions    []runtime.ClientReport // the open sessions, and the requests without a session in the last hour
+	shown       string                 // the exact transport, if it is known
 }
 
 type nameCount struct {
@@ -426,7 +425,7 @@ func (c clientSum) Modern() bool      { return c.revision.Modern() }
 // not have made a call yet.
 func (t *traffic) sums(now time.Time, connected []runtime.ClientReport) *sums {
 	s := &sums{At: now, Began: t.began, Servers: map[string]serverSum{}}
-	// Very many clients may be connected, so take the last ones. Calls wait for the lock.
+	// Many clients may be connected. Take only the last ones, because calls wait for the lock.
 	if len(connected) > mostConnected {
 		connected = slices.Clone(connected)
 		slices.SortStableFunc(connected, func(a, b runtime.ClientReport) int { return b.Last.Compare(a.Last) })
@@ -447,7 +446,7 @@ func (t *traffic) sums(now time.Time, connected []runtime.ClientReport) *sums {
 		}
 		if t.clients[key] == nil && len(t.clients) >= mostClients {
 			if _, last := t.oldestLocked(); !x.Last.After(last) {
-				continue // it would replace a client that was active later
+				continue // a new entry would replace a client that was active later
 			}
 		}
 		c := t.clientLocked(key, x.Since)
@@ -509,7 +508,7 @@ func counts(m map[string]uint64) (out []nameCount) {
 }
 
 // p95 returns the time within which 95 of 100 calls ended. mode is 0 for calls without
-// translation and 1 for translated ones. It returns 0 if there were none.
+// translation and 1 for translated ones. It returns 0 if there were no calls.
 func (m *minute) p95(mode int) time.Duration {
 	total := 0
 	for _, n := range m.took[mode] {

@@ -11,7 +11,7 @@ import (
 type wireRow struct {
 	Class       string // "same", "ed" or "lost"
 	Left, Right template.HTML
-	NoLeft      bool // the client's side has nothing here
+	NoLeft      bool // the client's side is empty in this row
 	NoRight     bool
 	Marks       []rowMark
 	Lacuna      string // the text in the brackets of a loss; "" for none
@@ -21,7 +21,7 @@ type wireRow struct {
 // rowMark is a sign in the gutter.
 type rowMark struct{ Sign, Target, Title string }
 
-// wireColumn collects the HTML of one column of a row.
+// wireColumn holds the HTML of one column of a row while the row is built.
 type wireColumn struct {
 	b    strings.Builder
 	text string // the plain text so far
@@ -32,7 +32,7 @@ func (s *wireColumn) add(text string, open, close string) {
 		return
 	}
 	if s.text == "" {
-		text = strings.TrimPrefix(text, "\n") // the row begins on a line of its own
+		text = strings.TrimPrefix(text, "\n") // the row begins on a new line anyway
 	}
 	if text == "" {
 		return
@@ -67,7 +67,7 @@ const mostWire = 1 << 20
 // wireText does the same as peerBlock for a whole message.
 func wireText(text string) template.HTML { return peerText(text, mostWire, true) }
 
-// rowBuilder makes rows from runs of bytes.
+// rowBuilder builds rows from runs of bytes.
 type rowBuilder struct {
 	rows        []wireRow
 	left, right wireColumn
@@ -91,7 +91,7 @@ func (b *rowBuilder) end() {
 	row.Folded = b.fold && row.Class == "same"
 	b.marks, b.class, b.lacuna = nil, "", ""
 	if n := len(b.rows); n > 0 && row.Class == "same" && b.rows[n-1].Class == "same" {
-		last := &b.rows[n-1] // only a line break ends a row between bytes that are the same
+		last := &b.rows[n-1] // unchanged bytes continue the row before
 		last.Left, last.Right = last.Left+"\n"+row.Left, last.Right+"\n"+row.Right
 		last.NoLeft, last.NoRight = last.NoLeft && row.NoLeft, last.NoRight && row.NoRight
 		return
@@ -99,7 +99,7 @@ func (b *rowBuilder) end() {
 	b.rows = append(b.rows, row)
 }
 
-// same adds bytes that are the same on both sides. Whole lines become a row of their own.
+// same adds bytes that are the same on both sides. Whole lines become a separate row.
 func (b *rowBuilder) same(left, right string) {
 	add := func(l, r string) {
 		b.left.add(l, "", "")
@@ -126,7 +126,7 @@ func (b *rowBuilder) same(left, right string) {
 	b.same(left[i:], right[j:])
 }
 
-// edit adds an edit. fromServer says that its source is on the right.
+// edit adds an edit. fromServer says that the source of the edit is on the right.
 func (b *rowBuilder) edit(e *admin.Edit, source, message string, fromServer bool) {
 	mark := rowMark{Sign: map[string]string{"changed": "~", "added": "+", "removed": "−", "lost": ""}[e.Kind] + e.Note, Target: "note-" + e.Note, Title: e.Kind + ": note " + e.Note}
 	alone := e.Kind == "lost" || e.Kind != "changed" && strings.Contains(source+message, "\n")
@@ -189,7 +189,7 @@ func pairRows(source, m *admin.Message, view string, fromServer bool) []wireRow 
 	return b.rows
 }
 
-// singleRows returns the row of a message that has no other side.
+// singleRows returns the rows of a message without a counterpart on the other side.
 func singleRows(m *admin.Message, view string, right bool) []wireRow {
 	text := layoutOf(m.Bytes(), view).part(0, m.Size)
 	b := &rowBuilder{}
@@ -205,7 +205,7 @@ func singleRows(m *admin.Message, view string, right bool) []wireRow {
 // layout is a message with the white space that the page adds before some of its bytes.
 type layout struct {
 	text  []byte
-	space map[int]string // by position
+	space map[int]string // the added white space, by position
 }
 
 // layoutOf returns the layout of a JSON text. A text that has line breaks keeps its own layout, as
@@ -245,8 +245,8 @@ func layoutOf(text []byte, view string) layout {
 	return l
 }
 
-// part returns the bytes from a position to another one, with the added white space. Bytes that
-// were not kept are "…".
+// part returns the bytes between two positions, with the added white space. Bytes that were not
+// recorded are "…".
 func (l layout) part(from, to int) string {
 	missing := to > len(l.text) && to > from
 	from, to = min(from, len(l.text)), min(to, len(l.text))

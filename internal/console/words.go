@@ -59,8 +59,8 @@ func upper(s string) string {
 	return strings.ToUpper(s[:1]) + s[1:]
 }
 
-// clock returns a time as HTML. It shows the time for today, and also the day for other days.
-// The title has the time in UTC.
+// clock returns a time as HTML. If the day is not today, it includes the day. The title attribute
+// has the time in UTC.
 func clock(t time.Time) template.HTML {
 	if t.IsZero() {
 		return "–"
@@ -167,7 +167,7 @@ func sortLink(q url.Values, key, title, class string) template.HTML {
 	return template.HTML(fmt.Sprintf(`<th scope="col"%s><a href="%s">%s</a>`, aria, template.HTMLEscapeString(queryWith(q, "sort", next)), template.HTMLEscapeString(title)))
 }
 
-// revision returns the badge of a revision. It returns "" for none.
+// revision returns the badge of a revision. It returns "" if the revision is unknown.
 func revision(date string) template.HTML {
 	r, ok := mcp.ParseRevision(date)
 	switch {
@@ -189,7 +189,7 @@ func eraGlyph(from, to string) template.HTML {
 	return template.HTML(`<span class="era">` + eraOpen + path + `</svg>` + text + `</span>`)
 }
 
-// eraMark returns the same picture. Only screen readers see the text.
+// eraMark returns the same picture as eraGlyph, but only screen readers read the text.
 func eraMark(from, to string) template.HTML {
 	path, text := eraPath(from, to)
 	if path == "" {
@@ -218,7 +218,7 @@ func eraPath(from, to string) (path, text string) {
 	return path, text
 }
 
-// markOf returns the class and the word of a server's state.
+// markOf returns the CSS class and the word for a server's state.
 func markOf(state string) (class, word string) {
 	switch state {
 	case "ready":
