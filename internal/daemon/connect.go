@@ -14,7 +14,7 @@ import (
 type ConnectOptions struct {
 	Server   config.Server
 	Log      *slog.Logger
-	Progress func(server, step string) // see RunOptions
+	Progress func(server, step string) // the same as RunOptions.Progress
 	// runtime.ConnectOptions describes the following fields.
 	Answer  func(context.Context, runtime.Question) runtime.Answer
 	Pages   bool
@@ -47,7 +47,7 @@ func Connect(ctx context.Context, o ConnectOptions) (*Session, error) {
 	return s, nil
 }
 
-// Close ends the session, stops the server, and waits for both.
+// Close ends the session and stops the server. It waits until both have ended.
 func (s *Session) Close() error {
 	s.Session.Close()
 	s.end()

@@ -16,7 +16,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
-// hangUp is how long clients have to read the errors of calls that were cut off.
+// hangUp is the time that clients get to read the errors of calls that were cut off.
 const hangUp = 2 * time.Second
 
 type listenOptions struct {
@@ -24,9 +24,9 @@ type listenOptions struct {
 	handler   http.Handler
 	endpoints *runtime.Endpoints
 	log       *slog.Logger
-	drain     func()            // called when the stop begins; ends requests that would never end by themselves
-	limit     time.Duration     // 0 means runtime.DrainLimit
-	ready     func(base string) // called once, with "http://host:port"
+	drain     func()            // listen calls drain when it begins to stop; drain ends requests that would never end by themselves
+	limit     time.Duration     // the time for running requests; 0 means runtime.DrainLimit
+	ready     func(base string) // listen calls ready once, with "http://host:port"
 }
 
 // listen serves HTTP until ctx ends. Then it lets running requests finish within o.limit, and
@@ -67,7 +67,7 @@ func listen(ctx context.Context, o listenOptions) error {
 	if srv.Shutdown(polite) != nil {
 		o.log.Warn("ending the calls that still run", "after", o.limit.String())
 	}
-	// Requests that still run end with the endpoints. Clients that read get an error.
+	// Closing the endpoints ends the requests that still run. Clients that read get an error.
 	closed := make(chan struct{})
 	running.Go(func() {
 		defer close(closed)

@@ -8,19 +8,19 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 )
 
-// secondLook is how long a changed file must have no servers before the running servers are
-// removed.
+// secondLook is how long Dragoman waits before it removes all running servers because a changed
+// file has no servers.
 const secondLook = 10 * time.Second
 
 // emptiness decides whether a changed configuration without servers replaces one with servers.
-// A full disk or a crashed editor leaves such files, and they would remove all servers at
-// once. An empty file is never used. A file that explicitly has no servers is used only after
-// secondLook or on SIGHUP.
+// A full disk or a crashed editor can leave such a file, which would remove all servers at once. An
+// empty file is never used. A file that explicitly has no servers is used only after secondLook or
+// on SIGHUP.
 type emptiness struct {
 	patience time.Duration // 0 means secondLook
 	log      *slog.Logger
 
-	again *time.Timer // fires after secondLook; nil if it is not running
+	again *time.Timer // the timer that fires after secondLook; nil if it is not running
 }
 
 // wait returns the channel of the timer. It returns nil if the timer is not running.

@@ -35,14 +35,14 @@ type RunOptions struct {
 	// LogCalls logs each call at level info, not debug.
 	LogCalls bool
 	// Progress receives the current step while the user waits. An empty step means that the
-	// wait is over. Any goroutine may call it. Nil is allowed.
+	// wait is over. Any goroutine may call it. It may be nil.
 	Progress func(server, step string)
-	// Trace receives the traces of handshakes with the server. Nil is allowed.
+	// Trace receives the traces of handshakes with the server. It may be nil.
 	Trace func(server, trace string)
 	// Stdin and Stdout replace the process's own, for tests.
 	Stdin   io.Reader
 	Stdout  io.WriteCloser
-	Ready   func(url string) // called once when Run listens; on stdio with "", before Run reads
+	Ready   func(url string) // Run calls it once when it listens; on stdio with "", before it reads
 	Drain   time.Duration    // the time for running calls after ctx has ended; 0 means 30 s; not used on stdio
 	Version string
 	// Events publishes everything that happens. If it is nil, Run creates a publisher to which
@@ -53,7 +53,7 @@ type RunOptions struct {
 // Run serves one server without renaming its tools. It returns nil when ctx ends or, on stdio,
 // when the client disconnects. If the server's program does not exist, Run fails at once over
 // HTTP. Over stdio it sends the failure to the client as the answer to the first request,
-// which tells the user more than an exit.
+// because the user would not see the reason for an exit.
 func Run(ctx context.Context, o RunOptions) error {
 	plain := orDiscard(o.Log)
 	limited, flush := limitLog(plain)
@@ -147,7 +147,7 @@ func servePipe(ctx context.Context, r *downstream.Endpoint, drain func(), body i
 	return err
 }
 
-// nameOf returns a name for a server. The server may have no name in its configuration.
+// nameOf returns the name of a server, or a name for a server without one.
 func nameOf(c config.Server) string {
 	if c.Name != "" {
 		return c.Name

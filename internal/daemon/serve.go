@@ -44,37 +44,38 @@ type ServeOptions struct {
 	Stdio      bool     // also serve a client on stdin and stdout
 	Log        *slog.Logger
 	LogCalls   bool                      // log each call at level info instead of debug
-	Progress   func(server, step string) // see RunOptions
+	Progress   func(server, step string) // the same as RunOptions.Progress
 	Trace      func(server, trace string)
 	Stdin      io.Reader
 	Stdout     io.WriteCloser
 	Ready      func(mcp string) // called once, with the endpoint's URL, when Serve listens
-	// Started is called once: when every server is ready or has failed, or at the latest a few
-	// seconds after Ready. It is not called if Serve ends before that. Nil is allowed.
+	// Serve calls Started once: when every server is ready or has failed, or at the latest a few
+	// seconds after Ready. If Serve ends earlier, it does not call Started. It may be nil.
 	Started func(Start)
 	// Drain is how long calls may still run after ctx has ended, or after their server was
 	// removed from the configuration. 0 means 30 s.
 	Drain   time.Duration
 	Version string
 	// Program is the command that starts Dragoman in a terminal, and Path is its full path. ""
-	// means dragoman. Env returns an environment variable; nil means that there are none. The
-	// console shows with them how to connect clients.
+	// means dragoman. Env returns an environment variable. If it is nil, there are no variables.
+	// The console uses these three to show how to connect clients.
 	Program, Path string
 	Env           func(string) (string, bool)
 	// Events publishes everything that happens. If it is nil, Serve creates a publisher to
 	// which only the log and the metrics subscribe.
 	Events *event.Publisher
-	// KeyFolders are the folders in which the key of the admin API may be kept, best first. The
-	// first that takes it gets a file that only this user can read. Empty keeps none.
+	// KeyFolders are the folders in which the key of the admin API may be kept, best first. Serve
+	// writes the key into the first folder in which it can create a file, and only this user can
+	// read the file. If KeyFolders is empty, Serve does not write the key.
 	KeyFolders []string
-	// NoConsole leaves out the console, even if the configuration has it.
+	// NoConsole turns the console off, even if the configuration turns it on.
 	NoConsole bool
 	// DemoClients runs the clients of package demo against this Serve. Config must have the
 	// servers of package demo.
 	DemoClients bool
-	// Console is called once, before Ready, with how to open the console. Nil is allowed.
+	// Serve calls Console once, before Ready, and tells it how to open the console. It may be nil.
 	Console func(Console)
-	// Dump is called with the status on SIGUSR1. If it is nil, the signal keeps its default
+	// Serve calls Dump with the status on SIGUSR1. If it is nil, the signal keeps its default
 	// action.
 	Dump func(*admin.Report)
 
@@ -257,8 +258,8 @@ func onThisMachine(base string) string {
 	return net.JoinHostPort("localhost", port)
 }
 
-// keepKey writes the key of the admin API into a file, for the commands of this user. base is
-// the URL of the listener. forget removes the file.
+// keepKey writes the key of the admin API into a file, so that commands of this user can read the
+// key. base is the URL of the listener. The function forget removes the file.
 func (d *daemon) keepKey(base string) (forget func()) {
 	if !d.local || len(d.opts.KeyFolders) == 0 {
 		return func() {}
@@ -350,7 +351,7 @@ func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 			continue
 		}
 		if s.Equal(d.runtime.Current()) {
-			// A client that keeps its history in the file writes it very often.
+			// A client that keeps its history in the file writes the file very often.
 			log := d.log.Info
 			if !sure && time.Since(unchanged) < unchangedAgain {
 				log = d.log.Debug
@@ -415,7 +416,7 @@ func underPrefix(prefix string, next http.Handler) http.Handler {
 	})
 }
 
-// close stops everything and waits until all of it has ended.
+// close stops all parts of the daemon and waits for them.
 func (d *daemon) close() {
 	limit := runtime.StopLimit
 	if d.hurried.Load() {
@@ -427,10 +428,10 @@ func (d *daemon) close() {
 	d.stopMetrics()
 	d.stopCalls()
 	d.calls.Close()
-	d.shown.Close() // the last Close, so that shown also writes what the other parts log when they close
+	d.shown.Close() // closed last, so that it also logs the events of the other parts while they close
 }
 
-// fullPath returns the full path of a file, or "" for none.
+// fullPath returns the full path of a file, or "" if path is "".
 func fullPath(path string) string {
 	if path == "" {
 		return ""

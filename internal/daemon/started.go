@@ -19,7 +19,7 @@ const (
 // seconds are still starting.
 type Start struct {
 	Report *admin.Report
-	Began  time.Time // the time when the servers were told to start
+	Began  time.Time // the time at which Dragoman began to start the servers
 }
 
 // reportStart calls Started when every server is ready or has failed, or after a few seconds.
