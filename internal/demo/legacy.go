@@ -37,7 +37,7 @@ type legacy struct {
 	rev   mcp.Revision // Unknown before initialize
 	ready bool         // the client has sent initialized
 	forms bool         // the client supports form elicitation
-	level mcp.LogLevel // 0 until the client sets one; at 0 nothing is logged
+	level mcp.LogLevel // 0 until the client sets a level; at 0 nothing is logged
 	notes []string
 
 	asks struct {
@@ -79,7 +79,7 @@ func newLegacy(l *line, version string) *legacy {
 		mcp.MethodListTools: {run: func(_ context.Context, c *call) (string, error) {
 			return s.tools.list(c.rev.Can(mcp.TitledImplementation)), nil
 		}},
-		mcp.MethodCallTool:      {}, // the step of the tool replaces this one
+		mcp.MethodCallTool:      {}, // open replaces this empty step with the step of the tool
 		mcp.MethodListResources: {run: s.listResources},
 		mcp.MethodListTemplates: fixed(`"resourceTemplates":[{"uriTemplate":"` + echoURI + `{text}","name":"echo","description":"Returns the text in its URI.","mimeType":"text/plain"}]`),
 		mcp.MethodReadResource:  {run: s.read},
@@ -134,7 +134,7 @@ func (s *legacy) hear(m *jsonrpc.Message) {
 	}
 }
 
-// initialize accepts the client's revision, or offers the newest one of this server
+// initialize accepts the client's revision, or offers the newest revision of this server
 // (2025-11-25 §Lifecycle, "Version Negotiation").
 func (s *legacy) initialize(_ context.Context, c *call) (string, error) {
 	m := c.m
@@ -208,7 +208,7 @@ func (s *legacy) remember(_ context.Context, c *call) (string, error) {
 	}
 	s.notes = append(s.notes, note)
 	s.log("info", "a note was kept")
-	if len(s.notes) == 1 { // the first note adds an entry to the list of resources
+	if len(s.notes) == 1 { // the first note adds a resource, so the list of resources changes
 		s.send(jsonrpc.AppendNotification(nil, mcp.NoteResourcesChanged, nil))
 	}
 	return text(fmt.Sprintf("Saved. Notes in this session: %d.", len(s.notes))), nil
@@ -318,7 +318,7 @@ func (s *legacy) subscribe(ctx context.Context, c *call) (string, error) {
 	return "", nil
 }
 
-// tick sends an update of the clock at each change, while the client is subscribed to it.
+// tick sends an update at each change of the clock, while the client is subscribed to the clock.
 func (s *legacy) tick(ctx context.Context) []byte {
 	t := time.NewTicker(clockTick)
 	defer t.Stop()

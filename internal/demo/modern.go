@@ -34,7 +34,7 @@ type modern struct {
 	count struct {
 		sync.Mutex
 		calls   int
-		changed chan struct{} // closed and replaced at each call
+		changed chan struct{} // each call closes and replaces this channel
 	}
 }
 
@@ -76,7 +76,7 @@ func newModern(l *line, version string) *modern {
 		mcp.MethodDiscover: fixed(`"supportedVersions":` + versions() +
 			`,"capabilities":{"tools":{},"resources":{"subscribe":true}},"instructions":` + quote(modernWords)),
 		mcp.MethodListTools:     fixed(s.tools.list(true)),
-		mcp.MethodCallTool:      {}, // the step of the tool replaces this one
+		mcp.MethodCallTool:      {}, // open replaces this empty step with the step of the tool
 		mcp.MethodListResources: fixed(`"resources":[{"uri":"` + aboutURI + `","name":"about","title":"About this server","description":"What this server has done so far.","mimeType":"text/plain"}]`),
 		mcp.MethodListTemplates: fixed(`"resourceTemplates":[]`),
 		mcp.MethodReadResource:  {run: s.read},
@@ -230,8 +230,8 @@ func (s *modern) forecast(_ context.Context, c *call) (string, error) {
 	return text(strings.TrimSuffix(said, ";")+".") + `,"structuredContent":[` + days + `]`, nil
 }
 
-// confirm asks in its first answer, and finishes on the retry. The retry contains everything
-// that confirm needs (2026-07-28 §MRTR).
+// confirm asks a question in its first answer, and finishes on the retry. The retry contains
+// everything that confirm needs (2026-07-28 §MRTR).
 func (s *modern) confirm(_ context.Context, c *call) (string, error) {
 	action, err := c.text("action")
 	if err != nil {
@@ -246,8 +246,8 @@ func (s *modern) confirm(_ context.Context, c *call) (string, error) {
 	raw := c.m.Raw
 	answered := jsonrpc.Find(raw, c.m.Param("inputResponses"), "go_ahead")
 	if at := c.m.Param("requestState"); !at.IsZero() {
-		// The state needs no protection (2026-07-28 §MRTR, "Server Requirements"). A client
-		// that forges it only confirms an action that does nothing.
+		// The state needs no protection (2026-07-28 §MRTR, "Server Requirements"). A client with a
+		// forged state can only confirm an action that does nothing.
 		if state, _ := jsonrpc.Text(raw, at); state != "asked: "+action {
 			return "", refusal(jsonrpc.CodeInvalidParams, "params.requestState does not belong to this question")
 		}
@@ -291,8 +291,8 @@ func (s *modern) read(_ context.Context, c *call) (string, error) {
 	return contents(uri, fmt.Sprintf("This server uses %s and has no sessions. Tool calls so far: %d.", mcp.Latest, n)), nil
 }
 
-// listen reports changes of the only resource that changes, until the client cancels it or the
-// server stops (2026-07-28 §Subscriptions).
+// listen reports changes of the only resource that changes, until the client cancels the request or
+// the server stops (2026-07-28 §Subscriptions).
 func (s *modern) listen(ctx context.Context, c *call) (string, error) {
 	asked, err := mcp.ParseSubscriptionFilter(c.m.Raw, c.m.Param("notifications"))
 	if err != nil {

@@ -10,20 +10,20 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// The names in the clientInfo of the demo's clients.
+// These are the names in the clientInfo of the demo's clients.
 const (
 	LegacyClient = "demo-legacy-client"
 	ModernClient = "demo-modern-client"
 )
 
-// The revisions of the demo's clients.
+// These are the revisions of the demo's clients.
 const (
 	legacyRevision = mcp.R20250618
 	modernRevision = mcp.R20260728
 )
 
-// The times of the script. Each client makes a call per step. In the first round the steps
-// are short, so that every kind of call has been seen within ten seconds. Later the two clients
+// These are the times of the script. Each client makes a call per step. In the first round the
+// steps are short, so that a user sees every kind of call within ten seconds. Later the two clients
 // together make 30 calls a minute.
 const (
 	firstStep = time.Second
@@ -35,7 +35,7 @@ const (
 
 // PlayOptions are the options of Play. Endpoint is required.
 type PlayOptions struct {
-	Endpoint string // the URL of the endpoint of all servers; the servers of Serve must be among them
+	Endpoint string // the URL of the endpoint of all servers, which must include the servers of this package
 	Version  string // the version in the clients' descriptions of themselves
 	// Transport sends the requests. Nil means a new one that uses no proxy. Play closes its idle
 	// connections.
@@ -43,7 +43,7 @@ type PlayOptions struct {
 }
 
 // Play acts as two clients of an endpoint until ctx ends. One client speaks 2025-06-18 and has
-// a session. The other speaks 2026-07-28. Both play a fixed script. Some of its calls succeed,
+// a session. The other speaks 2026-07-28. Both follow a fixed script. Some of its calls succeed,
 // some are translated, some lose something in translation, and some are cancelled or fail.
 // Others report progress, or answer a question of the server. Errors are part of the script,
 // so Play logs nothing. When Play returns, none of its goroutines and requests are left.
@@ -71,9 +71,9 @@ type move struct {
 // legacyScript has the calls of the legacy client.
 var legacyScript = []move{
 	{method: mcp.MethodCallTool, params: `"name":"modern__add","arguments":{"a":1,"b":41}`},
-	{method: mcp.MethodCallTool, params: `"name":"modern__forecast","arguments":{"city":"Łódź"}`}, // the answer loses structuredContent
+	{method: mcp.MethodCallTool, params: `"name":"modern__forecast","arguments":{"city":"Łódź"}`}, // structuredContent is lost in the answer
 	{method: mcp.MethodCallTool, params: `"name":"modern__confirm","arguments":{"action":"paint the shed blue"}`, answer: `{"sure":true}`},
-	{method: mcp.MethodCallTool, params: `"name":"legacy__greet","arguments":{"who":"Ada"}`},          // the call gets a tool error, because the argument is called name
+	{method: mcp.MethodCallTool, params: `"name":"legacy__greet","arguments":{"who":"Ada"}`},          // the tool returns an error, because the argument has the wrong name
 	{method: mcp.MethodReadResource, params: `"uri":"demo://echo/%zz"`},                               // the server answers with an error
 	{method: mcp.MethodCallTool, params: `"name":"legacy__count","arguments":{"to":3,"delayMs":200}`}, // the server reports progress
 	{method: mcp.MethodGetPrompt, params: `"name":"legacy__haiku","arguments":{"topic":"bridges"}`},
@@ -86,7 +86,7 @@ var modernScript = []move{
 	{method: mcp.MethodCallTool, params: `"name":"legacy__greet","arguments":{"name":"Grace"}`},
 	{method: mcp.MethodCallTool, params: `"name":"legacy__ask_name","arguments":{}`, answer: `{"name":"Grace"}`},
 	{method: mcp.MethodCallTool, params: `"name":"modern__weather","arguments":{"city":"Bern"}`, header: map[string]string{"Mcp-Param-City": "Bern"}},
-	{method: mcp.MethodCallTool, params: `"name":"modern__add","arguments":{"a":"one","b":2}`}, // the call gets a tool error
+	{method: mcp.MethodCallTool, params: `"name":"modern__add","arguments":{"a":"one","b":2}`}, // the tool returns an error
 	{method: mcp.MethodCallTool, params: `"name":"legacy__count","arguments":{"to":20,"delayMs":500}`, cancel: true},
 	{method: mcp.MethodCallTool, params: `"name":"modern__slow","arguments":{"seconds":1}`}, // the server reports progress
 	{method: mcp.MethodCallTool, params: `"name":"legacy__wave","arguments":{}`},            // the tool does not exist
@@ -145,11 +145,11 @@ func (c *legacyClient) send(ctx context.Context, m *move) {
 		}
 	})
 	if status == http.StatusNotFound {
-		c.session = "" // the session is over; open another one (2025-06-18 §Transports, "Session Management")
+		c.session = "" // the session has ended; open another one (2025-06-18 §Transports, "Session Management")
 	}
 }
 
-// open makes the handshake. It returns false if the handshake fails.
+// open performs the handshake. It returns false if the handshake fails.
 func (c *legacyClient) open(ctx context.Context) bool {
 	c.last++
 	id := jsonrpc.IntID(c.last)
@@ -216,7 +216,7 @@ func (c *modernClient) send(ctx context.Context, m *move) {
 	}
 }
 
-// request sends one request and returns its answer. more has further members of params.
+// request sends one request and returns its answer. The parameter more has further members of params.
 func (c *modernClient) request(ctx context.Context, m *move, more string) (answer *jsonrpc.Message, ok bool) {
 	c.last++
 	id := jsonrpc.IntID(c.last)

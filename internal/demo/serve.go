@@ -1,7 +1,7 @@
 // Package demo contains two small MCP servers that come with the binary, so that `dragoman
-// serve --demo` has something to bridge. One supports only the revisions that open with
-// initialize, the other only those that do not. Their tools wait, ask the user, keep state and
-// report progress, each in the way of its era. Play acts as two clients of these servers.
+// serve --demo` has something to bridge. One supports only the revisions that open with initialize,
+// and the other only the revisions without initialize. Their tools wait, ask the user, keep state
+// and report progress, each in the way of its era. Play acts as two clients of these servers.
 //
 // Both are strict: they refuse requests that their era does not have, and declare only
 // features that they implement. They keep no files, open no connections and do not know about
@@ -31,14 +31,14 @@ const (
 // maxRunning limits the calls and subscriptions that run at a time.
 const maxRunning = 64
 
-// Reasons for ending running calls. The other reason is the cause of Serve's context.
+// Reasons for ending running calls. A call may also end with the cause of Serve's context.
 var (
 	errGone      = errors.New("the client disconnected")
 	errCancelled = errors.New("the client cancelled the request")
 )
 
-// Serve runs the server of one era for one client. version is the program's version. It
-// returns nil when in has ended, the cause of ctx if ctx ended first, and otherwise the error
+// Serve runs the server of one era for one client. version is the program's version. It returns nil
+// when in has ended. If ctx ends first, it returns the cause of ctx. Otherwise it returns the error
 // of the connection.
 //
 // Serve closes in and out if they can be closed. For the process's stdin and stdout it closes
@@ -78,7 +78,7 @@ func (unclosed) Close() error { return nil }
 // server has the parts that differ between the eras. Only the reading goroutine calls open and
 // hear. The same goroutine runs the step that open returns, unless the step waits.
 type server interface {
-	// open returns the step that serves a request, or an error.
+	// open returns the step that handles a request, or an error.
 	open(c *call) (step, *jsonrpc.Error)
 	// wrap builds a result object from its members.
 	wrap(c *call, members string) string
@@ -96,10 +96,10 @@ type call struct {
 	token      jsonrpc.Span // progress token; absent if no progress is wanted
 	mayAsk     bool         // the client supports form elicitation
 	resultType string       // the resultType of the modern era; "" means complete
-	listen     bool         // the call is a subscription; its result must say so
+	listen     bool         // the call is a subscription, which its result must state
 }
 
-// step serves a request and returns the members of its result. Its errors are a
+// step handles a request and returns the members of its result. Its errors are a
 // toolError, a *jsonrpc.Error, or the context's error.
 type step struct {
 	waits bool
@@ -128,7 +128,7 @@ func (l *line) run(ctx context.Context, s server) error {
 		l.mu.Lock()
 		l.ended = true
 		l.mu.Unlock()
-		l.wg.Wait() // meanwhile subscriptions send their last message
+		l.wg.Wait() // wait while subscriptions send their last message
 		_ = l.pipe.Close()
 	})
 	l.fail(l.read(ctx, s))
@@ -150,7 +150,7 @@ func (l *line) read(ctx context.Context, s server) error {
 		case errors.As(err, &bad):
 			id := bad.ID
 			if id == "" && s.speaks().Can(mcp.NullIDErrors) {
-				id = "null" // older revisions spell a missing id as null
+				id = "null" // in older revisions, the id of an error without an id is null
 			}
 			l.send(jsonrpc.AppendError(nil, id, bad))
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrClosedPipe):

@@ -12,7 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// maxText is the maximum length of an argument, in characters.
+// maxText is the maximum length of a text argument in characters.
 const maxText = 1000
 
 // toolError is an error of a tool. Its text helps the caller (2025-11-25 §Tools, "Error
@@ -29,7 +29,7 @@ func refusal(code int64, format string, args ...any) *jsonrpc.Error {
 type tool struct {
 	name, title, about string
 	input, output      string // output may be ""
-	writes             bool   // whether the tool changes something
+	writes             bool   // true if the tool changes something
 	step
 }
 
@@ -98,7 +98,7 @@ func (c *call) number(name string) (float64, error) {
 	return f, nil
 }
 
-// integer returns an argument that must be an integer. If it is absent, it returns usual. If
+// integer returns an argument that must be an integer. If the argument is absent, it returns usual. If
 // usual is below low, the argument is required.
 func (c *call) integer(name string, low, high, usual int) (int, error) {
 	at := jsonrpc.Find(c.m.Raw, c.args, name)

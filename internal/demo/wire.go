@@ -27,8 +27,8 @@ type reply struct {
 }
 
 // post sends one message. It returns the answer to the request with the id, and the status of
-// the response. Requests of the server that arrive before the answer go to ask; if ask is nil,
-// they are ignored. After an error the reply is empty.
+// the response. If the server sends requests before the answer, post passes them to ask. If ask is
+// nil, post ignores them. After an error the reply is empty.
 func (w wire) post(ctx context.Context, body string, header map[string]string, id jsonrpc.ID, ask func(*jsonrpc.Message)) (r reply, status int) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.endpoint, strings.NewReader(body))
 	if err != nil {
@@ -61,13 +61,13 @@ func (w wire) post(ctx context.Context, body string, header map[string]string, i
 		}
 		m, err := jsonrpc.Scan(e.Data, jsonrpc.Limits{})
 		switch {
-		case err != nil: // for example an event without data
+		case err != nil: // the event is not a message: for example, it has no data
 		case m.Kind == jsonrpc.Request:
 			if ask != nil {
 				ask(m)
 			}
 		case m.Kind != jsonrpc.Notification && m.ID == id:
-			r.answer = m // the stream ends after the answer; the end is read so that the connection can be used again
+			r.answer = m // keep reading until the stream ends, so that the connection can be used again
 		}
 	}
 }
