@@ -37,8 +37,8 @@ var (
 		// These servers use this code only for exceptions of a tool.
 		{-32603, "The tool failed"},
 	}}
-	// These servers answer each notification with an error, and ping with a status. Neither
-	// answer is useful.
+	// These servers answer each notification with an error, and ping with a status. Both answers
+	// are useless.
 	manifestNever = []string{mcp.MethodPing, "notifications/*"}
 )
 
@@ -54,7 +54,7 @@ var builtin = []*Profile{
 		Detect: Detect{Has: []Path{"tools", "server_info"}, Lacks: versionless},
 		Open:   Opening{NoProbe: true, NoInitialized: true, Identity: identities},
 		Tools:  manifestTools, Errors: manifestErrors, Never: manifestNever,
-		// Python's asyncio reader fails if a line is longer.
+		// Python's asyncio reader fails if a line is longer than this.
 		MaxMessage: 64 << 10,
 	},
 	{

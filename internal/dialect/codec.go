@@ -8,8 +8,8 @@ import (
 // Stamp contains what a codec adds to a call for one server.
 type Stamp struct {
 	ID jsonrpc.ID
-	// Token is the progress token that Dragoman has chosen, as JSON. It is used if the client
-	// sent a token.
+	// Token is the progress token that Dragoman has chosen, as JSON. The codec uses it only if the
+	// client sent a token.
 	Token []byte
 	// Info and Capabilities describe the client to a server without a session. If they are nil,
 	// the codec keeps what the call contains, or adds {}.
@@ -27,7 +27,7 @@ type codec interface {
 	hello(h *mcp.ServerInfo) []byte
 }
 
-// codecs contains the codec of each revision. The feature table of package mcp says which
+// codecs maps each revision to its codec. The feature table of package mcp says which
 // features a revision has.
 var codecs = [...]codec{
 	mcp.R20241105: legacy{mcp.R20241105},
@@ -57,12 +57,13 @@ func Request(dst []byte, to mcp.Revision, c *mcp.Attempt, s *Stamp) []byte {
 	return of(to).request(dst, c, s)
 }
 
-// Reply appends the answer to a call in the form for the call's client, with that client's id.
+// Reply appends the answer to a call in the form for the call's client, with the id that the client
+// used.
 func Reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 	return of(c.Client.Revision).reply(dst, c, r)
 }
 
-// Hello returns the result object of initialize or server/discover for a client of
+// Hello returns the result object of initialize or server/discover, for a client that speaks the
 // revision to.
 func Hello(to mcp.Revision, h *mcp.ServerInfo) []byte { return of(to).hello(withCompletions(to, h)) }
 
@@ -91,7 +92,7 @@ func lacksArguments(m *jsonrpc.Message) bool {
 }
 
 // objectResult returns a replacement for a result that is not an object, since every revision
-// requires an object. For a tool call, the replacement has the same content.
+// requires an object. For a tool call, the replacement contains the original value as content.
 func objectResult(c *mcp.Call, m *jsonrpc.Message) []byte {
 	if c.Msg.Method == mcp.MethodCallTool && jsonrpc.KindOf(m.Raw, m.Result) != 'n' {
 		return wrapValue(m.Raw, m.Result)

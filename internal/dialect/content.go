@@ -27,13 +27,14 @@ func (l legacy) lacks(c *mcp.Call, r *mcp.Reply) bool {
 	case mcp.MethodGetPrompt:
 		return !l.rev.Can(mcp.ResourceLinks)
 	case mcp.MethodListTools:
-		return !r.From.Legacy() // a modern server's list, or a merged one
+		return !r.From.Legacy() // true for a list of a modern server, or a merged list
 	}
 	return false
 }
 
 // mayBeStructured reports whether a message may have a structuredContent. This is much cheaper
-// than a search for the member: the letter C is rare, and only an escape could hide it.
+// than a search for the member: the letter C is rare, and a name without C can only be
+// structuredContent if it has an escape.
 func mayBeStructured(raw []byte) bool {
 	for rest := raw; ; {
 		i := bytes.IndexByte(rest, 'C')
@@ -106,8 +107,8 @@ func dropStructured(e *jsonrpc.Edits, r *mcp.Reply) {
 	e.Object(mcp.WhyStructured, m.Raw, m.Result, func(k []byte) bool { return string(k) == "structuredContent" }, set...)
 }
 
-// dropOutputSchemas removes output schemas that are not object schemas. If a client checks the
-// list against the schema of its revision, one such tool would make it lose all tools.
+// dropOutputSchemas removes output schemas that are not object schemas. If a client checks the list
+// against the schema of its revision, it would reject the whole list because of one such tool.
 func dropOutputSchemas(e *jsonrpc.Edits, r *mcp.Reply) {
 	raw := r.Msg.Raw
 	for tool := range jsonrpc.Elements(raw, r.Msg.ResultMember("tools")) {
@@ -131,7 +132,7 @@ type converter struct {
 	losses *mcp.Losses
 }
 
-// block converts one content block if that is necessary. i is its index.
+// block converts one content block if that is necessary. i is the index of the block.
 func (f *converter) block(at jsonrpc.Span, i int) {
 	kind, _ := jsonrpc.Text(f.raw, jsonrpc.Find(f.raw, at, "type"))
 	switch {
@@ -144,8 +145,8 @@ func (f *converter) block(at jsonrpc.Span, i int) {
 	}
 }
 
-// audioAsResource returns audio as an embedded resource. A resource needs a URI, so it gets one
-// that contains its index in the result.
+// audioAsResource returns audio as an embedded resource. A resource needs a URI, so the resource
+// gets a URI with its index in the result.
 func audioAsResource(raw []byte, at jsonrpc.Span, i int) []byte {
 	out := append([]byte(`{"type":"resource","resource":{"uri":`), quote("urn:mcp:content:"+string(jsonInt(int64(i))))...)
 	for _, m := range [2][2]string{{"mimeType", "mimeType"}, {"data", "blob"}} {

@@ -8,8 +8,8 @@
 // and the codecs of an era share their code (legacy.go, modern.go).
 //
 // Some content cannot be expressed in a revision. It stays in the message if the receiver
-// ignores it. An error gets another code and names the original one. Content that would make
-// the receiver fail is converted with a documented loss (content.go). A Profile describes
+// ignores it. An error gets another code, and its data names the original code. Content that would
+// make the receiver fail is converted with a documented loss (content.go). A Profile describes
 // servers that deviate from MCP. It contains only data; this package converts their messages to
 // MCP.
 package dialect

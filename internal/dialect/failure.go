@@ -36,10 +36,10 @@ func recode(e *jsonrpc.Edits, to mcp.Revision, c *mcp.Call, r *mcp.Reply) {
 // and a legacy server.
 //
 // The codes from -32020 to -32099 must have the specified meaning (2026-07-28 §Base, "Error
-// Codes"). To a client, Dragoman is the server. If a server behind Dragoman refuses a header or
-// a version, that header is not part of the client's request. So these codes become an internal
-// error that names the original code. There is one exception: an error that correctly says that
-// this client lacks a capability. Servers of both eras use the same code for it.
+// Codes"). For a client, Dragoman is the server. If a server behind Dragoman refuses a header or a
+// version, the client did not send that header or version. So these codes become an internal error
+// that names the original code. There is one exception: an error that correctly says that this
+// client lacks a capability. Both eras use the same code for this error.
 func codeFor(to mcp.Revision, c *mcp.Call, r *mcp.Reply) (code int64, note jsonrpc.Field) {
 	code = r.Code()
 	if r.From == mcp.Unknown || r.From.Legacy() && to.Legacy() {

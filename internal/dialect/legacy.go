@@ -18,8 +18,8 @@ func (l legacy) request(dst []byte, c *mcp.Attempt, s *Stamp) []byte {
 		e.Replace(mcp.WhyProgressToken, c.Token, s.Token)
 	}
 	if jsonrpc.KindOf(m.Raw, c.Meta) == '{' {
-		// The session declared all this in initialize, and reserved keys are not passed on.
-		// Some legacy clients send a few of them.
+		// The handshake has already declared these values, so reserved keys are not passed on. Some
+		// legacy clients also send a few reserved keys.
 		e.Object(mcp.WhySender, m.Raw, c.Meta, func(k []byte) bool { return mcp.IsPerRequestKey(k) || c.IsJunk(k) })
 	}
 	modern := c.Client.Revision.Can(mcp.InputRequired)
@@ -57,8 +57,9 @@ func isRetryMember(k []byte) bool {
 	return string(k) == "inputResponses" || string(k) == "requestState"
 }
 
-// isRetryOrTask reports whether a key is such a member or the member task. Modern servers
-// ignore task, but a legacy server would create a task (SEP-2663, "Backward Compatibility").
+// isRetryOrTask reports whether a key is the member task or one for which isRetryMember returns
+// true. Modern servers ignore task, but a legacy server would create a task (SEP-2663, "Backward
+// Compatibility").
 func isRetryOrTask(k []byte) bool { return isRetryMember(k) || isTask(k) }
 
 func isTask(k []byte) bool { return string(k) == "task" }
@@ -86,8 +87,8 @@ func (l legacy) reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 func (l legacy) hello(h *mcp.ServerInfo) []byte {
 	version := quote(l.rev.String())
 	if h.Raw != nil && h.Revision.Legacy() {
-		// The server is of the same era. The client gets the server's own bytes, with the
-		// version that was agreed with this client.
+		// The server has the same era. The client gets the server's own bytes, with the version
+		// that Dragoman and this client agreed on.
 		return spliceObject(h.Raw, nil, jsonrpc.Field{Key: "protocolVersion", Value: version})
 	}
 	out := append([]byte(`{"protocolVersion":`), version...)

@@ -7,8 +7,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// ConvertTools returns the list of tools at a span as an array of MCP tools. Tools without a
-// name are left out; dropped is their number.
+// ConvertTools returns the list of tools at a span as an array of MCP tools. It leaves out tools
+// without a name, and returns their number as dropped.
 func (p *Profile) ConvertTools(raw []byte, list jsonrpc.Span) (array []byte, dropped int) {
 	array = append(make([]byte, 0, list.End-list.Start+2), '[')
 	for at := range jsonrpc.Elements(raw, list) {
@@ -30,7 +30,7 @@ func (p *Profile) ManifestOf(raw []byte, result jsonrpc.Span) (array []byte, dro
 	return p.ConvertTools(raw, p.Tools.Manifest.find(raw, result))
 }
 
-// tool appends one tool as MCP defines it. The original members are kept byte for byte in _meta
+// tool appends one tool in the form of MCP. The original members are kept byte for byte in _meta
 // under KeyDialect.
 func (p *Profile) tool(dst, raw []byte, at jsonrpc.Span) []byte {
 	var x change
@@ -47,7 +47,7 @@ func (p *Profile) tool(dst, raw []byte, at jsonrpc.Span) []byte {
 	}
 	leave := func(name string) { keep(name); x.drop = append(x.drop, name) }
 
-	// This part converts the schema.
+	// Convert the schema.
 	schemaAt, from := findFirst(raw, at, p.Tools.Schema)
 	if len(p.Tools.Schema) == 0 {
 		schemaAt, from = jsonrpc.Find(raw, at, "inputSchema"), "inputSchema"
@@ -75,7 +75,7 @@ func (p *Profile) tool(dst, raw []byte, at jsonrpc.Span) []byte {
 		leave("description")
 	}
 
-	// This part converts the flags.
+	// Convert the flags.
 	confirm, undo := p.flag(raw, at, p.Tools.Confirm), p.flag(raw, at, p.Tools.Undo)
 	for _, path := range slices.Concat(p.Tools.Confirm, p.Tools.Undo) {
 		if path.find(raw, at).IsZero() || x.drops([]byte(path.first())) {
@@ -141,9 +141,8 @@ func (p *Profile) onlyFlags(raw []byte, tool jsonrpc.Span, path Path) bool {
 
 // annotations returns the tool's annotations with the hints that follow from its flags, or nil
 // if there are none. A tool that needs confirmation changes something, and may be destructive.
-// A tool whose calls can be undone changes something too. If a flag is absent, nothing follows
-// from that: a tool without confirmation need not be read-only. Hints from the server itself
-// are kept.
+// A tool whose calls can be undone changes something too. An absent flag has no effect: a tool
+// without confirmation is not necessarily read-only. Hints from the server itself are kept.
 func annotations(raw []byte, tool jsonrpc.Span, confirm, undo flag) []byte {
 	var hints []jsonrpc.Field
 	if confirm == yes || undo == yes {
@@ -175,7 +174,7 @@ const (
 	ownError    = "error"
 )
 
-// own returns the object under KeyDialect for a tool, or nil if it would be empty.
+// own returns the object under KeyDialect for a tool. It returns nil if the object would be empty.
 func (p *Profile) own(original []byte, confirm, undo flag) []byte {
 	if original == nil && confirm == unset && undo == unset {
 		return nil
@@ -243,7 +242,7 @@ func (p *Profile) Answer(t *jsonrpc.Trail, method string, m *jsonrpc.Message) *j
 	return mcp.RewriteOrKeep(t, m, &e)
 }
 
-// translates reports whether the tools differ from those of MCP.
+// translates reports whether the profile's tools have another form than in MCP.
 func (t *Tools) translates() bool {
 	return t.Repair || len(t.Schema)+len(t.Confirm)+len(t.Undo) > 0
 }
@@ -318,8 +317,8 @@ func block(raw []byte, at jsonrpc.Span) []byte {
 	return nil
 }
 
-// wrapValue returns a CallToolResult for any JSON value. The content of a string is its text.
-// For other values it is their JSON.
+// wrapValue returns a CallToolResult for any JSON value. For a string, the content is the text. For
+// any other value, the content is the JSON of the value.
 func wrapValue(raw []byte, at jsonrpc.Span) []byte {
 	out := []byte(`{"content":[{"type":"text","text":`)
 	if jsonrpc.KindOf(raw, at) == '"' {

@@ -98,8 +98,8 @@ func (d modern) reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 }
 
 // completeResult adds the members that a modern server's result must have to a legacy server's
-// result (2026-07-28 §Base, "ResultType"; §Caching). The values are the safest ones: the result
-// is stale at once, and for this client only.
+// result (2026-07-28 §Base, "ResultType"; §Caching). The values are the safest possible: the result
+// is stale at once and for this client only.
 func (d modern) completeResult(e *jsonrpc.Edits, c *mcp.Call, r *mcp.Reply) {
 	m := r.Msg
 	if jsonrpc.KindOf(m.Raw, m.Result) != '{' {

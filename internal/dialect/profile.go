@@ -10,7 +10,7 @@ import (
 )
 
 // Profile describes how servers of one kind deviate from MCP: how they are opened, where their
-// data is, what their errors mean, and what they must not be sent. It contains only data.
+// data is, what their errors mean, and which messages they must not get. It contains only data.
 // Builtin returns the built-in profiles. Users can write others in the configuration. A profile
 // is immutable once in use, and may be shared.
 type Profile struct {
@@ -25,8 +25,8 @@ type Profile struct {
 	// Never lists the methods of requests and notifications that must not be sent to such a
 	// server. A * at the end matches any suffix.
 	Never []string
-	// Bridge is the name of the adapter, for a server that does not speak MCP at all. It is ""
-	// for all others. Of a profile with a bridge, only Open.NoInitialized and
+	// Bridge is the name of the adapter, for a server that does not speak MCP at all. It is "" for
+	// all other servers. If a profile has a bridge, only its Open.NoInitialized and
 	// Errors.WrongParams are used.
 	Bridge string
 	// MaxMessage is the number of bytes of the longest message that the server can read, with the
@@ -37,25 +37,25 @@ type Profile struct {
 // Detect says which members of an initialize result identify a server of this kind. It is used
 // if no dialect is configured. The zero value matches nothing.
 type Detect struct {
-	Has   []Path // all of these are present and not null
-	Lacks []Path // none of these is present, except as null or ""
+	Has   []Path // all these members are present and not null
+	Lacks []Path // all these members are absent, null or ""
 }
 
 // Opening says how the handshake with such a server works.
 type Opening struct {
 	NoProbe bool // server/discover must not be sent
-	// NoParams sends initialize without params. Otherwise the params are the usual ones with
-	// the members in Params set. A nil Value removes a member.
+	// NoParams sends initialize without params. Otherwise initialize has the usual params with the
+	// members in Params set. A nil Value removes a member.
 	NoParams bool
 	Params   []jsonrpc.Field
-	// Version is offered first. Unknown offers the newest.
+	// Version is the version that Dragoman offers first. Unknown means the newest version.
 	Version mcp.Revision
 	// NoInitialized says that notifications/initialized must not be sent.
 	NoInitialized bool
 	// Pushed says that the server sends its manifest unsolicited, and may refuse initialize.
 	Pushed bool
-	// Identity contains the possible paths of the server's name and version. None means
-	// serverInfo.
+	// Identity contains the possible paths of the server's name and version. If there are no paths,
+	// serverInfo is used.
 	Identity []Path
 }
 
@@ -121,8 +121,8 @@ func findFirst(raw []byte, obj jsonrpc.Span, paths []Path) (jsonrpc.Span, Path) 
 	return jsonrpc.Span{}, ""
 }
 
-// DetectProfile returns the first profile that matches an initialize result, or nil if none
-// does.
+// DetectProfile returns the first profile that matches an initialize result, or nil if no profile
+// matches.
 func DetectProfile(all []*Profile, raw []byte, result jsonrpc.Span) *Profile {
 	for _, p := range all {
 		if p.matches(raw, result) {
@@ -181,8 +181,8 @@ func HasSign(signs []Sign, code, low string) bool {
 	})
 }
 
-// InitializeParams returns the parameters of initialize. These are the standard ones with the
-// profile's changes. Nil means none.
+// InitializeParams returns the parameters of initialize. These are the standard parameters with the
+// profile's changes. Nil means that initialize has no params.
 func (o *Opening) InitializeParams(standard []byte) []byte {
 	if o.NoParams {
 		return nil

@@ -11,11 +11,11 @@ import (
 // Schema Usage").
 const draft202012 = `"https://json-schema.org/draft/2020-12/schema"`
 
-// InputSchema returns a tool's schema as a JSON Schema 2020-12 object schema. changed says
-// whether it differs from the given one. InputSchema repairs idioms of OpenAPI 3.0 and of
-// drafts 4 to 7 that have another meaning or none in 2020-12: boolean exclusiveMinimum and
-// exclusiveMaximum, nullable, and items as a list. It changes only schemas: a property with the
-// name nullable stays. All other bytes are unchanged.
+// InputSchema returns a tool's schema as a JSON Schema 2020-12 object schema. changed says whether
+// the result differs from the given schema. InputSchema repairs idioms of OpenAPI 3.0 and of drafts
+// 4 to 7 that have another meaning in 2020-12, or no meaning: boolean exclusiveMinimum and
+// exclusiveMaximum, nullable, and items as a list. It changes only keywords of schemas. For
+// example, it keeps a property with the name nullable. All other bytes are unchanged.
 func InputSchema(schema []byte) (repaired []byte, changed bool) {
 	at := jsonrpc.Whole(schema)
 	if jsonrpc.KindOf(schema, at) != '{' {
@@ -35,7 +35,7 @@ func InputSchema(schema []byte) (repaired []byte, changed bool) {
 type repairer struct {
 	raw    []byte
 	edits  jsonrpc.Edits
-	tuples bool // $schema is absent, so items as a list comes from an older draft
+	tuples bool // items may be a list as in older drafts, because $schema is absent
 }
 
 // These are the schema keywords that repairs depend on.
@@ -115,7 +115,7 @@ func (r *repairer) exclusive(x *change, flag, bound jsonrpc.Span, flagName, boun
 		x.drop = append(x.drop, flagName)
 	case 't':
 		if jsonrpc.KindOf(r.raw, bound) != '0' {
-			x.drop = append(x.drop, flagName) // true has no effect without a bound
+			x.drop = append(x.drop, flagName) // the value true has no effect without a bound
 			return
 		}
 		x.set = append(x.set, jsonrpc.Field{Key: flagName, Value: bound.Of(r.raw)})

@@ -6,11 +6,11 @@ import (
 )
 
 // Superset returns the result of initialize for a client that sent no parameters, called a
-// manifest client. It is the result of Hello plus all tools, in the form that such clients
-// read. A standard client ignores the additional members.
+// manifest client. The result is the result of Hello with all tools added, in the form that such
+// clients read. A standard client ignores the additional members.
 //
 // Manifest clients are strict. They reject the whole result if a tool lacks a name or a
-// description, or if it has a member in two spellings that they know.
+// description. They also reject it if a tool has a member in two spellings that they know.
 func Superset(hello []byte, tools [][]byte) []byte {
 	list := []byte{'['}
 	for _, t := range tools {

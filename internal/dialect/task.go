@@ -81,10 +81,10 @@ func appendTask(out []byte, to mcp.Revision, raw []byte, task jsonrpc.Span, t *T
 		value := m.Value.Of(raw)
 		switch key {
 		case "taskId", "resultType", "result", "error", "inputRequests", "requestState":
-			continue // written below, if the form has it
+			continue // the code below writes this member if the form has it
 		case "_meta":
 			if t.inside {
-				continue // this _meta is that of the result that contains the task
+				continue // this _meta belongs to the result that contains the task
 			}
 		case "status":
 			have.status = true
@@ -124,8 +124,8 @@ func appendTask(out []byte, to mcp.Revision, raw []byte, task jsonrpc.Span, t *T
 	return out
 }
 
-// wholeMillis returns milliseconds without a fraction, which the extension forbids. It returns
-// null for a value that is not a number.
+// wholeMillis returns milliseconds without a fraction, because the extension forbids fractions. It
+// returns null for a value that is not a number.
 func wholeMillis(value []byte) []byte {
 	if _, ok := jsonrpc.Int(value, jsonrpc.Whole(value)); ok {
 		return value
@@ -141,8 +141,8 @@ func wholeMillis(value []byte) []byte {
 	return []byte("null")
 }
 
-// extensionFor returns a server's capabilities for modern clients, in which 2025-11-25 tasks
-// are declared as the extension.
+// extensionFor returns a server's capabilities for modern clients, and declares 2025-11-25 tasks as
+// the extension.
 func extensionFor(caps []byte) []byte {
 	if !mcp.RunsToolTasks(caps) {
 		return caps
@@ -155,9 +155,8 @@ func extensionFor(caps []byte) []byte {
 	return spliceObject(caps, func(k []byte) bool { return string(k) == "tasks" }, set)
 }
 
-// legacyTasksFor returns capabilities for a legacy client, in which the extension is declared
-// as 2025-11-25 tasks. It omits list, which the extension does not have. For earlier revisions
-// it removes tasks.
+// legacyTasksFor returns capabilities for a legacy client, and declares the extension as 2025-11-25
+// tasks. It omits list, which the extension does not have. For earlier revisions it removes tasks.
 func legacyTasksFor(rev mcp.Revision, caps []byte) []byte {
 	switch {
 	case !rev.Can(mcp.ExperimentalTasks):
