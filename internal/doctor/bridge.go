@@ -21,8 +21,8 @@ type throughDragoman struct {
 	tried   bool
 	works   bool
 	dialect string // the dialect with which the bridge opens the server; "" for standard MCP
-	// revisions are the revisions whose clients got an answer. For an app-server none is
-	// tested.
+	// revisions are the revisions whose clients got an answer. No revision is tested with an
+	// app-server.
 	revisions []mcp.Revision
 	err       error  // the error if it does not work
 	why       string // the reason if it does not work
@@ -63,7 +63,7 @@ func (e *exam) bridge(ctx context.Context) {
 	}
 }
 
-// bridgeFinding records a finding that only the classifier of the handshake can see.
+// bridgeFinding records a finding that only the handshake of the bridge can detect.
 func (e *exam) bridgeFinding(f handshake.Finding) {
 	code := map[string]string{
 		handshake.FoundInitializedRefused: NoteAnswered,
@@ -158,8 +158,8 @@ func (e *exam) firstCall(ctx context.Context, s *conn.Conn) (works []mcp.Revisio
 	return works, err
 }
 
-// answersIn reports whether raw is a valid answer to tools/list in a revision. A server
-// without tools answers with an error, which is valid too.
+// answersIn reports whether raw is a valid answer to tools/list in a revision. A server without
+// tools answers with an error, which is also valid.
 func answersIn(r mcp.Revision, raw []byte) bool {
 	m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: maxLine})
 	if err != nil || m.ID != "1" {

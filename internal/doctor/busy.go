@@ -9,12 +9,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// slow is the shortest time that clients wait when they probe a server.
+// slow is the shortest timeout that clients use when they probe a server.
 const slow = 2500 * time.Millisecond
 
-// judgeStart reports a server that starts slowly. It uses the fastest start. If that is slow,
-// it starts the server once more, with nothing else running. Then it divides the time by the
-// factor with which other programs slow down this machine.
+// judgeStart reports a server that starts slowly. It uses the fastest start. If this start is slow,
+// judgeStart starts the server once more while no other probe runs. Then it divides the time by the
+// factor by which other programs slow down this machine.
 func (e *exam) judgeStart(ctx context.Context) {
 	if e.http || len(e.state.started) < 2 || slices.Min(e.state.started) < slow {
 		return
@@ -33,10 +33,9 @@ func (e *exam) judgeStart(ctx context.Context) {
 	}
 }
 
-// slowdown returns the factor with which other programs slow down this process: 1 on an idle
-// machine, 3 if the process gets a third of a processor. It computes for some tens of
-// milliseconds to find out. If the system cannot report the CPU time of a process, it returns
-// 1.
+// slowdown returns the factor by which other programs slow down this process: 1 on an idle machine,
+// 3 if the process gets a third of a processor. It computes for some tens of milliseconds to
+// measure this. If the system cannot report the CPU time of a process, it returns 1.
 func slowdown() float64 {
 	worked, ok := cpuTime()
 	if !ok {

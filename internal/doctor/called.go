@@ -27,7 +27,7 @@ func (e *exam) call(ctx context.Context, t *talk) {
 // keep working (2025-11-25 §Cancellation).
 func (e *exam) cancel(ctx context.Context, t *talk) {
 	if t.rev.Can(mcp.HangUpCancels) && e.http {
-		return // closing the connection cancels the call, and every conversation tests that at its end
+		return // closing the connection cancels the call, and every conversation already tests this at its end
 	}
 	q := t.ask(mcp.MethodCallTool, `"name":`+quoted(e.o.Call)+`,"arguments":{}`)
 	q.givenUp = true

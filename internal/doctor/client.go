@@ -25,10 +25,10 @@ type Stage struct {
 	messages int
 }
 
-// maxVisitors is the limit of HTTP sessions. Further ones are refused.
+// maxVisitors is the limit of HTTP sessions. The stage refuses further sessions.
 const maxVisitors = 1000
 
-// NewStage returns a stage that supports the given revisions, or all if none are given.
+// NewStage returns a stage that supports the given revisions, or all revisions if none is given.
 func NewStage(speaks ...mcp.Revision) *Stage {
 	if len(speaks) == 0 {
 		speaks = mcp.Revisions()
@@ -51,7 +51,7 @@ type visitor struct {
 	requests int  // requests since the opening
 	lists    bool // tools/list was requested
 	used     map[jsonrpc.ID]bool
-	asked    map[jsonrpc.ID]string // requests of the stage that wait for an answer, with the code to report if no answer comes
+	asked    map[jsonrpc.ID]string // requests of the stage that have no answer yet, with the code to report if no answer comes
 	askedAt  time.Time
 }
 
@@ -86,8 +86,8 @@ func (s *Stage) find(code string, raw []byte, what ...string) {
 	s.found[code] = Finding{Condition: c, Evidence: evidence(append([]string{line}, what...)...)}
 }
 
-// hear handles one message from a client. It returns the messages to send. If there is an
-// answer, it comes first.
+// hear handles one message from a client. It returns the messages to send. If the client's message
+// gets an answer, the answer is the first of them.
 func (s *Stage) hear(v *visitor, raw []byte, version string) [][]byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,7 +172,7 @@ func (s *Stage) judgeID(v *visitor, m *jsonrpc.Message) {
 }
 
 // note handles a notification. When the handshake is complete, it returns requests that test
-// whether the client answers.
+// whether the client answers them.
 func (s *Stage) note(v *visitor, m *jsonrpc.Message) [][]byte {
 	switch m.Method {
 	case mcp.NoteInitialized:
@@ -340,13 +340,13 @@ func (s *Stage) perform(v *visitor, m *jsonrpc.Message, modern bool) (string, *j
 		text, _ := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, m.Param("arguments"), "text"))
 		return head + `"content":[{"type":"text","text":` + quoted(text) + `}]}`, nil
 	}
-	if m.Method != mcp.MethodListen { // subscriptions/listen needs no capability, only something to listen to
+	if m.Method != mcp.MethodListen { // subscriptions/listen does not need a capability of its own
 		s.find(ClientUndeclared, m.Raw)
 	}
 	return "", &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "this server has not declared that capability"}
 }
 
-// leave records which required steps a conversation lacked when it ended.
+// leave records the required steps that were missing in a conversation when it ended.
 func (s *Stage) leave(v *visitor) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -50,7 +50,7 @@ func (s *Stage) ServePipe(ctx context.Context, in io.ReadCloser, out io.Writer) 
 // maxBody is the maximum length of a request body in bytes.
 const maxBody = 4 << 20
 
-// ServeHTTP acts as a server for Streamable HTTP clients.
+// ServeHTTP acts as a server for clients over Streamable HTTP.
 func (s *Stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case strings.Contains(r.URL.Path, "/.well-known/"):
@@ -107,7 +107,7 @@ func (s *Stage) post(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "unknown session", http.StatusNotFound)
 		return
 	default:
-		// Requests without a session cannot be told apart, so they share one visitor with this
+		// Clients without a session cannot be distinguished, so they share one visitor with this
 		// key.
 		const loose = "-"
 		if v = s.visitors[loose]; v == nil {

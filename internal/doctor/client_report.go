@@ -12,8 +12,8 @@ import (
 
 // ClientReport is the record of a stage.
 type ClientReport struct {
-	Findings []Finding // worst first
-	Visits   []Visit   // one per conversation
+	Findings []Finding // the findings, worst first
+	Visits   []Visit   // one visit per conversation
 	Messages int       // number of messages received
 }
 
@@ -21,7 +21,7 @@ type ClientReport struct {
 type Visit struct {
 	Client    string   // name and version; "" if unknown
 	OpensWith string   // the method of the first request
-	Offers    string   // the first version that it offered, or ""
+	Offers    string   // the first version that the client offered, or ""
 	Revision  string   // the revision in use
 	Declares  []string // the client's capabilities
 	Requests  int      // requests since the opening

@@ -22,7 +22,7 @@ type probe struct {
 	rev   mcp.Revision // the revision with which to open the server before the probe; Unknown for a probe that opens the server itself
 	death string       // the code to report if the server exits during the probe; "" means Dies
 	run   func(ctx context.Context, t *talk)
-	alone func(ctx context.Context) // replaces run for a probe that opens its own conversations
+	alone func(ctx context.Context) // the function of a probe that opens its own conversations; it replaces run
 
 	midway bool // the probe runs between initialize and notifications/initialized, if the conversation is at that point
 	odd    bool // the probe sends malformed input, so only probes of this kind may follow it
@@ -50,7 +50,7 @@ func singles(all []probe) (out []job) {
 // draft is a possible finding, before it is certain.
 type draft struct {
 	code, seen string
-	level      Level // "" means the usual level of the code
+	level      Level // the level; "" means the usual level of the code
 }
 
 func (d draft) condition() Condition {
@@ -200,8 +200,8 @@ func (t *talk) fits(p *probe) bool {
 	return t.opened && t.rev == p.rev
 }
 
-// lingerAtEnd gives the server time to exit. A server that crashes on its input may still
-// answer the next request before it exits.
+// lingerAtEnd waits in case the server exits. A server that crashes on its input may still answer
+// the next request before it exits.
 func (t *talk) lingerAtEnd(ctx context.Context, odd bool) {
 	d := t.e.grace() / 20
 	if odd {
@@ -210,8 +210,8 @@ func (t *talk) lingerAtEnd(ctx context.Context, odd bool) {
 	t.linger(ctx, d)
 }
 
-// settle decides which possible findings of a probe count. If one is in doubt, it runs the
-// probe again. It reports whether the conversation can continue.
+// settle decides which possible findings of a probe count. If a finding is in doubt, settle runs
+// the probe again. It reports whether the conversation can continue.
 func (e *exam) settle(t *talk, p *probe) bool {
 	drafts := t.drafts
 	t.drafts = nil
@@ -243,8 +243,8 @@ func (e *exam) settle(t *talk, p *probe) bool {
 
 func isMatch(d draft) bool { return slices.Contains(matchCodes, d.code) }
 
-// keepDeath keeps the evidence of an exit in a shared conversation. It is used if no probe
-// causes the exit when it is run alone.
+// keepDeath keeps the evidence of an exit in a shared conversation. It is used if no probe causes
+// the exit when the probe runs alone.
 func (t *talk) keepDeath(drafts []draft) {
 	t.e.mu.Lock()
 	defer t.e.mu.Unlock()
@@ -255,8 +255,8 @@ func (t *talk) keepDeath(drafts []draft) {
 	}
 }
 
-// judgeDeaths reports an exit that did not occur again. The exit is certain, but no single
-// probe is known to be the cause.
+// judgeDeaths reports an exit that did not occur again. The exit is certain, but the probe that
+// caused it is not known.
 func (e *exam) judgeDeaths() {
 	if slices.ContainsFunc(deathCodes, e.has) {
 		return

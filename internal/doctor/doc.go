@@ -4,10 +4,10 @@
 //
 // The package reads and writes messages as raw bytes, because a proper transport would hide
 // faults. Over HTTP each probe has its own session. On a pipe, where a session is a process,
-// probes share conversations (course.go). A finding that is in doubt there is tested again in
-// a new process, and only that result counts. The number of probes and their time are limited,
-// and at most four conversations run at once. A missing answer counts only after a second,
-// longer wait.
+// probes share conversations (course.go). If a finding in a shared conversation is in doubt, it is
+// tested again in a new process, and only the second result counts. The number of probes and their
+// time are limited, and at most four conversations run at once. A missing answer counts only after
+// a second, longer wait.
 //
 // The package runs only the tool that Options.Call names. Its other requests change nothing:
 // lists, one resource that the server offers, one prompt, and methods that no server should

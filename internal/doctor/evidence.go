@@ -45,8 +45,8 @@ func maskAll(s string, secrets []string) string {
 	return s
 }
 
-// maskCutSecret masks the beginning of a secret at the end of s. The text may have been cut in
-// the middle of the secret.
+// maskCutSecret masks the beginning of a secret at the end of s, because the text may have been cut
+// in the middle of a secret.
 func maskCutSecret(s string, secrets []string) string {
 	for _, secret := range secrets {
 		for n := min(len(secret), len(s)); n >= 4; n-- {
@@ -83,7 +83,7 @@ func spellings(secrets []string) []string {
 	return slices.Compact(all)
 }
 
-// evidence joins lines that already have their markers.
+// evidence joins the lines of an Evidence.
 func evidence(lines ...string) string {
 	var out []string
 	for _, l := range lines {

@@ -15,7 +15,7 @@ import (
 
 // Options control an examination. The zero value has the usual settings.
 type Options struct {
-	Deep bool // Deep also runs the slower probes
+	Deep bool // Deep means that the slower probes run too
 	// Call names the one tool that may be run; "" means none. It is called without
 	// arguments twice: once to completion, and once to be cancelled.
 	Call string
@@ -26,7 +26,7 @@ type Options struct {
 	// Parallel is the number of conversations at the same time. On a pipe it is also the
 	// number of processes of the server. 0 means 4.
 	Parallel int
-	// Progress is called with each step, in the goroutine that called Examine.
+	// Examine calls Progress with each step, in the goroutine that called Examine.
 	Progress func(step string)
 }
 
@@ -68,11 +68,11 @@ type state struct {
 	start   time.Duration   // extra time allowed for a process to start
 	reached bool            // the server has sent something
 	tried   map[mcp.Revision]*attempt
-	// Evidence of errors for an initialize with an unknown version, and for one without
-	// params. These are faults only if the server supports initialize at all.
+	// These are the evidence of errors for an initialize with an unknown version, and for one
+	// without params. Such errors are faults only if the server supports initialize at all.
 	refusedUnknown, refusedBare string
 
-	guess    mcp.Revision          // the newest legacy revision, according to the first answer
+	guess    mcp.Revision          // the newest legacy revision that the server supports, according to its first answer
 	examined map[mcp.Revision]bool // the revisions whose habits are being examined, or have been; see habits.go
 
 	pushed  bool              // the server pushed a manifest without a request
@@ -91,7 +91,7 @@ type attempt struct {
 	opened  bool   // the server speaks the revision and answers requests in it
 	answer  string // the revision that the server returned instead
 	refused string // the evidence of an error answer
-	why     string // the reason, for people, if not opened
+	why     string // the reason for people, if opened is false
 }
 
 // Examine examines a server. It returns an error only if ctx ends. A server that cannot
@@ -139,7 +139,7 @@ func orDefault(d *time.Duration, def time.Duration) {
 	}
 }
 
-// grace is how long the server may still take for an answer after it has answered a later
+// grace is how long the doctor still waits for an answer after the server has answered a later
 // request.
 func (e *exam) grace() time.Duration { return e.o.Patience / 2 }
 
@@ -202,8 +202,8 @@ func (e *exam) startedAfter(d time.Duration) {
 	e.state.started = append(e.state.started, d)
 }
 
-// startTime is the extra time for the first answer of a process. It is a multiple of the first
-// start time, because several processes start at the same time.
+// startTime is the extra time for the first answer of a process. It is a multiple of the time of
+// the first start, because several processes start at the same time.
 func (e *exam) startTime() time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()

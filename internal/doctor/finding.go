@@ -22,7 +22,7 @@ const (
 type Condition struct {
 	Code    string // "DRG-…", stable
 	Level   Level
-	Title   string // a few words
+	Title   string // the title, in a few words
 	Meaning string // the consequences for users of the server
 	Fix     string // the change that the author of the server should make
 	Bridged string // what Dragoman does until the server is corrected

@@ -21,7 +21,7 @@ import (
 // foreignHost is the host of a web page that may be open in the user's browser.
 const foreignHost = "attacker.example"
 
-// guards returns the probes that exist only over HTTP, for one revision.
+// guards returns the probes of one revision that exist only over HTTP.
 func (e *exam) guards(r mcp.Revision) []probe {
 	guard := func(name string, run func(context.Context, *talk, *web)) probe {
 		return probe{name: name + " (" + r.String() + ")", rev: r, run: func(ctx context.Context, t *talk) {
@@ -45,10 +45,10 @@ func (e *exam) guards(r mcp.Revision) []probe {
 
 // visit is one request with its response.
 type visit struct {
-	said   string // the request, for evidence
+	said   string // a description of the request, for evidence
 	status int
 	header http.Header
-	body   []byte           // the first 64 KiB
+	body   []byte           // the first 64 KiB of the body of the response
 	msg    *jsonrpc.Message // the message in body, or nil
 	err    error
 }
@@ -115,7 +115,7 @@ func (w *web) visit(ctx context.Context, e *exam, p parcel, note string) *visit 
 	return v
 }
 
-// again sends another request in the revision of the conversation, with extra headers.
+// again sends a request in the revision of the conversation, with extra headers.
 func (e *exam) again(ctx context.Context, t *talk, w *web, h http.Header) *visit {
 	body := jsonrpc.AppendRequest(nil, t.nextID(), alive(t.rev), t.params(""))
 	var notes []string
@@ -133,8 +133,8 @@ func (e *exam) again(ctx context.Context, t *talk, w *web, h http.Header) *visit
 	return w.visit(ctx, e, parcel{body: body, method: http.MethodPost, header: h}, note)
 }
 
-// local reports whether only this machine can reach the server. In that case only Origin and
-// Host distinguish a page in a browser from a client.
+// local reports whether only this machine can reach the server. If so, only Origin and Host
+// distinguish a page in a browser from a client.
 func (e *exam) local() bool {
 	host := e.t.URL.Hostname()
 	if a, err := netip.ParseAddr(host); err == nil {
@@ -173,8 +173,8 @@ func (e *exam) origins(ctx context.Context, t *talk, w *web) {
 	}
 }
 
-// shares reports whether the server's CORS preflight response lets a page of another
-// origin send it JSON (Fetch §"CORS-preflight fetch").
+// shares reports whether a page of another origin may send JSON to the server, according to the
+// server's CORS preflight response (Fetch §"CORS-preflight fetch").
 func (e *exam) shares(ctx context.Context, w *web, page string) bool {
 	v := w.visit(ctx, e, parcel{method: http.MethodOptions, header: http.Header{
 		"Origin": {page}, "Access-Control-Request-Method": {http.MethodPost}, "Access-Control-Request-Headers": {"content-type"},
@@ -325,7 +325,7 @@ func (t *talk) judgeResponse(q *question) {
 		if code := t.forbidden(q); code != "" {
 			see(code)
 		}
-	case q.id == bigID: // hardly any client sends such a number; the probe ids reports it
+	case q.id == bigID: // the probe ids reports this error, because few clients send such a number
 	case q.status >= 500:
 		see(ServerError)
 	case q.id == "" && !q.odd() && ok && q.status != http.StatusAccepted && !t.rev.Modern():
@@ -358,8 +358,8 @@ func (t *talk) forbidden(q *question) string {
 	return ""
 }
 
-// credentialsCode returns the code for a server that needs credentials, or other credentials
-// than the request had.
+// credentialsCode returns the code for a server that refuses a request because of missing or wrong
+// credentials.
 func (e *exam) credentialsCode() string {
 	for name := range e.t.Header {
 		if strings.EqualFold(name, "Authorization") || excerpt.SecretName(name) {
@@ -369,7 +369,7 @@ func (e *exam) credentialsCode() string {
 	return WantsCredentials
 }
 
-// Patterns for the texts with which servers refuse a host name.
+// These patterns match the texts with which servers refuse a host name.
 var (
 	hostWord    = regexp.MustCompile(`\bhost(name)?s?\b|dns.rebinding`)
 	refusalWord = regexp.MustCompile(`invalid|not allowed|disallowed|not permitted|forbidden|blocked|denied|untrusted|unknown|unexpected|mismatch|not in|rebinding`)

@@ -11,7 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// bases returns the revisions to examine in detail: the newest of each era that the server
+// bases returns the revisions to examine in detail: the newest revision of each era that the server
 // supports. If the handshake works but is not MCP, it returns the newest legacy revision.
 func (e *exam) bases() []mcp.Revision {
 	e.mu.Lock()
@@ -42,8 +42,8 @@ func alive(r mcp.Revision) string {
 	return mcp.MethodPing
 }
 
-// examinations returns the jobs for the revisions that can be opened. It leaves out probes
-// that ran in the conversations that opened them.
+// examinations returns the jobs for the revisions that can be opened. It leaves out probes that
+// have already run in the conversations that opened these revisions.
 func (e *exam) examinations() (jobs []job) {
 	for _, r := range e.bases() {
 		if !e.examined[r] {
@@ -75,7 +75,7 @@ func (e *exam) examinations() (jobs []job) {
 	return jobs
 }
 
-// habits returns the probes for a server that can be opened in a revision. They can run one
+// habits returns the probes for a server that can be opened in a revision. These probes can run one
 // after the other in one conversation.
 func (e *exam) habits(r mcp.Revision) []probe {
 	var all []probe
@@ -98,8 +98,8 @@ func (e *exam) habits(r mcp.Revision) []probe {
 	}
 	add("ids", e.ids)
 	if r.Modern() {
-		// After a message without _meta, a server of both eras may treat the client as a
-		// legacy client.
+		// This probe comes last: after a message without _meta, a server of both eras may treat the
+		// client as a legacy client.
 		add("an unknown notification", e.unknownNote)
 	}
 	add("staying alive", func(ctx context.Context, t *talk) { t.lingerAtEnd(ctx, false) })
@@ -189,7 +189,7 @@ func unsupported(q *question) bool {
 func (e *exam) ping(ctx context.Context, t *talk) {
 	q := t.ask(mcp.MethodPing, "")
 	if !t.await(ctx, q) || q.msg == nil {
-		return // the opening has reported a missing answer
+		return // the opening has already reported a missing answer
 	}
 	if !q.worked() {
 		t.find(PingRefused, t.proof(q))
@@ -232,7 +232,7 @@ func (e *exam) ids(ctx context.Context, t *talk) {
 	}
 }
 
-// bigID tries an id that many servers change or drop. It never waits long for the answer.
+// bigID tries an id that many servers change or drop. It does not wait long for the answer.
 func (e *exam) bigID(ctx context.Context, t *talk) {
 	q := t.askAs(bigID, alive(t.rev), "")
 	if e.http && !e.sse {
@@ -285,7 +285,7 @@ func (e *exam) unknownNote(ctx context.Context, t *talk) {
 	}
 }
 
-// unknownMeta sends an unknown version in _meta (2026-07-28 §Versioning, "Protocol
+// unknownMeta sends a request with an unknown version in _meta (2026-07-28 §Versioning, "Protocol
 // Version Negotiation").
 func (e *exam) unknownMeta(ctx context.Context, t *talk) {
 	id := t.nextID()
@@ -313,7 +313,7 @@ func (e *exam) noMeta(ctx context.Context, t *talk) {
 	}
 }
 
-// long sends a request of the given size, with padding. The server must answer it.
+// long sends a request that is padded to the given size. The server must answer the request.
 func (e *exam) long(ctx context.Context, t *talk, size int, code string) {
 	t.death = code
 	pad := `"io.github.dragoman-mcp/pad":"` + strings.Repeat("x", size) + `"`
@@ -348,7 +348,7 @@ func (e *exam) burst(ctx context.Context, t *talk) {
 	}
 }
 
-// batch sends a batch, which only one revision has (2025-03-26 §Base, "Batching").
+// batch sends a batch. Only one revision has batches (2025-03-26 §Base, "Batching").
 func (e *exam) batch(ctx context.Context, t *talk) {
 	one := jsonrpc.AppendRequest(nil, `"batch-1"`, mcp.MethodPing, nil)
 	two := jsonrpc.AppendRequest(nil, `"batch-2"`, mcp.MethodPing, nil)

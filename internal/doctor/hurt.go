@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// This file says which clients a finding affects. A client is listed if it was seen to send
-// the messages below, or if no client can work without the missing feature. Only a few of
-// these clients were tested with such a server: the Go SDK closes the connection on Noise.
+// This file says which clients a finding affects. A client is listed if it sends the messages that
+// are described below, or if no client can work without the missing feature. Only a few of these
+// clients were tested with such a server: the Go SDK closes the connection on Noise.
 
 // EveryClient is the only entry of Condition.Hurts for a condition with which no client can
 // work.
 const EveryClient = "every client"
 
-// The clients, grouped by the messages that they were seen to send.
+// These are the clients, grouped by the messages that they send.
 var (
 	// probing clients open with server/discover. Claude Code waits three seconds for the
-	// answer, and the AI SDK waits one. The Go SDK waits without a limit.
+	// answer, and the AI SDK waits one second. The Go SDK waits without a limit.
 	probing = []string{"Claude Code", "AI SDK", "Mastra", "Go SDK", "mcp-go"}
 	// hasty clients wait only a short time for the answer to server/discover.
 	hasty = []string{"Claude Code", "AI SDK"}
@@ -46,7 +46,7 @@ var hurts = map[string][]string{
 	MetaVersionCode:     probing,
 	SlowStart:           hasty,
 	VersionRefused:      offering2025,
-	IDString:            {"Claude Code"}, // Claude Code's probe has a string as its id
+	IDString:            {"Claude Code"}, // the probe of Claude Code has a string as its id
 	IDZero:              append([]string{"Codex"}, sdk1...),
 	UnknownSilent:       append([]string{"Codex"}, probing...), // Codex lists resources that were not declared
 	UnknownServed:       probing,
@@ -66,7 +66,7 @@ var hurts = map[string][]string{
 }
 
 // Hurts returns the names of the clients that are known to fail, or to lose something,
-// because of the condition: EveryClient alone, or names, or nothing.
+// because of the condition: only EveryClient, or a list of names, or nil.
 func (c Condition) Hurts() []string { return hurts[c.Code] }
 
 // reach orders conditions of one level by the number of affected clients.

@@ -28,7 +28,7 @@ func (t *talk) read(raw []byte, of *question) *jsonrpc.Message {
 		return loose // the id of an error about unreadable input may be null
 	}
 	if t.big() != nil && aboutBig(loose) {
-		return loose // a number that lost digits may no longer be a valid id
+		return loose // the id may be invalid because the server rounded it
 	}
 	t.form(loose, err)
 	return loose

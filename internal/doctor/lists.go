@@ -69,7 +69,7 @@ func (e *exam) lists(ctx context.Context, t *talk) {
 				t.find(Unhandled, t.proof(q))
 			}
 		case declares && unsupported(q):
-			if l.capability != "" { // templates are optional
+			if l.capability != "" { // templates are optional, so their absence is not a finding
 				t.find(Unhandled, t.proof(q))
 			}
 		case !declares && q.worked() && l.capability != "":
@@ -84,13 +84,13 @@ func (e *exam) lists(ctx context.Context, t *talk) {
 }
 
 // tacit reports whether a list is expected although the server declared no capabilities at
-// all. Such a server should still have tools.
+// all. tacit expects only tools from such a server.
 func tacit(raw []byte, caps jsonrpc.Span, l list) bool {
 	return l.capability == "tools" && jsonrpc.KindOf(raw, caps) != '{'
 }
 
-// refusedForGood reports whether a request failed for another reason than an unknown method or
-// missing credentials.
+// refusedForGood reports whether a request failed, and neither an unknown method nor missing
+// credentials is the reason.
 func refusedForGood(q *question) bool {
 	return q.done && q.err == nil && !q.worked() && !unsupported(q) &&
 		q.status != http.StatusUnauthorized && q.status != http.StatusForbidden
@@ -195,8 +195,8 @@ func (e *exam) list(ctx context.Context, t *talk, l list) *question {
 // tail returns the end of a page, where the cursor usually is.
 func tail(raw []byte) []byte { return raw[max(0, len(raw)-shown):] }
 
-// read reads one resource and one prompt that the server offers. Reading should have no
-// side effects.
+// read reads one resource and one prompt that the server offers. Reading them should not have side
+// effects.
 func (e *exam) read(ctx context.Context, t *talk) {
 	if q := t.askUntilReady(ctx, mcp.MethodListResources, ""); q.worked() {
 		for item := range jsonrpc.Elements(q.msg.Raw, q.msg.ResultMember("resources")) {

@@ -17,7 +17,7 @@ type Offer struct {
 	// secrets. They may be "".
 	Name, Version string
 	// Ready is the time from the start of the process, or from the first request, until the
-	// first answer. 0 means that there was none.
+	// first answer. 0 means that no answer arrived.
 	Ready time.Duration
 	// Lists has the number of items of each list that was read, in the order of the requests.
 	Lists []ListOffer
@@ -35,7 +35,7 @@ type ListOffer struct {
 // offered has the parts of the offer that the probes have seen. The mutex of exam guards it.
 type offered struct {
 	name, version string
-	instructions  int            // tokens
+	instructions  int            // the tokens of the instructions
 	items, cost   map[string]int // by the list's member
 }
 
@@ -48,10 +48,10 @@ func (e *exam) introduce(q *question) {
 	raw := q.msg.Raw
 	info := q.msg.ResultMember("serverInfo")
 	if info.IsZero() {
-		info = jsonrpc.Find(raw, q.msg.ResultMember(mcp.KeyMeta), mcp.KeyServerInfo) // the description in a modern answer
+		info = jsonrpc.Find(raw, q.msg.ResultMember(mcp.KeyMeta), mcp.KeyServerInfo) // the server's description in a modern answer
 	}
 	if info.IsZero() {
-		info = q.msg.ResultMember("server_info") // the description in a manifest
+		info = q.msg.ResultMember("server_info") // the server's description in a manifest
 	}
 	text := func(key string) string {
 		s, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, info, key))

@@ -87,7 +87,7 @@ type unreached struct {
 	facts failure.Facts
 }
 
-// notReached keeps the reason why one way to open the server got no answer. The first reason
+// notReached keeps the reason why an attempt to open the server got no answer. The first reason
 // other than a timeout counts.
 func (e *exam) notReached(t *talk, q *question, waited time.Duration) {
 	if e.unreached.err != nil || e.unreached.facts.Class == failure.Exited {
@@ -133,8 +133,8 @@ type greeted struct {
 	q *question
 }
 
-// guessFrom keeps the version of the server's first answer. A server that follows the
-// specification answers with its newest legacy revision.
+// guessFrom keeps the version of the server's first answer. That version is the newest legacy
+// revision of a server that follows the specification.
 func (e *exam) guessFrom(q *question) {
 	version, _ := jsonrpc.Text(q.msg.Raw, q.msg.ResultMember("protocolVersion"))
 	if r, ok := mcp.ParseRevision(version); ok && r.Legacy() {
@@ -232,7 +232,7 @@ func (e *exam) openings(first *greeted) []job {
 	return append(jobs, job{probes: append(append([]probe{e.earlyProbe(e.guess)}, mistakes...), e.midwayProbe(e.guess))})
 }
 
-// goOn returns the probes that follow in a conversation after it was opened in a revision.
+// goOn returns the further probes for a conversation that was opened in a revision.
 func (e *exam) goOn(r mcp.Revision) (more []probe) {
 	e.mu.Lock()
 	a := e.tried[r]
@@ -301,8 +301,8 @@ func (e *exam) attempted(r mcp.Revision, a *attempt) {
 	e.tried[r] = a
 }
 
-// initialize opens with one revision (2025-11-25 §Lifecycle, "Version Negotiation"). If the
-// request was already sent and answered, q is that request; otherwise q is nil.
+// initialize opens with one revision (2025-11-25 §Lifecycle, "Version Negotiation"). If the request
+// was already sent and answered, q is that request. Otherwise q is nil.
 func (e *exam) initialize(ctx context.Context, t *talk, r mcp.Revision, q *question) {
 	a := &attempt{why: "the server does not answer initialize"}
 	defer func() { e.attempted(r, a) }()
@@ -383,7 +383,7 @@ func (t *talk) openAs(ctx context.Context, r mcp.Revision) bool {
 	return t.finishHandshake(ctx, r)
 }
 
-// greet keeps the result of initialize.
+// greet stores the result of initialize.
 func (t *talk) greet(q *question) {
 	t.greeted, t.hello, t.caps = true, q.msg.Raw, q.msg.ResultMember("capabilities")
 }
@@ -438,7 +438,7 @@ func (e *exam) unknownVersion(ctx context.Context, t *talk) {
 		return
 	}
 	if t.unsure = true; t.shared {
-		return // the server may refuse it because of earlier messages
+		return // the server may refuse the request because of earlier messages
 	}
 	e.mu.Lock()
 	e.refusedUnknown = t.proof(q)
@@ -463,7 +463,7 @@ func (e *exam) bareInitialize(ctx context.Context, t *talk) {
 	}
 }
 
-// settleVersions decides about refused versions when it is known whether the server is legacy.
+// settleVersions reports refused versions as findings, if the server is legacy.
 // A server that is not legacy may refuse initialize.
 func (e *exam) settleVersions() {
 	e.mu.Lock()

@@ -23,7 +23,7 @@ func (t *talk) judgeTool(raw []byte, tool jsonrpc.Span) (stub bool) {
 // schemaKeys are the members in which a tool may have its schema, in MCP and in its dialects.
 var schemaKeys = []string{"inputSchema", "params_schema", "parameters", "input_schema", "schema"}
 
-// judgeToolAs checks a tool. Its schema is in one of the members keys.
+// judgeToolAs checks a tool. The schema of the tool is in one of the members that keys names.
 func (t *talk) judgeToolAs(raw []byte, tool jsonrpc.Span, keys []string) (stub bool) {
 	name, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, tool, "name"))
 	seen := func(what string) string {
@@ -90,8 +90,9 @@ func isStub(raw []byte, at jsonrpc.Span) bool {
 	return true
 }
 
-// judgeStubs reports that the schemas of tools have no parameters: of all tools of a server
-// with two or more tools, or of any tool in a manifest. This finding replaces SchemaBare.
+// judgeStubs reports tools whose schemas have no parameters. In a list it reports them only if this
+// concerns every tool, and there are at least two. In a manifest it reports each. This finding
+// replaces SchemaBare.
 func (t *talk) judgeStubs(said string, stubs []string, tools int, manifest bool) {
 	if len(stubs) == 0 || !manifest && (tools < 2 || len(stubs) < tools) {
 		return
@@ -101,7 +102,8 @@ func (t *talk) judgeStubs(said string, stubs []string, tools int, manifest bool)
 	t.find(SchemaStub, evidence("> "+said, "< "+stubs[0], what))
 }
 
-// judgeManifest checks the tools in a result of initialize, whether or not it was requested.
+// judgeManifest checks the tools in a result of initialize. The server may have sent this result
+// without a request.
 func (t *talk) judgeManifest(raw []byte, all jsonrpc.Span, said string) {
 	var stubs []string
 	tools := 0
@@ -116,7 +118,7 @@ func (t *talk) judgeManifest(raw []byte, all jsonrpc.Span, said string) {
 	t.judgeStubs(said, stubs, tools, true)
 }
 
-// compiled are the limits up to which a schema is compiled. A larger schema is only walked through.
+// compiled has the limits up to which a schema is compiled. A larger schema is only walked through.
 var compiled = jsonrpc.Limits{Bytes: 1 << 20, Depth: schemaDepth, Tokens: 100_000}
 
 // compile compiles a schema in which the walk found no fault. It finds faults that the walk
@@ -130,8 +132,7 @@ func (j *schemaJudge) compile(at jsonrpc.Span) {
 	}
 }
 
-// schemaJudge walks through one schema. It checks the types of keyword values, not their
-// meaning.
+// schemaJudge walks through one schema. It checks only the types of keyword values.
 type schemaJudge struct {
 	raw   []byte
 	found map[string]string
@@ -162,7 +163,7 @@ func (j *schemaJudge) dialect(at jsonrpc.Span) {
 	j.find(SchemaDialect, "$schema names a dialect that few clients know: "+clip(uri))
 }
 
-// The keywords of JSON Schema 2020-12, by the type of their value.
+// These are the keywords of JSON Schema 2020-12, grouped by the type of their value.
 var (
 	schemaTypes = map[string]bool{"null": true, "boolean": true, "object": true, "array": true, "number": true, "string": true, "integer": true}
 	numberWords = map[string]bool{

@@ -8,9 +8,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// This file tests whether the server keeps the sessions of an examination apart. Over HTTP
-// they are sessions of one server, three at a time. Some servers, mostly wrappers, send the
-// messages of one session to all sessions.
+// This file tests whether the server keeps the sessions of an examination apart. Over HTTP, the
+// conversations of an examination are sessions of one server, and three run at a time. Some
+// servers, mostly wrappers, send the messages of one session to all sessions.
 
 // sentID identifies a request by its id.
 type sentID struct {
@@ -21,8 +21,8 @@ type sentID struct {
 // minID is less than every id that the doctor uses over HTTP.
 const minID = 1_000_000
 
-// firstID returns the first id over HTTP. Other clients of the server count from 0 or 1. An
-// answer to one of them must not look like an answer to the doctor.
+// firstID returns the first id over HTTP. Other clients of the server count from 0 or 1, and their
+// answers must not look like answers to the doctor.
 func firstID() int64 { return minID + rand.Int64N(1_000_000_000) }
 
 // nextID returns the id of the next request. Over HTTP it is unique across conversations.
@@ -35,8 +35,8 @@ func (t *talk) nextID() jsonrpc.ID {
 	return jsonrpc.IntID(t.last)
 }
 
-// noteSent records the id of a request, if nextID created it. Other ids, such as 0, prove
-// nothing when the server sends them.
+// noteSent records the id of a request, if nextID created it. Other ids, such as 0, are not
+// recorded, because an answer with such an id may be for another client.
 func (t *talk) noteSent(q *question) {
 	n, ok := jsonrpc.Int([]byte(q.id), jsonrpc.Span{End: len(q.id)})
 	if !t.e.http || !ok || n <= minID || n > t.e.lastID.Load() {
@@ -50,8 +50,8 @@ func (t *talk) noteSent(q *question) {
 	t.e.sent[valueOf(q.id)] = sentID{t, q.said}
 }
 
-// isOtherSessions reports whether an answer belongs to a request of another conversation. In
-// that case it also records the finding that the server broadcasts.
+// isOtherSessions reports whether an answer belongs to a request of another conversation. If so, it
+// also records the finding that the server broadcasts.
 func (t *talk) isOtherSessions(m *jsonrpc.Message) bool {
 	if !t.e.http || m.ID == "" || m.ID == "null" {
 		return false
@@ -66,9 +66,9 @@ func (t *talk) isOtherSessions(m *jsonrpc.Message) bool {
 	return true
 }
 
-// twoSessions tests whether an answer in one session also arrives in another session. If it does,
-// only one probe at a time runs from then on. Otherwise a probe could not know whether an answer
-// without an id, or a notification, belongs to another probe.
+// twoSessions tests whether an answer in one session also arrives in another session. If so, only
+// one probe at a time runs from then on. Otherwise a probe could not know whether an answer without
+// an id, or a notification, belongs to another probe.
 func (e *exam) twoSessions(ctx context.Context) {
 	one, err := e.begin(ctx)
 	if err != nil {

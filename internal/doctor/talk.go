@@ -19,18 +19,18 @@ import (
 type talk struct {
 	e    *exam
 	w    wire
-	rev  mcp.Revision // the revision in use; Unknown until it is known
+	rev  mcp.Revision // the revision in use; Unknown before the server is opened
 	last int64        // the id of the last request of the doctor
 	open []*question  // requests that wait for an answer
 
 	hello []byte       // the result of initialize
-	caps  jsonrpc.Span // the capabilities in it
+	caps  jsonrpc.Span // the capabilities in hello
 
 	said      string // the last message to the server, for evidence
 	saidNote  string // the last notification to the server
-	notes     int    // the number of notifications to the server that an error could still be about
-	noted     int    // the number of the last one
-	passed    bool   // the server answered a request that was sent after this notification
+	notes     int    // the number of notifications to the server to which an error may still refer
+	noted     int    // the number of the last notification
+	passed    bool   // the server answered a request that was sent after the last notification
 	began     time.Time
 	answered  bool // the server has sent something
 	over      bool // no more input can arrive
@@ -40,9 +40,9 @@ type talk struct {
 	notices   int  // log and progress notifications since the last request
 
 	drafts   []draft // the possible findings of the current probe
-	ran      bool    // the current probe was run: the server could be opened for it
+	ran      bool    // the current probe ran, because the server could be opened
 	shared   bool    // several probes use the conversation
-	final    bool    // findings count, so the server is given more time
+	final    bool    // findings count, so the server gets more time
 	greeted  bool    // initialize was answered with a result
 	spent    bool    // other probes cannot use the conversation any more
 	opened   bool    // the handshake is complete, and the server answers requests
@@ -136,7 +136,7 @@ func (t *talk) tellRaw(method string, body []byte, header http.Header) *question
 	q.n = t.w.send(parcel{body: body, header: header})
 	t.noted, t.passed = q.n, false
 	if t.e.http {
-		t.open = append(t.open, q) // open because its HTTP status is checked
+		t.open = append(t.open, q) // the notification stays open, because its HTTP status is checked
 	}
 	return q
 }
@@ -155,7 +155,7 @@ func (t *talk) params(members string) []byte {
 	return []byte("{" + members + meta(t.rev.String()) + "}")
 }
 
-// meta returns the _meta that every modern request must have (2026-07-28 §Base,
+// meta returns the _meta of a modern request, which is required (2026-07-28 §Base,
 // "Per-request protocol fields").
 func meta(version string) string {
 	return `"` + mcp.KeyMeta + `":{"` + mcp.KeyVersion + `":"` + version + `","` + mcp.KeyClientCaps + `":{},"` + mcp.KeyClientInfo + `":` + identity + `}`
@@ -168,8 +168,8 @@ func greeting(version string) string {
 	return `"protocolVersion":"` + version + `","capabilities":{},"clientInfo":` + identity
 }
 
-// wait processes input until q is answered, the conversation ends, or d has passed. It
-// reports whether q was answered.
+// wait processes input until the server has answered q, the conversation has ended, or d has
+// passed. It reports whether q was answered.
 func (t *talk) wait(ctx context.Context, q *question, d time.Duration) bool {
 	if !t.answered {
 		d += t.e.startTime() // the process may still be starting
@@ -215,9 +215,9 @@ func (t *talk) await(ctx context.Context, q *question) bool {
 	return q.done
 }
 
-// outrun waits for q until the server has answered a later request. Then it waits again as
-// long as several such answers took. A server that answers in order will then not answer q any
-// more. outrun reports whether q was answered.
+// outrun waits for q until the server has answered a later request. Then it waits several times as
+// long as that took. After that, a server that answers in order will not answer q any more. outrun
+// reports whether q was answered.
 func (t *talk) outrun(ctx context.Context, q *question) bool {
 	began := time.Now()
 	t.await(ctx, t.ask(alive(t.rev), ""))
@@ -270,7 +270,7 @@ func (t *talk) end() {
 
 // take processes one piece of input.
 func (t *talk) take(p piece) {
-	if !t.answered && p.err == nil { // a failed connection is not an answer
+	if !t.answered && p.err == nil { // a failed connection does not count as an answer
 		t.answered = true
 		t.e.startedAfter(time.Since(t.began))
 	}
@@ -430,7 +430,7 @@ func (t *talk) questionOf(m *jsonrpc.Message, of *question) *question {
 		}
 		return of
 	case nameless && t.batch() != nil:
-		// The server sent one error for the whole batch, because it cannot read it (JSON-RPC
+		// The server sent one error for the whole batch, because it cannot read batches (JSON-RPC
 		// 2.0 §6).
 		return t.batch()
 	case t.notes > 0 && !t.odd && (nameless || m.ID == "0") && m.Kind == jsonrpc.Failure && (!t.passed || len(t.open) == 0):
@@ -455,7 +455,7 @@ func (t *talk) questionOf(m *jsonrpc.Message, of *question) *question {
 	return nil
 }
 
-// batch returns the batch that waits for its answer. It returns nil if there is none.
+// batch returns the batch that waits for its answer. It returns nil if no batch waits.
 func (t *talk) batch() *question {
 	for _, q := range t.open {
 		if q.method == batchOf {
@@ -490,7 +490,7 @@ func aboutBig(m *jsonrpc.Message) bool {
 // odd reports whether the question was malformed input or a batch.
 func (q *question) odd() bool { return strings.HasPrefix(q.method, "(") }
 
-// sameValue reports whether two ids differ at most in type or spelling.
+// sameValue reports whether two ids are the same, apart from their type or spelling.
 func sameValue(a, b jsonrpc.ID) bool { return valueOf(a) == valueOf(b) }
 
 func valueOf(id jsonrpc.ID) string {

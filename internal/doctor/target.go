@@ -29,8 +29,8 @@ type Target struct {
 
 	URL       *url.URL          // the endpoint
 	Header    http.Header       // header fields for each request; nil for none
-	Transport http.RoundTripper // nil means a transport of this package
-	CAs       *x509.CertPool    // the authorities that the transport of this package trusts; nil means those of the system
+	Transport http.RoundTripper // the transport for requests; nil means a transport of this package
+	CAs       *x509.CertPool    // the authorities that the transport of this package trusts; nil means the authorities of the system
 
 	// Dialect is the configured dialect with which the bridge opens the server. If it is nil,
 	// the bridge detects the dialect.
@@ -42,7 +42,7 @@ type Target struct {
 
 // Child is a started server with its raw streams.
 type Child interface {
-	// Streams returns its stdout and stdin. Reading ends when the server exits or Stop is
+	// Streams returns the server's stdout and stdin. Reading ends when the server exits or Stop is
 	// called.
 	Streams() (from io.Reader, to io.WriteCloser)
 	// Stop ends the process, waits for its exit and unblocks readers and writers.
@@ -66,8 +66,8 @@ func Command(spec stdio.Spec) func(context.Context) (Child, error) {
 // process is one of the processes of a command.
 type process struct {
 	*stdio.Process
-	// stays is set when one process has not exited within endingTime. The doctor then does not
-	// wait for the others.
+	// stays is set when one process has not exited within endingTime. The doctor then does not wait
+	// for the other processes.
 	stays *atomic.Bool
 }
 

@@ -16,14 +16,14 @@ type Verdict struct {
 	Reached   bool
 	Healthy   bool // no finding has level error
 	Revisions []RevisionVerdict
-	// SignIn means that the server answers only clients that have signed in, so the doctor
-	// could check little. That is not an error.
+	// SignIn means that the server answers only clients that have signed in, so the doctor could
+	// not check much. SignIn is not an error.
 	SignIn bool
 	// Through means that the bridge can open the server and has requested its tools.
 	// RevisionVerdict.Through says for which clients this works.
 	Through bool
-	Dialect string // the dialect in which the bridge opens it; "" for standard MCP
-	Why     string // the reason why the bridge cannot open it
+	Dialect string // the dialect in which the bridge opens the server; "" for standard MCP
+	Why     string // the reason why the bridge cannot open the server
 	Offer   Offer
 	// Failure is the reason why the server cannot be used through the bridge. It is nil if the
 	// server can be used.
@@ -34,7 +34,7 @@ type Verdict struct {
 type RevisionVerdict struct {
 	Revision mcp.Revision
 	Works    bool
-	Why      string // the reason if it does not work
+	Why      string // the reason why the revision does not work
 	// Through means that a client of this revision got the tools through the bridge.
 	Through bool
 }

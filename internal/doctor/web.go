@@ -128,7 +128,7 @@ func (w *web) send(p parcel) int {
 	n := w.sent
 	if w.underWay.Add(1) > maxUnsent {
 		w.underWay.Add(-1)
-		return n // the server reads nothing, so the probe will time out
+		return n // the server does not read, so the probe will time out
 	}
 	w.running.Go(func() {
 		defer w.underWay.Add(-1)
@@ -246,7 +246,7 @@ func openSSE(ctx context.Context, t *Target) (*sse, error) {
 	case bad != nil:
 		err = bad
 	case at.Host != t.URL.Host, at.Scheme != t.URL.Scheme:
-		// The messages contain credentials, so they must not go to another host.
+		// The messages contain credentials, so do not send them to another host.
 		err = fmt.Errorf("the endpoint event has a URL on another host, %s://%s", at.Scheme, at.Host)
 	}
 	if err != nil {
@@ -277,7 +277,7 @@ func (w *sse) send(p parcel) int {
 	w.sent++
 	select {
 	case w.out <- p.body:
-	default: // the server reads nothing, so the probe will time out
+	default: // the server does not read, so the probe will time out
 	}
 	return w.sent
 }

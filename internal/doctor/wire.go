@@ -20,7 +20,7 @@ type wire interface {
 	// pieces returns the channel of input. The channel is closed when no more input can
 	// arrive.
 	pieces() <-chan piece
-	// close ends the conversation and waits for all goroutines it has started.
+	// close ends the conversation and waits for all goroutines that the wire has started.
 	close()
 	// exitText returns how the conversation ended.
 	exitText() string
@@ -36,11 +36,11 @@ type parcel struct {
 // piece is one unit of input: a line of a pipe, an HTTP body or an event of a stream.
 type piece struct {
 	raw  []byte
-	half bool // the stream ended in the middle of it
+	half bool // the stream ended in the middle of the piece
 
-	// The following fields are used over HTTP. of is the number of the parcel that the piece
-	// responds to, 0 if unknown. If end is set, the response has ended and the piece has no
-	// bytes.
+	// The following fields are used over HTTP. The field of is the number of the parcel to which
+	// the piece is the response. It is 0 if unknown. If end is set, the response has ended and the
+	// piece has no bytes.
 	of     int
 	status int
 	header http.Header
@@ -84,7 +84,7 @@ func (p *pipe) send(l parcel) int {
 	p.sent++
 	select {
 	case p.out <- append(bytes.Clone(l.body), '\n'):
-	default: // the server reads nothing, so the probe will time out
+	default: // the server does not read, so the probe will time out
 	}
 	return p.sent
 }
