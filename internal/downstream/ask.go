@@ -31,8 +31,7 @@ func (a *ask) resolve(m *jsonrpc.Message, from transport.Request, err error) {
 const maxAsks = 64
 
 // askClient sends a server request to the client through send and waits for the answer. call is
-// the call that the request belongs to, or nil for none. tell sends messages that nobody waits
-// for.
+// the call that the request belongs to, or nil for none. tell sends messages that may be dropped.
 func (c *Session) askClient(ctx context.Context, call *mcp.Call, m *jsonrpc.Message, send func(context.Context, []byte) error, tell func([]byte) error) (*jsonrpc.Message, error) {
 	var t *jsonrpc.Trail
 	if call != nil {
@@ -107,7 +106,7 @@ func (c *Session) declares(method string) bool {
 	return !jsonrpc.Find(f.Capabilities, jsonrpc.Whole(f.Capabilities), capability).IsZero()
 }
 
-// withID returns an answer whose id is the one that the server used for its request.
+// withID returns an answer with the id that the server used for its request.
 func withID(t *jsonrpc.Trail, m *jsonrpc.Message, id jsonrpc.ID) (*jsonrpc.Message, error) {
 	var e jsonrpc.Edits
 	e.Replace(mcp.WhyID, m.IDAt, []byte(id))
@@ -170,7 +169,7 @@ func (s *requestCaller) tell(b []byte) error {
 	return s.sent(b, s.responder.Event(b))
 }
 
-// sent records a message before the answer, unless it was not sent.
+// sent records a message that was sent before the answer. It records nothing if sending failed.
 func (s *requestCaller) sent(b []byte, err error) error {
 	if err == nil && s.call.Trail != nil {
 		s.call.Trail.Sent(jsonrpc.ClientWire, b)
@@ -178,7 +177,7 @@ func (s *requestCaller) sent(b []byte, err error) error {
 	return err
 }
 
-// send sends a message that must arrive. It gives up when ctx ends. ctx ends before the answer
+// send sends a message that must arrive. It gives up when ctx ends, which happens before the answer
 // is written.
 func (s *requestCaller) send(ctx context.Context, b []byte) error {
 	q, ok := s.responder.(transport.Queuer)
@@ -191,7 +190,7 @@ func (s *requestCaller) send(ctx context.Context, b []byte) error {
 	if finished {
 		return mcp.ErrAnswered
 	}
-	// The lock is not held here. A client that does not read must not delay the answer or
+	// Do not hold the lock here, because a client that does not read must not delay the answer or
 	// messages that may be dropped.
 	return s.sent(b, q.Send(ctx, b))
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// ClientReport describes one client of an endpoint. The client has a conversation, or its
-// requests are independent, as over HTTP in the modern era. The texts come from the client.
+// ClientReport describes one client of an endpoint. A client either has a conversation or sends
+// independent requests, such as modern requests over HTTP. The texts come from the client.
 type ClientReport struct {
 	ID           string // unique in the process
 	Revision     mcp.Revision
@@ -31,7 +31,7 @@ type ClientReport struct {
 	Running      int       // number of requests without an answer; only in a conversation
 }
 
-// These constants bound what is kept of clients without a conversation. The client that has
+// These constants bound the stored data about clients without a conversation. The client that has
 // sent nothing for the longest time is removed first.
 const (
 	maxVisitors   = 256

@@ -4,6 +4,7 @@
 //
 // A Session knows the client and its revision, the client's requests in flight, and the server
 // requests that wait for the client's answer. A Handler answers the requests. A request ends
-// exactly once: by its answer, by its cancellation, or with the conversation. Nothing follows
-// its answer. Everything exported is safe for concurrent use unless it says otherwise.
+// exactly once: by its answer, by its cancellation, or with the conversation. No message of the
+// request is sent after its answer. Everything exported is safe for concurrent use unless its
+// comment says otherwise.
 package downstream

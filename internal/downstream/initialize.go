@@ -55,8 +55,8 @@ func (c *Session) initialize(ctx context.Context, m *jsonrpc.Message, o mcp.Open
 		result = dialect.Superset(result, tools)
 	}
 	_ = r.Finish(jsonrpc.AppendResult(nil, m.ID, result), 0)
-	// The handler of notifications/initialized calls attach. Some clients never send it. They
-	// get no notifications outside requests, but everything else works.
+	// The handler of notifications/initialized calls attach. A client that never sends this
+	// notification gets no notifications outside requests. Everything else works.
 }
 
 // readInitialize reads a client's initialize and chooses the revision.
@@ -90,7 +90,7 @@ func (c *Session) readInitialize(m *jsonrpc.Message) (*mcp.ClientInfo, *jsonrpc.
 	if len(f.Capabilities) > mcp.MaxOwnCapabilities {
 		c.publishLosses(nil, mcp.Losses{{What: m.Method, Why: "the client's capabilities are too long; Dragoman keeps only those that it knows"}})
 	}
-	return f.Own(), nil // a copy, so that the session does not keep the whole request in memory
+	return f.Own(), nil // return a copy, so that the session does not keep the whole request in memory
 }
 
 // unknownClient is the Implementation object of a client that does not send one. Every revision
@@ -147,7 +147,7 @@ func (r *Endpoint) speaks() []mcp.Revision {
 	return r.Revisions
 }
 
-// accepted returns those revisions of speaks on which initialize may agree.
+// accepted returns the revisions that initialize may negotiate.
 func (r *Endpoint) accepted() []mcp.Revision {
 	var out []mcp.Revision
 	for _, rev := range r.speaks() {
@@ -158,8 +158,8 @@ func (r *Endpoint) accepted() []mcp.Revision {
 	return out
 }
 
-// refuseVersion returns the error for a version that the strict mode does not allow. It lists
-// the supported versions in every form that known clients read.
+// refuseVersion returns the error for a version that the strict mode does not allow. The error
+// lists the supported versions in every form that known clients read.
 func (r *Endpoint) refuseVersion(date string) *jsonrpc.Error {
 	list := jsonrpc.AppendStrings(nil, mcp.Dates(r.accepted()))
 	got := jsonrpc.AppendQuote(nil, excerpt.Name(date))

@@ -22,7 +22,7 @@ import (
 // seconds for Dragoman to exit.
 const noteShutdown = "shutdown"
 
-// ErrShutdown is the result of ServePipe if the client has announced its end. The client waits
+// ServePipe returns ErrShutdown if the client has announced its end. The client waits
 // only briefly for Dragoman to exit.
 var ErrShutdown = errors.New("the client sent a notification that it exits")
 

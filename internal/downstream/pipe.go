@@ -24,8 +24,9 @@ const (
 	// stopTimeout is how long a client may take to read the last answers after Dragoman has
 	// ended the conversation.
 	stopTimeout = 2 * time.Second
-	// A client that reads slowly gets more time while it keeps reading. slowEnd is the total
-	// time after it has closed its end, and slowStop the total time after Dragoman has to stop.
+	// A client that reads slowly gets more time while it keeps reading. slowEnd is the total time
+	// after the client has closed its end. slowStop is the total time after Dragoman was told to
+	// stop.
 	slowEnd  = 30 * time.Second
 	slowStop = 10 * time.Second
 )
@@ -60,7 +61,7 @@ func (r *Endpoint) ServePipe(ctx context.Context, p transport.Pipe, from transpo
 			}
 		case <-ctx.Done():
 		}
-		// The requests end with ctx and send their errors. Nothing is read after that.
+		// The requests end with ctx and send their errors. ServePipe does not read any more.
 		<-ctx.Done()
 		d.awaitIdle(stopTimeout, slowStop)
 		_ = p.Close()
@@ -83,7 +84,7 @@ func (r *Endpoint) ServePipe(ctx context.Context, p transport.Pipe, from transpo
 
 var errGone = errors.New("the client has disconnected")
 
-// errUnread ends a conversation whose client has closed its end and stopped reading.
+// errUnread ends a conversation after the client has closed its end and stopped reading.
 var errUnread = errors.New("the client closed the connection before it read all answers")
 
 // pipeServer passes messages from a pipe to the Session.
@@ -94,7 +95,7 @@ type pipeServer struct {
 	slotsFull    bool          // no slot became free in time; only read uses this field
 	slots        chan struct{} // contains one element per running request
 	broken       chan error    // capacity 1; the error that broke writing
-	opening      chan struct{} // closed when initialize has been answered; nil if none runs; only read uses it
+	opening      chan struct{} // closed when initialize has been answered; nil if no initialize is running; only read uses this field
 }
 
 // unread reports whether the client has not read all messages yet.
@@ -144,9 +145,9 @@ func (d *pipeServer) write(b []byte) error {
 	return err
 }
 
-// slot takes a slot for one request and reports whether one was free. If none is free, it waits
-// a moment, because a fast client may only be ahead of its answers. If none becomes free, later
-// calls do not wait until there is a free slot again.
+// slot takes a slot for one request and reports whether one was free. If no slot is free, it waits
+// a moment, because the client may only send faster than it gets answers. If no slot becomes free
+// in this time, later calls do not wait until there is a free slot again.
 func (d *pipeServer) slot(ctx context.Context) bool {
 	select {
 	case d.slots <- struct{}{}:
@@ -171,9 +172,9 @@ func (d *pipeServer) slot(ctx context.Context) bool {
 
 // reply sends the error for a message that the reader refused. If the client reads, reply
 // writes the error before the next message is read. This slows down a client that sends all the
-// time. If the client does not read, the error is queued. If the queue is full too, the error
-// takes the slot of a request, and the reader waits for a slot. So no error is lost, and the
-// end of input is still noticed.
+// time. If the client does not read, the error is queued. If the queue is also full, the error
+// takes the slot of a request, and the reader waits for a slot. So no error is lost, and the end of
+// input is still noticed.
 func (d *pipeServer) reply(ctx context.Context, b []byte) {
 	if stalled, _ := d.pipe.Stalled(); stalled < hintStalled {
 		patient, stop := context.WithTimeout(ctx, hintStalled)
@@ -201,8 +202,8 @@ type pipeOutbox struct{ pipe transport.Pipe }
 
 func (o pipeOutbox) Send(b []byte) error { return hint(o.pipe, b) }
 
-// These constants say how long an optional message waits for a client that reads slowly, and
-// after what time a client counts as not reading.
+// These constants are the time that an optional message waits for a slow client, and the time after
+// which a client counts as not reading.
 const (
 	hintGrace   = 100 * time.Millisecond
 	hintStalled = time.Second
@@ -260,8 +261,7 @@ func (d *pipeServer) read(ctx context.Context) error {
 	}
 }
 
-// isShutdown reports whether m is the shutdown notification, and the client is one that sends
-// it.
+// isShutdown reports whether m is the shutdown notification of a manifest client.
 func (d *pipeServer) isShutdown(m *jsonrpc.Message, err error) bool {
 	return err == nil && m.Kind == jsonrpc.Notification && m.Method == noteShutdown && d.conversation.manifest.Load()
 }
@@ -296,8 +296,8 @@ func (d *pipeServer) message(ctx context.Context, m *jsonrpc.Message, r responde
 	}
 	done := func() { budget.Give(size); <-d.slots }
 	if m.Method == mcp.MethodInitialize {
-		// The answer may take as long as the servers need to start. The end of input must be
-		// noticed in the meantime.
+		// The answer may take as long as the servers need to start. In the meantime, the reader
+		// must notice the end of input.
 		opening := make(chan struct{})
 		d.opening = opening
 		done = func() { budget.Give(size); <-d.slots; close(opening) }
@@ -371,7 +371,7 @@ func (d *pipeServer) batch(ctx context.Context, b *transport.Batch) {
 	}
 }
 
-// batchAnswers collects the answers to a batch and writes them together when all are there.
+// batchAnswers collects the answers to a batch. When it has all answers, it writes them together.
 type batchAnswers struct {
 	server *pipeServer
 
@@ -423,5 +423,5 @@ func (r *batchResponder) refuse(ctx context.Context, b []byte) {
 	}
 }
 
-// done counts a message of the batch that has no answer.
+// done counts a message of the batch that gets no answer.
 func (r *batchResponder) done(ctx context.Context) { r.refuse(ctx, nil) }

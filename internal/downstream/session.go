@@ -24,9 +24,9 @@ import (
 type Endpoint struct {
 	Handler Handler
 	// Revisions lists the revisions that clients may use, newest first. Nil means all. A modern
-	// request with another revision is refused. If Strict is set, initialize with another
-	// revision is refused. Otherwise the client gets the newest legacy revision of the list, if
-	// the list has a legacy revision.
+	// request with another revision is refused. If Strict is set, initialize with another revision
+	// is also refused. Otherwise the client gets the newest legacy revision of the list, if the
+	// list has a legacy revision.
 	Revisions []mcp.Revision
 	Strict    bool
 	// ManifestClient limits the time to answer an initialize without params. Such a client
@@ -189,8 +189,8 @@ func (c *Session) request(ctx context.Context, in transport.Incoming, r transpor
 	c.legacy(ctx, in, opening, r, expected)
 }
 
-// enter adds a request to the table of requests in flight. Only conversations with several
-// requests need the table. expected is the request's entry from Expect, or nil. leave removes
+// enter adds a request to the table of requests in flight. Only conversations with several requests
+// need the table. expected is the request's entry from Expect, or nil. The function leave removes
 // the request and reports whether the client has cancelled it. Further calls return the same
 // result.
 func (c *Session) enter(ctx context.Context, m *jsonrpc.Message, expected *inflight) (_ context.Context, leave func() (cancelled bool), _ *jsonrpc.Error) {
@@ -267,7 +267,7 @@ func (c *Session) modern(ctx context.Context, in transport.Incoming, o mcp.Openi
 			return
 		}
 		own := *h
-		own.Versions = mcp.Dates(c.endpoint.speaks()) // the revisions of the endpoint instead of the server's
+		own.Versions = mcp.Dates(c.endpoint.speaks()) // the revisions of the endpoint, not those of the server
 		_ = r.Finish(jsonrpc.AppendResult(nil, m.ID, dialect.Hello(o.Revision, &own)), 0)
 		return
 	}
@@ -307,14 +307,14 @@ func (c *Session) legacy(ctx context.Context, in transport.Incoming, o mcp.Openi
 		return
 	case info == nil:
 		// Reference servers answer any request before initialize, and some clients rely on
-		// that. The revision is the one for a client that does not name a version.
+		// that. Use the revision for clients that do not name a version.
 		info = c.adopt(o.Revision)
 	}
 	leave, bad := func() bool { return false }, (*jsonrpc.Error)(nil)
 	if !in.HTTP || info.Info != nil || expected != nil {
 		// A client that has not opened a session over HTTP cannot cancel, and many such clients
-		// use the same id for all requests. Each request has its own response, so the ids need
-		// not differ.
+		// use the same id for all requests. Each request has its own response, so the same id may
+		// be used again.
 		ctx, leave, bad = c.enter(ctx, m, expected)
 	}
 	if bad != nil {
