@@ -10,8 +10,8 @@ import (
 )
 
 // Asked returns the event for m, a request that a server sent to a client at the time began.
-// answer is the client's answer, or err says why there is none. c is the call during which the
-// request was sent, nil if unknown.
+// answer is the client's answer. If there is no answer, err says why. c is the call during which
+// the request was sent, or nil if unknown.
 func Asked(server string, c *mcp.Call, m, answer *jsonrpc.Message, began time.Time, err error) Event {
 	e := Event{
 		Kind: ServerRequest, Level: slog.LevelDebug, Time: time.Now(), Server: server, Method: m.Method,

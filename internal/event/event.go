@@ -26,12 +26,12 @@ type Kind uint8
 const (
 	Call          Kind = iota + 1 // a client's request was answered
 	ServerRequest                 // a server sent the client a request: sampling, elicitation, roots
-	Loss                          // translation lost something; Detail says what and why
+	Loss                          // something was lost in translation; Name is the lost thing, and Detail the reason
 	Handshake                     // a handshake ended, either of a client with Dragoman or of Dragoman with a server
 	Notification                  // a notification was passed on
 	Lifecycle                     // a server or a session changed its state
 	Refusal                       // a request was refused before it became a call
-	Rename                        // clients see an item under another name than usual
+	Rename                        // clients see an item under an unusual name
 	kinds                         // the number of kinds plus one
 )
 
@@ -77,9 +77,8 @@ const (
 // DefaultProject is the project of all events while Dragoman has only one project.
 const DefaultProject = "default"
 
-// Event is one event. Which members are set depends on its kind; the others are zero. It is
-// passed by value and shares its strings with the publisher, so that publishing allocates
-// nothing.
+// Event is one event. Which members are set depends on its kind; the others are zero. It is passed
+// by value and shares its strings with the publisher, so that publishing does not allocate memory.
 //
 //	Call           Server is "" if the answer comes from several servers, or from none
 //	ServerRequest  Method is the method of the request, and Took is how long the answer took
@@ -88,8 +87,10 @@ const DefaultProject = "default"
 //	Handshake      with a client: Server is "", Name is the client's own name, and From its
 //	               revision; with a server: Detail is the trace, a line for each step
 //	Notification   Method is the method of the notification
-//	Lifecycle      Detail is the current step while somebody waits, and "" when the step is
-//	               over; or it is what an operator has done
+//
+// Lifecycle      Detail is the current step, and "" when the step has ended; or Detail is the
+// action of an operator
+//
 //	Refusal        Detail is the fault of the request
 //	Rename         Method is the method of the list, Name the server's own name of the item,
 //	               and Detail the reason

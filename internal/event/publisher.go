@@ -12,13 +12,13 @@ import (
 // Publisher passes events to its subscribers. The zero value is ready to use. A nil
 // Publisher publishes nothing. Publisher is safe for concurrent use.
 type Publisher struct {
-	want atomic.Uint32 // the union of the kinds that subscribers want
+	want atomic.Uint32 // all kinds that at least one subscriber wants
 	subs atomic.Pointer[subscribers]
 	call atomic.Uint64 // the number of the latest call
 	mu   sync.Mutex    // guards changes to subs
 }
 
-// subscribers is not changed after it is published.
+// subscribers is immutable after it is published.
 type subscribers struct {
 	taps   []*tap
 	queues []*Queue
@@ -43,8 +43,8 @@ func (p *Publisher) NextCall() uint64 {
 }
 
 // Publish passes e to all subscribers of its kind, and sets its time and project if they
-// are zero. It never blocks on a slow subscriber and allocates nothing. Do not call it
-// while holding a lock.
+// are zero. It never waits for a slow subscriber and does not allocate memory. Do not call it while
+// you hold a lock.
 func (p *Publisher) Publish(e Event) {
 	if !p.Wants(e.Kind) {
 		return
@@ -71,7 +71,7 @@ func (p *Publisher) Publish(e Event) {
 
 // Tap calls f for each event of the kinds, in the goroutine that publishes it. So several
 // goroutines may call f at the same time. f must be fast, must not block and must not publish.
-// An event that is being published may still reach f after stop.
+// After stop returns, f may still get an event whose publication began earlier.
 func (p *Publisher) Tap(want Kinds, f func(Event)) (stop func()) {
 	t := &tap{want, f}
 	p.change(func(s *subscribers) { s.taps = append(s.taps, t) })
@@ -91,7 +91,7 @@ func (p *Publisher) Subscribe(want Kinds, depth int) *Queue {
 	return q
 }
 
-// change replaces the subscribers with a changed copy.
+// change replaces the list of subscribers with a changed copy.
 func (p *Publisher) change(f func(*subscribers)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -118,7 +118,7 @@ var ErrClosed = errors.New("the queue is closed")
 type Queue struct {
 	of   *Publisher
 	want Kinds
-	wake chan struct{} // has room for one signal: an event was added, or the queue was closed
+	wake chan struct{} // capacity 1; signals that an event was added, or that the queue was closed
 
 	mu     sync.Mutex // held only while one event is copied
 	ring   []Event
