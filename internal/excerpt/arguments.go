@@ -28,8 +28,8 @@ func SecretArguments(args []string) []string {
 	return out
 }
 
-// SecretArgument reports whether args[i] is a credential or contains one. at is the byte at
-// which the credential begins.
+// SecretArgument reports whether args[i] is a credential or contains one. at is the offset at which
+// the credential begins.
 func SecretArgument(args []string, i int) (at int, ok bool) {
 	a := args[i]
 	if at := strings.IndexAny(a, "=:"); at > 0 && SecretName(a[:at]) {

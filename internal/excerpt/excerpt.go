@@ -2,15 +2,15 @@
 // log, a trace or a question to a user.
 //
 // Cut only limits the length. Line and Lines also remove characters that control a terminal,
-// and characters that hide or reverse nearby text. The result is for people to read; it is not
-// byte for byte what the peer sent. Quote adds quotes, so that the text cannot be mistaken for
-// Dragoman's own. Messages repeat a peer's text in that form. JSON makes JSON safe for a
-// terminal without changing its meaning. Secrets and SecretName find text that should not be
-// repeated at all. They recognise known forms and names, and miss secrets that have neither.
+// and characters that hide or reverse nearby text. The result is for people, and differs from the
+// bytes that the peer sent. Quote adds quotes, so that the text cannot be mistaken for Dragoman's
+// own. Messages that repeat a peer's text use Quote. JSON makes JSON safe for a terminal without
+// changing its meaning. Secrets and SecretName find text that should not be repeated at all. They
+// recognise known forms and names of secrets, and cannot find other secrets.
 //
-// The package knows no protocol, keeps no state and is safe for concurrent use. Every limit is
-// in bytes and includes the ellipsis that marks missing text. A limit must be at least three,
-// the length of the ellipsis.
+// The package does not depend on a protocol, keeps no state and is safe for concurrent use. Every
+// limit is in bytes and includes the ellipsis that marks missing text. A limit must be at least
+// three, the length of the ellipsis.
 package excerpt
 
 import (
@@ -24,8 +24,8 @@ import (
 
 const dots = "…"
 
-// Cut returns s if it fits. Otherwise it returns the beginning of s, with as many whole
-// characters as fit.
+// Cut returns s if it is not longer than the limit. Otherwise it returns the beginning of s, with
+// as many whole characters as the limit allows.
 func Cut(s string, limit int) string {
 	if len(s) <= limit {
 		return s
@@ -49,8 +49,8 @@ func Lines(s string, limit int) string { return clean(s, limit, true) }
 // end the quotation. The limit applies to Line.
 func Quote(s string, limit int) string { return strconv.Quote(Line(s, limit)) }
 
-// Word returns Line(s, limit) if that is a single plain word, such as a name, a MIME type or a
-// URI. Such a word cannot be mistaken for a sentence of Dragoman. Otherwise it returns Quote.
+// Word returns Line(s, limit) if the result is a single plain word, such as a name, a MIME type or
+// a URI. Such a word cannot be mistaken for a sentence of Dragoman. Otherwise it returns Quote.
 func Word(s string, limit int) string {
 	l := Line(s, limit)
 	plain := func(r rune) bool {

@@ -22,11 +22,11 @@ const shortest = 6
 
 var (
 	bearer = regexp.MustCompile(`(?i)\b(bearer|basic)(\s+)([A-Za-z0-9._~+/=-]{6,})`)
-	// Patterns for a member or a variable within a text, or in JSON that is not parsed.
+	// These patterns match a member or a variable within a text, or in JSON that is not parsed.
 	inJSON = regexp.MustCompile(`"([^"\\]{1,63})"\s*:\s*"((?:[^"\\]|\\.)+)|\\"([^"\\]{1,63})\\"\s*:\s*\\"((?:[^"\\]|\\[^"])+)`)
 	setTo  = regexp.MustCompile(`\b([A-Za-z][A-Za-z0-9_.-]{0,62})=([^\s"'&;,<>\\]{6,})`)
-	// A name with a colon, as in YAML. A value without a digit is more likely a word of a
-	// sentence.
+	// This pattern matches a name with a colon, as in YAML. The value must have a digit, because
+	// otherwise it is probably a word of a sentence.
 	colon    = regexp.MustCompile(`\b([A-Za-z][A-Za-z0-9_.-]{0,62}):[ \t]+([^\s"'&;,<>\\]*[0-9][^\s"'&;,<>\\]*)`)
 	userinfo = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)([^/\s"'@]+)@`)
 )
@@ -76,35 +76,35 @@ func named(pattern *regexp.Regexp, s string, with func(secret string) string) st
 	return out.String()
 }
 
-// Names of secrets. There is no other such list. Tapes, evidence, logs, the status and the
-// configuration use SecretName or SecretText.
+// These are the names of secrets. Tapes, evidence, logs, the status and the configuration all use
+// this list through SecretName or SecretText.
 var (
-	// secretWords make a name the name of a secret if one of them is its last word: pw,
-	// dbPass, SMTP_PASSWORD.
+	// secretWords lists words that mark the name of a secret if they are its last word: pw, dbPass,
+	// SMTP_PASSWORD.
 	secretWords    = set("password passwd passphrase passcode pwd pw pass secret token jwt otp")
 	numericSecrets = set("password passwd passphrase passcode pwd pw otp")
-	// secretNames are complete names of secrets, without separators.
+	// secretNames lists complete names of secrets, without separators.
 	secretNames = set("authorization proxyauthorization cookie setcookie credential credentials clientassertion codeverifier " +
 		"authcode authorizationcode devicecode connectionstring sig xamzsignature")
-	// secretEnds are ends of longer names of secrets, without separators: accesstoken.
+	// secretEnds lists the ends of longer names of secrets, without separators, as in accesstoken.
 	secretEnds = strings.Fields("password passwd passphrase passcode secret token apikey accesskey secretkey privatekey signingkey " +
 		"encryptionkey masterkey accountkey sharedkey authkey sessionkey sshkey servicekey servicerolekey deploykey subscriptionkey appkey")
 
-	// positions are words before "token". Tokens with such a name mark a position or a part of
-	// a text, and grant no access. Those in positionEnds are also recognised without
+	// positions are words before "token". A token with such a name marks a position or a part of a
+	// text, and is not a credential. The words in positionEnds are also recognised without
 	// separators.
 	positions = set("progress page paging pagination next previous prev continuation continue cursor sync resume skip delta scroll " +
 		"position offset marker change cancel cancellation idempotency start stop end first last partial max min " +
 		"eos bos pad unk sep cls mask special design syntax")
 	positionEnds = strings.Fields("progresstoken pagetoken nexttoken paginationtoken continuationtoken cursortoken synctoken resumetoken")
 
-	// questions and rounds are words before a secret word that give the name another meaning:
+	// questions and rounds list words that change the meaning of a secret word after them:
 	// has_token is a flag, show_password an action, second_pass a round.
 	questions = set("is has no needs requires show hide forgot")
 	rounds    = set("first second third single multi two render")
-	// openKeys are words before "key" for keys that are not secret, as in PUBLIC_KEY.
+	// openKeys lists words before "key" in names of keys that are not secret, as in PUBLIC_KEY.
 	openKeys = set("public primary foreign sort partition cache hot group map object registry unique")
-	// about are last words of names that only describe a secret: TOKEN_URL.
+	// about lists the last words of names that only describe a secret, as in TOKEN_URL.
 	about = set("file path dir folder url uri name type id ids count limit budget endpoint host port policy ttl expiry expires " +
 		"length size enabled required algorithm issuer audience scope scopes version header field mode provider manager command cmd")
 )
@@ -120,7 +120,7 @@ func set(words string) map[string]bool {
 // maxSecretName is the number of bytes of a name that are examined, counted from its end.
 const maxSecretName = 64
 
-// SecretName reports whether a value with this name is a secret. The name is that of a member,
+// SecretName reports whether a value with this name is a secret. It may be the name of a member,
 // parameter, variable, option or header. SecretName compares whole words, in any spelling, so
 // max_tokens, keyboard and passage are not names of secrets.
 func SecretName(name string) bool {
@@ -152,7 +152,7 @@ func SecretName(name string) bool {
 	case last == "key":
 		return before != "" && !openKeys[before]
 	}
-	// An environment variable such as TOKEN_GITHUB.
+	// The name may be an environment variable such as TOKEN_GITHUB.
 	return len(words) > 1 && slices.ContainsFunc(words, func(w string) bool { return secretWords[w] })
 }
 
@@ -168,8 +168,8 @@ func SecretText(name, text string) bool {
 	return SecretName(name)
 }
 
-// SecretNumber reports whether a number with this name is a secret. A password may consist
-// of digits, but a number of tokens is a count.
+// SecretNumber reports whether a number with this name is a secret. A password may consist of
+// digits, but a number with the name tokens is a count.
 func SecretNumber(name string) bool {
 	words := wordsOf(name)
 	return SecretName(name) && len(words) > 0 && numericSecrets[words[len(words)-1]]
