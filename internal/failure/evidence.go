@@ -18,11 +18,11 @@ import (
 // Weights of a line of stderr, from the least useful to the most useful.
 const (
 	noise   = iota // a line that is never useful
-	trail          // stack frames and source lines that belong to an error
+	trail          // a stack frame or a source line that belongs to an error
 	neutral        // any other line
-	hint           // has a word such as "failed"
+	hint           // a line with a word such as "failed"
 	problem        // a line that begins with the name of an error
-	telling        // names the cause of the failure
+	telling        // a line that names the cause of the failure
 )
 
 var (
@@ -54,9 +54,9 @@ func weigh(line string) int {
 const maxTrail = 4
 
 // rank returns at most MaxEvidence lines of stderr, with the highest weight first. Lines of
-// equal weight stay in the order in which they were written. If there are too many, the last
-// ones are kept, because the last line is usually the one that ended the process. Repeated
-// lines count once. best is the most useful line, or "" if stderr has none.
+// equal weight stay in the order in which they were written. If there are too many, the last lines
+// are kept, because the last line usually says why the process ended. Repeated lines count once.
+// best is the most useful line, or "" if stderr has none.
 func rank(stderr []string) (out []string, best string) {
 	type weighed struct{ at, weight int }
 	var all []weighed
@@ -93,8 +93,8 @@ func rank(stderr []string) (out []string, best string) {
 	return out, best
 }
 
-// missingPatterns match lines of stderr that say that an environment variable is missing. The
-// first group that matched is the name.
+// missingPatterns match lines of stderr that say that an environment variable is missing. The first
+// group that is not empty is the name.
 var missingPatterns = []*regexp.Regexp{
 	regexp.MustCompile(`\b([A-Z][A-Z0-9]*_[A-Z0-9_]+|[A-Z][A-Z0-9]{3,})(?: (?:environment|env\.?) ?(?:variable|var))?(?: is| was| are)?(?: (?:not set|not defined|undefined|missing|required|unset|empty|not provided|not configured|not found|must be (?:set|provided|defined))|: unbound variable|: parameter (?:null or )?not set)`),
 	regexp.MustCompile(`(?i:(?:missing|required|set|provide|define|need|no|expected|export|specify|lacks?)\b[^A-Z\n]{0,40}?(?:environment|env\.?) ?(?:variables?|vars?):? *["'` + "`" + `$]?)([A-Z][A-Z0-9_]{2,})`),
@@ -103,11 +103,11 @@ var missingPatterns = []*regexp.Regexp{
 	regexp.MustCompile(`^KeyError: '([A-Z][A-Z0-9_]{2,})'`),
 }
 
-// notVariables are words in capitals that are not names of variables.
+// notVariables lists words in capitals that are not names of variables.
 var notVariables = map[string]bool{"ERROR": true, "FATAL": true, "ENOENT": true, "EACCES": true, "MODULE_NOT_FOUND": true, "ERR_MODULE_NOT_FOUND": true, "JSON": true, "HTTP": true, "HTTPS": true, "NULL": true, "PATH": false}
 
 // missingVariable returns the name of an environment variable that a line of stderr reports as
-// missing, and the line. Both are "" if there is none.
+// missing, and the line. Both are "" if the line does not report a missing variable.
 func missingVariable(stderr []string) (name, line string) {
 	for _, l := range slices.Backward(stderr) {
 		if weigh(l) == noise {

@@ -12,14 +12,14 @@ type Facts struct {
 	Class  Class  // the class; if "", Of finds it
 	Server string // the configured name
 	Cause  string // the short word for the cause; see Failure.Cause
-	// Given means that the server comes from the command line, so that the action names a flag
-	// instead of a setting.
+	// Given means that the server comes from the command line. The action then names a flag instead
+	// of a setting.
 	Given bool
-	// ByClient means that the configuration of a client has this command line, so that the
-	// action names that configuration. It is only used together with Given.
+	// ByClient means that a client's configuration has this command line. The action then names
+	// that configuration. It is only used together with Given.
 	ByClient bool
 
-	// Facts about a command.
+	// These are facts about a command.
 	Command string   // the program that was started, without arguments
 	Args    []string // the arguments of Command; they may be secret, so they are only compared
 	Start   string   // the operating system's reason why it could not be started
@@ -27,7 +27,7 @@ type Facts struct {
 	PATH    string   // the PATH that was searched; "" if none was searched
 	Near    []string // commands in PATH with a similar name
 	Exit    string   // how the process ended, such as "exit status 1"; "" if it is running
-	Running bool     // the server was ready before, and no call is affected
+	Running bool     // the server was ready before, and no call has failed
 	Stderr  []string // the last lines of stderr, oldest first, printable
 	Stdout  []string // the first lines of stdout that are not messages, printable
 	// Withheld are environment variables of Dragoman that stderr mentions and that were not
@@ -46,7 +46,7 @@ type Facts struct {
 	Found       []string // URLs of the same origin that have an MCP endpoint
 
 	// Facts about the exchange of messages.
-	Sent, Got    string        // the last exchange, described
+	Sent, Got    string        // descriptions of the last message to the server and of its answer
 	Answer       string        // the text of a JSON-RPC error, as the server wrote it
 	Waited       time.Duration // how long Dragoman waited for an answer; 0 if unknown
 	Call         bool          // the failure is about a call, not about opening the server
@@ -57,7 +57,7 @@ type Facts struct {
 	Listen string // the listen address
 	Holder string // the program that already listens there, with its pid; "" if unknown
 
-	// Sentence replaces the sentence of the class. Action replaces its action.
+	// Sentence replaces the sentence of the class. Action replaces the action of the class.
 	Sentence, Action string
 
 	// Clean masks configured secrets. If it is nil, only text that looks like a secret is
@@ -67,7 +67,7 @@ type Facts struct {
 	added string // the flag that the action names, with its value
 }
 
-// Source is an error that knows facts. DescribeFailure sets facts that are not set yet. It
+// Source is an error that provides facts. DescribeFailure sets facts that are not set yet. It
 // must not block.
 type Source interface{ DescribeFailure(*Facts) }
 
@@ -82,7 +82,7 @@ func (f *Facts) clean(s string) string {
 // say returns a peer's text on one line, bounded and with secrets masked.
 func (f *Facts) say(s string, limit int) string { return excerpt.Line(f.clean(s), limit) }
 
-// gather adds the facts that the errors in err's tree know, starting with the outermost error.
+// gather adds the facts of the errors in err's tree, starting with the outermost error.
 func (f *Facts) gather(err error) {
 	if s, ok := err.(Source); ok {
 		s.DescribeFailure(f)

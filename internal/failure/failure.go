@@ -9,8 +9,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// These constants bound the contents of a Failure. MaxEvidence counts lines, the others count
-// bytes.
+// These constants bound the contents of a Failure. MaxEvidence counts lines. The other constants
+// count bytes.
 const (
 	MaxEvidence = 12  // number of lines
 	maxLine     = 400 // the most bytes of one line of evidence
@@ -45,18 +45,18 @@ type Failure struct {
 	// Action is one thing to do: a command, a setting or a link. It has no full stop.
 	Action string `json:"action,omitempty"`
 	Status int    `json:"status,omitempty"` // HTTP status; 0 for none
-	// Cause is the short word for the cause that errors to clients have under data.cause. ""
+	// Cause is a short word for the cause. Errors to clients have it under data.cause. ""
 	// means that there is none.
 	Cause string `json:"cause,omitempty"`
 	// Err is the error from which the failure was made. It is never shown.
 	Err error `json:"-"`
 
-	plain, plainAction string // used by Public; "" if Public shows the same text
-	flag               string // see Flag
+	plain, plainAction string // the texts for Public; "" if they are the same as the full texts
+	flag               string // the result of the method Flag
 }
 
 // Flag returns the flag that the action tells the user to add to the command line, with its
-// value, such as "--env NAME=VALUE". It returns "" if the action is something else.
+// value, such as "--env NAME=VALUE". It returns "" if the action does not name a flag.
 func (f *Failure) Flag() string { return f.flag }
 
 func (f *Failure) Error() string { return f.Sentence }

@@ -17,7 +17,7 @@ import (
 )
 
 // Of returns the failure that err and the facts describe. It never returns nil. If err has a
-// Failure in its chain, Of returns that one. Errors in the chain that implement Source add
+// Failure in its chain, Of returns that Failure. Errors in the chain that implement Source add
 // facts. Facts that are already set are kept.
 func Of(err error, facts Facts) *Failure {
 	var have *Failure
@@ -41,8 +41,8 @@ func Of(err error, facts Facts) *Failure {
 	return out
 }
 
-// words maps the short words for causes of handshakes and calls to classes. Words that fit no
-// single class are not in it.
+// words maps the short words for causes of handshakes and calls to classes. It does not contain
+// words that may belong to several classes.
 var words = map[string]Class{
 	"cancelled": Cancelled, "timeout": Silent, "exited": Exited, "rate_limited": Overloaded, "unavailable": Overloaded,
 	"overloaded": Overloaded, "server_error": ServerError, "refused": Rejected, "not_ready": NotReady,

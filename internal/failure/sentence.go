@@ -14,8 +14,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
-// saying has the texts of a failure. plain and plainAction leave out text that only this
-// machine may see. "" means that they are the same as the full texts.
+// saying has the texts of a failure. plain and plainAction leave out text that must not leave this
+// machine. "" means that they are the same as the full texts.
 type saying struct {
 	sentence, plain     string
 	action, plainAction string
@@ -45,8 +45,8 @@ func (f *Facts) tell(out *Failure, err error) {
 	}
 }
 
-// evidence returns the evidence and its origin. best is the line that the sentence quotes, ""
-// for none.
+// evidence returns the evidence and its origin. best is the line that the sentence quotes, or "" if
+// it does not quote a line.
 func (f *Facts) evidence() (out []string, best string, from From) {
 	add := func(line string) {
 		if line = f.say(line, maxLine); line != "" && len(out) < MaxEvidence {
@@ -94,7 +94,7 @@ func (f *Facts) who() string {
 	return "server " + strconv.Quote(f.Server)
 }
 
-// said returns ": " and the words in quotes. For "" it returns "".
+// said returns ": " and the words in quotes. It returns "" if words is "".
 func said(words string) string {
 	if words == "" {
 		return ""
@@ -114,7 +114,7 @@ func (f *Facts) flag(flag, setting string) string {
 	return setting + " in the configuration"
 }
 
-// add does the same for a flag with its value that the user must add.
+// add does the same as flag for a flag with its value that the user must add.
 func (f *Facts) add(flag, setting string) string {
 	if f.Given && !f.ByClient {
 		f.added = flag
@@ -360,7 +360,7 @@ func (f *Facts) missing() saying {
 	return s
 }
 
-// more returns the server's words, to be added to a sentence that already has a colon.
+// more returns the server's words in the form for the end of a sentence that already has a colon.
 func more(line string, f *Facts) string {
 	if line = f.say(line, maxQuoted); line != "" {
 		return "; its stderr says " + strconv.Quote(line)
@@ -524,7 +524,7 @@ func (f *Facts) tls(err error) saying {
 }
 
 // innermost returns the text of the innermost error of the chain whose text contains word. It
-// returns "" if there is none.
+// returns "" if no such error exists.
 func innermost(err error, word string) (text string) {
 	for ; err != nil; err = errors.Unwrap(err) {
 		if t := err.Error(); strings.Contains(t, word) {
