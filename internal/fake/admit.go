@@ -63,8 +63,8 @@ func (c *conversation) register(x *exchange) *jsonrpc.Error {
 	return nil
 }
 
-// opening checks the required members of a request, and whether the client has done the steps
-// that must come before it.
+// opening checks the required members of a request, and whether the client has completed the steps
+// before this request.
 func (c *conversation) opening(x *exchange, known *method) *jsonrpc.Error {
 	if !c.ed.has(handshake) {
 		return c.stateless(x)
@@ -82,9 +82,9 @@ func (c *conversation) opening(x *exchange, known *method) *jsonrpc.Error {
 	c.s.mu.Unlock()
 	switch {
 	case probe:
-		// 2026-07-28 §Versioning, "Backward Compatibility": a client of both eras learns from
-		// this answer that the server is legacy. It is not a violation, and the client may
-		// reuse the id.
+		// 2026-07-28 §Versioning, "Backward Compatibility": this answer tells a client of both eras
+		// that the server is legacy. The request is not a violation, and the client may reuse the
+		// id.
 		return refusal(jsonrpc.CodeMethodNotFound, "%s has no method %s before initialize", c.ed.date, clip(m.Method))
 	case used:
 		// 2025-11-25 §Base, "Requests": an id must not be reused within the session.
@@ -143,8 +143,8 @@ func (c *conversation) stateless(x *exchange) *jsonrpc.Error {
 	m := x.m
 	if m.Method == mcp.MethodInitialize {
 		// 2026-07-28 §Versioning, "Backward Compatibility": the error lists the versions,
-		// because an older client shows nothing else. This is not a violation, unless the
-		// client has also used this revision.
+		// because an older client does not show anything else. The request is a violation only if
+		// the client has also used this revision.
 		bad := refusal(jsonrpc.CodeMethodNotFound, "%s has no initialize; this server supports %s and nothing else", c.ed.date, c.ed.date)
 		c.s.mu.Lock()
 		late := c.phase == operating
@@ -168,7 +168,7 @@ func (c *conversation) stateless(x *exchange) *jsonrpc.Error {
 	version, _ := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, meta, mcp.KeyVersion))
 	if version != "" && version != c.ed.date {
 		// A client may propose a version and get another one (2026-07-28 §Versioning,
-		// "Protocol Version Negotiation"). That is not a violation.
+		// "Protocol Version Negotiation"). So the request is not a violation.
 		return &jsonrpc.Error{
 			Code: mcp.CodeUnsupportedVersion, Message: "unsupported protocol version",
 			Data: []byte(`{"supported":[` + quote(c.ed.date) + `],"requested":` + quote(version) + `}`),
@@ -196,7 +196,8 @@ var notes = []struct {
 	{"notifications/tasks/status", experimentalTask, shape{need("taskId", aString), need("status", aString)}},
 }
 
-// note handles a notification and records its violations. ok is false if there are any.
+// note handles a notification and records its violations. ok is false if the notification has a
+// violation.
 func (c *conversation) note(m *jsonrpc.Message, overHTTP bool) (ok bool) {
 	wrong := c.checkNotification(m, overHTTP)
 	if wrong != "" {
@@ -288,7 +289,7 @@ func (c *conversation) cancelRequest(m *jsonrpc.Message) (wrong string) {
 // answer handles a client's response to a request of the server.
 func (c *conversation) answer(m *jsonrpc.Message) (ok bool) {
 	if !c.ed.has(handshake) {
-		// 2026-07-28 §Streamable HTTP, "Sending Messages": clients send no responses.
+		// 2026-07-28 §Streamable HTTP, "Sending Messages": clients do not send responses.
 		c.s.violate("response", "%s has no requests of servers that could be answered", c.ed.date)
 		return false
 	}

@@ -197,7 +197,7 @@ func (x *exchange) askLive(q *question) ([]byte, error) {
 	case <-x.ctx.Done():
 		c.s.mu.Lock()
 		if _, still := c.asked[id]; still {
-			c.asked[id] = nil // the client's response may already be on its way; it is then not a violation
+			c.asked[id] = nil // the client's response may already be on its way, and is then not a violation
 		}
 		c.s.mu.Unlock()
 		if causeOf(x) == errCancelled {
@@ -209,15 +209,15 @@ func (x *exchange) askLive(q *question) ([]byte, error) {
 
 func causeOf(x *exchange) error { return context.Cause(x.ctx) }
 
-// askInResult takes the answers from the request. If some are missing, it asks for them in the
-// result. The state has the answers of earlier rounds.
+// askInResult takes the answers from the request. If some answers are missing, it asks for them in
+// the result. The state has the answers of earlier rounds.
 func (x *exchange) askInResult(qs []question) ([][]byte, error) {
 	if x.spent+len(qs) <= len(x.past) {
 		x.spent += len(qs)
 		return x.past[x.spent-len(qs) : x.spent], nil
 	}
 	if x.answered {
-		return nil, x.inputRequired(qs) // ask in the next round
+		return nil, x.inputRequired(qs) // the question is asked in the next round
 	}
 	raw, given := x.m.Raw, x.m.Param("inputResponses")
 	var answers [][]byte
@@ -255,8 +255,8 @@ func (x *exchange) inputRequired(qs []question) error {
 // needs to be deterministic.
 const stateKey = "a fake has no secrets"
 
-// sealed returns the answers so far as a signed state. Only the same tool accepts it
-// (2026-07-28 §Multi Round-Trip Requests, "Server Requirements").
+// sealed returns a signed state that contains the answers of all rounds so far. Only the same tool
+// accepts the state (2026-07-28 §Multi Round-Trip Requests, "Server Requirements").
 func (x *exchange) sealed() string {
 	body := "[" + string(bytes.Join(x.past, []byte(","))) + "]"
 	return base64.RawURLEncoding.EncodeToString([]byte(body)) + "." + x.seal(body)

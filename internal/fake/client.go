@@ -15,16 +15,16 @@ import (
 
 // Where says how a client reaches a server.
 type Where struct {
-	// Command starts the server as a child process on stdio; empty means use URL.
+	// Command starts the server as a child process on stdio; if it is empty, URL is used.
 	Command []string
 	// Env lists environment variables as K=V. They are added to those of this process.
 	Env []string
-	// In and Out connect to a server that already runs, one message per line: In is the output
-	// of the server, and Out is its input. The client closes both.
+	// In and Out connect to a running server, with one message per line. In is the output of the
+	// server, and Out is its input. The client closes both.
 	In  io.ReadCloser
 	Out io.WriteCloser
-	// URL is the endpoint of a running server. The transport is Streamable HTTP, or HTTP+SSE
-	// in the revision that has nothing else.
+	// URL is the endpoint of a running server. The transport is Streamable HTTP, or HTTP+SSE in the
+	// revision that has no other HTTP transport.
 	URL string
 }
 
@@ -37,7 +37,7 @@ type ClientOptions struct {
 	// Answer answers server requests. It is called on the client's goroutines, possibly
 	// several at once. Nil means Obliging.
 	Answer func(ctx context.Context, a Ask) ([]byte, *jsonrpc.Error)
-	// Capture receives each message as one line; nil for none.
+	// Capture receives each message as one line. It may be nil.
 	Capture io.Writer
 	// Stderr receives a child's stderr; nil discards it.
 	Stderr io.Writer
@@ -77,8 +77,8 @@ type Reply struct {
 
 // CallOptions are the optional settings of a call. The zero value sets none.
 type CallOptions struct {
-	// If Progress is set, the call sends a progress token. OnProgress is called for each
-	// progress notification, on the reading goroutine. It must not block. Nil is allowed.
+	// If Progress is set, the call sends a progress token. OnProgress is called for each progress
+	// notification, on the reading goroutine. OnProgress must not block, and may be nil.
 	Progress   bool
 	OnProgress func(Notice)
 	// LogLevel requests log messages for this call, in revisions with per-request logging
@@ -93,7 +93,7 @@ type CallOptions struct {
 	probe *edition // the revision of a probe before initialize; nil for other requests
 }
 
-// Limits of one client. Exceeding them is recorded as a violation.
+// Limits of one client. If the server exceeds a limit, the client records a violation.
 const (
 	maxNotices  = 10_000
 	maxRounds   = 16
@@ -125,7 +125,7 @@ type Client struct {
 	caps []byte // the declared capabilities
 	wire wire
 
-	ctx    context.Context // ends when Close is called; for actions that no caller started
+	ctx    context.Context // ends when Close is called; used for actions that no caller started
 	stop   context.CancelCauseFunc
 	asking sync.WaitGroup
 
@@ -139,12 +139,12 @@ type Client struct {
 	lastToken  int64                      // the last numeric token
 	lateTokens map[string]bool            // tokens of cancelled calls, whose progress may still arrive
 	open       map[jsonrpc.ID]bool        // server requests that are being answered
-	ready      bool                       // initialized was sent, or the revision has no handshake
+	ready      bool                       // initialized was sent, or the revision does not have a handshake
 	server     greeting
 	level      mcp.LogLevel // the level of the session; 0 until it is set
 	watched    map[string]bool
 	listens    map[jsonrpc.ID]*Subscription
-	mirrors    map[string][]headerArg // by tool: the arguments that headers repeat
+	mirrors    map[string][]headerArg // the arguments that headers repeat, by tool
 	notices    []Notice
 	asks       []Ask
 	violations []string
@@ -164,7 +164,7 @@ type greeting struct {
 type pendingRequest struct {
 	id      jsonrpc.ID
 	method  string
-	name    string // params.name or params.uri
+	name    string // the value of params.name or params.uri
 	params  []byte
 	token   string
 	level   mcp.LogLevel // the log level for this request only
@@ -355,16 +355,16 @@ func (c *Client) Asks() []Ask {
 	return slices.Clone(c.asks)
 }
 
-// Violations returns what the server did against the rules of the revision, oldest first. It
-// has at most 100 entries.
+// Violations returns the server's violations of the rules of the revision, oldest first. It returns
+// at most 100.
 func (c *Client) Violations() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.violations)
 }
 
-// Await returns the first notification with a number greater than after for which want returns
-// true. It waits for one until ctx or the conversation ends.
+// Await returns the first notification for which want returns true and whose number is greater than
+// after. It waits for such a notification until ctx or the conversation ends.
 func (c *Client) Await(ctx context.Context, after int, want func(Notice) bool) (Notice, error) {
 	for {
 		c.mu.Lock()
@@ -387,7 +387,7 @@ func (c *Client) Await(ctx context.Context, after int, want func(Notice) bool) (
 	}
 }
 
-// Serial returns the number of the last notification. It is 0 if there was none.
+// Serial returns the number of the last notification. It returns 0 if no notification has arrived.
 func (c *Client) Serial() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -396,8 +396,8 @@ func (c *Client) Serial() int {
 
 var errClientClosed = errors.New("the client was closed")
 
-// Close ends the conversation as the revision requires, and waits for everything that the
-// client started. Further calls have no effect.
+// Close ends the conversation as the revision requires, and waits for all goroutines and processes
+// that the client started. Further calls have no effect.
 func (c *Client) Close() error {
 	c.endWith(errClientClosed)
 	ctx, cancel := context.WithTimeout(c.ctx, clientPatience)

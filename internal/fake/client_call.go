@@ -225,7 +225,7 @@ func (c *Client) abandon(f *pendingRequest) {
 	defer done()
 	_ = c.Notify(ctx, mcp.NoteCancelled, fmt.Appendf(nil, `{"requestId":%s,"reason":"no longer wanted"}`, f.id))
 	if f.cut != nil {
-		f.cut() // closes the stream, because the response may never come
+		f.cut() // close the stream, because the response may never come
 	}
 }
 

@@ -64,7 +64,7 @@ func (r *eventReader) next() (streamEvent, error) {
 		field, value, _ := bytes.Cut(line, []byte(":"))
 		value = bytes.TrimPrefix(value, []byte(" "))
 		switch string(field) {
-		case "": // a comment
+		case "": // the line is a comment
 		case "data":
 			if parts > 0 {
 				ev.data = append(ev.data, '\n')

@@ -13,7 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// role describes the client that is played: a revision and its habits.
+// role describes a simulated client: its revision and its habits.
 type role struct {
 	e           *edition
 	habits      habits
@@ -32,13 +32,13 @@ type habits struct {
 	wantsOAuth bool // requests a stream and OAuth metadata before anything else
 }
 
-// probeID is the id of the probe before initialize. One widely used client sends this id.
+// probeID is the id of the probe before initialize. A widely used client sends this id.
 const probeID = jsonrpc.ID(`"server-discover-probe-1"`)
 
 // probeWithin is the timeout of the probe.
 const probeWithin = 3 * time.Second
 
-// playSettings are the settings of every client that OpenClient plays.
+// playSettings are the settings of every client that OpenClient can simulate.
 var playSettings = []Setting{
 	{"step", "10000", "timeout of one step, in milliseconds"},
 	{"whole", "60000", "timeout of all steps together, in milliseconds"},
@@ -72,7 +72,7 @@ func habitualClients() []Profile {
 	}
 }
 
-// role reads the settings of a client that OpenClient plays, and returns its role.
+// role reads the settings of a client that OpenClient can simulate, and returns the role.
 func (s *settings) role(e *edition, h habits) (*role, error) {
 	r := &role{e: e, habits: h}
 	for _, d := range []struct {
@@ -97,8 +97,8 @@ func roleOf(name string, set map[string]string) (*role, error) {
 	return r, err
 }
 
-// probe sends server/discover as a modern client does. The client ignores the answer, and
-// a missing answer.
+// probe sends server/discover as a modern client does. The client ignores the answer. It continues
+// even if no answer comes.
 func (c *Client) probe(ctx context.Context) error {
 	all := editions()
 	newest := all[len(all)-1]
@@ -120,8 +120,8 @@ func (c *Client) probe(ctx context.Context) error {
 	return nil
 }
 
-// wellKnown lists the paths of OAuth metadata that the client requests; %s is the path of
-// the endpoint (RFC 8414 section 3.1, RFC 9728 section 3.1, OpenID Connect Discovery 1.0
+// wellKnown lists the paths of OAuth metadata that the client requests; In these paths, %s is the
+// path of the endpoint (RFC 8414 section 3.1, RFC 9728 section 3.1, OpenID Connect Discovery 1.0
 // section 4).
 var wellKnown = []string{
 	"/.well-known/oauth-protected-resource%s", "/.well-known/oauth-protected-resource",

@@ -10,8 +10,8 @@ import (
 // headerArg is a tool argument that a header repeats (2026-07-28 §Streamable HTTP,
 // "Custom Headers from Tool Parameters").
 type headerArg struct {
-	path   []string // the names of the members below arguments
-	header string   // the part after Mcp-Param-
+	path   []string // the path of the argument: the names of the members below arguments
+	header string   // the part of the header's name after Mcp-Param-
 }
 
 // learnMirrors records which arguments of the listed tools have headers.
@@ -47,7 +47,7 @@ func headerArgs(raw []byte, schema jsonrpc.Span, path []string) (out []headerArg
 	return out
 }
 
-// mirrorsOf returns the header values of a call, keyed by the part of the name after
+// mirrorsOf returns the header values of a call. The key is the part of the header's name after
 // Mcp-Param-.
 func (c *Client) mirrorsOf(f *pendingRequest) map[string]string {
 	c.mu.Lock()

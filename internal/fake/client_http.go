@@ -40,7 +40,7 @@ const (
 	bodyOfErrorMost = 64 << 10
 )
 
-// newHTTPClient returns a client with its own connections and no proxy.
+// newHTTPClient returns a client that has its own connections and uses no proxy.
 func newHTTPClient() *http.Client {
 	return &http.Client{
 		Transport:     &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 16},
@@ -54,7 +54,7 @@ func (c *Client) dialHTTP(url string) *httpWire {
 	return h
 }
 
-// request builds an HTTP request with the headers that all requests need.
+// request builds an HTTP request with the headers that every request needs.
 func (h *httpWire) request(ctx context.Context, method string, body io.Reader) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, method, h.url, body)
 	if err != nil {
@@ -70,8 +70,8 @@ func (h *httpWire) request(ctx context.Context, method string, body io.Reader) (
 	greeted := h.c.ready
 	h.c.mu.Unlock()
 	if h.c.e.has(versionHeader) && !h.c.habits.noVersion && (greeted || h.c.e.has(perRequest)) {
-		// 2025-06-18 §Transports, "Protocol Version Header": on all requests after
-		// initialize. 2026-07-28: on all requests.
+		// 2025-06-18 §Transports, "Protocol Version Header": the header is required on all requests
+		// after initialize. 2026-07-28: it is required on all requests.
 		r.Header.Set(mcp.HeaderVersion, h.c.e.date)
 	}
 	return r, nil
@@ -113,7 +113,7 @@ func (h *httpWire) send(ctx context.Context, msg []byte, f *pendingRequest) erro
 			return fmt.Errorf("status %d: %s", resp.StatusCode, clip(string(body)))
 		}
 		if resp.StatusCode != http.StatusAccepted || len(body) > 0 {
-			// §Streamable HTTP, "Sending Messages": 202 with an empty body.
+			// §Streamable HTTP, "Sending Messages": the response is 202 with an empty body.
 			h.c.violate("a notification or an answer got the status %d and %d bytes", resp.StatusCode, len(body))
 		}
 		return nil
@@ -189,7 +189,7 @@ func (h *httpWire) takeSession(f *pendingRequest, resp *http.Response) {
 func (h *httpWire) checkStatus(f *pendingRequest, status int, body []byte) {
 	m, err := jsonrpc.Scan(body, jsonrpc.Limits{})
 	if err != nil {
-		return // the caller reports it
+		return // the caller reports this error
 	}
 	if m.Kind != jsonrpc.Failure {
 		if status != http.StatusOK {
@@ -241,7 +241,7 @@ func (h *httpWire) stream(ctx context.Context, f *pendingRequest, resp *http.Res
 	}
 }
 
-// get opens a stream. If last is not "", the stream continues after the event with that id
+// get opens a stream. If last is not "", the stream continues after the event with the id last
 // (2025-03-26 §Streamable HTTP, "Resumability and Redelivery").
 func (h *httpWire) get(ctx context.Context, last string) (*http.Response, error) {
 	r, err := h.request(ctx, http.MethodGet, nil)
@@ -255,10 +255,10 @@ func (h *httpWire) get(ctx context.Context, last string) (*http.Response, error)
 	return h.client.Do(r)
 }
 
-// resumable is a stream that can be resumed, so that reading it may take several connections.
+// resumable is a stream that can be resumed. Reading it may take several connections.
 type resumable struct {
 	h          *httpWire
-	f          *pendingRequest // the request it belongs to; nil for the session's own stream
+	f          *pendingRequest // the request that the stream belongs to; nil for the session's own stream
 	last       string
 	retry      time.Duration
 	breakAfter int
@@ -362,7 +362,7 @@ func (h *httpWire) listen() {
 	}
 }
 
-// cancel closes the stream of a request, in revisions in which that cancels the request.
+// cancel closes the stream of a request, if this cancels the request in the client's revision.
 func (h *httpWire) cancel(f *pendingRequest) bool {
 	if !h.c.e.has(perRequest) {
 		return false
@@ -373,8 +373,8 @@ func (h *httpWire) cancel(f *pendingRequest) bool {
 	return true
 }
 
-// close deletes the session (2025-03-26 §Streamable HTTP, "Session Management"). A server
-// need not support that.
+// close deletes the session (2025-03-26 §Streamable HTTP, "Session Management"). A server does not
+// have to support this.
 func (h *httpWire) close(ctx context.Context) error {
 	h.mu.Lock()
 	session := h.session

@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// nearlyClients returns the non-standard clients. Play plays them; OpenClient does not.
+// nearlyClients returns the non-standard clients. Play can simulate them, but OpenClient cannot.
 // Tests can also use their parts, OpenManifest and Post.
 func nearlyClients() []Profile {
 	return []Profile{
@@ -38,8 +38,8 @@ type ManifestTool struct {
 	Confirm, Undo     bool
 }
 
-// ManifestClient is the profile manifest-client. It sends one request at a time over a pipe,
-// with ids from 1. Only one goroutine may use it.
+// ManifestClient is the client with the profile manifest-client. It sends one request at a time
+// over a pipe. Its ids start at 1. Only one goroutine may use it.
 type ManifestClient struct {
 	Tools []ManifestTool
 	// Skipped lists the lines that did not answer the current request. Each line is shortened,
@@ -53,8 +53,8 @@ type ManifestClient struct {
 	broken error // the reason why no more requests can be sent
 }
 
-// OpenManifest opens a conversation with a server. in is the server's output, and out is its
-// input. It fails where a real manifest client would fail: at a tool without a name or a
+// OpenManifest opens a conversation with a server. in is the server's output, and out is the
+// server's input. It fails where a real manifest client would fail: at a tool without a name or a
 // description, at a member in two spellings, or at an id that is not an unsigned number.
 func OpenManifest(in io.Reader, out io.WriteCloser) (*ManifestClient, error) {
 	c := newManifest(in, out, nil)
@@ -101,7 +101,7 @@ func (t *ManifestTool) needs() bool {
 	return false
 }
 
-// oneOf fails if a member is present in both of its spellings.
+// oneOf returns an error if a member is present in both of its spellings.
 func oneOf(raw []byte, obj jsonrpc.Span, name, alias string) error {
 	if !jsonrpc.Find(raw, obj, name).IsZero() && !jsonrpc.Find(raw, obj, alias).IsZero() {
 		return fmt.Errorf("duplicate field %s: %s", name, obj.Of(raw))
@@ -176,13 +176,13 @@ func (c *ManifestClient) write(line string) error {
 	return err
 }
 
-// Shutdown announces that the client ends. It does not close the pipe, because such a
-// client waits for the other side to do so.
+// Shutdown announces that the client ends. It does not close the pipe, because such a client waits
+// until the server closes it.
 func (c *ManifestClient) Shutdown() error {
 	return c.write(`{"jsonrpc":"2.0","method":"shutdown","params":null}`)
 }
 
-// Post is the profile bare-http-client. It calls a tool with one POST, and returns the
+// Post acts as the profile bare-http-client. It calls a tool with one POST, and returns the
 // messages in the response in order. version is the value of MCP-Protocol-Version, "" for
 // none. meta has the members of _meta, "" for none.
 func Post(ctx context.Context, client *http.Client, url, version, tool, args, meta string) ([]*jsonrpc.Message, error) {
