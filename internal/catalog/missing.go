@@ -46,7 +46,7 @@ func (v View) unread(method, name string) (server, why string, cause *mcp.Error)
 	return "", "", nil
 }
 
-// lastLocked returns the list that an audience sees of a server. If there is no list yet, it
+// lastLocked returns the list that an audience sees of a server. If it does not exist yet, lastLocked
 // returns the entry with the result of the last reading.
 func (c *Catalog) lastLocked(method string, u Source, a *knownAudience) *serverList {
 	p := c.seenLocked(method, u, a)
