@@ -12,32 +12,60 @@ type fakeHeader map[string][]string
 
 func (h fakeHeader) Head() *jsonrpc.Head { return jsonrpc.NewHead("POST", "/mcp", 0, h) }
 
-// BenchmarkStory records what a relayed call over HTTP on both sides records.
+// BenchmarkStory compares what a relayed call over HTTP on both sides costs the list of calls
+// without and with recording.
 func BenchmarkStory(b *testing.B) {
+	for name, on := range map[string]bool{"off": false, "memory": true} {
+		b.Run(name, func(b *testing.B) {
+			once := recordedCall(on)
+			for range 2 * maxStories { // fills the ring of stories
+				once()
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				once()
+			}
+		})
+	}
+}
+
+// recordedCall returns a function that does with a ring what a relayed call over HTTP does, with
+// messages of about 1 KiB.
+func recordedCall(on bool) (once func()) {
 	header := fakeHeader{}
 	for _, name := range []string{"Accept", "Content-Type", "Content-Length", "User-Agent", "Mcp-Method", "Mcp-Name", "Mcp-Protocol-Version", "Accept-Encoding"} {
 		header[name] = []string{"some value of it"}
 	}
-	r := New(Options{Record: true})
-	c := request(1, strings.Repeat("x", 900))
+	r := New(Options{Record: on})
+	c := request(1, "t")
+	c.Msg.Raw = append(c.Msg.Raw, strings.Repeat(" ", 900)...)
 	a := mcp.NewAttempt(c)
 	a.Server = "s"
 	answer := []byte(`{"jsonrpc":"2.0","id":1,"result":{"text":"` + strings.Repeat("y", 900) + `"}}`)
-	b.ReportAllocs()
-	for b.Loop() {
+	out := make([]byte, 0, 4<<10)
+	head := func(t *jsonrpc.Trail) *jsonrpc.Head {
+		if t == nil {
+			return nil
+		}
+		return header.Head()
+	}
+	return func() {
 		c.Number++
 		x := r.Begin(c, header)
+		a.Trail = nil
 		x.Routed(a)
+		t := a.Trail
 		var e jsonrpc.Edits
 		e.Replace(mcp.WhyID, c.Msg.IDAt, []byte("77"))
-		out := c.Trail.Splice(nil, c.Msg.Raw, &e)
-		p := c.Trail.Sent(jsonrpc.ServerWire, out)
-		c.Trail.Exchanged(p, header.Head(), nil)
-		c.Trail.Exchanged(c.Trail.Received(jsonrpc.ServerWire, answer, nil), nil, header.Head())
-		var f jsonrpc.Edits
-		f.Replace(mcp.WhyID, jsonrpc.Span{Start: 22, End: 23}, []byte("5"))
-		p = c.Trail.Sent(jsonrpc.ClientWire, c.Trail.Splice(nil, answer, &f))
-		c.Trail.Exchanged(p, nil, header.Head())
+		out = t.Splice(out[:0], c.Msg.Raw, &e)
+		p := t.Sent(jsonrpc.ServerWire, out)
+		t.Exchanged(p, head(t), nil)
+		t.Exchanged(t.Received(jsonrpc.ServerWire, answer, nil), nil, head(t))
+		e.Reset()
+		e.Replace(mcp.WhyID, jsonrpc.Span{Start: 22, End: 23}, []byte("5"))
+		out = t.Splice(out[:0], answer, &e)
+		p = t.Sent(jsonrpc.ClientWire, out)
+		t.Exchanged(p, nil, head(t))
 		x.Answered(a, mcp.Ending{Outcome: "ok"})
 		x.End(1, false)
 	}

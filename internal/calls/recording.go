@@ -151,6 +151,16 @@ func (r *Ring) forgetLocked(x *Record) {
 	}
 	x.trail.Close()
 	x.trail = nil
+	r.unlistLocked(x)
+}
+
+// unlistLocked removes a call from the recorded ones. It is usually the oldest.
+func (r *Ring) unlistLocked(x *Record) {
+	if len(r.recorded) > 0 && r.recorded[0] == x {
+		r.recorded[0] = nil
+		r.recorded = r.recorded[1:]
+		return
+	}
 	r.recorded = slices.DeleteFunc(r.recorded, func(y *Record) bool { return x == y })
 }
 
@@ -162,6 +172,6 @@ func (r *Ring) continueLocked(x, old *Record) *jsonrpc.Trail {
 	}
 	t.Append(x.trail)
 	x.trail, old.trail = t, nil
-	r.recorded = slices.DeleteFunc(r.recorded, func(y *Record) bool { return y == old })
+	r.unlistLocked(old)
 	return t
 }

@@ -358,8 +358,8 @@ func FuzzObjectEdit(f *testing.F) {
 		e.Object(NoReason, b, Whole(b), func(key []byte) bool { return dropped[string(key)] }, set...)
 		trail := NewTrail(1 << 30)
 		out := trail.Splice(nil, b, &e)
-		if all, _ := stages(trail); !bytes.Equal(replay(&all[0]), out) {
-			t.Fatalf("%q became %q, and replayed %q", b, out, replay(&all[0]))
+		if all, _ := stages(trail); !bytes.Equal(replay(&all[0]), out) || !bytes.Equal(all[0].Output, out) || !bytes.Equal(all[0].Input, b) {
+			t.Fatalf("%q became %q, and replayed %q from %q to %q", b, out, replay(&all[0]), all[0].Input, all[0].Output)
 		}
 		if KindOf(b, Whole(b)) != '{' {
 			if !bytes.Equal(out, b) {

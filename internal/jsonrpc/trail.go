@@ -20,10 +20,10 @@ type Trail struct {
 	began  time.Time
 
 	mu      sync.Mutex
+	memory  *trailMemory // nil before the first entry, and after Close
 	used    int
-	notes   int
-	texts   []TrailText
-	entries []Entry
+	notes   int // the number of notifications, if counted is true
+	counted bool
 	missed  int
 	closed  bool
 }
@@ -56,8 +56,6 @@ const (
 type TrailText struct {
 	Bytes []byte
 	Size  int
-
-	hash uint64 // hash of the whole text, if the text is longer than Bytes
 }
 
 // Entry is one step of a trail: a message that passed a wire, or a splice.
@@ -85,26 +83,43 @@ type Change struct {
 	To  Span // the new bytes, in the output; empty for a removal
 }
 
-// Head is the head of an HTTP request or response. It must not be changed once a trail has it.
+// Head is the head of an HTTP request or response. A trail copies the heads that it gets.
 type Head struct {
 	Method, Path string // of a request
 	Status       int    // of a response
 	header       map[string][]string
-	bytes        int // of its size
+	edits        []HeadEdit
+}
+
+// HeadEdit says why Dragoman has written a field of the head of a message that it sends, or
+// does not forward a field of one that it has received. Name is the canonical name.
+type HeadEdit struct {
+	Why  Reason
+	Name string
 }
 
 // HeadField is one field of a Head.
 type HeadField struct{ Name, Value string }
 
 // NewHead returns a Head. method and path are those of a request, status is that of a response.
-// The header must not be modified afterwards. One that is longer than maxHead is left out.
-func NewHead(method, path string, status int, header map[string][]string) *Head {
-	h := &Head{Method: method, Path: path, Status: status, header: header}
-	if h.bytes = h.size(); h.bytes > maxHead {
-		h.header = nil
-		h.bytes = h.size()
+// A trail leaves out a header that is longer than maxHead. edits may concern fields that the
+// header does not have; they have no effect.
+func NewHead(method, path string, status int, header map[string][]string, edits ...HeadEdit) *Head {
+	return &Head{Method: method, Path: path, Status: status, header: header, edits: edits}
+}
+
+// Why returns the reason why Dragoman has written a field, or does not forward it. It returns
+// NoReason for a field that the header does not have, and for one whose reason is not recorded.
+func (h *Head) Why(name string) Reason {
+	if len(h.header[name]) == 0 {
+		return NoReason
 	}
-	return h
+	for i := len(h.edits) - 1; i >= 0; i-- { // the last one wins, as with the field
+		if h.edits[i].Name == name {
+			return h.edits[i].Why
+		}
+	}
+	return NoReason
 }
 
 // Fields returns the fields of the header, sorted by name.
@@ -145,7 +160,7 @@ func NewTrail(limit int) *Trail { return (&TrailLimits{Call: limit}).NewTrail(ti
 // NewTrail returns a trail with these limits that began at a time.
 func (l *TrailLimits) NewTrail(began time.Time) *Trail {
 	l.used.Add(trailCost)
-	return &Trail{limits: l, began: began, used: trailCost, texts: make([]TrailText, 0, 6), entries: make([]Entry, 0, 8)}
+	return &Trail{limits: l, began: began, used: trailCost}
 }
 
 // Splice calls the function Splice and records a stage.
@@ -176,7 +191,7 @@ func (t *Trail) Carry(why Reason, raw []byte, at Span, whole []byte) {
 	since := time.Since(t.began)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.addLocked(Entry{At: since, Changes: changes}, changeCost*len(changes), whole, raw)
+	t.spliceLocked(since, whole, raw, func(all []Change) []Change { return append(all, changes...) })
 }
 
 // Received records a message that came in on a wire. h is the head of its HTTP request, nil
@@ -185,7 +200,7 @@ func (t *Trail) Received(w Wire, raw []byte, h *Head) Passage {
 	if t == nil {
 		return 0
 	}
-	return t.pass(Entry{Wire: w, Request: h}, raw)
+	return t.pass(w, false, raw, h)
 }
 
 // Sent records a message that Dragoman sends on a wire.
@@ -193,7 +208,7 @@ func (t *Trail) Sent(w Wire, raw []byte) Passage {
 	if t == nil {
 		return 0
 	}
-	return t.pass(Entry{Wire: w, Sent: true}, raw)
+	return t.pass(w, true, raw, nil)
 }
 
 // Miss counts a message that was not kept, because it was dropped before anybody read it.
@@ -208,14 +223,14 @@ func (t *Trail) Miss() {
 
 // Exchanged sets the heads of the HTTP exchange of a message. A nil head changes nothing.
 func (t *Trail) Exchanged(p Passage, request, response *Head) {
-	t.change(p, func(e *Entry) (more int) {
+	t.change(p, func(m *trailMemory, e *trailEntry) (more int) {
 		if request != nil {
-			e.Request = request
-			more += request.bytes
+			more += m.pack(request)
+			e.request = m.addPacked(request)
 		}
 		if response != nil {
-			e.Response = response
-			more += response.bytes
+			more += m.pack(response)
+			e.response = m.addPacked(response)
 		}
 		return more
 	})
@@ -223,8 +238,8 @@ func (t *Trail) Exchanged(p Passage, request, response *Head) {
 
 // Failed says why a message was not sent, or why it got no answer.
 func (t *Trail) Failed(p Passage, why string) {
-	t.change(p, func(e *Entry) int {
-		e.Failed = why
+	t.change(p, func(_ *trailMemory, e *trailEntry) int {
+		e.failed = why
 		return len(why)
 	})
 }
@@ -237,7 +252,10 @@ func (t *Trail) Close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.limits.used.Add(-int64(t.used))
-	t.closed, t.used, t.texts, t.entries = true, 0, nil, nil
+	if t.memory != nil {
+		t.memory.release()
+	}
+	t.closed, t.used, t.memory = true, 0, nil
 }
 
 // Closed reports whether Close was called.
@@ -247,16 +265,23 @@ func (t *Trail) Closed() bool {
 	return t.closed
 }
 
-// Story returns the texts and the entries of the trail, in the order in which they were
-// recorded, and the number of entries that were not kept. The caller must not modify what they
-// refer to.
+// Story returns copies of the texts and of the entries of the trail, in the order in which they
+// were recorded, and the number of entries that were not kept.
 func (t *Trail) Story() (texts []TrailText, entries []Entry, missed int) {
 	if t == nil {
 		return nil, nil, 0
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return slices.Clone(t.texts), slices.Clone(t.entries), t.missed
+	if m := t.memory; m != nil {
+		for i := range m.texts {
+			texts = append(texts, m.textOf(i))
+		}
+		for i := range m.entries {
+			entries = append(entries, m.entryOf(i))
+		}
+	}
+	return texts, entries, t.missed
 }
 
 // Append moves the entries of other, which began later or at the same time, to the end of t,
@@ -266,8 +291,8 @@ func (t *Trail) Append(other *Trail) {
 		return
 	}
 	other.mu.Lock()
-	texts, entries, missed, used, notes := other.texts, other.entries, other.missed, other.used, other.notes
-	other.texts, other.entries, other.used, other.closed = nil, nil, 0, true
+	memory, missed, used := other.memory, other.missed, other.used
+	other.memory, other.used, other.closed = nil, 0, true
 	other.mu.Unlock()
 	later := other.began.Sub(t.began)
 	t.mu.Lock()
@@ -276,53 +301,68 @@ func (t *Trail) Append(other *Trail) {
 		t.limits.used.Add(-int64(used))
 		return
 	}
-	base := len(t.texts)
-	t.texts = append(t.texts, texts...)
-	for _, e := range entries {
-		e.At += later
-		e.Text += base
-		e.Input += base
-		t.entries = append(t.entries, e)
+	switch {
+	case memory == nil:
+	case t.memory == nil && later == 0:
+		t.memory = memory
+	default:
+		t.memoryLocked().adopt(memory, later)
 	}
 	t.missed += missed
 	t.used += used
-	t.notes += notes
+	t.counted = false
 }
 
-func (h *Head) size() int {
-	n := headCost + len(h.Method) + len(h.Path)
-	for name, values := range h.header {
-		for _, value := range values {
-			n += fieldCost + len(name) + len(value)
-		}
+// memoryLocked returns the memory of a trail that is not closed.
+func (t *Trail) memoryLocked() *trailMemory {
+	if t.memory == nil {
+		t.memory = trailMemories.Get().(*trailMemory)
 	}
-	return n
+	return t.memory
 }
 
 // pass records a message. Notifications beyond their limit are not kept, so that the answer of
 // a call fits that has many.
-func (t *Trail) pass(e Entry, raw []byte) Passage {
+func (t *Trail) pass(w Wire, sent bool, raw []byte, h *Head) Passage {
 	at := time.Since(t.began)
-	cost := 0
-	if e.Request != nil {
-		cost = e.Request.bytes
-	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.limits.Notes > 0 && isNote(raw) {
+	if t.closed {
+		return 0
+	}
+	m := t.memoryLocked()
+	if t.limits.Notes > 0 && len(m.entries) >= t.limits.Notes && isNote(raw) {
+		if !t.counted {
+			t.counted, t.notes = true, m.notes()
+		}
 		if t.notes++; t.notes > t.limits.Notes {
 			t.missed++
 			return 0
 		}
 	}
-	e.At = at
-	if len(t.entries) == 0 {
-		e.At = 0 // the request, which came before the trail was made
+	if len(m.entries) == 0 {
+		at = 0 // the request, which came before the trail was made
 	}
-	if !t.addLocked(e, cost, raw, nil) {
+	e := trailEntry{at: at, wire: w, sent: sent}
+	cost := entryCost
+	kept, hash := raw[:t.costOf(raw)], t.hashOf(raw)
+	if e.text = m.find(kept, len(raw), hash); e.text < 0 {
+		cost += len(kept)
+	}
+	if h != nil {
+		cost += m.pack(h)
+	}
+	if !t.takeLocked(cost) {
 		return 0
 	}
-	return Passage(len(t.entries))
+	if h != nil {
+		e.request = m.addPacked(h)
+	}
+	if e.text < 0 {
+		e.text = m.addText(raw, t.limits.message(), hash)
+	}
+	m.entries = append(m.entries, e)
+	return Passage(len(m.entries))
 }
 
 // isNote reports whether a message is a notification, by the members that the others have. It
@@ -335,41 +375,51 @@ func isNote(raw []byte) bool {
 // keep records a splice. The edits are sorted, because they were spliced.
 func (t *Trail) keep(raw []byte, list []edit, out []byte) {
 	at := time.Since(t.began)
-	changes := applied(list, len(raw))
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.addLocked(Entry{At: at, Changes: changes}, changeCost*len(changes), out, raw)
+	t.spliceLocked(at, out, raw, func(all []Change) []Change { return appendApplied(all, list, len(raw)) })
 }
 
-// addLocked appends an entry with its text. For a splice, addLocked also appends the input. It
-// reports whether everything fits.
-func (t *Trail) addLocked(e Entry, cost int, text, input []byte) bool {
+// spliceLocked appends an entry for a splice that made a text from an input. add appends the
+// changes.
+func (t *Trail) spliceLocked(at time.Duration, text, input []byte, add func([]Change) []Change) {
 	if t.closed {
-		return false
+		return
 	}
-	splice := e.Wire == 0
-	e.Text = t.alikeLocked(text)
-	if e.Text < 0 {
-		cost += t.costOf(text)
+	m := t.memoryLocked()
+	e := trailEntry{at: at, changes: part{from: len(m.changes)}}
+	m.changes = add(m.changes)
+	e.changes.to = len(m.changes)
+	cost := entryCost + changeCost*(e.changes.to-e.changes.from)
+	kept, hash := text[:t.costOf(text)], t.hashOf(text)
+	if e.text = m.find(kept, len(text), hash); e.text < 0 {
+		cost += len(kept)
 	}
-	if splice {
-		if e.Input = t.alikeLocked(input); e.Input < 0 {
-			cost += t.costOf(input)
-		}
+	keptInput, inputHash := input[:t.costOf(input)], t.hashOf(input)
+	if e.input = m.find(keptInput, len(input), inputHash); e.input < 0 {
+		cost += len(keptInput)
 	}
-	cost += entryCost
-	if t.limits.Call > 0 && t.used+cost > t.limits.Call || !t.limits.take(cost) {
+	if !t.takeLocked(cost) {
+		m.changes = m.changes[:e.changes.from]
+		return
+	}
+	if e.input < 0 {
+		e.input = m.addText(input, t.limits.message(), inputHash)
+	}
+	if e.text < 0 {
+		e.text = m.addMade(text, t.limits.message(), hash, e.input, e.changes)
+	}
+	m.entries = append(m.entries, e)
+}
+
+// takeLocked takes a number of bytes for an entry. Without so many bytes it counts the entry as
+// missed and returns false.
+func (t *Trail) takeLocked(n int) bool {
+	if t.limits.Call > 0 && t.used+n > t.limits.Call || !t.limits.take(n) {
 		t.missed++
 		return false
 	}
-	t.used += cost
-	if splice && e.Input < 0 {
-		e.Input = t.storeLocked(input)
-	}
-	if e.Text < 0 {
-		e.Text = t.storeLocked(text)
-	}
-	t.entries = append(t.entries, e)
+	t.used += n
 	return true
 }
 
@@ -391,15 +441,14 @@ func (l *TrailLimits) message() int {
 
 func (t *Trail) costOf(text []byte) int { return min(len(text), t.limits.message()) }
 
-// alikeLocked returns the index of a text that is kept already, or -1. It compares the last
-// few.
-func (t *Trail) alikeLocked(text []byte) int {
-	kept, hash := text[:t.costOf(text)], t.hashOf(text)
-	for i := len(t.texts) - 1; i >= 0; i-- {
-		if i < len(t.texts)-alike && i >= alikeFirst {
+// find returns the index of a text that is kept already, or -1. kept is the part of the text
+// within the limit. It compares the last few.
+func (m *trailMemory) find(kept []byte, size int, hash uint64) int {
+	for i := len(m.texts) - 1; i >= 0; i-- {
+		if i < len(m.texts)-alike && i >= alikeFirst {
 			i = alikeFirst - 1
 		}
-		if x := &t.texts[i]; x.Size == len(text) && x.hash == hash && bytes.Equal(x.Bytes, kept) {
+		if m.same(i, kept, size, hash) {
 			return i
 		}
 	}
@@ -414,35 +463,24 @@ func (t *Trail) hashOf(text []byte) uint64 {
 	return maphash.Bytes(hashSeed, text)
 }
 
-var hashSeed = maphash.MakeSeed()
-
-func (t *Trail) storeLocked(text []byte) int {
-	t.texts = append(t.texts, TrailText{bytes.Clone(text[:t.costOf(text)]), len(text), t.hashOf(text)})
-	return len(t.texts) - 1
-}
-
 // change changes a message. f returns how many bytes more it holds.
-func (t *Trail) change(p Passage, f func(*Entry) (more int)) {
+func (t *Trail) change(p Passage, f func(*trailMemory, *trailEntry) (more int)) {
 	if t == nil || p == 0 {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.closed || int(p) > len(t.entries) {
+	if t.memory == nil || int(p) > len(t.memory.entries) {
 		return
 	}
-	more := f(&t.entries[p-1])
+	more := f(t.memory, &t.memory.entries[p-1])
 	t.used += more
 	t.limits.used.Add(int64(more))
 }
 
-// applied returns the edits of list that have an effect on a message of size bytes, as Splice
-// applies them.
-func applied(list []edit, size int) []Change {
-	if len(list) == 0 {
-		return nil
-	}
-	changes := make([]Change, 0, len(list))
+// appendApplied appends the edits of list that have an effect on a message of size bytes, as
+// Splice applies them.
+func appendApplied(changes []Change, list []edit, size int) []Change {
 	from, grown := 0, 0
 	for i := range list {
 		x := &list[i]
