@@ -29,6 +29,23 @@ func BenchmarkStory(b *testing.B) {
 	}
 }
 
+// TestAllocationsOfARecording checks that a recorded call over HTTP stays within its allocation
+// budget: the trail, four heads, and the numbers of the test.
+func TestAllocationsOfARecording(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector adds allocations")
+	}
+	once := recordedCall(true)
+	for range 2 * maxStories { // fills the ring of stories
+		once()
+	}
+	n := testing.AllocsPerRun(500, once)
+	t.Logf("a recorded call allocates %v times", n)
+	if n > 8 {
+		t.Errorf("a recorded call allocates %v times, want at most 8", n)
+	}
+}
+
 // recordedCall returns a function that does with a ring what a relayed call over HTTP does, with
 // messages of about 1 KiB.
 func recordedCall(on bool) (once func()) {

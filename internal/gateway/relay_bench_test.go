@@ -11,7 +11,9 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/bridge"
+	"github.com/dragoman-mcp/dragoman/internal/calls"
 	"github.com/dragoman-mcp/dragoman/internal/downstream"
+	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -43,6 +45,9 @@ func osPipe(t testing.TB) (r, w *os.File) {
 type pairing struct {
 	client, server bool   // true means modern
 	caps           string // the capabilities of the client
+	// kept says that the calls are kept, as serve does. record says that their messages are
+	// recorded as well.
+	kept, record bool
 }
 
 func newRelayed(t testing.TB, with pairing) *relayed {
@@ -56,6 +61,10 @@ func newRelayed(t testing.TB, with pairing) *relayed {
 	}}, upstream.Options{})
 	relay := &bridge.Bridge{}
 	endpoint := &downstream.Endpoint{Handler: &gateway.Single{Bridge: relay, Upstream: server{u}}}
+	if with.kept {
+		endpoint.Events = &event.Publisher{}
+		endpoint.Calls = calls.New(calls.Options{Keep: 40, Record: with.record, Stories: 20})
+	}
 	var running sync.WaitGroup
 	running.Go(func() {
 		answerAll(t, with.server, atServer, toGateway)
@@ -159,6 +168,11 @@ var pairings = []struct {
 	{"modern client that can be asked, legacy server", pairing{client: true, caps: `{"elicitation":{}}`}, 61},
 	// No modern server sends requests during a call.
 	{"modern client that can be asked, modern server", pairing{client: true, server: true, caps: `{"elicitation":{}}`}, 45},
+	{"legacy client, legacy server, kept", pairing{caps: `{}`, kept: true}, 47},
+	// A recorded call needs a trail. The memory of the trail is that of an earlier call.
+	{"legacy client, legacy server, recorded", pairing{caps: `{}`, kept: true, record: true}, 48},
+	{"modern client, legacy server, recorded", pairing{client: true, caps: `{}`, kept: true, record: true}, 54},
+	{"modern client, modern server, recorded", pairing{client: true, server: true, caps: `{}`, kept: true, record: true}, 48},
 }
 
 // BenchmarkRelay runs one call after another. It measures from the client's write to its read.
@@ -184,6 +198,9 @@ func TestRelayAllocs(t *testing.T) {
 	for _, p := range pairings {
 		t.Run(p.name, func(t *testing.T) {
 			r := newRelayed(t, p.pairing)
+			for range 50 { // fills the list of calls
+				r.call()
+			}
 			n := testing.AllocsPerRun(500, r.call)
 			t.Logf("a call allocates %v times", n)
 			if n > p.most {
