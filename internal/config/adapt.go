@@ -75,7 +75,7 @@ func ParseClientFile(name string, b []byte) (*clientfile.Value, error) {
 	}
 	c := &compiler{file: name}
 	root := c.readTree(b)
-	c.source.show(c.problems)
+	c.source.show(c.file, c.problems)
 	if err := c.problems.Err(); err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ var serverSettings = map[string]string{
 // snapshotSettings maps the fields of Snapshot to settings, except the servers, which are
 // compared one by one.
 var snapshotSettings = map[string]string{
-	"Listen": "listen", "Identity": "server", "Revisions": "revisions", "InheritEnv": "inheritEnv",
+	"Listen": "listen", "Identity": "server", "Revisions": "revisions", "InheritEnv": "inheritEnv", "EnvFile": "envFile",
 	"Separator": "names.separator", "Limits": "limits", "PublicURL": "publicURL", "Hosts": "allowedHosts",
 	"Origins": "allowedOrigins", "Log": "log", "Console": "console", "Record": "record", "Dialects": "dialects",
 	"AllowUnauthenticatedNetworkAccess": "allowUnauthenticatedNetworkAccess",

@@ -23,7 +23,8 @@ dragoman:
 // choose. Keys records the list while Parse reads everySection, so tests can compare the
 // documentation with the parser.
 func Keys() []string {
-	c := &compiler{asked: map[string]bool{}, env: func(string) (string, bool) { return "", false }}
+	none := func(string) (string, bool) { return "", false }
+	c := &compiler{asked: map[string]bool{}, process: none, env: none}
 	c.compile([]byte(everySection))
 	all := slices.Sorted(maps.Keys(c.asked))
 	return slices.DeleteFunc(slices.Clone(all), func(key string) bool {

@@ -45,14 +45,14 @@ func places(env func(string) (string, bool), windows bool) []string {
 	return append(places, filepath.Join(base, "dragoman", "config.yaml"))
 }
 
-// Load reads and parses a file, with the environment of this process. As with Parse,
-// the Snapshot is nil exactly when the file cannot be used.
+// Load reads and parses a file, with the environment of this process and the file of
+// dragoman.envFile. As with Parse, the Snapshot is nil exactly when the file cannot be used.
 func Load(path string) (*Snapshot, Problems) {
-	b, mode, err := read(path)
+	b, mode, err := read(path, clientfile.MaxFile+1)
 	if err != nil {
 		return nil, Problems{unreadable(path, err)}
 	}
-	s, problems := Parse(path, b, os.LookupEnv)
+	s, problems := parse(path, b, os.LookupEnv, ReadEnv)
 	if s != nil && runtime.GOOS != "windows" && mode.Perm()&0o077 != 0 && holdsSecrets(b, s) {
 		problems = append(problems, Problem{
 			File: path, Warning: true,
@@ -63,9 +63,9 @@ func Load(path string) (*Snapshot, Problems) {
 	return s, problems
 }
 
-// read reads at most clientfile.MaxFile+1 bytes, one more than Parse accepts. It accepts only
-// regular files. It does not block on a named pipe that has no writer.
-func read(path string) ([]byte, fs.FileMode, error) {
+// read reads at most n bytes of a file, and returns its mode. It accepts only regular files. It
+// does not block on a named pipe that has no writer.
+func read(path string, n int64) ([]byte, fs.FileMode, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|nonblock, 0)
 	if err != nil {
 		return nil, 0, err
@@ -78,7 +78,7 @@ func read(path string) ([]byte, fs.FileMode, error) {
 	if !st.Mode().IsRegular() {
 		return nil, 0, &irregular{st.Mode()}
 	}
-	b, err := io.ReadAll(io.LimitReader(f, clientfile.MaxFile+1))
+	b, err := io.ReadAll(io.LimitReader(f, n))
 	return b, st.Mode(), err
 }
 

@@ -39,21 +39,29 @@ func Default() *Snapshot {
 // and warnings it found. The Snapshot is nil exactly when at least one problem is an error
 // that affects more than one server; see Problem.Server. env looks up an environment variable;
 // nil means an empty environment. Relative paths in the file are relative to the file's
-// folder. Parse has no side effects and does not retain b or env.
+// folder. Parse has no side effects and does not retain b or env. It does not read the file of
+// dragoman.envFile, so env has to know its variables.
 func Parse(name string, b []byte, env func(string) (string, bool)) (*Snapshot, Problems) {
+	return parse(name, b, env, nil)
+}
+
+// parse does the same as Parse. variables reads the file of dragoman.envFile; nil means that
+// the file is not read.
+func parse(name string, b []byte, env func(string) (string, bool), variables func(path string) ([]Variable, Problems)) (*Snapshot, Problems) {
 	if env == nil {
 		env = func(string) (string, bool) { return "", false }
 	}
-	c := &compiler{file: name}
+	c := &compiler{file: name, process: env, variables: variables}
 	c.env = func(name string) (string, bool) {
-		v, ok := env(name)
+		v, ok := c.outer(name)
 		if ok && len(v) >= shortestSecret && excerpt.SecretName(name) {
 			c.source.secrets = append(c.source.secrets, v)
 		}
 		return v, ok
 	}
 	s := c.compile(b)
-	c.source.show(c.problems)
+	c.problems = append(c.problems, c.inEnv...)
+	c.source.show(c.file, c.problems)
 	if c.fatal {
 		return nil, c.problems
 	}
@@ -115,6 +123,7 @@ func (c *compiler) foreignTop(top *object, ours []string) {
 }
 
 func (c *compiler) readOurs(o *object, s *Snapshot) {
+	s.EnvFile = c.readEnvFile(o) // first, because the other settings may refer to its variables
 	o.boolean("allowUnauthenticatedNetworkAccess", &s.AllowUnauthenticatedNetworkAccess)
 	if n := o.text("listen", &s.Listen); n != nil {
 		if err := CheckListen(s.Listen, s.AllowUnauthenticatedNetworkAccess, "dragoman.allowUnauthenticatedNetworkAccess: true"); err != nil {
@@ -178,7 +187,7 @@ func (c *compiler) readIdentity(o *object, s *Snapshot) {
 		name string
 		dst  *string
 	}{{"DRAGOMAN_SERVER_NAME", &id.Name}, {"DRAGOMAN_SERVER_TITLE", &id.Title}, {"DRAGOMAN_SERVER_VERSION", &id.Version}} {
-		if text, ok := c.env(v.name); ok && text != "" {
+		if text, ok := c.process(v.name); ok && text != "" {
 			*v.dst = text
 		}
 	}

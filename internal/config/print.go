@@ -28,6 +28,9 @@ func (s *Snapshot) AppendYAML(dst []byte) []byte {
 	if s.PublicURL != "" {
 		p.text(1, "publicURL", s.PublicURL)
 	}
+	if s.EnvFile != "" {
+		p.text(1, "envFile", s.EnvFile)
+	}
 	p.line(1, "console: "+strconv.FormatBool(s.Console))
 	if s.AllowUnauthenticatedNetworkAccess {
 		p.line(1, "allowUnauthenticatedNetworkAccess: true")

@@ -25,6 +25,9 @@ type Problem struct {
 	// is not set. Server is the name of this server, and Variable is the name of the variable.
 	// `config check` treats the problem as an error.
 	Server, Variable string
+	// EnvFile is the path of the file of dragoman.envFile, which could set Variable. "" means
+	// that there is none.
+	EnvFile string
 }
 
 // String returns the problem on one line: file:line:col: path: text; hint.

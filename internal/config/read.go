@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,11 +13,17 @@ import (
 
 // compiler holds the state of one Parse.
 type compiler struct {
-	file     string
-	env      func(string) (string, bool)
-	problems Problems
-	dialects []*dialect.Profile // dialects that the file defines
-	source   source
+	file string
+	// process looks up an environment variable of the process. env also knows the variables of
+	// dragoman.envFile. variables reads that file; nil means that it is not read.
+	process, env func(string) (string, bool)
+	variables    func(path string) ([]Variable, Problems)
+	fromEnv      map[string]string // the variables of dragoman.envFile
+	inEnv        Problems          // problems with that file
+	envPath      string            // its path; "" for none
+	problems     Problems
+	dialects     []*dialect.Profile // dialects that the file defines
+	source       source
 	// quiet turns problems with references into warnings. It is set for a disabled server,
 	// because its variables may be unset.
 	quiet bool
@@ -148,6 +155,9 @@ func (c *compiler) scalar(n *node, path string) (expansion, bool) {
 		return expansion{}, false
 	}
 	e, bad, hint := expand(n.text, c.lookup)
+	if bad != "" && e.unset != "" && c.inEnv.Err() != nil {
+		return expansion{}, false // the file of dragoman.envFile cannot be used, and may have the variable
+	}
 	if bad != "" {
 		if e.unset != "" && c.server != nil {
 			if c.server.unset == nil {
@@ -155,9 +165,12 @@ func (c *compiler) scalar(n *node, path string) (expansion, bool) {
 			}
 			c.server.unset[path] = e.unset
 		}
+		if e.unset != "" && c.envPath != "" {
+			hint = "write " + e.unset + "=VALUE into " + filepath.Base(c.envPath) + ", or write ${" + e.unset + ":-default}"
+		}
 		p := Problem{Path: path, Text: bad, Hint: hint, Warning: c.quiet}
 		if e.unset != "" && c.server != nil && !c.quiet {
-			p.Server, p.Variable = c.server.Name, e.unset
+			p.Server, p.Variable, p.EnvFile = c.server.Name, e.unset, c.envPath
 		}
 		p = c.add(n, p)
 		if p.Server != "" && c.server.Unusable == nil {

@@ -23,6 +23,9 @@ type Snapshot struct {
 	InheritEnv []string
 	Separator  string // the text between a server's prefix and the name of a tool or prompt
 	Limits     Limits
+	// EnvFile is the path of a file with environment variables for references, "" for none. A
+	// variable of the process takes precedence over one of the file.
+	EnvFile string
 	// PublicURL is the URL at which clients reach "/" through a reverse proxy. It has no slash
 	// at the end. "" means that there is none.
 	PublicURL string

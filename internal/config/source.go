@@ -45,11 +45,11 @@ const (
 	tabWidth    = 4
 )
 
-// show sets the source and the caret of each problem that has a position.
-func (s *source) show(problems Problems) {
+// show sets the source and the caret of each problem that has a position in the file.
+func (s *source) show(file string, problems Problems) {
 	for i := range problems {
 		p := &problems[i]
-		if p.Line > 0 && p.Line <= len(s.lines) {
+		if p.File == file && p.Line > 0 && p.Line <= len(s.lines) {
 			p.Source, p.Caret = s.excerpt(p.Line, p.Col)
 		}
 	}

@@ -101,7 +101,7 @@ func TestSourceHidesSecrets(t *testing.T) {
 				continue // an anchor is only secret once it is used in env
 			}
 			text := whole[:end]
-			c := &compiler{file: file, env: env()}
+			c := &compiler{file: file, process: env(), env: env()}
 			c.compile([]byte(text))
 			for i, line := range c.source.lines {
 				for _, col := range []int{1, len(line) / 2, len(line) + 1} {
@@ -142,7 +142,7 @@ func TestSourceUnknownKeys(t *testing.T) {
 		{"f.json", `{"servers": {"a": {"type": "stdio", "command": "x", "evn": {"T": "canary"}}}}`, `{"servers": {"a": {"type": "stdio", "command": "x", "evn": {"T": ***}}}}`},
 		{"f.toml", "[mcp_servers.a]\ncommand = \"x\"\nevn = { T = \"canary\" }\n", "evn = { T = *** }"},
 	} {
-		c := &compiler{file: tt.file, env: env()}
+		c := &compiler{file: tt.file, process: env(), env: env()}
 		c.compile([]byte(tt.text))
 		found := false
 		for i := range c.source.lines {

@@ -4,10 +4,13 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"github.com/dragoman-mcp/dragoman/internal/clientfile"
 )
 
 // Editors write a file in several steps. So Dragoman reads the file when its folder has not changed
@@ -26,6 +29,17 @@ const (
 // Watch watches the folder, because editors replace files, and a watch on the file would only see
 // the replaced file. If the file is a symbolic link, Watch also watches the folder of its target.
 func Watch(ctx context.Context, path string, onChange func([]byte)) error {
+	return watch(ctx, &target{path: path, most: clientfile.MaxFile + 1}, onChange)
+}
+
+// WatchEnv does the same for the file of dragoman.envFile. It also calls onChange when the mode
+// of the file changes, because ReadEnv depends on it.
+func WatchEnv(ctx context.Context, path string, onChange func()) error {
+	return watch(ctx, &target{path: path, most: MaxEnvFile + 1, modes: true}, func([]byte) { onChange() })
+}
+
+func watch(ctx context.Context, t *target, onChange func([]byte)) error {
+	path := t.path
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
 		return fmt.Errorf("watch %s: %w", path, err)
@@ -34,7 +48,6 @@ func Watch(ctx context.Context, path string, onChange func([]byte)) error {
 	if err := w.Add(filepath.Dir(path)); err != nil {
 		return fmt.Errorf("watch %s: %w", path, err)
 	}
-	t := target{path: path}
 	t.follow(w)
 	t.changed() // read the baseline after the watch began, so that no change is missed
 
@@ -56,7 +69,7 @@ func Watch(ctx context.Context, path string, onChange func([]byte)) error {
 			if !ok {
 				return fmt.Errorf("watch %s: the file watcher stopped", path)
 			}
-			if e.Op != fsnotify.Chmod {
+			if e.Op != fsnotify.Chmod || t.modes {
 				stir()
 			}
 		case err, ok := <-w.Errors:
@@ -80,10 +93,13 @@ func Watch(ctx context.Context, path string, onChange func([]byte)) error {
 
 // target is the watched file.
 type target struct {
-	path string
-	real string // the folder of the link's target; "" until it is watched
-	hash [sha256.Size]byte
-	seen bool // whether hash is valid
+	path  string
+	most  int64  // how many bytes are read
+	modes bool   // whether a change of the mode counts
+	real  string // the folder of the link's target; "" until it is watched
+	hash  [sha256.Size]byte
+	mode  fs.FileMode
+	seen  bool // whether hash and mode are valid
 }
 
 // follow watches the folder of a symbolic link's target. It tries a dangling link again
@@ -109,14 +125,14 @@ func (t *target) follow(w *fsnotify.Watcher) {
 
 // changed returns the content of the file, and whether it differs from the last content.
 func (t *target) changed() ([]byte, bool) {
-	b, _, err := read(t.path)
+	b, mode, err := read(t.path, t.most)
 	if err != nil {
 		return nil, false
 	}
 	hash := sha256.Sum256(b)
-	if t.seen && hash == t.hash {
+	if t.seen && hash == t.hash && (mode == t.mode || !t.modes) {
 		return nil, false
 	}
-	t.hash, t.seen = hash, true
+	t.hash, t.mode, t.seen = hash, mode, true
 	return b, true
 }

@@ -3,6 +3,8 @@ package config
 import (
 	"os"
 	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/clientfile"
 )
 
 // Line is one line of the current configuration, for people.
@@ -54,15 +56,16 @@ func cutKey(line string) (key, value string, ok bool) {
 // Where returns the line of each key in the configuration file, by path. It returns nil if the
 // file cannot be read, or if it has changed since it was loaded.
 func (s *Snapshot) Where() map[string]int {
-	b, _, err := read(s.File)
+	b, _, err := read(s.File, clientfile.MaxFile+1)
 	if err != nil {
 		return nil
 	}
-	now, _ := Parse(s.File, b, os.LookupEnv)
+	now, _ := parse(s.File, b, os.LookupEnv, ReadEnv)
 	if now == nil || !now.Equal(s) {
 		return nil
 	}
-	c := &compiler{file: s.File, env: func(string) (string, bool) { return "", false }}
+	none := func(string) (string, bool) { return "", false }
+	c := &compiler{file: s.File, process: none, env: none}
 	root := c.readFile(b)
 	if root == nil {
 		return nil

@@ -1,8 +1,10 @@
 package daemon
 
 import (
+	"context"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
@@ -59,6 +61,42 @@ func (e *emptiness) refuses(now, next *config.Snapshot, sure bool) bool {
 	e.log.Warn("the changed configuration has no servers: Dragoman waits before it removes the current servers; send SIGHUP to remove them now",
 		"servers", len(now.Servers), "wait", e.patience.String())
 	return true
+}
+
+// envFile watches the file of dragoman.envFile, whose path may change with the configuration.
+// Only one goroutine may use it. The caller waits for running after stop.
+type envFile struct {
+	log     *slog.Logger
+	changed func()
+	running *sync.WaitGroup
+
+	path   string             // "" for none
+	cancel context.CancelFunc // nil if nothing is watched
+}
+
+// follow watches the file at path, and no longer the one before. "" watches none.
+func (e *envFile) follow(ctx context.Context, path string) {
+	if path == e.path {
+		return
+	}
+	e.stop()
+	if e.path = path; path == "" {
+		return
+	}
+	ctx, e.cancel = context.WithCancel(ctx)
+	e.running.Go(func() {
+		if err := config.WatchEnv(ctx, path, e.changed); err != nil && ctx.Err() == nil {
+			e.log.Warn("the file of dragoman.envFile is not watched for changes", "cause", err.Error())
+		}
+	})
+}
+
+// stop ends the watch.
+func (e *envFile) stop() {
+	if e.cancel != nil {
+		e.cancel()
+		e.path, e.cancel = "", nil
+	}
 }
 
 // logChanges logs the changes of a new configuration, with a line for each server.

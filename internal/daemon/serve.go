@@ -317,17 +317,21 @@ func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	reload := make(chan struct{}, 1)
+	changed := func() {
+		select {
+		case reload <- struct{}{}:
+		default:
+		}
+	}
 	running.Go(func() {
-		err := config.Watch(ctx, d.opts.ConfigPath, func([]byte) {
-			select {
-			case reload <- struct{}{}:
-			default:
-			}
-		})
+		err := config.Watch(ctx, d.opts.ConfigPath, func([]byte) { changed() })
 		if err != nil && ctx.Err() == nil {
 			d.log.Warn("the configuration file is not watched for changes", "cause", err.Error())
 		}
 	})
+	env := envFile{log: d.log, changed: changed, running: &running}
+	env.follow(ctx, d.opts.Config.EnvFile)
+	defer env.stop()
 	empty := emptiness{patience: d.opts.secondLook, log: d.log}
 	defer empty.stop()
 	var unchanged time.Time // the last time that a changed file had the same configuration
@@ -342,6 +346,11 @@ func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 			sure = false
 		}
 		s, problems := config.Load(d.opts.ConfigPath)
+		if s != nil {
+			env.follow(ctx, s.EnvFile)
+		} else {
+			env.follow(ctx, config.EnvFileOf(d.opts.ConfigPath)) // the file may get valid when its envFile changes
+		}
 		if s == nil || d.opts.Strict && problems.Err() != nil {
 			empty.stop()
 			d.log.Error("the changed configuration is invalid; keeping the current one", "problems", problems.Err().Error())

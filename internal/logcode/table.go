@@ -76,6 +76,7 @@ var table = []Entry{
 	{"config_needs_restart", "some settings change only with a restart", "Some changed settings are used after the next start."},
 	{"config_problem", "problem in the configuration", "The configuration has a problem that `config check` reports as a warning."},
 	{"config_not_watched", "the configuration file is not watched for changes", "After a change of the file, send SIGHUP to Dragoman."},
+	{"env_file_not_watched", "the file of dragoman.envFile is not watched for changes", "After a change of the file, send SIGHUP to Dragoman."},
 	{"key_not_kept", "the key for other commands could not be written", "Commands that need the key of `serve`, such as `dragoman console`, do not work; `cause` says why."},
 	{"page_failed", "a page of the console could not be made", "A template of the console failed; this is a bug. `page` and `cause` say where."},
 	{"server_added", "server added", "A reload has added a server."},

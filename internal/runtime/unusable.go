@@ -37,4 +37,7 @@ func (e *unusable) Error() string {
 func (e *unusable) DescribeFailure(f *failure.Facts) {
 	f.Class, f.Cause, f.Sentence = failure.MissingVariable, "unset_variable", e.Error()
 	f.Action = "set " + e.problem.Variable + " and restart Dragoman"
+	if e.problem.EnvFile != "" {
+		f.Action = "write " + e.problem.Variable + "=VALUE into " + e.problem.EnvFile
+	}
 }
