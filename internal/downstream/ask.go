@@ -37,9 +37,11 @@ func (c *Session) askClient(ctx context.Context, call *mcp.Call, m *jsonrpc.Mess
 	if call != nil {
 		t = call.Trail
 	}
+	var form *dialect.Form
 	if f := c.info.Load(); f != nil {
 		var lost mcp.Losses
 		m = dialect.ConvertRequest(t, f.Revision, m, &lost)
+		m, form = dialect.ConvertForm(t, f.Revision, m, &lost)
 		c.publishLosses(call, lost)
 	}
 	if !c.declares(m.Method) {
@@ -72,7 +74,7 @@ func (c *Session) askClient(ctx context.Context, call *mcp.Call, m *jsonrpc.Mess
 			if t != nil {
 				t.Received(jsonrpc.ClientWire, a.reply.Raw, a.from.Head())
 			}
-			return withID(t, a.reply, m.ID)
+			return withID(t, form.Restore(t, a.reply), m.ID)
 		case <-ctx.Done():
 			err = context.Cause(ctx)
 		}

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -78,6 +79,39 @@ func (e *edition) askForm(key, words string) question {
 				return ""
 			}
 			return "action is not accept, decline or cancel"
+		},
+	}
+}
+
+// richFields has the names of the fields of askRichForm.
+var richFields = []string{"color", "sizes", "tags", "name", "age", "gloss"}
+
+// askRichForm returns a form with all types of fields that 2025-11-25 has.
+func (e *edition) askRichForm(key, words string) question {
+	return question{
+		key: key, method: mcp.MethodElicit, needs: []string{"elicitation", "form"},
+		params: `{"mode":"form","message":` + quote(words) + `,"requestedSchema":{"type":"object","properties":{` +
+			`"color":{"type":"string","title":"Color","oneOf":[{"const":"#f00","title":"Red"},{"const":"#0f0","title":"Green"}],"default":"#f00"},` +
+			`"sizes":{"type":"array","title":"Sizes","minItems":1,"maxItems":2,"items":{"anyOf":[{"const":"s","title":"Small"},{"const":"m","title":"Medium"},{"const":"l","title":"Large"}]},"default":["s"]},` +
+			`"tags":{"type":"array","items":{"type":"string","enum":["wet","dry"]}},` +
+			`"name":{"type":"string","format":"email","default":"` + ObligingName + `"},` +
+			`"age":{"type":"integer","default":` + strconv.Itoa(ObligingAge) + `},` +
+			`"gloss":{"type":"boolean","default":true}` +
+			`},"required":["color","sizes"]}}`,
+		answers: shape{need("action", aString), may("content", anObject)},
+		check: func(raw []byte, a jsonrpc.Span) string {
+			content := jsonrpc.Find(raw, a, "content")
+			if action, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, a, "action")); action != "accept" {
+				return ""
+			}
+			for m := range jsonrpc.Members(raw, content) {
+				if name, _ := jsonrpc.Text(raw, m.Key); !slices.Contains(richFields, name) {
+					return "content has the field " + clip(name) + ", which the form does not have"
+				}
+			}
+			text := may("", aString)
+			return shape{need("color", aString), need("sizes", anArray).of(text), may("tags", anArray).of(text), may("name", aString), may("age", anInteger), may("gloss", aBool)}.
+				check(raw, content, "content")
 		},
 	}
 }

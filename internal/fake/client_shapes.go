@@ -342,8 +342,12 @@ func (c *Client) checkAsk(a Ask) string {
 		mode, given := jsonrpc.Text(a.Params, jsonrpc.Find(a.Params, at, "mode"))
 		switch {
 		case !given || mode == "form":
-			return shape{need("message", aString), need("requestedSchema", anObject, need("type", aString), need("properties", anObject))}.
+			wrong := shape{need("message", aString), need("requestedSchema", anObject, need("type", aString), need("properties", anObject))}.
 				check(a.Params, at, "params")
+			if wrong != "" {
+				return wrong
+			}
+			return c.e.formFault(a.Params, jsonrpc.Find(a.Params, at, "requestedSchema"))
 		case mode != "url" || !c.e.has(formModes):
 			return "the mode " + clip(mode) + ", which " + c.e.date + " does not have"
 		case !c.declares("elicitation", "url"):
@@ -395,34 +399,4 @@ func Obliging(a Ask) ([]byte, *jsonrpc.Error) {
 		return append(fillForm(p, jsonrpc.Find(p, at, "requestedSchema")), '}'), nil
 	}
 	return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "method not found"}
-}
-
-// fillForm returns an answer that fits the schema of a form, without the final brace.
-func fillForm(p []byte, schema jsonrpc.Span) []byte {
-	out := []byte(`{"action":"accept","content":{`)
-	first := true
-	for m := range jsonrpc.Members(p, jsonrpc.Find(p, schema, "properties")) {
-		kind, _ := jsonrpc.Text(p, jsonrpc.Find(p, m.Value, "type"))
-		value := ""
-		switch kind {
-		case "integer", "number":
-			value = strconv.Itoa(ObligingAge)
-		case "boolean":
-			value = "true"
-		case "string":
-			value = quote(ObligingName)
-			for v := range jsonrpc.Elements(p, jsonrpc.Find(p, m.Value, "enum")) {
-				value = string(v.Of(p))
-				break
-			}
-		default:
-			continue
-		}
-		if !first {
-			out = append(out, ',')
-		}
-		first = false
-		out = append(append(append(out, m.Key.Of(p)...), ':'), value...)
-	}
-	return append(out, '}')
 }

@@ -30,6 +30,7 @@ const (
 	structured                      // outputSchema and structuredContent (2025-06-18 on)
 	forms                           // elicitation/create (2025-06-18 on)
 	formModes                       // elicitation has the modes form and url (2025-11-25 on)
+	richForms                       // forms have options with titles, lists of options and defaults of any type (2025-11-25 on)
 	elicitationIDs                  // URL elicitation has an elicitationId (2025-11-25 only)
 	inputErrors                     // invalid arguments are a tool error (2025-11-25 §Tools, "Error Handling")
 	experimentalTask                // tasks/* (2025-11-25 only)
@@ -68,7 +69,7 @@ func editions() []*edition {
 	a := with(0, always, handshake, eventTransport, nullIDs, notFoundCode)
 	b := with(without(a, eventTransport), batches, streamable, httpSessions, completions, audio, toolHints, progressWords)
 	c := with(without(b, batches), versionHeader, titles, links, structured, forms, completeContext)
-	d := with(without(c, nullIDs), primed, formModes, elicitationIDs, inputErrors, experimentalTask)
+	d := with(without(c, nullIDs), primed, formModes, richForms, elicitationIDs, inputErrors, experimentalTask)
 	e := with(without(d, handshake, httpSessions, primed, elicitationIDs, experimentalTask, notFoundCode),
 		perRequest, mirrored, resultTypes, inputRounds, directedTask)
 	return []*edition{

@@ -13,6 +13,7 @@ func askTools() []tool {
 		{name: "ask_all", about: "Asks for a sample, a form where the revision has them, and the roots: at once where that is possible, or one after the other.", of: always, waits: true, run: askAll},
 		{name: "ask_twice", about: "Asks for two samples, the second one with the first one's text.", of: always, waits: true, run: askTwice},
 		{name: "elicit", about: "Asks for a name and an age.", of: forms, waits: true, run: elicit},
+		{name: "elicit_rich", about: "Asks for fields with titles, lists of options and default values.", of: richForms, waits: true, run: elicitRich},
 		{name: "elicit_url", about: "Asks to visit a page.", of: formModes, waits: true, run: elicitURL},
 		{name: "roots", about: "Asks for the client's roots.", of: always, waits: true, run: roots},
 		{name: "sample", about: "Asks the client's model.", of: always, args: shape{need("prompt", aString)}, waits: true, run: sample},
@@ -33,6 +34,21 @@ func elicit(x *exchange, _ jsonrpc.Span) (string, error) {
 		return "", err
 	}
 	return textResult(filled(a[0])), nil
+}
+
+func elicitRich(x *exchange, _ jsonrpc.Span) (string, error) {
+	a, err := x.ask(x.c.ed.askRichForm("rich", "What shall we paint?"))
+	if err != nil {
+		return "", err
+	}
+	whole := jsonrpc.Whole(a[0])
+	text, _ := jsonrpc.Text(a[0], jsonrpc.Find(a[0], whole, "action"))
+	for _, name := range richFields {
+		if v := jsonrpc.Find(a[0], jsonrpc.Find(a[0], whole, "content"), name); !v.IsZero() {
+			text += " " + name + "=" + string(v.Of(a[0]))
+		}
+	}
+	return textResult(text), nil
 }
 
 func elicitURL(x *exchange, _ jsonrpc.Span) (string, error) {

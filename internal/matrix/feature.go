@@ -37,6 +37,7 @@ func features() []feature {
 		{"cancellation", "a running call is cancelled, and the server stops it", playCancellation, nil},
 		{"sampling", "a tool requests sampling, also twice in one call", playSampling, nil},
 		{"elicitation-form", "a tool requests a form from the user, also together with other requests", playForm, lostForm},
+		{"elicitation-rich", "a tool requests a form with titled options, lists of options and default values", playRichForm, lostRichForm},
 		{"elicitation-url", "a tool asks the user to open a URL", playURL, lostURL},
 		{"roots", "a tool asks for the client's roots", playRoots, nil},
 		{"subscriptions", "a client is notified of changes of subscribed resources, and of no others", playSubscriptions, nil},

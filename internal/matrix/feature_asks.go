@@ -29,12 +29,28 @@ func playForm(ctx context.Context, t *talk) error {
 	)
 }
 
+// playRichForm checks a form whose fields 2025-06-18 does not have. The server gets the same
+// answer from clients of all revisions.
+func playRichForm(ctx context.Context, t *talk) error {
+	return t.says(ctx, "elicit_rich", "{}", `accept color="#f00" sizes=["s"] tags=["wet","dry"] name="Ada" age=36 gloss=true`)
+}
+
 func playURL(ctx context.Context, t *talk) error {
 	return t.says(ctx, "elicit_url", "{}", "accept")
 }
 
 func lostForm(ctx context.Context, t *talk) error {
 	return t.notAsked(ctx, "elicit", t.Server.Can(mcp.Elicitation))
+}
+
+func lostRichForm(ctx context.Context, t *talk) error {
+	switch {
+	case !t.Server.Can(mcp.RichForms):
+		return nil
+	case t.Client.Can(mcp.Elicitation):
+		return playRichForm(ctx, t) // only the limits and some default values are lost
+	}
+	return t.notAsked(ctx, "elicit_rich", true)
 }
 
 func lostURL(ctx context.Context, t *talk) error {

@@ -13,6 +13,16 @@ func lossOf(feature string, p Pair) string {
 	switch feature {
 	case "elicitation-form":
 		return lacking(p, mcp.Elicitation, "elicitation (introduced in 2025-06-18)")
+	case "elicitation-rich":
+		switch {
+		case !p.Client.Can(mcp.Elicitation) || !p.Server.Can(mcp.Elicitation):
+			return lacking(p, mcp.Elicitation, "elicitation (introduced in 2025-06-18)")
+		case !p.Server.Can(mcp.RichForms):
+			return fmt.Sprintf("%s has no lists of options in forms (introduced in 2025-11-25).", p.Server)
+		case !p.Client.Can(mcp.RichForms):
+			return fmt.Sprintf("%s has default values only for booleans, and no limits for selections; the description contains both.", p.Client)
+		}
+		return ""
 	case "elicitation-url":
 		return lacking(p, mcp.URLElicitation, "URL elicitation (introduced in 2025-11-25)")
 	case "tasks":

@@ -121,7 +121,7 @@ func TestReport(t *testing.T) {
 		"markdown": {func(b *strings.Builder) error { return r.Markdown(b) }, []string{
 			"2 of 4 cells work, 1 are documented losses and 1 fail", "| 2024-11-05 | all but F | 1 of 2, fails: **tools** |", "| elicitation-form | It has none. | 1 |", `the "server" is gone`,
 		}},
-		"text": {func(b *strings.Builder) error { return r.Text(b) }, []string{"~F", "✗1", "4 cells: 2 work, 1 are losses, 1 fail"}},
+		"text": {func(b *strings.Builder) error { return r.Text(b) }, []string{"  F ", "✗1", "4 cells: 2 work, 1 are losses, 1 fail"}},
 	} {
 		var b strings.Builder
 		if err := tt.write(&b); err != nil {

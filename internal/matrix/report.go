@@ -188,7 +188,7 @@ func (r *Report) Markdown(w io.Writer) error {
 }
 
 // letters are the abbreviations of the features that can be lost (loss.go).
-var letters = map[string]string{"elicitation-form": "F", "elicitation-url": "U", "tasks": "T", "resume": "R"}
+var letters = map[string]string{"elicitation-form": "F", "elicitation-rich": "L", "elicitation-url": "U", "tasks": "T", "resume": "R"}
 
 // summary returns the text of a square. It says that everything works, or has the letters of the
 // lost features. A letter in brackets means that only some transports lose the feature.

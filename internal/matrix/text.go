@@ -150,7 +150,7 @@ func glyph(cells []*Cell, outcome func(*Cell) Outcome) string {
 	case failed > 0:
 		return fmt.Sprintf("✗%d", failed)
 	case lost != "":
-		return "~" + lost
+		return lost
 	}
 	return "✓"
 }
@@ -167,7 +167,7 @@ func (r *Report) glyphLegend(b *strings.Builder) {
 	b.WriteByte('\n')
 	b.WriteString("✓  everything works\n")
 	if len(lost) > 0 {
-		b.WriteString("~  works, except for what the older side cannot express:\n   " + strings.Join(lost, ", ") + "\n")
+		b.WriteString("Letters: everything works, except for what the older side cannot express:\n   " + strings.Join(lost, ", ") + "\n")
 	}
 	b.WriteString("✗  nothing works; ✗3: three features fail\n")
 	b.WriteString("–  no common transport\n")

@@ -62,34 +62,34 @@ func TestText(t *testing.T) {
 through Dragoman
 client ↓ server → 2024-11-05  2025-03-26  2025-06-18  2025-11-25  2026-07-28
                   stdio sse   stdio http  stdio http  stdio http  stdio http
-2024-11-05 stdio  ~FUTR ~FUTR ~FUTR ~FUT  ~FUTR ~FUT  ~FUTR ~FUT  ~FUTR ~FUTR
-2024-11-05 sse    ~FUTR ~FUTR ~FUTR ~FUT  ~FUTR ~FUT  ~FUTR ~FUT  ~FUTR ~FUTR
-2025-03-26 stdio  ~FUTR ~FUTR ~FUTR ~FUT  ~FUTR ~FUT  ~FUTR ~FUT  ~FUTR ~FUTR
-2025-03-26 http   ~FUT  ~FUT  ~FUT  ~FUT  ~FUT  ~FUT  ~FUT  ~FUT  ~FUT  ~FUT
-2025-06-18 stdio  ~FUTR ~FUTR ~FUTR ~FUT  ~UTR  ~UT   ~UTR  ~UT   ~UTR  ~UTR
-2025-06-18 http   ~FUT  ~FUT  ~FUT  ~FUT  ~UT   ~UT   ~UT   ~UT   ~UT   ~UT
-2025-11-25 stdio  ~FUTR ~FUTR ~FUTR ~FUT  ~UTR  ~UT   ~R    ✓     ~R    ~R
-2025-11-25 http   ~FUT  ~FUT  ~FUT  ~FUT  ~UT   ~UT   ✓     ✓     ✓     ✓
-2026-07-28 stdio  ~FUTR ~FUTR ~FUTR ✗1    ~UTR  ~UT   ~R    ✓     ~R    ~R
+2024-11-05 stdio  FLUTR FLUTR FLUTR FLUT  FLUTR FLUT  FLUTR FLUT  FLUTR FLUTR
+2024-11-05 sse    FLUTR FLUTR FLUTR FLUT  FLUTR FLUT  FLUTR FLUT  FLUTR FLUTR
+2025-03-26 stdio  FLUTR FLUTR FLUTR FLUT  FLUTR FLUT  FLUTR FLUT  FLUTR FLUTR
+2025-03-26 http   FLUT  FLUT  FLUT  FLUT  FLUT  FLUT  FLUT  FLUT  FLUT  FLUT
+2025-06-18 stdio  FLUTR FLUTR FLUTR FLUT  LUTR  LUT   LUTR  LUT   LUTR  LUTR
+2025-06-18 http   FLUT  FLUT  FLUT  FLUT  LUT   LUT   LUT   LUT   LUT   LUT
+2025-11-25 stdio  FLUTR FLUTR FLUTR FLUT  LUTR  LUT   R     ✓     R     R
+2025-11-25 http   FLUT  FLUT  FLUT  FLUT  LUT   LUT   ✓     ✓     ✓     ✓
+2026-07-28 stdio  FLUTR FLUTR FLUTR ✗1    LUTR  LUT   R     ✓     R     R
 2026-07-28 http   ·     ·     ·     ·     ·     ·     ·     ·     ·     ·
 
 without Dragoman
 client ↓ server → 2024-11-05  2025-03-26  2025-06-18  2025-11-25  2026-07-28
                   stdio sse   stdio http  stdio http  stdio http  stdio http
-2024-11-05 stdio  ~FUTR –     ✗     –     ✗     –     ✗     –     ✗     –
-2024-11-05 sse    –     ~FUTR –     –     –     –     –     –     –     –
-2025-03-26 stdio  ✗     –     ~FUTR –     ✗     –     ✗     –     ✗     –
-2025-03-26 http   –     –     –     ~FUT  –     ✗     –     ✗     –     ✗
-2025-06-18 stdio  ✗     –     ✗     –     ~UTR  –     ✗     –     ✗     –
-2025-06-18 http   –     –     –     ✗     –     ~UT   –     ✗     –     ✗
-2025-11-25 stdio  ✗     –     ✗     –     ✗     –     ~R    –     ✗     –
+2024-11-05 stdio  FLUTR –     ✗     –     ✗     –     ✗     –     ✗     –
+2024-11-05 sse    –     FLUTR –     –     –     –     –     –     –     –
+2025-03-26 stdio  ✗     –     FLUTR –     ✗     –     ✗     –     ✗     –
+2025-03-26 http   –     –     –     FLUT  –     ✗     –     ✗     –     ✗
+2025-06-18 stdio  ✗     –     ✗     –     LUTR  –     ✗     –     ✗     –
+2025-06-18 http   –     –     –     ✗     –     LUT   –     ✗     –     ✗
+2025-11-25 stdio  ✗     –     ✗     –     ✗     –     R     –     ✗     –
 2025-11-25 http   –     –     –     ✗     –     ✗     –     ✓     –     ✗
-2026-07-28 stdio  ✗     –     ✗     –     ✗     –     ✗     –     ~R    –
+2026-07-28 stdio  ✗     –     ✗     –     ✗     –     ✗     –     R     –
 2026-07-28 http   ·     ·     ·     ·     ·     ·     ·     ·     ·     ·
 
 ✓  everything works
-~  works, except for what the older side cannot express:
-   F elicitation-form, U elicitation-url, T tasks, R resume
+Letters: everything works, except for what the older side cannot express:
+   F elicitation-form, L elicitation-rich, U elicitation-url, T tasks, R resume
 ✗  nothing works; ✗3: three features fail
 –  no common transport
 ·  not measured

@@ -120,6 +120,9 @@ const (
 	Elicitation
 	// URLElicitation means that elicitation has modes (since 2025-11-25).
 	URLElicitation
+	// RichForms means that the fields of a form may have options with titles, lists of options,
+	// and default values of any type (since 2025-11-25, SEP-1034 and SEP-1330).
+	RichForms
 	// ElicitationIDs means that a URL elicitation has an elicitationId. A notification may use
 	// it to report the end of the elicitation (2025-11-25 §Elicitation; removed in 2026-07-28).
 	ElicitationIDs
@@ -174,6 +177,7 @@ var features = [featureCount]struct{ from, to Revision }{
 	ResultTypes:          {R20260728, Latest},
 	Elicitation:          {R20250618, Latest},
 	URLElicitation:       {R20251125, Latest},
+	RichForms:            {R20251125, Latest},
 	ElicitationIDs:       {R20251125, R20251125},
 	Completions:          {R20250326, Latest},
 	ProgressMessages:     {R20250326, Latest},

@@ -1,0 +1,435 @@
+package dialect
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// These constants bound what a converted form may add to the original.
+const (
+	maxFormFields  = 1000 // a form with more fields is not converted
+	maxFormOptions = 64   // a field with more options becomes a text field instead of one field per option
+	maxFormText    = 200  // bytes of a title or name that is repeated for each option
+)
+
+// Form remembers how the fields of a form were converted, so that Restore can convert the
+// client's answer back. A nil Form stands for a form that was not converted. A Form does not
+// change after ConvertForm has returned it.
+type Form struct {
+	choices []choice
+}
+
+// choice is a field of a form in which the user may select several options.
+type choice struct {
+	key      string // the name of the field
+	required bool
+	fields   []string // the names of the yes-or-no fields, one for each option, or the name of one text field
+	options  []option
+	comma    string // the separator in the text field, or "" if there are yes-or-no fields
+}
+
+type option struct {
+	value []byte // the JSON value
+	text  string // the value as text
+	title string
+}
+
+// ConvertForm converts the form of an elicitation request for a client of revision to, and adds
+// the losses. It returns m and nil if no change is needed.
+//
+// Since 2025-11-25, a form may have options with titles, lists of options, and default values
+// (2025-11-25 and 2026-07-28 §Elicitation, "Requested Schema"). 2025-06-18 has only enum with
+// enumNames, and default values only for booleans (schema.ts, PrimitiveSchemaDefinition). So a
+// list of options becomes one yes-or-no field for each option, and other default values and
+// limits become a part of the description.
+func ConvertForm(t *jsonrpc.Trail, to mcp.Revision, m *jsonrpc.Message, l *mcp.Losses) (*jsonrpc.Message, *Form) {
+	if m.Method != mcp.MethodElicit || to.Can(mcp.RichForms) {
+		return m, nil
+	}
+	schema := m.Param("requestedSchema")
+	f := formConverter{raw: m.Raw, losses: l, taken: map[string]bool{}, required: map[string]bool{}}
+	fields := jsonrpc.Find(m.Raw, schema, "properties")
+	for x := range jsonrpc.Members(m.Raw, fields) {
+		if len(f.taken) == maxFormFields {
+			return m, nil
+		}
+		name, _ := jsonrpc.Text(m.Raw, x.Key)
+		f.taken[name] = true
+	}
+	required := jsonrpc.Find(m.Raw, schema, "required")
+	for x := range jsonrpc.Elements(m.Raw, required) {
+		name, _ := jsonrpc.Text(m.Raw, x)
+		f.required[name] = true
+	}
+	for x := range jsonrpc.Members(m.Raw, fields) {
+		f.field(x)
+	}
+	f.dropRequired(required)
+	if f.edits.Len() == 0 {
+		return m, nil
+	}
+	out, err := mcp.Rewrite(t, m, &f.edits)
+	if err != nil {
+		return m, nil
+	}
+	return out, &f.form
+}
+
+type formConverter struct {
+	raw      []byte
+	losses   *mcp.Losses
+	edits    jsonrpc.Edits
+	taken    map[string]bool // the names of all fields
+	required map[string]bool
+	form     Form
+}
+
+func (f *formConverter) find(at jsonrpc.Span, name string) jsonrpc.Span {
+	return jsonrpc.Find(f.raw, at, name)
+}
+
+func (f *formConverter) text(at jsonrpc.Span, name string) string {
+	s, _ := jsonrpc.Text(f.raw, f.find(at, name))
+	return s
+}
+
+// field converts one field.
+func (f *formConverter) field(x jsonrpc.Member) {
+	switch f.text(x.Value, "type") {
+	case "array":
+		f.choice(x)
+	case "string", "number", "integer":
+		f.scalar(x.Value)
+	}
+}
+
+// scalar replaces titled options with enum and enumNames, and moves the default value into the
+// description.
+func (f *formConverter) scalar(at jsonrpc.Span) {
+	var drop []string
+	var set []jsonrpc.Field
+	options := f.options(f.find(at, "oneOf"))
+	if len(options) > 0 && f.find(at, "enum").IsZero() {
+		values, titles := []byte{'['}, make([]string, len(options))
+		for i, o := range options {
+			if i > 0 {
+				values = append(values, ',')
+			}
+			values = append(values, o.value...)
+			titles[i] = o.title
+		}
+		drop = append(drop, "oneOf")
+		set = append(set, jsonrpc.Field{Key: "enum", Value: append(values, ']')}, jsonrpc.Field{Key: "enumNames", Value: jsonrpc.AppendStrings(nil, titles)})
+	}
+	if v := f.find(at, "default"); !v.IsZero() {
+		drop = append(drop, "default")
+		set = append(set, f.description(at, "Default: "+shownDefault(f.raw, v, options)+"."))
+		f.losses.Add("elicitation.default", "the revision has default values only for yes-or-no fields, so the default value is in the description")
+	}
+	if drop == nil {
+		return
+	}
+	f.edits.Object(mcp.WhyForm, f.raw, at, func(key []byte) bool {
+		for _, name := range drop {
+			if string(key) == name {
+				return true
+			}
+		}
+		return false
+	}, set...)
+}
+
+// shownDefault returns a default value for people: the title of the option, or the value.
+func shownDefault(raw []byte, at jsonrpc.Span, options []option) string {
+	text, ok := jsonrpc.Text(raw, at)
+	if !ok {
+		return string(at.Of(raw))
+	}
+	for _, o := range options {
+		if o.text == text {
+			return o.title
+		}
+	}
+	return text
+}
+
+// description returns the member description of a field, with an added sentence.
+func (f *formConverter) description(at jsonrpc.Span, added string) jsonrpc.Field {
+	return jsonrpc.Field{Key: "description", Value: jsonrpc.AppendQuote(nil, joinSentences(f.text(at, "description"), added))}
+}
+
+// joinSentences appends a sentence to a text.
+func joinSentences(text, added string) string {
+	text = strings.TrimRight(text, " \n")
+	switch {
+	case text == "":
+		return added
+	case added == "":
+		return text
+	case strings.ContainsAny(text[len(text)-1:], ".!?:"):
+		return text + " " + added
+	}
+	return text + ". " + added
+}
+
+// options returns the options of a list: texts, or objects with const and title. It returns nil
+// if one of them is something else.
+func (f *formConverter) options(list jsonrpc.Span) (out []option) {
+	for x := range jsonrpc.Elements(f.raw, list) {
+		v := x
+		if jsonrpc.KindOf(f.raw, x) == '{' {
+			v = f.find(x, "const")
+		}
+		text, ok := jsonrpc.Text(f.raw, v)
+		if !ok {
+			return nil
+		}
+		o := option{value: v.Of(f.raw), text: text, title: text}
+		if title := f.text(x, "title"); title != "" {
+			o.title = title
+		}
+		out = append(out, o)
+	}
+	return out
+}
+
+// choice converts a field in which the user may select several options.
+func (f *formConverter) choice(x jsonrpc.Member) {
+	items := f.find(x.Value, "items")
+	options := f.options(f.find(items, "anyOf"))
+	if options == nil {
+		options = f.options(f.find(items, "enum"))
+	}
+	if options == nil {
+		return
+	}
+	key, _ := jsonrpc.Text(f.raw, x.Key)
+	c := choice{key: key, options: options, required: f.required[key]}
+	var selected []option
+	for _, d := range f.options(f.find(x.Value, "default")) {
+		for _, o := range options {
+			if o.text == d.text {
+				selected = append(selected, o)
+			}
+		}
+	}
+	about := joinSentences(f.text(x.Value, "description"), f.limits(x.Value))
+	var out []byte
+	if len(options) > maxFormOptions {
+		out = f.asText(x, &c, about, selected)
+	} else {
+		out = f.asBooleans(x, &c, about, selected)
+	}
+	f.edits.Replace(mcp.WhyForm, jsonrpc.Span{Start: x.Key.Start, End: x.Value.End}, out)
+	f.form.choices = append(f.form.choices, c)
+}
+
+// limits returns a sentence about the number of options that may be selected, or "".
+func (f *formConverter) limits(at jsonrpc.Span) string {
+	least, _ := jsonrpc.Int(f.raw, f.find(at, "minItems"))
+	most, bounded := jsonrpc.Int(f.raw, f.find(at, "maxItems"))
+	if least <= 0 && !bounded {
+		return ""
+	}
+	f.losses.Add("elicitation.limits", "the revision cannot limit how many options are selected, so the limit is in the description")
+	n := func(i int64) string { return strconv.FormatInt(i, 10) }
+	switch {
+	case !bounded:
+		return "Select at least " + n(least) + "."
+	case least <= 0:
+		return "Select at most " + n(most) + "."
+	case least == most:
+		return "Select exactly " + n(most) + "."
+	}
+	return "Select at least " + n(least) + " and at most " + n(most) + "."
+}
+
+// asBooleans returns one yes-or-no field for each option.
+func (f *formConverter) asBooleans(x jsonrpc.Member, c *choice, about string, selected []option) (out []byte) {
+	base, title := c.key, f.text(x.Value, "title")
+	if len(base) > maxFormText {
+		base = "choice"
+	}
+	if title == "" || len(title) > maxFormText {
+		title = base
+	}
+	defaults := !f.find(x.Value, "default").IsZero()
+	for i, o := range c.options {
+		name := base + "_" + strconv.Itoa(i+1)
+		for f.taken[name] {
+			name += "_"
+		}
+		f.taken[name] = true
+		c.fields = append(c.fields, name)
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(jsonrpc.AppendQuote(out, name), `:{"type":"boolean","title":`...)
+		out = jsonrpc.AppendQuote(out, title+": "+o.title)
+		if i == 0 && about != "" {
+			out = jsonrpc.AppendQuote(append(out, `,"description":`...), about)
+		}
+		if defaults {
+			out = strconv.AppendBool(append(out, `,"default":`...), contains(selected, o.text))
+		}
+		out = append(out, '}')
+	}
+	return out
+}
+
+func contains(all []option, text string) bool {
+	for _, o := range all {
+		if o.text == text {
+			return true
+		}
+	}
+	return false
+}
+
+// asText returns one text field, which names all options in its description.
+func (f *formConverter) asText(x jsonrpc.Member, c *choice, about string, selected []option) (out []byte) {
+	c.comma, c.fields = ",", []string{c.key}
+	for _, o := range c.options {
+		if strings.Contains(o.text, ",") || strings.Contains(o.title, ",") {
+			c.comma = ";"
+		}
+	}
+	separators := map[string]string{",": "commas", ";": "semicolons"}
+	join := func(all []option) string {
+		var b strings.Builder
+		for i, o := range all {
+			if i > 0 {
+				b.WriteString(c.comma + " ")
+			}
+			b.WriteString(o.title)
+		}
+		return b.String()
+	}
+	about = joinSentences(about, "Enter options, separated by "+separators[c.comma]+". The options are: "+join(c.options)+".")
+	if len(selected) > 0 {
+		about = joinSentences(about, "Default: "+join(selected)+".")
+	}
+	f.losses.Add("elicitation.options", "the revision has no lists of options, so the options are in the description of a text field")
+	out = append(append(out, x.Key.Of(f.raw)...), `:{"type":"string"`...)
+	if title := f.find(x.Value, "title"); !title.IsZero() {
+		out = append(append(out, `,"title":`...), title.Of(f.raw)...)
+	}
+	return append(jsonrpc.AppendQuote(append(out, `,"description":`...), about), '}')
+}
+
+// dropRequired removes the fields that do not exist any more from the list of required fields.
+func (f *formConverter) dropRequired(required jsonrpc.Span) {
+	gone := map[string]bool{}
+	for _, c := range f.form.choices {
+		if c.comma == "" && c.required {
+			gone[c.key] = true
+		}
+	}
+	if len(gone) == 0 {
+		return
+	}
+	out := []byte{'['}
+	for x := range jsonrpc.Elements(f.raw, required) {
+		if name, ok := jsonrpc.Text(f.raw, x); ok && gone[name] {
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(out, x.Of(f.raw)...)
+	}
+	f.edits.Replace(mcp.WhyForm, required, append(out, ']'))
+}
+
+// Restore converts a client's answer to the form back to what the server's revision defines. It
+// returns m if no change is needed.
+func (f *Form) Restore(t *jsonrpc.Trail, m *jsonrpc.Message) *jsonrpc.Message {
+	if f == nil || len(f.choices) == 0 || m.Kind != jsonrpc.Result {
+		return m
+	}
+	content := m.ResultMember("content")
+	if jsonrpc.KindOf(m.Raw, content) != '{' {
+		return m
+	}
+	given := map[string]jsonrpc.Span{}
+	for x := range jsonrpc.Members(m.Raw, content) {
+		name, _ := jsonrpc.Text(m.Raw, x.Key)
+		given[name] = x.Value
+	}
+	gone := map[string]bool{}
+	var insert []byte
+	for _, c := range f.choices {
+		list, answered := []byte{'['}, false
+		add := func(value []byte) {
+			if len(list) > 1 {
+				list = append(list, ',')
+			}
+			list = append(list, value...)
+		}
+		for i, name := range c.fields {
+			at, ok := given[name]
+			if !ok {
+				continue
+			}
+			answered, gone[name] = true, true
+			if c.comma != "" {
+				c.parse(m.Raw, at, add)
+			} else if v := bytes.Trim(at.Of(m.Raw), `"`); string(v) == "true" {
+				add(c.options[i].value)
+			}
+		}
+		if !answered && !c.required {
+			continue
+		}
+		insert = jsonrpc.AppendQuote(append(insert, ','), c.key)
+		insert = append(append(append(insert, ':'), list...), ']')
+	}
+	if insert == nil && len(gone) == 0 {
+		return m
+	}
+	// The members are written again, because names may contain escapes.
+	out := []byte{'{'}
+	for x := range jsonrpc.Members(m.Raw, content) {
+		if name, _ := jsonrpc.Text(m.Raw, x.Key); gone[name] {
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(out, m.Raw[x.Key.Start:x.Value.End]...)
+	}
+	if len(out) == 1 && insert != nil {
+		insert = insert[1:]
+	}
+	var e jsonrpc.Edits
+	e.Replace(mcp.WhyForm, content, append(append(out, insert...), '}'))
+	return mcp.RewriteOrKeep(t, m, &e)
+}
+
+// parse calls add with each option that a text contains. Text that is no option is added as it
+// is, so that the server can refuse it.
+func (c *choice) parse(raw []byte, at jsonrpc.Span, add func([]byte)) {
+	text, ok := jsonrpc.Text(raw, at)
+	if !ok {
+		add(at.Of(raw))
+		return
+	}
+next:
+	for word := range strings.SplitSeq(text, c.comma) {
+		word = strings.TrimSpace(word)
+		if word == "" {
+			continue
+		}
+		for _, o := range c.options {
+			if strings.EqualFold(o.title, word) || o.text == word {
+				add(o.value)
+				continue next
+			}
+		}
+		add(jsonrpc.AppendQuote(nil, word))
+	}
+}

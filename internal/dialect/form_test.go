@@ -1,0 +1,182 @@
+package dialect
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+func formRequest(t testing.TB, schema string) *jsonrpc.Message {
+	t.Helper()
+	m, err := jsonrpc.Scan([]byte(`{"jsonrpc":"2.0","id":7,"method":"elicitation/create","params":{"message":"?","requestedSchema":`+schema+`}}`), jsonrpc.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func formAnswer(t testing.TB, content string) *jsonrpc.Message {
+	t.Helper()
+	m, err := jsonrpc.Scan([]byte(`{"jsonrpc":"2.0","id":7,"result":{"action":"accept","content":`+content+`}}`), jsonrpc.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestForm(t *testing.T) {
+	for _, tt := range []struct {
+		name, schema, converted string
+		answers                 [][2]string // what the client answers, and what the server gets
+		losses                  string
+	}{
+		{
+			name:      "fields of 2025-06-18",
+			schema:    `{"type":"object", "properties":{"a":{"type":"string","enum":["x"],"enumNames":["X"]},"b":{"type":"boolean","default":true}}}`,
+			converted: `{"type":"object", "properties":{"a":{"type":"string","enum":["x"],"enumNames":["X"]},"b":{"type":"boolean","default":true}}}`,
+			answers:   [][2]string{{`{"a":"x"}`, `{"a":"x"}`}},
+		},
+		{
+			name:      "options with titles",
+			schema:    `{"type":"object","properties":{"c":{"type":"string","title":"C","oneOf":[{"const":"\u0061","title":"A"},{"const":"b"}]}},"required":["c"]}`,
+			converted: `{"type":"object","properties":{"c":{"enum":["\u0061","b"],"enumNames":["A","b"],"type":"string","title":"C"}},"required":["c"]}`,
+			answers:   [][2]string{{`{"c":"a"}`, `{"c":"a"}`}},
+		},
+		{
+			name:      "default values",
+			schema:    `{"type":"object","properties":{"n":{"type":"number","default":2.50},"s":{"type":"string","description":"The name","default":"Ada"},"c":{"type":"string","oneOf":[{"const":"a","title":"Alpha"}],"default":"a"}}}`,
+			converted: `{"type":"object","properties":{"n":{"description":"Default: 2.50.","type":"number"},"s":{"type":"string","description":"The name. Default: Ada."},"c":{"enum":["a"],"enumNames":["Alpha"],"description":"Default: Alpha.","type":"string"}}}`,
+			losses:    "elicitation.default",
+		},
+		{
+			name:      "a list of options",
+			schema:    `{"type":"object","properties":{"t":{"type":"array","title":"Tags","description":"Your tags.","minItems":1,"maxItems":2,"items":{"anyOf":[{"const":"a","title":"Alpha"},{"const":"b","title":"Beta"}]},"default":["b"]},"t_1":{"type":"string"}},"required":["t","t_1"]}`,
+			converted: `{"type":"object","properties":{"t_1_":{"type":"boolean","title":"Tags: Alpha","description":"Your tags. Select at least 1 and at most 2.","default":false},"t_2":{"type":"boolean","title":"Tags: Beta","default":true},"t_1":{"type":"string"}},"required":["t_1"]}`,
+			answers: [][2]string{
+				{`{"t_1_":true,"t_2":true,"t_1":"x"}`, `{"t_1":"x","t":["a","b"]}`},
+				{`{"t_1_":false,"t_2":false,"t_1":"x"}`, `{"t_1":"x","t":[]}`},
+				{`{"t_1":"x"}`, `{"t_1":"x","t":[]}`},
+				{`{"t_2":"true"}`, `{"t":["b"]}`},
+				{`{}`, `{"t":[]}`},
+			},
+			losses: "elicitation.limits",
+		},
+		{
+			name:      "an optional list of options",
+			schema:    `{"type":"object","properties":{"t":{"type":"array","items":{"type":"string","enum":["a","b"]}}}}`,
+			converted: `{"type":"object","properties":{"t_1":{"type":"boolean","title":"t: a"},"t_2":{"type":"boolean","title":"t: b"}}}`,
+			answers:   [][2]string{{`{}`, `{}`}, {`{"t_1":false}`, `{"t":[]}`}, {`{ "x" : 1 , "t_1":true}`, `{"x" : 1,"t":["a"]}`}},
+		},
+		{
+			name:      "lists that are not options",
+			schema:    `{"type":"object","properties":{"t":{"type":"array","items":{"type":"string"}},"u":{"type":"array","items":{"enum":[1,2]}},"v":{"type":"object"}}}`,
+			converted: `{"type":"object","properties":{"t":{"type":"array","items":{"type":"string"}},"u":{"type":"array","items":{"enum":[1,2]}},"v":{"type":"object"}}}`,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var losses mcp.Losses
+			m := formRequest(t, tt.schema)
+			got, form := ConvertForm(nil, mcp.R20250618, m, &losses)
+			if s := string(got.Param("requestedSchema").Of(got.Raw)); s != tt.converted {
+				t.Errorf("the client gets\n%s\nwant\n%s", s, tt.converted)
+			}
+			if same := tt.schema == tt.converted; same != (got == m) {
+				t.Errorf("the message was copied: %v", got != m)
+			}
+			for _, a := range tt.answers {
+				back := form.Restore(nil, formAnswer(t, a[0]))
+				if s := string(back.ResultMember("content").Of(back.Raw)); s != a[1] {
+					t.Errorf("the server gets %s for %s, want %s", s, a[0], a[1])
+				}
+			}
+			var lost []string
+			for _, l := range losses {
+				lost = append(lost, l.What)
+			}
+			if s := strings.Join(lost, " "); s != tt.losses {
+				t.Errorf("losses %q, want %q", s, tt.losses)
+			}
+			for _, r := range []mcp.Revision{mcp.R20251125, mcp.R20260728} {
+				if same, form := ConvertForm(nil, r, m, &losses); same != m || form != nil {
+					t.Errorf("the form was converted for %s", r)
+				}
+			}
+		})
+	}
+}
+
+// TestLongListOfOptions checks a list that is too long for one field per option. It becomes a
+// text field.
+func TestLongListOfOptions(t *testing.T) {
+	var options []string
+	for i := range maxFormOptions + 1 {
+		options = append(options, fmt.Sprintf(`{"const":"v%d","title":"Value %d"}`, i, i))
+	}
+	var losses mcp.Losses
+	m, form := ConvertForm(nil, mcp.R20250618, formRequest(t, `{"type":"object","properties":{"v":{"type":"array","title":"V","items":{"anyOf":[`+strings.Join(options, ",")+`]},"default":["v2"]}},"required":["v"]}`), &losses)
+	schema := m.Param("requestedSchema")
+	field := jsonrpc.Find(m.Raw, jsonrpc.Find(m.Raw, schema, "properties"), "v")
+	about, _ := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, field, "description"))
+	if want := "Enter options, separated by commas. The options are: Value 0, Value 1, "; !strings.HasPrefix(about, want) || !strings.HasSuffix(about, ". Default: Value 2.") {
+		t.Errorf("the description is %s", about)
+	}
+	if s := string(jsonrpc.Find(m.Raw, schema, "required").Of(m.Raw)); s != `["v"]` {
+		t.Errorf("required is %s", s)
+	}
+	if len(losses) != 1 || losses[0].What != "elicitation.options" {
+		t.Errorf("losses %v", losses)
+	}
+	back := form.Restore(nil, formAnswer(t, `{"v":" value 3,v4, other ,"}`))
+	if s := string(back.ResultMember("content").Of(back.Raw)); s != `{"v":["v3","v4","other"]}` {
+		t.Errorf("the server gets %s", s)
+	}
+}
+
+// TestAnswersWithoutForm checks answers that Restore must not change.
+func TestAnswersWithoutForm(t *testing.T) {
+	_, form := ConvertForm(nil, mcp.R20250618, formRequest(t, `{"type":"object","properties":{"t":{"type":"array","items":{"enum":["a"]}}},"required":["t"]}`), new(mcp.Losses))
+	for _, s := range []string{
+		`{"jsonrpc":"2.0","id":7,"result":{"action":"decline"}}`,
+		`{"jsonrpc":"2.0","id":7,"result":{"action":"accept","content":[]}}`,
+		`{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"no"}}`,
+	} {
+		m, err := jsonrpc.Scan([]byte(s), jsonrpc.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := form.Restore(nil, m); got != m {
+			t.Errorf("%s became %s", s, got.Raw)
+		}
+	}
+}
+
+// FuzzForm checks that a converted form is a valid request without lists, and that the restored
+// answer is a valid answer. The size of the request must stay in proportion.
+func FuzzForm(f *testing.F) {
+	f.Add(`{"properties":{"t":{"type":"array","items":{"enum":["a","b"]},"default":["a"]}},"required":["t"]}`, `{"t_1":true}`)
+	f.Add(`{"properties":{"t":{"type":"string","oneOf":[{"const":"a"}],"default":"\ud800"}}}`, `{"t":"\ud800"}`)
+	f.Fuzz(func(t *testing.T, schema, content string) {
+		m, err := jsonrpc.Scan([]byte(`{"jsonrpc":"2.0","id":7,"method":"elicitation/create","params":{"requestedSchema":`+schema+`}}`), jsonrpc.Limits{})
+		if err != nil {
+			t.Skip()
+		}
+		answer, err := jsonrpc.Scan([]byte(`{"jsonrpc":"2.0","id":7,"result":{"action":"accept","content":`+content+`}}`), jsonrpc.Limits{})
+		if err != nil {
+			t.Skip()
+		}
+		got, form := ConvertForm(nil, mcp.R20250618, m, new(mcp.Losses))
+		if _, err := jsonrpc.Scan(got.Raw, jsonrpc.Limits{Bytes: len(got.Raw) + 1}); err != nil {
+			t.Fatalf("%s: %v", got.Raw, err)
+		}
+		if len(got.Raw) > 100*len(m.Raw)+100*maxFormText {
+			t.Errorf("%d bytes became %d", len(m.Raw), len(got.Raw))
+		}
+		back := form.Restore(nil, answer)
+		if _, err := jsonrpc.Scan(back.Raw, jsonrpc.Limits{Bytes: len(back.Raw) + 1}); err != nil {
+			t.Fatalf("%s: %v", back.Raw, err)
+		}
+	})
+}
