@@ -9,7 +9,7 @@ import (
 
 // Invoke runs a route of the API within the process and returns its answer, for pages that
 // show it. The answer is the same value that a client of the API gets as JSON. target is the
-// path below /api/v1 with its query. Parts of the path are escaped with url.PathEscape. body
+// path below /api/v1 with its query. Names in the path are escaped with PathName. body
 // is nil or is sent as JSON. Invoke does not check the access, so its caller has to. T is the type
 // of the answer. Routes that answer with a stream or with other content cannot be invoked. The
 // problem is nil after success.
@@ -73,6 +73,7 @@ func (a *API) innerMux() *http.ServeMux {
 			continue
 		}
 		mux.HandleFunc(x.method+" "+apiRoot+x.path, func(w http.ResponseWriter, r *http.Request) {
+			ReadPathNames(r)
 			if x.serve != nil {
 				x.serve(a, w, r)
 				return

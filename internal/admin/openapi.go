@@ -100,13 +100,17 @@ var pathParameter = regexp.MustCompile(`\{([a-z]+)\}`)
 
 // pathAbout maps the parameters of paths to their descriptions.
 var pathAbout = map[string]string{
-	"name": "the name of a server", "tool": "the name of a tool, as the server calls it", "id": "an id from an earlier answer", "number": "the number of a call",
+	"name": "the name of a server", "tool": "the name of a tool, as the server calls it; ~ stands before an empty name, and before ., .. and /, which cannot be an element of a path", "id": "an id from an earlier answer", "number": "the number of a call",
 }
 
 // document returns the OpenAPI document.
 func document(version string) object {
 	s := &schemas{defs: object{}}
 	problem := object{"description": "an error", "content": object{"application/problem+json": object{"schema": s.of(reflect.TypeFor[Problem]())}}}
+	busy := object{
+		"description": "a limit was reached", "content": problem["content"],
+		"headers": object{"Retry-After": object{"description": "the seconds after which to try again", "schema": object{"type": "integer"}}},
+	}
 	paths := object{}
 	for _, x := range routes() {
 		path, _ := paths[apiRoot+x.path].(object)
@@ -126,7 +130,7 @@ func document(version string) object {
 		"paths": paths,
 		"components": object{
 			"schemas":         s.defs,
-			"responses":       object{"Problem": problem},
+			"responses":       object{"Problem": problem, "Busy": busy},
 			"securitySchemes": object{"key": object{"type": "http", "scheme": "bearer", "description": "the key of the process, which `dragoman serve` writes to a file that only its user can read"}},
 		},
 	}
@@ -158,7 +162,11 @@ func (s *schemas) operation(x *route) object {
 		op["security"] = []object{{"key": []string{}}}
 	}
 	for _, status := range problems {
-		answers[strconv.Itoa(status)] = object{"$ref": "#/components/responses/Problem"}
+		kind := "Problem"
+		if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
+			kind = "Busy"
+		}
+		answers[strconv.Itoa(status)] = object{"$ref": "#/components/responses/" + kind}
 	}
 	status := x.status
 	if status == 0 {

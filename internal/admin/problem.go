@@ -3,9 +3,11 @@ package admin
 import (
 	"encoding/json"
 	"net/http"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/failure"
+	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
 // Problem is an error of the admin API (RFC 9457).
@@ -19,6 +21,9 @@ type Problem struct {
 	Failure *failure.Failure `json:"failure,omitempty"`
 	// Errors are the values of the request that are not valid for their schema.
 	Errors []ValueError `json:"errors,omitempty"`
+	// RetryAfter is when the client may try again, for a problem of the status 429 or 503. It
+	// becomes the header Retry-After in whole seconds. 0 means that there is no header.
+	RetryAfter time.Duration `json:"-"`
 }
 
 // ValueError describes the fault of one value of a request.
@@ -50,6 +55,7 @@ func refuse(w http.ResponseWriter, p Problem) {
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
+	httpdoor.SetRetryAfter(w, p.RetryAfter)
 	w.WriteHeader(p.Status)
 	_, _ = w.Write(append(excerpt.JSON(body), '\n'))
 }

@@ -138,6 +138,7 @@ func (a *API) dispatch(w http.ResponseWriter, r *http.Request, list []route) {
 			}
 			continue
 		}
+		ReadPathNames(r)
 		if x.access == thisMachine && !a.admits(w, r) || x.access == thisUser && !a.access(w, r) {
 			return
 		}

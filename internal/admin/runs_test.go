@@ -253,7 +253,7 @@ func TestRunAttacks(t *testing.T) {
 	for range mostRuns {
 		ids = append(ids, r.run("old", `{"tool":"count","arguments":{"to":1000,"delayMs":10000}}`).ID)
 	}
-	if a := start(`{"tool":"greet","arguments":{"name":"x"}}`); a.status != 429 || !strings.Contains(a.body, "too-many-runs") {
+	if a := start(`{"tool":"greet","arguments":{"name":"x"}}`); a.status != 429 || !strings.Contains(a.body, "too-many-runs") || a.header.Get("Retry-After") != "5" {
 		t.Errorf("one more: %d %s", a.status, a.body)
 	}
 	// Open the largest allowed number of streams, which no reader reads.

@@ -24,6 +24,9 @@ const (
 	streamBatch     = 256              // the most events in one write
 )
 
+// busyFor is when a client may try again after a limit was reached.
+const busyFor = 5 * time.Second
+
 // Streams serves server-sent events of one kind, such as log records, and limits the number of
 // readers. Call NewStreams to create one. Safe for concurrent use.
 type Streams struct {
@@ -50,7 +53,7 @@ type Next func(out []byte) (_ []byte, more <-chan struct{}, last bool)
 func (s *Streams) Serve(w http.ResponseWriter, r *http.Request, next Next) {
 	if s.open.Add(1) > s.most {
 		s.open.Add(-1)
-		refuse(w, Problem{Type: "too-many-streams", Title: "Too many streams are open", Status: http.StatusServiceUnavailable, Instance: r.URL.Path, Detail: fmt.Sprintf("At most %d streams of this kind may be open. Close one, then try again.", s.most)})
+		refuse(w, Problem{Type: "too-many-streams", Title: "Too many streams are open", Status: http.StatusServiceUnavailable, RetryAfter: busyFor, Instance: r.URL.Path, Detail: fmt.Sprintf("At most %d streams of this kind may be open. Close one, then try again.", s.most)})
 		return
 	}
 	defer s.open.Add(-1)

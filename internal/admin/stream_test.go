@@ -131,7 +131,7 @@ func TestStreams(t *testing.T) {
 	third, _ := open("")
 	body, _ := io.ReadAll(bufio.NewReader(third.Body))
 	_ = third.Body.Close()
-	if third.StatusCode != http.StatusServiceUnavailable || third.Header.Get("Content-Type") != "application/problem+json" || !strings.Contains(string(body), "too-many-streams") {
+	if third.StatusCode != http.StatusServiceUnavailable || third.Header.Get("Content-Type") != "application/problem+json" || third.Header.Get("Retry-After") != "5" || !strings.Contains(string(body), "too-many-streams") {
 		t.Errorf("one reader too many: %d %s", third.StatusCode, body)
 	}
 	ring.Add("three", 1)

@@ -152,7 +152,10 @@ func (c *Console) Routes(mux *http.ServeMux) {
 // "METHOD /path". Only requests that are allowed to see the console reach it.
 func (c *Console) handle(pattern string, h http.HandlerFunc) {
 	method, path, _ := strings.Cut(pattern, " ")
-	c.mux.HandleFunc(method+" "+prefix+path, h)
+	c.mux.HandleFunc(method+" "+prefix+path, func(w http.ResponseWriter, r *http.Request) {
+		admin.ReadPathNames(r)
+		h(w, r)
+	})
 }
 
 // serve checks the access and then answers the request.
@@ -374,7 +377,7 @@ func (c *Console) add(p Page) {
 		path = "/{$}"
 	}
 	t := pageTemplate(p.Template)
-	c.mux.HandleFunc("GET "+prefix+path, func(w http.ResponseWriter, r *http.Request) { c.show(w, r, &p, t) })
+	c.handle("GET "+path, func(w http.ResponseWriter, r *http.Request) { c.show(w, r, &p, t) })
 }
 
 // show answers with a page. For a feed it collects only the live values.
@@ -502,10 +505,15 @@ func (c *Console) setTheme(w http.ResponseWriter, r *http.Request) {
 }
 
 // ownPage reports whether an address belongs to a page of the console, also after the elements
-// ".." of its path are applied. Browsers read a backslash as a slash.
+// ".." of its path are applied. Browsers read a backslash as a slash, and %2e as a dot. They do
+// not read %2f as a slash, so the name of a tool in the path may have slashes.
 func ownPage(to string) bool {
 	u, err := url.Parse(to)
-	return err == nil && !u.IsAbs() && u.Host == "" && !strings.Contains(u.Path, `\`) && strings.HasPrefix(path.Clean(u.Path)+"/", prefix+"/")
+	if err != nil || u.IsAbs() || u.Host != "" || strings.Contains(u.Path, `\`) {
+		return false
+	}
+	dots := strings.NewReplacer("%2e", ".", "%2E", ".").Replace(u.EscapedPath())
+	return strings.HasPrefix(path.Clean(dots)+"/", prefix+"/")
 }
 
 // signOut ends the session of the browser.

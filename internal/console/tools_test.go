@@ -143,3 +143,28 @@ func BenchmarkTools(b *testing.B) {
 		}
 	}
 }
+
+// TestToolNamesInPaths checks that the list links to a page for each name of a tool, also if a
+// browser would change the name as an element of a path.
+func TestToolNamesInPaths(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := stage(t, "tools")
+		names := []string{".", "..", "a/b", "/", "../../x", "~..", "%2e%2e", `a\b`, "?q#f"}
+		h.source.tools = nil
+		for _, name := range names {
+			h.source.tools = append(h.source.tools, admin.ToolDetail{Tool: admin.Tool{Server: "files", Name: name, Offered: name, State: "shown"}})
+		}
+		_, body := h.ask("GET", "/console/tools")
+		rows := strings.Split(body, `<a class="mono" href="`)[1:]
+		if len(rows) != len(names) {
+			t.Fatalf("%d links", len(rows))
+		}
+		for i, row := range rows {
+			path, _, _ := strings.Cut(row, `"`)
+			resp, page := h.ask("GET", html.UnescapeString(path))
+			if want := "<title>" + html.EscapeString(names[i]) + " · Dragoman</title>"; resp.StatusCode != 200 || !strings.Contains(page, want) {
+				t.Errorf("%q: %s answers %d", names[i], path, resp.StatusCode)
+			}
+		}
+	})
+}

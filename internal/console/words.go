@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/admin"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
@@ -132,7 +133,7 @@ func pathOf(parts ...string) string {
 	var b strings.Builder
 	b.WriteString(prefix)
 	for _, p := range parts {
-		b.WriteString("/" + url.PathEscape(p))
+		b.WriteString("/" + admin.PathName(p))
 	}
 	return b.String()
 }
