@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/calls"
+	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
@@ -25,9 +26,10 @@ type Calls struct {
 // Call is one call of a client. Secrets in its texts are masked.
 type Call struct {
 	Number uint64 `json:"number"`
-	// Outcome is "running", "ok", "failed" (the server answered with an error), "refused"
-	// (Dragoman answered with an error, and no server got the call), "parked" (the call waits
-	// for answers of the client), "not_sent" or "unknown".
+	// Outcome is "running", "ok", "tool_error" (the result of a tool has isError), "failed" (the
+	// server answered with an error), "cancelled", "refused" (Dragoman answered with an error,
+	// and no server got the call), "parked" (the call waits for answers of the client),
+	// "not_sent" or "unknown".
 	Outcome string     `json:"outcome"`
 	Cause   string     `json:"cause,omitempty"` // why Dragoman answered with an error: timeout, cancelled, exited …
 	Code    int64      `json:"code,omitempty"`  // the code of the error that the client got
@@ -46,7 +48,7 @@ type Call struct {
 	// Requests is the number of the client's requests for this call: 1, and one for each retry
 	// with answers.
 	Requests  int        `json:"requests"`
-	ToolError bool       `json:"toolError,omitempty"` // the tool's result has isError
+	ToolError bool       `json:"toolError,omitempty"` // the outcome is "tool_error"
 	Losses    []CallLoss `json:"losses,omitempty"`
 	Recorded  bool       `json:"recorded"` // /api/v1/calls/NUMBER has its messages
 	TraceID   string     `json:"traceId,omitempty"`
@@ -136,7 +138,7 @@ func (q *callQuery) selects(c *Call) bool {
 	switch {
 	case q.client != "" && !strings.EqualFold(q.client, c.Client.Name) && q.client != c.Client.Principal:
 	case q.method != "" && q.method != c.Method:
-	case q.outcome != "" && q.outcome != c.Outcome && !(q.outcome == "tool_error" && c.ToolError) && !(q.outcome == "loss" && len(c.Losses) > 0):
+	case q.outcome != "" && q.outcome != c.Outcome && !(q.outcome == "loss" && len(c.Losses) > 0):
 	case q.text != "" && !has(c.Server, c.Name, c.Target, c.Method, c.Client.Name, c.Cause, c.TraceID):
 	default:
 		return true
@@ -221,7 +223,7 @@ func (a *API) call(c *calls.Call, now time.Time, clean func(server, text string)
 			Name: text(c.Client.Name), Version: text(c.Client.Version), Revision: revisionText(c.Client.Revision), Principal: a.alias.of(c.Client.Who.Key()),
 		},
 		Server: c.Server, Revision: revisionText(c.To), Method: text(c.Method), Name: text(c.Name), Target: text(c.Target),
-		Started: c.Start.UTC(), Seconds: c.Took.Seconds(), In: c.In, Out: c.Out, Requests: c.Asked, ToolError: c.ToolError,
+		Started: c.Start.UTC(), Seconds: c.Took.Seconds(), In: c.In, Out: c.Out, Requests: c.Asked, ToolError: c.Outcome == event.ToolError,
 		Recorded: c.Recorded, TraceID: c.Trace,
 	}
 	if c.Running() {

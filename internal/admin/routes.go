@@ -106,7 +106,7 @@ var callParameters = []parameter{
 	{"server", "string", "only calls to this server"},
 	{"client", "string", "only calls of this client: its name or its principal"},
 	{"method", "string", "only calls of this method"},
-	{"outcome", "string", "only calls with this outcome; tool_error and loss also select calls"},
+	{"outcome", "string", "only calls with this outcome; loss selects the calls that lost something"},
 	{"q", "string", "only calls that contain this text"},
 	{"before", "integer", "only calls that are older than the call with this number"},
 	{"limit", "integer", "how many calls to return, 0 to 2000; 50 if it is not given"},

@@ -1,7 +1,6 @@
 package calls
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 	"sync"
@@ -28,26 +27,24 @@ type Call struct {
 	Number uint64 // starts at 1; a later call has a higher number
 	// Seq rises with each call that ends. It is 0 while the call is running. A call gets a new
 	// Seq if it continues after it was parked, or if a loss is found late.
-	Seq     uint64
-	Client  Client
-	Server  string // the configured name of the server; "" if the call is for no server or for several
-	To      mcp.Revision
-	Method  string
-	Name    string        // the tool, prompt or resource, as the client wrote it
-	Target  string        // the tool, prompt or resource, under the server's own name
-	Trace   string        // the client's W3C trace id
-	Start   time.Time     // the time of the first request
-	Took    time.Duration // the time until the last answer was written; 0 while the call is running
-	In      int           // bytes of the client's requests
-	Out     int           // bytes of the answers that the client got
-	Asked   int           // the number of the client's requests for this call: 1, and one for each retry with answers
-	Outcome mcp.Outcome   // "" while the call is running; package event has the outcomes that are not in mcp
-	Cause   string        // why Dragoman answered with an error: timeout, cancelled, exited …
-	Code    int64         // the code of the error that the client got; 0 if the call got no error
-	// ToolError means that the result of the tool says that it is an error.
-	ToolError bool
-	Losses    []Loss // the losses of the call; must not be changed
-	Recorded  bool   // the messages of the call are kept
+	Seq      uint64
+	Client   Client
+	Server   string // the configured name of the server; "" if the call is for no server or for several
+	To       mcp.Revision
+	Method   string
+	Name     string        // the tool, prompt or resource, as the client wrote it
+	Target   string        // the tool, prompt or resource, under the server's own name
+	Trace    string        // the client's W3C trace id
+	Start    time.Time     // the time of the first request
+	Took     time.Duration // the time until the last answer was written; 0 while the call is running
+	In       int           // bytes of the client's requests
+	Out      int           // bytes of the answers that the client got
+	Asked    int           // the number of the client's requests for this call: 1, and one for each retry with answers
+	Outcome  mcp.Outcome   // "" while the call is running; package event has the outcomes that are not in mcp
+	Cause    string        // why Dragoman answered with an error: timeout, cancelled, exited …
+	Code     int64         // the code of the error that the client got; 0 if the call got no error
+	Losses   []Loss        // the losses of the call; must not be changed
+	Recorded bool          // the messages of the call are kept
 }
 
 // Running reports whether the call has not ended.
@@ -237,7 +234,7 @@ func (x *Record) Resumed(c *mcp.Call, number uint64) {
 	}
 	was.Asked += x.call.Asked
 	was.In += x.call.In
-	was.Seq, was.Took, was.Outcome, was.Cause, was.Code, was.ToolError = 0, 0, "", "", 0, false
+	was.Seq, was.Took, was.Outcome, was.Cause, was.Code = 0, 0, "", "", 0
 	x.call = was
 	c.Trail = r.continueLocked(x, old)
 	r.calls[number] = x
@@ -248,22 +245,12 @@ func (x *Record) Resumed(c *mcp.Call, number uint64) {
 
 // Answered implements mcp.Record.
 func (x *Record) Answered(a *mcp.Attempt, how mcp.Ending) {
-	toolError := saysToolError(a.Call, how.Reply)
 	target := short(a.Name)
 	x.ring.mu.Lock()
 	defer x.ring.mu.Unlock()
 	c := &x.call
 	c.Server, c.Target, c.To, c.Trace = a.Server, target, how.To, how.Trace
-	c.Outcome, c.Cause, c.Code, c.ToolError = how.Outcome, how.Cause, how.Code, toolError
-}
-
-// saysToolError reports whether an answer is the error result of a tool. It searches only
-// answers that contain the name isError.
-func saysToolError(c *mcp.Call, reply *mcp.Reply) bool {
-	if c.Msg.Method != mcp.MethodCallTool || reply == nil || reply.Msg.Kind != jsonrpc.Result || !bytes.Contains(reply.Msg.Raw, isError) {
-		return false
-	}
-	return jsonrpc.KindOf(reply.Msg.Raw, reply.Msg.ResultMember("isError")) == 't'
+	c.Outcome, c.Cause, c.Code = how.Outcome, how.Cause, how.Code
 }
 
 // End ends the record. Either the answer was written, or the call was cancelled and needs no
@@ -452,5 +439,3 @@ func short(text string) string {
 	}
 	return strings.Clone(excerpt.Cut(text, maxName))
 }
-
-var isError = []byte(`"isError"`)

@@ -168,22 +168,6 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestToolError checks that the error result of a tool is recognised.
-func TestToolError(t *testing.T) {
-	for _, c := range []struct {
-		result string
-		want   bool
-	}{
-		{`{"content":[],"isError":true}`, true}, {`{"content":[],"isError":false}`, false},
-		{`{"content":[{"type":"text","text":"\"isError\":true"}]}`, false}, {`{"content":[]}`, false},
-	} {
-		reply := mcp.Answer([]byte(c.result))
-		if got := saysToolError(request(1, "t"), reply); got != c.want {
-			t.Errorf("%s: %v", c.result, got)
-		}
-	}
-}
-
 // TestBoundedTexts checks that long names of peers are cut.
 func TestBoundedTexts(t *testing.T) {
 	r := New(Options{})

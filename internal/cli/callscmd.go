@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dragoman-mcp/dragoman/internal/admin"
+	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/screen"
 )
@@ -230,8 +231,8 @@ func callTable(titles bool) screen.Table {
 func callRow(c *admin.Call, zone *time.Location) []screen.Cell {
 	outcome := screen.Cell{Text: c.Outcome, Style: screen.Green}
 	switch {
-	case c.ToolError:
-		outcome = screen.Cell{Text: "tool_error", Style: screen.Yellow}
+	case c.Outcome == string(event.ToolError):
+		outcome.Style = screen.Yellow
 	case c.Outcome == admin.OutcomeRunning, c.Outcome == "parked":
 		outcome.Style = screen.Dim
 	case c.Outcome != "ok":

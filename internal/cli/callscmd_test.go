@@ -17,7 +17,7 @@ func testCalls() []admin.Call {
 	return []admin.Call{
 		{Number: 12, Outcome: admin.OutcomeRunning, Client: cursor, Server: "browser", Revision: "2025-06-18", Method: "tools/call", Name: "browser__open", Target: "open", Started: noon.Add(time.Minute), Seconds: 61.2, In: 100, Requests: 1},
 		{Number: 11, Outcome: "ok", Client: admin.CallClient{Name: "客户端"}, Method: "tools/list", Started: noon, Seconds: 0.0004, In: 46, Out: 2768, Requests: 1},
-		{Number: 10, Outcome: "ok", ToolError: true, Client: cursor, Server: "files", Revision: "2025-06-18", Method: "resources/read", Name: "files:///a\x1b[2J", Started: noon, Seconds: 0.0123, Requests: 1},
+		{Number: 10, Outcome: "tool_error", ToolError: true, Client: cursor, Server: "files", Revision: "2025-06-18", Method: "resources/read", Name: "files:///a\x1b[2J", Started: noon, Seconds: 0.0123, Requests: 1},
 		{Number: 9, Outcome: "unknown", Cause: "timeout", Code: -32603, Client: cursor, Server: "a-server-with-a-long-name", Revision: "2025-06-18", Method: "tools/call", Name: "x", Started: noon, Seconds: 60, Requests: 1},
 		{Number: 8, Outcome: "ok", Client: cursor, Server: "releases", Revision: "2026-07-28", Method: "tools/call", Name: "releases__publish", Target: "publish", Started: noon, Seconds: 7.86, Requests: 2,
 			Losses: []admin.CallLoss{{What: "structuredContent", Why: "only objects"}}, Missed: true},

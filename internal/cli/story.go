@@ -95,11 +95,7 @@ func (p *storyPrinter) head(zone *time.Location) {
 	if c.Server != "" {
 		fmt.Fprintf(p, " on %s", clean(c.Server))
 	}
-	outcome := c.Outcome
-	if c.ToolError {
-		outcome = "tool_error"
-	}
-	fmt.Fprintf(p, "\n%s, started %s, took %s\n", clean(outcome), c.Started.In(zone).Format(time.DateTime), tookOf(c))
+	fmt.Fprintf(p, "\n%s, started %s, took %s\n", clean(c.Outcome), c.Started.In(zone).Format(time.DateTime), tookOf(c))
 	who := strings.TrimSpace(c.Client.Name + " " + c.Client.Version)
 	fmt.Fprintf(p, "client: %s, revision %s", cmp.Or(clean(who), "unknown"), cmp.Or(c.Client.Revision, "unknown"))
 	if c.Revision != "" {

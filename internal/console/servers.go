@@ -10,6 +10,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/admin"
 	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
@@ -314,7 +315,7 @@ func outcomeMark(c admin.Call) (class, word string) {
 	switch {
 	case c.Outcome == admin.OutcomeRunning:
 		return "busy", "running"
-	case c.ToolError:
+	case c.Outcome == string(event.ToolError):
 		return "warn", "tool error"
 	case c.Outcome == "ok":
 		return "ok", "succeeded"

@@ -134,7 +134,11 @@ func (t *traffic) note(e *event.Event) {
 // failedCall reports whether the client got an error. The error result of a tool does not
 // count.
 func failedCall(e *event.Event) bool {
-	return e.Outcome != event.OK && e.Outcome != event.Parked && e.Outcome != ""
+	switch e.Outcome {
+	case event.OK, event.ToolError, event.Parked, "":
+		return false
+	}
+	return true
 }
 
 func (t *traffic) callLocked(e *event.Event) {

@@ -20,8 +20,11 @@ func TestTraffic(t *testing.T) {
 		defer tr.tap(p, func() {})()
 		for i := range 10 {
 			outcome := event.OK
-			if i == 3 {
+			switch i {
+			case 3:
 				outcome = mcp.Failed
+			case 4:
+				outcome = event.ToolError // not a failed call
 			}
 			call(p, "Cursor", "1", mcp.R20250618, "files", mcp.R20260728, outcome, uint64(i+1))
 		}

@@ -66,9 +66,12 @@ func (s Kinds) Has(k Kind) bool { return s>>k&1 != 0 }
 // The outcomes of a call, in addition to those of package mcp, which are for calls that
 // failed.
 const (
-	OK      mcp.Outcome = "ok"
-	Parked  mcp.Outcome = "parked"  // the call waits for its client's answers; a retry continues it
-	Refused mcp.Outcome = "refused" // Dragoman answered with an error, and no server got the call
+	OK mcp.Outcome = "ok"
+	// ToolError means that the server answered a call of a tool with a result whose isError is
+	// true. The client gets this result, so the code is 0.
+	ToolError mcp.Outcome = "tool_error"
+	Parked    mcp.Outcome = "parked"  // the call waits for its client's answers; a retry continues it
+	Refused   mcp.Outcome = "refused" // Dragoman answered with an error, and no server got the call
 	// Cancelled means that the client cancelled the call or disconnected. The client gets no
 	// answer, so the code is 0. A server may have executed the call.
 	Cancelled mcp.Outcome = "cancelled"

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -79,6 +80,8 @@ func answerOf(c *mcp.Call, reply *mcp.Reply, err error) policy.Answer {
 	switch {
 	case a.Code == 0 && reply.Asks:
 		a.Outcome = event.Parked
+	case a.Code == 0 && saysToolError(c, reply):
+		a.Outcome = event.ToolError
 	case a.Code == 0:
 		a.Outcome = event.OK
 	case reply.From == mcp.Unknown:
@@ -88,6 +91,17 @@ func answerOf(c *mcp.Call, reply *mcp.Reply, err error) policy.Answer {
 	}
 	return a
 }
+
+// saysToolError reports whether an answer is the error result of a tool. It searches only
+// answers that contain the name isError.
+func saysToolError(c *mcp.Call, reply *mcp.Reply) bool {
+	if c.Msg.Method != mcp.MethodCallTool || reply.Msg.Kind != jsonrpc.Result || !bytes.Contains(reply.Msg.Raw, isError) {
+		return false
+	}
+	return jsonrpc.KindOf(reply.Msg.Raw, reply.Msg.ResultMember("isError")) == 't'
+}
+
+var isError = []byte(`"isError"`)
 
 // subject returns the name of the item that a request names, or "" if it names none.
 func subject(c *mcp.Attempt) string {

@@ -18,6 +18,10 @@ import (
 func TestEachCallIsPublished(t *testing.T) {
 	answers := map[string]func() (*mcp.Reply, error){
 		"fine": func() (*mcp.Reply, error) { return resultReply(mcp.R20251125, `{"content":[]}`), nil },
+		"sick": func() (*mcp.Reply, error) { return resultReply(mcp.R20251125, `{"content":[],"isError" : true}`), nil },
+		"quotes": func() (*mcp.Reply, error) {
+			return resultReply(mcp.R20251125, `{"content":[{"type":"text","text":"\"isError\":true","isError":true}],"isError":false}`), nil
+		},
 		"bad": func() (*mcp.Reply, error) {
 			return &mcp.Reply{Msg: jsonrpc.NewFailure("0", &jsonrpc.Error{Code: -7, Message: "no"}), From: mcp.R20251125}, nil
 		},
@@ -27,7 +31,7 @@ func TestEachCallIsPublished(t *testing.T) {
 	long := strings.Repeat("x", 1000)
 	u := &fake{
 		name: "u", hello: mcp.ServerInfo{Capabilities: []byte(`{"tools":{}}`)},
-		lists: map[string][]string{mcp.MethodListTools: {`{"name":"fine"}`, `{"name":"bad"}`, `{"name":"gone"}`, `{"name":"broken"}`}},
+		lists: map[string][]string{mcp.MethodListTools: {`{"name":"fine"}`, `{"name":"sick"}`, `{"name":"quotes"}`, `{"name":"bad"}`, `{"name":"gone"}`, `{"name":"broken"}`}},
 		call: func(_ context.Context, c *mcp.Attempt, _ mcp.Caller) (*mcp.Reply, error) {
 			return answers[c.Name]()
 		},
@@ -52,12 +56,12 @@ func TestEachCallIsPublished(t *testing.T) {
 		_, _ = g.Call(t.Context(), mcp.NewCall(m, m.Param(mcp.KeyMeta), &mcp.ClientInfo{Revision: mcp.R20260728}), mcp.NoCaller{})
 	}
 	call("tools/list", "")
-	for _, tool := range []string{"u__fine", "u__bad", "u__gone", "u__broken", "u__none", long} {
+	for _, tool := range []string{"u__fine", "u__sick", "u__quotes", "u__bad", "u__gone", "u__broken", "u__none", long} {
 		call("tools/call", `"name":"`+tool+`",`)
 	}
 	call("made/up", "")
 	want := []string{
-		"tools/list   ok 0", "tools/call u fine ok 0", "tools/call u bad failed -7", "tools/call u gone not_sent -32603", "tools/call u broken unknown -32603",
+		"tools/list   ok 0", "tools/call u fine ok 0", "tools/call u sick tool_error 0", "tools/call u quotes ok 0", "tools/call u bad failed -7", "tools/call u gone not_sent -32603", "tools/call u broken unknown -32603",
 		"tools/call  u__none refused -32602", "tools/call  xxxxxxxxx refused -32602", "made/up   refused -32601",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {

@@ -24,6 +24,7 @@ func TestCallLog(t *testing.T) {
 		{Server: "files", Method: mcp.MethodCallTool, Name: "read_file", Took: 12345 * time.Microsecond, Outcome: event.OK, Client: named("Claude Code"), From: mcp.R20251125, To: mcp.R20260728},
 		{Method: mcp.MethodListTools, Took: 1234 * time.Nanosecond, Outcome: event.OK, Client: named(`a\u001b[2J \"b\"`), From: mcp.R20260728},
 		{Server: "s", Method: mcp.MethodGetPrompt, Name: "two\nlines", Took: 12345 * time.Millisecond, Outcome: mcp.Failed, Code: -32602, Who: identity.Named("ann"), From: mcp.R20241105, To: mcp.R20250618, Client: &mcp.ClientInfo{}},
+		{Server: "s", Method: mcp.MethodCallTool, Name: "t", Took: time.Second, Outcome: event.ToolError},
 		{Server: "s", Method: "made/up", Took: time.Second, Outcome: event.Refused, Code: -32601},
 	} {
 		e.Kind = event.Call
@@ -36,6 +37,7 @@ func TestCallLog(t *testing.T) {
 	if want := `level=INFO msg=call server=files tool=read_file took=12ms outcome=ok client="Claude Code" from=2025-11-25 to=2026-07-28
 level=INFO msg=call method=tools/list took=0s outcome=ok client="a_[2J \"b\"" from=2026-07-28
 level=INFO msg=call server=s method=prompts/get prompt="two lines" took=12.3s outcome=failed error_code=-32602 principal=ann from=2024-11-05 to=2025-06-18
+level=INFO msg=call server=s tool=t took=1s outcome=tool_error
 level=INFO msg=call server=s method=made/up took=1s outcome=refused error_code=-32601
 `; b.String() != want {
 		t.Errorf("got\n%swant\n%s", b.String(), want)

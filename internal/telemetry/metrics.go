@@ -168,6 +168,8 @@ func (m *Metrics) called(e event.Event) {
 	switch {
 	case e.Outcome == event.Cancelled:
 		l.outcome = string(event.Cancelled)
+	case e.Outcome == event.ToolError:
+		l.outcome = string(event.ToolError)
 	case e.Code != 0:
 		l.outcome = "error"
 	}

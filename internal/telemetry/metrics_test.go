@@ -26,6 +26,7 @@ func TestMetrics(t *testing.T) {
 	p.Publish(event.Event{Kind: event.Call, Server: "s", From: mcp.R20251125, To: mcp.R20260728})
 	p.Publish(event.Event{Kind: event.Call, Server: "s", From: mcp.R20251125, Code: -32602})
 	p.Publish(event.Event{Kind: event.Call, Server: "s", From: mcp.R20251125, Outcome: event.Cancelled})
+	p.Publish(event.Event{Kind: event.Call, Server: "s", From: mcp.R20251125, To: mcp.R20251125, Outcome: event.ToolError})
 	p.Publish(event.Event{Kind: event.Loss, Server: "s", Name: "tools/list"})
 	p.Publish(event.Event{Kind: event.Loss, Server: "s", Name: "made/up"})
 	p.Publish(event.Event{Kind: event.Loss, Name: "content.audio"})
@@ -42,6 +43,7 @@ func TestMetrics(t *testing.T) {
 		`dragoman_calls_total{client_era="legacy",outcome="ok",server="s",server_era="modern"} 1`,
 		`dragoman_calls_total{client_era="legacy",outcome="error",server="s",server_era="unknown"} 1`,
 		`dragoman_calls_total{client_era="legacy",outcome="cancelled",server="s",server_era="unknown"} 1`,
+		`dragoman_calls_total{client_era="legacy",outcome="tool_error",server="s",server_era="legacy"} 1`,
 		`dragoman_losses_total{server="s",what="tools/list"} 1`,
 		`dragoman_losses_total{server="s",what="other"} 1`,
 		`dragoman_handshakes_total{client="other",outcome="ok",revision="2025-11-25"} 10`,
