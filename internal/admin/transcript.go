@@ -13,7 +13,11 @@ import (
 // serveTranscript answers /api/v1/calls/NUMBER/transcript with a tape of both wires of a call,
 // which `dragoman replay` plays.
 func (a *API) serveTranscript(w http.ResponseWriter, r *http.Request) {
-	text, bad := a.transcript(r)
+	number, bad := callNumber(r)
+	var text []byte
+	if bad == nil {
+		text, bad = a.Transcript(number)
+	}
 	if bad != nil {
 		bad.Instance = r.URL.Path
 		refuse(w, *bad)
@@ -27,12 +31,9 @@ func (a *API) serveTranscript(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(text)
 }
 
-// transcript returns the tape of the call in the path of a request.
-func (a *API) transcript(r *http.Request) ([]byte, *Problem) {
-	number, bad := callNumber(r)
-	if bad != nil {
-		return nil, bad
-	}
+// Transcript returns a tape of both wires of a call, which `dragoman replay` plays. The problem
+// says why a call has none: it still runs, or its messages were not kept whole.
+func (a *API) Transcript(number uint64) ([]byte, *Problem) {
 	c, ok := a.opts.Calls.Find(number)
 	if !ok {
 		return nil, noCall(number)

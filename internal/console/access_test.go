@@ -1,6 +1,7 @@
 package console
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -63,6 +64,13 @@ func (s *source) StoryOf(number uint64) (admin.Story, bool) {
 		}
 	}
 	return admin.Story{}, false
+}
+
+func (s *source) Transcript(number uint64) ([]byte, *admin.Problem) {
+	if x, ok := s.StoryOf(number); ok && len(x.Messages) > 0 && x.Outcome != admin.OutcomeRunning {
+		return fmt.Appendf(nil, "the transcript of call %d\n", number), nil
+	}
+	return nil, &admin.Problem{Status: 409, Title: "The call has no transcript", Detail: "It has not ended."}
 }
 
 func (s *source) FindTools(q admin.ToolQuery) (out admin.FoundTools) {
@@ -172,7 +180,7 @@ func TestWhoMaySee(t *testing.T) {
 		{"a post with a foreign origin", "POST", "/console/theme", []string{"Origin", "http://127.0.0.1:8080"}, 403, "another site"},
 		{"a foreign host", "GET", "/console/", []string{"Host", "rebound.example"}, 403, "without a proxy"},
 		{"a proxy", "GET", "/console/", []string{"X-Forwarded-For", "192.0.2.1"}, 403, "without a proxy"},
-		{"an unknown page", "GET", "/console/nope", nil, 404, "Page not found"},
+		{"an unknown page", "GET", "/console/nope", nil, 404, "No page has this address"},
 		{"a wrong method", "DELETE", "/console/", nil, 405, ""},
 	} {
 		resp, body := h.ask(tt.method, tt.target, tt.header...)

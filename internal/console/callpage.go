@@ -29,15 +29,18 @@ const (
 // callView has the values of the page of a call.
 type callView struct {
 	callRow
-	Story                       admin.Story
-	Views                       []choice
-	View                        string
-	Legs                        []leg
-	More                        int // messages that the page does not show
-	Fall                        *fall
-	Edits                       int
-	Curl, CLI, Wires, LossTexts string
-	Wait, Overhead              time.Duration
+	Story          admin.Story
+	Views          []choice
+	View           string
+	Legs           []leg
+	More           int // messages that the page does not show
+	Fall           *fall
+	Edits          int
+	Curl, CLI      string
+	Wires, JSON    string // the paths of the files with the messages; Wires is "" if there is no transcript
+	NoWires        string // why there is no transcript
+	Replay         string // the command that plays the transcript
+	Wait, Overhead time.Duration
 }
 
 // leg is a part of the story of a call: a message on one wire, and the message on the other wire
@@ -70,7 +73,7 @@ func (c *Console) storyOf(r *http.Request) (s admin.Story, err error) {
 			return s, nil
 		}
 	}
-	return s, &pageError{Status: http.StatusNotFound, Title: "Call not found", Text: "Dragoman does not have a call of this number. It keeps the last 2,000 calls, and a restart clears them.", Near: []Crumb{{"All calls", pathOf("calls")}}}
+	return s, notFound("No call has the number "+r.PathValue("number"), "Dragoman keeps the last 2,000 calls, and a restart clears them.", Crumb{"Show all calls", pathOf("calls")})
 }
 
 func (c *Console) call(r *http.Request) (*View, error) {
@@ -84,7 +87,14 @@ func (c *Console) call(r *http.Request) (*View, error) {
 	}
 	v.Views = []choice{{"?", "Formatted", v.View == showFormatted}, {"?view=raw", "Raw", v.View == showRaw}, {"?view=edits", "Edits only", v.View == showEdits}}
 	number := strconv.FormatUint(s.Number, 10)
-	v.Wires = pathOf("calls", number, "wires.json")
+	if len(s.Messages) > 0 {
+		v.JSON = pathOf("calls", number, "wires.json")
+		if _, bad := c.opts.Source.Transcript(s.Number); bad != nil {
+			v.NoWires = bad.Detail
+		} else {
+			v.Wires, v.Replay = pathOf("calls", number, "wires.txtar"), c.program()+" replay call-"+number+".txtar"
+		}
+	}
 	came := -1.0 // the time of the last message that Dragoman received and has to pass on
 	for i := range s.Messages {
 		m := &s.Messages[i]
@@ -414,6 +424,24 @@ func visibleJSON(text string) string {
 		before = r
 	}
 	return b.String()
+}
+
+// serveTranscript answers GET /console/calls/NUMBER/wires.txtar with the messages of a call as a
+// file that `dragoman replay` plays.
+func (c *Console) serveTranscript(w http.ResponseWriter, r *http.Request) {
+	s, err := c.storyOf(r)
+	if err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	text, bad := c.opts.Source.Transcript(s.Number)
+	if bad != nil {
+		c.fail(w, r, &pageError{Status: bad.Status, Title: bad.Title, Text: bad.Detail, Next: Crumb{"Show the call", pathOf("calls", r.PathValue("number"))}})
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Content-Disposition", `attachment; filename="call-`+strconv.FormatUint(s.Number, 10)+`.txtar"`)
+	_, _ = w.Write(text)
 }
 
 // serveWires answers GET /console/calls/NUMBER/wires.json with the messages of a call as a file.

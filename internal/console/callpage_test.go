@@ -146,6 +146,21 @@ func TestCopies(t *testing.T) {
 		if resp.StatusCode != 200 || resp.Header.Get("Content-Disposition") != `attachment; filename="call-2.json"` || !strings.Contains(wires, `"edits"`) {
 			t.Errorf("%d %v %s", resp.StatusCode, resp.Header, wires)
 		}
+		if !strings.Contains(text, "dragoman replay call-2.txtar") || !strings.Contains(body, `href="/console/calls/2/wires.txtar" download>Save both wires`) {
+			t.Error("the page does not offer the transcript")
+		}
+		if resp, tape := h.ask("GET", "/console/calls/2/wires.txtar"); resp.Header.Get("Content-Disposition") != `attachment; filename="call-2.txtar"` || tape != "the transcript of call 2\n" {
+			t.Errorf("%d %v %s", resp.StatusCode, resp.Header, tape)
+		}
+		for i := range h.source.stories {
+			h.source.stories[i].Outcome = admin.OutcomeRunning
+		}
+		if _, body := h.ask("GET", "/console/calls/2"); strings.Contains(body, "wires.txtar") || !strings.Contains(textOf(body), "This call has no file for dragoman replay. It has not ended.") {
+			t.Error("the page of a call without a transcript does not say why")
+		}
+		if resp, body := h.ask("GET", "/console/calls/2/wires.txtar"); resp.StatusCode != 409 || !strings.Contains(body, "It has not ended.") {
+			t.Errorf("%d %s", resp.StatusCode, body)
+		}
 		if resp, _ := h.ask("GET", "/console/calls/99/wires.json"); resp.StatusCode != 404 {
 			t.Errorf("a call that is not known: %d", resp.StatusCode)
 		}

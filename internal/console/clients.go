@@ -116,7 +116,7 @@ func (c *Console) client(r *http.Request) (*View, error) {
 		v.Key = string(x.Caps)
 		return &View{Title: x.Title(), Crumbs: []Crumb{{"Clients", pathOf("clients")}}, Data: v}, nil
 	}
-	return nil, notFound("client of this number since Dragoman started", Crumb{"Clients", pathOf("clients")})
+	return nil, notFound("No client has the number "+id, "A restart of Dragoman forgets all clients and counts from 1 again.", Crumb{"Show all clients", pathOf("clients")})
 }
 
 // CallRows returns the calls of the client.

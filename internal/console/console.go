@@ -46,6 +46,8 @@ type Source interface {
 	CallsOf(admin.CallQuery) admin.Calls
 	// StoryOf returns a call with its messages. ok is false if the call is not known.
 	StoryOf(number uint64) (s admin.Story, ok bool)
+	// Transcript returns both wires of a call as a tape for `dragoman replay`.
+	Transcript(number uint64) ([]byte, *admin.Problem)
 	// FindTools returns a page of tools. FindTool returns one tool. ToolCosts returns the tokens
 	// that the tools of each endpoint need in a model's context. None of these methods sends
 	// requests to servers.
@@ -108,8 +110,11 @@ func New(o Options) *Console {
 	c.handle("POST /signout", c.signOut)
 	c.handle("POST /servers/{name}/{operation}", c.operate)
 	c.handle("GET /calls/{number}/wires.json", c.serveWires)
+	c.handle("GET /calls/{number}/wires.txtar", c.serveTranscript)
 	c.handle("GET /palette.json", c.servePalette)
-	c.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { c.fail(w, r, notFound("")) })
+	c.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		c.fail(w, r, notFound("No page has this address", "The link may be of an older version of Dragoman.", Crumb{}))
+	})
 	if o.Off == "" {
 		c.untap = c.traffic.tap(o.Events, c.feed.changed)
 		ctx, stop := context.WithCancel(context.Background())
@@ -432,24 +437,30 @@ func (c *Console) fill(s *screen, r *http.Request) {
 	}
 }
 
-// pageError is an error that is shown as a page. It says what was not found, and lists similar
-// names.
+// pageError is an error that is shown as a page.
 type pageError struct {
-	Status      int
-	Title, Text string
-	Near        []Crumb // links to things with similar names
+	Status int
+	Title  string  // what happened, without a full stop
+	Text   string  // why, and what to do
+	Near   []Crumb // links to things with similar names
+	Next   Crumb   // the link that leads on; the zero value is the overview
 }
 
 func (e *pageError) Error() string { return e.Title }
 
-// notFound returns the error for something that does not exist. The parameter what names the
-// missing thing, for example "server files". "" means that the page does not exist.
-func notFound(what string, near ...Crumb) error {
-	e := &pageError{Status: http.StatusNotFound, Title: "Page not found", Text: "There is no page at this address.", Near: near}
-	if what != "" {
-		e.Title, e.Text = "Not found", "There is no "+what+". It may have been removed from the configuration."
+// notFound returns the error for something that does not exist. title says what does not exist,
+// for example "No client has the number 7". It may contain text of the request.
+func notFound(title, text string, next Crumb, near ...Crumb) error {
+	return &pageError{Status: http.StatusNotFound, Title: excerpt.Line(title, 200), Text: text, Next: next, Near: near}
+}
+
+// noServer returns the error for a server that does not exist. names are the servers that do.
+func noServer(name string, names []string) error {
+	var near []Crumb
+	if n := config.Suggest(name, names); n != "" {
+		near = append(near, Crumb{n, pathOf("servers", n)})
 	}
-	return e
+	return notFound("No server has the name "+excerpt.Quote(name, 64), "The configuration may have changed since this link was made.", Crumb{"Show all servers", pathOf("servers")}, near...)
 }
 
 var failTemplate = pageTemplate("fail.html")

@@ -21,8 +21,8 @@ const (
 	houseLeft   = 108
 	houseRight  = 332
 	houseTop    = headHeight + groupHeight
-	houseFoot   = 80  // the space below the box of Dragoman
-	leastLoom   = 344 // the smallest height of the diagram
+	houseFoot   = 44  // the space below the box of Dragoman
+	leastLoom   = 384 // the smallest height of the diagram; lower ones have no room for the labels of the knot
 	portInset   = 48  // the distance from the top and the bottom of the box to the outermost line
 	thinnest    = 1.25
 	thickest    = 20.0 // the width of all lines of a side together

@@ -303,12 +303,12 @@ func (c *Console) operate(w http.ResponseWriter, r *http.Request) {
 	name, op := r.PathValue("name"), runtime.Operation(r.PathValue("operation"))
 	done := map[runtime.Operation]string{runtime.OpStart: "is starting", runtime.OpStop: "is stopping", runtime.OpRestart: "is restarting", runtime.OpProbe: "is probed again"}[op]
 	if done == "" || c.opts.Operate == nil {
-		c.fail(w, r, notFound("operation of this name"))
+		c.fail(w, r, notFound("There is no operation "+excerpt.Quote(string(op), 64)+" for a server", "It can start, stop, restart and probe a server.", Crumb{"Show the server", pathOf("servers", name)}))
 		return
 	}
 	switch err := c.opts.Operate(name, op); {
 	case errors.Is(err, runtime.ErrNoServer):
-		c.fail(w, r, notFound("server of this name"))
+		c.fail(w, r, noServer(name, nil))
 		return
 	case err != nil:
 		say(w, "Dragoman could not do this with "+excerpt.Word(name, 64)+": "+err.Error()+".")

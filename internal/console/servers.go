@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/admin"
-	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -179,11 +178,7 @@ func (c *Console) findServer(r *http.Request) (*admin.Server, error) {
 		}
 		names = append(names, status.Servers[i].Name)
 	}
-	var near []Crumb
-	if n := config.Suggest(name, names); n != "" {
-		near = append(near, Crumb{n, pathOf("servers", n)})
-	}
-	return nil, notFound("server of this name", near...)
+	return nil, noServer(name, names)
 }
 
 func (c *Console) server(r *http.Request) (*View, error) {

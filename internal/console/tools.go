@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dragoman-mcp/dragoman/internal/admin"
+	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
@@ -220,9 +221,7 @@ func (c *Console) tool(r *http.Request) (*View, error) {
 	}
 	t, bad := c.opts.Source.FindTool(s.Name, r.PathValue("tool"))
 	if bad != nil {
-		e := &pageError{Status: http.StatusNotFound, Title: "Not found", Text: bad.Detail}
-		e.Near = []Crumb{{"the tools of " + s.Name, prefix + "/tools?" + url.Values{"server": {s.Name}}.Encode()}}
-		return nil, e
+		return nil, c.noTool(s.Name, r.PathValue("tool"))
 	}
 	v := &toolView{
 		toolRow: toolRowOf(t.Tool), ServerState: s.State, About: t.About, AboutLimit: mostAbout, Arguments: t.Arguments, Returns: t.Returns,
@@ -240,6 +239,20 @@ func (c *Console) tool(r *http.Request) (*View, error) {
 	}
 	v.Key = v.Word + v.ServerState + s.Revision + strconv.Itoa(t.Tokens) + string(t.Definition)
 	return &View{Title: t.Name, Crumbs: []Crumb{{"Servers", pathOf("servers")}, {s.Name, pathOf("servers", s.Name)}}, Data: v}, nil
+}
+
+// noTool returns the error for a tool that a server does not list.
+func (c *Console) noTool(server, name string) error {
+	var names []string
+	for _, t := range c.opts.Source.FindTools(admin.ToolQuery{Server: server, Limit: mostToolsFound, Brief: true}).Tools {
+		names = append(names, t.Name)
+	}
+	var near []Crumb
+	if n := config.Suggest(name, names); n != "" {
+		near = append(near, Crumb{n, pathOf("servers", server, "tools", n)})
+	}
+	all := Crumb{"Show the tools of " + server, prefix + "/tools?" + url.Values{"server": {server}}.Encode()}
+	return notFound("No tool of "+server+" has the name "+excerpt.Quote(name, 80), "The server may have changed its list of tools.", all, near...)
 }
 
 // messageOf returns a message to show. A long message is cut, unless the request asks for the whole

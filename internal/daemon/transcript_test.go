@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"io"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -23,7 +24,8 @@ func TestTranscript(t *testing.T) {
 				t.Parallel()
 				u := child(t, "child", server)
 				option, key := withKey(t)
-				r := serve(t, snapshot(u), option)
+				var link string
+				r := serve(t, snapshot(u), option, func(o *ServeOptions) { o.Console = func(c Console) { link = c.Link() } })
 				const params = `"name":"child__echo","arguments":{"v": 1e400}`
 				body := strings.Replace(modernBody("7", "tools/call", params), `"_meta":{`, `"_meta":{"progressToken":"p",`, 1)
 				header := modernHeader("tools/call", "child__echo")
@@ -40,6 +42,11 @@ func TestTranscript(t *testing.T) {
 				a := r.do(t.Context(), "GET", path, nil, key(r)...)
 				if a.status != 200 || !strings.Contains(a.body, "notifications/progress") || !strings.Contains(a.header.Get("Content-Disposition"), "call-"+decimal(call.Number)+".txtar") {
 					t.Fatalf("%d %v %s", a.status, a.header, a.body)
+				}
+				r.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+				cookie, _, _ := strings.Cut(r.do(t.Context(), "GET", strings.TrimPrefix(link, r.base), nil).header.Get("Set-Cookie"), ";")
+				if saved := r.do(t.Context(), "GET", "/console/calls/"+decimal(call.Number)+"/wires.txtar", nil, "Cookie", cookie); saved.body != a.body {
+					t.Errorf("the console saves another file: %d %s", saved.status, saved.body)
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 				defer cancel()

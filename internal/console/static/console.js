@@ -66,11 +66,13 @@ function apply(list) {
   for (const p of list) {
     const e = $(p.id);
     if (!e) continue;
+    if (paused && p.count === undefined) { waiting.set(p.id, p); continue; }
     if (p.hash !== undefined) { if (e.dataset.hash !== p.hash) renew(p.id, p.hash); continue; }
     if (p.count !== undefined) {
       const n = p.count - e.dataset.count;
       e.hidden = n <= 0;
       if (n > 0) e.textContent = `Show ${n} new`;
+      if (paused) asOf(n);
       continue;
     }
     if (p.d !== undefined) { e.setAttribute("d", p.d); e.setAttribute("stroke-width", p.width); continue; }
@@ -86,6 +88,7 @@ function renew(id, hash) {
 }
 async function load() {
   renewing = undefined;
+  if (paused) return;
   renewed = Date.now();
   try {
     const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
@@ -105,26 +108,27 @@ async function load() {
 }
 function connect() {
   clearTimeout(retry);
-  if (source || paused || document.hidden) return;
+  if (source || document.hidden) return;
   source = new EventSource("/console/events?" + new URLSearchParams({ page: body.dataset.page, last }));
   source.onopen = () => {
     waits = 1000; lostAt = 0;
     clearInterval(ticking);
     offline.hidden = true;
     body.classList.remove("lost");
+    if (paused) return;
     say(live.dataset.waiting ? "busy" : "ok", live.dataset.waiting || "live", "Live updates are on. Press P to pause.");
   };
   source.addEventListener("patch", (e) => {
     last = e.lastEventId;
     apply(JSON.parse(e.data));
-    body.dataset.at = clock();
+    if (!paused) body.dataset.at = clock();
   });
   source.onerror = source.onend = lost;
   source.addEventListener("end", lost);
 }
 function lost() {
   close();
-  if (paused || document.hidden) return;
+  if (document.hidden) return;
   lostAt ||= Date.now();
   const next = Date.now() + waits;
   const tell = () => {
@@ -133,7 +137,7 @@ function lost() {
     body.classList.toggle("lost", gone >= 30);
   };
   clearInterval(ticking);
-  if (waits > 1000) { tell(); offline.hidden = false; ticking = setInterval(tell, 1000); say("warn", "offline", "The connection to Dragoman is lost."); }
+  if (waits > 1000) { tell(); offline.hidden = false; ticking = setInterval(tell, 1000); if (!paused) say("warn", "offline", "The connection to Dragoman is lost."); }
   retry = setTimeout(async () => {
     try { if ((await fetch("/console/palette.json", { method: "HEAD" })).status === 401) { location.reload(); return; } } catch { /* still lost */ }
     connect();
@@ -144,9 +148,17 @@ function close() { source?.close(); source = undefined; }
 document.addEventListener("visibilitychange", () => { if (document.hidden) { close(); clearTimeout(retry); } else connect(); });
 addEventListener("pagehide", close);
 addEventListener("pageshow", connect);
+// While the page is paused, the stream goes on: it counts what is new, and the newest value of
+// each element waits.
+function asOf(n) { say("idle", `as of ${body.dataset.at}${n > 0 ? ` · ${n} new` : ""}`, "Live updates are paused. Press P to resume."); }
 function pause() {
   paused = !paused;
-  if (paused) { close(); say("idle", "as of " + body.dataset.at, "Live updates are paused. Press P to resume."); } else connect();
+  if (paused) { asOf(document.querySelector("[data-count]:not([hidden])")?.textContent.match(/\d+/)?.[0]); return; }
+  apply([...waiting.values()]);
+  waiting.clear();
+  for (const [id, hash] of stale) renew(id, hash);
+  body.dataset.at = clock();
+  if (source?.readyState === EventSource.OPEN) source.onopen(); else connect();
 }
 
 // The palette.
