@@ -38,8 +38,11 @@ func (a *API) Report() *Report {
 		}
 		r.Endpoints = append(r.Endpoints, e)
 	}
+	counts := a.opts.Calls.Counts()
 	for _, u := range state.Servers {
-		r.Servers = append(r.Servers, a.server(u.Report, state.Lists, u.Clean))
+		s := a.server(u.Report, state.Lists, u.Clean)
+		s.Calls, s.FailedCalls = counts[s.Name].Ended, counts[s.Name].Failed
+		r.Servers = append(r.Servers, s)
 	}
 	for _, p := range state.Parked {
 		r.Parked = append(r.Parked, ParkedCall{

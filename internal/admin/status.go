@@ -67,8 +67,12 @@ type Server struct {
 	LastError *Fault     `json:"lastError,omitempty"`
 	Handshake *Handshake `json:"handshake,omitempty"`
 	Running   int        `json:"running"` // calls in flight
-	Opening   int        `json:"opening"` // sessions being opened
-	Hearers   int        `json:"hearers"` // clients that receive its notifications
+	// Calls and FailedCalls count the calls that have ended since Dragoman started. A call has
+	// failed if the client got an error.
+	Calls       uint64 `json:"calls"`
+	FailedCalls uint64 `json:"failedCalls"`
+	Opening     int    `json:"opening"` // sessions being opened
+	Hearers     int    `json:"hearers"` // clients that receive its notifications
 	// Unasked counts answers that match no open request because they are late, repeated,
 	// or for another client. Broadcasts is true if the server sends messages for one
 	// session to all of its sessions.

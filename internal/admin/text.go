@@ -75,7 +75,7 @@ func (s *Server) text(line func(int, string, ...any), ago func(time.Time) string
 	if s.Transport != "" {
 		about += ", " + s.Transport
 	}
-	line(0, "server %s: %s for %s (%s, isolation %s), %s in flight, %s", s.Name, s.State, ago(s.Since), about, s.Isolation, number(s.Running, "call"), number(s.Restarts, "restart"))
+	line(0, "server %s: %s for %s (%s, isolation %s), %s in flight, %d ended, %d failed, %s", s.Name, s.State, ago(s.Since), about, s.Isolation, number(s.Running, "call"), s.Calls, s.FailedCalls, number(s.Restarts, "restart"))
 	if s.Reason != "" {
 		line(1, "reason: %q", s.Reason)
 	}

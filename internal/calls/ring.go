@@ -63,6 +63,15 @@ type Client struct {
 // Loss is something that was left out of the call.
 type Loss struct{ What, Why string }
 
+// Count has the calls to one server that have ended since the ring was created.
+type Count struct {
+	Ended  uint64 // a parked call counts when its last retry has ended
+	Failed uint64 // calls that the client got an error for
+}
+
+// maxCounts bounds the servers whose calls are counted. A reload can add servers.
+const maxCounts = 4096
+
 // maxLosses bounds the losses of one call.
 const maxLosses = 16
 
@@ -91,7 +100,8 @@ type Ring struct {
 	stories  int
 	record   bool
 	windows  []Window
-	recorded []*Record     // ended calls with a story, in the order of their ends
+	recorded []*Record // ended calls with a story, in the order of their ends
+	counts   map[string]*Count
 	grown    chan struct{} // closed when the next call ends; nil if nobody waits
 }
 
@@ -107,7 +117,7 @@ func New(o Options) *Ring {
 		o.Stories = maxStories
 	}
 	return &Ring{
-		epoch: time.Now().UnixMilli(), keep: o.Keep, calls: make(map[uint64]*Record), clients: make(map[string]named),
+		epoch: time.Now().UnixMilli(), keep: o.Keep, calls: make(map[uint64]*Record), clients: make(map[string]named), counts: make(map[string]*Count),
 		stories: o.Stories, record: o.Record, limits: jsonrpc.TrailLimits{Message: maxMessage, Call: maxStory, All: maxAll, Notes: maxNotes},
 	}
 }
@@ -279,6 +289,7 @@ func (x *Record) End(out int, cancelled bool) {
 		c.Cause = "cancelled"
 	}
 	x.head = nil
+	r.countLocked(c)
 	r.running.remove(x)
 	r.endLocked(x)
 	r.keepLocked(x)
@@ -295,6 +306,39 @@ func (x *Record) End(out int, cancelled bool) {
 	if grown != nil {
 		close(grown)
 	}
+}
+
+// countLocked counts a call that ends.
+func (r *Ring) countLocked(c *Call) {
+	if c.Server == "" || c.Outcome == parked {
+		return
+	}
+	n := r.counts[c.Server]
+	if n == nil {
+		if len(r.counts) >= maxCounts {
+			return
+		}
+		n = &Count{}
+		r.counts[c.Server] = n
+	}
+	n.Ended++
+	if c.Code != 0 {
+		n.Failed++
+	}
+}
+
+// Counts returns the calls that have ended, by server. Servers without calls are missing.
+func (r *Ring) Counts() map[string]Count {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := make(map[string]Count, len(r.counts))
+	for name, n := range r.counts {
+		out[name] = *n
+	}
+	return out
 }
 
 // The outcomes of package event.

@@ -168,6 +168,32 @@ func TestLost(t *testing.T) {
 	}
 }
 
+// TestCounts checks the counts of ended calls: a parked call counts once, when its retry ends.
+func TestCounts(t *testing.T) {
+	r := New(Options{Keep: 2})
+	for n := range uint64(5) {
+		run(r, n+1, mcp.Ending{Outcome: "ok"})
+	}
+	run(r, 6, mcp.Ending{Outcome: mcp.Failed, Code: -7})
+	run(r, 7, mcp.Ending{Outcome: "tool_error"})
+	run(r, 8, mcp.Ending{Outcome: parked})
+	r.Begin(request(9, "running"), nil)
+	r.Begin(request(10, "refused"), nil).End(0, false)
+	if got := r.Counts(); len(got) != 1 || got["s"] != (Count{Ended: 7, Failed: 1}) {
+		t.Errorf("%v", got)
+	}
+	retry := request(11, "t")
+	x := r.Begin(retry, nil)
+	x.Resumed(retry, 8)
+	a := mcp.NewAttempt(retry)
+	a.Server = "s"
+	x.Answered(a, mcp.Ending{Outcome: "ok"})
+	x.End(0, false)
+	if got := r.Counts()["s"]; got.Ended != 8 {
+		t.Errorf("after the retry: %v", got)
+	}
+}
+
 // TestBoundedTexts checks that long names of peers are cut.
 func TestBoundedTexts(t *testing.T) {
 	r := New(Options{})

@@ -54,7 +54,7 @@ func testReport() *admin.Report {
 		Name: "dragoman", Version: "1.2.3", PID: 4711, State: "serving", UptimeSeconds: 3723,
 		Conversations: map[string]int{"http": 2, "sse": 1}, Requests: 4, Parked: []admin.ParkedCall{{}},
 		Servers: []admin.Server{
-			{Name: "files", State: "ready", Since: noon.Add(-time.Hour), Era: "legacy", Revision: "2025-11-25", Transport: "stdio", Isolation: "auto", Restarts: 1, Running: 2, Lists: tools(14),
+			{Name: "files", State: "ready", Since: noon.Add(-time.Hour), Era: "legacy", Revision: "2025-11-25", Transport: "stdio", Isolation: "auto", Restarts: 1, Running: 2, Calls: 1204, FailedCalls: 3, Lists: tools(14),
 				Sessions:  []admin.Session{{Role: "home", Revision: "2025-11-25", PID: 99, Opened: noon.Add(-time.Hour), Running: 2}},
 				Handshake: &admin.Handshake{At: noon.Add(-time.Hour), Trace: []string{"     0 ms  initialize -> 2025-11-25; as offered"}}},
 			{Name: "文件", State: "ready", Since: noon.Add(-1500 * time.Millisecond), Revision: "2026-07-28", Transport: "http", Lists: tools(3)},

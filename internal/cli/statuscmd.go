@@ -33,9 +33,10 @@ func (a *app) statusCommand() *cobra.Command {
 		Use:   "status [NAME]",
 		Short: "Show the state of a running serve and its servers",
 		Long: `Ask a running "dragoman serve" on this machine for its state, and print a table
-of its servers. The table says why a server is not ready, and when Dragoman
-tries again. With NAME, print everything about one server, including the trace
-of its last handshake.
+of its servers. CALLS is the number of calls since serve started that have
+ended, RUNNING the number of those that have not. The table says why a server is
+not ready, and when Dragoman tries again. With NAME, print everything about one
+server, including the trace of its last handshake.
 
 With --watch, the table is drawn again every second until you press Ctrl-C. If
 stdout is not a terminal, --watch prints a line for each change instead. If
@@ -135,7 +136,7 @@ func (a *app) statusText(address string, r *admin.Report, name string, now time.
 	t := screen.Table{Colour: a.screen && a.status.colour, Columns: []screen.Column{
 		{Title: "SERVER", Whole: true, Most: widestName}, {Title: "STATE", Whole: true}, {Title: "FOR", Right: true, Whole: true},
 		{Title: "REVISION", Whole: true}, {Title: "TRANSPORT", Whole: true},
-		{Title: "TOOLS", Right: true, Whole: true}, {Title: "CALLS", Right: true, Whole: true}, {Title: "NOTE", Wrap: true},
+		{Title: "TOOLS", Right: true, Whole: true}, {Title: "CALLS", Right: true, Whole: true}, {Title: "RUNNING", Right: true, Whole: true}, {Title: "NOTE", Wrap: true},
 	}}
 	if a.screen {
 		t.Width = a.width
@@ -144,7 +145,7 @@ func (a *app) statusText(address string, r *admin.Report, name string, now time.
 		s := &r.Servers[i]
 		t.Rows = append(t.Rows, []screen.Cell{
 			{Text: s.Name}, stateCell(s), {Text: spanOf(now.Sub(s.Since))}, {Text: s.Revision}, {Text: s.Transport},
-			{Text: toolsOf(s)}, {Text: strconv.Itoa(s.Running)}, {Text: noteOf(s, now)},
+			{Text: toolsOf(s)}, {Text: strconv.FormatUint(s.Calls, 10)}, {Text: strconv.Itoa(s.Running)}, {Text: noteOf(s, now)},
 		})
 	}
 	b.WriteString(t.Text())
