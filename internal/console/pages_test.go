@@ -1,10 +1,12 @@
 package console
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"html"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -186,41 +188,92 @@ var pagesOf = map[string][]string{
 	"hostile": {"/", "/servers", "/servers/" + "%3Cscript%3Ealert(1)%3C%2Fscript%3E%22%27%3E%3Cimg%20src%3Dx%20onerror%3Dalert(2)%3E%1B%5B31m%E2%80%AE%E2%80%8B%F3%A0%81%81%E2%81%A6javascript:alert(3)", "/clients", "/clients/1", "/events", "/calls", "/calls/7", "/calls/7?view=raw"},
 }
 
-// TestGolden compares each page in each state with testdata. The files have only the main
-// part, with one element per line. With -update it writes them.
+// TestGolden compares each page in each state with its file below testdata. The files have only
+// the main part, with one element per line. With -update it writes them.
 func TestGolden(t *testing.T) {
 	folder := t.TempDir()
 	for name, pages := range pagesOf {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := stage(t, name)
-				var out strings.Builder
+				dir := filepath.Join("testdata", name)
+				if *update {
+					if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				known := map[string]bool{}
 				for _, page := range pages {
 					resp, body := h.ask("GET", "/console"+page)
-					fmt.Fprintf(&out, "=== %s %d\n%s\n", page, resp.StatusCode, linesOf(defaults.ReplaceAllString(mainOf(body), "")))
-				}
-				text := regexp.MustCompile(`/[^ <"]*/dragoman\.yaml`).ReplaceAllString(strings.ReplaceAll(out.String(), folder, ""), "/FOLDER/dragoman.yaml")
-				text = regexp.MustCompile(`static/(\w+)\.[0-9a-f]{12}\.`).ReplaceAllString(text, "static/$1.HASH.")
-				text = regexp.MustCompile(`data-hash="\w+"`).ReplaceAllString(text, `data-hash="HASH"`)
-				file := filepath.Join("testdata", name+".html")
-				if *update {
-					if err := os.MkdirAll("testdata", 0o755); err != nil {
+					text := fmt.Sprintf("=== %s %d\n%s\n", page, resp.StatusCode, linesOf(foldRows(defaults.ReplaceAllString(mainOf(body), ""))))
+					text = regexp.MustCompile(`/[^ <"]*/dragoman\.yaml`).ReplaceAllString(strings.ReplaceAll(text, folder, ""), "/FOLDER/dragoman.yaml")
+					text = regexp.MustCompile(`static/(\w+)\.[0-9a-f]{12}\.`).ReplaceAllString(text, "static/$1.HASH.")
+					text = regexp.MustCompile(`data-hash="\w+"`).ReplaceAllString(text, `data-hash="HASH"`)
+					file := filepath.Join(dir, goldenName(page))
+					if known[filepath.Base(file)] {
+						t.Fatalf("two pages have the file %s", file)
+					}
+					known[filepath.Base(file)] = true
+					if *update {
+						if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+							t.Fatal(err)
+						}
+					}
+					want, err := os.ReadFile(file)
+					if err != nil {
 						t.Fatal(err)
 					}
-					if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-						t.Fatal(err)
+					if d := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(text, "\n")); d != "" {
+						t.Errorf("%s is stale; run `go test ./internal/console -update` and read the difference:\n%s", file, d)
+					}
+					if n := strings.Count(text, "\n"); n > mostGolden {
+						t.Errorf("%s has %d lines; make the scene smaller, so that people can read a difference", file, n)
 					}
 				}
-				want, err := os.ReadFile(file)
+				left, err := os.ReadDir(dir)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if d := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(text, "\n")); d != "" {
-					t.Errorf("%s is stale; run `go test ./internal/console -update` and read the difference:\n%s", file, d)
+				for _, f := range left {
+					if !known[f.Name()] {
+						t.Errorf("no page belongs to %s", filepath.Join(dir, f.Name()))
+					}
 				}
 			})
 		})
 	}
+}
+
+// mostGolden is the maximum number of lines of a golden file.
+const mostGolden = 500
+
+// goldenName returns the name of the file of a page. "hostile" replaces the hostile name.
+func goldenName(page string) string {
+	name, err := url.QueryUnescape(strings.TrimPrefix(page, "/"))
+	if err != nil {
+		name = page
+	}
+	name = strings.ReplaceAll(name, hostile, "hostile")
+	name = strings.Trim(regexp.MustCompile(`[^a-z0-9.=_-]+`).ReplaceAllString(strings.ToLower(name), "-"), "-")
+	if name == "" {
+		name = "overview"
+	}
+	return name + ".html"
+}
+
+// foldRows writes the rows of a table as one line with their texts if three rows of the same
+// shape stand before them.
+func foldRows(page string) string {
+	seen := map[string]int{}
+	tag := regexp.MustCompile(`<[^>]*>`)
+	values := regexp.MustCompile(`(href|id|title|datetime|aria-label)="[^"]*"`)
+	return regexp.MustCompile(`(?s)<tr.*?</tr>`).ReplaceAllStringFunc(page, func(row string) string {
+		shape := values.ReplaceAllString(strings.Join(tag.FindAllString(row, -1), ""), "$1")
+		if seen[shape]++; seen[shape] <= 3 {
+			return row
+		}
+		return "\n<tr> … " + strings.Join(strings.Fields(tag.ReplaceAllString(row, " ")), " ")
+	})
 }
 
 // defaults matches the rows of settings that no file sets, because each new setting adds one.
@@ -236,6 +289,7 @@ func mainOf(page string) string {
 // linesOf puts each tag on its own line.
 func linesOf(page string) string {
 	page = regexp.MustCompile(`\s+`).ReplaceAllString(page, " ")
+	page = strings.ReplaceAll(page, "<tr> … ", "\n<tr> … ")
 	page = regexp.MustCompile(` ?(</?(?:section|div|table|tr|td|th|li|ul|ol|p|h1|h2|h3|form|figure|svg|path|dl|dt|dd|aside|details|summary|select|a)[ >])`).ReplaceAllString(page, "\n$1")
 	return strings.TrimSpace(page)
 }
