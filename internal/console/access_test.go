@@ -191,7 +191,7 @@ func TestWhoMaySee(t *testing.T) {
 			t.Errorf("%s: %d %.300s", tt.name, resp.StatusCode, body)
 		}
 		for name, want := range map[string]string{
-			"Content-Security-Policy": pagePolicy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY",
+			"Content-Security-Policy": pagePolicy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin", "X-Frame-Options": "DENY",
 			"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin", "Cache-Control": "no-store",
 		} {
 			if got := resp.Header.Get(name); got != want {
