@@ -164,9 +164,9 @@ function pause() {
 // The palette.
 const palette = $("palette"), input = $("q"), list = $("found");
 let items, found = [], at = 0;
+palette.addEventListener("beforetoggle", () => { input.value = ""; }); // "toggle" comes later, perhaps after the first letters
 palette.addEventListener("toggle", async (e) => {
   if (e.newState !== "open") return;
-  input.value = "";
   input.focus();
   draw();
   try { items = await (await fetch("/console/palette.json")).json(); } catch { items ??= []; }
