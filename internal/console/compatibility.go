@@ -91,7 +91,7 @@ func (h hereRow) FirstClients() []nameCount { return h.Clients[:min(len(h.Client
 func (h hereRow) FirstServers() []nameCount { return h.Servers[:min(len(h.Servers), mostPairText)] }
 
 func (c *Console) compatibilityPage() Page {
-	return Page{Path: "/compatibility", Template: "compatibility.html", Nav: "Compatibility", Group: systems, View: c.compatibility}
+	return Page{Path: "/compatibility", Template: "compatibility.html", Nav: "Compatibility", Group: systems, Key: "M", View: c.compatibility}
 }
 
 func (c *Console) compatibility(r *http.Request) (*View, error) {

@@ -48,7 +48,7 @@ type arrival struct {
 }
 
 func (c *Console) connectPage() Page {
-	return Page{Path: "/connect", Template: "connect.html", Nav: "Connect", Group: accesses, Key: "C", View: c.connect}
+	return Page{Path: "/connect", Template: "connect.html", Nav: "Connect", Group: accesses, Key: "N", View: c.connect}
 }
 
 // clientWords maps the IDs of clients to the names that they give themselves, in lower case, with

@@ -426,6 +426,21 @@ func TestWeight(t *testing.T) {
 	})
 }
 
+// TestKeys checks that each page of the navigation has a key of its own.
+func TestKeys(t *testing.T) {
+	h := open(t, &admin.Report{})
+	owner := map[string]string{}
+	for _, e := range h.console.nav {
+		switch before := owner[e.page.Key]; {
+		case len(e.page.Key) != 1:
+			t.Errorf("%s has the key %q", e.title, e.page.Key)
+		case before != "":
+			t.Errorf("%s and %s both have the key %q", before, e.title, e.page.Key)
+		}
+		owner[e.page.Key] = e.title
+	}
+}
+
 // TestOperations checks the buttons of a server.
 func TestOperations(t *testing.T) {
 	var did []string

@@ -116,7 +116,7 @@ type settingsView struct {
 }
 
 func (c *Console) settingsPage() Page {
-	return Page{Path: "/settings", Template: "settings.html", Nav: "Settings", Group: systems, View: c.settings}
+	return Page{Path: "/settings", Template: "settings.html", Nav: "Settings", Group: systems, Key: "X", View: c.settings}
 }
 
 func (c *Console) settings(r *http.Request) (*View, error) {
