@@ -60,7 +60,9 @@ func startChrome(t *testing.T, path string) *chrome {
 		"--no-sandbox", // Chromium has no sandbox for root, and the tests open only their own pages
 		"--disable-gpu", "--disable-dev-shm-usage", "--disable-quic", "--disable-breakpad",
 		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions",
-		"--no-first-run", "--no-default-browser-check", "--hide-scrollbars", "--force-color-profile=srgb", "--lang=en-US", "about:blank")
+		"--no-first-run", "--no-default-browser-check", "--hide-scrollbars", "--force-color-profile=srgb", "--lang=en-US",
+		"--host-resolver-rules=MAP rebound.example 127.0.0.1", // a foreign name that leads to this machine
+		"about:blank")
 	cmd.Env = append(os.Environ(), "HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_CACHE_HOME="+home, "TZ=UTC")
 	cmd.ExtraFiles = []*os.File{theirIn, theirOut}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

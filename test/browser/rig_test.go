@@ -47,7 +47,9 @@ func TestConsole(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.axe = string(axe)
+	t.Run("access", r.access)
 	t.Run("pages", r.pages)
+	t.Run("keyboard", r.keyboard)
 }
 
 // chromium returns the path of Chromium, which it installs on a CI machine.
@@ -134,7 +136,7 @@ func install(t *testing.T, from string) string {
 func program(t *testing.T) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "dragoman")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", "-X github.com/dragoman-mcp/dragoman/internal/cli.release=0.0.0", "-o", out, "./cmd/dragoman")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-ldflags", "-X github.com/dragoman-mcp/dragoman/internal/cli.release=0.0.0", "-o", out, "./cmd/dragoman")
 	cmd.Dir = filepath.Join("..", "..")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if b, err := cmd.CombinedOutput(); err != nil {

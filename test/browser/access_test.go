@@ -1,0 +1,108 @@
+//go:build unix
+
+package browser
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// access checks who can open the console: a link works once; no other page can frame it, post
+// to it or read it; a foreign name of the host is refused; and the cookie opens no MCP
+// endpoint.
+func (r *rig) access(t *testing.T) {
+	h := r.serve(t, "", "--demo", "--quiet-demo")
+	link := h.link()
+	p := r.chrome.newTab(t, h.origin)
+	p.open(link)
+	p.wait("the Overview", `location.pathname === "/console/" && location.search === "" && document.querySelector("nav")`)
+	if n := eval[int](p, `history.length`); n > 2 {
+		t.Errorf("the history has %d entries", n) // the link itself must not be one
+	}
+	if c := eval[string](p, `document.cookie`); strings.Contains(c, "session") {
+		t.Errorf("a script can read the cookie %s", c)
+	}
+	p.clean("the Overview")
+
+	// A second use, in this browser and in another.
+	p.open(link)
+	p.wait("a refusal", `document.querySelector("h1").textContent === "This link does not work any more"`)
+	p.clean("the second use", "403 (Forbidden)")
+	other := r.chrome.newTab(t, h.origin)
+	other.open(link)
+	other.wait("a refusal", `document.querySelector("h1").textContent === "This link does not work any more"`)
+	other.open(h.origin + "/console/calls")
+	other.wait("no session", `document.querySelector("h1").textContent === "Open the console with a link"`)
+	other.clean("another browser", "403 (Forbidden)", "401 (Unauthorized)")
+
+	// A page of another program on this machine. The browser sends it the cookie, because
+	// ports do not matter for cookies.
+	foreign := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprintf(w, `<!doctype html><title>foreign</title><iframe src="%[1]s/console/"></iframe>
+			<form id="f" method="post" action="%[1]s/console/servers/legacy/stop"></form>`, h.origin)
+	}))
+	defer foreign.Close()
+	for _, origin := range []string{foreign.URL, strings.Replace(foreign.URL, "127.0.0.1", "localhost", 1)} {
+		p.origin = ""
+		p.open(origin)
+		p.wait("the frame to be refused", `document.querySelector("iframe").contentDocument === null`)
+		for what, js := range map[string]string{
+			"read the console":      `fetch("%s/console/", { credentials: "include" }).then((a) => a.text())`,
+			"read the API":          `fetch("%s/api/v1/calls", { credentials: "include" }).then((a) => a.text())`,
+			"call a tool":           `fetch("%s/mcp", { method: "POST", credentials: "include", headers: { "Content-Type": "application/json", Accept: "application/json, text/event-stream" }, body: '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}' }).then((a) => a.text())`,
+			"listen to live values": `new Promise((yes, no) => { const s = new EventSource("%s/console/events?page=/console/", { withCredentials: true }); s.onopen = () => { s.close(); yes("open"); }; s.onerror = () => { s.close(); no(new Error("refused")); }; })`,
+		} {
+			var text string
+			if err := p.try(fmt.Sprintf(js, h.origin), &text); err == nil {
+				t.Errorf("a page of %s can %s: %.200s", origin, what, text)
+			}
+		}
+		// A simple request needs no permission of the browser, so the server has to refuse it.
+		p.loaded()
+		if err := p.try(fmt.Sprintf(`fetch(%q, { method: "POST", mode: "no-cors", credentials: "include", headers: { "Content-Type": "text/plain" }, body: '{"jsonrpc":"2.0","id":1,"method":"ping"}' }).then(() => true)`, h.origin+"/mcp"), nil); err != nil {
+			t.Error(err)
+		}
+		p.wait("the answer", `true`)
+		for _, l := range p.loaded() {
+			if l.Status != http.StatusForbidden {
+				t.Errorf("a post of %s to %s has the status %d", origin, l.URL, l.Status)
+			}
+		}
+		if err := p.try(`document.getElementById("f").submit()`, nil); err != nil {
+			t.Error(err)
+		}
+		p.wait("the form to be refused", `location.pathname.endsWith("/stop") && document.body.innerText.includes("is not an allowed origin")`)
+		for _, l := range p.loaded() {
+			if l.Kind == "Document" && l.Status != http.StatusForbidden {
+				t.Errorf("a form of %s has the status %d", origin, l.Status)
+			}
+		}
+	}
+	p.clean("a foreign page", "ERR_FAILED", "ERR_BLOCKED_BY_RESPONSE", "403 (Forbidden)", "blocked by CORS policy", "frame-ancestors", "status of 403 ()", "favicon.ico", "a request to another origin", "MIME type")
+
+	// The server still runs, and the session still works.
+	p.origin = h.origin
+	p.open(h.origin + "/console/servers/legacy")
+	p.wait("the server to be ready", `document.querySelector("main").textContent.includes("ready")`)
+	p.clean("the server")
+
+	// A name that leads to this machine. The option of Chromium for it is in startChrome.
+	name := strings.Replace(h.origin, "127.0.0.1", "rebound.example", 1)
+	p.origin = name
+	p.open(name + "/console/")
+	p.wait("the host to be refused", `!document.querySelector("nav") && document.body.innerText.includes("rebound.example")`)
+	p.clean("a foreign host", "403 (Forbidden)")
+
+	// Signing out ends the session.
+	p.origin = h.origin
+	p.open(h.origin + "/console/settings")
+	p.click(`[...document.querySelectorAll("button")].find((b) => b.textContent === "End this session")`)
+	p.wait("the end of the session", `document.querySelector("h1").textContent === "The session has ended"`)
+	p.open(h.origin + "/console/calls")
+	p.wait("no session", `document.querySelector("h1").textContent === "Open the console with a link"`)
+	p.clean("signing out", "401 (Unauthorized)")
+}
