@@ -13,10 +13,10 @@ import (
 // servers.
 type Identity struct {
 	Name, Title, Version string
-	// Instructions returns Dragoman's own instructions, or "" for none. It also returns "" if
-	// the text cannot be read, because that must not fail a handshake. Nil means no
-	// instructions.
-	Instructions func(ctx context.Context) string
+	// Instructions returns Dragoman's own instructions for a client, or "" for none. It also
+	// returns "" if the text cannot be read, because that must not fail a handshake. Nil means
+	// no instructions.
+	Instructions func(ctx context.Context, client *mcp.ClientInfo) string
 	Join         InstructionsOrder
 }
 
@@ -33,11 +33,11 @@ const (
 
 // hello returns the server information of Dragoman itself. Its capabilities are the capabilities of
 // all servers and of the gateway.
-func (f *Identity) hello(ctx context.Context, names []string, hellos []*mcp.ServerInfo) *mcp.ServerInfo {
+func (f *Identity) hello(ctx context.Context, client *mcp.ClientInfo, names []string, hellos []*mcp.ServerInfo) *mcp.ServerInfo {
 	return &mcp.ServerInfo{
 		Info:         f.info(),
 		Capabilities: union(hellos),
-		Instructions: f.instructions(ctx, names, hellos),
+		Instructions: f.instructions(ctx, client, names, hellos),
 	}
 }
 
@@ -50,11 +50,12 @@ func (f *Identity) info() []byte {
 }
 
 // instructions joins the texts. Each server's text is under a heading with the server's name.
-// The result is nil if there are no texts.
-func (f *Identity) instructions(ctx context.Context, names []string, hellos []*mcp.ServerInfo) []byte {
+// The result is a JSON string. It is "" if there are no texts: some clients read the member
+// without a check, although it is optional (all revisions, InitializeResult and DiscoverResult).
+func (f *Identity) instructions(ctx context.Context, client *mcp.ClientInfo, names []string, hellos []*mcp.ServerInfo) []byte {
 	var own string
 	if f.Instructions != nil && f.Join != UpstreamsOnly {
-		own = strings.TrimSpace(f.Instructions(ctx))
+		own = strings.TrimSpace(f.Instructions(ctx, client))
 	}
 	var theirs []string
 	if f.Join != OwnOnly {
@@ -75,9 +76,6 @@ func (f *Identity) instructions(ctx context.Context, names []string, hellos []*m
 		parts = append(parts, own)
 	default:
 		parts = append([]string{own}, parts...)
-	}
-	if len(parts) == 0 {
-		return nil
 	}
 	return jsonrpc.AppendQuote(nil, strings.Join(parts, "\n\n"))
 }

@@ -202,5 +202,5 @@ func (v View) Info(ctx context.Context) *mcp.ServerInfo {
 			hellos[i] = nil
 		}
 	}
-	return c.Identity.hello(ctx, names, hellos)
+	return c.Identity.hello(ctx, v.client, names, hellos)
 }

@@ -77,6 +77,10 @@ func serveSettings() map[string]setting {
 		"dragoman.server.name":    {ours: `server: {name: ours}`, effect: ours(`"name":"ours"`)},
 		"dragoman.server.title":   {ours: `server: {title: Ours}`, effect: ours(`"title":"Ours"`)},
 		"dragoman.server.version": {ours: `server: {version: "7.7"}`, effect: ours(`"version":"7.7"`)},
+		"dragoman.server.allowSecretsInInstructions": {
+			ours:   `server: {allowSecretsInInstructions: true, instructions: {text: "${PEER_OURS}"}}`,
+			effect: ours(`from our environment\n\n## a`),
+		},
 		"dragoman.server.instructions.text": {
 			ours: own(`text: our words`), effect: ours(`our words\n\n## a\n\ntheirs`),
 		},
@@ -212,6 +216,15 @@ func limitSettings() map[string]setting {
 	}
 }
 
+// isolated checks that each call has a session of its own.
+func isolated(s *stage) {
+	s.call("echo", "{}")
+	s.call("echo", "{}")
+	if n := strings.Count(s.noted(), `"method":"initialize"`); n < 2 {
+		s.Errorf("%d sessions", n)
+	}
+}
+
 // entrySettings are the settings in mcpServers.
 func entrySettings() map[string]setting {
 	const echo = `{"v":1}`
@@ -255,8 +268,11 @@ func entrySettings() map[string]setting {
 		"mcpServers.NAME.type":          kind("type"),
 		"mcpServers.NAME.transport":     kind("transport"),
 		"mcpServers.NAME.transportType": kind("transportType"),
-		"mcpServers.NAME.disabled":      {entry: `disabled: true`, effect: func(s *stage) { s.lacks(s.list("tools"), "echo") }},
-		"mcpServers.NAME.enabled":       {entry: `enabled: false`, effect: func(s *stage) { s.lacks(s.list("tools"), "echo") }},
+
+		"mcpServers.NAME.compatibility_mode": {entry: `compatibility_mode: api_wrapper`, effect: isolated},
+		"mcpServers.NAME.compatibilityMode":  {entry: `compatibilityMode: api_wrapper`, effect: isolated},
+		"mcpServers.NAME.disabled":           {entry: `disabled: true`, effect: func(s *stage) { s.lacks(s.list("tools"), "echo") }},
+		"mcpServers.NAME.enabled":            {entry: `enabled: false`, effect: func(s *stage) { s.lacks(s.list("tools"), "echo") }},
 	}
 }
 
@@ -270,14 +286,8 @@ func serverSettings() map[string]setting {
 		}}
 	}
 	return map[string]setting{
-		"dragoman.servers.NAME.prefix": {own: `prefix: p`, effect: func(s *stage) { s.wants(s.list("tools"), `"p__echo"`) }},
-		"dragoman.servers.NAME.isolation": {own: `isolation: call`, effect: func(s *stage) {
-			s.call("echo", "{}")
-			s.call("echo", "{}")
-			if n := strings.Count(s.noted(), `"method":"initialize"`); n < 2 {
-				s.Errorf("%d sessions", n)
-			}
-		}},
+		"dragoman.servers.NAME.prefix":    {own: `prefix: p`, effect: func(s *stage) { s.wants(s.list("tools"), `"p__echo"`) }},
+		"dragoman.servers.NAME.isolation": {own: `isolation: call`, effect: isolated},
 		"dragoman.servers.NAME.lazy": {
 			whole: `{mcpServers: {a: {command: settings-peer, env: {PEER_NOTES: "@NOTES@"}}, b: {command: settings-peer, env: {PEER_NOTES: "@NOTES@.b"}}}, ` +
 				`dragoman: {listen: "127.0.0.1:0", servers: {a: {lazy: true}}}}`,

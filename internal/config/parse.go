@@ -179,8 +179,10 @@ func (c *compiler) readIdentity(o *object, s *Snapshot) {
 	o.text("name", &id.Name)
 	o.text("title", &id.Title)
 	o.text("version", &id.Version)
+	allow := false
+	o.boolean("allowSecretsInInstructions", &allow)
 	if i := o.object("instructions"); i != nil {
-		c.readInstructions(i, &id.Instructions)
+		c.readInstructions(i, &id.Instructions, allow)
 	}
 	o.done()
 	for _, v := range []struct {
@@ -202,9 +204,15 @@ func (c *compiler) readIdentity(o *object, s *Snapshot) {
 	}
 }
 
-func (c *compiler) readInstructions(o *object, in *Instructions) {
+// readInstructions reads the instructions. Every client reads them, so a text with values from
+// the environment is a problem unless outside is set.
+func (c *compiler) readInstructions(o *object, in *Instructions, outside bool) {
 	var sources []string
-	if o.text("text", &in.Text) != nil {
+	if n := o.text("text", &in.Text); n != nil {
+		e, _, _ := expand(n.text, c.env)
+		if in.Outside = e.from; e.from && !outside {
+			c.problem(n, o.at("text"), "contains ${…}, and every client would read the value", "write the text itself, or set dragoman.server.allowSecretsInInstructions: true if the value is not secret")
+		}
 		sources = append(sources, "text")
 	}
 	if n := o.text("file", &in.File); n != nil {

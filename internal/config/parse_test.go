@@ -247,6 +247,7 @@ func TestProblems(t *testing.T) {
 		{"dragoman: {listen: 'localhost:http'}", `"http" is not a port`},
 		{"dragoman: {server: {instructions: {text: a, file: b}}}", "has text and file; keep one of them"},
 		{"dragoman: {server: {name: ''}}", "dragoman.server.name: must not be empty"},
+		{"dragoman: {server: {instructions: {text: 'key ${KEY:-k}'}}}", "f:1:42: dragoman.server.instructions.text: contains ${…}, and every client would read the value; write the text itself, or set dragoman.server.allowSecretsInInstructions: true"},
 		{"mcpServers: {a: {url: 'https://x.example/mcp'}}\ndragoman: {servers: {a: {dialect: codex-app-server}}}", "works only with a command, not with a url"},
 		{"dragoman: {revisions: {accept: [2025-11-26]}}", `"2025-11-26" is not a revision; write 2026-07-28, 2025-11-25`},
 		{"dragoman: {revisions: {accept: []}}", "the list is empty"},
@@ -501,5 +502,21 @@ func TestCompleteChecks(t *testing.T) {
 		if _, p := Complete(tt.s); p == nil || !strings.Contains(p.String(), tt.want) {
 			t.Errorf("%+v: %v, want %s", tt.s, p, tt.want)
 		}
+	}
+}
+
+// TestSecretsInInstructions checks that values from the environment are allowed in instructions
+// only on request, and that they are masked when the configuration is printed.
+func TestSecretsInInstructions(t *testing.T) {
+	const in = "dragoman: {server: {%sinstructions: {text: '${TEAM} $${X}'}}}"
+	s, problems := Parse("f", []byte(strings.Replace(in, "%s", "allowSecretsInInstructions: true, ", 1)), env("TEAM=blue-team"))
+	if s == nil || s.Identity.Instructions.Text != "blue-team ${X}" {
+		t.Fatal(listing(problems))
+	}
+	if text := string(s.AppendYAML(nil)); strings.Contains(text, "blue-team") || !strings.Contains(text, "allowSecretsInInstructions: true") {
+		t.Error(text)
+	}
+	if s, problems := Parse("f", []byte("dragoman: {server: {instructions: {text: 'a $${X}'}}}"), nil); s == nil {
+		t.Error(listing(problems))
 	}
 }

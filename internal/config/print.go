@@ -157,8 +157,13 @@ func (p *printer) identity(id *Identity) {
 		p.text(2, "version", id.Version)
 	}
 	in := &id.Instructions
+	if in.Outside {
+		p.line(2, "allowSecretsInInstructions: true")
+	}
 	p.line(2, "instructions:")
 	switch {
+	case in.Outside:
+		p.text(3, "text", mask)
 	case in.Text != "":
 		p.text(3, "text", in.Text)
 	case in.File != "":

@@ -73,6 +73,7 @@ type Instructions struct {
 	File    string   // absolute, or relative to the working directory
 	Command []string // a command that prints the text to stdout
 	Join    Join
+	Outside bool // Text has values from outside the file
 }
 
 // Join says how Dragoman's own instructions are combined with the instructions of the servers.

@@ -220,7 +220,14 @@ func TestInstructions(t *testing.T) {
 	told := func(r *rig) string {
 		t.Helper()
 		m := r.post("/mcp", initializeBody("2025-06-18", "{}")).message(t)
-		s, _ := jsonrpc.Text(m.Raw, m.ResultMember("instructions"))
+		s, ok := jsonrpc.Text(m.Raw, m.ResultMember("instructions"))
+		if !ok {
+			t.Errorf("the result has no instructions: %s", m.Raw)
+		}
+		d := r.modern("/mcp", "9", "server/discover", "", "").message(t)
+		if young, ok := jsonrpc.Text(d.Raw, d.ResultMember("instructions")); !ok || young != s && !strings.Contains(s, "2025-06-18") {
+			t.Errorf("initialize says %q, server/discover says %q, %t", s, young, ok)
+		}
 		return s
 	}
 	with := func(in config.Instructions) *rig {
@@ -234,6 +241,9 @@ func TestInstructions(t *testing.T) {
 	theirs := "## a\n\nbe kind"
 	if got := told(with(config.Instructions{Text: "mine"})); got != "mine\n\n"+theirs {
 		t.Errorf("text: %q", got)
+	}
+	if got := told(with(config.Instructions{Text: "{{client.name}} {{ client.version }} {{revision}} {{project}} {{other}} {{", Join: config.OwnOnly})); got != "t 1 2025-06-18 default {{other}} {{" {
+		t.Errorf("placeholders: %q", got)
 	}
 	r := with(config.Instructions{File: file, Join: config.OwnOnly})
 	if got := told(r); got != "first" {

@@ -139,7 +139,7 @@ func TestInstructionsAreJoinedInFourWays(t *testing.T) {
 		a.hello.Instructions, b.hello.Instructions = []byte(`" A\n"`), []byte(`"B"`)
 		g := merged(t, a, b)
 		g.Identity.Join = join
-		g.Identity.Instructions = func(context.Context) string { return "\nown " }
+		g.Identity.Instructions = func(context.Context, *mcp.ClientInfo) string { return "\nown " }
 		h, err := g.Hello(t.Context(), &mcp.ClientInfo{})
 		if err != nil {
 			t.Fatal(err)

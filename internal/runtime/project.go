@@ -74,7 +74,7 @@ func (r *Runtime) newMount(name string) *mount {
 // everything that is no longer used.
 func (r *Runtime) planLocked(p *project, s *config.Snapshot, order []*server, enabled []config.Server, l *leaving) (moves []move) {
 	g := &gateway.Merged{
-		Bridge: r.bridge, Policy: r.opts.Policy, Project: p.name, Listens: &r.listens, Names: catalog.Names{Separator: s.Separator}, Identity: r.identity(s),
+		Bridge: r.bridge, Policy: r.opts.Policy, Project: p.name, Listens: &r.listens, Names: catalog.Names{Separator: s.Separator}, Identity: r.identity(s, p.name),
 		Prefixes: make(map[string]string), Expose: exposedOf(enabled...),
 	}
 	for i, x := range order {

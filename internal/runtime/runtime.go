@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/logring"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/policy"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
@@ -152,7 +153,8 @@ func (r *Runtime) Apply(s *config.Snapshot) {
 
 // identity returns the name, title and version with which Dragoman describes itself.
 // Environment variables override the configuration, so that a container needs no file.
-func (r *Runtime) identity(s *config.Snapshot) catalog.Identity {
+// project is a placeholder in the instructions.
+func (r *Runtime) identity(s *config.Snapshot, project string) catalog.Identity {
 	or := func(env, value string) string {
 		if v := os.Getenv(env); v != "" {
 			return v
@@ -169,7 +171,9 @@ func (r *Runtime) identity(s *config.Snapshot) catalog.Identity {
 		f.Version = r.opts.Version
 	}
 	in := s.Identity.Instructions
-	f.Instructions = func(ctx context.Context) string { return r.texts.get(ctx, in, r.opts.Log) }
+	f.Instructions = func(ctx context.Context, client *mcp.ClientInfo) string {
+		return fill(r.texts.get(ctx, in, r.opts.Log), project, client)
+	}
 	return f
 }
 

@@ -1,0 +1,73 @@
+package runtime
+
+import (
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// fill replaces the placeholders in Dragoman's own instructions with facts about the client
+// that reads them: {{client.name}}, {{client.version}}, {{revision}} and {{project}}. The name
+// and the version come from the client, so they are cut and made printable. Unknown
+// placeholders stay, and placeholders in a value are not replaced. The result has at most
+// maxInstructions bytes more than the text; after that, placeholders stay.
+func fill(text, project string, f *mcp.ClientInfo) string {
+	if !strings.Contains(text, "{{") {
+		return text
+	}
+	var b strings.Builder
+	for added := 0; ; {
+		before, rest, open := strings.Cut(text, "{{")
+		b.WriteString(before)
+		if !open {
+			return b.String()
+		}
+		name, after, closed := strings.Cut(rest, "}}")
+		value, known := "", false
+		if closed && added < maxInstructions {
+			value, known = placeholder(strings.TrimSpace(name), project, f)
+		}
+		if !known { // the text behind the braces may contain a placeholder
+			b.WriteString("{{")
+			text = rest
+			continue
+		}
+		b.WriteString(value)
+		added += len(value)
+		text = after
+	}
+}
+
+func placeholder(name, project string, f *mcp.ClientInfo) (value string, known bool) {
+	switch name {
+	case "client.name":
+		return member(f, "name"), true
+	case "client.version":
+		return member(f, "version"), true
+	case "revision":
+		if f == nil {
+			return unknown, true
+		}
+		return f.Revision.String(), true
+	case "project":
+		return project, true
+	}
+	return "", false
+}
+
+// unknown is the value of a placeholder if the client does not say it.
+const unknown = "unknown"
+
+// member returns a text of the client's Implementation object on one line.
+func member(f *mcp.ClientInfo, key string) string {
+	if f == nil {
+		return unknown
+	}
+	text, _ := jsonrpc.Text(f.Info, jsonrpc.Find(f.Info, jsonrpc.Whole(f.Info), key))
+	if text = strings.TrimSpace(excerpt.Name(text)); text == "" {
+		return unknown
+	}
+	return text
+}
