@@ -58,7 +58,7 @@ type Ask struct {
 // Notice is one notification from the server.
 type Notice struct {
 	Method string
-	Params []byte // an object; nil for none
+	Params []byte // the params object; nil for none
 	// Serial is the number of the notification in its conversation, starting at 1.
 	Serial int
 }

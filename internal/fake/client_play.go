@@ -13,7 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// script says how to play a non-standard client.
+// script describes how to simulate a non-standard client.
 type script struct {
 	piped bool                    // the client uses a pipe; otherwise HTTP
 	check func(s *settings) error // checks the settings; nil if there is nothing to check
@@ -44,10 +44,10 @@ func (p *Profile) Reaches(at Where) error {
 	return nil
 }
 
-// Play plays a client profile against a server from beginning to end. It calls done after each
-// step, on the calling goroutine. It takes no longer than the setting "whole", plus the time
-// to close. violations lists what the server did against the rules of the client's revision.
-// The error is the reason why the client could not connect.
+// Play runs a client profile against a server from beginning to end. It calls done after each step,
+// on the calling goroutine. It takes no longer than the setting "whole", plus the time to close.
+// violations lists the server's violations of the rules of the client's revision. The error is the
+// reason why the client could not connect.
 func Play(ctx context.Context, profile string, at Where, o ClientOptions, done func(Finding)) (violations []string, err error) {
 	p, set, limits, err := loadClient(profile, o.Set)
 	if err != nil {
@@ -102,7 +102,7 @@ func loadClient(profile string, set map[string]string) (p Profile, s *settings, 
 	return p, s, r, err
 }
 
-// playStep plays one step within the step timeout. If the time is over, it calls free to end
+// playStep runs one step within the step timeout. When the timeout expires, it calls free to end
 // the step.
 func (p *playing) playStep(ctx context.Context, name string, free func(), play func(ctx context.Context) (string, error)) bool {
 	ctx, cancel := context.WithTimeoutCause(ctx, p.step, fmt.Errorf("no answer within %s", p.step))
@@ -196,7 +196,7 @@ func playManifest(ctx context.Context, p *playing) (err error) {
 		}
 		_, err := io.Copy(io.Discard, c.in)
 		if ctx.Err() != nil {
-			// Not a failure: a real client of this kind then kills the server.
+			// This is not a failure, because a real client of this kind then kills the server.
 			return "the server did not end within " + exitWithin.String(), nil
 		}
 		return "the server has ended", err

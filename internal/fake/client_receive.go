@@ -71,7 +71,8 @@ func (c *Client) handleResponse(m *jsonrpc.Message, from origin) (ended bool) {
 		}
 		c.violateLocked("an error about a message that could not be read: %s", clip(string(m.Error.Of(m.Raw))))
 	case c.cancelled[m.ID]:
-		// §Cancellation of all revisions: the response may have been on its way.
+		// §Cancellation of all revisions: the server may have sent the response before it got the
+		// cancellation.
 		delete(c.cancelled, m.ID)
 	default:
 		c.violateLocked("an answer to the id %s, which is not in flight", clip(string(m.ID)))
@@ -93,7 +94,7 @@ func (c *Client) handleResponse(m *jsonrpc.Message, from origin) (ended bool) {
 	c.mu.Unlock()
 	e := c.e
 	if f.opts.probe != nil && m.Kind == jsonrpc.Result {
-		e = f.opts.probe // a server without the probe's revision answers with an error of its own
+		e = f.opts.probe // the answer has the form of the probe's revision
 	}
 	if m.Kind == jsonrpc.Failure {
 		e := &jsonrpc.Error{ID: m.ID}
@@ -122,7 +123,7 @@ func (c *Client) handleResponse(m *jsonrpc.Message, from origin) (ended bool) {
 func (c *Client) handleRequest(m *jsonrpc.Message, from origin) {
 	if !c.e.has(handshake) {
 		c.violate("the request %s, but a server of %s sends none", clip(m.Method), c.e.date)
-		return // the client must not send a response either
+		return // the client must not answer this request
 	}
 	c.mu.Lock()
 	known := c.open[m.ID]
@@ -241,7 +242,7 @@ func (c *Client) checkNoticeLocked(n Notice, from origin) (wrong string, f *pend
 		f = c.tokens[string(token)]
 		if f == nil {
 			if c.lateTokens[string(token)] {
-				return "", nil // the notification may have been on its way
+				return "", nil // the server may have sent the notification before it got the cancellation
 			}
 			return fmt.Sprintf("the token %s is not that of a call in progress", clip(string(token))), nil
 		}
@@ -300,7 +301,7 @@ func (c *Client) checkListened(n Notice, from origin) (wrong string, done bool) 
 	case id == "":
 		return "without a subscriptionId", true
 	case s == nil && c.cancelled[id]:
-		return "", true // the notification may have been on its way
+		return "", true // the server may have sent the notification before it got the cancellation
 	case s == nil:
 		return fmt.Sprintf("the subscriptionId %s is not that of a listen in progress", clip(string(id))), true
 	case from.f != nil && from.f != s.f:
@@ -372,7 +373,7 @@ func (c *Client) checkLogLocked(n Notice, from origin) (wrong string, f *pending
 		return "", nil
 	}
 	// 2026-07-28 §Logging: log messages are only for a request that asked for them, and are
-	// sent on its stream. On a pipe the request is unknown, so it is enough that some request
+	// sent on its stream. On a pipe the request is unknown, so the check passes if any request
 	// asked for this level.
 	if from.f != nil {
 		f = from.f

@@ -10,7 +10,7 @@ import (
 )
 
 // clientCaps returns the capabilities that a client of the edition declares, without the given
-// ones.
+// capabilities.
 func (e *edition) clientCaps(without []string) []byte {
 	out := []byte{'{'}
 	add := func(name, value string) {
@@ -138,7 +138,7 @@ func (e *edition) resultShape(method string) shape {
 	return nil
 }
 
-// checkResult returns the fault of a result, or "".
+// checkResult returns the fault of a result, or "" if the result is valid.
 func (e *edition) checkResult(method string, result []byte) string {
 	whole := jsonrpc.Whole(result)
 	if jsonrpc.KindOf(result, whole) != '{' {
@@ -245,8 +245,8 @@ func checkCache(result []byte, whole jsonrpc.Span) string {
 	return ""
 }
 
-// checkContent checks one content block: its type must exist in the edition and have its
-// members (the ContentBlock unions of the schemas).
+// checkContent checks one content block: its type must exist in the edition, and it must have the
+// members of this type (the ContentBlock unions of the schemas).
 func (e *edition) checkContent(raw []byte, at jsonrpc.Span) string {
 	kind, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, at, "type"))
 	var s shape
@@ -300,7 +300,7 @@ func (e *edition) checkError(method string, raw []byte, at jsonrpc.Span) string 
 }
 
 // checkAsk checks a server request: the edition must have it, the client must have
-// declared its capability, and it must have its members.
+// declared its capability, and the request must have the required members.
 func (c *Client) checkAsk(a Ask) string {
 	at := jsonrpc.Whole(a.Params)
 	if k := jsonrpc.KindOf(a.Params, at); k != '{' && a.Params != nil {
@@ -377,9 +377,9 @@ const (
 	ObligingModel = "fake-model"
 )
 
-// Obliging answers every server request as a cooperative user would, always in the same
-// way. A sample is "sampled: " and the last text. URLs are accepted. There is one root.
-// In forms, strings are a name, numbers an age, and choices the first option.
+// Obliging answers every server request as a cooperative user would, always in the same way. A
+// sample is "sampled: " and the last text. It accepts URLs and returns one root. In forms, it uses
+// a name for strings, an age for numbers, and the first option for choices.
 func Obliging(a Ask) ([]byte, *jsonrpc.Error) {
 	p := a.Params
 	at := jsonrpc.Whole(p)

@@ -40,8 +40,8 @@ func startChild(at Where, stderr io.Writer) (cmd *exec.Cmd, in io.WriteCloser, o
 	cmd = exec.Command(at.Command[0], at.Command[1:]...)
 	cmd.Env = append(os.Environ(), at.Env...)
 	cmd.Stderr = stderr
-	// If the child exits and a process that it started keeps stderr open, do not wait longer
-	// than this.
+	// After the child exits, one of its own children may keep stderr open. Do not wait longer than
+	// this for it.
 	cmd.WaitDelay = clientPatience
 	if in, err = cmd.StdinPipe(); err == nil {
 		out, err = cmd.StdoutPipe()

@@ -65,10 +65,10 @@ func (c *Client) Survey(ctx context.Context, done func(Finding)) {
 // survey keeps the results of earlier steps that later steps need.
 type survey struct {
 	c         *Client
-	readers   []string // tools that may be called
+	readers   []string // the tools that may be called
 	uris      []string
-	ready     []string    // prompts without required arguments
-	arguments [][2]string // prompt name and argument name
+	ready     []string    // the prompts without required arguments
+	arguments [][2]string // the pairs of a prompt name and an argument name
 }
 
 const notOffered = "not offered"
@@ -294,7 +294,7 @@ func (v *survey) unknownTool(ctx context.Context) (string, error) {
 	const params = `{"name":"no such tool","arguments":{}}`
 	detail, err := v.refused(ctx, mcp.MethodCallTool, params, jsonrpc.CodeInvalidParams)
 	if err != nil && strings.Contains(err.Error(), `"isError":true`) {
-		return "reported as the error of a tool", nil // many servers do that
+		return "reported as the error of a tool", nil // many servers return a tool error here
 	}
 	return detail, err
 }
@@ -303,7 +303,8 @@ func (v *survey) unknownMethod(ctx context.Context) (string, error) {
 	return v.refused(ctx, "no/such/method", "{}", jsonrpc.CodeMethodNotFound)
 }
 
-// unoffered requests the lists that the server did not declare. Each may be empty or refused.
+// unoffered requests the lists that the server did not declare. The server may return an empty list
+// or refuse the request.
 func (v *survey) unoffered(ctx context.Context) (string, error) {
 	asked := 0
 	for _, l := range [][2]string{{"resources", mcp.MethodListResources}, {"resources", mcp.MethodListTemplates}, {"prompts", mcp.MethodListPrompts}} {

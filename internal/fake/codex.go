@@ -11,7 +11,7 @@ import (
 )
 
 // codexServers returns the Codex app-server workers, which use JSON-RPC but not MCP. Current
-// workers have threads and turns. Older ones have conversations. The first word of the prompt
+// workers have threads and turns. Older workers have conversations. The first word of the prompt
 // decides what a turn does:
 //
 //	run    asks for approval of a command
@@ -78,7 +78,7 @@ type codexThread struct{ id, turn, policy string }
 
 func (w *codexWorker) open(ctx context.Context, c *conversation) {
 	if c == nil {
-		return // over HTTP there is nothing to send
+		return // over HTTP, no message can be sent
 	}
 	w.mu.Lock()
 	w.pipes[c] = &codexPipe{
@@ -141,7 +141,7 @@ func (p *codexPipe) notify(method, params string) {
 	p.out.send([]byte(`{"method":"` + method + `","params":` + params + `}`))
 }
 
-// ask sends a request. It calls then with the answer.
+// ask sends a request. It calls the function then with the answer.
 func (p *codexPipe) ask(method, params string, then func(*jsonrpc.Message)) {
 	id := jsonrpc.IntID(p.asks) // ids start at 0, as in the real worker
 	p.asks++
@@ -167,8 +167,8 @@ func (p *codexPipe) request(m *jsonrpc.Message) {
 	}
 }
 
-// initialize answers both versions of the handshake. A worker that refuses version 2 also
-// refuses the members of version 2 if they are null.
+// initialize answers both versions of the handshake. A worker that refuses version 2 also refuses
+// its members if their value is null.
 func (p *codexPipe) initialize(m *jsonrpc.Message) {
 	two := false
 	for _, key := range []string{"protocolVersion", "protocol_version", "capabilities", "client_info"} {
@@ -281,7 +281,7 @@ func (p *codexPipe) olderRequest(m *jsonrpc.Message) {
 		p.threads[t.id] = t
 		p.result(m, `{"conversationId":`+quote(t.id)+`,"model":"fake-model","rolloutPath":"/nowhere/`+t.id+`.jsonl"}`)
 	case "resumeConversation":
-		// The folder does not matter, only the file name does.
+		// Only the file name matters. The folder does not.
 		name := strings.TrimSuffix(strings.TrimPrefix(paramText(m, "path"), "/nowhere/"), ".jsonl")
 		if !strings.HasPrefix(name, "thread-") {
 			p.fail(m, -32600, "Invalid request")

@@ -22,12 +22,12 @@ const (
 )
 
 // conversation is the state between a client and a server. In revisions with sessions it is a
-// session; otherwise it is a pipe or one HTTP request.
+// session. Otherwise it is a pipe or one HTTP request.
 type conversation struct {
 	s    *Server
 	ed   *edition
-	out  outlet         // receives the messages that belong to no request
-	pipe *pipe          // nil over HTTP
+	out  outlet         // receives the messages that do not belong to a request
+	pipe *pipe          // the pipe; nil over HTTP
 	wg   sync.WaitGroup // counts the requests that wait
 
 	// s.mu guards the following fields.
@@ -44,9 +44,9 @@ type conversation struct {
 	watched map[string]bool // the subscribed URIs
 	listens []*listen
 
-	// The following fields are for HTTP sessions.
+	// The following fields are only for HTTP sessions.
 	standing   *stream            // the GET stream
-	streams    map[string]*stream // by id, for resuming
+	streams    map[string]*stream // the streams that can be resumed, by id
 	lastStream int
 }
 
@@ -64,17 +64,16 @@ type exchange struct {
 
 	caps  []byte       // the client's capabilities; nil for none
 	level mcp.LogLevel // the lowest level of log messages to send; 0 for none
-	token []byte       // the progress token; nil if the client wants no progress
+	token []byte       // the progress token; nil if the client does not want progress
 
-	// These fields are for revisions with input rounds. They have the answers so far, the
-	// number of answers that the tool has used, and whether those of this request are
-	// included.
+	// These fields are for revisions with input rounds. They have the answers so far, the number of
+	// answers that the tool has used, and whether the answers in this request are included.
 	past     [][]byte
 	spent    int
 	answered bool
 }
 
-// converse starts a conversation. Messages that belong to no request go to out.
+// converse starts a conversation. Messages that do not belong to a request go to out.
 func (s *Server) converse(out outlet) *conversation {
 	c := &conversation{
 		s: s, ed: s.part.ed, out: out,
@@ -141,7 +140,7 @@ func (c *conversation) process(ctx context.Context, raw []byte, out outlet) {
 	})
 }
 
-// applyTwist passes a message to the twist of the profile, and through it to next.
+// applyTwist passes a message to the twist of the profile, which may pass it to next.
 func (c *conversation) applyTwist(h *arrival, next func()) {
 	if hear := c.s.part.twist.hear; hear != nil {
 		hear(h, next)
@@ -206,7 +205,7 @@ func (x *exchange) run() {
 	cause := context.Cause(x.ctx)
 	if errors.Is(cause, errCancelled) || err != nil && cause != nil {
 		// 2025-11-25 §Cancellation, "Behavior Requirements": a cancelled request gets no
-		// response. Neither does a request that ends because the server ends.
+		// response. A request that ends because the server ends does not get a response either.
 		if st, ok := x.out.(*stream); ok && !st.standing {
 			st.end()
 		}
@@ -224,7 +223,7 @@ func (x *exchange) perform() (string, error) {
 	return x.method.run(x)
 }
 
-// wrap builds a response from the members of a result, or from an error.
+// wrap builds a response from the members of a result or from an error.
 func (x *exchange) wrap(members string, err error) []byte {
 	var said toolError
 	var rounds *inputRequired
@@ -290,8 +289,8 @@ func (x *exchange) notify(method, params string) {
 	x.c.tell(x.out, x.m, jsonrpc.AppendNotification(nil, method, []byte(params)))
 }
 
-// abandon removes a running request from its conversation and returns it. It returns nil if
-// there is none. A call of a long tool is counted as cancelled.
+// abandon removes a running request from its conversation and returns it. It returns nil if no such
+// request is running. A call of a long tool is counted as cancelled.
 func (c *conversation) abandon(id jsonrpc.ID) *exchange {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -357,7 +356,7 @@ func (c *conversation) takeBatch(ctx context.Context, raw []byte, header http.He
 	return xs, b, nil
 }
 
-// batch collects the responses to a batch and passes on all other messages.
+// batch is an outlet that collects the responses to a batch and passes on all other messages.
 type batch struct {
 	through outlet
 	mu      sync.Mutex
@@ -382,7 +381,7 @@ func (b *batch) serve(xs []*exchange) {
 	}
 }
 
-// array returns the responses as an array, or nil if there are none.
+// array returns the responses as an array, or nil if the batch has no responses.
 func (b *batch) array() []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()

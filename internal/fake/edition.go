@@ -9,16 +9,16 @@ type feature uint
 // page of the specification, in which the feature appears or disappears.
 const (
 	always           feature = iota // a feature of every revision
-	handshake                       // initialize, initialized, ping, setLevel, subscribe: gone in 2026-07-28 (§Versioning)
+	handshake                       // initialize, initialized, ping, setLevel, subscribe (removed in 2026-07-28 §Versioning)
 	perRequest                      // version, identity and capabilities in each request's _meta (2026-07-28 §Base, "_meta")
-	batches                         // 2025-03-26 §Base, "Batching"; gone in 2025-06-18
+	batches                         // batches (2025-03-26 §Base, "Batching"; removed in 2025-06-18)
 	eventTransport                  // HTTP+SSE is the transport of the revision (2024-11-05 §Transports)
 	streamable                      // Streamable HTTP (2025-03-26 on)
 	httpSessions                    // Mcp-Session-Id, GET, DELETE, Last-Event-ID (2025-03-26 to 2025-11-25)
 	versionHeader                   // MCP-Protocol-Version is required (2025-06-18 on)
 	primed                          // streams begin with an id and no data (2025-11-25 §Transports, "Sending Messages")
 	mirrored                        // Mcp-Method, Mcp-Name and Mcp-Param-* are required (2026-07-28 §Streamable HTTP)
-	nullIDs                         // an error about an unreadable id has null; the member is optional from 2025-11-25 on
+	nullIDs                         // if the id of a message is unreadable, the error has the id null; from 2025-11-25 on, the error may omit the id
 	notFoundCode                    // -32002 for an unknown resource; -32602 in 2026-07-28 (§Resources)
 	completions                     // the capability "completions" (2025-03-26 on)
 	completeContext                 // completion/complete has context (2025-06-18 on)
@@ -63,8 +63,8 @@ func without(base uint64, fs ...feature) uint64 {
 	return base
 }
 
-// editions returns the revisions, oldest first. Each is given by its changes to the previous
-// one (schema/DATE/schema.ts, and the pages that the features name).
+// editions returns the revisions, oldest first. Each revision is described by its changes to the
+// previous one (schema/DATE/schema.ts, and the pages that the features name).
 func editions() []*edition {
 	a := with(0, always, handshake, eventTransport, nullIDs, notFoundCode)
 	b := with(without(a, eventTransport), batches, streamable, httpSessions, completions, audio, toolHints, progressWords)

@@ -170,8 +170,8 @@ func sayNoisily(c *conversation, _ *jsonrpc.Message, msg []byte) []byte {
 	return msg
 }
 
-// sayOtherID turns a number into a string in the id of an answer, and a string with a number
-// into a number.
+// sayOtherID changes the type of the id of an answer: a number becomes a string, and a string that
+// contains a number becomes a number.
 func sayOtherID(_ *conversation, _ *jsonrpc.Message, msg []byte) []byte {
 	m, err := jsonrpc.Scan(msg, jsonrpc.Limits{})
 	if err != nil || m.Kind == jsonrpc.Request || m.ID == "" {
@@ -189,8 +189,8 @@ func sayOtherID(_ *conversation, _ *jsonrpc.Message, msg []byte) []byte {
 	return jsonrpc.Splice(nil, msg, &e)
 }
 
-// badSchemas returns tools. The schema of each breaks one rule (2026-07-28 §Base, "JSON Schema
-// Usage"; §Streamable HTTP, "Schema Extension").
+// badSchemas returns tools with invalid schemas. The schema of each tool violates one rule
+// (2026-07-28 §Base, "JSON Schema Usage"; §Streamable HTTP, "Schema Extension").
 func badSchemas() []tool {
 	ran := func(*exchange, jsonrpc.Span) (string, error) { return textResult("ran"), nil }
 	bad := func(name, about, schema string) tool {

@@ -21,8 +21,8 @@ const (
 	messagesPath = "/messages"
 )
 
-// Path returns the URL path for clients: that of Streamable HTTP, or that of the event stream
-// in the revision that has only HTTP+SSE.
+// Path returns the URL path for clients. It is the path of Streamable HTTP, or the path of the
+// event stream in the revision that has only HTTP+SSE.
 func (s *Server) Path() string {
 	if s.part.ed.has(streamable) {
 		return mcpPath
@@ -31,8 +31,8 @@ func (s *Server) Path() string {
 }
 
 // Handler serves HTTP: Streamable HTTP at /mcp in the revisions that have it, and HTTP+SSE at
-// /sse and /messages in the revisions with a handshake. The later of these allow HTTP+SSE for
-// older clients. All requests end when Close is called.
+// /sse and /messages in the revisions with a handshake. In the later of these revisions, HTTP+SSE
+// is allowed for older clients. All requests end when Close is called.
 func (s *Server) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		done, ok := s.begin()
@@ -121,8 +121,8 @@ func (s *Server) only(w http.ResponseWriter, r *http.Request, methods ...string)
 	return false
 }
 
-// accepts reports whether the client accepts the response types. A wildcard does not count. If
-// the client does not accept them, it answers the request.
+// accepts reports whether the client accepts the response types. A wildcard does not count. If the
+// client does not accept the response types, accepts answers the request.
 func (s *Server) accepts(w http.ResponseWriter, r *http.Request, types ...string) bool {
 	have := map[string]bool{}
 	for part := range strings.SplitSeq(strings.Join(r.Header.Values("Accept"), ","), ",") {
@@ -139,7 +139,7 @@ func (s *Server) accepts(w http.ResponseWriter, r *http.Request, types ...string
 	return true
 }
 
-// body reads the body of a POST. If that fails, it answers the request.
+// body reads the body of a POST. If reading fails, body answers the request.
 func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
 		s.violate("HTTP", "the Content-Type is not application/json")

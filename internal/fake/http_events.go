@@ -16,7 +16,7 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 	st := newStream(s, "")
 	c := s.newSession(st)
 	defer s.forget(c)
-	st.id = "" // without ids its events cannot be resumed
+	st.id = "" // the events have no ids, so the stream cannot be resumed
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-cache")
@@ -63,8 +63,8 @@ func (s *Server) servePosted(w http.ResponseWriter, r *http.Request) {
 	}
 	m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: maxMessage})
 	if err == nil && m.Kind != jsonrpc.Request {
-		// Process the message before sending the 202. After the 202 the client may post its
-		// next request, which must not be processed first.
+		// Process the message before sending the 202. After the 202, the client may post its next
+		// request, which must be processed later.
 		c.process(s.ctx, raw, c.out)
 		w.WriteHeader(http.StatusAccepted)
 		return

@@ -16,7 +16,7 @@ const (
 )
 
 // serveLegacy serves Streamable HTTP with sessions (2025-11-25 §Transports, "Streamable
-// HTTP"). The table of editions has the differences of earlier revisions.
+// HTTP"). For the differences in earlier revisions, see the table of editions.
 func (s *Server) serveLegacy(w http.ResponseWriter, r *http.Request) {
 	if !s.only(w, r, http.MethodPost, http.MethodGet, http.MethodDelete) {
 		return
@@ -93,8 +93,8 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// accepted answers a notification or a response. Only a profile with a twist sends a message
-// in return.
+// accepted answers a notification or a response. Only a profile with a twist answers with a
+// message.
 func (s *Server) accepted(w http.ResponseWriter, r *http.Request, st *stream, ok bool) {
 	if msg, _, _, _ := st.after(0); msg != nil {
 		st.deliver(w, r, 0, alwaysOK)
@@ -145,7 +145,8 @@ func (s *Server) openSession(w http.ResponseWriter, r *http.Request, m *jsonrpc.
 	}
 	if v := r.Header.Get(mcp.HeaderVersion); v != "" && v != s.part.ed.date && s.part.ed.has(versionHeader) {
 		// 2025-11-25 §Transports, "Protocol Version Header": an unsupported version gets 400.
-		// In this request the header is not required yet, so this is not a violation.
+		// The header is not required yet in this request, so an unsupported version is not a
+		// violation.
 		s.deny(w, http.StatusBadRequest, m, refusal(jsonrpc.CodeInvalidRequest, "the MCP-Protocol-Version %s is not supported", clip(v)))
 		return nil
 	}
@@ -176,7 +177,7 @@ func (c *conversation) newStream() *stream {
 	c.lastStream++
 	st := newStream(c.s, strconv.Itoa(c.lastStream))
 	c.streams[st.id] = st
-	delete(c.streams, strconv.Itoa(c.lastStream-maxStreams)) // the number of the GET stream is 0
+	delete(c.streams, strconv.Itoa(c.lastStream-maxStreams)) // the GET stream, which has the number 0, is not removed
 	if c.lastStream == maxStreams {
 		c.streams["0"] = c.standing
 	}
@@ -190,14 +191,14 @@ func (c *conversation) forgetStream(st *stream) {
 	delete(c.streams, st.id)
 }
 
-// session returns the session of a request. If there is none, it answers the request. m is the
-// message, or nil.
+// session returns the session of a request. If the request has no valid session, session answers it
+// with an error. m is the message, or nil.
 func (s *Server) session(w http.ResponseWriter, r *http.Request, m *jsonrpc.Message) *conversation {
 	where := "HTTP " + r.Method
 	ids := r.Header.Values(mcp.HeaderSession)
 	if m != nil && len(ids) == 0 && !jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeyVersion).IsZero() {
-		// 2026-07-28 §Streamable HTTP, "Backward Compatibility": a client of both eras learns
-		// from this answer that the server is legacy.
+		// 2026-07-28 §Streamable HTTP, "Backward Compatibility": this answer tells a client of both
+		// eras that the server is legacy.
 		s.deny(w, http.StatusBadRequest, m, refusal(jsonrpc.CodeInvalidRequest, "%s opens with initialize", s.part.ed.date))
 		return nil
 	}

@@ -49,16 +49,16 @@ func (s *Server) serveModern(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	st.deliver(w, r, 0, func(msg []byte) int { return modernStatus(msg, !accepted) })
-	// §Cancellation: a client that disconnects cancels its request. If the client already has
-	// its answer, there is nothing to cancel.
+	// §Cancellation: a client that disconnects cancels its request. If the client already has its
+	// answer, abandon returns nil.
 	if x := c.abandon(m.ID); x != nil {
 		x.cancel(errCancelled)
 	}
 	c.end(errGone)
 }
 
-// modernStatus returns the HTTP status of a plain JSON answer. refused means that the request
-// was not served.
+// modernStatus returns the HTTP status of a plain JSON answer. refused means that the server did
+// not execute the request.
 func modernStatus(msg []byte, refused bool) int {
 	m, err := jsonrpc.Scan(msg, jsonrpc.Limits{Tolerant: true})
 	if err != nil || m.Kind != jsonrpc.Failure {
@@ -85,8 +85,8 @@ func (s *Server) mirrors(h http.Header, m *jsonrpc.Message) *jsonrpc.Error {
 	body, inBody := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeyVersion))
 	switch {
 	case len(version) == 0 && m.Method == mcp.MethodInitialize:
-		// This is a legacy client, not a violation. The text lists the versions (§Versioning,
-		// "Backward Compatibility").
+		// A legacy client sent this request. That is not a violation. The text lists the versions
+		// (§Versioning, "Backward Compatibility").
 		return &jsonrpc.Error{Code: mcp.CodeHeaderMismatch, Message: "Header mismatch: MCP-Protocol-Version is missing; this server supports " + s.part.ed.date + " and nothing else"}
 	case len(version) != 1:
 		return bad("%d MCP-Protocol-Version headers instead of one", len(version))
@@ -139,8 +139,8 @@ func headerText(raw []byte, at jsonrpc.Span) (string, bool) {
 	return "", false
 }
 
-// mirrors returns the fault of a header. If the argument there is true, the header must have the
-// value. Otherwise the header must be absent.
+// mirrors returns the fault of a header, or "". If the argument there is true, the header must have
+// the value. Otherwise the header must be absent.
 func mirrors(h http.Header, name, value string, there bool) string {
 	got := h.Values(name)
 	if !there {

@@ -11,9 +11,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// manifestServers returns servers that send their tools in the result of initialize. They are
-// the two variants of LocalCowork, the form in its design document, and an older variant. They
-// are not based on a strict server. All their answers are in this file.
+// manifestServers returns servers that send their tools in the result of initialize. These are the
+// two variants of LocalCowork, the variant that its design document describes, and an older
+// variant. They are not based on a strict server. All their answers are in this file.
 func manifestServers() []Profile {
 	profile := func(name, about string, k manifestKind) Profile {
 		return Profile{
@@ -39,7 +39,7 @@ func manifestServers() []Profile {
 
 // manifestKind holds the differences between the variants.
 type manifestKind struct {
-	snake   bool   // has server_info, and capabilities
+	snake   bool   // the result has server_info and capabilities
 	nested  bool   // the flags are in metadata, with names in camelCase
 	schema  string // the tool member that holds the schema
 	pushes  bool   // the server sends the manifest without a request
@@ -59,7 +59,8 @@ type manifestTool struct {
 	confirm, undo       bool
 }
 
-// manifestTools have schemas in the form that OpenAPI 3.0 converters write.
+// manifestTools are the tools of all variants. Their schemas have the form that OpenAPI 3.0
+// converters write.
 var manifestTools = []manifestTool{
 	{name: "files.add", about: "Adds two numbers.",
 		schema: `{"type":"object","properties":{"a":{"type":"number","minimum":0,"exclusiveMinimum":true},"b":{"type":"number","nullable":true}},"required":["a"]}`},
@@ -92,8 +93,8 @@ func (s *manifestServer) manifest() []byte {
 	return []byte(`{"serverInfo":{"name":"files","version":"1.0.0"},"tools":` + s.list() + `}`)
 }
 
-// push sends the manifest before it reads anything. Over HTTP there is no connection on which
-// it could send.
+// push sends the manifest before it reads anything. It does nothing over HTTP, where the server has
+// no connection before the first request.
 func (s *manifestServer) push(_ context.Context, c *conversation) {
 	if c != nil {
 		c.out.send(jsonrpc.AppendResult(nil, `"init"`, s.manifest()))
@@ -105,7 +106,7 @@ func (s *manifestServer) hear(h *arrival, _ func()) {
 	c, m := h.c, h.m
 	answer := func(b []byte) { c.tell(h.out, m, b) }
 	if s.longest > 0 && len(h.raw)+1 > s.longest {
-		c.s.die() // in the real server the line reader throws an exception
+		c.s.die() // the line reader of the real server throws an exception here
 		return
 	}
 	if m == nil {
@@ -135,8 +136,8 @@ func (s *manifestServer) hear(h *arrival, _ func()) {
 	case m.Method == mcp.MethodCallTool:
 		s.call(h, id, answer)
 	default:
-		// Notifications get this answer too: without an id from the TypeScript variant, with
-		// the id 0 from the Python variant.
+		// These servers also answer notifications in this way. The answer of the TypeScript variant
+		// has no id, and the answer of the Python variant has the id 0.
 		answer(jsonrpc.AppendError(nil, id, refusal(jsonrpc.CodeMethodNotFound, "Unknown method: %s", clip(m.Method))))
 	}
 }

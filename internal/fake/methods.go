@@ -28,8 +28,7 @@ type extension struct {
 	capabilities string // members of ServerCapabilities for that feature
 }
 
-// extensions returns the extensions that other files define. Further extensions are added
-// here.
+// extensions returns the extensions that other files define. Add further extensions here.
 func extensions() []extension { return taskExtensions() }
 
 // methodsOf returns the methods of an edition, by name.
@@ -196,9 +195,9 @@ func contents(uri string) string {
 	return ""
 }
 
-// uri returns the URI of the requested resource. An unknown resource gets the error of
-// the revision (2025-11-25 §Resources, "Error Handling"; 2026-07-28, same section). It is
-// not a violation.
+// uri returns the URI of the requested resource. For an unknown resource it returns the error of
+// the revision (2025-11-25 §Resources, "Error Handling"; 2026-07-28, same section). The request is
+// then not a violation.
 func (x *exchange) uri() (string, error) {
 	uri, _ := jsonrpc.Text(x.m.Raw, x.m.Param("uri"))
 	if contents(uri) != "" {
@@ -301,7 +300,7 @@ type toolError string
 
 func (e toolError) Error() string { return string(e) }
 
-// toolsOf returns the tools of an edition and those in more, sorted by name.
+// toolsOf returns the tools of an edition and the tools in more, sorted by name.
 func toolsOf(ed *edition, more []tool) []tool {
 	all := slices.Concat(coreTools(), askTools(), more)
 	for _, e := range extensions() {

@@ -8,8 +8,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// nearlyServers returns strict legacy servers with one unusual behaviour each. The handshake
-// fails with clients that do not know about it.
+// nearlyServers returns strict legacy servers with one unusual behaviour each. The handshake fails
+// with clients that do not handle this behaviour.
 func nearlyServers() []Profile {
 	nearly := func(name, revision, about string, makeTwist func(s *settings) (twist, error), more ...Setting) Profile {
 		return Profile{

@@ -17,10 +17,10 @@ const (
 	Fault   Kind = "fault"   // a strict peer with one fault
 )
 
-// Side is the side of a conversation that a profile plays: server or client.
+// Side says whether a profile acts as a server or as a client.
 type Side string
 
-// A profile plays one side: a server or a client.
+// These are the sides.
 const (
 	ServerSide Side = "server"
 	ClientSide Side = "client"
@@ -30,15 +30,15 @@ const (
 type Profile struct {
 	// Name selects the profile. A name that ends in "=" is followed by a parameter.
 	Name  string
-	About string // one sentence
+	About string // the description, in one sentence
 	Kind  Kind
 	Side  Side
 	// Settings are the settings that Options.Set may change.
 	Settings []Setting
 
-	server func(s *settings) (*part, error) // plays a server; nil for a client
-	client func(s *settings) (*role, error) // plays a client that OpenClient opens; nil for others
-	script *script                          // plays any other client; nil for others
+	server func(s *settings) (*part, error) // returns the server to simulate; nil for a client
+	client func(s *settings) (*role, error) // returns the client for OpenClient; nil for other profiles
+	script *script                          // any other client; nil for other profiles
 }
 
 // Setting is a parameter of a profile. Values are text. Numbers are decimal, and durations are
@@ -48,7 +48,7 @@ type Setting struct{ Name, Default, About string }
 // Profiles returns all profiles in a stable order: strict, dialects, faults. Within each kind,
 // servers come before clients.
 func Profiles() []Profile {
-	// The profiles of further files are added here.
+	// Add the profiles of further files here.
 	all := slices.Concat(
 		strictServers(),
 		strictClients(),
@@ -69,8 +69,8 @@ func Profiles() []Profile {
 	return all
 }
 
-// Lookup returns the profile with the given name. The parameter in "crash-at=list" is not
-// part of the profile's name.
+// Lookup returns the profile with the given name. The name may have a parameter, as in
+// "crash-at=list". The parameter is not part of the profile's name.
 func Lookup(side Side, name string) (Profile, bool) {
 	p, _, ok := find(side, name)
 	return p, ok
@@ -100,7 +100,7 @@ func unknownProfile(side Side, name string) error {
 	return fmt.Errorf("unknown %s profile %q; use one of %s", side, name, strings.Join(names, ", "))
 }
 
-// settings are the values with which one peer is played.
+// settings are the values of the settings of one simulated peer.
 type settings struct {
 	parameter string // the part of the name after "="
 	values    map[string]string

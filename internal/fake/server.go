@@ -43,7 +43,7 @@ type Options struct {
 	Version string
 }
 
-// part says how to play a server: an edition and the changes to it.
+// part describes a server to simulate: an edition and the changes to this edition.
 type part struct {
 	ed    *edition
 	page  int // the number of items on a page of a list
@@ -59,14 +59,15 @@ type twist struct {
 	open func(ctx context.Context, c *conversation)
 	// hear receives each message. next passes it to the strict server.
 	hear func(h *arrival, next func())
-	// say returns the bytes to send in place of msg, or nil to send nothing. m is the request
-	// that msg belongs to, or nil.
+	// say returns the bytes to send in place of msg, or nil to send nothing. m is the request to
+	// which msg belongs, or nil.
 	say func(c *conversation, m *jsonrpc.Message, msg []byte) []byte
 	// call runs before each tool call and delays it. An error ends the call.
 	call func(x *exchange) error
-	// endless makes lists endless: with cursors that are "new", or always the "same".
+	// endless makes lists endless. Their cursors are different for each page if it is "new", and
+	// always equal if it is "same".
 	endless string
-	// tools are added to those of a strict server.
+	// tools are the tools that the server has in addition to those of a strict server.
 	tools []tool
 }
 
@@ -113,7 +114,7 @@ type state struct {
 }
 
 // NewServer returns a server for the named profile. If the profile or a setting is unknown,
-// the error lists the known ones.
+// the error lists the known profiles or settings.
 func NewServer(name string, o Options) (*Server, error) {
 	p, parameter, ok := find(ServerSide, name)
 	if !ok {
@@ -139,7 +140,7 @@ func NewServer(name string, o Options) (*Server, error) {
 	return s, nil
 }
 
-// Close ends everything that the server runs, and waits until it has ended. It may be called
+// Close ends all requests and goroutines of the server, and waits for them. It may be called
 // more than once.
 func (s *Server) Close() error {
 	s.mu.Lock()
@@ -156,8 +157,7 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// begin reports whether new work may start. If it may, the caller must call done when the work
-// ends.
+// begin reports whether new work may start. If so, the caller must call done when the work ends.
 func (s *Server) begin() (done func(), ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,7 +17,7 @@ type member struct {
 	name   string
 	kind   kind
 	needed bool
-	within shape   // the members of an object
+	within shape   // the shape of an object
 	each   *member // the elements of an array, or all values of an object
 	header string  // the x-mcp-header of a tool's argument, in revisions that have it
 }
@@ -51,8 +51,8 @@ func (m member) of(each member) member {
 	return m
 }
 
-// check returns the fault of an object, or "". at is the path of the object in the message. An
-// absent object counts as empty.
+// check returns the fault of an object, or "" if it has none. The parameter at is the path of the
+// object in the message. An absent object counts as empty.
 func (s shape) check(raw []byte, obj jsonrpc.Span, at string) string {
 	for _, m := range s {
 		v := jsonrpc.Find(raw, obj, m.name)
@@ -110,7 +110,7 @@ func (k kind) fits(raw []byte, v jsonrpc.Span) bool {
 	case anArray:
 		return is == '['
 	case aToken:
-		// 2025-11-25 §Progress: a string or an integer.
+		// 2025-11-25 §Progress: a token is a string or an integer.
 		_, whole := jsonrpc.Int(raw, v)
 		return is == '"' || whole
 	case aLevel:

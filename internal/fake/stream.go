@@ -23,11 +23,11 @@ type stream struct {
 	drop     int    // the number of events after which the connection is closed once; 0 for never
 
 	mu      sync.Mutex
-	first   int // the number of events[0]; numbers start at 1
+	first   int // the number of events[0]; the first event of the stream has the number 1
 	events  [][]byte
 	sent    int           // the number of the last event that was written
 	reader  int           // the number of the current connection, starting at 1
-	reading bool          // a connection is reading
+	reading bool          // a connection is reading the stream
 	over    bool          // no more messages will come
 	changed chan struct{} // closed and replaced at each change
 }
@@ -99,7 +99,7 @@ func (st *stream) after(n int) (msg []byte, number int, over bool, changed <-cha
 	return nil, 0, st.over, st.changed
 }
 
-// take makes this connection the reader of the stream and ends an earlier one. If from is
+// take makes this connection the reader of the stream and ends an earlier connection. If from is
 // negative, the stream continues where the last connection stopped.
 func (st *stream) take(from int) (me, last int) {
 	st.mu.Lock()
@@ -155,7 +155,7 @@ func (st *stream) deliver(w http.ResponseWriter, r *http.Request, from int, stat
 			w.WriteHeader(status(msg))
 			_, _ = w.Write(msg)
 			if st.s.ctx.Err() != nil {
-				_ = http.NewResponseController(w).Flush() // flush before the connection is aborted
+				_ = http.NewResponseController(w).Flush() // flush, because the connection is aborted next
 			}
 			return
 		}
@@ -188,7 +188,7 @@ func (st *stream) deliver(w http.ResponseWriter, r *http.Request, from int, stat
 		}
 		if st.dropNow(last) {
 			if !st.s.part.ed.has(primed) {
-				panic(http.ErrAbortHandler) // abort, as a broken connection would
+				panic(http.ErrAbortHandler) // abort, as if the connection had broken
 			}
 			// 2025-11-25 §Transports, "Sending Messages": send a retry field before closing.
 			out.text("retry: 10\n\n")

@@ -7,10 +7,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// The tools task and task_only create tasks: in 2025-11-25 if the call asks for a task, in
-// 2026-07-28 if the client declares the extension (SEP-2663). task may also be called without
-// a task, but task_only may not. Tasks do not depend on time. A task is working until the
-// first request for it. It is complete at the second request, or when its result is requested.
+// The tools task and task_only create tasks: in 2025-11-25 if the call asks for a task, and in
+// 2026-07-28 if the client declares the extension (SEP-2663). The tool task also works without a
+// task, but task_only does not. Tasks do not depend on time. A task is working until the first
+// request for it. It is complete at the second request, or when its result is requested.
 
 const maxTasks = 256
 
@@ -63,7 +63,7 @@ func taskTools(of feature) []tool {
 	}
 }
 
-// asTask is the error that a call returns when it has become a task.
+// asTask is the error that a call returns if the call became a task.
 type asTask struct{ members string }
 
 func (*asTask) Error() string { return "the call has become a task" }
@@ -77,7 +77,7 @@ var needsExtension = &jsonrpc.Error{
 func (x *exchange) fitsTask() error {
 	switch wants := !x.m.Param("task").IsZero(); {
 	case !x.c.ed.has(experimentalTask):
-		return nil // SEP-2663, "Backward Compatibility": the server ignores the member
+		return nil // SEP-2663, "Backward Compatibility": the server ignores the member task
 	case wants && x.tool.task == "":
 		return x.c.s.refuse(x.m.Method, jsonrpc.CodeMethodNotFound, "%s may not be called as a task", x.tool.name)
 	case !wants && x.tool.task == required:

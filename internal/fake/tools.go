@@ -19,7 +19,7 @@ type tool struct {
 	args   shape
 	input  string // the raw inputSchema, instead of one built from args
 	output string // outputSchema, in revisions that have it
-	writes bool   // the tool changes something, so it has no readOnlyHint
+	writes bool   // the tool changes something, so it does not have a readOnlyHint
 	waits  bool   // the tool runs concurrently with other requests
 	long   bool   // cancellations of the tool are counted, and its HTTP stream may be dropped
 	absent bool   // the tool is listed only after a call of grow
@@ -220,7 +220,7 @@ func wait(x *exchange, args jsonrpc.Span) (string, error) {
 	return textResult("waited"), nil
 }
 
-// integer returns an integer argument. If it is absent, it returns missing.
+// integer returns an integer argument. If the argument is absent, it returns missing.
 func (x *exchange) integer(args jsonrpc.Span, name string, missing, most int) (int, bool) {
 	at := jsonrpc.Find(x.m.Raw, args, name)
 	if at.IsZero() {
