@@ -41,11 +41,11 @@ func (x runner) end(ctx context.Context, r *route, passed int, began time.Time, 
 		a.Outcome, a.Code, cause = event.Cancelled, 0, "cancelled"
 	}
 	if a.To == mcp.Unknown && (err != nil || reply.Asks) {
-		a.To = r.To // the error comes from Dragoman, but a server was asked
+		a.To = r.To // the error comes from Dragoman, but the request has a server
 	}
 	a.Took = now.Sub(began)
 	if passed > 0 {
-		r.asked.Server = r.Server // the bridge may have found the server after Admit
+		r.asked.Server = r.Server // the bridge may have chosen the server after Admit
 		x.policy.Done(ctx, passed, r.asked, &a)
 	}
 	trace := r.TraceID()
@@ -124,7 +124,7 @@ func outcomeOf(err error) mcp.Outcome {
 	}
 	var own *jsonrpc.Error
 	if errors.As(err, &own) {
-		return event.Refused // the error of a server is a reply, so it does not get here
+		return event.Refused // an error response of a server is a reply, so this error comes from Dragoman
 	}
 	return mcp.OutcomeUnknown
 }

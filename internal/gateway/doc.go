@@ -3,9 +3,9 @@
 // publishes the outcome. It also forwards servers' notifications to the clients that want them.
 //
 // Single serves one server with its names unchanged. Merged serves many servers behind one
-// endpoint, with names of the form server__tool. Both are downstream.Handlers and differ in how
-// they resolve. Package catalog has the lists and the filters, and package bridge converts
-// calls between the eras. The gateway reaches servers through the interface Upstream. Drain
-// ends the open subscriptions/listen requests. Close also waits for readings of lists.
-// Everything exported is safe for concurrent use.
+// endpoint, with names of the form server__tool. Both implement downstream.Handler and differ only
+// in how they find the route of a request. Package catalog has the lists and the filters, and
+// package bridge converts calls between the eras. The gateway reaches servers through the interface
+// Upstream. Drain ends the open subscriptions/listen requests. Close also waits for readings of
+// lists. Everything exported is safe for concurrent use.
 package gateway

@@ -19,9 +19,9 @@ import (
 // maxRepeated bounds how many bytes of a client's text an answer repeats.
 const maxRepeated = 128
 
-// Merged presents many servers as one. Names have the form server__tool, each URI leads to the
-// server that has it, and lists are merged. A server that is slow or has failed is missing from
-// the lists but does not delay them.
+// Merged presents many servers as one. Names have the form server__tool, a request for a URI goes
+// to the server that has the URI, and lists are merged. A server that is slow or has failed is
+// missing from the lists but does not delay them.
 type Merged struct {
 	Bridge *bridge.Bridge
 	// Policy decides about each call before it is sent. An empty policy allows every call.
@@ -99,7 +99,7 @@ func (g *Merged) shown(v catalog.View) []Upstream {
 	return out
 }
 
-// Hello returns Dragoman's server info with the capabilities that its servers have.
+// Hello returns Dragoman's server information, with the capabilities of all servers.
 func (g *Merged) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo, error) {
 	return g.view(f).Info(ctx), nil
 }
@@ -154,7 +154,7 @@ func (g *Merged) resolve(ctx context.Context, c *mcp.Call) (*route, error) {
 	return r, err
 }
 
-// find finds the tool or prompt that the request names, and makes it the target of the route.
+// find makes the tool or prompt that the request names the target of the route.
 func (r *route) find(ctx context.Context, kind catalog.Kind) error {
 	if r.Name == "" {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.name must be a string"}
@@ -168,7 +168,7 @@ func (r *route) find(ctx context.Context, kind catalog.Kind) error {
 	return nil
 }
 
-// findOwner finds the server of a URI and makes it the server of the route.
+// findOwner makes the server of a URI the server of the route.
 func (r *route) findOwner(ctx context.Context, uri string) error {
 	t, err := r.view.Owner(ctx, uri)
 	if err == nil {

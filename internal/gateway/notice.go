@@ -14,7 +14,7 @@ import (
 )
 
 // notices records which client gets which notifications: legacy clients while they are
-// connected, and modern clients while a subscriptions/listen of theirs is open. The zero value
+// connected, and modern clients while they have an open subscriptions/listen. The zero value
 // is ready to use.
 type notices struct {
 	mu             sync.Mutex
@@ -29,7 +29,7 @@ type notices struct {
 type attachment struct {
 	to   []attachedTo
 	uris map[string]string // resources that the client has subscribed to, at most maxURIs, and their servers
-	over bool              // another gateway serves the client now; see TakeWatched
+	over bool              // another gateway now handles the client; see TakeWatched
 }
 
 type attachedTo struct {
@@ -160,7 +160,7 @@ func (n *notices) listen(ctx context.Context, r *bridge.Bridge, c *mcp.Call, s m
 	defer late.Stop()
 	patience := late.C
 	if sole {
-		patience = nil // the client gets the error of its only server, however late
+		patience = nil // wait without a limit for the only server, so that the client gets its error
 	}
 	// A server that connects later changes the merged lists, and then the client is notified.
 	absent := mcp.SubscriptionFilter{Tools: want.Tools, Prompts: want.Prompts, Resources: want.Resources}
@@ -239,7 +239,7 @@ type watching struct {
 }
 
 // watchAll subscribes at all servers at the same time, so that a slow server does not delay the
-// others. leave ends the subscriptions and waits.
+// others. The function leave ends the subscriptions and waits for them.
 func (n *notices) watchAll(ctx context.Context, c *mcp.Call, q *queue, from []Upstream, wants []mcp.SubscriptionFilter) (all []*watching, leave func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -327,8 +327,8 @@ func forLegacyClient(u Upstream, m *jsonrpc.Message, as rename) *mcp.Note {
 	return n
 }
 
-// withoutSenderMeta returns a client's notification in the form for servers. It has no _meta
-// keys that describe the sender, because those belong to the connection between client and
+// withoutSenderMeta returns a client's notification in the form for servers. It removes the _meta
+// keys that describe the sender, because they belong to the connection between the client and
 // Dragoman (2026-07-28 §Base, "_meta").
 func withoutSenderMeta(m *jsonrpc.Message) []byte {
 	meta := m.Param(mcp.KeyMeta)
@@ -396,8 +396,8 @@ func (n *notices) register(f *mcp.ClientInfo, r *bridge.Bridge, out *notifier, u
 	return w
 }
 
-// subscribe answers resources/subscribe and resources/unsubscribe. A resource that show hides
-// gets the answer for one that does not exist. If show is nil, all resources are shown.
+// subscribe answers resources/subscribe and resources/unsubscribe. A resource that show hides gets
+// the same answer as a resource that does not exist. If show is nil, all resources are shown.
 func (n *notices) subscribe(ctx context.Context, c *mcp.Call, u Upstream, show catalog.Filter) (*mcp.Reply, error) {
 	uri, ok := jsonrpc.Text(c.Msg.Raw, c.Msg.Param("uri"))
 	if !ok {
@@ -432,7 +432,7 @@ func (n *notices) subscribe(ctx context.Context, c *mcp.Call, u Upstream, show c
 }
 
 // countLocked records a resource of a server as watched by the client. It returns false if the
-// client already watches as many as it may.
+// client already watches the maximum number of resources.
 func (a *attachment) countLocked(uri, server string) bool {
 	if _, have := a.uris[uri]; len(a.uris) >= maxURIs && !have {
 		return false
@@ -449,8 +449,8 @@ type Watched map[string][]string
 
 // TakeWatched returns the resources that an attached client has subscribed to through this
 // gateway, so that another gateway can serve the client. From now on, this gateway refuses new
-// subscriptions of the client. The server continues to send notifications about the old ones
-// until the client is detached.
+// subscriptions of the client. For the old subscriptions, the client still gets notifications until
+// it is detached.
 func (n *notices) TakeWatched(f *mcp.ClientInfo) Watched {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -467,8 +467,8 @@ func (n *notices) TakeWatched(f *mcp.ClientInfo) Watched {
 }
 
 // resume subscribes an attached client to the resources that it watched through another
-// gateway. A resource that is gone or hidden now is published as a loss. resume does not wait
-// for servers, and modifies the slices in all.
+// gateway. If a resource no longer exists or is now hidden, resume publishes a loss. resume does
+// not wait for servers, and modifies the slices in all.
 func (n *notices) resume(f *mcp.ClientInfo, b *bridge.Bridge, all Watched, show func(server, uri string) bool) {
 	for server, uris := range all {
 		total := len(uris)
@@ -496,9 +496,9 @@ func (n *notices) uncount(a *attachment, uri string) {
 	delete(a.uris, uri)
 }
 
-// queue holds the notifications for a listening client. A notification only says that something
-// has changed, so one in the queue makes later ones of the same kind unnecessary. Therefore the
-// number of watched things bounds the queue.
+// queue holds the notifications for a listening client. A notification only says that something has
+// changed. If it is in the queue, later notifications of the same kind are unnecessary. Therefore
+// the number of watched lists, resources and tasks bounds the queue.
 type queue struct {
 	wake chan struct{} // capacity 1
 
@@ -518,7 +518,7 @@ func (q *queue) put(u Upstream, m *jsonrpc.Message) {
 	for i := range q.list {
 		if q.list[i].stands(u, m) {
 			if len(m.Raw) <= max(alwaysFits, len(q.list[i].m.Raw)) {
-				q.list[i].from, q.list[i].m = u, m // if m is too long, the queued notification stays, which means the same
+				q.list[i].from, q.list[i].m = u, m // if m is too long, keep the queued notification, which has the same meaning
 			}
 			return
 		}
@@ -537,8 +537,8 @@ func (q *queue) signal() {
 	}
 }
 
-// take returns the notifications that may be sent now. If others must wait, take wakes the
-// reader of the queue again.
+// take returns the notifications that may be sent now. If other notifications must wait, take wakes
+// the reader of the queue again.
 func (q *queue) take() []queued {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -10,9 +10,9 @@ import (
 
 // notifier sends notifications to one legacy client. put never waits for the client, because
 // the goroutine that reads a server serves all other clients too. The queue is bounded by the
-// number of things that can change and by maxHeld other notifications. A flood of notifications
-// is sent once per pace, and changes of one list once per changePace. The goroutine that writes
-// exists only while something is queued, so an idle client needs none.
+// number of things that can change and by maxHeld other notifications. Notifications are sent at
+// most once per pace, and changes of one list at most once per changePace. The goroutine that
+// writes exists only while something is queued, so an idle client needs none.
 type notifier struct {
 	to mcp.Subscriber
 	as rename
@@ -30,7 +30,7 @@ const (
 	pace    = 50 * time.Millisecond
 	// maxHeldBytes bounds the queue of one client in bytes. A notification that only says that
 	// something has changed is accepted beyond this bound if it has at most alwaysFits bytes.
-	// Without it, the client would not read again.
+	// Without such a notification, the client would not read the list or resource again.
 	maxHeldBytes = 1 << 20
 	alwaysFits   = 1 << 10
 )
@@ -48,7 +48,7 @@ func fits(waiting []queued, m *jsonrpc.Message) bool {
 }
 
 // repeats reports whether notifications of this method only say that something has changed.
-// Then one in the queue makes all later ones unnecessary.
+// If one is in the queue, later ones are unnecessary.
 func repeats(method string) bool {
 	switch method {
 	case mcp.NoteToolsChanged, mcp.NotePromptsChanged, mcp.NoteResourcesChanged, mcp.NoteResourceUpdated:
@@ -58,8 +58,9 @@ func repeats(method string) bool {
 }
 
 // changePace is the minimum time between two notifications to one client that the same list has
-// changed. The first is sent at once. Further ones within this time are merged into one, which
-// is sent when the time is over. Clients usually read the list after each notification.
+// changed. The first notification is sent at once. Further notifications within this time are
+// merged into one, which is sent at the end of this time. Clients usually read the list after each
+// notification.
 const changePace = time.Second
 
 // listPace contains, for each list, the time when a client was last notified of a change. The
@@ -80,8 +81,8 @@ func listOf(method string) int {
 	return -1
 }
 
-// split divides the queue: due may be sent now, and later must wait. It records that due is
-// sent now.
+// split divides the queue: the notifications in due may be sent now, and the notifications in later
+// must wait. split records that due is sent now.
 func (p *listPace) split(waiting []queued, now time.Time) (due, later []queued) {
 	for _, q := range waiting {
 		i := listOf(q.m.Method)
@@ -97,7 +98,7 @@ func (p *listPace) split(waiting []queued, now time.Time) (due, later []queued) 
 	return due, later
 }
 
-// put queues a notification of the server u. u is nil for a notification that Dragoman created.
+// put queues a notification of the server u. For a notification that Dragoman created, u is nil.
 // If the queue is full, put drops the notification.
 func (o *notifier) put(u Upstream, m *jsonrpc.Message) {
 	o.mu.Lock()
@@ -112,7 +113,7 @@ func (o *notifier) put(u Upstream, m *jsonrpc.Message) {
 			others++
 		} else if q.stands(u, m) {
 			if len(m.Raw) <= max(alwaysFits, len(q.m.Raw)) {
-				q.from, q.m = u, m // if m is too long, the queued notification stays, which means the same
+				q.from, q.m = u, m // if m is too long, keep the queued notification, which has the same meaning
 			}
 			return
 		}
@@ -123,12 +124,12 @@ func (o *notifier) put(u Upstream, m *jsonrpc.Message) {
 	o.waiting = append(o.waiting, queued{u, m})
 	if o.writing == nil {
 		o.writing, o.quit = make(chan struct{}), make(chan struct{})
-		var started sync.WaitGroup // close waits for writing instead of started
+		var started sync.WaitGroup // close waits for writing, so no code waits for started
 		started.Go(o.write)
 	}
 }
 
-// stands reports whether a queued notification makes a further one unnecessary. For list
+// stands reports whether a queued notification makes another notification unnecessary. For list
 // changes the server does not matter, because the client gets one merged list.
 func (q *queued) stands(u Upstream, m *jsonrpc.Message) bool {
 	if listOf(m.Method) >= 0 {

@@ -10,10 +10,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// maxListens and the constants below bound the open subscriptions/listen requests. Each of them
-// holds a connection as long as its client likes. There is a bound for one client, and a bound
-// for all unauthenticated clients of one address. The second is necessary because such a client
-// can choose any name.
+// maxListens and the constants below bound the open subscriptions/listen requests. Each of these
+// requests can occupy a connection without a time limit. One bound is for a single client. Another
+// bound is for all unauthenticated clients of one address, because such a client can choose any
+// name.
 const (
 	maxListens          = 64
 	maxListensOfMachine = 256
@@ -23,8 +23,8 @@ const (
 // value is ready to use. It is safe for concurrent use.
 type ListenQuota struct {
 	mu       sync.Mutex
-	taken    map[string]int              // the key is the party; parties with none have no entry
-	machines map[string]*transport.Quota // the key is the address; addresses with none have no entry
+	taken    map[string]int              // the number of open requests by party; parties without requests have no entry
+	machines map[string]*transport.Quota // the open requests by address; addresses without requests have no entry
 }
 
 // machineOf returns the address whose unauthenticated clients share a bound. It returns "" for

@@ -54,19 +54,19 @@ func (r *route) rename(at jsonrpc.Span, t catalog.Target) {
 	r.setServer(upstreamOf(t))
 }
 
-// usesBridge reports whether the request goes to the server through the bridge. Only such a
-// request can have a requestState.
+// usesBridge reports whether the request goes to the server through the bridge. Only these requests
+// can have a requestState.
 func (r *route) usesBridge() bool {
 	return r.do == doExchange || r.do == doPage && r.server != nil
 }
 
 // resolver finds the route of a request. Single and Merged implement it. The route is never
-// nil. If there is an error, the request is refused with it.
+// nil. If there is an error, the request is refused with that error.
 type resolver interface {
 	resolve(ctx context.Context, c *mcp.Call) (*route, error)
 }
 
-// runner contains what is needed to run requests.
+// runner contains the dependencies for running requests.
 type runner struct {
 	bridge  *bridge.Bridge
 	policy  policy.Chain
@@ -103,7 +103,7 @@ func (x runner) answer(ctx context.Context, by resolver, c *mcp.Call, k mcp.Call
 // admit asks the policy whether the request may be sent.
 func (x runner) admit(ctx context.Context, r *route) (passed int, err error) {
 	if r.do == doTasks && r.Server == "" {
-		// The policy needs the server of the task. This look-up sends nothing; the bridge
+		// The policy needs the server of the task. This look-up does not send a request. The bridge
 		// repeats it later.
 		if t, err := x.bridge.FindTask(ctx, servers(r.all), r.Client, false, r.Name); err == nil {
 			r.Server = t.Server.Name()

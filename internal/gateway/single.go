@@ -43,8 +43,8 @@ func (g *Single) Call(ctx context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Repl
 	return runner{g.Bridge, g.Policy, g.Project, g.Listens, &g.notices}.answer(ctx, g, c, k)
 }
 
-// resolve implements resolver. It sends all requests to the one server, and refuses requests
-// for hidden items.
+// resolve implements resolver. It sends all requests to the server, and refuses requests for hidden
+// items.
 func (g *Single) resolve(_ context.Context, c *mcp.Call) (*route, error) {
 	r := newRoute(c)
 	r.Sole = true
@@ -73,7 +73,7 @@ func (g *Single) resolve(_ context.Context, c *mcp.Call) (*route, error) {
 }
 
 // owner returns a function that finds the server of a URI. The function returns nil if a filter
-// hides the URI. owner itself returns nil if all URIs are shown.
+// hides the URI. owner returns a nil function if all URIs are shown.
 func (g *Single) owner(show catalog.Filter) func(uri string) Upstream {
 	if show == nil {
 		return nil
@@ -86,7 +86,7 @@ func (g *Single) owner(show catalog.Filter) func(uri string) Upstream {
 	}
 }
 
-// kindOfRef returns the kind of item that completion/complete refers to with a URI.
+// kindOfRef returns the kind of the item to which a URI in completion/complete refers.
 func kindOfRef(uri string) catalog.Kind {
 	if strings.Contains(uri, "{") {
 		return catalog.KindTemplate
@@ -95,7 +95,7 @@ func kindOfRef(uri string) catalog.Kind {
 }
 
 // hidden returns the error for a request for an item that a filter hides. It returns nil if the
-// item is shown.
+// item is not hidden.
 func hidden(c *mcp.Call, server string, show catalog.Filter) error {
 	switch c.Msg.Method {
 	case mcp.MethodCallTool:

@@ -17,16 +17,16 @@ import (
 const maxTaskIDs = 1000
 
 // taskListen is the part of a modern client's listen that is about tasks. It has one extra
-// listen with each server that owns some of the tasks. These do not share the listen that
-// serves all clients, because a server may refuse a task and with it the whole listen.
+// listen with each server that owns some of the tasks. These extra listens are separate from the
+// listen that all clients share, because a server that refuses a task refuses the whole listen.
 type taskListen struct {
 	shown []string // ids that servers have accepted, in the form that the client knows
 	leave func()   // ends the listens and waits for them
 }
 
 // listenToTasks subscribes to the tasks that a listen names (SEP-2663, "Task Status
-// Notifications"). It leaves out tasks of legacy servers. Their notifications lack the task's
-// result and its input requests, but notifications of the extension must have both.
+// Notifications"). It leaves out tasks of legacy servers. Their notifications do not contain the
+// task's result and input requests, but notifications of the extension must contain both.
 func listenToTasks(ctx context.Context, r *bridge.Bridge, c *mcp.Call, q *queue, from []Upstream, sole bool) (*taskListen, error) {
 	raw := c.Msg.Raw
 	list := jsonrpc.Find(raw, c.Msg.Param("notifications"), "taskIds")
@@ -157,7 +157,7 @@ func (e *taskListener) Notify(n *mcp.Note) {
 			return
 		}
 		if err := e.bridge.CheckQuestions(e.server, e.client, m.Raw, m.Param("inputRequests")); err != nil {
-			// The answer to a poll of the task contains the same information.
+			// The client can get the same information when it polls the task.
 			e.bridge.ReportLoss(e.server.Name(), m.Method, "the task asks for input in a way that this client does not support")
 			return
 		}

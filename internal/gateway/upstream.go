@@ -27,10 +27,10 @@ type Subscriber interface {
 	Lists(tools, prompts, resources bool)
 	Subscribe(ctx context.Context, uri string) (*mcp.Reply, error)
 	Unsubscribe(ctx context.Context, uri string) (*mcp.Reply, error)
-	// Resume watches resources that the client has subscribed to earlier. It does not wait.
+	// Resume watches resources to which the client subscribed earlier. It does not wait.
 	Resume(uris []string)
-	// Watch replaces the subscription filter. It returns the part of it that the server has
-	// agreed to send.
+	// Watch replaces the subscription filter. It returns the part of the filter that the server has
+	// accepted.
 	Watch(ctx context.Context, want mcp.SubscriptionFilter) (mcp.SubscriptionFilter, error)
 	Close()
 }
