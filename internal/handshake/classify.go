@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// failureKind is the meaning of an error answer to an opening request. The code alone
-// is not enough: -32600, -32601 and -32602 are each used for all of these.
+// failureKind is the meaning of an error answer to an opening request. The code alone is not
+// enough, because servers use -32600, -32601 and -32602 for any of these meanings.
 type failureKind uint8
 
 const (
@@ -21,7 +21,7 @@ const (
 	notSupported             // the method is unknown
 	wrongParams              // the method is known, but its parameters are wrong
 	notReady                 // retry later, or after notifications/initialized
-	wrongVersion             // the protocol version is refused
+	wrongVersion             // the server refuses the protocol version
 )
 
 func (k failureKind) String() string {
@@ -72,7 +72,7 @@ func readFailure(m *jsonrpc.Message) errorAnswer {
 	return f
 }
 
-// readFailure classifies an error answer. In addition to the function readFailure, it knows the
+// readFailure classifies an error answer. In addition to the function readFailure, it uses the
 // signs of the dialect.
 func (o *opening) readFailure(m *jsonrpc.Message) errorAnswer {
 	f := readFailure(m)
@@ -95,8 +95,8 @@ func (o *opening) readFailure(m *jsonrpc.Message) errorAnswer {
 // maxRead is the number of bytes of an error message that are searched.
 const maxRead = 2 << 10
 
-// classify returns the kind of the error. low is the error's text in lower case, and word is
-// its code if that is a word.
+// classify returns the kind of the error. low is the error's text in lower case. word is the
+// error's code if the code is a word.
 func (f *errorAnswer) classify(low, word string) failureKind {
 	switch {
 	case f.number == mcp.CodeUnsupportedVersion,
@@ -120,8 +120,8 @@ var (
 		"not initialized", "not initialised", "not yet initialized", "before initializ", "before initialis",
 		"initialization was complete", "uninitialized", "not ready", "still starting", "still initializing",
 	}
-	// gateWords can only refer to the initialization of the MCP session. Other phrases may come
-	// from a tool, for example about a database that is not initialized.
+	// gateWords contains phrases that can only refer to the initialization of the MCP session.
+	// Other phrases may come from a tool, for example about a database that is not initialized.
 	gateWords = []string{
 		"client not initialized", "client is not initialized", "server not initialized", "server is not initialized",
 		"session not initialized", "session is not initialized", "before initialization was complete",
@@ -129,7 +129,7 @@ var (
 	}
 	wrongParamsWords  = []string{"missing field", "invalid param", "invalid request param", "missing param", "validation error"}
 	notSupportedWords = []string{"method not found", "unknown method", "unknown variant", "not implemented", "unsupported method", "method not supported"}
-	// versionWords mean a refusal if they occur near "protocol version".
+	// versionWords contains words that mean a refusal if they occur near "protocol version".
 	versionWords = []string{"unsupported", "not supported", "expected", "invalid", "unknown", "mismatch", "incompatible", "supported version", "supports"}
 )
 
@@ -184,7 +184,7 @@ func listedVersions(raw []byte, data jsonrpc.Span) []string {
 }
 
 // datesIn returns the parts of a text that look like a revision's date, without duplicates.
-// There are at most maxVersions.
+// It returns at most maxVersions.
 func datesIn(s string) []string {
 	const form = "2000-00-00"
 	var out []string
@@ -216,17 +216,17 @@ func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 var ReadyWaits = [...]time.Duration{50 * time.Millisecond, 200 * time.Millisecond, 800 * time.Millisecond}
 
 // NotReady reports whether an answer says that the server has not yet processed
-// notifications/initialized. Such a request was not executed and may be retried. Only
-// unambiguous phrases count, and an internal error never counts, so that the error of a tool is
-// not mistaken for one. m may be any message or nil.
+// notifications/initialized. Such a request was not executed and may be retried. Only unambiguous
+// phrases count, and an internal error never counts, so that the error of a tool is not mistaken
+// for such an answer. m may be any message or nil.
 func NotReady(m *jsonrpc.Message) bool {
 	return m != nil && m.Kind == jsonrpc.Failure && readFailure(m).gated
 }
 
-// UntilReady calls send. While late reports that the server was not ready, it waits as long as
-// ReadyWaits says and calls send again. late is NotReady, or the method of an Outcome.
-// UntilReady returns the last answer, or the first error. by waits like Offer.Wait and may be
-// nil.
+// UntilReady calls send. While the function late reports that the server was not ready, UntilReady
+// waits for the next delay of ReadyWaits and calls send again. late is the function NotReady, or
+// the method of an Outcome. UntilReady returns the last answer, or the first error. The function by
+// waits in the same way as Offer.Wait, and may be nil.
 func UntilReady(ctx context.Context, by func(context.Context, time.Duration) error, late func(*jsonrpc.Message) bool, send func() (*jsonrpc.Message, error)) (*jsonrpc.Message, error) {
 	m, err := send()
 	for _, d := range ReadyWaits {

@@ -45,12 +45,12 @@ const (
 // initialize. It is not MCP and needs an adapter.
 const DialectAppServer = "app-server"
 
-// Error is a failed handshake. errors.As finds the *transport.StatusError that caused it, if
-// there is one, and with it the challenge of a 401.
+// Error is a failed handshake. If a *transport.StatusError caused it, errors.As finds that error,
+// which contains the challenge of a 401.
 type Error struct {
 	Step  string // the state in which the handshake failed: "probe", "initialize", "initialized"
 	Cause Cause
-	// Text is one sentence: what was sent, what was answered, and what to do. Text of the
+	// Text is one sentence that says what was sent, what was answered, and what to do. Text of the
 	// server in it is printable and at most 200 bytes long.
 	Text  string
 	Trace Trace
@@ -60,13 +60,13 @@ type Error struct {
 	// CauseDialect. Answer then contains the server's initialize result, as JSON.
 	Dialect string
 	Answer  []byte
-	// Err is ErrDiedOnProbe, ErrTrySSE, the error of the Link, or several of these joined. It
+	// Err is ErrDiedOnProbe, ErrTrySSE, the error of the Link, or several of these errors joined. It
 	// is nil if the only reason is the server's answer.
 	Err error
 
 	healthy bool // an earlier connection answered a probe
 
-	// The following fields are for DescribeFailure.
+	// DescribeFailure uses the following fields.
 	sent, got    string        // the last message and its answer
 	answer       string        // the message of an error answer, at most 200 bytes
 	waited       time.Duration // the timeout of the handshake, if it has expired
@@ -97,12 +97,12 @@ func (e *Error) DescribeFailure(f *failure.Facts) {
 
 func (e *Error) Error() string { return e.Text }
 
-// Unwrap returns the cause.
+// Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Remember reports whether later connections to the server should know about the failure. This is
-// so if the server exits on the probe and was not Known to be modern, and if the server speaks a
-// dialect. All other failures may be temporary.
+// Remember reports whether the failure should be stored for later connections to the server. This
+// is so if the server exits on the probe and was not Known to be modern. It is also so if the
+// server speaks a dialect. All other failures may be temporary.
 func (e *Error) Remember() bool {
 	return e.Dialect != "" || errors.Is(e.Err, ErrDiedOnProbe) && !e.healthy
 }
@@ -135,7 +135,7 @@ func (o *opening) fail(cause Cause, err error) *Error {
 	}
 	hint := hints[cause]
 	if cause == CauseRefused && status != nil && status.Msg == nil {
-		// This is a web server that has no MCP endpoint at this path.
+		// The server is a web server without an MCP endpoint at this path.
 		hint = hints[CauseBadAnswer]
 	}
 	if cause == CauseAuth && status != nil {

@@ -30,8 +30,8 @@ func (o *opening) initialize(ctx context.Context) (state, *Error) {
 	r := o.exchange(during, o.initializeTimeout(), mcp.MethodInitialize, params, &rules)
 	o.listenLate(nil)
 	got := r.got()
-	// A late answer to the probe takes precedence over this answer. A server on a pipe reads in
-	// order, so its first answer showed that it is modern.
+	// A late answer to the probe takes precedence over this answer. A server on a pipe reads
+	// messages in order, so its answer to the probe already showed that it is modern.
 	if o.takeLate(sent, got) {
 		return opened, nil
 	}
@@ -55,7 +55,7 @@ func (o *opening) initialize(ctx context.Context) (state, *Error) {
 	case r.kind == ended:
 		return "", o.exited(r.err, sent, got)
 	case r.kind == silence:
-		// The link gave up because of its own timeout.
+		// The timeout of the link itself has expired.
 		o.note(sent, got, "the message is not a valid answer")
 		return "", o.fail(CauseTimeout, r.err)
 	case r.kind == unreadable:
@@ -116,8 +116,8 @@ func (o *opening) accept(m *jsonrpc.Message, sent, got string) (state, *Error) {
 	return announcing, nil
 }
 
-// chooseRevision determines the revision from the version that initialize returned. It also
-// returns the reason, for the trace.
+// chooseRevision determines the revision from the version that initialize returned. It also returns
+// the reason for the trace.
 func (o *opening) chooseRevision(version string, given bool) string {
 	if !given {
 		legacy := mcp.Revisions(mcp.Handshake)
@@ -279,9 +279,9 @@ func (o *opening) refusedBare(r *reply, sent, got string) (state, *Error) {
 	return "", o.fail(cause, r.err)
 }
 
-// mayProbe reports whether server/discover can still help after initialize was refused. It can
-// if the probe was skipped or its result was unclear. certain says that the server is known to
-// be modern, so the probe cannot make it exit.
+// mayProbe reports whether server/discover can still help after initialize was refused. This is so
+// if the probe was skipped or its result was unclear. certain says that the server is known to be
+// modern, so the probe does not make it exit.
 func (o *opening) mayProbe(certain bool) bool {
 	harmless := !o.offer.SkipProbe || o.offer.Known.Modern()
 	return o.probes < 2 && o.offer.Pin == mcp.Unknown && (certain || !o.probeAnswered && harmless)
@@ -294,8 +294,8 @@ func (o *opening) probeAfter(r *reply, cause Cause) (state, *Error) {
 	return probing, nil
 }
 
-// announce sends notifications/initialized, before any other message. An error as the server's
-// answer does not matter, unless it is about the link itself.
+// announce sends notifications/initialized, before any other message. An error answer of the server
+// is ignored, unless it says that the link has ended.
 func (o *opening) announce(ctx context.Context) (state, *Error) {
 	sent := mcp.NoteInitialized
 	limited, stop := context.WithTimeout(ctx, o.limit)
@@ -332,8 +332,8 @@ func (o *opening) announce(ctx context.Context) (state, *Error) {
 	return opened, nil
 }
 
-// exited returns the error for a server that exited after the probe. If the probe has no
-// answer, the server may have read it only now, and crashed on it.
+// exited returns the error for a server that exited after the probe. If the probe got no answer,
+// the server may have read the probe only now and crashed on it.
 func (o *opening) exited(err error, sent, got string) *Error {
 	if o.silent && o.offer.Pin == mcp.Unknown {
 		o.note(sent, got, "the server exited and never answered server/discover, so Dragoman restarts it and sends initialize first")

@@ -26,31 +26,31 @@ type Link interface {
 	// initialized does not expect one, and initialize must not be cancelled (2025-11-25
 	// §Cancellation, "Behavior Requirements").
 	Exchange(ctx context.Context, method string, params []byte, rules *transport.Rules) (*jsonrpc.Message, error)
-	// Post sends a notification. params may be nil. Its errors are those of Exchange.
+	// Post sends a notification. params may be nil. It returns the same errors as Exchange.
 	Post(ctx context.Context, method string, params []byte, rules *transport.Rules) error
 }
 
-// LateAnswers is implemented by a Link such as a pipe. There an answer may arrive after the ctx
-// of Exchange has ended. A server that starts slowly may be modern, so a late answer to the
+// LateAnswers is implemented by a Link such as a pipe. On such a Link, an answer may arrive after
+// the ctx of Exchange has ended. A server that starts slowly may be modern, so a late answer to the
 // probe still counts.
 type LateAnswers interface {
-	// OnLate sets the receiver of late answers. Open sets it to nil, which means none, before
-	// it returns. The goroutine that reads the link calls f before it reads the next message,
-	// so f must not block. After OnLate has returned, the previous f may still be running, but
-	// is not called again.
+	// OnLate sets the receiver of late answers. Before Open returns, it removes the receiver by
+	// calling OnLate with nil. The goroutine that reads the link calls f before it reads the next
+	// message, so f must not block. After OnLate has returned, the previous f may still be running,
+	// but is not called again.
 	OnLate(f func(answer *jsonrpc.Message))
 }
 
 // UnaskedAnswers is implemented by a Link on which unsolicited results may come, such as a
 // pipe. Some servers send their manifest when they start.
 type UnaskedAnswers interface {
-	// OnUnasked sets the receiver of unsolicited results, including the first few that came
-	// before. Open sets it to nil, which means none, before it returns. f is called as in
-	// LateAnswers.
+	// OnUnasked sets the receiver of unsolicited results, including the first few that arrived
+	// before the call. Before Open returns, it removes the receiver by calling OnUnasked with nil.
+	// The rules for f are the same as in LateAnswers.
 	OnUnasked(f func(answer *jsonrpc.Message))
 }
 
-// Offer is the input of a handshake. The zero value means: a pipe, any revision, and a client
+// Offer is the input of a handshake. The zero value means a pipe, any revision, and a client
 // without capabilities.
 type Offer struct {
 	// ClientInfo is an Implementation object, and Capabilities is a ClientCapabilities object.
@@ -58,11 +58,12 @@ type Offer struct {
 	// revision. Nil means the name "dragoman" without details, and no capabilities.
 	ClientInfo, Capabilities []byte
 
-	// Pin is the only allowed revision. Unknown allows all of them.
+	// Pin is the only allowed revision. Unknown allows all revisions.
 	Pin mcp.Revision
 	// Known is the revision of an earlier Outcome of the same server, if its Remember was true.
-	// It is tried first: if it is a legacy revision, initialize offers it and there is no
-	// probe. If the server proves otherwise, Open continues with what it finds.
+	// Open tries this revision first. If it is a legacy revision, Open sends initialize without a
+	// probe. If the server no longer speaks the revision, Open continues with the revision that the
+	// server does speak.
 	Known mcp.Revision
 	// SkipProbe omits the probe. It must be set after ErrDiedOnProbe, for all later connections
 	// with the same configuration. It is also set over HTTP+SSE, which modern servers do not
@@ -75,7 +76,7 @@ type Offer struct {
 	// Dialect is the configured dialect. Nil means that Open detects the dialect.
 	Dialect *dialect.Profile
 	// Dialects are the dialects that Open can detect, in the order in which they are tried. Nil
-	// means the built-in ones.
+	// means the built-in dialects.
 	Dialects []*dialect.Profile
 
 	// HTTP says that the Link is Streamable HTTP. It is false for pipes. HTTP+SSE counts as a
@@ -98,8 +99,9 @@ const (
 	wholeTimeout     = 30 * time.Second
 )
 
-// timeouts returns the timeouts of a probe and of the whole handshake. A probe that may use all
-// the time has no timeout of its own, because otherwise both would end at the same time.
+// timeouts returns the timeouts of a probe and of the whole handshake. If the probe may use all the
+// time, it has no timeout of its own, because otherwise both timeouts would expire at the same
+// time.
 func (o *Offer) timeouts() (probe, whole time.Duration) {
 	probe, whole = o.ProbeTimeout, o.Timeout
 	if whole <= 0 {
@@ -120,9 +122,9 @@ func (o *Offer) timeouts() (probe, whole time.Duration) {
 // Outcome is the result of a successful handshake. It is immutable after Open.
 type Outcome struct {
 	Revision mcp.Revision
-	// Hello is what the server declared. Its Capabilities are {} if the server sent none. They
-	// are nil if a modern server refused server/discover (the finding "undiscovered"), because
-	// then the capabilities are not known.
+	// Hello is what the server declared. Its Capabilities are {} if the server sent none. They are
+	// nil if a modern server refused server/discover (the finding "undiscovered"), because its
+	// capabilities are then unknown.
 	Hello mcp.ServerInfo
 	// Rules are the HTTP rules of Revision, with the version in the server's spelling.
 	Rules    transport.Rules
@@ -167,7 +169,7 @@ const (
 	FoundNoServerInfo       = "no_server_info"      // the server did not say its name
 	FoundOddInstructions    = "odd_instructions"    // the instructions are not a string
 	FoundLongInstructions   = "long_instructions"   // the instructions were cut; see MaxInstructions
-	FoundUndiscovered       = "undiscovered"        // the error shows a modern server, but it refuses server/discover
+	FoundUndiscovered       = "undiscovered"        // the error shows that the server is modern, but the server refuses server/discover
 	FoundLateProbe          = "late_probe"          // the probe was answered after its timeout
 	FoundSilentProbe        = "silent_probe"        // the probe was not answered
 	FoundStrictVersion      = "strict_version"      // the server refused the version that was offered first
@@ -181,9 +183,9 @@ const (
 )
 
 // RulesFor returns the HTTP rules for a revision, from the feature table. Unknown is the state
-// before initialize is answered. Unknown and a revision without Streamable HTTP get the rules
-// of the first revision that has it. Servers of 2024-11-05 that use Streamable HTTP use
-// sessions as 2025-03-26 does.
+// before initialize is answered. For Unknown, and for a revision without Streamable HTTP, it
+// returns the rules of the first revision with Streamable HTTP. Servers of 2024-11-05 that use
+// Streamable HTTP have sessions as in 2025-03-26.
 func RulesFor(r mcp.Revision) transport.Rules {
 	if !r.Can(mcp.StreamableHTTP) {
 		r = mcp.Assumed

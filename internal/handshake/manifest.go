@@ -11,7 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// manifest is an unsolicited result, with the profile that explains it.
+// manifest is an unsolicited result with the profile that matches it.
 type manifest struct {
 	msg *jsonrpc.Message
 	as  *dialect.Profile
@@ -35,7 +35,7 @@ func (o *opening) applyDialect() {
 		}
 		return
 	}
-	o.offer.Dialects = nil // no other dialect is detected
+	o.offer.Dialects = nil // the dialect is configured, so do not detect another one
 	o.offer.SkipProbe = o.offer.SkipProbe || p.Open.NoProbe
 	if p.Open.Version.Legacy() {
 		o.version = p.Open.Version
@@ -94,7 +94,7 @@ func (o *opening) initializeTimeout() time.Duration {
 }
 
 // takePushed completes the handshake with an unsolicited manifest if initialize failed, and
-// reports whether it did. If initialize has a result, that is used instead.
+// reports whether it did. If initialize has a result, the handshake uses that result.
 func (o *opening) takePushed(ctx context.Context, r *reply, sent, got string) (state, bool) {
 	if r.kind == ended || r.kind == halted || r.kind == answered && r.msg.Kind == jsonrpc.Result {
 		return "", false

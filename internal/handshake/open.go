@@ -38,7 +38,7 @@ type opening struct {
 	begun   time.Time
 	limit   time.Duration // timeout of a probe
 	whole   time.Duration // timeout of the whole handshake
-	timedUp bool          // the timeout of the whole handshake has expired
+	timedUp bool          // true if the timeout of the whole handshake has expired
 	state   state
 	trace   Trace
 	bytes   Step // the messages of the next step
@@ -53,7 +53,7 @@ type opening struct {
 	retried       bool     // a second version was offered
 	plain         bool     // initialize gets standard parameters, even if there is a dialect
 	refusal       *Error   // error of the refused initialize, kept while a probe may still help
-	unsent        string   // why the last message could not be sent, as reply.got says it
+	unsent        string   // why the last message could not be sent, in the words of reply.got
 	answer        string   // the message of the last answer if it is an error, else ""
 	theirs        []string // the versions that the server lists, if they are known
 
@@ -72,9 +72,9 @@ type opening struct {
 	push   chan struct{} // closed when pushed is set
 }
 
-// Open performs the handshake with a server. At its end the revision is known and, in the
-// legacy era, notifications/initialized has been sent. The error is always an *Error. Open may
-// be called again on the same Link if the Link has not ended.
+// Open performs the handshake with a server. After it, the revision is known. In the legacy era,
+// notifications/initialized has been sent. The error is always an *Error. Open may be called again
+// on the same Link if the Link has not ended.
 func Open(ctx context.Context, l Link, offer Offer) (*Outcome, error) {
 	o := &opening{link: l, offer: offer, caller: ctx, begun: time.Now(), push: make(chan struct{})}
 	o.applyDialect()
@@ -135,7 +135,7 @@ func (o *opening) step(ctx context.Context) (state, *Error) {
 // maxFinding is the maximum length in bytes of the text of a finding.
 const maxFinding = 400
 
-// find adds a finding. There is at most one for each code.
+// find adds a finding. Each code has at most one finding.
 func (o *opening) find(code, text string) {
 	for _, f := range o.findings {
 		if f.Code == code {
@@ -229,7 +229,7 @@ func (o *opening) classify(msg *jsonrpc.Message, err error, took time.Duration) 
 	return r
 }
 
-// got briefly describes what was answered.
+// got returns a short description of the answer.
 func (r *reply) got() string {
 	switch r.kind {
 	case answered:
@@ -260,7 +260,7 @@ func (r *reply) got() string {
 	return "a closed connection (" + excerpt.Line(r.err.Error(), maxSaid) + ")"
 }
 
-// unsent briefly describes why a message could not be sent.
+// unsent returns a short description of why a message could not be sent.
 func unsent(err error) string {
 	said := "could not send: "
 	var op *net.OpError
@@ -292,7 +292,8 @@ func (r *reply) accessCause() Cause {
 	return ""
 }
 
-// transient reports whether a status may be temporary, so that it proves nothing.
+// transient reports whether a status may be temporary. Such a status does not say anything about
+// the server's era.
 func (r *reply) transient() bool {
 	return r.kind == refused && (r.status.Status == http.StatusRequestTimeout || r.status.Status >= 500)
 }

@@ -29,8 +29,8 @@ func (o *opening) probe(ctx context.Context) (state, *Error) {
 		return "", o.fail(cause, r.err)
 	}
 	if r.msg != nil {
-		// A modern error is proof, whatever the status. Any other error proves only as much as
-		// its status.
+		// A modern error proves that the server is modern, whatever its HTTP status is. Any other
+		// error counts only if its HTTP status is not temporary.
 		if v := judge(r.msg); v.modern || !r.transient() {
 			return o.follow(&v, r.msg, sent, got, r.err)
 		}
@@ -39,8 +39,8 @@ func (o *opening) probe(ctx context.Context) (state, *Error) {
 	case ended:
 		return o.probeEnded(&r, sent, got)
 	case silence:
-		// Some legacy servers do not answer an unknown method. A server that starts slowly
-		// behaves the same.
+		// Some legacy servers do not answer an unknown method. A server that starts slowly also
+		// does not answer in time.
 		o.silent, o.eraUncertain = true, true
 		return o.fallBack(sent, got, "the server may be legacy, or slow", CauseTimeout, r.err)
 	case unreadable:
@@ -87,7 +87,7 @@ func (o *opening) probeEnded(r *reply, sent, got string) (state, *Error) {
 }
 
 // fallBack continues with initialize, unless the pinned revision forbids it or initialize was
-// refused before. cause is for the error in the first case.
+// refused before. cause is the cause of the error if the pinned revision forbids initialize.
 func (o *opening) fallBack(sent, got, reason string, cause Cause, err error) (state, *Error) {
 	switch {
 	case o.offer.Pin.Modern():
@@ -107,7 +107,7 @@ type verdict struct {
 	revision        mcp.Revision // the newest modern revision that both sides support, or Unknown
 	legacy          mcp.Revision // the newest legacy revision that the server lists, or Unknown
 	discover        bool         // the answer is a DiscoverResult
-	noCommonVersion bool         // a modern error lists versions, and Dragoman knows none of them
+	noCommonVersion bool         // a modern error lists versions, and Dragoman does not support any of them
 	versions        []string
 	reason          string
 }
@@ -158,7 +158,8 @@ func judgeFailure(m *jsonrpc.Message) verdict {
 	case len(v.versions) > 0:
 		v.noCommonVersion, v.reason = true, "the server lists no revision that Dragoman supports"
 	default:
-		// The list is mandatory. Without it, only initialize can show what the server supports.
+		// The list of versions is required. Without the list, only initialize can show which
+		// versions the server supports.
 		v.reason = "the server refuses 2026-07-28 and lists no revision"
 	}
 	return v
@@ -210,7 +211,7 @@ func newestOf(names []string, want func(mcp.Revision) bool) mcp.Revision {
 	return best
 }
 
-// goModern stores what a modern server declared.
+// goModern stores the server information of a modern server.
 func (o *opening) goModern(v *verdict, m *jsonrpc.Message) {
 	o.eraUncertain = false
 	o.revision, o.rules = v.revision, RulesFor(v.revision)
@@ -253,8 +254,8 @@ func (o *opening) introduce(m *jsonrpc.Message, capabilities, instructions, info
 	}
 }
 
-// MaxInstructions is the maximum length in bytes of the instructions of a server. The
-// instructions go to every client, and from there into the context of its model.
+// MaxInstructions is the maximum length in bytes of the instructions of a server. Dragoman sends
+// the instructions to every client, and the client adds them to the context of its model.
 const MaxInstructions = 64 << 10
 
 // setInstructions stores the server's instructions, a JSON string, cut to
@@ -316,8 +317,8 @@ func (o *opening) receiveLate(m *jsonrpc.Message) {
 	}
 }
 
-// listenLate calls stop as soon as a late answer shows that the server is modern. If such an
-// answer has come already, it calls stop at once. A nil stop removes the previous one.
+// listenLate calls stop as soon as a late answer shows that the server is modern. If such an answer
+// has already arrived, listenLate calls stop at once. A nil stop removes the previous function.
 func (o *opening) listenLate(stop context.CancelFunc) {
 	o.mu.Lock()
 	o.stop = stop
@@ -328,9 +329,9 @@ func (o *opening) listenLate(stop context.CancelFunc) {
 	}
 }
 
-// takeLate switches to the modern era if a late answer shows it, and reports whether it did.
-// Any other late answer removes the uncertainty about the era. sent and got describe the
-// exchange during which the answer came, if there was one.
+// takeLate switches to the modern era if a late answer shows that the server is modern, and reports
+// whether it did. After any other late answer, the era is certain. sent and got describe the
+// exchange during which the answer arrived. They are "" if there was none.
 func (o *opening) takeLate(sent, got string) bool {
 	o.mu.Lock()
 	m := o.late

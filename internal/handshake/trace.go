@@ -18,8 +18,8 @@ type Step struct {
 	Reason string        // the reason for the next step
 
 	// Params and Answer are the first MaxShown bytes of the params that were sent and of the
-	// answer, as they were on the wire. They may hold secrets. The sizes are those of the
-	// whole; 0 means that there was none.
+	// answer, as they were on the wire. They may hold secrets. The sizes are the full sizes in
+	// bytes. A size of 0 means that there were no params, or no answer.
 	Params, Answer         []byte
 	ParamsSize, AnswerSize int
 }
@@ -31,8 +31,8 @@ const MaxShown = 4 << 10
 // is truncated and printable.
 type Trace []Step
 
-// maxSteps is more than the longest handshake needs: two probes, and one initialize for each
-// wait, each version and each probe.
+// maxSteps is greater than the number of steps of the longest handshake: two probes, and one
+// initialize for each wait, each version and each probe.
 const maxSteps = 16
 
 // String returns the trace with one line for each step.
@@ -165,7 +165,7 @@ func (o *opening) keepSent(params []byte) {
 	o.bytes = Step{Params: shown(params), ParamsSize: len(params)}
 }
 
-// keepAnswer keeps an answer for the next step of the trace. It may be nil.
+// keepAnswer keeps an answer for the next step of the trace. The answer may be nil.
 func (o *opening) keepAnswer(m *jsonrpc.Message) {
 	if m != nil {
 		o.bytes.Answer, o.bytes.AnswerSize = shown(m.Raw), len(m.Raw)
