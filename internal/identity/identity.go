@@ -1,5 +1,5 @@
 // Package identity represents the caller of a request. A Principal is created when a request
-// arrives, and is passed on with the request. So later layers need not know how the client
+// arrives, and is passed on with the request. So later layers do not have to know how the client
 // connected.
 //
 // A principal has two identifiers. Subject owns credentials, encrypted request state and
@@ -18,11 +18,11 @@ type Principal struct {
 	Subject string    // the owner of credentials, encrypted request state and tasks
 	Seat    string    // the unit for sessions, pools and quotas
 	Via     string    // how the caller authenticated, such as none, key or token; for logs and events
-	Until   time.Time // the time when the credential expires; zero for never
+	Until   time.Time // the time when the credential expires; zero means that it does not expire
 }
 
-// Local is the principal of callers that need not authenticate: the only user of a loopback
-// address or a pipe.
+// Local is the principal of callers that do not have to authenticate. Such a caller is the only
+// user of a loopback address or a pipe.
 var Local = &Principal{Subject: "local", Seat: "local", Via: "none"}
 
 // Named returns a principal with the same subject and seat. It returns nil for "".
@@ -34,8 +34,7 @@ func Named(subject string) *Principal {
 }
 
 // Key returns the key to which the principal's objects are bound. It is "" for nil and for
-// Local. Without authentication there is no such key, and so task ids stay valid after this
-// process ends.
+// Local. Task ids without a key stay valid after this process ends.
 func (p *Principal) Key() string {
 	if p == nil || p == Local {
 		return ""
