@@ -21,7 +21,7 @@ func IsBatch(b []byte) bool {
 }
 
 // ScanBatch scans an array of 1 to MaxBatch messages. lim.Bytes and lim.Tokens apply to the
-// whole array. If b is not JSON, exceeds a limit, is not an array or is empty, the error is an
+// whole array. If b is not JSON, exceeds a limit, is not an array or is empty, ScanBatch returns an
 // *Error and no element may be used. An error in a single element is reported in its Item.
 func ScanBatch(b []byte, lim Limits) ([]Item, error) {
 	s := scannerOf(b, &lim)

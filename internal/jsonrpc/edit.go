@@ -25,21 +25,21 @@ type Reason uint8
 // tests.
 const NoReason Reason = 0
 
-// edit replaces the bytes at. A member to insert is stored as name and value, so that it needs
-// no allocation.
+// edit replaces the bytes at. A member to insert is stored as a name and a value, to avoid an
+// allocation.
 type edit struct {
 	at     Span
 	with   []byte
 	name   string // name of an inserted member
 	member bool
 	comma  bool   // a comma follows the inserted member
-	why    Reason // uses a padding byte, so it needs no extra memory
+	why    Reason // this field uses a padding byte, so it needs no extra memory
 }
 
 // Len returns the number of edits. If it is 0, Splice only copies.
 func (e *Edits) Len() int { return e.n }
 
-// Reset removes all edits but keeps the memory for later ones.
+// Reset removes all edits but keeps their memory for later edits.
 func (e *Edits) Reset() {
 	clear(e.all())
 	e.n, e.many, e.mixed = 0, e.many[:0], false
@@ -75,8 +75,8 @@ func (e *Edits) AddAll(list EditList) {
 	}
 }
 
-// EditList is a list of edits that belongs to a message until the message is spliced. Most
-// lists are empty, and need little memory then. EditList is a value: an edit that is added to
+// EditList is a list of edits that belongs to a message until the message is spliced. Most lists
+// are empty, and an empty list needs little memory. EditList is a value: an edit that is added to
 // one copy is not in other copies. The zero value is empty. Its methods correspond to those of
 // Edits.
 type EditList struct{ edits []edit }
@@ -101,8 +101,8 @@ func (l *EditList) Object(why Reason, raw []byte, obj Span, drop func(key []byte
 	l.change(func(e *Edits) { e.Object(why, raw, obj, drop, set...) })
 }
 
-// change calls add with the edits of the list. It creates a new slice for the result, because
-// the old one may belong to a copy of the list.
+// change calls add with the edits of the list. It creates a new slice for the result, because the
+// old slice may belong to a copy of the list.
 func (l *EditList) change(add func(*Edits)) {
 	var e Edits
 	e.AddAll(*l)
@@ -111,7 +111,7 @@ func (l *EditList) change(add func(*Edits)) {
 }
 
 // compare orders edits by position. At the same position, an insertion comes before a
-// replacement, and a longer replacement before a shorter one.
+// replacement, and a longer replacement comes before a shorter one.
 func compare(x, y edit) int {
 	if c := cmp.Compare(x.at.Start, y.at.Start); c != 0 {
 		return c
@@ -128,8 +128,8 @@ func compare(x, y edit) int {
 	return cmp.Compare(y.at.End, x.at.End)
 }
 
-// Replace replaces the bytes at by with. An empty with removes them. If at is absent, nothing
-// changes.
+// Replace replaces the bytes at by with. If with is empty, the bytes are removed. If at is absent,
+// nothing changes.
 func (e *Edits) Replace(why Reason, at Span, with []byte) {
 	if !at.IsZero() {
 		e.add(edit{at: at, with: with, why: why})
@@ -144,7 +144,7 @@ func (e *Edits) Insert(why Reason, at int, with []byte) {
 
 // Object edits the members of the object obj in raw, which must have been scanned:
 //
-//   - It removes the members for whose unescaped name drop returns true. A nil drop removes none.
+//   - It removes each member if drop returns true for its unescaped name. If drop is nil, no member is removed.
 //   - It replaces the values of the members that set names.
 //   - It inserts the other members of set after the opening brace.
 //
@@ -191,15 +191,15 @@ func (e *Edits) Object(why Reason, raw []byte, obj Span, drop func(key []byte) b
 	}
 	if !run.IsZero() {
 		if kept > 0 {
-			run.Start = kept // no name follows, so the comma before the members is removed
+			run.Start = kept // no name follows, so remove the comma before the members
 		}
 		e.add(edit{at: run, why: why})
 	}
 	e.insertFields(why, obj.Start+1, kept > 0, present, set)
 }
 
-// insertFields inserts the fields that are not present, all at the same place. comma says
-// whether members follow them.
+// insertFields inserts the fields that are not present, all at the same place. comma says whether
+// other members follow the inserted fields.
 func (e *Edits) insertFields(why Reason, at int, comma bool, present []bool, set []Field) {
 	last := -1
 	for i := range set {
@@ -267,8 +267,8 @@ func Splice(dst, raw []byte, e *Edits) []byte {
 	return append(dst, raw[from:]...)
 }
 
-// place returns the bytes that an edit replaces. The bytes before from are done already. ok is
-// false if the edit has no effect, because another edit has replaced its bytes.
+// place returns the bytes that an edit replaces. The bytes before from have already been handled.
+// ok is false if the edit has no effect, because another edit has replaced its bytes.
 func (x *edit) place(from, size int) (at Span, ok bool) {
 	start, end := min(x.at.Start, size), min(x.at.End, size)
 	if start < from {

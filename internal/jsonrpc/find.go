@@ -12,8 +12,8 @@ import (
 // other input they return wrong results, but do not panic or loop. A Span outside raw counts as
 // absent.
 
-// Find returns the value of the member key of the object obj in raw. It is absent if
-// there is no such member, or if obj is absent or not an object.
+// Find returns the value of the member key of the object obj in raw. The result is absent if there
+// is no such member, or if obj is absent or not an object.
 func Find(raw []byte, obj Span, key string) Span {
 	w := walkObject(raw, obj)
 	for w.next() {
@@ -42,8 +42,8 @@ func FindAll(raw []byte, obj Span, keys []string, out []Span) {
 	}
 }
 
-// Members yields the members of the object obj in order. It yields none if obj is
-// absent or not an object.
+// Members yields the members of the object obj in order. It yields nothing if obj is absent or not
+// an object.
 func Members(raw []byte, obj Span) iter.Seq[Member] {
 	return func(yield func(Member) bool) {
 		w := walkObject(raw, obj)
@@ -55,8 +55,8 @@ func Members(raw []byte, obj Span) iter.Seq[Member] {
 	}
 }
 
-// Elements yields the elements of the array arr in order. It yields none if arr is
-// absent or not an array.
+// Elements yields the elements of the array arr in order. It yields nothing if arr is absent or not
+// an array.
 func Elements(raw []byte, arr Span) iter.Seq[Span] {
 	return func(yield func(Span) bool) {
 		w := walk(raw, arr, '[')
@@ -134,8 +134,8 @@ func Int(raw []byte, s Span) (int64, bool) {
 	return 0, false
 }
 
-// Whole returns the span of the value in b, without the white space around it. It is absent if
-// b contains only white space.
+// Whole returns the span of the value in b, without the white space around it. The result is absent
+// if b contains only white space.
 func Whole(b []byte) Span {
 	start, end := skipSpace(b, 0), len(b)
 	for end > start && skipSpace(b[:end], end-1) == end {
@@ -172,7 +172,7 @@ func keyIs(b []byte, key Span, want string) bool {
 
 func insideIs(inside []byte, want string) bool {
 	if string(inside) == want {
-		return strings.IndexByte(want, '\\') < 0 // otherwise inside has an escape
+		return strings.IndexByte(want, '\\') < 0 // if it has a backslash, the texts differ, because inside has no escape
 	}
 	// An escape has at most six times as many bytes as its text.
 	return len(inside) > len(want) && len(inside) <= 6*len(want) && bytes.IndexByte(inside, '\\') >= 0 &&
@@ -196,7 +196,7 @@ func walk(raw []byte, at Span, open byte) walker {
 	return walker{b: raw[:at.End], i: at.Start + 1}
 }
 
-// next advances to the next member. It returns false if there is none.
+// next advances to the next member. It returns false if there is no further member.
 func (w *walker) next() bool {
 	b := w.b
 	i := skipSpace(b, w.i)
@@ -234,7 +234,7 @@ func (w *walker) nextValue() bool {
 	return true
 }
 
-// skipValue returns the offset after the value at i, or i if there is none.
+// skipValue returns the offset after the value at i, or i if no value begins there.
 func skipValue(b []byte, i int) int {
 	if i >= len(b) {
 		return i
@@ -304,9 +304,9 @@ func skipText(b []byte, i int) int {
 			i += 2
 			continue
 		}
-		// There is no quote nearby: search for the next one. It is escaped if an odd number of
-		// backslashes precedes it. The backslashes before one quote are not counted again for
-		// the next quote, so the search stays linear.
+		// The next bytes do not contain a quote, so search for one. A quote is escaped if the
+		// number of backslashes before it is odd. The backslashes before one quote are not counted
+		// again for the next quote, so the search stays linear.
 		n := bytes.IndexByte(b[i:], '"')
 		if n < 0 {
 			return -1

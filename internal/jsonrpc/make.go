@@ -1,7 +1,7 @@
 package jsonrpc
 
-// Messages that Dragoman writes itself need no scan, because the positions of their members are
-// known. Their parts must be valid JSON. Parts that come from a peer were scanned when they
+// Messages that Dragoman writes itself do not need a scan, because the positions of their members
+// are known. Their parts must be valid JSON. Parts that come from a peer were scanned when they
 // arrived.
 
 // NewRequest returns a request that has the same spans as Scan would find. If params are empty,

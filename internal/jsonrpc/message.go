@@ -42,7 +42,7 @@ type Message struct {
 	Raw    []byte
 	Kind   Kind
 	ID     ID
-	Method string // decoded; the shared string from Limits.Names if that knows the name
+	Method string // the decoded method; if Limits.Names knows the method, this is its shared string
 
 	IDAt   Span // position of the id
 	Params Span // position of the params object
@@ -50,11 +50,11 @@ type Message struct {
 	Error  Span // position of the error object
 }
 
-// Param returns the position of a member of params. It is absent if there is no such member.
+// Param returns the position of a member of params. The position is absent if there is no such member.
 func (m *Message) Param(key string) Span { return Find(m.Raw, m.Params, key) }
 
-// ResultMember returns the position of a member of result. It is absent if there is no such
-// member or if the result is not an object.
+// ResultMember returns the position of a member of result. The position is absent if there is no
+// such member or if the result is not an object.
 func (m *Message) ResultMember(key string) Span { return Find(m.Raw, m.Result, key) }
 
 // Limits bounds what Scan accepts. A zero field means the default that is documented at the
@@ -70,20 +70,20 @@ type Limits struct {
 	//   - an id of null in an answer, or a fractional id
 	//   - a result that is not an object
 	//   - a result and a null error, or an error and a null result
-	//   - an error without a message, or whose code is missing, a string or a fraction
-	//   - a result that has a method and whose id is a string or absent: the server sends it unsolicited
+	//   - an error without a message, or with a code that is missing, a string or a fraction
+	//   - a result with a method, which the server sends unsolicited, if its id is a string or absent
 	//
 	// It does not relax the JSON syntax.
 	Tolerant bool
 
-	// Names returns a shared string for a method name that it knows, so that a scan need not
-	// allocate one. Nil knows no names. Names must be safe for concurrent use and must not keep
-	// its argument.
+	// Names returns a shared string for a known method name, so that a scan does not have to
+	// allocate one. If it is nil, no names are known. Names must be safe for concurrent use and
+	// must not keep its argument.
 	Names func(name []byte) (string, bool)
 }
 
-// MaxID and MaxMethod are the maximum lengths of an id and a method that Scan accepts. They count
-// bytes of JSON text. The quotes of a string and its escapes count.
+// MaxID and MaxMethod are the maximum lengths of an id and a method that Scan accepts. Both count
+// bytes of JSON text, including the quotes and escapes of a string.
 const (
 	MaxID     = 1 << 10
 	MaxMethod = 256

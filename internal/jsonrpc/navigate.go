@@ -2,10 +2,10 @@ package jsonrpc
 
 import "iter"
 
-// Value is one JSON value together with the bytes that contain it. So a span cannot be used
-// with the wrong bytes. The zero Value is absent: it has no members, elements or text, and its
-// Get returns an absent value. So a path can be followed without a check at each step. A Value
-// copies and allocates nothing.
+// Value is one JSON value together with the bytes that contain it. So a caller cannot use a span
+// with the wrong bytes. The zero Value is absent: it has no members, elements or text, and its Get
+// returns an absent value. So a path can be followed without a check at each step. A Value does not
+// copy or allocate memory.
 //
 // The bytes must have been scanned; see Find. A Value is valid and safe for concurrent use as
 // long as nobody modifies the bytes.
@@ -14,7 +14,7 @@ type Value struct {
 	at  Span
 }
 
-// ValueOf returns the JSON value in b, without the white space around it. It is absent if b
+// ValueOf returns the JSON value in b, without the white space around it. The result is absent if b
 // contains only white space.
 func ValueOf(b []byte) Value { return Value{b, Whole(b)} }
 
@@ -31,7 +31,7 @@ func (v Value) Absent() bool { return !within(v.raw, v.at) }
 // number. It returns 0 if the value is absent.
 func (v Value) Kind() byte { return KindOf(v.raw, v.at) }
 
-// Raw returns the bytes of the value, without a copy, or nil if it is absent.
+// Raw returns the bytes of the value without copying them. It returns nil if the value is absent.
 func (v Value) Raw() []byte {
 	if v.Absent() {
 		return nil
@@ -71,7 +71,7 @@ func (v Value) Bool() (value, ok bool) {
 	return false, false
 }
 
-// Elements yields the elements of an array in order. It yields none if the value is not an
+// Elements yields the elements of an array in order. It yields nothing if the value is not an
 // array.
 func (v Value) Elements() iter.Seq[Value] {
 	return func(yield func(Value) bool) {
@@ -84,8 +84,8 @@ func (v Value) Elements() iter.Seq[Value] {
 	}
 }
 
-// Members yields the names and values of an object's members in order. It yields none if the
-// value is not an object. A name is a Value too: its Text is unescaped.
+// Members yields the names and values of an object's members in order. It yields nothing if the
+// value is not an object. A name is also a Value, and its Text is unescaped.
 func (v Value) Members() iter.Seq2[Value, Value] {
 	return func(yield func(name, value Value) bool) {
 		w := walkObject(v.raw, v.at)

@@ -3,22 +3,22 @@ package jsonrpc
 import "bytes"
 
 // Salvage determines what an unusable frame was: the answer to a certain request, or a request.
-// A frame is unusable if it is not JSON or too long to keep. It is written to Salvage in pieces
-// of any size. The zero value is ready to use. Salvage does not allocate.
+// A frame is unusable if it is not JSON or too long to keep. The caller writes the frame to Salvage
+// in pieces of any size. The zero value is ready to use. Salvage does not allocate.
 //
 // Salvage never guesses. It reads top-level members strictly. It skips the contents of their
 // values, string by string and bracket by bracket, because frames are usually broken there. For
-// example, an unescaped quote can make Salvage misread where a value ends. An id counts only if
-// it is the only one. It must also precede all such values, or the whole object must close
-// exactly at the end of the frame. FuzzSalvage checks this.
+// example, an unescaped quote can make Salvage misread where a value ends. An id counts only if the
+// frame has no other id. The id must also precede all values that Salvage skips, or the whole
+// object must close exactly at the end of the frame. FuzzSalvage checks this.
 type Salvage struct {
 	at     salvageState
 	member memberName // the member whose value is being read
 
 	opaque  bool // a skipped value may have been misread
 	unsure  bool // there are two ids, or a name that needs decoding
-	folds   bool // a name exists that other readers may take for a known one
-	version bool // the member jsonrpc was seen; likewise for the next fields
+	folds   bool // a name was seen that other readers may confuse with a known name
+	version bool // the member jsonrpc was seen
 	method  bool
 	answer  bool // the member result or error
 	unknown bool // an unknown member was seen
@@ -26,12 +26,12 @@ type Salvage struct {
 	id    [MaxID]byte // the JSON text of the id
 	idLen int
 	ids   int
-	front bool // the id is complete and precedes all opaque values
+	front bool // the id is complete and precedes all skipped values
 	whole bool // the id is complete
 
 	key     [16]byte // the name of the current member
 	keyLen  int
-	escaped bool // the name contains an escape; within a string, the next byte is escaped
+	escaped bool // in a name: the name contains an escape; in a string: the next byte is escaped
 
 	text  bool // the position is inside a string in a container
 	depth int
@@ -70,7 +70,7 @@ const (
 // Reset prepares the Salvage for the next frame.
 func (s *Salvage) Reset() { *s = Salvage{} }
 
-// Verdict returns the kind of the frame: Result for an answer of either kind, Request for a
+// Verdict returns the kind of the frame: Result for an answer (a result or an error), Request for a
 // request or notification, and 0 if the kind is uncertain. id is the id of the request, or ""
 // if it is uncertain.
 func (s *Salvage) Verdict() (kind Kind, id ID) {
@@ -96,7 +96,7 @@ func (s *Salvage) Suspect() ID {
 	return s.soleID()
 }
 
-// soleID returns the id if exactly one was read with certainty, and "" otherwise.
+// soleID returns the id if exactly one id was read with certainty, and "" otherwise.
 func (s *Salvage) soleID() ID {
 	if s.ids != 1 || !s.whole || !s.front && s.at != afterObject {
 		return ""
@@ -136,7 +136,7 @@ func (s *Salvage) Write(b []byte) (int, error) {
 			switch c {
 			case ' ', '\t', '\r', '\n', ',', '}':
 				s.valueEnds()
-				continue // handles the byte again in the new state
+				continue // handle the byte again in the new state
 			case '{', '[', ']', '"', ':':
 				s.at = lost
 			default:
@@ -180,7 +180,7 @@ func (s *Salvage) name(c byte) {
 		s.nameEnds()
 		return
 	case c == '\\':
-		// Known peers do not escape names. Readers may disagree about an escaped name.
+		// Known peers do not escape names. Readers may treat an escaped name differently.
 		s.unsure = true
 	}
 	if s.keyLen < len(s.key) {
@@ -256,7 +256,7 @@ func (s *Salvage) valueEnds() {
 	}
 }
 
-// skip skips the inside of a container from i on and returns the offset that it has reached.
+// skip skips the inside of a container from offset i on. It returns the offset at which it stopped.
 func (s *Salvage) skip(b []byte, i int) int {
 	for i < len(b) {
 		c := b[i]

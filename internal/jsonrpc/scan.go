@@ -8,8 +8,8 @@ import (
 
 // Scan checks that b is exactly one JSON-RPC 2.0 message, and returns the positions of its
 // members. The Message keeps b as its Raw, so b must not be modified afterwards. Scan is safe
-// for concurrent use. It allocates the Message and its ID. It allocates the Method only if
-// lim.Names does not know it.
+// for concurrent use. It allocates memory for the Message and its ID, and for the Method if
+// lim.Names does not know the name.
 //
 // Its errors are always *Error:
 //
@@ -18,8 +18,8 @@ import (
 //   - CodeInvalidParams: only params is wrong. MCP requires an object there.
 //
 // The error contains the message's id if Scan could read one before it stopped. It does not
-// contain the id of an answer: Dragoman chose that id, and the peer would take an error with
-// that id for the answer to one of its own requests.
+// contain the id of an answer: Dragoman chose that id, and the peer could treat an error with that
+// id as the answer to one of its own requests.
 //
 // If a message has two members that readers could confuse (METHOD beside method, two ids), Scan
 // refuses the message and does not choose one.
@@ -47,7 +47,7 @@ func Scan(b []byte, lim Limits) (*Message, error) {
 // envelope contains the top-level members that were read.
 type envelope struct {
 	object bool
-	twice  bool // there are two ids, so neither can be used
+	twice  bool // the message has two ids, so neither can be used
 	answer bool // a result or an error has begun
 	fault  string
 
@@ -55,7 +55,7 @@ type envelope struct {
 }
 
 // envelope scans the top-level value. It returns the offset after the value, or -1 if s.err is
-// set. After an error in a member it reads on, because the id may follow.
+// set. After an error in a member it continues, because the id may follow.
 func (s *scanner) envelope(e *envelope) int {
 	b := s.b
 	i := skipSpace(b, 0)
@@ -122,8 +122,8 @@ func (e *envelope) place(name []byte, at Span) {
 	case "error":
 		slot = &e.failure
 	default:
-		// A reader that ignores case, such as encoding/json, would take the member for a known
-		// one (the class of CVE-2026-27896).
+		// A reader that ignores case, such as encoding/json, would treat the member as a known one
+		// (the class of CVE-2026-27896).
 		if e.fault == "" && foldsToKnown(name) {
 			e.fault = "a member name has the wrong case (upper and lower case matter)"
 		}
@@ -140,7 +140,8 @@ var known = [...][]byte{
 }
 
 func foldsToKnown(name []byte) bool {
-	// No spelling of a known name is longer. Letters that fold to K or S have up to three bytes.
+	// No spelling of a known name is longer than this, although letters that fold to K or S have up
+	// to three bytes.
 	if len(name) > 16 {
 		return false
 	}
@@ -152,7 +153,7 @@ func foldsToKnown(name []byte) bool {
 	return false
 }
 
-// readID returns the id for the answer to a refused message. It returns "" if there is none
+// readID returns the id for the answer to a refused message. It returns "" if the message has no id
 // that may be used.
 func (e *envelope) readID(b []byte, tolerant bool) ID {
 	if e.twice || e.answer && e.method.IsZero() || e.id.IsZero() || e.id.End-e.id.Start > MaxID {
@@ -179,8 +180,8 @@ func idAllowed(id []byte, tolerant bool) bool {
 	return false
 }
 
-// whole reports whether the inside of a scanned string is valid text that contains no half of a
-// surrogate pair.
+// whole reports whether the inside of a scanned string is valid text without half of a surrogate
+// pair.
 func whole(inside []byte) bool {
 	return bytes.IndexByte(inside, '\\') < 0 || utf8.Valid(appendText(nil, inside))
 }
@@ -231,7 +232,8 @@ func (s *scanner) judge(e *envelope, lim *Limits, m *Message) *Error {
 		m.ID, m.IDAt = ID(id), e.id
 	}
 	if lim.Tolerant {
-		// A peer that follows JSON-RPC 1.0 writes null for the absent one of result and error.
+		// A peer that follows JSON-RPC 1.0 always sends both result and error, and one of them is
+		// null.
 		if !e.result.IsZero() && !e.failure.IsZero() {
 			if b[e.failure.Start] == 'n' {
 				e.failure = Span{}
@@ -283,8 +285,8 @@ func (s *scanner) judgeCall(e *envelope, lim *Limits, m *Message, null bool) *Er
 		switch {
 		case b[e.params.Start] == '{':
 		case b[e.params.Start] == 'n' && m.Kind == Notification:
-			// Some peers write null for an absent value. A notification has no answer, so
-			// nobody would see an error.
+			// Some peers write null for an absent value. A notification gets no answer, so the
+			// sender would not see an error.
 			return nil
 		default:
 			return &Error{Code: CodeInvalidParams, Message: "params is not an object"}
@@ -323,9 +325,8 @@ func (s *scanner) judgeResult(e *envelope, lim *Limits, m *Message, null bool) *
 	return nil
 }
 
-// judgeFailure checks an error answer. It accepts one without an id and one with an id of null.
-// JSON-RPC 2.0 §5 requires null if the id could not be read; MCP 2025-11-25 and later omit the
-// member.
+// judgeFailure checks an error answer. The id may be absent or null. If the sender could not read
+// the id, JSON-RPC 2.0 §5 requires null, but MCP 2025-11-25 and later omit the member.
 func (s *scanner) judgeFailure(e *envelope, lim *Limits, m *Message) *Error {
 	b := s.b
 	if b[e.failure.Start] != '{' {

@@ -13,8 +13,8 @@ const (
 )
 
 // stops marks, in the high bit of each byte, the bytes of w that a fast scan of a string must
-// not skip: a quote, a backslash, a control character or a non-ASCII byte. Only the lowest mark
-// is exact, because a borrow may set marks above it.
+// not skip: a quote, a backslash, a control character or a non-ASCII byte. Only the lowest mark is
+// exact, because the borrow of the subtraction may set wrong marks above it.
 func stops(w uint64) uint64 {
 	quote, backslash := w^ones*'"', w^ones*'\\'
 	return (w | (quote - ones) | (backslash - ones) | (w - ones*' ')) & highs
@@ -89,8 +89,8 @@ func (s *scanner) text(i int) (end int, escaped bool) {
 }
 
 // runeLen returns the length of the UTF-8 encoding of the non-ASCII character at the start of
-// b. It returns 0 if the encoding is malformed, overlong, a surrogate or beyond U+10FFFF (RFC
-// 3629).
+// b. It returns 0 if the encoding is malformed or overlong, or if the character is a surrogate or
+// beyond U+10FFFF (RFC 3629).
 func runeLen(b []byte) int {
 	// The fast path handles common two-byte and three-byte sequences without a call.
 	if len(b) >= 3 {
@@ -115,8 +115,8 @@ func runeLen(b []byte) int {
 }
 
 // escapeLen returns the length of the escape at the start of b, or 0 if it is malformed. A
-// surrogate pair counts as one escape. Half a pair is an escape too: the grammar allows it (RFC
-// 8259 §8.2), and JavaScript and Python write it when they cut a text within a character.
+// surrogate pair counts as one escape. Half a pair also counts as an escape. The grammar allows it
+// (RFC 8259 §8.2), and JavaScript and Python write it when they cut a text within a character.
 func escapeLen(b []byte) int {
 	if len(b) < 2 {
 		return 0
@@ -139,8 +139,8 @@ func escapeLen(b []byte) int {
 	return 0
 }
 
-// hex4 returns the value of the four hexadecimal digits at the start of b, or -1 if there are
-// fewer.
+// hex4 returns the value of the four hexadecimal digits at the start of b, or -1 if there are fewer
+// than four.
 func hex4(b []byte) rune {
 	if len(b) < 4 {
 		return -1
@@ -161,8 +161,8 @@ func hex4(b []byte) rune {
 }
 
 // appendText appends the text of a JSON string whose quotes are removed. Half a surrogate pair
-// becomes the three bytes that UTF-8 would use if it were a character. Valid text never
-// contains them, so two different strings never become the same text. Input that Scan refuses
+// becomes the three bytes that UTF-8 would use if it were a character. Valid text never contains
+// these three bytes, so two different strings never become the same text. Input that Scan refuses
 // becomes U+FFFD or stays unchanged.
 func appendText(dst, inside []byte) []byte {
 	for i := 0; i < len(inside); {
@@ -207,8 +207,8 @@ func halfAt(s string, i int) rune {
 	return 0xD000 | rune(s[i+1]&0x3F)<<6 | rune(s[i+2]&0x3F)
 }
 
-// Shown replaces each half of a surrogate pair in s by U+FFFD. Such halves occur in results of
-// Text.
+// Shown replaces each half of a surrogate pair in s by U+FFFD. The results of Text may contain such
+// halves.
 func Shown(s string) string {
 	if utf8.ValidString(s) {
 		return s

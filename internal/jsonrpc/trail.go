@@ -12,9 +12,9 @@ import (
 )
 
 // Trail records what happens to the messages of one call: each message that passes one of the
-// two wires, and each splice with its changes and their reasons. It keeps copies, and stops
-// when one of its limits is reached. A nil Trail records nothing. Trail is safe for concurrent
-// use.
+// two wires, and each splice with its changes and their reasons. It keeps copies of the messages,
+// and stops recording when it reaches a limit. A nil Trail records nothing. Trail is safe for
+// concurrent use.
 type Trail struct {
 	limits *TrailLimits
 	began  time.Time
@@ -28,8 +28,8 @@ type Trail struct {
 	closed  bool
 }
 
-// TrailLimits bound the trails that it makes. The zero value of a limit means no limit. Its
-// limits must not change after the first NewTrail.
+// TrailLimits bounds the trails that its method NewTrail makes. A limit of zero means no limit. The
+// limits must not change after the first call of NewTrail.
 type TrailLimits struct {
 	Message int // bytes that are kept of one message
 	Call    int // bytes of one trail
@@ -39,13 +39,13 @@ type TrailLimits struct {
 	used atomic.Int64
 }
 
-// Used returns the bytes that all trails hold that are not closed.
+// Used returns the number of bytes in all trails that are not closed.
 func (l *TrailLimits) Used() int { return int(l.used.Load()) }
 
 // Wire is one of the two connections of a call.
 type Wire uint8
 
-// ClientWire is the connection to the client, ServerWire the connection to the server.
+// ClientWire is the connection to the client. ServerWire is the connection to the server.
 const (
 	ClientWire Wire = iota + 1
 	ServerWire
@@ -60,18 +60,18 @@ type TrailText struct {
 
 // Entry is one step of a trail: a message that passed a wire, or a splice.
 type Entry struct {
-	At   time.Duration // since the trail began
-	Text int           // index of the message; of a splice, of its output
+	At   time.Duration // the time since the trail began
+	Text int           // the index of the message, or of the output of a splice
 
-	// Of a message; Wire is 0 for a splice.
+	// The following fields describe a message. For a splice, Wire is 0.
 	Wire   Wire
-	Sent   bool   // by Dragoman
-	Failed string // why it was not sent, or got no answer; "" for none
-	// Request and Response are the head of the HTTP request that carried the message, and that
-	// of its response. Nil means that there is none.
+	Sent   bool   // Dragoman sent the message
+	Failed string // why the message was not sent, or got no answer; "" for none
+	// Request is the head of the HTTP request that carried the message. Response is the head of its
+	// response. Nil means that the message has none.
 	Request, Response *Head
 
-	// Of a splice.
+	// The following fields describe a splice.
 	Input   int      // index of the text that was changed
 	Changes []Change // ordered by position; changes do not overlap
 }
@@ -79,14 +79,14 @@ type Entry struct {
 // Change is one edit, as it was applied.
 type Change struct {
 	Why Reason
-	At  Span // the bytes that were replaced, in the input; empty for an insertion
+	At  Span // the replaced bytes, in the input; empty for an insertion
 	To  Span // the new bytes, in the output; empty for a removal
 }
 
 // Head is the head of an HTTP request or response. A trail copies the heads that it gets.
 type Head struct {
-	Method, Path string // of a request
-	Status       int    // of a response
+	Method, Path string // the method and the path of a request
+	Status       int    // the status of a response
 	header       map[string][]string
 	edits        []HeadEdit
 }
@@ -133,22 +133,22 @@ func (h *Head) Fields() []HeadField {
 	return all
 }
 
-// Passage names a message of a trail. The zero Passage is none.
+// Passage names a message of a trail. The zero Passage means no message.
 type Passage int
 
 // These are the bytes of memory that the parts of a trail need in addition to their contents.
 const (
 	trailCost  = 256
-	entryCost  = 160 // an entry, and its text
+	entryCost  = 160 // an entry and its text
 	changeCost = 48
 	headCost   = 64
 	fieldCost  = 32
 	maxHead    = 16 << 10 // the maximum for a head with its fields
 )
 
-// alike is how many of the last texts are compared with a new text, so that a message and the
-// input or output of its splice are kept once. The first texts, which belong to the request, are
-// compared as well.
+// alike is how many of the last texts are compared with a new text, so that a message that is also
+// the input or output of a splice is kept only once. The first texts, which belong to the request,
+// are compared as well.
 const (
 	alike      = 64
 	alikeFirst = 8
@@ -157,7 +157,7 @@ const (
 // NewTrail returns a Trail that keeps about limit bytes.
 func NewTrail(limit int) *Trail { return (&TrailLimits{Call: limit}).NewTrail(time.Now()) }
 
-// NewTrail returns a trail with these limits that began at a time.
+// NewTrail returns a trail with these limits. The parameter is the time at which the trail began.
 func (l *TrailLimits) NewTrail(began time.Time) *Trail {
 	l.used.Add(trailCost)
 	return &Trail{limits: l, began: began, used: trailCost}
@@ -172,8 +172,8 @@ func (t *Trail) Splice(dst, raw []byte, e *Edits) []byte {
 	return out
 }
 
-// Carry records that the bytes at in raw became a part of whole, a text that Dragoman has
-// written around them.
+// Carry records that Dragoman wrote the text whole around some bytes of raw. The span at is the
+// position of these bytes in raw.
 func (t *Trail) Carry(why Reason, raw []byte, at Span, whole []byte) {
 	if t == nil || at.IsZero() {
 		return
@@ -194,8 +194,8 @@ func (t *Trail) Carry(why Reason, raw []byte, at Span, whole []byte) {
 	t.spliceLocked(since, whole, raw, func(all []Change) []Change { return append(all, changes...) })
 }
 
-// Received records a message that came in on a wire. h is the head of its HTTP request, nil
-// for none.
+// Received records a message that came in on a wire. h is the head of the message's HTTP request,
+// or nil for none.
 func (t *Trail) Received(w Wire, raw []byte, h *Head) Passage {
 	if t == nil {
 		return 0
@@ -211,7 +211,7 @@ func (t *Trail) Sent(w Wire, raw []byte) Passage {
 	return t.pass(w, true, raw, nil)
 }
 
-// Miss counts a message that was not kept, because it was dropped before anybody read it.
+// Miss counts a message that was not recorded because it was dropped before it was read.
 func (t *Trail) Miss() {
 	if t == nil {
 		return
@@ -365,8 +365,8 @@ func (t *Trail) pass(w Wire, sent bool, raw []byte, h *Head) Passage {
 	return Passage(len(m.entries))
 }
 
-// isNote reports whether a message is a notification, by the members that the others have. It
-// may be wrong for strange messages, and then a limit counts them wrongly.
+// isNote reports whether a message is a notification: a notification has no id, result or error. It
+// may be wrong for unusual messages, but then only a limit counts them wrongly.
 func isNote(raw []byte) bool {
 	head := raw[:min(len(raw), 256)]
 	return bytes.Contains(head, []byte(`"method":"notifications/`)) && !bytes.Contains(head, []byte(`"id":`))
@@ -423,7 +423,7 @@ func (t *Trail) takeLocked(n int) bool {
 	return true
 }
 
-// take takes a number of bytes, if there are that many.
+// take reserves a number of bytes, if the limits allow it.
 func (l *TrailLimits) take(n int) bool {
 	if l.used.Add(int64(n)) <= int64(l.All) || l.All == 0 {
 		return true
@@ -455,7 +455,7 @@ func (m *trailMemory) find(kept []byte, size int, hash uint64) int {
 	return -1
 }
 
-// hashOf tells apart texts that are longer than the limit.
+// hashOf returns a hash that distinguishes texts that are longer than the limit.
 func (t *Trail) hashOf(text []byte) uint64 {
 	if len(text) <= t.limits.message() {
 		return 0
@@ -496,7 +496,7 @@ func appendApplied(changes []Change, list []edit, size int) []Change {
 	return changes
 }
 
-// written returns how many bytes appendTo appends.
+// written returns the number of bytes that appendTo appends.
 func (x *edit) written() int {
 	n := len(x.with)
 	if x.member {

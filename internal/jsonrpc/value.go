@@ -25,15 +25,15 @@ type scanner struct {
 	most   int    // number of values and names that are allowed in total
 	depth  int    // number of containers that may be open at the same time
 
-	// duplicate is the offset of the first repeated member name, or -1. A duplicate does not
-	// end the scan.
+	// duplicate is the offset of the first repeated member name, or -1. The scan continues after a
+	// duplicate.
 	duplicate int
 
-	// hashed makes closeObject check every object. It is set after long names that only
-	// decoding can tell apart.
+	// hashed makes closeObject check every object. It is set after long names that can be
+	// distinguished only after decoding.
 	hashed bool
 
-	frames []int32 // for each open container: index in keys of its first name, or array
+	frames []int32 // for each open container: the index of its first name in keys, or array
 	keys   []name
 	table  []int32 // memory that closeObject reuses
 }
@@ -103,7 +103,7 @@ func beyond(what string) *Error {
 	return &Error{Code: CodeInvalidRequest, Message: "message exceeds a limit: " + what}
 }
 
-// fail records why the text is not JSON and returns -1. Only the first failure is kept.
+// fail records the reason why the text is not JSON, and returns -1. It keeps only the first reason.
 func (s *scanner) fail(i int, why string) int {
 	if s.err == nil {
 		s.err = &Error{Code: CodeParse, Message: "not valid JSON: " + why + " at offset " + strconv.Itoa(i)}
@@ -129,7 +129,7 @@ func (s *scanner) failTokens() int {
 	return -1
 }
 
-// spend counts one more value or name. It returns false if too many were counted.
+// spend counts one more value or name. It returns false if the limit is exceeded.
 func (s *scanner) spend() bool {
 	s.tokens--
 	return s.tokens >= 0
@@ -174,7 +174,7 @@ func (s *scanner) value(i int) int {
 			}
 			s.frames = append(s.frames, top)
 			i = skipSpace(b, i+1)
-			if i < len(b) && b[i] == c+2 { // in ASCII, ']' and '}' are two after '[' and '{'
+			if i < len(b) && b[i] == c+2 { // in ASCII, the codes of ']' and '}' are the codes of '[' and '{' plus 2
 				break
 			}
 			if c == '{' {
@@ -200,8 +200,8 @@ func (s *scanner) value(i int) int {
 				return -1
 			}
 		}
-		// A value ended at i, or an empty container ends here. Close the containers that end,
-		// and leave the loop at a comma.
+		// A value ended at i, or i is at the end of an empty container. Close all containers that
+		// end here. A comma ends the loop.
 		for {
 			if len(s.frames) == floor {
 				return i
@@ -238,8 +238,8 @@ func (s *scanner) value(i int) int {
 	}
 }
 
-// key scans a member's name, which must start at i, and the colon after it. base is the index
-// in s.keys of the first name of its object.
+// key scans a member's name, which must start at i, and the colon after it. base is the index of
+// the object's first name in s.keys.
 func (s *scanner) key(i, base int) int {
 	b := s.b
 	if i >= len(b) || b[i] != '"' {
@@ -287,7 +287,7 @@ func (s *scanner) name(i int) (name, int) {
 		w &= 1<<(8*uint(n)) - 1
 		return name{w ^ uint64(n)*lengthPrime, int32(start), int32(start + n)}, start + n + 1
 	}
-	// The name is longer: its print covers the first eight bytes, which are plain ASCII.
+	// The name is longer than that. Its print covers the first eight bytes, which are plain ASCII.
 	i, escaped := s.text(start + 7)
 	if escaped || i < 0 {
 		return s.oddName(start - 1)
@@ -342,7 +342,7 @@ func (s *scanner) same(j, k name) bool {
 	return string(s.unescaped(j)) == string(s.unescaped(k))
 }
 
-// lastKey returns the unescaped name that key has scanned last.
+// lastKey returns the last name that key has scanned, without escapes.
 func (s *scanner) lastKey() []byte { return s.unescaped(s.keys[len(s.keys)-1]) }
 
 // seed is random, so that senders cannot choose names that collide in closeObject.

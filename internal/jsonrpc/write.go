@@ -23,7 +23,7 @@ func AppendResult(dst []byte, id ID, result []byte) []byte {
 
 // AppendError appends an error answer for e. If id is empty, the member is omitted, as
 // 2025-11-25 and later require if the id could not be read. For earlier revisions and plain
-// JSON-RPC 2.0 §5, id must be "null". e.ID is ignored.
+// JSON-RPC 2.0 §5, id must be "null". AppendError ignores e.ID.
 func AppendError(dst []byte, id ID, e *Error) []byte {
 	dst = append(appendHead(dst, id), `,"error":{"code":`...)
 	dst = strconv.AppendInt(dst, e.Code, 10)
