@@ -4,10 +4,10 @@
 //	func TestMain(m *testing.M) { leaktest.Main(m) }
 //
 // Goroutines are found with goleak on all systems. Processes and descriptors are found through
-// /proc, so only on Linux. There the test binary also becomes the parent of descendants whose
-// parents have exited, so that it finds them too. Leaked processes are killed before the
-// report. leaktest first waits a few seconds, because some goroutines and processes may be
-// about to end. It does not check a test binary that has already failed.
+// /proc, which only Linux has. On Linux, the test binary also becomes the parent of descendants
+// when their parents exit, so that it finds them too. Leaked processes are killed before the
+// report. leaktest first waits a few seconds, because some goroutines and processes may be about to
+// end. It does not check a test binary that has already failed.
 package leaktest
 
 import (
@@ -20,8 +20,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// settle is how long Main waits for goroutines and processes that are about to end. It is
-// long, but only a leak takes this time.
+// settle is how long Main waits for goroutines and processes that are about to end. It is long, but
+// a test without a leak does not wait.
 var settle = 5 * time.Second
 
 // ignored lists goroutines that may outlive the tests, with reasons. goleak itself ignores the
@@ -30,8 +30,8 @@ var settle = 5 * time.Second
 var ignored []goleak.Option
 
 // RaceOptions is the name of the environment variable with the options of the race detector.
-// Run sets it in a race build. A test that starts a program with an environment of its own
-// should pass it on, or the program takes a second to exit.
+// Run sets it in a race build. If a test starts a program with a different environment, it should
+// pass on this variable. Otherwise the program takes a second to exit.
 const RaceOptions = "GORACE"
 
 // Main runs the tests, looks for leaks if they passed, and exits. It does not
@@ -69,14 +69,14 @@ func Run(m *testing.M) int {
 	return 0
 }
 
-// await calls find until it returns nothing or the time is over. It returns the last result.
+// await calls find until find returns an empty result or the time is over. It returns the last result.
 func await(find func() []string) []string {
 	for end := time.Now().Add(settle); ; time.Sleep(10 * time.Millisecond) {
 		found := find()
 		if len(found) == 0 || time.Now().After(end) {
 			return found
 		}
-		runtime.GC() // a garbage collection closes files that nothing refers to
+		runtime.GC() // a garbage collection closes unreferenced files
 	}
 }
 

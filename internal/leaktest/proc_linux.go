@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// process is a child of the test binary. The binary started it, or became its parent when its
-// own parent exited.
+// process is a child of the test binary. The binary started the process, or became its parent when
+// the previous parent exited.
 type process struct {
 	pid  int
 	name string
@@ -30,9 +30,9 @@ func (p process) kill() {
 // adoptOrphans makes this process the parent of descendants whose parents exit.
 func adoptOrphans() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
-// processes returns the running children of this process. It waits for those that have exited,
-// because after the tests no other code does. A child that a test forgot to wait for still has
-// a pidfd, which descriptors finds.
+// processes returns the running children of this process. It also waits for children that have
+// exited, because no other code does after the tests. If a test forgot to wait for a child, the
+// child still has a pidfd, which the function descriptors finds.
 func processes() []process {
 	for {
 		pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
@@ -74,7 +74,7 @@ func descriptors() map[int]string {
 		}
 		what, err := os.Readlink("/proc/self/fd/" + e.Name())
 		switch {
-		case err != nil: // the descriptor with which the list itself was read
+		case err != nil: // the descriptor that was used to read the list
 		case what == "anon_inode:[eventpoll]", what == "anon_inode:[eventfd]":
 		default:
 			open[fd] = what

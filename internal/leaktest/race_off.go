@@ -6,5 +6,5 @@ import "os"
 
 func letChildrenExit() {}
 
-// Exit ends a program that a test binary plays.
+// Exit ends a test binary that runs as a program.
 func Exit(code int) { os.Exit(code) }

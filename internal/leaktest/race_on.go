@@ -15,9 +15,9 @@ func letChildrenExit() {
 	}
 }
 
-// Exit ends a program that a test binary plays. It does not sleep as os.Exit does under the race
-// detector, even if the program was started without RaceOptions. Then the exit code does not say
-// that there was a race; stderr does.
+// Exit ends a test binary that runs as a program. Unlike os.Exit under the race detector, it does
+// not sleep, even if the program was started without RaceOptions. After a data race, only stderr
+// shows the race, and not the exit code.
 func Exit(code int) {
 	if os.Getenv(RaceOptions) == "" {
 		syscall.Exit(code)
