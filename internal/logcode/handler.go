@@ -9,8 +9,8 @@ import (
 const Key = "code"
 
 // Handler adds the code to the records that it passes on, as the last attribute. It passes a
-// record on unchanged if the record already has a code, or if its message has none. Call New
-// to create a Handler.
+// record on unchanged if the record already has a code, or if the table has no code for its
+// message. Call New to create a Handler.
 type Handler struct{ next slog.Handler }
 
 // New returns a handler that passes records to next. If next already adds codes, New returns

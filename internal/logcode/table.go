@@ -3,7 +3,7 @@ package logcode
 // Entry is one row of the table: a code and a message with this code.
 type Entry struct {
 	Code    string // the code, in snake_case; it never changes
-	Message string // the message of the records; "" if the records have the code themselves
+	Message string // the message of the records; "" if the records already have the code
 	Means   string // the meaning, for docs/monitoring.md
 }
 
@@ -122,5 +122,5 @@ var ofMessage = func() map[string]string {
 	return out
 }()
 
-// Of returns the code of a message. It returns "" if there is none.
+// Of returns the code of a message. It returns "" if the message has no code.
 func Of(message string) string { return ofMessage[message] }
