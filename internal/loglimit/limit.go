@@ -3,10 +3,10 @@
 // long as the peer continues.
 //
 // A Handler wraps another slog.Handler. Records with the same level and message are one kind.
-// The records of a kind are grouped by the peer that caused them; the attributes in peerKeys
-// name the peer. The first few distinct records of each kind and peer are written, and the
-// rest are counted. The count is written each minute, and by Close. After a minute without
-// such records, they are written again.
+// The records of a kind are grouped by the peer that caused them. The attributes in peerKeys name
+// the peer. The first few distinct records of each kind and peer are written, and the rest are
+// counted. The count is written each minute, and by Close. After a minute without records of this
+// kind and peer, new ones are written again.
 //
 // Memory is bounded. Kinds above a limit are counted together, and so are the peers of a kind
 // above a limit. No lock is held while the next handler runs.
@@ -25,7 +25,7 @@ import (
 const (
 	window    = time.Minute
 	first     = 10  // the number of records of a kind and a peer that are written before counting starts
-	firstFine = 100 // the same for levels below slog.LevelInfo, which the user has enabled
+	firstFine = 100 // the same number for records below slog.LevelInfo, which the user has enabled
 	maxKinds  = 256
 	maxPeers  = 64 // the most peers per kind
 )
@@ -38,7 +38,7 @@ var peerKeys = []string{"server", "principal", "remote", "endpoint"}
 type Handler struct {
 	next  slog.Handler
 	state *state
-	own   string       // the peer, as far as WithAttrs has set it
+	own   string       // the peer, if WithAttrs has set it
 	hash  maphash.Hash // hash of everything that was passed to WithAttrs and WithGroup
 }
 
@@ -74,7 +74,7 @@ type tally struct {
 type entry struct {
 	passed []uint64 // hashes of the records that were written
 	held   int64    // the number of records in the current minute that were not written
-	storm  bool     // records were counted in the previous minute, so none is written
+	storm  bool     // records were counted in the previous minute, so no new record is written
 	next   slog.Handler
 	about  []slog.Attr // the attributes that name the peer
 	// several is true if the records come from several peers.
@@ -125,7 +125,8 @@ func add(h *maphash.Hash, a slog.Attr) {
 	_ = h.WriteByte(0)
 }
 
-// passes reports whether a record should be written. If not, it counts the record.
+// passes reports whether a record should be written. If the result is false, it has counted the
+// record.
 func (s *state) passes(h *Handler, r *slog.Record) bool {
 	sum, peer := h.hash, h.own
 	var about []slog.Attr
@@ -162,7 +163,7 @@ func (s *state) passes(h *Handler, r *slog.Record) bool {
 	return false
 }
 
-// entry returns the counter for a record. The caller holds mu.
+// entry returns the counter for a record. The caller must hold mu.
 func (s *state) entry(k kind, peer string) *entry {
 	t := s.kinds[k]
 	if t == nil {
@@ -191,7 +192,7 @@ func (s *state) entry(k kind, peer string) *entry {
 	return e
 }
 
-// arm starts the timer for the end of the minute. The caller holds mu.
+// arm starts the timer for the end of the minute. The caller must hold mu.
 func (s *state) arm() {
 	s.ticking.Add(1)
 	s.tick = time.AfterFunc(window, func() {
@@ -200,7 +201,7 @@ func (s *state) arm() {
 	})
 }
 
-// count describes records that were counted and not written.
+// count describes records that were only counted.
 type count struct {
 	kind  kind
 	next  slog.Handler
