@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// The limits of a Ring. The size of a record is its text, its attributes, and recordSize
-// bytes.
+// The limits of a Ring. The size of a record is the size of its text and attributes, plus
+// recordSize.
 const (
 	maxRecords  = 1000      // records of one server and kind
-	maxBytes    = 256 << 10 // the same in bytes
+	maxBytes    = 256 << 10 // bytes of the records of one server and kind
 	totalRecord = 20_000    // records of all servers together
 	totalBytes  = 8 << 20
 	recordSize  = 240 // the memory of a record without its texts
@@ -24,8 +24,8 @@ const (
 
 // Record is one log record, or one line of stderr. It must not be changed.
 type Record struct {
-	// Seq is the number of the record among all records of a ring. Ordinal is its number among
-	// those of its server. Both start at 1.
+	// Seq is the number of the record among all records of a ring. Ordinal is its number among the
+	// records of its server. Both start at 1.
 	Seq, Ordinal uint64
 	// Missed is the number of records before this one that were dropped before the reader
 	// could read them. Read sets it.
@@ -41,7 +41,7 @@ type Record struct {
 	shown *shown // shared by all copies of the record
 }
 
-// shown is the form of a record that readers see.
+// shown contains the text and the attributes of a record in the form that readers see.
 type shown struct {
 	once  sync.Once
 	text  string
@@ -71,7 +71,7 @@ func (r *Record) Shown(clean func(string) string) (text string, attrs []Attr) {
 			if c := clean(text); c != text {
 				return c
 			}
-			return text // share the text, so that memory holds one copy
+			return text // return the unchanged text, so that memory holds only one copy
 		}
 		s.text, s.attrs = same(r.Text), r.Attrs
 		for i, a := range r.Attrs {
@@ -134,7 +134,7 @@ func New() *Ring {
 func (r *Ring) Epoch() int64 { return r.epoch }
 
 // Stderr returns a function that keeps a line of a server's stderr. clean masks the server's
-// secrets; nil masks nothing. The function copies the line.
+// secrets. If it is nil, secrets are not masked. The function copies the line.
 func (r *Ring) Stderr(name string, clean func(string) string) func(line []byte) {
 	return func(line []byte) {
 		if len(line) == 0 {
@@ -213,8 +213,8 @@ type Filter struct {
 	Server string // only records of this server; "" for all
 }
 
-// Read returns up to limit records after a cursor, oldest first. If there are none, more is
-// closed by the next record, even if the filter does not select this record.
+// Read returns up to limit records after a cursor, oldest first. If there are none, the next record
+// closes more, even if the filter does not select this record.
 func (r *Ring) Read(after Cursor, f Filter, limit int) (records []Record, more <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
