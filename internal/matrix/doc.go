@@ -2,11 +2,11 @@
 // every server revision, over every transport that each defines, feature by feature. It
 // measures through Dragoman and, for comparison, without it.
 //
-// Both ends are strict peers of package fake. They refuse and report everything that their
-// revision does not have. Dragoman is the real program, as a child process. A cell works if
-// the feature gave the expected result and neither end saw a violation. A cell is a loss if
-// loss.go names the revision or transport that cannot express the feature, and neither end saw
-// a violation. Every other cell fails, with a reason.
+// Both ends are strict peers of package fake. They refuse and report every message that their
+// revision does not allow. Dragoman is the real program, as a child process. A cell works if the
+// feature gave the expected result and neither end saw a violation. A cell is a loss if loss.go
+// names the revision or transport that cannot express the feature, and neither end saw a violation.
+// Every other cell fails, with a reason.
 //
 // Run measures and Report prints. Cells have a fixed order and contain no times, so two runs
 // of the same program can be compared byte by byte.

@@ -6,7 +6,7 @@ import "github.com/dragoman-mcp/dragoman/internal/mcp"
 type FeatureInfo struct {
 	Name   string
 	Letter string // the abbreviation of a feature that can be lost; "" for others
-	About  string // what is tested, a clause
+	About  string // a clause that says what is tested
 }
 
 // FeatureInfos returns the features in the order in which they are tested.
@@ -22,14 +22,14 @@ func FeatureInfos() []FeatureInfo {
 // because a revision or a transport cannot express it.
 type ExpectedLoss struct {
 	Feature string
-	Pairs   []Pair   // the transports over which it is lost
+	Pairs   []Pair   // the pairs of transports over which the feature is lost
 	Whys    []string // a sentence for each of Pairs
-	Always  bool     // it is lost over all transports
+	Always  bool     // the feature is lost over all transports
 	Why     string   // the first of Whys
 }
 
-// Expected returns what is lost between two revisions through Dragoman, in the order of the
-// features. All other features work. The test of the matrix measures that this is so.
+// Expected returns the features that are lost between two revisions through Dragoman, in the order
+// of the features. All other features work, and the test of the matrix checks this.
 func Expected(client, server mcp.Revision) []ExpectedLoss {
 	var out []ExpectedLoss
 	for _, f := range features() {

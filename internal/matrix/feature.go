@@ -31,8 +31,8 @@ func features() []feature {
 		{"completion", "arguments of prompts and templates are completed", playCompletion, nil},
 		{"paging", "long lists are paged with the server's cursor; an invalid cursor is refused", playPaging, nil},
 		{"progress", "a call reports each of its steps, with the client's own token", playProgress, nil},
-		// Test this before cancellation. For some time after a cancelled call, log messages
-		// that name no call are not delivered on that pipe.
+		// Test this before cancellation. For some time after a cancelled call, log messages that do
+		// not name a call are not delivered on that pipe.
 		{"logging", "log messages arrive from the level that the client set", playLogging, nil},
 		{"cancellation", "a running call is cancelled, and the server stops it", playCancellation, nil},
 		{"sampling", "a tool requests sampling, also twice in one call", playSampling, nil},
@@ -74,7 +74,7 @@ func playTools(ctx context.Context, t *talk) error {
 	if err := t.says(ctx, "echo", `{"text":`+quote(odd)+`}`, odd); err != nil {
 		return err
 	}
-	for _, want := range []string{"1", "2", "3"} { // the counter goes on in the same session or process
+	for _, want := range []string{"1", "2", "3"} { // the counter continues in the same session or process
 		if err := t.says(ctx, "count", "{}", want); err != nil {
 			return err
 		}
@@ -107,8 +107,8 @@ func kindsOf(raw []byte, list jsonrpc.Span) (kinds []string) {
 }
 
 // checkMedia expects one content block for each type in the server's revision. All types that
-// the client's revision also has must arrive unchanged. The client itself checks the other
-// blocks, because it refuses types that its revision does not have.
+// the client's revision also has must arrive unchanged. The client itself checks the other blocks:
+// it refuses types that its revision does not have.
 func (t *talk) checkMedia(kinds []string) error {
 	want := []string{"text", "image", "resource"}
 	pieces := 3

@@ -39,8 +39,8 @@ func playSubscriptions(ctx context.Context, t *talk) error {
 	if err := first.Close(ctx); err != nil {
 		return err
 	}
-	// No client is subscribed to the first resource any more. When the notification of the
-	// second resource arrives, one of the first would have arrived too.
+	// No client is subscribed to the first resource any more. When the notification about the
+	// second resource arrives, a notification about the first would have arrived too.
 	after := t.c.Serial()
 	if err := t.says(ctx, "touch", `{"uri":`+quote(watched)+`}`, "touched"); err != nil {
 		return err
@@ -51,7 +51,7 @@ func playSubscriptions(ctx context.Context, t *talk) error {
 	}
 	for _, n := range t.c.Notices()[after : last-1] {
 		if n.Method == mcp.NoteResourceUpdated && t.Client.Can(mcp.Handshake) {
-			// after the end of a listen, notifications on their way may still arrive
+			// after the end of a listen, earlier notifications may still arrive
 			return fmt.Errorf("the client got an update of %s after the subscription had ended", member(n.Params, "uri"))
 		}
 	}

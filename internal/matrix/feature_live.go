@@ -50,7 +50,7 @@ func playCancellation(ctx context.Context, t *talk) error {
 	running, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	wanted := errors.New("no longer wanted")
-	// When the first step arrives, the server has got the call.
+	// After the first step has arrived, the server has certainly received the call.
 	_, err = t.tool(running, "wait", `{"steps":1000,"ms":50}`, fake.CallOptions{
 		Progress: true, OnProgress: func(fake.Notice) { cancel(wanted) },
 	})
@@ -91,7 +91,7 @@ func playLogging(ctx context.Context, t *talk) error {
 			return err
 		}
 		want := map[string]string{"info": `"info" "warning" "error"`, "error": `"error"`}[level]
-		// On the stream of a session they may arrive after the result.
+		// On the stream of a session, notifications may arrive after the result.
 		_, err = t.c.Await(ctx, after, func(n fake.Notice) bool {
 			return n.Method == mcp.NoteMessage && member(n.Params, "level") == `"error"`
 		})
@@ -136,8 +136,9 @@ const (
 	resumeSteps = 12
 )
 
-// playResume makes a call with a stream that breaks on each side that can resume it. The
-// server closes the stream after dropAfter events. The client closes it after breakAt events.
+// playResume makes a call with streams that break. It breaks the stream on each side that can
+// resume streams. The server closes the stream after dropAfter events. The client closes it after
+// breakAt events.
 func playResume(ctx context.Context, t *talk) error {
 	const breakAt = 4
 	o := fake.CallOptions{Progress: true}

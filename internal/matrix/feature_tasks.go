@@ -64,7 +64,7 @@ func (t *talk) makeTask(ctx context.Context, tool, args string) (id string, err 
 	return id, nil
 }
 
-// waitForTask requests the result of a task. Meanwhile the client gets a request of the
+// waitForTask requests the result of a task. During this time, the client gets a request of the
 // server.
 func (t *talk) waitForTask(ctx context.Context, id, want string) error {
 	before := len(t.c.Asks())
@@ -125,8 +125,8 @@ func (t *talk) pollTask(ctx context.Context, id, want string) error {
 	return fmt.Errorf("the task has not finished after %d polls", most)
 }
 
-// lostTasks calls tools that create tasks for clients with support for tasks. Through Dragoman
-// a client without that support gets the result, even of a tool that always creates a task.
+// lostTasks calls tools that create tasks for clients that support tasks. Through Dragoman, a
+// client without this support gets the result, even from a tool that always creates a task.
 func lostTasks(ctx context.Context, t *talk) error {
 	if !t.Server.Can(mcp.ExperimentalTasks) && !t.Server.Can(mcp.TasksExtension) {
 		return nil

@@ -40,8 +40,9 @@ func lossOf(feature string, p Pair) string {
 	return ""
 }
 
-// lacking returns a sentence that names the end of a pair that lacks a feature. If both lack
-// it, the sentence names the older one. If neither does, the result is "".
+// lacking returns a sentence that names the end of a pair that lacks a feature. If both ends lack
+// the feature, the sentence names the older end. If neither end lacks the feature, the result is
+// "".
 func lacking(p Pair, f mcp.Feature, what string) string {
 	return sentence(p, p.Client.Can(f), p.Server.Can(f), what)
 }

@@ -142,9 +142,9 @@ func (r *Report) inSquare(q square, direct bool) map[string]*sums {
 	return out
 }
 
-// Markdown writes the report as a section of a document: how well the revisions work together
-// overall and feature by feature, what is lost, and why. It contains no times and no facts
-// about the machine.
+// Markdown writes the report as a section of a document. The section says which features work
+// between which revisions, what is lost, and why. It contains no times and no facts about the
+// machine.
 func (r *Report) Markdown(w io.Writer) error {
 	clients, servers, names := r.axes()
 	var b strings.Builder
@@ -190,8 +190,8 @@ func (r *Report) Markdown(w io.Writer) error {
 // letters are the abbreviations of the features that can be lost (loss.go).
 var letters = map[string]string{"elicitation-form": "F", "elicitation-rich": "L", "elicitation-url": "U", "tasks": "T", "resume": "R"}
 
-// summary returns the text of a square. It says that everything works, or has the letters of the
-// lost features. A letter in brackets means that only some transports lose the feature.
+// summary returns the text of a square. The text says that everything works, or has the letters of
+// the lost features. A letter in brackets means that only some transports lose the feature.
 func summary(by map[string]*sums, names []string) string {
 	works, total, lost, failed := 0, 0, "", ""
 	for _, n := range names {

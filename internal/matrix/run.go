@@ -24,8 +24,8 @@ type Options struct {
 	Through bool
 	// Env returns additional environment variables, as K=V, for the Dragoman of a pair.
 	// Capture returns a writer for the messages of the pair's client; see
-	// fake.ClientOptions.Capture. Several goroutines call them at the same time. They are not
-	// called for direct conversations. Nil adds and records nothing.
+	// fake.ClientOptions.Capture. Several goroutines may call these functions at the same time.
+	// They are not called for direct conversations. Both may be nil.
 	Env     func(p Pair) []string
 	Capture func(p Pair) io.Writer
 }
@@ -41,8 +41,8 @@ type verdict struct {
 }
 
 // Run measures the selected pairs, each through Dragoman and, if both ends have the transport,
-// directly. It returns an error if nothing can be measured, or if ctx ends. In the second case
-// the error is the cause of ctx, and the report has the pairs that were measured before.
+// directly. It returns an error if nothing can be measured, or if ctx ends. If ctx ends, the error
+// is the cause of ctx, and the report has the pairs that were measured before.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	if len(o.Program) == 0 {
 		return nil, errors.New("matrix: no program to measure")
@@ -86,7 +86,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	for done := range jobs {
 		p := <-over
 		if ctx.Err() != nil {
-			continue // the conversation may have been cut off
+			continue // ignore the result, because the conversation may have been cut off
 		}
 		if p.direct {
 			direct[p.pair] = p.verdicts

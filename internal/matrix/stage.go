@@ -25,8 +25,8 @@ const (
 	endWithin  = 10 * time.Second
 )
 
-// stage is the set-up for one pair: the server, Dragoman if it is used, and the Where with
-// which the client reaches them.
+// stage is the set-up for one pair: the server, Dragoman if it is used, and the fake.Where that
+// tells the client how to connect.
 type stage struct {
 	program []string  // the command line of dragoman
 	direct  bool      // the client connects to the server without Dragoman
@@ -38,7 +38,7 @@ type stage struct {
 	ends    []func()
 }
 
-// setStage starts everything that a pair needs. The caller must call strike at the end.
+// setStage starts all processes that a pair needs. The caller must call strike at the end.
 func setStage(ctx context.Context, o *Options, p Pair, direct bool) (*stage, error) {
 	s := &stage{program: o.Program, direct: direct}
 	if o.Env != nil && !direct {
@@ -77,14 +77,14 @@ func (s *stage) set(ctx context.Context, p Pair) error {
 	return err
 }
 
-// server starts the server of a pair and returns its Where. A stdio server is a child of its
-// client, so for it server returns only the command line.
+// server starts the server of a pair and returns its Where. A stdio server is started by its
+// client, so for such a server the Where has only the command line.
 func (s *stage) server(p Pair) (fake.Where, error) {
 	profile := "strict-" + p.Server.String()
 	var set []string
 	options := fake.Options{}
 	if unresumable(p.Server, p.ServerTransport) == "" {
-		// The stream of the tool wait breaks, so that the client must resume it.
+		// Make the stream of the tool wait break, so that the client must resume the stream.
 		options.Set = map[string]string{"drop": dropAfter}
 		set = append(set, "--set", "drop="+dropAfter)
 	}
@@ -184,7 +184,7 @@ func (s *stage) open(ctx context.Context, p Pair) (*talk, error) {
 	return &talk{Pair: p, c: c, direct: s.direct}, nil
 }
 
-// strike ends what the stage has started, in reverse order.
+// strike ends the processes of the stage, in reverse order.
 func (s *stage) strike() {
 	for i := len(s.ends) - 1; i >= 0; i-- {
 		s.ends[i]()
@@ -193,7 +193,7 @@ func (s *stage) strike() {
 }
 
 // reported returns the violations that stdio servers wrote when they exited. Dragoman may have
-// started several servers. reported first ends everything that runs. The folder of the report
+// started several servers. reported first ends all running processes. The folder of the report
 // stays until strike.
 func (s *stage) reported() []string {
 	if s.report == "" {

@@ -18,8 +18,8 @@ type talk struct {
 	Pair
 	c      *fake.Client
 	direct bool // the conversation does not go through Dragoman
-	// These are the numbers of violations that were already reported: those that the client
-	// saw, and those that the server saw.
+	// These are the numbers of violations that were already reported: the client's violations that
+	// the server saw, and the server's violations that the client saw.
 	seenByClient, seenByServer int
 }
 
@@ -141,17 +141,17 @@ func (t *talk) misdeeds(ctx context.Context) []string {
 // noCursor is an invalid cursor, which a feature sends on purpose.
 const noCursor = "no such cursor"
 
-// provoked reports whether a violation is expected. It may be the invalid cursor that a
-// feature sends on purpose. It may be Dragoman's probe, which a server of the other era must
-// refuse (2026-07-28 §Versioning, "Backward Compatibility with Initialization-based
+// provoked reports whether a violation is expected. It may be about the invalid cursor that a
+// feature sends on purpose. It may also be about Dragoman's probe, which a server of the other era
+// must refuse (2026-07-28 §Versioning, "Backward Compatibility with Initialization-based
 // Versions").
 func (t *talk) provoked(violation string) bool {
 	return strings.Contains(violation, noCursor) ||
 		!t.direct && (strings.HasPrefix(violation, mcp.MethodInitialize+":") || strings.HasPrefix(violation, mcp.MethodDiscover+":"))
 }
 
-// until repeats a request until it gets the expected result. It is used for changes that a
-// server does not announce.
+// until repeats a request until it gets the expected result. Use it for changes that a server does
+// not announce.
 func until(ctx context.Context, ask func() (bool, error)) error {
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
 		if ok, err := ask(); ok || err != nil {

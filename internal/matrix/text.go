@@ -24,8 +24,9 @@ type end struct {
 	transport Transport
 }
 
-// Text writes the report for a terminal of 80 columns: the cells that fail, with a sentence
-// each, a grid of all pairs through Dragoman and one without it, a legend, and what is lost.
+// Text writes the report for a terminal of 80 columns. It lists the cells that fail, with a
+// sentence for each. It draws a grid of all pairs through Dragoman and another one without
+// Dragoman. A legend and the lost features follow.
 func (r *Report) Text(w io.Writer) error {
 	var b strings.Builder
 	r.failedCells(&b)
@@ -53,7 +54,7 @@ func (r *Report) failedCells(b *strings.Builder) {
 	}
 }
 
-// paragraph writes a text in several lines. All but the first are indented.
+// paragraph writes a text in several lines. All lines except the first are indented.
 func paragraph(b *strings.Builder, text string) {
 	for i, line := range screen.Wrap(text, textWidth-2) {
 		if i > 0 {
@@ -103,7 +104,7 @@ func (r *Report) glyphs(b *strings.Builder, outcome func(*Cell) Outcome) {
 		case i > 0 && servers[i-1].revision == s.revision:
 		case i+1 < len(servers) && servers[i+1].revision == s.revision:
 			dates += " " + screen.Pad(s.revision.String(), 2*cellWidth-1)
-		default: // only one column has this revision, so its date must be short
+		default: // only one column has this revision, so the date must be short
 			dates += " " + screen.Pad(s.revision.String()[2:7], cellWidth-1)
 		}
 	}
