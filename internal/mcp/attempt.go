@@ -2,8 +2,8 @@ package mcp
 
 import "github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 
-// Attempt is one attempt to send a call to a server. It contains the changes to the call. The
-// bytes of the Call itself do not change. It belongs to the goroutine that sends it.
+// Attempt is one attempt to send a call to a server. It contains the changes to the call. The bytes
+// of the Call itself do not change. An Attempt belongs to the goroutine that sends it.
 type Attempt struct {
 	*Call
 
@@ -12,25 +12,25 @@ type Attempt struct {
 	// To is the revision of the session in which the call was last sent. It is Unknown before
 	// that.
 	To Revision
-	// Name is the name of the item that the call is about, in the form that the server knows.
+	// Name is the server's own name of the item that the call is about.
 	Name string
-	// Edits are the changes that the call needs whatever the server's revision is, such as
+	// Edits are the changes that the call needs for a server of any revision, such as
 	// names without their prefix and the server's own state. Their positions are in Call.Msg.
 	Edits jsonrpc.EditList
 	// Retry are additional members of params for the server: its state and the answers to its
 	// questions. They are set when Dragoman runs the rounds of input on behalf of a legacy
 	// client.
 	Retry []jsonrpc.Field
-	// AsTask asks a server with RequestedTasks to run the call as a task. It is the object to
-	// send instead of the client's own. If it is nil, the client's own is sent.
+	// AsTask asks a server with RequestedTasks to run the call as a task. It is the task object to
+	// send instead of the client's own. If it is nil, the client's own task object is sent.
 	AsTask []byte
-	// Caps are the capabilities to send to the server. Nil means those of the client.
+	// Caps are the capabilities to send to the server. Nil means the capabilities of the client.
 	Caps []byte
 	// Session is the number of the server's session that must get the call. 0 means any
 	// session.
 	Session uint64
-	// Answers says that the server gets the inputResponses and the requestState of a retry,
-	// whatever its revision is, because it has asked for them.
+	// Answers says that a server of any revision gets the inputResponses and the requestState of a
+	// retry, because the server has asked for them.
 	Answers bool
 	// Sole says that the client's endpoint has only one server.
 	Sole bool

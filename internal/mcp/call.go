@@ -16,15 +16,15 @@ type Call struct {
 
 	Meta  jsonrpc.Span // position of params._meta in Msg.Raw
 	Token jsonrpc.Span // position of progressToken in Meta
-	junk  uint8        // members of Meta that are not passed on; see IsJunk
+	junk  uint8        // the members of Meta that are not passed on; see IsJunk
 
 	parent jsonrpc.Span // position of traceparent in Meta
 
 	// Level is the lowest severity of log messages that the client wants for this call. 0 means
-	// that it wants none.
+	// that the client wants no log messages.
 	Level LogLevel
 	// Name is the name of the item that the call is about, as the client wrote it: the tool,
-	// prompt, URI or task in params. It is "" if the method has none.
+	// prompt, URI or task in params. It is "" if the method does not name an item.
 	Name string
 	// Headers are the Mcp-Param-* fields that the client sent. HTTP says that the client's
 	// transport has headers.
@@ -34,12 +34,12 @@ type Call struct {
 	// recorded. The Record sets it.
 	Trail *jsonrpc.Trail
 	// Ours says that the call is Dragoman's own, for example to read a list, to subscribe or to
-	// set a level. No client waits for it, so it can get no requests and no notifications.
+	// set a level. No client waits for such a call, so it cannot get requests or notifications.
 	Ours bool
-	// Number is the same in all events of the call, 0 for none. It is set before anything else
-	// is done. Resume changes it if the call is a retry that contains answers.
+	// Number is the same in all events of the call, 0 for none. It is set before the call is
+	// handled. If the call is a retry that contains answers, Resume changes the number.
 	Number uint64
-	// Record gets the steps of the call. Nil means that nobody records them.
+	// Record gets the steps of the call. If it is nil, the steps are not recorded.
 	Record Record
 	// Once says that the client will not ask again. So a list waits for all servers until the
 	// call's context ends.
@@ -85,7 +85,7 @@ type Reply struct {
 }
 
 // Losses contains the parts that a peer's revision cannot express. The zero value is empty and
-// ready to use. It keeps at most maxLosses, and one for each What.
+// ready to use. It keeps at most maxLosses losses, and only one for each What.
 type Losses []Loss
 
 // Loss describes one kind of content that was left out or converted.
@@ -96,7 +96,7 @@ type Loss struct {
 
 const maxLosses = 16
 
-// Add records a loss. A loss with the same what is recorded only once.
+// Add records a loss. If several losses have the same what, only the first is recorded.
 func (l *Losses) Add(what, why string) {
 	for _, have := range *l {
 		if have.What == what {

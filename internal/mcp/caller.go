@@ -8,8 +8,8 @@ import (
 )
 
 // Caller is the client that waits for a call. It gets notifications before the answer, and may
-// get requests. The connection to a server calls its methods. The session with a client
-// implements them, and layers in between may wrap them.
+// get requests. The connection to a server calls the methods of the Caller. The session with a
+// client implements them, and layers in between may wrap the Caller.
 type Caller interface {
 	// Notify sends a notification that is written in the client's revision and has the client's
 	// progress token. It does not wait for a slow client. When Notify returns, the sender may
@@ -17,13 +17,13 @@ type Caller interface {
 	Notify(n *Note)
 	// Ask sends a server's request to the client and waits for the answer. m is the message
 	// that the server sent, and the answer has its id. Ask returns ErrCannotAsk if the client
-	// accepts no requests while its call runs. It returns ErrAnswered if the call has already
-	// been answered; then m was not sent.
+	// accepts no requests while its call runs. It returns ErrAnswered if the call has already been
+	// answered. In this case m was not sent.
 	Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error)
 }
 
-// Note is a notification for one client: the sender's message and the edits for this client. It
-// is spliced once, when it is written.
+// Note is a notification for one client: the sender's message and the edits for this client. The
+// edits are applied once, when the notification is written.
 type Note struct {
 	Msg   *jsonrpc.Message
 	Edits jsonrpc.Edits

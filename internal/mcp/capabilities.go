@@ -8,16 +8,16 @@ type capability struct {
 	name    string
 	flag    bool
 	members []capability
-	// bare is what an object without members stands for. "" means {}.
+	// bare is the canonical form of an object without members. "" means {}.
 	bare string
-	// group says that the object alone, without its members, declares nothing.
+	// group says that an object without members does not declare anything.
 	group bool
 }
 
-// clientCapabilities are the members of ClientCapabilities in the schemas of all revisions on
-// which a server may act. experimental is left out, because its meaning is not specified.
-// Extensions are included if the specification names them (2026-07-28 §Versioning, "Extension
-// Negotiation"). The canonical form has the same order.
+// clientCapabilities are the members of ClientCapabilities in the schemas of all revisions that may
+// change the behaviour of a server. The member experimental is left out, because its meaning is not
+// specified. Extensions are included if the specification names them (2026-07-28 §Versioning,
+// "Extension Negotiation"). The canonical form has the same order.
 var clientCapabilities = []capability{
 	// 2025-11-25 and 2026-07-28 §Elicitation, "Capabilities": an empty object is
 	// equivalent to form mode. Earlier revisions have no other mode.
@@ -43,9 +43,9 @@ const (
 )
 
 // CanonicalCapabilities returns a client's capabilities object in a canonical form. It contains
-// only members that a revision or an official extension defines, in a fixed order. The result
-// is a valid capabilities object, and declares nothing that caps does not declare. So it can
-// represent all clients with the same canonical form.
+// only members that a revision or an official extension defines, in a fixed order. The result is a
+// valid capabilities object, and declares only capabilities that caps declares. So it can represent
+// all clients with the same canonical form.
 //
 // It returns nil for a client that declares neither elicitation, roots nor sampling. A legacy
 // server treats all such clients alike.
@@ -126,13 +126,13 @@ func listsApps(raw []byte, at jsonrpc.Span) bool {
 }
 
 // LacksCapability reports whether need, a part of a capabilities object in raw, contains a
-// capability that caps does not declare. If caps is nil, it declares nothing.
+// capability that caps does not declare. If caps is nil, it does not declare any capability.
 func LacksCapability(caps, raw []byte, need jsonrpc.Span) bool {
 	return lacks(caps, jsonrpc.Whole(caps), raw, need, "")
 }
 
-// lacks does the same as LacksCapability for the objects have and need. implied is a member
-// that have declares implicitly.
+// lacks does the same as LacksCapability for the objects have and need. The parameter implied names
+// a member that have declares implicitly.
 func lacks(caps []byte, have jsonrpc.Span, raw []byte, need jsonrpc.Span, implied string) bool {
 	for m := range jsonrpc.Members(raw, need) {
 		key, _ := jsonrpc.Text(raw, m.Key)

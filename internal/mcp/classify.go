@@ -8,7 +8,7 @@ import (
 // maxRepeated limits how many bytes of a peer's text are quoted in an answer or a log.
 const maxRepeated = 64
 
-// Opening is what one message of a client shows about the era of its sender.
+// Opening describes the era of a client, as one of its messages shows it.
 type Opening struct {
 	// Revision is a modern revision if the message is served without a session. For a legacy
 	// message without a session it is the revision in the header, or Assumed.
@@ -19,8 +19,8 @@ type Opening struct {
 
 // Classify determines the era of a request or notification. header is the MCP-Protocol-Version
 // header, or "" if it is absent. http says whether the transport has headers. Only the version
-// key in _meta and that header matter, because legacy clients send Mcp-Method and other
-// reserved keys too. The error is the answer for the client.
+// key in _meta and that header matter, because legacy clients may also send Mcp-Method and other
+// reserved keys. The error is the answer for the client.
 //
 // Source: 2026-07-28 §Versioning, "Backward Compatibility", §Streamable HTTP, "Protocol Version
 // Header".
@@ -74,7 +74,7 @@ func classifyBare(m *jsonrpc.Message, o Opening, header string) (Opening, *jsonr
 	case rev.Modern() && m.Kind == jsonrpc.Request:
 		return o, refuse(m, jsonrpc.CodeInvalidParams, "_meta must contain "+KeyVersion)
 	}
-	// A notification needs no _meta. Only requests require it (2026-07-28 §Base, "Per-request
+	// A notification does not need _meta. Only requests require it (2026-07-28 §Base, "Per-request
 	// protocol fields"), and §Cancellation shows a notification without it.
 	o.Revision = rev
 	return o, nil

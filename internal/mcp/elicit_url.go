@@ -10,9 +10,9 @@ import (
 )
 
 // URLProblem returns the reason why the parameters of an elicitation must not reach a client.
-// It returns "" if they may. An elicitation in URL mode asks the user to open a page
-// (2025-11-25 and 2026-07-28 §Elicitation, "URL Mode Elicitation Requests"). If the URL is not
-// a web address, a client that opens it without a check could run a script, read a file or
+// It returns "" if the parameters may reach a client. An elicitation in URL mode asks the user to
+// open a page (2025-11-25 and 2026-07-28 §Elicitation, "URL Mode Elicitation Requests"). If the URL
+// is not a web address, a client that opens it without a check could run a script, read a file or
 // start a program. A misleading URL looks as if it belonged to another host. Forms are always
 // allowed.
 func URLProblem(raw []byte, params jsonrpc.Span) string {
@@ -36,15 +36,15 @@ func URLProblem(raw []byte, params jsonrpc.Span) string {
 	return checkURL(text)
 }
 
-// checkURL returns the reason why a URL must not be opened, or "" if it may. It never opens the
-// URL.
+// checkURL returns the reason why a URL must not be opened, or "" if the URL is safe. It never
+// opens the URL.
 func checkURL(text string) string {
 	const longest = 8 << 10
 	if len(text) > longest {
 		return "its URL is too long"
 	}
-	// Browsers drop tabs and line ends and treat a backslash as a slash. So the parsed URL
-	// would differ from the URL that is opened (WHATWG URL, "URL parsing").
+	// Browsers drop tabs and line ends and treat a backslash as a slash. So the URL that a browser
+	// opens would differ from the parsed URL (WHATWG URL, "URL parsing").
 	if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '\\' }) {
 		return "its URL contains white space, control characters or backslashes"
 	}
@@ -63,8 +63,8 @@ func checkURL(text string) string {
 	return checkHost(u.Hostname())
 }
 
-// checkHost returns the reason why a host name is misleading, or "" if it is not. Punycode is
-// not misleading, because it looks different from the name that it imitates.
+// checkHost returns the reason why a host name is misleading, or "" if it is not. A host name in
+// Punycode is not misleading, because it looks different from the name that it imitates.
 func checkHost(host string) string {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return ""

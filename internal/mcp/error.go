@@ -8,14 +8,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// These error codes are defined in addition to those of JSON-RPC (2026-07-28 §Base, "Error
+// MCP defines these error codes in addition to the codes of JSON-RPC (2026-07-28 §Base, "Error
 // Codes").
 const (
 	CodeHeaderMismatch         = -32020
 	CodeMissingCapability      = -32021
 	CodeUnsupportedVersion     = -32022
-	CodeResourceNotFound       = -32002 // legacy only
-	CodeURLElicitationRequired = -32042 // 2025-11-25 only
+	CodeResourceNotFound       = -32002 // only in legacy revisions
+	CodeURLElicitationRequired = -32042 // only in 2025-11-25
 )
 
 // IsModernCode reports whether only modern servers send the code. Such a code shows the era of
@@ -52,21 +52,21 @@ const (
 // failure, what happened to the call, and whether to retry.
 type Error struct {
 	Code       int64  // a JSON-RPC code; 0 means -32603
-	Message    string // for the client: fixed text without paths or internals
+	Message    string // the text for the client: fixed, without paths or internal details
 	Origin     Origin
-	Upstream   string // configured name of the server, "" for none
+	Upstream   string // the configured name of the server; "" for none
 	Cause      string // one word: timeout, exited, too_large, bad_response, dns, …
 	Outcome    Outcome
 	Retryable  bool
 	RetryAfter time.Duration
-	// TooMany says that the client has reached one of its own limits. Over HTTP the status is
-	// then 429, if the status has not been sent yet.
+	// TooMany says that the client has reached one of its own limits. Over HTTP, the response then
+	// has the status 429, unless its status was sent before.
 	TooMany bool
 	Data    []byte // JSON object whose members are added to data, nil for none
 	// Failure describes the failure for users, logs and clients. The client gets it as
 	// data.failure. Nil means none.
 	Failure *failure.Failure
-	// Exposed says that clients may be on other machines. They then get only Failure.Public.
+	// Exposed says that clients may be on other machines. Such clients get only Failure.Public.
 	Exposed bool
 	Op      string // the operation, for the log; for example "call github/create_issue"
 	Err     error  // the cause; logged, never sent
@@ -108,8 +108,8 @@ func (e *Error) DescribeFailure(f *failure.Facts) {
 	}
 }
 
-// ErrShutdown is the cause of a context that ends because this process stops. It is also the
-// answer to requests that are running then.
+// ErrShutdown is the cause of a context that ends because this process stops. It is also the answer
+// to the requests that are still running.
 var ErrShutdown error = &Error{
 	Origin: FromGateway, Cause: "shutdown", Outcome: OutcomeUnknown,
 	Message: "Dragoman stopped before the server answered",
@@ -131,8 +131,8 @@ func Wire(err error) *jsonrpc.Error {
 	var e *Error
 	switch {
 	case errors.As(err, &e):
-		// This case comes first, because the Err of an *Error may be the error of another
-		// message.
+		// This case comes before *jsonrpc.Error, because the Err of an *Error may be the error of
+		// another message.
 	case errors.As(err, &w):
 		return w
 	default:

@@ -18,19 +18,19 @@ type ServerInfo struct {
 	Info         []byte   // an Implementation object
 	Capabilities []byte   // a JSON object
 	Instructions []byte   // a JSON string
-	// Raw is the whole result object. A client of the same era gets the unknown members from
-	// it. It is nil if the ServerInfo is Dragoman's own.
+	// Raw is the whole result object. A client of the same era gets the unknown members of Raw. It
+	// is nil if the ServerInfo is Dragoman's own.
 	Raw []byte
 }
 
-// ClientInfo is what is known about a client while one of its calls runs. There is one per
-// session of a legacy client, and one per request of a modern client. It is immutable once a
+// ClientInfo is what is known about a client while one of its calls runs. A legacy client has one
+// ClientInfo per session, and a modern client has one per request. A ClientInfo is immutable once a
 // call uses it.
 type ClientInfo struct {
 	Revision     Revision
 	Info         []byte              // an Implementation object, nil if unknown
 	Capabilities []byte              // a JSON object; nil means {}
-	LogLevel     LogLevel            // lowest severity of log messages to send; 0 means none
+	LogLevel     LogLevel            // the lowest severity of log messages to send; 0 means no log messages
 	Who          *identity.Principal // nil if unknown
 	// Conversation distinguishes clients of one principal. It is 0 for a modern HTTP request,
 	// because such a request is independent of others.
@@ -39,9 +39,9 @@ type ClientInfo struct {
 	Remote string
 }
 
-// MaxOwnInfo and the constants below limit what is kept of a client after its request, in
-// bytes. A client may send more, up to the limit of a message. In practice only icons as data
-// URLs are long.
+// These constants limit the data that is kept about a client after its request, in bytes. A client
+// may send more, up to the limit of a message. In practice, only icons in data URLs exceed these
+// limits.
 const (
 	MaxOwnInfo         = 16 << 10
 	MaxOwnCapabilities = 16 << 10
@@ -51,7 +51,7 @@ const (
 // Own returns a copy that may be kept after the request has ended. The Info and Capabilities of
 // a modern client are slices of its request, so they would keep the whole request in memory.
 // Parts that are too long are reduced: Info to name and version, and the capabilities to their
-// canonical form. Own of nil is nil.
+// canonical form. For nil, Own returns nil.
 func (f *ClientInfo) Own() *ClientInfo {
 	if f == nil {
 		return nil
@@ -94,8 +94,8 @@ func (f *ClientInfo) Declares(capability string) bool {
 	return jsonrpc.KindOf(f.Capabilities, at) == '{'
 }
 
-// Party returns the key under which the client's share of a quota is counted. This is the
-// principal or, without authentication, the conversation. A modern client over HTTP has no
+// Party returns the key under which the client's share of a quota is counted. The key is the
+// principal. Without authentication, it is the conversation. A modern client over HTTP has no
 // conversation, so its key is its address and the name that it gives.
 func (f *ClientInfo) Party() string {
 	switch {

@@ -9,7 +9,7 @@ import (
 // Need says what a lease on a server's session must be suitable for. The zero value is enough
 // to read the server information.
 type Need struct {
-	// ForCall says that a call will run during which the client may be asked. The session is
+	// ForCall says that the server may ask the client while the call runs. The session is
 	// chosen so that the server's requests can be attributed to this call.
 	ForCall bool
 	// Session is the number of the only suitable session, such as that of a task. 0 means any
@@ -27,7 +27,7 @@ type ToolFacts struct {
 	Support TaskSupport    // whether the tool may or must be called as a task
 }
 
-// ErrChanged is the error of a lease's Call if the session was replaced and the new one has
-// another era or another form of tasks. Nothing was executed. The caller must build a new
+// A lease's Call returns ErrChanged if the session was replaced, and the new session has another
+// era or another form of tasks. The server did not execute the call. The caller must build a new
 // attempt for the new session.
 var ErrChanged = errors.New("the server changed its protocol revision or its support for tasks during the call")

@@ -22,9 +22,9 @@ const (
 const KeyDialect = "io.github.dragoman-mcp/dialect"
 
 // KeyMissing is Dragoman's own key of _meta in the result of a merged list. Its value is an
-// object with the names of the servers whose items are missing. "starting" lists servers that
-// may still answer, and "failed" those that could not be read. The key is absent if no server
-// is missing.
+// object with the names of the servers whose items are missing. "starting" lists the servers that
+// may still answer, and "failed" lists the servers that could not be read. The key is absent if no
+// server is missing.
 const KeyMissing = "io.github.dragoman-mcp/missing"
 
 // IsPerRequestKey reports whether key is one of the _meta members in which a modern request
@@ -77,7 +77,7 @@ func (l LogLevel) String() string {
 // WantsLog reports whether a client with the given revision and level gets the log message m.
 func WantsLog(rev Revision, level LogLevel, m *jsonrpc.Message) bool {
 	if level == 0 {
-		// If a legacy client never set a level, the server decides.
+		// If a legacy client did not set a level, the server chooses the level.
 		return rev.Legacy()
 	}
 	s, _ := jsonrpc.Text(m.Raw, m.Param("level"))

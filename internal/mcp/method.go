@@ -17,7 +17,7 @@ type Method struct {
 	MayAsk bool
 	// Task says that the request is about a task.
 	Task bool
-	// Capability is the server capability that the method needs, or "" for none.
+	// Capability is the server capability that the method needs, or "" if it needs no capability.
 	Capability string
 
 	eras uint8
@@ -120,7 +120,7 @@ var clientMethods = define(
 )
 
 // LookupMethod returns the description of a client's request, or nil for an unknown method.
-// Dragoman passes on unknown methods.
+// Dragoman still passes on requests with unknown methods.
 func LookupMethod(name string) *Method { return clientMethods[name] }
 
 // MethodName returns the shared string of a method's name, for jsonrpc.Limits.

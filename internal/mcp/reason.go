@@ -2,7 +2,7 @@ package mcp
 
 import "github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 
-// These are the reasons why Dragoman changes a message. ReasonText explains each.
+// These are the reasons why Dragoman changes a message. ReasonText explains each reason.
 const (
 	WhyID jsonrpc.Reason = iota + 1
 	WhyProgressToken
@@ -87,7 +87,7 @@ func ReasonText(r jsonrpc.Reason) string {
 	return reasons[r]
 }
 
-// reasonCodes name the reasons for programs. They do not change.
+// reasonCodes are the names of the reasons for programs. A name never changes.
 var reasonCodes = [reasonEnd]string{
 	WhyID:            "id",
 	WhyProgressToken: "progress_token",
@@ -125,8 +125,8 @@ var reasonCodes = [reasonEnd]string{
 	WhyOwnText:       "own_text",
 }
 
-// ReasonCode returns a name for an edit's reason that programs can rely on, "" for an unknown
-// reason and for jsonrpc.NoReason.
+// ReasonCode returns a name for an edit's reason that programs can rely on. It returns "" for an
+// unknown reason and for jsonrpc.NoReason.
 func ReasonCode(r jsonrpc.Reason) string {
 	if r >= reasonEnd {
 		return ""

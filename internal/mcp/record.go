@@ -2,15 +2,16 @@ package mcp
 
 import "time"
 
-// Record gets the steps of one call, for people who read them later. A Call has one Record or
-// none. The methods must not block. Several goroutines may call them, but Routed is called
-// first and only by one.
+// Record gets the steps of one call, for people who read them later. A Call has at most one Record.
+// The methods must not block. Several goroutines may call them, but Routed is called first, and
+// only by one goroutine.
 type Record interface {
-	// Routed is called when the server of the call is known, before anything is sent to it. The
-	// attempt has no server if no server or several servers answer, or if the call is refused.
+	// Routed is called when the server of the call is known, before a request is sent to the
+	// server. The attempt has no server if the answer comes from several servers or from none, or
+	// if the call is refused.
 	Routed(a *Attempt)
-	// Resumed is called when the client has come back with answers, so that this call continues
-	// the call that had the number.
+	// Resumed is called when the client has come back with answers, so that this call continues the
+	// call with this number.
 	Resumed(c *Call, number uint64)
 	// Answered is called with the answer, before it is encoded for the client.
 	Answered(a *Attempt, how Ending)
@@ -21,14 +22,14 @@ type Ending struct {
 	Reply   *Reply // nil if the answer is an error of Dragoman
 	To      Revision
 	Outcome Outcome
-	Cause   string // cause of an error of Dragoman; see Error.Cause
+	Cause   string // why Dragoman answered with an error; see Error.Cause
 	Code    int64  // code of the error that the client gets, 0 for a result
 	Took    time.Duration
 	Trace   string // id of the client's W3C trace
 }
 
-// Resume makes c continue the call with a number. The events of both then have the same number,
-// and a Record treats both as one call.
+// Resume makes c continue the call with a number. After this, the events of both calls have the
+// same number, and a Record treats both as one call.
 func (c *Call) Resume(number uint64) {
 	if number == c.Number {
 		return

@@ -14,8 +14,8 @@ const (
 	R20260728
 )
 
-// Latest is the newest revision that Dragoman supports. LatestLegacy is the newest one that has
-// initialize.
+// Latest is the newest revision that Dragoman supports. LatestLegacy is the newest revision that
+// has initialize.
 const (
 	Latest       = R20260728
 	LatestLegacy = R20251125
@@ -69,17 +69,17 @@ next:
 	return out
 }
 
-// Newer reports whether r is newer than o. It is only for the choice among offered revisions.
-// Can tells what a peer supports.
+// Newer reports whether r is newer than o. Use it only to choose among offered revisions. To find
+// out what a peer supports, use Can.
 func (r Revision) Newer(o Revision) bool { return r > o }
 
 // Feature is something that peers of some revisions support, or must not receive.
 type Feature uint8
 
-// These are the features, each with the page that defines it.
+// These are the features. Each comment names the page that defines the feature.
 const (
 	// Handshake means that a connection starts with initialize and has a session (§Lifecycle of
-	// the four legacy revisions). Revisions without it have metadata in _meta of each request
+	// the four legacy revisions). Revisions without a handshake have metadata in _meta of each request
 	// (2026-07-28 §Versioning).
 	Handshake Feature = iota
 	// PerRequestMeta means that each request contains version, identity and capabilities.
@@ -91,7 +91,7 @@ const (
 	// InputRequired means that server requests are part of a result, and that a retry answers
 	// them (2026-07-28 §Multi Round-Trip Requests).
 	InputRequired
-	// StreamableHTTP means the transport of this name. Revisions without it have HTTP+SSE.
+	// StreamableHTTP means the transport of this name. Revisions without this transport have HTTP+SSE.
 	StreamableHTTP
 	// VersionHeader means that HTTP requests have MCP-Protocol-Version (since 2025-06-18).
 	VersionHeader
@@ -126,7 +126,7 @@ const (
 	// ElicitationIDs means that a URL elicitation has an elicitationId. A notification may use
 	// it to report the end of the elicitation (2025-11-25 §Elicitation; removed in 2026-07-28).
 	ElicitationIDs
-	// Completions means that there is a capability for completion.
+	// Completions means that completion has a capability.
 	Completions
 	// ProgressMessages means that progress has a message (since 2025-03-26).
 	ProgressMessages
@@ -158,7 +158,7 @@ const (
 )
 
 // features contains the first and the last revision that have each feature. A range is enough,
-// because no feature was removed and added again.
+// because no feature was added again after its removal.
 var features = [featureCount]struct{ from, to Revision }{
 	Handshake:            {R20241105, R20251125},
 	PerRequestMeta:       {R20260728, Latest},

@@ -32,7 +32,7 @@ func (i SubscriptionFilter) OverLimit() bool {
 	return len(i.URIs) > MaxWatched || size > MaxWatchedBytes
 }
 
-// Empty reports whether the filter selects nothing.
+// Empty reports whether the filter does not select any notification.
 func (i SubscriptionFilter) Empty() bool {
 	return !i.Tools && !i.Prompts && !i.Resources && len(i.URIs) == 0
 }
@@ -74,7 +74,7 @@ func (i SubscriptionFilter) JSON() []byte {
 }
 
 // ParseSubscriptionFilter reads the notifications object of a listen. It ignores unknown
-// members. The error names the member that has the wrong type.
+// members. If a member has the wrong type, the error names this member.
 func ParseSubscriptionFilter(raw []byte, at jsonrpc.Span) (SubscriptionFilter, error) {
 	i := SubscriptionFilter{URIs: map[string]bool{}}
 	if jsonrpc.KindOf(raw, at) != '{' {

@@ -20,8 +20,8 @@ const (
 	MethodUpdateTask = "tasks/update"
 )
 
-// These notifications say that a task has changed. The first is the legacy one, the second the
-// modern one.
+// These notifications say that a task has changed. The first is for the legacy revisions, and the
+// second for the modern ones.
 const (
 	NoteTaskStatus = "notifications/tasks/status"
 	NoteTask       = "notifications/tasks"
@@ -51,7 +51,7 @@ func TaskOver(status string) bool {
 // TaskForm is the form of tasks that a peer supports.
 type TaskForm uint8
 
-// NoTasks is the zero value, for a peer without tasks.
+// NoTasks is the zero value. It means that a peer does not support tasks.
 const (
 	NoTasks TaskForm = iota
 	// RequestedTasks are the tasks of 2025-11-25. The caller requests a task.
@@ -100,8 +100,8 @@ func (h *ServerInfo) Tasks() TaskForm {
 	return NoTasks
 }
 
-// HasTasksExtension reports whether a capabilities object declares the extension. It may be
-// that of a client or of a server.
+// HasTasksExtension reports whether a capabilities object declares the extension. The object may be
+// from a client or from a server.
 func HasTasksExtension(caps []byte) bool {
 	at := jsonrpc.Find(caps, jsonrpc.Find(caps, jsonrpc.Whole(caps), "extensions"), ExtensionTasks)
 	return jsonrpc.KindOf(caps, at) == '{'
@@ -137,8 +137,8 @@ func WithTasksExtension(caps []byte) []byte {
 	return jsonrpc.Splice(nil, caps, &e)
 }
 
-// CreatedTask returns the position of the task in the result of a call that became a task. It
-// is absent if the call did not.
+// CreatedTask returns the position of the task in the result of a call that became a task. The
+// position is absent if the call did not become a task.
 func (r *Reply) CreatedTask() jsonrpc.Span {
 	switch {
 	case r.Msg.Kind != jsonrpc.Result:
@@ -181,8 +181,8 @@ func Millis(raw []byte, at jsonrpc.Span) (time.Duration, bool) {
 }
 
 // RelatedTask returns the position of the task id in a message that belongs to a task
-// (2025-11-25 §Tasks, "Related Task Metadata"). meta is the message's _meta object. The
-// position is absent if there is no task id.
+// (2025-11-25 §Tasks, "Related Task Metadata"). meta is the message's _meta object. The position is
+// absent if the message has no task id.
 func RelatedTask(raw []byte, meta jsonrpc.Span) jsonrpc.Span {
 	return jsonrpc.Find(raw, jsonrpc.Find(raw, meta, KeyRelatedTask), "taskId")
 }

@@ -31,8 +31,8 @@ const maxTraceText = 8192
 func (c *Call) HasJunk() bool { return c.junk != 0 }
 
 // IsJunk reports whether a member of _meta is trace context in an invalid format, according to
-// W3C Trace Context and Baggage. Such a member is dropped, because it would appear in headers
-// and logs. The call itself remains valid.
+// W3C Trace Context and Baggage. Dragoman drops such a member, because it would appear in headers
+// and logs. The call itself is still valid.
 func (c *Call) IsJunk(key []byte) bool {
 	switch string(key) {
 	case KeyTraceparent:
@@ -45,7 +45,8 @@ func (c *Call) IsJunk(key []byte) bool {
 	return false
 }
 
-// TraceID returns the id of the client's W3C trace, or "" for none. The result is a copy.
+// TraceID returns the id of the client's W3C trace, or "" if the request has no trace. The result
+// is a copy.
 func (c *Call) TraceID() string {
 	if c.parent.IsZero() || c.junk&junkParent != 0 {
 		return ""
@@ -77,7 +78,7 @@ func unquoted(raw []byte, at jsonrpc.Span) []byte {
 }
 
 // isTraceparent reports whether b has the form version "-" trace-id "-" parent-id "-" flags, in
-// lower case hex. Later versions may append more (W3C Trace Context §3.2).
+// lower case hex. Later versions may append more fields (W3C Trace Context §3.2).
 func isTraceparent(b []byte) bool {
 	if len(b) < 55 || len(b) > 512 || b[2] != '-' || b[35] != '-' || b[52] != '-' {
 		return false

@@ -12,13 +12,13 @@ import (
 // client (2026-07-28 §Streamable HTTP, "Server Validation").
 const CodeMismatch = -32020
 
-// MaxSafe is the largest integer that may be mirrored, and -MaxSafe the smallest.
+// MaxSafe is the largest integer that may be mirrored. -MaxSafe is the smallest.
 const MaxSafe = 1<<53 - 1
 
-// HeadersFor returns the headers for a call. Its arguments are at the span of raw, which must
-// have been scanned. Null and absent values get no header (2026-07-28 §Streamable HTTP, table
-// of "Server Behavior for Custom Headers"). Objects and arrays get none either, since schemas
-// may not mirror them.
+// HeadersFor returns the headers for a call. The call's arguments are at the span of raw, which
+// must have been scanned. Null and absent values get no header (2026-07-28 §Streamable HTTP, table
+// of "Server Behavior for Custom Headers"). Objects and arrays do not get headers either, since
+// schemas may not mirror them.
 func HeadersFor(params []Param, raw []byte, arguments jsonrpc.Span) []Header {
 	var out []Header
 	for i := range params {
@@ -36,8 +36,8 @@ func HeadersFor(params []Param, raw []byte, arguments jsonrpc.Span) []Header {
 			if n, ok := integer(text); ok {
 				text = strconv.FormatInt(n, 10)
 			}
-			// A number that is not a safe integer is sent unchanged. The server then refuses
-			// the value, and does not report a missing header.
+			// Send a number that is not a safe integer unchanged. So the server reports an invalid
+			// value and not a missing header.
 		case 't', 'f':
 			text = string(at.Of(raw))
 		default:
@@ -63,8 +63,9 @@ func CheckHeaders(params []Param, raw []byte, arguments jsonrpc.Span, got []Head
 	return nil
 }
 
-// CheckValue checks a header that must be present exactly once, and whose decoded value must
-// equal the body's, such as Mcp-Name. got contains the values as received. The error has no id.
+// CheckValue checks a header that must be present exactly once, such as Mcp-Name. Its decoded value
+// must equal the value in the body. got contains the header's values as received. The error has no
+// id.
 func CheckValue(name string, got []string, body string) *jsonrpc.Error {
 	switch len(got) {
 	case 0:
@@ -151,7 +152,7 @@ func differ(name, header, body string) *jsonrpc.Error {
 
 // integer returns the value of a decimal number in any notation (42, 42.0, 4.2e1). It returns
 // false if the text is not a number, not an integer or not within ±MaxSafe. It does not use
-// float64, because that would round.
+// float64, because float64 would round.
 func integer(s string) (int64, bool) {
 	rest, negative := strings.CutPrefix(s, "-")
 	mantissa, exponent, hasExp := cutByte(rest, 'e', 'E')

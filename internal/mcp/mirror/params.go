@@ -25,7 +25,7 @@ const maxRepeated = 128
 // Param is a parameter that is mirrored in a header.
 type Param struct {
 	Name string   // the value of x-mcp-header, without the prefix
-	Path []string // the path to its value in the arguments
+	Path []string // the path to the parameter's value in the arguments
 	Type string   // "integer", "string" or "boolean"
 
 	// Header is the whole header name, Mcp-Param-{Name}.
@@ -44,13 +44,13 @@ func (e *SchemaError) Error() string {
 }
 
 // ParseParams returns the parameters that the inputSchema at the span of raw mirrors, in order.
-// It returns none if the schema is absent or not an object. The error is a *SchemaError for the
+// It returns nil if the schema is absent or not an object. The error is a *SchemaError for the
 // first annotation that violates a constraint of 2026-07-28 §Streamable HTTP, "Schema
 // Extension". raw must have been scanned.
 func ParseParams(raw []byte, schema jsonrpc.Span) ([]Param, error) {
 	text := schema.Of(raw)
 	if !bytes.Contains(text, []byte(annotation)) && bytes.IndexByte(text, '\\') < 0 {
-		return nil, nil // nearly every tool ends here
+		return nil, nil // this is so for nearly every tool
 	}
 	p := parser{raw: raw}
 	if err := p.schema(schema, nil, nil, true); err != nil {
@@ -65,8 +65,8 @@ type parser struct {
 }
 
 // schema checks one schema. at is its location, and path contains the property names that lead
-// to it. reachable says that there is only "properties" between the schema and the root. The
-// scan of raw limits the depth.
+// to it. reachable says that the path from the root to the schema uses no keyword except
+// "properties". The scan of raw limits the depth.
 func (p *parser) schema(s jsonrpc.Span, at, path []string, reachable bool) error {
 	for m := range jsonrpc.Members(p.raw, s) {
 		key, _ := jsonrpc.Text(p.raw, m.Key)
@@ -75,8 +75,7 @@ func (p *parser) schema(s jsonrpc.Span, at, path []string, reachable bool) error
 		case annotation:
 			err = p.annotated(s, m.Value, at, path, reachable)
 		case "const", "default", "enum", "example", "examples":
-			// These members contain values instead of schemas, so an annotation in them has no
-			// meaning.
+			// Skip these members, because they contain values instead of schemas.
 		case "properties":
 			for prop := range jsonrpc.Members(p.raw, m.Value) {
 				name, _ := jsonrpc.Text(p.raw, prop.Key)

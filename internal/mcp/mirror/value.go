@@ -40,8 +40,8 @@ func DecodeValue(h string) (string, error) {
 	if !plain(h) {
 		return "", ErrValue
 	}
-	// The sentinels must match exactly and must not overlap. "=?base64?=" contains no encoded
-	// text, so it is plain text.
+	// The sentinels must match exactly and must not overlap. In "=?base64?=" they overlap, so it is
+	// plain text.
 	if len(h) < len(sentinel)+len(sentinelEnd) || !strings.HasPrefix(h, sentinel) || !strings.HasSuffix(h, sentinelEnd) {
 		return h, nil
 	}
