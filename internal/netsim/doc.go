@@ -2,7 +2,7 @@
 // reset at an exact byte. net/http works with its listeners and dialers.
 //
 // Everything is deterministic. The package waits only on channels and timers, so no real time
-// passes in a testing/synctest bubble. Create the network inside the bubble. Programs cannot
-// tell its connections from TCP: deadlines, buffered writes, io.EOF after the data before a
-// close, and EPIPE and ECONNRESET wrapped in *net.OpError. The package starts no goroutines.
+// passes in a testing/synctest bubble. Create the network inside the bubble. Its connections behave
+// like TCP: they have deadlines, buffer writes, return io.EOF after the data that was sent before a
+// close, and wrap EPIPE and ECONNRESET in *net.OpError. The package starts no goroutines.
 package netsim

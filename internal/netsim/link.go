@@ -20,12 +20,12 @@ type Faults struct {
 	// of one Write.
 	ChunkBytes int
 	// DropAfterBytes resets the whole link after this many bytes were written. The bytes can
-	// still be read. Then both sides get ECONNRESET. 0 means never; a negative number resets
-	// on the first write.
+	// still be read. Then both sides get ECONNRESET. 0 means never. A negative number resets the
+	// link on the first write.
 	DropAfterBytes int
 	// HalfCloseAfterBytes ends this direction after this many bytes were written. The bytes
-	// can still be read, followed by io.EOF. Further writes get EPIPE. 0 means never; a
-	// negative number ends it on the first write.
+	// can still be read, followed by io.EOF. Further writes get EPIPE. 0 means never. A negative
+	// number ends the direction on the first write.
 	HalfCloseAfterBytes int
 }
 
@@ -63,14 +63,14 @@ type half struct {
 	queue  []segment
 	size   int   // bytes in queue
 	passed int   // bytes written so far
-	end    error // the error that Write returns at once, and Read after the queue; nil while open
+	end    error // the error that Write returns at once, and that Read returns after the queue; nil while open
 	endAt  time.Time
 	unread bool // the reader has closed its end
 }
 
 type segment struct {
 	data []byte
-	at   time.Time // arrival time
+	at   time.Time // the arrival time
 }
 
 type deadline struct{ at time.Time }
@@ -217,8 +217,8 @@ func (c *Conn) Write(b []byte) (int, error) {
 	}
 }
 
-// left returns the number of bytes that may still pass before a fault. The fault occurs after
-// that many bytes in total.
+// left returns the number of bytes that may still pass before a fault. The parameter is the total
+// number of bytes after which the fault occurs.
 func left(after, passed int) int {
 	switch {
 	case after == 0:
@@ -271,8 +271,8 @@ func (c *Conn) CloseWrite() error {
 	return nil
 }
 
-// Reset breaks the link, as a cut cable or a crash does. Both ends can read the bytes already
-// on their way, and then get ECONNRESET. The ends must still be closed.
+// Reset breaks the link in the same way as a cut cable or a crash. Both ends can read the bytes
+// already on their way, and then get ECONNRESET. The caller must still close both ends.
 func (c *Conn) Reset() {
 	c.link.mu.Lock()
 	defer c.link.mu.Unlock()

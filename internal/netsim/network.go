@@ -16,7 +16,7 @@ import (
 const backlog = 128
 
 // Network connects dialers with listeners by address. Its methods are safe for concurrent
-// use. Names are not resolved: "api.test:80" is an address like any other.
+// use. Names are not resolved: "api.test:80" is a valid address.
 type Network struct {
 	mu        sync.Mutex
 	listeners map[string]*listener
@@ -39,16 +39,16 @@ func NewNetwork() *Network {
 	}
 }
 
-// Shape sets the options of links to an address. f is called with 0 for the next dial, 1 for
-// the one after it, and so on. If f is nil, links have no faults.
+// Shape sets the options of links to an address. f is called with 0 for the next dial, with 1 for
+// the second, and so on. If f is nil, links have no faults.
 func (n *Network) Shape(address string, f func(nth int) Options) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.shapes[address], n.dials[address] = f, 0
 }
 
-// Swallow makes dials to an address hang until their context ends. With false it turns this
-// off.
+// Swallow makes dials to an address hang until their context ends. With false, dials to the address
+// work again.
 func (n *Network) Swallow(address string, hang bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -114,7 +114,7 @@ func (n *Network) DialContext(ctx context.Context, network, address string) (net
 	return n.DialFrom("127.0.0.1")(ctx, network, address)
 }
 
-// DialFrom returns a DialContext with another source IP address.
+// DialFrom returns a function like DialContext that uses another source IP address.
 func (n *Network) DialFrom(host string) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, _, address string) (net.Conn, error) {
 		c, err := n.dial(ctx, host, address)
@@ -177,7 +177,7 @@ type listener struct {
 	network *Network
 	address string
 	local   net.Addr
-	arrived chan *Conn // a dial sends to it under network.mu, while listening
+	arrived chan *Conn // a dial sends to this channel under network.mu, while the listener is open
 	closed  chan struct{}
 	once    sync.Once
 }
