@@ -1,8 +1,8 @@
 // Package pipetest provides one end of a pipe for tests. It sends lines, collects the lines
 // that arrive, and compares them with patterns.
 //
-// It is for tests in a testing/synctest bubble. Say returns when its lines have had all their
-// effects. Heard returns when no more lines can arrive. The package imports testing, so the
+// It is for tests in a testing/synctest bubble. Say returns when every goroutine in the bubble is
+// waiting again. Heard returns when no more lines can arrive. The package imports testing, so the
 // program must not use it.
 package pipetest
 
@@ -18,7 +18,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// Scan parses a message. It fails the test if the message is not valid.
+// Scan parses a message. If the message is not valid, Scan fails the test.
 func Scan(t testing.TB, s string) *jsonrpc.Message {
 	t.Helper()
 	m, err := jsonrpc.Scan([]byte(s), jsonrpc.Limits{Tolerant: true})
@@ -66,7 +66,7 @@ func Tap(t *testing.T, p transport.Pipe, reading *sync.WaitGroup) *Wire {
 	return w
 }
 
-// Say writes lines and waits until they have had all their effects.
+// Say writes lines and waits until every goroutine in the bubble is waiting again.
 func (w *Wire) Say(lines ...string) {
 	w.t.Helper()
 	for _, line := range lines {
@@ -122,7 +122,7 @@ func Like(s, pattern string) bool {
 	return strings.HasSuffix(s, last)
 }
 
-// Note parses the notification raw. It fails the test if raw is not valid.
+// Note parses the notification raw. If raw is not valid, Note fails the test.
 func Note(raw string) *mcp.Note {
 	m, err := jsonrpc.Scan([]byte(raw), jsonrpc.Limits{Bytes: len(raw) + 1, Tolerant: true})
 	if err != nil {
