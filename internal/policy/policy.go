@@ -9,7 +9,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Call is a call as a step sees it. A step must not change it, and must not keep it after it
+// Call is a call as a step sees it. A step must not change it, and must not keep it after the step
 // returns.
 type Call struct {
 	Who     *identity.Principal // the caller; nil without authentication
@@ -17,17 +17,17 @@ type Call struct {
 	// Server is the name of the server that gets the call. It is "" if the answer comes from
 	// several servers, or from none.
 	Server string
-	// Name is the tool, prompt, URI or task of the call, under the server's own name. It is ""
-	// if the method has none.
+	// Name is the tool, prompt, URI or task of the call, under the server's own name. It is "" if
+	// the method does not name an item.
 	Name string
 	// Args are the arguments of a tool or prompt, as the server gets them. They are absent for
 	// other methods.
 	Args jsonrpc.Value
 	// Request is the client's request. Its size is len(Request.Msg.Raw) bytes.
 	Request *mcp.Call
-	// Resumed means that the call continues an earlier one, which asked the client for input.
-	// A step has already let the earlier one pass. The call is authorised again, but not
-	// counted again.
+	// Resumed means that the call continues an earlier call, in which the client was asked for
+	// input. The steps have already let the earlier call pass. A step should authorise the call
+	// again, but not count it again.
 	Resumed bool
 }
 
@@ -43,22 +43,22 @@ type Answer struct {
 }
 
 // Step decides about calls. Many goroutines call its methods at the same time. The methods may
-// block until ctx ends, but the client waits meanwhile.
+// block until ctx ends, but the client waits during that time.
 type Step interface {
 	// Before lets the call pass if it returns nil. Otherwise the client gets the error, which
-	// mcp.Wire converts to a JSON-RPC error, and the server gets nothing.
+	// mcp.Wire converts to a JSON-RPC error, and the call is not sent to the server.
 	Before(ctx context.Context, c *Call) error
 	// After receives the result of each call that Before let pass, even if a later step
 	// refused the call. ctx may have ended.
 	After(ctx context.Context, c *Call, a *Answer)
 }
 
-// Chain is a list of steps. They see a call in this order. A chain must not be changed after
+// Chain is a list of steps. The steps see a call in this order. A chain must not be changed after
 // its first use. The zero value lets every call pass.
 type Chain []Step
 
-// Admit calls Before of each step. It stops at the first step that refuses, and returns its
-// error. passed is the number of steps that let the call pass.
+// Admit calls Before of each step. It stops at the first step that refuses the call, and returns
+// the error of this step. passed is the number of steps that let the call pass.
 func (c Chain) Admit(ctx context.Context, call *Call) (passed int, err error) {
 	for i, s := range c {
 		if err := s.Before(ctx, call); err != nil {
