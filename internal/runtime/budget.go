@@ -12,7 +12,7 @@ import (
 // message is in memory three times while it is translated. It is never less than the size of
 // the largest body.
 func InFlight(configured, body int) int64 {
-	limit := debug.SetMemoryLimit(-1) // reads GOMEMLIMIT; a negative argument does not change it
+	limit := debug.SetMemoryLimit(-1) // returns the memory limit; a negative argument does not change the limit
 	if b, err := os.ReadFile("/sys/fs/cgroup/memory.max"); err == nil {
 		if n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64); err == nil {
 			limit = min(limit, n)

@@ -30,8 +30,8 @@ type ConnectOptions struct {
 	// Roots are the file URIs of the folders that the server may know. If there are none, the
 	// client does not declare roots.
 	Roots []string
-	// Refused, if set, is called when the server sends a request that needs a capability that
-	// the client did not declare, such as sampling. It gets the method of the request.
+	// Refused, if set, is called when the server sends a request for which the client has not
+	// declared the capability, such as sampling. It gets the method of the request.
 	Refused func(method string)
 	Version string
 }
@@ -44,16 +44,16 @@ type Question struct {
 	URL     string // the http or https URL of the page to visit; "" for a form
 }
 
-// Answer is the answer to a Question. Action is "accept", "decline" or "cancel". Content is
-// the form as a JSON object; only an accepted form has it.
+// Answer is the answer to a Question. Action is "accept", "decline" or "cancel". Content is the
+// content of an accepted form as a JSON object.
 type Answer struct {
 	Action  string
 	Content []byte
 }
 
 // Session is a session with a server, for commands. It is a legacy client of a gateway in this
-// process. So requests of the server reach the command directly, whatever revision the server
-// uses. Connect creates a Session. The caller must call Close.
+// process. So requests of the server reach the command directly, for every revision of the server.
+// Connect creates a Session. The caller must call Close.
 type Session struct {
 	upstream *upstream.Upstream
 	host     *gateway.Single
@@ -62,7 +62,7 @@ type Session struct {
 	roots    []string
 	refused  func(method string)
 	detach   func()
-	untap    func() // stops the goroutine that fills trace
+	untap    func() // ends the goroutine that fills trace
 
 	mu    sync.Mutex
 	trace string
@@ -110,8 +110,8 @@ func capabilities(o ConnectOptions) []byte {
 type Description struct {
 	Revision  mcp.Revision
 	Transport string // "stdio", "http", "sse" or "inmem"
-	// Info is the Implementation object of the server. Capabilities is an object. Both have
-	// the server's own bytes. Instructions is "" if there are none.
+	// Info is the Implementation object of the server. Capabilities is an object. Both have the
+	// server's own bytes. Instructions is "" if the server has none.
 	Info, Capabilities []byte
 	Instructions       string
 }
@@ -134,7 +134,7 @@ func (s *Session) Trace() string {
 	return s.trace
 }
 
-// Close ends the session, stops the server, and waits for both.
+// Close ends the session and stops the server. It waits until both have ended.
 func (s *Session) Close() {
 	if s.detach != nil {
 		s.detach()
@@ -147,8 +147,8 @@ func (s *Session) Close() {
 // List is the result of Session.List: all pages of a list.
 type List struct {
 	Items [][]byte // raw JSON objects
-	// Starting and Failed are servers of a gateway without items in the list. Starting are
-	// those that may still get ready. Failed are those that could not be listed.
+	// Starting and Failed are servers of a gateway without items in the list. The servers in
+	// Starting may still get ready. The servers in Failed could not be listed.
 	Starting, Failed []string
 	// Changes is true if the server sends notifications when the list changes.
 	Changes bool
@@ -212,8 +212,8 @@ func (s *Session) Call(ctx context.Context, tool string, args []byte, onProgress
 	return s.request(ctx, mcp.MethodCallTool, append(params, '}'), onProgress)
 }
 
-// Request sends another request, such as resources/read, with params, a valid JSON object,
-// and returns the raw result. Errors are as in Call.
+// Request sends any other request, such as resources/read, and returns the raw result. params must
+// be a valid JSON object. The errors are the same as in Call.
 func (s *Session) Request(ctx context.Context, method string, params []byte) ([]byte, error) {
 	return s.request(ctx, method, params, nil)
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 )
 
-// exposed has the features that the configuration exposes, by server. Servers without an entry
-// expose everything.
+// exposed has the features that the configuration exposes, by server. All features of servers
+// without an entry are exposed.
 type exposed map[string]config.Expose
 
 // exposedOf returns the filter for servers. It returns nil if the filter would show

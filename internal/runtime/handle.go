@@ -12,10 +12,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Handle is a downstream.Handler that passes everything to another handler, its host. The host
+// Handle is a downstream.Handler that passes all requests to another handler, its host. The host
 // can be replaced while clients are connected. A call ends in the host in which it began.
-// Later calls go to the new host, and legacy clients are attached to it. Replace must be
-// called once before anything else. Safe for concurrent use.
+// Later calls go to the new host, and legacy clients are attached to it. Call Replace once before
+// any other method. Safe for concurrent use.
 type Handle struct {
 	now atomic.Pointer[Generation]
 
@@ -26,13 +26,13 @@ type Handle struct {
 // Generation is one host of a Handle, such as a gateway, with a count of its users.
 type Generation struct {
 	host  downstream.Handler
-	users atomic.Int64 // the number of users; when the host is replaced, retired is added to it
+	users atomic.Int64 // the number of users; when the host is replaced, retired is added to this number
 	once  sync.Once
 	idle  chan struct{}
 }
 
-// retired is added to the users of a replaced generation. It is so small that users is
-// negative from then on.
+// retired is added to the users of a replaced generation. It is so small that users stays negative
+// after that.
 const retired = math.MinInt64 / 2
 
 // Idle returns a channel that is closed when the generation has been replaced and its last
@@ -45,22 +45,22 @@ func (g *Generation) leave() {
 	}
 }
 
-// retire must be called once, after the Handle has a new generation.
+// Call retire once, after the Handle has got a new generation.
 func (g *Generation) retire() {
 	if g.users.Add(retired) == retired {
 		g.once.Do(func() { close(g.idle) })
 	}
 }
 
-// enter adds a user to the current generation and returns it. It takes no lock and allocates
-// nothing.
+// enter adds a user to the current generation and returns it. It does not take a lock or allocate
+// memory.
 func (h *Handle) enter() *Generation {
 	for {
 		g := h.now.Load()
 		if g.users.Add(1) > 0 {
 			return g
 		}
-		g.leave() // the generation was replaced meanwhile, so try the new one
+		g.leave() // the generation was replaced in the meantime, so try the new one
 	}
 }
 
@@ -91,9 +91,9 @@ func carry(from, to downstream.Handler, f *mcp.ClientInfo) {
 	}
 }
 
-// Replace replaces the host and moves all attached clients, with their subscriptions, to the
-// new one. The clients get a notification that all lists have changed. It returns the old
-// generation, or nil the first time. Calls of Replace must not overlap.
+// Replace replaces the host and moves all attached clients, with their subscriptions, to the new
+// host. The clients get a notification that all lists have changed. It returns the old generation,
+// or nil the first time. Calls of Replace must not overlap.
 func (h *Handle) Replace(host downstream.Handler) *Generation {
 	next := &Generation{host: host, idle: make(chan struct{})}
 	h.mu.Lock()
@@ -122,7 +122,7 @@ func (h *Handle) Replace(host downstream.Handler) *Generation {
 		if old != nil {
 			carry(old.host, host, a.facts)
 		}
-		before() // called after carry, so that an unchanged server keeps watching its resources
+		before() // call before after carry, so that an unchanged server keeps watching its resources
 		for _, note := range []string{mcp.NoteToolsChanged, mcp.NotePromptsChanged, mcp.NoteResourcesChanged} {
 			a.to.Notify(mcp.NewNote(note, nil))
 		}
@@ -130,8 +130,8 @@ func (h *Handle) Replace(host downstream.Handler) *Generation {
 	return old
 }
 
-// Renew starts a new generation with the same host, and returns the old one. Clients notice
-// nothing. Replace must have been called before. Calls of Renew and Replace must not overlap.
+// Renew starts a new generation with the same host, and returns the old one. Clients are not
+// affected. Replace must have been called before. Calls of Renew and Replace must not overlap.
 func (h *Handle) Renew() *Generation {
 	h.mu.Lock()
 	old := h.now.Load()
@@ -162,8 +162,8 @@ func (h *Handle) Notify(ctx context.Context, f *mcp.ClientInfo, m *jsonrpc.Messa
 	g.host.Notify(ctx, f, m)
 }
 
-// Subscribe implements downstream.Handler. The attachment moves from host to host with the
-// Handle.
+// Subscribe implements downstream.Handler. When the host is replaced, the attachment moves to the
+// new host.
 func (h *Handle) Subscribe(f *mcp.ClientInfo, to mcp.Subscriber) (detach func()) {
 	a := &attachment{facts: f, to: to}
 	for {
@@ -173,7 +173,7 @@ func (h *Handle) Subscribe(f *mcp.ClientInfo, to mcp.Subscriber) (detach func())
 		if h.now.Load() == g {
 			break
 		}
-		// The host was replaced meanwhile, and Replace did not move this client.
+		// The host was replaced in the meantime, and Replace did not move this client.
 		h.mu.Unlock()
 		a.detach()
 	}

@@ -51,7 +51,7 @@ func (i *instructions) get(ctx context.Context, in config.Instructions, log *slo
 func (i *instructions) file(path string, log *slog.Logger) string {
 	st, err := os.Stat(path)
 	if err == nil && !st.Mode().IsRegular() {
-		err = errNoFile // opening a named pipe would wait for a writer
+		err = errNoFile // do not open a named pipe, because that would wait for a writer
 	}
 	if err != nil {
 		log.Warn("cannot read the instructions", "cause", err.Error())
@@ -79,8 +79,8 @@ func (i *instructions) file(path string, log *slog.Logger) string {
 
 var errNoFile = errors.New("is not a regular file")
 
-// command returns the last output of the command. If several callers wait, it runs once for
-// all of them. It continues if the caller that started it stops waiting.
+// command returns the last output of the command. If several callers wait, the command runs once
+// for all of them. It continues to run even if the caller that started it stops waiting.
 func (i *instructions) command(ctx context.Context, argv []string, log *slog.Logger) string {
 	source := strings.Join(argv, "\x00")
 	for {
@@ -127,7 +127,7 @@ func output(ctx context.Context, argv []string, log *slog.Logger) string {
 	return readText(strings.NewReader(out.b.String()), log)
 }
 
-// bounded keeps the beginning of the text that is written to it.
+// bounded is an io.Writer that keeps the beginning of the text.
 type bounded struct{ b strings.Builder }
 
 func (w *bounded) Write(p []byte) (int, error) {

@@ -9,8 +9,8 @@ import (
 // mostFormer bounds the number of secrets of earlier configurations that are kept.
 const mostFormer = 512
 
-// retireSecretsLocked keeps the secrets of the current configuration before another one
-// replaces it. Recorded messages and logs still contain them.
+// retireSecretsLocked keeps the secrets of the current configuration before another configuration
+// replaces it. Recorded messages and logs still contain these secrets.
 func (r *Runtime) retireSecretsLocked() {
 	if r.snapshot == nil {
 		return
@@ -53,7 +53,7 @@ func (r *Runtime) Clean(server string) func(text string) string {
 	}
 }
 
-// Secrets returns the configured secrets of all servers, and those of earlier configurations.
+// Secrets returns the configured secrets of all servers, and the secrets of earlier configurations.
 func (r *Runtime) Secrets() (all []string) {
 	snapshot, former := r.masks()
 	if snapshot == nil {

@@ -19,8 +19,8 @@ const (
 
 const (
 	// maxDelay is the longest time that opening a session is delayed. If the delay would be
-	// longer, the client is refused. With the delay, a client that loops must wait behind the
-	// clients that came first.
+	// longer, the client is refused. Because of the delay, a client in a loop must wait behind
+	// earlier clients.
 	maxDelay = 2 * time.Second
 	// maxDelayed is the largest number of delayed clients at the same time.
 	maxDelayed = 1024
@@ -29,13 +29,13 @@ const (
 )
 
 // newcomers limits how often a client may open a session, so that a client in a loop does not
-// keep others from opening theirs. A client that has authenticated has its own rate. Without
-// authentication each connection has that rate. All connections with the same address and name
-// share a multiple of it, so more connections help a client little. All new names share
-// another multiple, so new names help it little too.
+// keep others from opening theirs. An authenticated client has its own rate. Without
+// authentication, each connection has this rate. All connections with the same address and client
+// name share a multiple of the rate. So a client cannot gain much by opening more connections. All
+// new names share another multiple, so a client cannot gain much by using new names.
 //
 // Opening a session takes a token from each of the client's buckets. If a bucket is empty, the
-// client waits for a token. If the wait would be too long, it is refused.
+// client waits for a token. If the wait would be too long, the client is refused.
 type newcomers struct {
 	perSecond int // the configured rate; 0 allows everything
 
@@ -74,8 +74,8 @@ func (n *newcomers) allow(ctx context.Context, who transport.Newcomer) (retryAft
 	}
 }
 
-// take takes a token from each bucket of a client. It returns how long the client must wait
-// for the last of them. If ok is false, it has taken none.
+// take takes a token from each bucket of a client. It returns how long the client must wait for the
+// last of these tokens. If ok is false, no token was taken.
 func (n *newcomers) take(who transport.Newcomer) (taken []*rate.Reservation, delay time.Duration, ok bool) {
 	now := time.Now()
 	n.mu.Lock()
@@ -129,7 +129,7 @@ type buckets[K comparable] struct {
 
 type bucket struct {
 	*rate.Limiter
-	again bool // the client has come more than once
+	again bool // the client has opened a session more than once
 }
 
 // of returns the limiter of a key. known is true if the table already had it.
@@ -149,9 +149,9 @@ func (b *buckets[K]) of(key K, perSecond int, now time.Time) (l *rate.Limiter, k
 	return l, false
 }
 
-// forget removes a few clients to make room. It first removes clients that came only once and
-// whose bucket is full. Such a client loses only the fact that it was seen. Then forget removes
-// the clients with the most tokens, because these clients lose the least.
+// forget removes a few clients to make room. It first removes clients that opened only one session
+// and have a full bucket. Such a client only counts as new again. Then forget removes the clients
+// with the most tokens, because these clients lose the least.
 func (b *buckets[K]) forget(now time.Time) {
 	full := func(e *bucket) bool { return e.TokensAt(now) >= float64(e.Burst()) }
 	for key, e := range b.all {
@@ -160,7 +160,7 @@ func (b *buckets[K]) forget(now time.Time) {
 		}
 	}
 	const least = maxNewcomers / 16 // remove at least this many, so that forget does not run for each new client
-	const few = 64                  // the number of entries examined for each one removed
+	const few = 64                  // the number of entries that are examined for each removed entry
 	for len(b.all) > maxNewcomers-least {
 		var fullest K
 		most, looked := -1.0, 0

@@ -11,9 +11,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
-// What operators see and do, besides Report.
+// This file has what operators see besides Report, and the operations.
 
-// ErrNoServer is the error of operations on a server that is not configured, or disabled.
+// ErrNoServer is the error of operations on a server that is disabled or not configured.
 var ErrNoServer = errors.New("there is no such server")
 
 // Operation is what an operator can do with a server.
@@ -27,8 +27,8 @@ const (
 	OpProbe   Operation = "probe"
 )
 
-// Operate begins an operation on one server and does not wait for its end. Other servers do
-// not notice. A stopped server stays stopped over an Apply that does not change its settings.
+// Operate begins an operation on one server and does not wait for its end. It does not affect other
+// servers. A stopped server stays stopped until an Apply changes its settings.
 func (r *Runtime) Operate(name string, op Operation) error {
 	x := r.server(name)
 	switch {
@@ -46,7 +46,7 @@ func (r *Runtime) Operate(name string, op Operation) error {
 	return errors.New("unknown operation")
 }
 
-// server returns the current server of a name, nil for none.
+// server returns the current server with a name, or nil if there is none.
 func (r *Runtime) server(name string) *server {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -62,7 +62,7 @@ func (r *Runtime) server(name string) *server {
 type ClientReport struct {
 	downstream.ClientReport
 	Path   string // the path of the endpoint
-	Server string // the only server of the endpoint; "" for the merged one
+	Server string // the only server of the endpoint; "" for the merged endpoint
 }
 
 // ClientReports returns the clients of all endpoints, by endpoint.
@@ -85,7 +85,7 @@ func (r *Runtime) ClientReports() (out []ClientReport) {
 	return out
 }
 
-// Lists is what the servers list, for operators.
+// Lists provides the lists of the servers for operators.
 type Lists struct {
 	runtime *Runtime
 	gateway *gateway.Merged
@@ -103,12 +103,12 @@ func (r *Runtime) Lists() *Lists {
 	return &Lists{r, g}
 }
 
-// Of returns the list of each server for a method, in the order of the configuration. It
-// reads nothing.
+// Of returns the list of each server for a method, in the order of the configuration. It does not
+// read the lists from the servers.
 func (l *Lists) Of(method string) []catalog.Items { return l.gateway.Items(method) }
 
-// Refresh reads one list of one server, if the server is ready and the list is not fresh, and
-// waits a moment for it. It does not open a server.
+// Refresh reads one list of one server, if the server is ready and the list is not fresh, and waits
+// a moment for the result. It does not open a server.
 func (l *Lists) Refresh(ctx context.Context, server, method string) {
 	if x := l.runtime.server(server); x != nil && x.Status().State == upstream.Ready {
 		l.gateway.Refresh(ctx, server, method)
@@ -118,7 +118,8 @@ func (l *Lists) Refresh(ctx context.Context, server, method string) {
 // Offered returns the name of a tool or prompt in the merged list.
 func (l *Lists) Offered(server, name string) string { return l.gateway.Offered(server, name) }
 
-// Config returns the configuration of a server, false if it is not configured or disabled.
+// Config returns the configuration of a server. It returns false if the server is disabled or not
+// configured.
 func (r *Runtime) Config(name string) (config.Server, bool) {
 	s := r.Current()
 	if s == nil {

@@ -31,8 +31,8 @@ type mount struct {
 	servers  []*server // the servers that the current generation of handle uses; only Apply uses this field
 }
 
-// replace makes h the handler for clients. to are the servers that h can reach. It returns the
-// old generation, which is nil the first time, and the servers of that generation.
+// replace makes h the handler for clients. The parameter to contains the servers that h can reach.
+// It returns the old generation, which is nil the first time, and the servers of that generation.
 func (m *mount) replace(h downstream.Handler, to []*server) (*Generation, []*server) {
 	for _, x := range to {
 		x.hold()
@@ -69,9 +69,9 @@ func (r *Runtime) newMount(name string) *mount {
 	return m
 }
 
-// planLocked creates the handlers of a project for a configuration. enabled are the settings
-// of the servers in order. It returns the new handler of each mount. It records in l
-// everything that is no longer used.
+// planLocked creates the handlers of a project for a configuration. enabled contains the settings
+// of the servers in order. planLocked returns the new handler of each mount. It adds to l all
+// objects that are no longer used.
 func (r *Runtime) planLocked(p *project, s *config.Snapshot, order []*server, enabled []config.Server, l *leaving) (moves []move) {
 	g := &gateway.Merged{
 		Bridge: r.bridge, Policy: r.opts.Policy, Project: p.name, Listens: &r.listens, Names: catalog.Names{Separator: s.Separator}, Identity: r.identity(s, p.name),

@@ -15,7 +15,7 @@ import (
 type Report struct {
 	Configured time.Time // the time of the last Apply
 	Draining   bool
-	Endpoints  []EndpointReport // by name; the merged endpoint comes first
+	Endpoints  []EndpointReport // the endpoints by name; the merged endpoint comes first
 	Servers    []ServerReport   // the servers in the order of the configuration
 	Lists      []catalog.ListReport
 	Parked     []bridge.ParkedReport
@@ -25,9 +25,9 @@ type Report struct {
 // EndpointReport describes one endpoint.
 type EndpointReport struct {
 	Path          string
-	Server        string         // "" for the merged endpoint
+	Server        string         // the only server of the endpoint; "" for the merged endpoint
 	Conversations map[string]int // the number of sessions with clients, by transport
-	Requests      int            // running requests that belong to no session
+	Requests      int            // running requests that do not belong to a session
 }
 
 // ServerReport describes one server.
@@ -37,7 +37,7 @@ type ServerReport struct {
 	Clean func(string) string
 }
 
-// Report returns the state of everything. It does not ask servers and does not wait.
+// Report returns the state of all endpoints and servers. It does not ask servers and does not wait.
 func (r *Runtime) Report() *Report {
 	p := r.projects[defaultProject]
 	r.mu.Lock()

@@ -7,7 +7,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
-// leaving has everything that an Apply has replaced or removed.
+// leaving has the generations, servers and endpoints that an Apply has replaced or removed.
 type leaving struct {
 	generations []held
 	gateways    []*gateway.Merged
@@ -22,14 +22,14 @@ type held struct {
 	servers []*server
 }
 
-// add adds a generation. If it is nil, add does nothing.
+// add adds a generation. It ignores a nil generation.
 func (l *leaving) add(g *Generation, servers []*server) {
 	if g != nil {
 		l.generations = append(l.generations, held{g, servers})
 	}
 }
 
-// retire releases everything in l as soon as no call uses it any more. It does not wait.
+// retire releases each object in l as soon as no call uses it any more. It does not wait.
 func (r *Runtime) retire(l leaving) {
 	for _, x := range l.servers {
 		x.release() // the configuration no longer uses the server
@@ -54,8 +54,8 @@ func (r *Runtime) retire(l leaving) {
 	}
 }
 
-// remove closes servers, and then their endpoints. It waits until no call uses the servers any
-// more, at most for Options.Drain.
+// remove closes servers, and then their endpoints. Before that, it waits until no call uses the
+// servers any more, but at most for Options.Drain.
 func (r *Runtime) remove(servers []*server, mounts []*mount) {
 	limit := r.opts.Drain
 	if limit <= 0 {

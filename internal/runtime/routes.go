@@ -9,8 +9,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
-// Routes registers the paths of all endpoints on mux: those of the default project, and those
-// of each project below /p/. Each request looks up its project and its server by name.
+// Routes registers the paths of all endpoints on mux: the paths of the default project, and of each
+// project below /p/. Each request looks up its project and its server by name.
 func (r *Runtime) Routes(mux *http.ServeMux) {
 	for _, prefix := range []string{"/", "/p/{project}/", "/s/{server}/", "/p/{project}/s/{server}/"} {
 		for _, leaf := range leaves {

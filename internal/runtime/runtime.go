@@ -34,9 +34,9 @@ type Options struct {
 	// origins and public URL; see config.Snapshot.
 	Config *config.Snapshot
 	Log    *slog.Logger
-	Events *event.Publisher // nil publishes nothing
-	Calls  *calls.Ring      // records the calls of clients; nil records none
-	Recent *logring.Ring    // records the stderr of servers; nil keeps only the lines that errors quote
+	Events *event.Publisher // receives events; if it is nil, nothing is published
+	Calls  *calls.Ring      // records the calls of clients; if it is nil, calls are not recorded
+	Recent *logring.Ring    // records the stderr of servers; if it is nil, only the lines that errors quote are kept
 	Guard  *httpdoor.Guard
 	Budget *transport.Budget
 	// Drain is how long calls to a removed server may continue; 0 means DrainLimit.
@@ -45,7 +45,7 @@ type Options struct {
 	// Exposed means that clients may be on other machines; see upstream.Options.
 	Exposed bool
 	// Policy decides about each call. Its steps are: authorise, limit, confirm, redact, audit,
-	// in this order. It is empty so far and allows every call.
+	// in this order. The chain is still empty, so it allows every call.
 	Policy policy.Chain
 }
 
@@ -61,13 +61,13 @@ type Runtime struct {
 	texts     instructions
 	endpoints *Endpoints
 	retired   work.Group          // goroutines that wait for replaced generations to end
-	projects  map[string]*project // by name; the map does not change
+	projects  map[string]*project // the projects by name; the map does not change
 
 	mu       sync.Mutex
 	snapshot *config.Snapshot
-	former   []string           // secrets of earlier configurations, oldest first; replaced, never changed
+	former   []string           // the secrets of earlier configurations, oldest first; the slice is replaced but never changed
 	since    time.Time          // the time of the last Apply
-	servers  map[string]*server // by name and fingerprint
+	servers  map[string]*server // the servers by name and fingerprint
 	order    []*server          // the servers in the order of the configuration
 	draining bool
 }
@@ -89,7 +89,7 @@ func (r *Runtime) changed(server, kind string) {
 	}
 }
 
-// gateways returns the gateway of each project. It returns none before the first Apply.
+// gateways returns the gateway of each project. It returns nil before the first Apply.
 func (r *Runtime) gateways() (all []*gateway.Merged) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -102,7 +102,7 @@ func (r *Runtime) gateways() (all []*gateway.Merged) {
 }
 
 // Apply makes a configuration the current one. Servers with unchanged settings keep running.
-// Other servers are closed when the last call that began before has ended, at the latest after
+// Other servers are closed when their last earlier call has ended, or at the latest after
 // Options.Drain.
 func (r *Runtime) Apply(s *config.Snapshot) {
 	h := r.hooks
@@ -185,7 +185,7 @@ func (r *Runtime) Current() *config.Snapshot {
 }
 
 // Warm opens all servers that are not lazy at once, so that the first client does not have to
-// wait. From then on a server that fails or ends is opened again in the background. Warm
+// wait. After that, a server that fails or ends is opened again in the background. Warm
 // itself does not wait.
 func (r *Runtime) Warm() {
 	r.mu.Lock()
@@ -212,7 +212,7 @@ func (r *Runtime) Clients() *downstream.Endpoint {
 	return r.projects[defaultProject].joined.clients
 }
 
-// Drain ends requests that would never end by themselves: listens, and waits for a change.
+// Drain ends requests that would never end by themselves, such as subscriptions/listen.
 func (r *Runtime) Drain() {
 	r.mu.Lock()
 	r.draining = true
@@ -235,8 +235,8 @@ func (r *Runtime) drainSingles() {
 	}
 }
 
-// Close closes all endpoints and servers, and waits until nothing is running. A server gets
-// the time limit to exit by itself.
+// Close closes all endpoints and servers, and waits until nothing is running. Each server may use
+// the given time to exit by itself.
 func (r *Runtime) Close(limit time.Duration) {
 	r.endpoints.Close()
 	r.drainSingles()

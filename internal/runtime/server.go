@@ -23,10 +23,10 @@ import (
 // StopLimit is how long a server may take to exit by itself before it is killed.
 const StopLimit = 10 * time.Second
 
-// server implements gateway.Upstream with an *upstream.Upstream, and counts its users. The
-// users are the current configuration, each generation that can reach the server and is not
-// idle, and leases. Leases count because a parked call lives longer than the request in which
-// it began, and longer than the generation of that request.
+// server implements gateway.Upstream with an *upstream.Upstream, and counts its users. The users
+// are the current configuration, each generation that can reach the server and is not idle, and
+// leases. Leases count because a parked call may continue after the request in which it began, and
+// after the generation of that request.
 type server struct {
 	*upstream.Upstream
 	users   atomic.Int64
@@ -71,27 +71,27 @@ func (s *server) Acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need) 
 	return l, nil
 }
 
-// Hooks has everything that NewUpstream needs besides the configuration of a server. Log must
+// Hooks has the values that NewUpstream needs besides the configuration of a server. Log must
 // be set.
 type Hooks struct {
 	Log *slog.Logger
-	// Events receives the events of upstreams; nil publishes nothing.
+	// Events receives the events of upstreams; If it is nil, nothing is published.
 	Events *event.Publisher
 	// Changed is called when lists of a server have changed; see gateway.Merged.Changed.
 	Changed func(server, kind string)
 	// Version is the version of Dragoman that servers get; "" means "devel".
 	Version string
-	// Recent records the stderr of servers; nil keeps only the lines that errors quote.
+	// Recent records the stderr of servers. If it is nil, only the lines that errors quote are kept.
 	Recent *logring.Ring
 	// OneClient means that there is only one client.
 	OneClient bool
 	// Exposed means that clients may be on other machines; see upstream.Options.
 	Exposed bool
-	// Dialects are the profiles to detect; nil means the built-in ones.
+	// Dialects are the profiles to detect. Nil means the built-in profiles.
 	Dialects []*dialect.Profile
 }
 
-// NewUpstream creates the upstream for a configured server. It does no I/O: the server is
+// NewUpstream creates the upstream for a configured server. It does no I/O, because the server is
 // opened on first use.
 func NewUpstream(c config.Server, h Hooks) *upstream.Upstream {
 	spec := upstream.Spec{
@@ -148,7 +148,7 @@ func timesOf(c config.Server) upstream.Times {
 	return upstream.Times{Start: c.StartTimeout, Idle: c.CallTimeout, Hard: c.CallMax}
 }
 
-// info returns the Implementation object for sessions that belong to no client. An empty
+// info returns the Implementation object for sessions that do not belong to a client. An empty
 // version means "devel".
 func info(version string) []byte {
 	if version == "" {
@@ -157,8 +157,8 @@ func info(version string) []byte {
 	return append(jsonrpc.AppendQuote([]byte(`{"name":"dragoman","version":`), version), '}')
 }
 
-// CloseAll closes upstreams at the same time and waits for them. After the time limit it kills
-// those that have not exited.
+// CloseAll closes upstreams at the same time and waits for them. After the time limit, it kills the
+// processes that have not exited.
 func CloseAll(all []*upstream.Upstream, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()

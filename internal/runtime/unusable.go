@@ -7,8 +7,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/failure"
 )
 
-// unusable is the error of a server that is configured with an environment variable that is
-// not set.
+// unusable is the error of a server with a configuration that uses an unset environment variable.
 type unusable struct {
 	server  string
 	problem config.Problem
@@ -23,8 +22,8 @@ func unusableOf(c config.Server) error {
 	return &unusable{c.Name, *c.Unusable}
 }
 
-// UnusableFailure returns the failure of the server that a problem makes unusable. The status
-// shows the same failure.
+// UnusableFailure returns the failure of a server that is unusable because of a problem in its
+// configuration. The status shows the same failure.
 func UnusableFailure(p config.Problem) *failure.Failure {
 	return failure.Of(&unusable{p.Server, p}, failure.Facts{Server: p.Server})
 }

@@ -21,15 +21,15 @@ type VisitOptions struct {
 	Revision mcp.Revision
 	// Info is the visitor's Implementation object. Capabilities are its capabilities.
 	Info, Capabilities []byte
-	// Heard receives each notification and each server request that belongs to a call. It must
+	// Heard receives the notifications and the server requests that belong to a call. It must
 	// not block. A request waits for Visitor.Answer or Visitor.Refuse.
 	Heard func(*jsonrpc.Message)
 }
 
-// Visitor is a legacy client in this process, connected to the endpoint of one server. Its
-// messages take the same way as those of other clients, so its calls appear in the metrics, in
-// the log and in the list of calls. Runtime.Visit creates a Visitor, and the caller must call
-// Close. Safe for concurrent use.
+// Visitor is a legacy client in this process, connected to the endpoint of one server. Its messages
+// are handled in the same way as those of other clients, so its calls appear in the metrics, in the
+// log and in the list of calls. Runtime.Visit creates a Visitor, and the caller must call Close.
+// Safe for concurrent use.
 type Visitor struct {
 	conversation transport.Conversation
 	heard        func(*jsonrpc.Message)
@@ -39,8 +39,8 @@ type Visitor struct {
 // ErrModern is the error for a visitor with a modern revision.
 var ErrModern = errors.New("the revision has no initialize, which a visitor needs")
 
-// Visit opens a session with a server. The error is ErrNoServer if there is no such server,
-// and a *jsonrpc.Error if the server cannot be opened.
+// Visit opens a session with a server. If the server is not configured, the error is ErrNoServer.
+// If the server cannot be opened, the error is a *jsonrpc.Error.
 func (r *Runtime) Visit(ctx context.Context, server string, o VisitOptions) (*Visitor, error) {
 	if o.Revision == mcp.Unknown {
 		o.Revision = mcp.LatestLegacy
@@ -81,9 +81,9 @@ func orObject(b []byte) []byte {
 // Close ends the session and cancels its running calls.
 func (v *Visitor) Close() { v.conversation.Close(mcp.ErrCancelled) }
 
-// Call sends a request with params, a valid JSON object, and waits for the answer: a result or
-// an error, as a client gets it. If ctx ends, Call cancels the request at the server and
-// returns the cause of ctx.
+// Call sends a request with params, a valid JSON object, and waits for the answer. The answer is a
+// result or an error in the form for clients. If ctx ends, Call cancels the request at the server
+// and returns the cause of ctx.
 func (v *Visitor) Call(ctx context.Context, method string, params []byte) (*jsonrpc.Message, error) {
 	id := jsonrpc.IntID(v.lastID.Add(1))
 	m := jsonrpc.NewRequest(id, method, params)
@@ -134,7 +134,7 @@ func (v *Visitor) hear(b []byte) error {
 	return nil
 }
 
-// outbox receives the messages that belong to no call.
+// outbox receives the messages that do not belong to a call.
 type outbox struct{ v *Visitor }
 
 func (o outbox) Send(b []byte) error { return o.v.hear(b) }
