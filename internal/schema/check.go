@@ -28,8 +28,8 @@ const (
 	// digits.
 	maxExponent = 400
 	maxDigits   = 1000
-	// maxWork bounds the number of schemas that one check may apply. Alternatives that refer
-	// to each other can multiply without limit in a few hundred bytes.
+	// maxWork bounds the number of schemas that one check may apply. In a few hundred bytes,
+	// alternatives that refer to each other can cause an unlimited number.
 	maxWork = 1_000_000
 	// maxProblems bounds the problems that one check reports.
 	maxProblems = 20
@@ -91,8 +91,8 @@ func (anything) MatchString(string) bool { return true }
 func (a anything) String() string        { return string(a) }
 
 // compilePattern compiles a pattern of a schema. Patterns are regular expressions of ECMA-262.
-// Package regexp does not support all of them, for example lookahead. Such a pattern is
-// ignored, and so is a very long one, because the server checks them anyway.
+// Package regexp does not support all of them, for example lookahead. Such patterns and very long
+// patterns are ignored, because the server checks its arguments anyway.
 func compilePattern(text string) (jsonschema.Regexp, error) {
 	const longest = 4 << 10
 	if len(text) > longest {
@@ -130,7 +130,7 @@ func compileError(err error) error {
 	return errors.New(excerpt.Line(err.Error(), 500))
 }
 
-// checkNumbers refuses numbers with which the library would compute for too long.
+// checkNumbers refuses numbers that the library would need too much time for.
 func checkNumbers(raw []byte) error {
 	quoted := false
 	for i := 0; i < len(raw); i++ {
@@ -168,7 +168,7 @@ type Kind int
 
 // The kinds of problems.
 const (
-	Invalid Kind = iota // any other problem
+	Invalid Kind = iota // the value has another problem
 	Missing             // the property Name is missing
 	Unknown             // the property Name is not allowed
 	Wrong               // the value has the wrong type
@@ -176,8 +176,8 @@ const (
 
 // Problem is one fault of a value.
 type Problem struct {
-	// Path is the path to the value: names of properties and indices of arrays. It is empty
-	// for the whole value. For Missing and Unknown it is the path to the object.
+	// Path is the path to the value: names of properties and indices of arrays. It is empty if the
+	// problem concerns the whole value. For Missing and Unknown, it is the path to the object.
 	Path []string
 	Kind Kind
 	Name string // the property, for Missing and Unknown
@@ -186,8 +186,8 @@ type Problem struct {
 	Text string
 }
 
-// Check checks a JSON value and returns its problems, at most 20. It returns none if the value
-// is valid. The error says in one sentence why the schema cannot be used.
+// Check checks a JSON value and returns its problems, at most 20. It returns nil if the value is
+// valid. The error says in one sentence why the schema cannot be used.
 func (c *Checker) Check(value []byte) ([]Problem, error) {
 	if err := jsonrpc.Valid(value, jsonrpc.Limits{}); err != nil {
 		return nil, fmt.Errorf("the value cannot be parsed: %w", err)
@@ -228,8 +228,8 @@ func (c *Checker) Check(value []byte) ([]Problem, error) {
 			}
 		}
 	}
-	// Missing and unknown arguments come first, because they explain more. The order of the
-	// library differs from run to run.
+	// Put missing and unknown arguments first, because they explain more. The library returns the
+	// problems in a different order each time.
 	slices.SortFunc(out, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.rank(), b.rank()), slices.Compare(a.Path, b.Path), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Text, b.Text))
 	})
@@ -249,8 +249,8 @@ func (p Problem) same(q Problem) bool {
 
 var errEndless = errors.New("the schema contains a reference to itself that never ends")
 
-// leaves returns the errors of a validation that have a specific cause. If no alternative
-// fits, it returns the causes of the closest alternative, if there is one.
+// leaves returns the errors of a validation that have a specific cause. If no alternative fits, it
+// returns only the causes of the closest alternative; see nearest.
 func leaves(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
 	switch e.ErrorKind.(type) {
 	case *kind.AnyOf, *kind.OneOf:
@@ -271,8 +271,8 @@ func leaves(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
 	return out
 }
 
-// nearest returns the only alternative with the type of the value. It returns nil if there is
-// none, or more than one.
+// nearest returns the only alternative with the type of the value. It returns nil if no alternative
+// has this type, or more than one.
 func nearest(e *jsonschema.ValidationError) *jsonschema.ValidationError {
 	var found *jsonschema.ValidationError
 	for _, c := range e.Causes {
@@ -420,7 +420,7 @@ func alternatives(e *jsonschema.ValidationError) string {
 	return "must be " + t.Describe() + ", or " + oneOf(values)
 }
 
-// oneOf formats the allowed JSON values, for a sentence.
+// oneOf formats the allowed JSON values for use in a sentence.
 func oneOf(values []any) string {
 	const most = 12
 	var out []string

@@ -6,8 +6,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// Limits of a View: how deep references and alternatives are followed, and how many of them
-// one method looks at.
+// These constants limit how deep a View follows references and alternatives, and how many of them
+// one method reads.
 const (
 	maxDepth = 8
 	maxSteps = 1000
@@ -17,17 +17,17 @@ const (
 // unknown schema: it has no types and no properties.
 type View struct {
 	raw      []byte
-	root, at jsonrpc.Span // root is the whole document, for references; at is this part of it
+	root, at jsonrpc.Span // root is the whole document, which references need; at is this part of the document
 }
 
 // Of returns a View of the schema at a Span of valid JSON.
 func Of(raw []byte, at jsonrpc.Span) View { return View{raw, at, at} }
 
-// IsZero reports whether there is no schema.
+// IsZero reports whether the View has no schema.
 func (v View) IsZero() bool { return v.at.IsZero() }
 
-// Raw returns the bytes of the schema. It returns nil if there is none. The caller must not
-// change them.
+// Raw returns the bytes of the schema. It returns nil if there is no schema. The caller must not
+// change the bytes.
 func (v View) Raw() []byte {
 	if v.at.IsZero() {
 		return nil
@@ -35,8 +35,8 @@ func (v View) Raw() []byte {
 	return v.at.Of(v.raw)
 }
 
-// member returns a member of the schema object, and follows a $ref if the schema has one. The
-// zero Span means that there is none.
+// member returns a member of the schema object, and follows a $ref if the schema has one. It
+// returns the zero Span if there is no such member.
 func (v View) member(key string) jsonrpc.Span {
 	if at := jsonrpc.Find(v.raw, v.at, key); !at.IsZero() {
 		return at // a member beside a $ref, which 2019-09 allows
@@ -95,7 +95,8 @@ func (v View) Property(name string) View {
 	return View{v.raw, v.root, at}
 }
 
-// Has reports whether the schema lists the property, or lists no properties at all.
+// Has reports whether the schema lists the property. It also returns true if the schema does not
+// list any properties.
 func (v View) Has(name string) bool {
 	return v.member("properties").IsZero() || !v.Property(name).IsZero()
 }
@@ -111,8 +112,8 @@ func (v View) Required() []string {
 	return out
 }
 
-// Items returns the schema of the elements of an array. It returns the zero View if there is
-// none.
+// Items returns the schema of the elements of an array. It returns the zero View if the schema does
+// not describe the elements.
 func (v View) Items() View {
 	at := v.member("items")
 	if at.IsZero() {
@@ -121,7 +122,7 @@ func (v View) Items() View {
 	return View{v.raw, v.root, at}
 }
 
-// Alternatives returns the schemas in anyOf. If there are none, it returns those in oneOf.
+// Alternatives returns the schemas in anyOf. If anyOf is absent, it returns the schemas in oneOf.
 func (v View) Alternatives() []View {
 	var out []View
 	for _, key := range []string{"anyOf", "oneOf"} {
@@ -152,11 +153,11 @@ func (v View) Target() View { return v.resolve(0) }
 // Choice is one of the values that a schema allows.
 type Choice struct {
 	Value []byte // the JSON value
-	Title string // text for people; "" if the schema gives none
+	Title string // the text for people; "" if the schema does not have one
 }
 
 // Choices returns the values of enum or const, or of alternatives that each have a const. It
-// returns nil if other values are allowed too. Titles come from the alternatives, or from
+// returns nil if the schema also allows other values. Titles come from the alternatives, or from
 // enumNames, an older form (2025-06-18 §Elicitation, "Enum Schema").
 func (v View) Choices() []Choice {
 	var out []Choice
@@ -208,7 +209,7 @@ func (v View) resolve(depth int) View {
 	return View{v.raw, v.root, to}.resolve(depth + 1)
 }
 
-// Types returns the types that the schema allows. It returns none if they are unknown.
+// Types returns the types that the schema allows. It returns the empty set if the types are unknown.
 func (v View) Types() Types {
 	steps := 0
 	return v.types(0, &steps)

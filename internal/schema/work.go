@@ -6,7 +6,7 @@ import "github.com/santhosh-tekuri/jsonschema/v6"
 // The library has no such limit.
 type work struct {
 	known map[step]int
-	open  map[*jsonschema.Schema]bool // schemas that are applied to the value itself and are not finished
+	open  map[*jsonschema.Schema]bool // the schemas that are being applied to the value itself
 	// cyclic is true if a schema refers to itself for the same value.
 	cyclic bool
 	fan    int // the largest number of children of a value
@@ -14,7 +14,7 @@ type work struct {
 
 type step struct {
 	s     *jsonschema.Schema
-	depth int // the number of levels below the value
+	depth int // the number of nested levels below the value
 }
 
 // of returns the bound for a value with depth levels below it. The result is at most
@@ -58,8 +58,8 @@ func (w *work) of(s *jsonschema.Schema, depth int) int {
 			here(x)
 		}
 	}
-	// Now the schemas of the children. The schemas in open are not applied to the children, so
-	// start with none.
+	// Next, follow the schemas of the children. The schemas in open do not apply to the children,
+	// so start with an empty set.
 	open := w.open
 	w.open = map[*jsonschema.Schema]bool{}
 	for _, x := range s.Properties {
