@@ -42,7 +42,7 @@ func Cells(texts ...string) []Cell {
 }
 
 // Column describes one column of a table. The zero Column has no title, is aligned to the
-// left, and may be cut.
+// left, and its cells may be cut.
 type Column struct {
 	Title string
 	Right bool // aligned to the right, for numbers
@@ -50,11 +50,11 @@ type Column struct {
 	Whole bool
 	// Wrap breaks a cell that does not fit into several lines instead of cutting it.
 	Wrap bool
-	// Most bounds the width of the column in cells; 0 means no bound. A Whole cell that is
-	// wider moves the rest of its row to the right. Any other cell is cut.
+	// Most bounds the width of the column in cells; 0 means no bound. If a cell is wider and Whole
+	// is set, the cell moves the rest of its row to the right. Any other wider cell is cut.
 	Most int
-	// Least is the minimum width of the column in cells. With it, tables that are printed row
-	// by row still line up.
+	// Least is the minimum width of the column in cells. It aligns the columns of tables that are
+	// printed row by row.
 	Least int
 }
 
@@ -73,7 +73,7 @@ type Table struct {
 
 const (
 	gap = 2 // the number of cells between two columns
-	// narrowest is the smallest width to which a column may be cut to make the table fit.
+	// narrowest is the minimum width of a column that is cut to make the table fit.
 	narrowest = 8
 )
 
@@ -115,7 +115,7 @@ func (t *Table) widths(rows [][]Cell) []int {
 			n := Width(c.Text)
 			if most := t.Columns[i].Most; most > 0 && n > most {
 				if t.Columns[i].Whole {
-					continue // a cell of this width moves the rest of its row instead
+					continue // such a wide cell moves the rest of its row instead
 				}
 				n = most
 			}
@@ -165,7 +165,7 @@ func (t *Table) row(b *strings.Builder, row []Cell, widths []int) {
 	}
 	for n := range height {
 		var line strings.Builder
-		at, start := 0, 0 // at is where the line ends so far, start is where the column begins
+		at, start := 0, 0 // at is the current end of the line; start is the beginning of the column
 		for i, c := range row {
 			if widths[i] == 0 && Width(c.Text) == 0 {
 				continue // a column without text takes no space
@@ -184,7 +184,8 @@ func (t *Table) row(b *strings.Builder, row []Cell, widths []int) {
 					from = max(from, at+gap)
 				}
 				if i == len(row)-1 && t.Width > 0 && !t.Columns[i].Whole && !t.Columns[i].Wrap {
-					// A row that a long name has moved is cut at the edge of the terminal.
+					// If a long name has moved a row to the right, cut the row at the edge of the
+					// terminal.
 					if text = Fit(text, max(t.Width-from, 1)); from >= t.Width {
 						from = at
 					}

@@ -16,8 +16,8 @@ var cells displaywidth.Options
 // Width returns the number of cells that s takes on a terminal.
 func Width(s string) int { return cells.String(s) }
 
-// Fit returns s if it fits into width cells. Otherwise it returns the beginning of s with an
-// ellipsis, in at most width cells. If width is 0 or less, it returns s.
+// Fit returns s if s fits into width cells. Otherwise it returns the beginning of s and an
+// ellipsis, in at most width cells. If width is 0 or less, Fit returns s.
 func Fit(s string, width int) string {
 	if width <= 0 || Width(s) <= width {
 		return s
@@ -67,8 +67,8 @@ func escape(s, keep string) string {
 // so that people can copy it. Wrap returns nil if text has no words.
 func Wrap(text string, width int) []string { return breakLines(text, width, false) }
 
-// Break breaks text into lines of at most width cells, also within words, and changes nothing
-// else. It returns at least one line. The text must be safe to print.
+// Break breaks text into lines of at most width cells. It may also break words, but does not change
+// the text otherwise. It returns at least one line. The text must be safe to print.
 func Break(text string, width int) (lines []string) {
 	for width > 1 && Width(text) > width {
 		part := cells.TruncateString(text, width, "")
