@@ -13,7 +13,7 @@ import (
 )
 
 // wireMark begins a line such as "wire client 2025-06-18", which begins the sections of one
-// wire of a call. The revision is that of the client or of the server.
+// wire of a call. The revision is the one that the client or the server uses.
 const wireMark = "wire "
 
 // The wires of a tape of a call.
@@ -47,11 +47,11 @@ func (r *Recorder) Line(fromClient bool, line []byte) {
 	}, line))
 }
 
-// ErrNoWire means that a tape does not have the wire that ParseWire should read.
+// ErrNoWire means that a tape does not have the requested wire.
 var ErrNoWire = errors.New("the tape does not have this wire")
 
-// ParseWire is Parse for a tape of a call, which has two wires. The wire "" is the first one,
-// or the whole tape if it has no wires.
+// ParseWire does the same as Parse for one wire of a tape of a call, which has two wires. The wire
+// "" means the first wire, or the whole tape if the tape has no wires.
 func ParseWire(b []byte, wire string) (*Tape, error) {
 	a := txtar.Parse(b)
 	var files []txtar.File

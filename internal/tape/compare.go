@@ -15,8 +15,8 @@ import (
 // Difference is one deviation of a peer from the tape.
 type Difference struct {
 	Where string // the message, and the path in it
-	Tape  string // the value on the tape; "" if there is none
-	Live  string // the value of the peer; "" if there is none
+	Tape  string // the value on the tape; "" if the tape has none
+	Live  string // the value of the peer; "" if the peer sent none
 }
 
 func (d Difference) String() string {
@@ -37,7 +37,7 @@ var chosen = map[string]bool{
 	mcp.KeySubscriptionID: true,
 }
 
-// passing lists members that identify a program or a time. They are not compared.
+// passing lists members that identify a program or a time. Their values are not compared.
 var passing = map[string]bool{
 	"clientInfo": true, "serverInfo": true, mcp.KeyClientInfo: true, mcp.KeyServerInfo: true,
 	"traceparent": true, "tracestate": true, "baggage": true,
@@ -46,7 +46,7 @@ var passing = map[string]bool{
 // bonds maps values on the tape to the values of this peer. It keeps both directions, so that
 // two values on the tape never map to the same value.
 type bonds struct {
-	live map[string]string // by the kind and the value on the tape
+	live map[string]string // this peer's values, by the kind and the value on the tape
 	tape map[string]string
 }
 
@@ -54,8 +54,7 @@ func newBonds() *bonds { return &bonds{live: map[string]string{}, tape: map[stri
 
 func (b *bonds) copy() *bonds { return &bonds{live: maps.Clone(b.live), tape: maps.Clone(b.tape)} }
 
-// tie reports whether the values tape and live may correspond. If they may, it records the
-// pair.
+// tie reports whether the values tape and live may correspond. If so, it records the pair.
 func (b *bonds) tie(kind, tape, live string) bool {
 	t, l := kind+" "+tape, kind+" "+live
 	was, ok := b.live[t]
@@ -67,7 +66,7 @@ func (b *bonds) tie(kind, tape, live string) bool {
 	return true
 }
 
-// comparison compares one message of the tape with one of a peer.
+// comparison compares one message of the tape with one message of a peer.
 type comparison struct {
 	tape, live []byte
 	strict     bool
@@ -76,7 +75,7 @@ type comparison struct {
 }
 
 // maxDifferences limits the differences that are reported for one message. A message with more
-// is a different message.
+// differences counts as a different message.
 const maxDifferences = 50
 
 // maxShown is the maximum length in bytes of the text of each side of a difference.
@@ -131,7 +130,7 @@ func (c *comparison) values(where, key string, t, l jsonrpc.Span) {
 	}
 }
 
-// objects compares two objects. name is the name of the member that has them.
+// objects compares two objects. name is the name of the member that contains them.
 func (c *comparison) objects(where, name string, t, l jsonrpc.Span) {
 	// The members of a tool's arguments and results are always compared, whatever their names
 	// are.
@@ -194,8 +193,8 @@ func canonical(raw []byte, at jsonrpc.Span) string {
 	return "n" + string(at.Of(raw))
 }
 
-// sameNumber reports whether two texts are the same number. If a number has an exponent that
-// would need too much memory, it compares the texts.
+// sameNumber reports whether two texts are the same number. If the exponent of a number is too
+// large to compute, sameNumber compares the texts.
 func sameNumber(a, b string) bool {
 	if len(a) > 60 || len(b) > 60 || strings.ContainsAny(a+b, "eE") {
 		return false

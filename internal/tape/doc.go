@@ -7,8 +7,8 @@
 // server.response, server.event for each event of a stream, server.end and client.gone. A line
 // that txtar cannot hold begins with a backslash; see quoteLine.
 //
-// Recording does not change the messages that pass. On the tape, text that looks like a secret
-// is replaced with a placeholder, which is always the same for the same secret. So a tape can
-// be shared and still be replayed. Recording delays a message by at most one disk write. The
-// longest message limits the memory use.
+// Recording does not change the messages between client and server. On the tape, text that looks
+// like a secret is replaced with a placeholder, which is always the same for the same secret. So a
+// tape can be shared and still be replayed. Recording delays a message by at most one disk write.
+// The memory use depends on the length of the longest message.
 package tape

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// maxLine is the number of bytes of a line that are recorded. Longer lines still pass
-// completely.
+// maxLine is the maximum number of bytes of a line that are recorded. Longer lines are still
+// forwarded completely.
 const maxLine = 16 << 20
 
 // Ends are the streams of one side.
@@ -21,8 +21,8 @@ type Ends struct {
 
 // Pipe forwards the bytes of client and server to each other without changes, and records them
 // until the server's output ends. When the client's output ends, it closes the server's To. It
-// returns the error that ended the conversation, or nil after a normal end. When the server
-// has ended, it calls stop, which must unblock the client's From. stop may be nil.
+// returns the error that ended the conversation, or nil after a normal end. When the server has
+// ended, Pipe calls stop, which must unblock the client's From. The function stop may be nil.
 func (r *Recorder) Pipe(client, server Ends, stop func()) error {
 	var up error
 	var pumps sync.WaitGroup

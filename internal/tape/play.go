@@ -13,10 +13,9 @@ import (
 )
 
 // PlayPipe replays one side of a tape to a peer on a pipe: the client's side if client is
-// true, otherwise the server's. It sends each message when the peer has sent everything that
-// comes before it on the tape. It returns the differences between the peer and the tape. A
-// message of the peer that is not on the tape is a difference. If it is a request, the peer
-// gets an error.
+// true, otherwise the server's. It sends each message when the peer has sent all its messages
+// before it on the tape. It returns the differences between the peer and the tape. A message of the
+// peer that is not on the tape is a difference. If it is a request, the peer gets an error.
 //
 // When PlayPipe acts as the client, it closes its end and gives the server time to exit. When
 // it acts as the server, it ends when the client ends, or at the point at which the server
@@ -52,14 +51,14 @@ type pipePlay struct {
 	*score
 	open    chan struct{} // closed when the server has answered the initialize of the replay
 	greeted sync.Once
-	over    chan struct{} // closed when the peer can send nothing more
+	over    chan struct{} // closed when the peer cannot send any more messages
 
-	out    sync.Mutex // guards writes; held during a write, which only the peer can delay
+	out    sync.Mutex // guards writes; it is held during a write, which may block if the peer does not read
 	to     io.WriteCloser
 	closed bool
 }
 
-// begin opens the session with a legacy server, if the tape is of a call.
+// begin opens the session with a legacy server if the tape is a tape of a call.
 func (p *pipePlay) begin(ctx context.Context) error {
 	if !p.client || !p.tape.call || !p.tape.revision.Legacy() {
 		return nil
@@ -89,7 +88,7 @@ func (p *pipePlay) say(ctx context.Context) error {
 			return nil
 		}
 		if p.line(p.messageFor(i)) != nil {
-			break // the peer does not read any more; its missing messages are reported as differences
+			break // the peer does not read any more; the missing messages of the peer are reported as differences
 		}
 	}
 	return p.turn(ctx, len(p.tape.entries), p.over)
@@ -108,8 +107,8 @@ func (p *pipePlay) staysOpen() bool {
 	return true
 }
 
-// awaitEnd waits until the peer can send nothing more. For a server there is a timeout, for a
-// client there is none.
+// awaitEnd waits until the peer cannot send any more messages. The wait for a server has a timeout.
+// The wait for a client has none.
 func (p *pipePlay) awaitEnd(ctx context.Context) error {
 	var late <-chan time.Time
 	if p.client {

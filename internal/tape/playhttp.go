@@ -31,7 +31,7 @@ func (t *Tape) Stage(o Options) (*Stage, error) {
 	return &Stage{score: newScore(t, false, o), over: make(chan struct{})}, nil
 }
 
-// Done reports whether the client has sent everything on the tape.
+// Done reports whether the client has sent all its messages on the tape.
 func (s *Stage) Done() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,8 +99,8 @@ func notOnTape(w http.ResponseWriter, body []byte) {
 	_, _ = w.Write(jsonrpc.AppendError(nil, m.ID, errNotOnTape))
 }
 
-// sameAddress compares a path and query on the tape with those of a request. Escapes may
-// be spelled differently.
+// sameAddress compares the path and the query on the tape with those of a request. The two may use
+// different escapes.
 func sameAddress(tape string, live *url.URL) bool {
 	u, err := url.Parse(tape)
 	if err != nil {
@@ -237,9 +237,9 @@ func (s *score) event(i int) []byte {
 }
 
 // PlayHTTP sends the client's recorded messages to the server at target. It returns the
-// differences between the server and the tape. extra are header fields for each request, in
-// place of secrets that the tape does not contain. The path of target replaces the path of the
-// first request.
+// differences between the server and the tape. extra contains header fields for each request. They
+// replace secrets that the tape does not contain. The path of target replaces the path of the first
+// request.
 func (t *Tape) PlayHTTP(ctx context.Context, target *url.URL, extra http.Header, transport http.RoundTripper, o Options) ([]Difference, error) {
 	if !t.http {
 		return nil, errors.New("the recording was made on stdio, but this connection is HTTP")
@@ -365,8 +365,8 @@ func (p *httpPlay) setHeaders(q *http.Request, e *Entry) {
 	}
 }
 
-// hear compares a response with the recorded one. A message may arrive as plain JSON instead
-// of an event, and the other way round.
+// hear compares a response with the recorded one. A message may arrive as plain JSON instead of an
+// event, or as an event instead of plain JSON.
 func (p *httpPlay) hear(exchange int, res *http.Response) {
 	of := func(i int) bool {
 		e := &p.tape.entries[i]
@@ -420,7 +420,7 @@ func (p *httpPlay) message(exchange int, name string, data []byte, of func(int) 
 		}
 	}
 	if len(data) == 0 {
-		return // an event with only an id, which marks a position for resuming
+		return // the event has only an id, which marks a position for resuming
 	}
 	if p.take(data, of) < 0 {
 		p.differ(Difference{Where: fmt.Sprintf("not in the recording, in exchange %d", exchange), Live: string(data)})

@@ -11,8 +11,8 @@ import (
 	"strconv"
 )
 
-// Limits for recording an exchange. Longer responses pass completely, but are cut on the tape.
-// Longer requests are refused.
+// Limits for recording an exchange. Longer responses are forwarded completely, but are cut on the
+// tape. Longer requests are refused.
 const (
 	maxBody  = 16 << 20
 	maxEvent = 4 << 20
@@ -22,11 +22,11 @@ type exchangeKey struct{}
 
 // Proxy returns a handler that forwards requests to a server and records both sides. It
 // records events as they arrive. target is the server's endpoint. A request for path is sent
-// to the path of the endpoint. Other paths are kept. extra are header fields that are added to
+// to the path of the endpoint. Other paths are kept. extra contains header fields that are added to
 // each request.
 func (r *Recorder) Proxy(target *url.URL, path string, extra http.Header, transport http.RoundTripper) http.Handler {
 	proxy := &httputil.ReverseProxy{
-		FlushInterval: -1, // events must be forwarded without delay
+		FlushInterval: -1, // forward events without delay
 		Transport:     transport,
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = target.Scheme, target.Host, target.Host
@@ -104,7 +104,7 @@ type tappedBody struct {
 	buf    []byte
 	over   bool
 
-	// Positions for the event in buf: the start of the current line, the end of the previous
+	// These are positions for the event in buf: the start of the current line, the end of the previous
 	// line, and how far buf was searched. cr is true if buf begins after a CR, so that an LF
 	// may follow.
 	line, last, pos int
@@ -121,8 +121,8 @@ func (t *tappedBody) Read(b []byte) (int, error) {
 	case err != nil:
 		t.finish(err)
 	case was > 0:
-		// The client sees the end at the same time, and may send its next request. The tape
-		// must contain the body before that.
+		// The client may send its next request as soon as it has read the end of the body. The tape
+		// must contain the body before that request.
 		if t.left -= int64(n); t.left <= 0 {
 			t.finish(io.EOF)
 		}
@@ -130,8 +130,8 @@ func (t *tappedBody) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// events records the complete events in buf. An empty line ends an event, with any of the
-// three line ends (WHATWG HTML, "Parsing an event stream"). Each byte is examined once.
+// events records the complete events in buf. An empty line ends an event. A line may end with CR
+// LF, LF or CR (WHATWG HTML, "Parsing an event stream"). Each byte is examined once.
 func (t *tappedBody) events() {
 	for {
 		at := bytes.IndexAny(t.buf[t.pos:], "\r\n")

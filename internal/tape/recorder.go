@@ -11,8 +11,8 @@ import (
 	"sync"
 )
 
-// Recorder writes a tape while the messages pass. Its methods are safe for concurrent use. If
-// a write fails, the tape ends but the messages still pass; Err returns the error.
+// Recorder writes a tape while messages are forwarded. Its methods are safe for concurrent use. If
+// a write fails, the tape ends, but messages are still forwarded. Err returns the error.
 type Recorder struct {
 	mu      sync.Mutex
 	w       io.Writer
@@ -22,14 +22,14 @@ type Recorder struct {
 	err     error
 }
 
-// NewRecorder starts a tape with a description. secrets are known secret texts; those
-// shorter than six bytes are ignored.
+// NewRecorder starts a tape with a description. secrets contains known secret texts. Texts shorter
+// than six bytes are ignored.
 func NewRecorder(w io.Writer, about string, secrets []string) *Recorder {
 	r := &Recorder{w: w, redact: newRedactor(secrets)}
 	var b []byte
 	for line := range strings.SplitSeq(strings.TrimSpace(r.redact.text(about)), "\n") {
 		if strings.HasPrefix(line, "-- ") {
-			line = " " + line // a description cannot be quoted, so indent a line that would begin a section
+			line = " " + line // lines of a description cannot be quoted, so indent a line that would begin a section
 		}
 		b = append(append(b, line...), '\n')
 	}
@@ -57,7 +57,7 @@ func (r *Recorder) write(b []byte) {
 	r.err = err
 }
 
-// open starts a section, unless the current one continues.
+// open starts a section, unless the current section continues.
 func (r *Recorder) open(dst []byte, section string) []byte {
 	if r.section == section && (section == clientLine || section == serverLine) {
 		return dst

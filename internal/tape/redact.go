@@ -14,11 +14,12 @@ import (
 // redactor replaces secrets. The recorder's lock guards it.
 type redactor struct {
 	known []string          // known secrets, longest first
-	names map[string]string // the placeholder of each text
+	names map[string]string // the placeholder of each secret text
 	next  map[string]int    // the next number of a placeholder, by kind
 }
 
-// maxNames limits the number of secrets with their own placeholder. Other secrets share one.
+// maxNames limits the number of secrets with their own placeholder. Other secrets share one
+// placeholder.
 const maxNames = 4096
 
 func newRedactor(known []string) *redactor {
@@ -128,8 +129,8 @@ func (r *redactor) value(raw []byte, at jsonrpc.Span, name string, e *jsonrpc.Ed
 	}
 }
 
-// pairName returns the name in an object that consists of a name and a value. Environment
-// variables and headers are listed in this form. It returns "" for other objects.
+// pairName returns the name in an object that consists of a name and a value. Lists of environment
+// variables and headers have this form. It returns "" for other objects.
 func pairName(raw []byte, at jsonrpc.Span) string {
 	for _, key := range []string{"name", "key"} {
 		if name, ok := jsonrpc.Text(raw, jsonrpc.Find(raw, at, key)); ok {
@@ -182,5 +183,5 @@ func (r *redactor) address(s string) string {
 	return r.text(u.String())
 }
 
-// inText finds placeholders in a text.
+// inText matches placeholders in a text.
 var inText = regexp.MustCompile(`\[(?:secret|session)(?:-\d+)?\]`)

@@ -18,8 +18,8 @@ type Options struct {
 	Strict bool
 }
 
-// score is the state of a replay: the recorded messages that the peer has sent. The replay
-// sends a message when the peer has sent everything before it. score is safe for concurrent
+// score is the state of a replay: the recorded messages that the peer has sent. The replay sends a
+// message when the peer has sent all its earlier messages on the tape. score is safe for concurrent
 // use.
 type score struct {
 	tape    *Tape
@@ -27,7 +27,7 @@ type score struct {
 	options Options
 
 	mu          sync.Mutex
-	seen        []bool        // by entry; only the peer's entries are used
+	seen        []bool        // by entry: whether the peer has sent it; only the peer's entries are used
 	moved       chan struct{} // closed and replaced when seen changes
 	bonds       *bonds
 	differences []Difference
@@ -67,9 +67,9 @@ func (s *score) seeLocked(i int) {
 	s.moved = make(chan struct{})
 }
 
-// turn waits until the peer has sent everything before entry i. After a timeout, or when over
-// is closed, it records missing entries as differences. Then it treats them as sent, so that
-// the rest can be replayed.
+// turn waits until the peer has sent all its entries before entry i. After a timeout, or when over
+// is closed, turn records missing entries as differences. Then it treats these entries as sent, so
+// that the replay can continue.
 func (s *score) turn(ctx context.Context, i int, over <-chan struct{}) error {
 	late := time.NewTimer(s.options.Timeout)
 	defer late.Stop()
@@ -146,8 +146,8 @@ func scan(b []byte) *jsonrpc.Message {
 	return m
 }
 
-// compareLocked compares live with entry i. like is true if both are the same kind of message.
-// out has the differences. after has the bonds that apply if live is taken as that entry.
+// compareLocked compares live with entry i. like is true if both are the same kind of message. out
+// contains the differences. after contains the bonds that apply if live is this entry.
 func (s *score) compareLocked(i int, live []byte) (like bool, out []Difference, after *bonds) {
 	e := &s.tape.entries[i]
 	want, got := scan(payload(e)), scan(live)
@@ -165,7 +165,7 @@ func (s *score) compareLocked(i int, live []byte) (like bool, out []Difference, 
 		return false, nil, nil
 	}
 	after = s.bonds.copy()
-	// The side that sends a request chooses its id. The ids of the two sides are independent.
+	// The side that sends a request chooses the id. The ids of the two sides are independent.
 	asker := e.fromClient() == (want.Method != "")
 	if want.IDAt.IsZero() != got.IDAt.IsZero() {
 		return false, nil, nil
@@ -198,8 +198,8 @@ func idBond(ofClient bool) string {
 	return "id of server"
 }
 
-// take finds the entry that matches a message of the peer, among the entries that may accepts. It
-// records the differences and returns the index of the entry, or -1 if no entry matches.
+// take finds the entry that matches a message of the peer, among the entries for which may returns
+// true. It records the differences and returns the index of the entry, or -1 if no entry matches.
 func (s *score) take(live []byte, may func(i int) bool) int {
 	s.mu.Lock()
 	best, bestOut := -1, []Difference(nil)

@@ -32,15 +32,15 @@ const (
 type Entry struct {
 	section  string
 	exchange int      // the number of the HTTP exchange, starting at 1; 0 on a pipe
-	head     []string // the request line or the status, then the header fields
-	body     []byte   // the content; for a line, without its newline
+	head     []string // the request line or the status, and the header fields
+	body     []byte   // the content; a line has no newline
 }
 
 // fromClient reports whether the client sent the entry.
 func (e *Entry) fromClient() bool { return strings.HasPrefix(e.section, clientLine) }
 
-// waits reports whether later entries must wait for this one. They do not wait for ends, or
-// for events without content that keep a stream open.
+// waits reports whether later entries must wait for this one. No entry waits for the end of a
+// stream, or for an event without content that keeps a stream open.
 func (e *Entry) waits() bool {
 	return !e.isEnd() && (e.section != event || len(payload(e)) > 0)
 }
@@ -61,7 +61,7 @@ type Tape struct {
 	entries []Entry
 	http    bool
 
-	call     bool // the tape has one wire of a call, without a handshake
+	call     bool // the tape is one wire of a call and has no handshake
 	revision mcp.Revision
 }
 
@@ -135,7 +135,7 @@ func (t *Tape) addLines(section string, lines [][]byte) {
 }
 
 // quoteLine appends a line in a form that txtar can hold and a terminal can show. If a line
-// begins with a backslash, or would begin a section, it gets a backslash in front. A line with
+// begins with a backslash, or would begin a section, quoteLine puts a backslash before it. A line with
 // unprintable characters becomes a backslash and a quoted Go string.
 func quoteLine(dst, line []byte) []byte {
 	s := string(line)
