@@ -19,8 +19,8 @@ const callDepth = 1024
 // CallLog writes one log record for each call of a client. NewCallLog starts it and Close ends
 // it. A nil *CallLog does nothing.
 //
-// It is a tap, because only a tap gets the name of the client. The tap does not wait. If the
-// log is too slow, calls are not logged but counted, and their number is logged.
+// It is a tap, because only a tap gets the name of the client. The tap does not wait. If the log is
+// too slow, some calls are not logged. Then CallLog logs their number.
 type CallLog struct {
 	log     *slog.Logger
 	level   slog.Level
@@ -37,8 +37,8 @@ type loggedCall struct {
 	client string
 }
 
-// NewCallLog returns a CallLog for the calls that p publishes, at a level. It returns nil if
-// log does not write this level, so that calls cost nothing.
+// NewCallLog returns a CallLog for the calls that p publishes, at a level. It returns nil if log
+// does not write this level, so that calls have no cost.
 func NewCallLog(p *event.Publisher, log *slog.Logger, level slog.Level) *CallLog {
 	if !log.Enabled(context.Background(), level) {
 		return nil
@@ -60,7 +60,7 @@ func (l *CallLog) Close() {
 	l.running.Wait()
 }
 
-// take is the tap: it is called for each event.
+// take is the tap, which is called for each event.
 func (l *CallLog) take(e event.Event) {
 	name := clientName(e.Client)
 	e.Client = nil // the client belongs to the request, so it must not be kept
@@ -71,7 +71,7 @@ func (l *CallLog) take(e event.Event) {
 	}
 }
 
-// clientName returns the name with which a client introduces itself, or "".
+// clientName returns the name that a client gives itself, or "".
 func clientName(c *mcp.ClientInfo) string {
 	if c == nil {
 		return ""
@@ -116,7 +116,7 @@ func (l *CallLog) tellMissed() {
 	}
 }
 
-// subjects maps methods to the log attribute for their item. Calls of a tool have no entry.
+// subjects maps methods to the log attribute for their item. Calls of tools have no entry.
 var subjects = map[string]string{
 	mcp.MethodCallTool: "tool", mcp.MethodGetPrompt: "prompt", mcp.MethodReadResource: "uri",
 	mcp.MethodSubscribe: "uri", mcp.MethodUnsubscribe: "uri",

@@ -61,9 +61,9 @@ func (m *endpoints) Collect(c chan<- prometheus.Metric) {
 	}
 }
 
-// each calls f for each field of a struct of counts. An int64 field is a total since the
-// start. An int field is a current value. The name is derived from the field: SlowReaders
-// becomes slow_readers.
+// each calls f for each field of a struct of counts. An int64 field is a total since the start, and
+// an int field is a current value. The name is derived from the field's name: SlowReaders becomes
+// slow_readers.
 func each(counts any, f func(name string, n int64, total bool)) {
 	v := reflect.ValueOf(counts)
 	for i := range v.NumField() {

@@ -15,8 +15,8 @@ const logDepth = 512
 type LogOptions struct {
 	// Log receives losses, refusals and renamed items as records. It is required.
 	Log *slog.Logger
-	// Step shows the current step of a server to a person who waits. An empty step means
-	// that it is done. It may be nil.
+	// Step shows the current step of a server to a waiting user. An empty step means that the
+	// server is done. It may be nil.
 	Step func(server, step string)
 	// Trace shows the trace of a handshake with a server, with a line for each step. It may be
 	// nil.
@@ -24,7 +24,7 @@ type LogOptions struct {
 }
 
 // Log writes events as log records, and shows steps and handshakes to a person. It calls
-// the functions of its options from one goroutine. NewLog starts it and Close ends it.
+// the functions of its options from one goroutine. NewLog starts the goroutine, and Close ends it.
 type Log struct {
 	o       LogOptions
 	queue   *event.Queue

@@ -70,7 +70,7 @@ func (m *Metrics) Subscribe(p *event.Publisher) (stop func()) {
 	return p.Tap(event.Of(event.Call, event.Loss, event.Handshake), m.count)
 }
 
-// count is the tap: it is called for each event.
+// count is the tap, which is called for each event.
 func (m *Metrics) count(e event.Event) {
 	switch e.Kind {
 	case event.Call:
@@ -84,7 +84,7 @@ func (m *Metrics) count(e event.Event) {
 	}
 }
 
-// WatchServers adds the state of each server. It is read on every scrape.
+// WatchServers adds the state of each server. The state is read on every scrape.
 func (m *Metrics) WatchServers(all func() []upstream.Status) {
 	m.registry.MustRegister(&servers{
 		all: all,
@@ -97,7 +97,7 @@ func (m *Metrics) WatchServers(all func() []upstream.Status) {
 	})
 }
 
-// WatchBudget adds the memory that messages hold. It is read on every scrape.
+// WatchBudget adds the memory that messages hold. The value is read on every scrape.
 func (m *Metrics) WatchBudget(b *transport.Budget) {
 	m.registry.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
