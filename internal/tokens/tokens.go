@@ -69,7 +69,7 @@ func Text[T string | []byte](text T) int {
 
 // Tool estimates the number of tokens of one item of tools/list: its name, its description and
 // its inputSchema. It does not count members that clients do not give to a model, such as
-// annotations and outputSchema. An item that is not an object counts 0.
+// annotations and outputSchema. For an item that is not an object, it returns 0.
 func Tool(raw []byte, tool jsonrpc.Span) int {
 	if jsonrpc.KindOf(raw, tool) != '{' {
 		return 0
