@@ -12,8 +12,8 @@ import (
 type Value struct {
 	Name string
 	JSON []byte
-	// Text is the form in which a person types the value: a string without quotes, otherwise
-	// JSON.
+	// Text is the form in which a person types the value. A string has no quotes. Any other value
+	// is JSON.
 	Text string
 }
 
@@ -113,7 +113,8 @@ func example(v schema.View, name string, level int, steps *int) []byte {
 }
 
 // exampleText returns a string with the format and the length that the schema requires.
-// Without a format it is the name in upper case, so that a reader sees what to replace.
+// If the schema requires no format, the string is the name in upper case, so that a reader sees
+// what to replace.
 func exampleText(v schema.View, name string) string {
 	if s, ok := formatted[v.Text("format")]; ok {
 		return s

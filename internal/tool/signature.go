@@ -53,7 +53,7 @@ func (t Tool) Returns() string {
 type Argument struct {
 	Name     string
 	Required bool
-	Type     string // the result of TypeOf
+	Type     string // the type in the notation of TypeOf
 	Default  string // the default as shortened JSON; "" if there is none
 	About    string // the description, or the title
 	Schema   schema.View
@@ -72,8 +72,8 @@ func (a Argument) String() string {
 	return s
 }
 
-// Arguments returns the arguments of the tool. Required ones come first. Otherwise they have
-// the order of the schema.
+// Arguments returns the arguments of the tool. Required arguments come first. Otherwise the
+// arguments are in the order of the schema.
 func (t Tool) Arguments() []Argument {
 	return ArgumentsOf(t.Input())
 }
@@ -105,8 +105,7 @@ func TypeOf(v schema.View) string {
 	return typeOf(v, 0, &steps)
 }
 
-// maxTypes bounds the parts of one type, because alternatives may refer to each other
-// endlessly.
+// maxTypes bounds the parts of one type, because alternatives may refer to each other without end.
 const maxTypes = 100
 
 func typeOf(v schema.View, level int, steps *int) string {
@@ -126,7 +125,7 @@ func typeOf(v schema.View, level int, steps *int) string {
 	}
 	types := v.Types()
 	if types&(schema.Object|schema.Array) != 0 && v.JSON("type") == nil {
-		// Alternatives that are types themselves.
+		// The alternatives are types themselves.
 		var out []string
 		for _, a := range v.Alternatives() {
 			if s := typeOf(a, level, steps); !contains(out, s) {
@@ -185,7 +184,7 @@ func object(v schema.View, level int, steps *int) string {
 	return "{" + strings.Join(out, ", ") + "}"
 }
 
-// word returns a name in the form of a signature: in quotes if it is not a single word.
+// word returns a name in the form of a signature: with quotes if the name is not a single word.
 func word(name string) string {
 	if name == "" || strings.ContainsAny(name, " ,:?()[]{}|") {
 		return string(jsonrpc.AppendQuote(nil, excerpt.Line(name, maxName)))

@@ -10,7 +10,7 @@ type Tool struct {
 	raw []byte
 }
 
-// Of returns the tool for a valid JSON object. It keeps raw.
+// Of returns the tool for a valid JSON object. The tool keeps raw.
 func Of(raw []byte) Tool { return Tool{raw} }
 
 // Raw returns the object as the server sent it.
@@ -39,10 +39,10 @@ func (t Tool) member(key string) jsonrpc.Span {
 	return jsonrpc.Find(t.raw, jsonrpc.Whole(t.raw), key)
 }
 
-// Input returns the schema of the arguments. It returns the zero View if there is none.
+// Input returns the schema of the arguments. It returns the zero View if the tool has none.
 func (t Tool) Input() schema.View { return t.schema("inputSchema") }
 
-// Output returns the schema of the structured result. It returns the zero View if there is
+// Output returns the schema of the structured result. It returns the zero View if the tool has
 // none.
 func (t Tool) Output() schema.View { return t.schema("outputSchema") }
 
@@ -54,10 +54,10 @@ func (t Tool) schema(key string) schema.View {
 	return schema.Of(t.raw, at)
 }
 
-// Hint is one statement of a server about a tool, in annotations. It may be wrong.
+// Hint is one statement of a server about a tool, in annotations. The statement may be wrong.
 type Hint struct {
-	Name string // the name of the member of annotations
-	Text string // text for people
+	Name string // the name of the member in annotations
+	Text string // the text for people
 }
 
 // Hints returns the statements of the annotations that are set (2025-03-26 §Tools,
