@@ -10,7 +10,7 @@ import (
 // limit is the timeout of one step.
 const limit = 10 * time.Second
 
-// quiet is how long no line must arrive before an empty expectation is complete. It is used
+// An empty expectation is complete when no line has arrived for the time quiet. It is used
 // only with -update.
 const quiet = 300 * time.Millisecond
 
@@ -39,7 +39,7 @@ func (l *Link) CloseWrite() error { return l.w.Close() }
 // Close ends both directions.
 func (l *Link) Close() error { return errors.Join(l.w.Close(), l.r.Close()) }
 
-// party is one end of a link. The test sends and reads there.
+// party is one end of a link, where the test sends and reads.
 type party struct {
 	name  string
 	conn  io.ReadWriteCloser

@@ -154,7 +154,7 @@ func (p *play) expect(who *party, st *step) error {
 	return nil
 }
 
-// drain reads the lines of a party until no more arrive.
+// drain reads the lines of a party until no more lines arrive.
 func (p *play) drain(who *party, take func(line string)) {
 	for {
 		line, err := who.next(quiet)
@@ -166,8 +166,8 @@ func (p *play) drain(who *party, take func(line string)) {
 	}
 }
 
-// rest closes the client, as at the end of a real session. It collects the lines that arrive
-// until the gateway has closed both links or is quiet.
+// rest closes the client's output, as a client does at the end of a session. It collects the lines
+// that arrive until the gateway has closed both links or is quiet.
 func (p *play) rest() error {
 	client, upstream := p.parties["client"], p.parties["upstream"]
 	var surplus []string
@@ -179,7 +179,7 @@ func (p *play) rest() error {
 			}
 		})
 	}
-	if p.update { // lines that arrive before the end belong to an expectation before it
+	if p.update { // if lines arrive before the end, add them to the expectation before it
 		collect(client)
 		collect(upstream)
 	}
@@ -204,7 +204,7 @@ func (p *play) rest() error {
 	return nil
 }
 
-// end closes everything, and waits for the gateway and for the readers of the test. It
+// end closes both links, and waits for the gateway and for the readers of the test. It
 // discards remaining lines, so that no reader blocks.
 func (p *play) end() error {
 	var errs []error
@@ -230,7 +230,7 @@ func (p *play) note(who *party, verb, line string) {
 
 func (p *play) session() string { return strings.Join(p.log, "\n") }
 
-// difference returns the parts of two lines that differ, with the text shortly before.
+// difference returns the parts of two lines that differ, with a little text before them.
 func difference(want, got string) string {
 	i := 0
 	for i < len(want) && i < len(got) && want[i] == got[i] && !strings.HasPrefix(want[i:], wildcard) {
