@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -34,6 +35,43 @@ type source struct {
 	steps   []admin.HandshakeStep
 	tools   []admin.ToolDetail // sorted by name
 	costs   []admin.ToolCost
+	runs    []admin.Run // newest first
+	did     []string    // the operations on runs
+	refuse  *admin.Problem
+}
+
+func (s *source) StartRun(_ context.Context, server string, q admin.RunRequest) (admin.Run, *admin.Problem) {
+	s.did = append(s.did, fmt.Sprintf("run %s %s %s %s %d %v", server, q.Tool, q.Arguments, q.Revision, q.Timeout, q.Unchecked))
+	return admin.Run{ID: "1-1"}, s.refuse
+}
+
+func (s *source) CancelRun(id string) (admin.Run, *admin.Problem) {
+	s.did = append(s.did, "cancel "+id)
+	return s.FindRun(id)
+}
+
+func (s *source) AnswerRun(_ context.Context, id string, a admin.RunAnswer) (admin.Run, *admin.Problem) {
+	s.did = append(s.did, fmt.Sprintf("%s %s %s %s", a.Action, id, a.ID, a.Content))
+	return admin.Run{ID: id}, s.refuse
+}
+
+func (s *source) FindRun(id string) (admin.Run, *admin.Problem) {
+	for _, x := range s.runs {
+		if x.ID == id {
+			return x, nil
+		}
+	}
+	return admin.Run{}, &admin.Problem{Status: 404, Title: "No such run", Detail: "There is no such run."}
+}
+
+func (s *source) FindRuns(server, name string, limit int) (out []admin.Run) {
+	for _, x := range s.runs {
+		if x.Server == server && x.Name == name && len(out) < limit {
+			x.Result, x.Arguments, x.Logs = nil, nil, nil
+			out = append(out, x)
+		}
+	}
+	return out
 }
 
 func (s *source) Report() *admin.Report {

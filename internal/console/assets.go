@@ -84,7 +84,7 @@ var functions = template.FuncMap{
 	"wire": wireText, "dict": dict, "plain": func(text string) string { return excerpt.Line(text, 200) }, "list": func(all ...any) []any { return all },
 }
 
-var frameTemplate = template.Must(template.New("frame.html").Funcs(functions).ParseFS(templateFiles, "templates/frame.html", "templates/parts.html"))
+var frameTemplate = template.Must(template.New("frame.html").Funcs(functions).ParseFS(templateFiles, "templates/frame.html", "templates/parts.html", "templates/form.html"))
 
 var gateTemplate = template.Must(template.New("gate.html").Funcs(functions).ParseFS(templateFiles, "templates/gate.html"))
 

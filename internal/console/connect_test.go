@@ -83,7 +83,8 @@ func TestArrival(t *testing.T) {
 		stream, _, _ = strings.Cut(stream, `"`)
 		stream = html.UnescapeString(stream)
 		patches := func() (text string) {
-			for _, x := range h.console.feed.render(stream) {
+			values, _ := h.console.feed.render(stream)
+			for _, x := range values {
 				text += x.ID + "=" + x.Text + "\n"
 			}
 			return text

@@ -26,13 +26,13 @@ import (
 const prefix = "/console"
 
 // pagePolicy allows only the console's own styles, modules and requests.
-const pagePolicy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+const pagePolicy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; media-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // maxForm is the maximum length of the body of a form in bytes.
 const maxForm = 1 << 20
 
-// Source reads the state of the program. *admin.API implements it. Its methods do not block,
-// and mask secrets.
+// Source reads the state of the program, and runs tools. *admin.API implements it. Its methods do
+// not block, and mask secrets.
 type Source interface {
 	Report() *admin.Report
 	// Logs returns the last records about a server, oldest first.
@@ -54,6 +54,13 @@ type Source interface {
 	FindTools(admin.ToolQuery) admin.FoundTools
 	FindTool(server, name string) (admin.ToolDetail, *admin.Problem)
 	ToolCosts() []admin.ToolCost
+	// StartRun, CancelRun and AnswerRun do what the API does at /api/v1/runs. Only they send
+	// something to servers. FindRun and FindRuns return runs.
+	StartRun(ctx context.Context, server string, q admin.RunRequest) (admin.Run, *admin.Problem)
+	CancelRun(id string) (admin.Run, *admin.Problem)
+	AnswerRun(ctx context.Context, id string, answer admin.RunAnswer) (admin.Run, *admin.Problem)
+	FindRun(id string) (admin.Run, *admin.Problem)
+	FindRuns(server, name string, limit int) []admin.Run
 	// Matrix returns the compatibility of all pairs of revisions. The caller must not change it.
 	Matrix() admin.Matrix
 }
@@ -109,6 +116,10 @@ func New(o Options) *Console {
 	c.handle("POST /theme", c.setTheme)
 	c.handle("POST /signout", c.signOut)
 	c.handle("POST /servers/{name}/{operation}", c.operate)
+	c.handle("POST /servers/{name}/tools/{tool}", c.startRun)
+	c.handle("POST /runs/{id}", c.changeRun)
+	c.handle("GET /runs/{id}/parts/{part}", c.servePart)
+	c.handle("GET /runs/{id}/result.json", c.serveResult)
 	c.handle("GET /calls/{number}/wires.json", c.serveWires)
 	c.handle("GET /calls/{number}/wires.txtar", c.serveTranscript)
 	c.handle("GET /palette.json", c.servePalette)
@@ -184,6 +195,7 @@ func (c *Console) serve(w http.ResponseWriter, r *http.Request) {
 type state struct {
 	live   *Live
 	feed   bool // the request needs only the live values
+	moving bool // the page changes without events; see View.Moving
 	status *admin.Report
 	sums   *sums
 }
@@ -334,6 +346,11 @@ type View struct {
 	// Waiting replaces "live" in the top bar, for example "waiting for a client".
 	Waiting string
 	Data    any // the values for the template, as .Data
+	// Status is the HTTP status. 0 means 200.
+	Status int
+	// Moving says that the page changes without events, so that its live values are checked every
+	// second.
+	Moving bool
 	// Stream is the path and the query of the page in its stream of live values. "" means the path
 	// and the query of the request.
 	Stream string
@@ -398,6 +415,7 @@ func (c *Console) show(w http.ResponseWriter, r *http.Request, p *Page, t *templ
 		return
 	}
 	s.View = view
+	st.moving = view.Moving
 	if view.Stream != "" {
 		s.URL = view.Stream
 	}
@@ -412,6 +430,9 @@ func (c *Console) show(w http.ResponseWriter, r *http.Request, p *Page, t *templ
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	if view.Status != 0 {
+		w.WriteHeader(view.Status)
+	}
 	_, _ = w.Write(body.Bytes())
 }
 

@@ -52,6 +52,7 @@ const (
 	linePatch
 	sectionPatch
 	countPatch
+	progressPatch
 )
 
 // MarshalJSON omits the text if the patch does not change it.
@@ -66,6 +67,8 @@ func (p patch) MarshalJSON() ([]byte, error) {
 		out["hash"] = p.Hash
 	case countPatch:
 		out["count"] = p.Text
+	case progressPatch:
+		out["value"] = p.Text
 	}
 	return json.Marshal(out)
 }
@@ -102,6 +105,13 @@ func (l *Live) Line(id, class, d string, width float64) template.HTML {
 		attr = ` class="` + class + `"`
 	}
 	return template.HTML(fmt.Sprintf(`<path id="%s"%s d="%s" stroke-width="%s"/>`, id, attr, d, w))
+}
+
+// Progress returns a bar that fills in place. part is from 0 to 1.
+func (l *Live) Progress(id, label string, part float64) template.HTML {
+	value := strconv.FormatFloat(max(0, min(1, part)), 'f', 4, 64)
+	l.patches = append(l.patches, patch{ID: id, Text: value, kind: progressPatch})
+	return template.HTML(fmt.Sprintf(`<progress id="%s" max="1" value="%s" aria-label="%s"></progress>`, id, value, template.HTMLEscapeString(label)))
 }
 
 // Section returns the attributes of a section that is loaded again when one of parts changes.
@@ -150,6 +160,7 @@ type feed struct {
 	lines time.Time        // the time when lines last changed
 	seen  uint64           // feeds.news at the last check
 	look  time.Time        // the time of the last check
+	moves bool             // the page changes without events
 }
 
 type batch struct {
@@ -220,7 +231,8 @@ func (f *feeds) run(ctx context.Context) {
 		}
 		for _, x := range all {
 			if x.due(news, now) {
-				x.add(f.render(x.url), now)
+				values, moves := f.render(x.url)
+				x.add(values, moves, now)
 			}
 		}
 	}
@@ -230,30 +242,30 @@ func (f *feeds) run(ctx context.Context) {
 func (x *feed) due(news uint64, now time.Time) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.state != nil && (x.seen == news || now.Sub(x.look) < feedPause/2) && now.Sub(x.look) < feedQuiet {
+	if x.state != nil && (x.seen == news && !x.moves || now.Sub(x.look) < feedPause/2) && now.Sub(x.look) < feedQuiet {
 		return false
 	}
 	x.seen, x.look = news, now
 	return true
 }
 
-// render builds a page and returns its live values. It runs outside of a request, so it recovers
-// from a panic, which would end the program.
-func (f *feeds) render(page string) (values []patch) {
+// render builds a page and returns its live values, and whether it changes without events. It runs
+// outside of a request, so it recovers from a panic, which would end the program.
+func (f *feeds) render(page string) (values []patch, moves bool) {
 	defer func() {
 		if p := recover(); p != nil {
-			values = nil
+			values, moves = nil, false
 			path, _, _ := strings.Cut(page, "?")
 			f.c.opts.Log.Error("a page of the console could not be made", "page", excerpt.Line(path, 400), "cause", excerpt.Line(fmt.Sprint(p), 400))
 		}
 	}()
 	r, err := http.NewRequest(http.MethodGet, page, nil)
 	if err != nil {
-		return nil
+		return nil, false
 	}
 	s := &state{live: &Live{}, feed: true}
 	f.c.mux.ServeHTTP(nowhere{}, withState(r, s))
-	return s.live.patches
+	return s.live.patches, s.moving
 }
 
 // nowhere is an http.ResponseWriter that discards the response.
@@ -264,9 +276,10 @@ func (nowhere) Write(b []byte) (int, error) { return len(b), nil }
 func (nowhere) WriteHeader(int)             {}
 
 // add stores the values of a page and sends the changed ones to the readers.
-func (x *feed) add(now []patch, at time.Time) {
+func (x *feed) add(now []patch, moves bool, at time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.moves = moves
 	first := x.state == nil
 	if first {
 		x.state = make(map[string]patch, len(now))

@@ -196,10 +196,10 @@ func TestPageThatPanics(t *testing.T) {
 	t.Parallel()
 	h := open(t, &admin.Report{})
 	h.console.mux.HandleFunc("GET /console/broken", func(http.ResponseWriter, *http.Request) { panic("a bug") })
-	if values := h.console.feed.render("/console/broken"); values != nil {
+	if values, _ := h.console.feed.render("/console/broken"); values != nil {
 		t.Errorf("%v", values)
 	}
-	if values := h.console.feed.render("/console/"); len(values) == 0 {
+	if values, _ := h.console.feed.render("/console/"); len(values) == 0 {
 		t.Error("the overview has no live values")
 	}
 }

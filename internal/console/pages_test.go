@@ -312,8 +312,12 @@ func TestPagesAreSafe(t *testing.T) {
 						continue
 					}
 					switch tag {
-					case "style", "iframe", "object", "embed", "base", "img":
+					case "style", "iframe", "object", "embed", "base":
 						t.Errorf("%s %s: <%s>", name, page, tag)
+					case "img", "audio":
+						if !strings.Contains(m[3], `src="/console/runs/`) {
+							t.Errorf("%s %s: %s", name, page, m[0])
+						}
 					case "script":
 						if !strings.Contains(m[3], `src="/console/static/`) {
 							t.Errorf("%s %s: a script of its own: %s", name, page, m[0])

@@ -194,6 +194,8 @@ type toolView struct {
 	Returns     string
 	Definition  message
 	Endpoints   []endpointView
+	Run         *runForm
+	Runs        []runRow
 	Key         string
 }
 
@@ -214,7 +216,10 @@ func (c *Console) toolPage() Page {
 	return Page{Path: "/servers/{name}/tools/{tool}", Template: "tool.html", View: c.tool}
 }
 
-func (c *Console) tool(r *http.Request) (*View, error) {
+func (c *Console) tool(r *http.Request) (*View, error) { return c.toolWith(r, nil, 0) }
+
+// toolWith returns the page of a tool with a form that was sent. nil means a new form.
+func (c *Console) toolWith(r *http.Request, run *runForm, status int) (*View, error) {
 	s, err := c.findServer(r)
 	if err != nil {
 		return nil, err
@@ -237,8 +242,30 @@ func (c *Console) tool(r *http.Request) (*View, error) {
 		e.URL = "http://" + r.Host + e.URL
 		v.Endpoints = append(v.Endpoints, e)
 	}
+	if v.Run = run; run == nil {
+		v.Run = runFormOf(&t)
+		if id := r.URL.Query().Get("run"); id != "" {
+			v.Run.fillFrom(c, &t, id)
+		}
+	}
+	for _, x := range c.opts.Source.FindRuns(s.Name, t.Name, mostRecentRuns) {
+		v.Runs = append(v.Runs, runRowOf(x))
+	}
 	v.Key = v.Word + v.ServerState + s.Revision + strconv.Itoa(t.Tokens) + string(t.Definition)
-	return &View{Title: t.Name, Crumbs: []Crumb{{"Servers", pathOf("servers")}, {s.Name, pathOf("servers", s.Name)}}, Data: v}, nil
+	return &View{Title: t.Name, Crumbs: []Crumb{{"Servers", pathOf("servers")}, {s.Name, pathOf("servers", s.Name)}}, Data: v, Status: status}, nil
+}
+
+// ArgumentRows returns the first arguments as rows of a table.
+func (v *toolView) ArgumentRows() []admin.ToolArgument {
+	return v.Arguments[:min(len(v.Arguments), pageRows)]
+}
+
+// RunKey changes when a run starts or ends.
+func (v *toolView) RunKey() (key string) {
+	for _, x := range v.Runs {
+		key += x.ID + x.State
+	}
+	return key
 }
 
 // noTool returns the error for a tool that a server does not list.

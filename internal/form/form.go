@@ -1,6 +1,7 @@
 package form
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -79,6 +80,7 @@ type Field struct {
 
 	Name     string // the whole name of the member
 	Title    string // "" for none
+	Label    string // what a person reads first: Name, or Title if Options.Titles asks for it
 	About    string // the description; "" for none
 	Type     string // the type with its limits: "integer, 1 to 100"
 	Default  string // the default value as JSON; "" for none
@@ -109,9 +111,20 @@ type Option struct {
 
 // Options are the options of Make.
 type Options struct {
+	// ID is the beginning of the ids of the fields, so that a page can have several forms. "" means
+	// "f".
+	ID string
 	// Defaults fills in the default values. Without it they are not sent, so the server applies
 	// them.
 	Defaults bool
+	// Titles says that the titles are for people and stand in front of the names, as in a question
+	// to a user.
+	Titles bool
+}
+
+// Chosen reports whether an option is selected.
+func (f *Field) Chosen() bool {
+	return slices.ContainsFunc(f.Options, func(o Option) bool { return o.Selected })
 }
 
 // maker makes the fields of one form.
@@ -197,7 +210,8 @@ func (m *maker) group(v schema.View, key string, depth int) (fields []*Field, ok
 // field returns the field of a property. i is its place in its group.
 func (m *maker) field(p *schema.Property, key string, depth, i int) *Field {
 	f := &Field{Name: p.Name, Required: p.Required, Key: key + "/" + step(p.Name), pointer: key + "/" + pointerStep(p.Name)}
-	f.ID = idOf(key, i)
+	f.Label = f.Name
+	f.ID = idOf(cmp.Or(m.ID, "f"), key, i)
 	if p.JSON("$ref") != nil || p.JSON("allOf") != nil {
 		m.work += 4 * m.size // references lead through the whole schema
 	}
@@ -215,6 +229,9 @@ func (m *maker) field(p *schema.Property, key string, depth, i int) *Field {
 		return excerpt.Cut(s, limit)
 	}
 	f.Title, f.About = text("title", maxName), text("description", maxAbout)
+	if m.Titles && f.Title != "" {
+		f.Label = f.Title
+	}
 	usual := p.JSON("default")
 	if usual == nil {
 		usual = to.JSON("default")
@@ -236,8 +253,7 @@ func (m *maker) field(p *schema.Property, key string, depth, i int) *Field {
 }
 
 // idOf returns the id of a field: its place in each group on the way.
-func idOf(key string, i int) string {
-	id := "f"
+func idOf(id, key string, i int) string {
 	if key != "" {
 		// Names of groups can be long and odd, so an id has a hash of them.
 		h := uint64(14695981039346656037)
@@ -250,10 +266,20 @@ func idOf(key string, i int) string {
 }
 
 // step returns a name as a part of the names of controls. It has no character that a browser
-// would change: a browser changes line ends and text that is not valid UTF-8.
+// would change, as line ends and text that is not valid UTF-8, and none that is invisible.
 func step(name string) string {
-	quoted := jsonrpc.AppendQuote(nil, name)
-	return strings.NewReplacer("~", "~0", "/", "~1", "\x7f", `\u007f`).Replace(string(quoted[1 : len(quoted)-1]))
+	quoted := excerpt.JSON(jsonrpc.AppendQuote(nil, name))
+	return strings.NewReplacer("~", "~0", "/", "~1").Replace(string(quoted[1 : len(quoted)-1]))
+}
+
+// shown returns a text with escapes for characters that a person cannot see. A browser shows the
+// titles of options as they are.
+func shown(text string) string {
+	quoted := jsonrpc.AppendQuote(nil, text)
+	if safe := excerpt.JSON(quoted); len(safe) != len(quoted) {
+		return string(safe)
+	}
+	return text
 }
 
 // pointerStep returns a name as a part of a JSON pointer (RFC 6901).
@@ -390,13 +416,13 @@ func scalars(all []schema.Choice) bool {
 
 func options(all []schema.Choice) (out []Option) {
 	for _, c := range all {
-		o := Option{Value: string(c.Value), Title: excerpt.Cut(c.Title, maxValue)}
+		o := Option{Value: string(excerpt.JSON(c.Value)), Title: excerpt.Cut(shown(c.Title), maxValue)}
 		if o.Title == "" {
 			text, ok := jsonrpc.ValueOf(c.Value).Text()
 			if !ok || strings.TrimSpace(text) == "" {
 				text = o.Value
 			}
-			o.Title = excerpt.Cut(jsonrpc.Shown(text), maxValue)
+			o.Title = excerpt.Cut(shown(jsonrpc.Shown(text)), maxValue)
 		}
 		if !slices.ContainsFunc(out, func(x Option) bool { return x.Value == o.Value }) {
 			out = append(out, o)

@@ -22,6 +22,11 @@ document.addEventListener("click", async (e) => {
   }
   if (e.target.closest?.("[data-reload-page]")) location.reload();
 });
+// Forms: typed text is never replaced, and Ctrl+Enter sends.
+document.addEventListener("input", (e) => { const f = e.target.closest?.("[data-form]"); if (f) f.dataset.typed = ""; });
+document.addEventListener("keydown", (e) => {
+  if (e.key === "Enter" && (e.ctrlKey || e.metaKey)) e.target.closest?.("[data-form]")?.querySelector(".main").click();
+});
 let toastTimer;
 function toast(text) {
   let t = $("toast");
@@ -75,6 +80,7 @@ function apply(list) {
       if (paused) asOf(n);
       continue;
     }
+    if (p.value !== undefined) { e.value = p.value; continue; }
     if (p.d !== undefined) { e.setAttribute("d", p.d); e.setAttribute("stroke-width", p.width); continue; }
     if (e.textContent !== p.text) e.textContent = p.text;
     if (p.class !== undefined && e.getAttribute("class") !== p.class) e.setAttribute("class", p.class);
@@ -84,6 +90,7 @@ const stale = new Map();
 let renewing, renewed = 0;
 function renew(id, hash) {
   stale.set(id, hash);
+  if ("soon" in $(id).dataset) { clearTimeout(renewing); renewing = setTimeout(load, 200); }
   renewing ??= setTimeout(load, Math.max(200, renewed + 5000 - Date.now()));
 }
 async function load() {
@@ -98,9 +105,10 @@ async function load() {
       const old = $(id), now = page.getElementById(id);
       if (!old || !now || "reload" in old.dataset) { location.reload(); return; }
       // Rows never move under the pointer or the focus.
-      if (old.matches(":hover") || old.contains(document.activeElement) || old.contains(getSelection().anchorNode) && !getSelection().isCollapsed) { renewing ??= setTimeout(load, 5000); continue; }
+      if (old.querySelector("[data-typed]") || old.matches(":hover") && !("soon" in old.dataset) || old.contains(document.activeElement) || old.contains(getSelection().anchorNode) && !getSelection().isCollapsed) { renewing ??= setTimeout(load, 5000); continue; }
       const open = [...old.querySelectorAll("details")].map((d) => d.open);
-      old.replaceWith(now);
+      old.replaceWith(document.adoptNode(now));
+      for (const e of now.querySelectorAll(".js[hidden]")) e.hidden = false;
       now.querySelectorAll("details").forEach((d, i) => { d.open = open[i] ?? d.open; });
       stale.delete(id);
     }

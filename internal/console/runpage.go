@@ -1,0 +1,325 @@
+package console
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/admin"
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/form"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// mostRunLines is the number of log lines that the page of a run shows.
+const mostRunLines = 60
+
+// runRow is a row of a table of runs.
+type runRow struct {
+	admin.Run
+	Class, Word string
+	Path        string
+}
+
+// runRowOf returns a run as a row for people.
+func runRowOf(x admin.Run) runRow {
+	row := runRow{Run: x, Path: pathOf("runs", x.ID), Class: "bad", Word: "failed"}
+	switch x.State {
+	case "running":
+		row.Class, row.Word = "busy", "running"
+	case "waiting":
+		row.Class, row.Word = "held", "waiting for user input"
+	case "succeeded":
+		row.Class, row.Word = "ok", "succeeded"
+	case "tool_error":
+		row.Class, row.Word = "warn", "tool error"
+	case "cancelled":
+		row.Class, row.Word = "off", "cancelled"
+	case "timeout":
+		row.Word = "timeout"
+	}
+	return row
+}
+
+// Took returns how long the run took, or has run so far.
+func (r runRow) Took() string { return spanText(time.Duration(r.Seconds * float64(time.Second))) }
+
+// Over reports whether the run has ended.
+func (r runRow) Over() bool { return r.Ended != nil }
+
+// runView has the values of the page of a run.
+type runView struct {
+	runRow
+	What      string // "tool", "prompt" or "resource"
+	Subject   string // the page of the tool; "" for none
+	Again     string // the form with the same arguments; "" for none
+	Bar       bool   // the server has said how much there is to do
+	Part      float64
+	Steps     string // the progress in words
+	Questions []*questionView
+	Lines     []runLine
+	LineKey   string
+	Call      *callRow // the recorded call; nil if it is not kept
+	Result    *resultView
+	Sent      message // the arguments
+	CLI, Curl string
+}
+
+// runLine is a log line of the server during a run.
+type runLine struct {
+	Time   time.Time
+	Level  string
+	From   string // "stderr" or the name of the logger
+	Text   string
+	stderr bool
+}
+
+// questionView is a question of the server with its form.
+type questionView struct {
+	admin.Question
+	Form    *form.Form // nil for a page to visit
+	Host    string     // of the page to visit; "" if it is not a web address
+	Odd     string     // a warning about the address; "" for none
+	Problem string
+	Failed  bool // the answer was not sent
+}
+
+func (c *Console) runPage() Page {
+	return Page{Path: "/runs/{id}", Template: "run.html", View: func(r *http.Request) (*View, error) { return c.runWith(r, nil, 0) }}
+}
+
+// findRun returns the run that a path names.
+func (c *Console) findRun(r *http.Request) (x admin.Run, err error) {
+	x, bad := c.opts.Source.FindRun(r.PathValue("id"))
+	if bad != nil {
+		return x, notFound("No run has the id "+excerpt.Quote(r.PathValue("id"), 64), "Dragoman keeps the last 100 runs, and a restart clears them.", Crumb{"Show all tools", pathOf("tools")})
+	}
+	return x, nil
+}
+
+// runWith returns the page of a run with the answer to a question that could not be sent. nil means
+// none.
+func (c *Console) runWith(r *http.Request, failed *questionView, status int) (*View, error) {
+	x, err := c.findRun(r)
+	if err != nil {
+		return nil, err
+	}
+	v := &runView{runRow: runRowOf(x), What: "tool"}
+	crumbs := []Crumb{{"Servers", pathOf("servers")}, {x.Server, pathOf("servers", x.Server)}}
+	switch x.Method {
+	case mcp.MethodGetPrompt:
+		v.What = "prompt"
+	case mcp.MethodReadResource:
+		v.What = "resource"
+	default:
+		v.Subject = pathOf("servers", x.Server, "tools", x.Name)
+		v.Again = v.Subject + "?run=" + url.QueryEscape(x.ID) + "#run"
+		crumbs = append(crumbs, Crumb{x.Name, v.Subject})
+	}
+	v.progress()
+	for _, q := range x.Questions {
+		if failed != nil && failed.ID == q.ID {
+			v.Questions = append(v.Questions, failed)
+			continue
+		}
+		v.Questions = append(v.Questions, questionOf(q))
+	}
+	v.lines(c.opts.Source.Logs(x.Server, 200))
+	if all := c.opts.Source.CallsOf(admin.CallQuery{Text: x.TraceID, Limit: 1}).Calls; x.TraceID != "" && len(all) > 0 {
+		v.Call = &callRows(all)[0]
+	}
+	if len(x.Result) > 0 || len(x.Omitted) > 0 {
+		v.Result = resultOf(&x, r.URL.Query().Get("all") != "")
+	}
+	if len(x.Arguments) > 0 {
+		v.Sent = messageOf(formatted(x.Arguments), r.URL.Query().Get("all") != "", "?all=1#sent")
+		v.Sent.Size = bytesText(len(x.Arguments))
+	}
+	v.commands(r.Host)
+	return &View{Title: "Run of " + excerpt.Line(x.Name, 80), Crumbs: crumbs, Data: v, Moving: !v.Over(), Status: status}, nil
+}
+
+// formatted returns a JSON text with line breaks and indents.
+func formatted(text []byte) string { return layoutOf(text, showFormatted).part(0, len(text)) }
+
+// QuestionKey changes when a question is asked, answered or withdrawn.
+func (v *runView) QuestionKey() (key string) {
+	for _, q := range v.Questions {
+		key += q.ID + " "
+	}
+	return key
+}
+
+// Errors returns the faults of the answer.
+func (q *questionView) Errors() []form.Error {
+	if q.Form == nil {
+		return nil
+	}
+	return q.Form.Errors
+}
+
+// progress sets the progress in words and as a part of the whole.
+func (v *runView) progress() {
+	p := v.Progress
+	if p == nil {
+		return
+	}
+	done := amount(p.Progress)
+	if v.Steps = done; p.Total != nil && *p.Total > 0 {
+		v.Bar, v.Part = true, p.Progress / *p.Total
+		v.Steps = done + " of " + amount(*p.Total)
+	}
+	if p.Message != "" {
+		v.Steps += ": " + excerpt.Line(p.Message, 160)
+	}
+}
+
+func amount(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+
+// Key changes when the page has other sections.
+func (v *runView) Key() string { return fmt.Sprint(v.State, v.Bar, v.Call != nil) }
+
+// lines sets the log lines of the server during the run: its log messages, and its stderr.
+func (v *runView) lines(records []admin.LogRecord) {
+	for _, l := range v.Logs {
+		v.Lines = append(v.Lines, runLine{Time: l.Time, Level: logLevel(l.Level), From: l.Logger, Text: l.Text})
+	}
+	for _, l := range records {
+		if l.Source == admin.SourceStderr && !l.Time.Before(v.Started) && (v.Ended == nil || !l.Time.After(*v.Ended)) {
+			v.Lines = append(v.Lines, runLine{Time: l.Time, From: "stderr", Text: l.Text, stderr: true})
+		}
+	}
+	slices.SortStableFunc(v.Lines, func(a, b runLine) int { return a.Time.Compare(b.Time) })
+	v.Lines = v.Lines[max(0, len(v.Lines)-mostRunLines):]
+	if n := len(v.Lines); n > 0 {
+		v.LineKey = fmt.Sprint(n, v.Lines[n-1].Time.UnixNano(), v.Lines[n-1].Text)
+	}
+}
+
+// logLevel returns the class of a log level of MCP.
+func logLevel(level string) string {
+	switch level {
+	case "debug", "info", "notice":
+		return "info"
+	case "warning":
+		return "warn"
+	case "error", "critical", "alert", "emergency":
+		return "error"
+	}
+	return "info"
+}
+
+// questionOf returns a question with its empty form.
+func questionOf(q admin.Question) *questionView {
+	v := &questionView{Question: q}
+	if q.URL == "" {
+		v.Form = form.Make(q.Schema, form.Options{ID: q.ID + "-", Defaults: true, Titles: true})
+		return v
+	}
+	u, err := url.Parse(q.URL)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
+		v.Odd = "This is not an ordinary web address. Do not open it if you do not know what it does."
+		return v
+	case u.User != nil:
+		v.Odd = "The address has a name before the host. The text before @ is not the site."
+	case strings.Contains("."+strings.ToLower(u.Hostname()), ".xn--") || strings.ContainsFunc(u.Hostname(), func(r rune) bool { return r > 0x7e }):
+		v.Odd = "The host has letters of other alphabets, which can look like those of another site."
+	case u.Scheme == "http":
+		v.Odd = "The connection to this site is not encrypted."
+	}
+	v.Host = u.Hostname()
+	return v
+}
+
+// commands sets the commands that repeat the run.
+func (v *runView) commands(host string) {
+	endpoint := "http://" + host + "/s/" + url.PathEscape(v.Server) + "/mcp"
+	params := jsonrpc.AppendQuote([]byte(`{"name":`), v.Name)
+	switch v.What {
+	case "resource":
+		params = jsonrpc.AppendQuote([]byte(`{"uri":`), v.Name)
+		if !strings.HasPrefix(v.Name, "-") {
+			v.CLI = "dragoman read " + shellQuote(endpoint) + " " + shellQuote(v.Name)
+		}
+	case "tool":
+		if !strings.HasPrefix(v.Name, "-") {
+			v.CLI = "dragoman call " + shellQuote(endpoint) + " " + shellQuote(v.Name)
+			if len(v.Arguments) > 0 && string(v.Arguments) != "{}" {
+				v.CLI += " --json-args " + shellQuote(visibleJSON(string(v.Arguments)))
+			}
+		}
+	}
+	if len(v.Arguments) > 0 && v.What != "resource" {
+		params = append(append(params, `,"arguments":`...), v.Arguments...)
+	}
+	body := `{"jsonrpc":"2.0","id":1,"method":"` + v.Method + `","params":` + string(params) + "}}"
+	v.Curl = "curl " + shellQuote(endpoint) + " \\\n  -H 'Content-Type: application/json' \\\n  -H 'Accept: application/json, text/event-stream' \\\n  --data-raw " + shellQuote(visibleJSON(body))
+}
+
+// changeRun answers the forms of the page of a run: cancel, and the answers to questions.
+func (c *Console) changeRun(w http.ResponseWriter, r *http.Request) {
+	if !c.parsed(w, r) {
+		return
+	}
+	x, err := c.findRun(r)
+	if err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	do := r.PostForm.Get("do")
+	back := func(text string) {
+		say(w, text)
+		http.Redirect(w, r, pathOf("runs", x.ID), http.StatusSeeOther)
+	}
+	if do == "stop" {
+		_, bad := c.opts.Source.CancelRun(x.ID)
+		if bad != nil {
+			back(bad.Error())
+			return
+		}
+		back("The run is cancelled.")
+		return
+	}
+	i := slices.IndexFunc(x.Questions, func(q admin.Question) bool { return q.ID == r.PostForm.Get("question") })
+	if i < 0 {
+		back("The question is no longer open.")
+		return
+	}
+	v := questionOf(x.Questions[i])
+	answer, status := admin.RunAnswer{ID: v.ID, Action: do}, http.StatusUnprocessableEntity
+	ok, changed := true, false
+	if v.Form != nil && do != "decline" && do != "cancel" {
+		var content []byte
+		content, ok = v.Form.Read(r.PostForm)
+		v.Form, changed = switchForm(v.Form, do, content, ok, func() *form.Form {
+			return form.Make(v.Schema, form.Options{ID: v.ID + "-", Titles: true})
+		})
+		answer.Content = content
+	}
+	switch {
+	case changed && ok:
+		status = http.StatusOK
+	case ok:
+		_, bad := c.opts.Source.AnswerRun(r.Context(), x.ID, answer)
+		if bad == nil {
+			back(cmp.Or(map[string]string{"accept": "The answer was sent.", "decline": "The question was declined.", "cancel": "The question was cancelled."}[do], "The answer was sent."))
+			return
+		}
+		if v.Problem, status = bad.Error(), bad.Status; v.Form != nil {
+			v.Problem = reportTo(v.Form, bad, "/content")
+		}
+		v.Failed = true
+	default:
+		v.Failed = true
+	}
+	p := c.runPage()
+	p.View = func(r *http.Request) (*View, error) { return c.runWith(r, v, status) }
+	c.show(w, r, &p, pageTemplate(p.Template))
+}

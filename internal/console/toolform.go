@@ -1,0 +1,166 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/admin"
+	"github.com/dragoman-mcp/dragoman/internal/form"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// mostRecentRuns is the number of runs that the page of a tool lists.
+const mostRecentRuns = 5
+
+// runForm is the form that runs a tool.
+type runForm struct {
+	*form.Form
+	ID        string // the beginning of the ids of its controls
+	Path      string // the target
+	Name      string // of the tool
+	Timeout   string // in seconds
+	Revisions []choice
+	// Destructive says that the server calls the tool destructive, so that the user has to confirm
+	// the run. Confirmed is what the user said.
+	Destructive, Confirmed bool
+	Unconfirmed            bool // the run was not started, because the user has not confirmed it
+	Problem                string
+	Skip                   bool // offers to send the arguments without a check
+}
+
+// argumentsForm returns the form for the arguments of a tool.
+func argumentsForm(t *admin.ToolDetail) *form.Form {
+	definition := []byte(t.Definition)
+	if jsonrpc.Valid(definition, jsonrpc.Limits{}) != nil {
+		return &form.Form{Whole: true, Text: "{}", Why: "The definition of the tool cannot be read."}
+	}
+	return form.Make(jsonrpc.ValueOf(definition).Get("inputSchema").Raw(), form.Options{ID: "a"})
+}
+
+// runFormOf returns the empty form that runs a tool.
+func runFormOf(t *admin.ToolDetail) *runForm {
+	f := &runForm{Form: argumentsForm(t), ID: "run", Path: pathOf("servers", t.Server, "tools", t.Name), Name: t.Name, Timeout: "300", Destructive: t.Effect == "destructive"}
+	f.choose("")
+	return f
+}
+
+// choose selects the revision that the run speaks.
+func (f *runForm) choose(revision string) {
+	f.Revisions = nil
+	for _, date := range mcp.Dates(mcp.Revisions(mcp.Handshake)) {
+		selected := date == revision || revision == "" && date == mcp.LatestLegacy.String()
+		f.Revisions = append(f.Revisions, choice{date, date, selected})
+	}
+}
+
+// read reads what a browser has sent. ok is false if the form has to be shown again.
+func (f *runForm) read(t *admin.ToolDetail, sent url.Values) (q admin.RunRequest, ok bool) {
+	f.Timeout, f.Confirmed = strings.TrimSpace(sent.Get("timeout")), sent.Get("confirm") != ""
+	f.choose(sent.Get("revision"))
+	arguments, ok := f.Read(sent)
+	if f.switched(sent.Get("do"), arguments, ok, func() *form.Form { return argumentsForm(t) }) {
+		return q, false
+	}
+	q = admin.RunRequest{Tool: t.Name, Arguments: arguments, Revision: sent.Get("revision"), Unchecked: sent.Get("unchecked") != ""}
+	if f.Timeout != "" {
+		n, err := strconv.Atoi(f.Timeout)
+		if err != nil || n < 1 {
+			f.Problem, ok = "The timeout must be a number of seconds from 1 to 3600.", false
+		}
+		q.Timeout = n
+	}
+	if f.Destructive && !f.Confirmed {
+		f.Unconfirmed, ok = true, false
+	}
+	return q, ok
+}
+
+// switched changes between fields and JSON text, if the user has asked for it. fresh returns the
+// form without values.
+func (f *runForm) switched(do string, value []byte, ok bool, fresh func() *form.Form) bool {
+	to, changed := switchForm(f.Form, do, value, ok, fresh)
+	f.Form = to
+	return changed
+}
+
+// switchForm returns the form as fields or as JSON text, if do is "form" or "json". value is what
+// the form has read; ok is false if it could not be read.
+func switchForm(f *form.Form, do string, value []byte, ok bool, fresh func() *form.Form) (to *form.Form, changed bool) {
+	switch {
+	case do != "json" && do != "form":
+		return f, false
+	case !ok: // first the errors have to be corrected
+		return f, true
+	case do == "json":
+		f.AsJSON(value)
+		return f, true
+	}
+	to = fresh()
+	if !to.Fill(value) {
+		to.Why = "The object has members that the schema does not list, so it cannot be shown as fields."
+	}
+	return to, true
+}
+
+// report adds the problem of a request that the API has refused. prefix is the place of the object
+// in the request.
+func reportTo(f *form.Form, bad *admin.Problem, prefix string) (rest string) {
+	if len(bad.Errors) == 0 {
+		return bad.Error()
+	}
+	for _, e := range bad.Errors {
+		f.Report(strings.TrimPrefix(e.Pointer, prefix), e.Detail)
+	}
+	return ""
+}
+
+// startRun answers the form that runs a tool.
+func (c *Console) startRun(w http.ResponseWriter, r *http.Request) {
+	if !c.parsed(w, r) {
+		return
+	}
+	t, bad := c.opts.Source.FindTool(r.PathValue("name"), r.PathValue("tool"))
+	if bad != nil {
+		c.fail(w, r, c.noTool(r.PathValue("name"), r.PathValue("tool")))
+		return
+	}
+	f, status := runFormOf(&t), http.StatusOK
+	q, ok := f.read(&t, r.PostForm)
+	if do := r.PostForm.Get("do"); ok && do != "json" && do != "form" {
+		run, bad := c.opts.Source.StartRun(r.Context(), t.Server, q)
+		if bad == nil {
+			http.Redirect(w, r, pathOf("runs", run.ID), http.StatusSeeOther)
+			return
+		}
+		f.Problem, status = reportTo(f.Form, bad, "/arguments"), bad.Status
+		f.Skip = bad.Type == "arguments"
+	}
+	if len(f.Errors) > 0 || f.Unconfirmed || f.Problem != "" {
+		status = max(status, http.StatusUnprocessableEntity)
+	}
+	p := c.toolPage()
+	p.View = func(r *http.Request) (*View, error) { return c.toolWith(r, f, status) }
+	c.show(w, r, &p, pageTemplate(p.Template))
+}
+
+// parsed reads the values of a form. If they cannot be read, parsed has answered the request.
+func (c *Console) parsed(w http.ResponseWriter, r *http.Request) bool {
+	if err := r.ParseForm(); err != nil {
+		c.fail(w, r, &pageError{Status: http.StatusRequestEntityTooLarge, Title: "The form could not be read", Text: "A form can have at most 1 MiB. Send larger values with dragoman call."})
+		return false
+	}
+	return true
+}
+
+// fillFrom fills the form with the arguments of an earlier run.
+func (f *runForm) fillFrom(c *Console, t *admin.ToolDetail, id string) {
+	run, bad := c.opts.Source.FindRun(id)
+	if bad == nil && run.Server == t.Server && run.Name == t.Name && len(run.Arguments) > 0 {
+		if f.choose(run.Revision); !f.Fill(run.Arguments) {
+			f.Why = "The object has members that the schema does not list, so it cannot be shown as fields."
+		}
+	}
+}
