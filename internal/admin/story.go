@@ -81,6 +81,27 @@ type Head struct {
 	Path    string      `json:"path,omitempty"`
 	Status  int         `json:"status,omitempty"`
 	Headers [][2]string `json:"headers" doc:"pairs of name and value"`
+	// Edits are the fields that Dragoman did not forward, if it received the head, or that it has
+	// written, if it sent the head. All other fields were forwarded, or the reason is not known.
+	Edits []HeadEdit `json:"edits,omitempty"`
+}
+
+// HeadEdit is one change of a header field.
+type HeadEdit struct {
+	Name   string `json:"name" doc:"name of the field"`
+	Kind   string `json:"kind" enum:"added,removed" doc:"removed: Dragoman did not forward it; added: Dragoman has written it"`
+	Reason string `json:"reason" doc:"the reason of a note"`
+	Note   string `json:"note"`
+}
+
+// Of returns the edit of a field, or nil.
+func (h *Head) Of(name string) *HeadEdit {
+	for i := range h.Edits {
+		if h.Edits[i].Name == name {
+			return &h.Edits[i]
+		}
+	}
+	return nil
 }
 
 // Bytes returns the recorded bytes of the message.
@@ -128,8 +149,11 @@ func messageOf(m *calls.Message, mask *calls.Masker, losses []CallLoss, notes *c
 	text, masked := mask.Message(m.Text)
 	out := Message{
 		At: m.At.Seconds(), Wire: WireClient, Direction: "received", Size: m.Size, Cut: m.Cut(),
-		Error: mask.Text("", m.Failed), Request: headOf(mask.Head(m.Request)), Response: headOf(mask.Head(m.Response)),
+		Error: mask.Text("", m.Failed),
 	}
+	// A message that was sent in a request may have the head of the response, which was received.
+	out.Request = headOf(mask.Head(m.Request), m.Sent, notes)
+	out.Response = headOf(mask.Head(m.Response), m.Sent && m.Request == nil, notes)
 	if m.Wire == jsonrpc.ServerWire {
 		out.Wire = WireServer
 	}
@@ -171,13 +195,21 @@ func messageOf(m *calls.Message, mask *calls.Masker, losses []CallLoss, notes *c
 	return out
 }
 
-func headOf(h *jsonrpc.Head) *Head {
+// headOf returns a head. sent says that Dragoman has sent it.
+func headOf(h *jsonrpc.Head, sent bool, notes *calls.Notes) *Head {
 	if h == nil {
 		return nil
+	}
+	kind := "removed"
+	if sent {
+		kind = "added"
 	}
 	out := &Head{Method: h.Method, Path: h.Path, Status: h.Status, Headers: [][2]string{}}
 	for _, f := range h.Fields() {
 		out.Headers = append(out.Headers, [2]string{f.Name, f.Value})
+		if why := h.Why(f.Name); why != jsonrpc.NoReason && out.Of(f.Name) == nil {
+			out.Edits = append(out.Edits, HeadEdit{Name: f.Name, Kind: kind, Reason: mcp.ReasonCode(why), Note: notes.Of(why)})
+		}
 	}
 	return out
 }

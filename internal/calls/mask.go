@@ -340,7 +340,7 @@ func (m *Masker) Head(h *jsonrpc.Head) *jsonrpc.Head {
 	for _, f := range h.Fields() {
 		masked[f.Name] = append(masked[f.Name], m.field(f))
 	}
-	return jsonrpc.NewHead(h.Method, m.Text("", h.Path), h.Status, masked)
+	return h.With(m.Text("", h.Path), masked)
 }
 
 func (m *Masker) field(f jsonrpc.HeadField) string {

@@ -162,8 +162,16 @@ func (p *storyPrinter) http(m *admin.Message) {
 			first = h.Method + " " + h.Path
 		}
 		p.lines("    ", "      ", first)
+		indent := "    "
+		if len(h.Edits) > 0 {
+			indent = "       "
+		}
 		for _, f := range h.Headers {
-			p.lines("    ", "      ", f[0]+": "+f[1])
+			begin := indent
+			if e := h.Of(f[0]); e != nil {
+				begin = p.paint(screen.Yellow, screen.Pad(sign(e.Kind)+e.Note, len(indent)))
+			}
+			p.lines(begin, indent+"  ", f[0]+": "+f[1])
 		}
 	}
 }
@@ -199,7 +207,12 @@ func mark(e *admin.Edit) string {
 	if e.Kind == "lost" {
 		return "[" + e.Note + "]"
 	}
-	return map[string]string{"changed": "~", "added": "+", "removed": "-"}[e.Kind] + e.Note
+	return sign(e.Kind) + e.Note
+}
+
+// sign returns the sign of a kind of edit.
+func sign(kind string) string {
+	return map[string]string{"changed": "~", "added": "+", "removed": "-"}[kind]
 }
 
 // changed writes a message that was made from another message.

@@ -23,7 +23,7 @@ func testStory() *admin.Story {
 		Messages: []admin.Message{
 			{
 				Wire: admin.WireClient, Direction: "received", Text: `{"id":41,"method":"tools/call","params":{"name":"releases__publish"}}`, Size: 69,
-				Request: &admin.Head{Method: "POST", Path: "/mcp", Headers: [][2]string{{"Authorization", "***"}, {"Mcp-Session-Id", "5f0c91d2***"}}},
+				Request: &admin.Head{Method: "POST", Path: "/mcp", Headers: [][2]string{{"Authorization", "***"}, {"Mcp-Session-Id", "5f0c91d2***"}}, Edits: []admin.HeadEdit{{Name: "Mcp-Session-Id", Kind: "removed", Reason: "session", Note: "d"}}},
 			},
 			{
 				At: 0.0004, Wire: admin.WireServer, Direction: "sent", Text: `{"id":6120,"method":"tools/call","params":{"_meta":{},"name":"publish"}}`, Size: 72, Source: &zero,
@@ -46,6 +46,7 @@ func testStory() *admin.Story {
 		},
 		Notes: []admin.Note{
 			{Note: "a", Reason: "id", Text: "Each side of Dragoman has its own request ids."},
+			{Note: "d", Reason: "session", Text: "Each side of Dragoman has its own session."},
 			{Note: "1", Reason: "structured", Text: "The revision of the client allows only objects as structured content.", Lost: true},
 		},
 	}

@@ -219,7 +219,7 @@ func (s *Conn) attempt(ctx context.Context, opened *handshake.Outcome, c *mcp.At
 			out.Params = mirror.HeadersFor(specs, c.Msg.Raw, c.Msg.Param("arguments"))
 		} else {
 			// 2026-07-28 §Streamable HTTP: headers that are not recognised are forwarded.
-			out.Params = c.Headers
+			out.Params, out.Forwarded = c.Headers, true
 		}
 	}
 	buf := jsonrpc.GetBuffer(len(c.Msg.Raw) + 320)

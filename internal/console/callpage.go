@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,7 +33,7 @@ type callView struct {
 	Story          admin.Story
 	Views          []choice
 	View           string
-	Legs           []leg
+	Legs           []*leg
 	More           int // messages that the page does not show
 	Fall           *fall
 	Edits          int
@@ -54,7 +55,23 @@ type leg struct {
 	Rows                []wireRow
 	Notes               []legNote
 	Error               string
-	LeftHead, RightHead []string
+	LeftHead, RightHead []headLine
+	HeadMarks           []rowMark // the marks of the lines of both heads
+}
+
+// HeadClass returns the class of the row with the heads.
+func (l *leg) HeadClass() string {
+	if len(l.HeadMarks) > 0 {
+		return "ed"
+	}
+	return "same"
+}
+
+// headLine is a field of a head. Edited is its name, if Dragoman has written the field or did
+// not forward it, and Rest is the rest of the line. Break says that another line is before it.
+type headLine struct {
+	Edited, Rest string
+	Break        bool
 }
 
 // legNote explains a mark. ID is "" if an earlier leg has explained it.
@@ -192,12 +209,12 @@ func (v *callView) legs() {
 }
 
 // leg returns one leg. source is nil if m was not made from another message.
-func (v *callView) leg(number int, source, m *admin.Message, explained map[string]bool) leg {
+func (v *callView) leg(number int, source, m *admin.Message, explained map[string]bool) *leg {
 	first := m
 	if source != nil {
 		first = source
 	}
-	l := leg{At: strconv.FormatFloat(first.At, 'f', 3, 64) + " s", Arrow: "→", Error: m.Error}
+	l := &leg{At: strconv.FormatFloat(first.At, 'f', 3, 64) + " s", Arrow: "→", Error: m.Error}
 	l.Title = strconv.Itoa(number) + ". " + v.titleOf(first)
 	switch {
 	case source == nil && m.Direction == "sent":
@@ -234,28 +251,36 @@ func (v *callView) leg(number int, source, m *admin.Message, explained map[strin
 	} else {
 		l.Rows = pairRows(source, m, v.View, fromServer)
 	}
+	heads := headEdits(source, m)
+	l.HeadMarks = headMarks(heads)
+	for _, e := range heads {
+		l.explain(v, e.Note, nil, explained)
+	}
 	for i := range m.Edits {
-		e := &m.Edits[i]
-		mark := e.Note
-		if explained[mark] {
-			continue
-		}
-		explained[mark] = true
-		for _, n := range v.Story.Notes {
-			if n.Note != mark {
-				continue
-			}
-			x := legNote{ID: "note-" + mark, Mark: mark, Text: n.Text}
-			if n.Lost {
-				x.Mark, x.Class = "["+mark+"]", "lost"
-				if e.Loss != nil {
-					x.Text = "Lost: " + e.Loss.What + ". " + upper(e.Loss.Why) + "."
-				}
-			}
-			l.Notes = append(l.Notes, x)
-		}
+		l.explain(v, m.Edits[i].Note, m.Edits[i].Loss, explained)
 	}
 	return l
+}
+
+// explain adds the note of a mark, unless an earlier leg has explained it.
+func (l *leg) explain(v *callView, mark string, loss *admin.CallLoss, explained map[string]bool) {
+	if explained[mark] {
+		return
+	}
+	explained[mark] = true
+	for _, n := range v.Story.Notes {
+		if n.Note != mark {
+			continue
+		}
+		x := legNote{ID: "note-" + mark, Mark: mark, Text: n.Text}
+		if n.Lost {
+			x.Mark, x.Class = "["+mark+"]", "lost"
+			if loss != nil {
+				x.Text = "Lost: " + loss.What + ". " + upper(loss.Why) + "."
+			}
+		}
+		l.Notes = append(l.Notes, x)
+	}
 }
 
 // again changes a leg if an earlier leg already shows its source.
@@ -267,6 +292,7 @@ func (l *leg) again(v *callView, m *admin.Message) {
 	if m.Wire == admin.WireClient {
 		l.RightHead, l.RightHow, l.LeftHow, l.LeftHead = nil, l.LeftHow, howOf(m), headLines(m)
 	}
+	l.HeadMarks = headMarks(headEdits(m))
 }
 
 // didOf returns what the peer did with a message: if Dragoman received the message, the peer sent it.
@@ -290,16 +316,46 @@ func howOf(m *admin.Message) string {
 }
 
 // headLines returns the header fields of a message.
-func headLines(m *admin.Message) (lines []string) {
+func headLines(m *admin.Message) (lines []headLine) {
 	for _, h := range []*admin.Head{m.Request, m.Response} {
 		if h == nil {
 			continue
 		}
 		for _, f := range h.Headers {
-			lines = append(lines, f[0]+": "+f[1])
+			line := headLine{Rest: f[0] + ": " + f[1], Break: len(lines) > 0}
+			if h.Of(f[0]) != nil {
+				line.Edited, line.Rest = f[0], ": "+f[1]
+			}
+			lines = append(lines, line)
 		}
 	}
 	return lines
+}
+
+// headEdits returns the edits of the heads of the messages of a leg.
+func headEdits(of ...*admin.Message) (all []admin.HeadEdit) {
+	for _, m := range of {
+		if m == nil {
+			continue
+		}
+		for _, h := range []*admin.Head{m.Request, m.Response} {
+			if h != nil {
+				all = append(all, h.Edits...)
+			}
+		}
+	}
+	return all
+}
+
+// headMarks returns one mark for each note of the heads of a leg.
+func headMarks(edits []admin.HeadEdit) (marks []rowMark) {
+	for _, e := range edits {
+		mark := rowMark{Sign: "~" + e.Note, Target: "note-" + e.Note, Title: "headers: note " + e.Note}
+		if !slices.Contains(marks, mark) {
+			marks = append(marks, mark)
+		}
+	}
+	return marks
 }
 
 // scanned returns a recorded message. It returns nil if the message is not complete.
@@ -327,6 +383,10 @@ func (v *callView) titleOf(m *admin.Message) string {
 	}
 	x := scanned(m)
 	switch {
+	case m.Size == 0 && m.Request != nil && m.Request.Method == http.MethodGet:
+		return who + " continues the event stream"
+	case m.Size == 0 && m.Response != nil:
+		return who + " sends status " + strconv.Itoa(m.Response.Status) + " without a message"
 	case x == nil:
 		return who + " sends a message"
 	case x.Kind == jsonrpc.Request && m.Wire == admin.WireClient && m.Direction == "received":

@@ -23,7 +23,8 @@ func storyOfPublish(c admin.Call) admin.Story {
 	c.Seconds, c.Recorded, c.TraceID = 7.86, true, "4bf92f3577b34da6a3ce929d0e0e4736"
 	s := admin.Story{Call: c, Notes: []admin.Note{
 		{Note: "a", Reason: "id", Text: "Each side of Dragoman has its own request ids."}, {Note: "b", Reason: "name", Text: "Names have a prefix for the client."},
-		{Note: "c", Reason: "sender", Text: "One era describes the sender in every request."}, {Note: "1", Reason: "structured", Text: "Objects only.", Lost: true},
+		{Note: "c", Reason: "sender", Text: "One era describes the sender in every request."}, {Note: "d", Reason: "session", Text: "Each side has its own session."},
+		{Note: "e", Reason: "mirror", Text: "Headers repeat the name."}, {Note: "1", Reason: "structured", Text: "Objects only.", Lost: true},
 	}}
 	pair := func(when float64, fromServer bool, from string, edits ...change) {
 		n := len(s.Messages)
@@ -53,8 +54,8 @@ func storyOfPublish(c admin.Call) admin.Story {
 	}
 	pair(0, false, `{"jsonrpc":"2.0","id":41,"method":"tools/call","params":{"name":"files__publish","arguments":{"tag":"v2","to":["#a","it's"]}}}`,
 		change{"changed", "a", "41", "6120"}, change{"removed", "b", "files__", ""}, change{"added", "c", `}}`, `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}`})
-	s.Messages[0].Request = &admin.Head{Method: "POST", Path: "/mcp", Headers: [][2]string{{"Mcp-Session-Id", "●●●●"}, {"MCP-Protocol-Version", "2025-06-18"}}}
-	s.Messages[1].Request = &admin.Head{Method: "POST", Path: "/mcp", Headers: [][2]string{{"Mcp-Name", "publish"}}}
+	s.Messages[0].Request = &admin.Head{Method: "POST", Path: "/mcp", Headers: [][2]string{{"Mcp-Session-Id", "●●●●"}, {"MCP-Protocol-Version", "2025-06-18"}}, Edits: []admin.HeadEdit{{Name: "Mcp-Session-Id", Kind: "removed", Note: "d"}}}
+	s.Messages[1].Request = &admin.Head{Method: "POST", Path: "/mcp", Headers: [][2]string{{"Mcp-Name", "publish"}}, Edits: []admin.HeadEdit{{Name: "Mcp-Name", Kind: "added", Note: "e"}}}
 	ask := `{"jsonrpc":"2.0","id":7,"method":"elicitation/create","params":{"message":"Sure?"}}`
 	s.Messages = append(s.Messages,
 		admin.Message{At: .2, Wire: admin.WireServer, Direction: "received", Text: `{"jsonrpc":"2.0","id":6120,"result":{"resultType":"input_required"}}`, Size: 70},
@@ -70,7 +71,7 @@ func hostileStory(c admin.Call) admin.Story {
 	evil := string(jsonrpc.AppendQuote([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","arguments":{"a":`), hostile)) + `}}}`
 	zero := 0
 	return admin.Story{Call: c, Notes: []admin.Note{{Note: "a", Text: hostile}}, Messages: []admin.Message{
-		{Wire: admin.WireClient, Direction: "received", Text: evil, Size: len(evil), Request: &admin.Head{Method: "POST", Path: "/" + hostile, Headers: [][2]string{{hostile, hostile}}}},
+		{Wire: admin.WireClient, Direction: "received", Text: evil, Size: len(evil), Request: &admin.Head{Method: "POST", Path: "/" + hostile, Headers: [][2]string{{hostile, hostile}}, Edits: []admin.HeadEdit{{Name: hostile, Kind: hostile, Note: "a"}}}},
 		{Wire: admin.WireServer, Direction: "sent", Text: evil[1:], Size: len(evil) - 1, Source: &zero, Error: hostile, Edits: []admin.Edit{{Kind: "removed", Note: "a", At: admin.Range{0, 1}}}},
 		{Wire: admin.WireServer, Direction: "received", Text: hostile, Size: len(hostile) + 10, Cut: 10},
 	}}

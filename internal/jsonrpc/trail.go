@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -91,31 +92,40 @@ type Head struct {
 	edits        []HeadEdit
 }
 
-// HeadEdit says why Dragoman has written a field of the head of a message that it sends, or
-// does not forward a field of one that it has received. Name is the canonical name.
+// HeadEdit says why Dragoman has written a field of a head that it sends, or does not forward a
+// field of a head that it has received. NoReason says that the field was forwarded.
 type HeadEdit struct {
-	Why  Reason
+	Why Reason
+	// Name is the canonical name of the field. If it ends in a hyphen, it is the beginning of the
+	// names of several fields. "" means all fields.
 	Name string
+}
+
+func (e *HeadEdit) concerns(name string) bool {
+	return name == e.Name || e.Name == "" || strings.HasSuffix(e.Name, "-") && strings.HasPrefix(name, e.Name)
 }
 
 // HeadField is one field of a Head.
 type HeadField struct{ Name, Value string }
 
 // NewHead returns a Head. method and path are those of a request, status is that of a response.
-// A trail leaves out a header that is longer than maxHead. edits may concern fields that the
-// header does not have; they have no effect.
+// A trail leaves out a header that is longer than maxHead. Of several edits of one field, the last
+// one counts. edits may concern fields that the header does not have.
 func NewHead(method, path string, status int, header map[string][]string, edits ...HeadEdit) *Head {
 	return &Head{Method: method, Path: path, Status: status, header: header, edits: edits}
 }
 
-// Why returns the reason why Dragoman has written a field, or does not forward it. It returns
-// NoReason for a field that the header does not have, and for one whose reason is not recorded.
+// With returns a copy of the head with another path and other fields.
+func (h *Head) With(path string, header map[string][]string) *Head {
+	return NewHead(h.Method, path, h.Status, header, h.edits...)
+}
+
+// Why returns the reason why Dragoman has written a field that it sent, or did not forward one
+// that it received. NoReason means that the field was forwarded, or that the reason is not
+// recorded.
 func (h *Head) Why(name string) Reason {
-	if len(h.header[name]) == 0 {
-		return NoReason
-	}
-	for i := len(h.edits) - 1; i >= 0; i-- { // the last one wins, as with the field
-		if h.edits[i].Name == name {
+	for i := len(h.edits) - 1; i >= 0; i-- {
+		if h.edits[i].concerns(name) {
 			return h.edits[i].Why
 		}
 	}

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // stage is a splice with its texts.
@@ -151,5 +153,94 @@ func TestNilTrail(t *testing.T) {
 	}
 	if all, missed := stages(trail); all != nil || missed != 0 || string(dst) != `{"a":2}` {
 		t.Errorf("%v, %d, %s", all, missed, dst)
+	}
+}
+
+// TestTrailHeads checks that a trail keeps the fields of heads and the reasons for them, and
+// that it leaves out a header that is too long.
+func TestTrailHeads(t *testing.T) {
+	trail := NewTrail(1 << 20)
+	header := map[string][]string{"A": {"1", "2"}, "P-X": {""}, "P-Y": {"y"}, "Other": {strings.Repeat("o", 300)}}
+	edits := []HeadEdit{{Why: 1}, {Why: 2, Name: "A"}, {Why: 3, Name: "P-"}, {Why: NoReason, Name: "P-Y"}, {Why: 4, Name: "Absent"}}
+	p := trail.Received(ClientWire, []byte("{}"), NewHead("POST", "/mcp", 0, header, edits...))
+	trail.Exchanged(p, nil, NewHead("", "", 404, map[string][]string{"Long": {strings.Repeat("l", maxHead)}}))
+	header["A"][0] = "changed" // the trail has a copy
+	_, entries, _ := trail.Story()
+	h := entries[0].Request
+	want := []HeadField{{"A", "1"}, {"A", "2"}, {"Other", strings.Repeat("o", 300)}, {"P-X", ""}, {"P-Y", "y"}}
+	if h.Method != "POST" || h.Path != "/mcp" || h.Status != 0 || !slices.Equal(h.Fields(), want) {
+		t.Errorf("%+v has the fields %v", h, h.Fields())
+	}
+	for name, why := range map[string]Reason{"A": 2, "P-X": 3, "P-Y": NoReason, "Other": 1} {
+		if got := h.With("/", nil).Why(name); got != why {
+			t.Errorf("the reason for %s is %d, want %d", name, got, why)
+		}
+	}
+	if r := entries[0].Response; r.Status != 404 || len(r.Fields()) != 0 || r.Why("Long") != NoReason {
+		t.Errorf("%+v", r)
+	}
+	if NewTrail(0).Sent(ServerWire, nil) == 0 || entries[0].Response.Method != "" {
+		t.Error("an empty message is not recorded")
+	}
+}
+
+// TestTrailMemory checks that the memory of a closed trail is used for another one, and that
+// neither a story nor a later message of the closed trail is affected.
+func TestTrailMemory(t *testing.T) {
+	raw := []byte(`{"a":1}`)
+	var e Edits
+	e.Replace(1, Span{5, 6}, []byte("22"))
+	first := NewTrail(1 << 20)
+	first.Received(ClientWire, raw, NewHead("POST", "/first", 0, map[string][]string{"First": {"1"}}))
+	p := first.Sent(ServerWire, first.Splice(nil, raw, &e))
+	texts, entries, _ := first.Story()
+	first.Close()
+	var others []*Trail
+	for range 10 {
+		other := NewTrail(1 << 20)
+		other.Received(ClientWire, []byte(`{"b":3}`), nil)
+		others = append(others, other)
+	}
+	first.Sent(ServerWire, []byte("late"))
+	first.Failed(p, "late")
+	first.Exchanged(p, NewHead("POST", "/late", 0, nil), nil)
+	for _, other := range others {
+		if texts, entries, _ := other.Story(); len(texts) != 1 || len(entries) != 1 || string(texts[0].Bytes) != `{"b":3}` || entries[0].Request != nil || entries[0].Failed != "" {
+			t.Errorf("another trail has %v and %+v", texts, entries)
+		}
+	}
+	if len(entries) != 3 || string(texts[0].Bytes) != `{"a":1}` || string(texts[1].Bytes) != `{"a":22}` || entries[0].Request.Path != "/first" {
+		t.Errorf("the story has become %v, %+v", texts, entries)
+	}
+}
+
+// TestTrailAppend checks that a trail that takes over another one has the texts of both, made
+// ones included.
+func TestTrailAppend(t *testing.T) {
+	began := time.Now()
+	limits := &TrailLimits{Message: 100, Call: 1 << 20}
+	a, b := limits.NewTrail(began), limits.NewTrail(began.Add(time.Second))
+	for i, trail := range []*Trail{a, b} {
+		raw := fmt.Appendf(nil, `{"a":%d}`, i)
+		var e Edits
+		e.Replace(1, Span{5, 6}, fmt.Append(nil, i+10))
+		trail.Received(ClientWire, raw, NewHead("POST", fmt.Sprint("/", i), 0, map[string][]string{"N": {fmt.Sprint(i)}}, HeadEdit{Why: Reason(i + 1)}))
+		trail.Sent(ServerWire, trail.Splice(nil, raw, &e))
+	}
+	a.Append(b)
+	b.Sent(ServerWire, []byte("late"))
+	texts, entries, _ := a.Story()
+	for i := range 2 {
+		in, out := entries[3*i], entries[3*i+2]
+		if string(texts[in.Text].Bytes) != fmt.Sprintf(`{"a":%d}`, i) || string(texts[out.Text].Bytes) != fmt.Sprintf(`{"a":%d}`, i+10) {
+			t.Errorf("call %d: %q, %q", i, texts[in.Text].Bytes, texts[out.Text].Bytes)
+		}
+		if in.Request.Path != fmt.Sprint("/", i) || in.Request.Why("N") != Reason(i+1) || in.At < time.Duration(i)*time.Second {
+			t.Errorf("call %d: %+v at %v", i, in.Request, in.At)
+		}
+	}
+	a.Close()
+	if limits.Used() != 0 {
+		t.Errorf("%d bytes are still counted", limits.Used())
 	}
 }

@@ -38,6 +38,15 @@ const (
 	WhyProfile
 	WhySuperset
 	WhyOwnText
+
+	// These are the reasons for the header fields of HTTP.
+	WhySession
+	WhyVersion
+	WhyMirror
+	WhyResume
+	WhyPostponed
+	WhyConfigured
+	WhyConnection
 	reasonEnd
 )
 
@@ -76,6 +85,13 @@ var reasons = [reasonEnd]string{
 	WhyProfile:       "The dialect of the server differs from MCP here.",
 	WhySuperset:      "The client reads the tools from the result of initialize.",
 	WhyOwnText:       "Dragoman wrote this text itself and quotes parts of the original.",
+	WhySession:       "Dragoman has a session of its own with each side that has sessions.",
+	WhyVersion:       "The header names the revision of one connection, and Dragoman speaks the revision of each side.",
+	WhyMirror:        "In modern revisions, headers repeat the method, the name and some arguments of each message.",
+	WhyResume:        "Dragoman continues a broken event stream after the last event that it received.",
+	WhyPostponed:     "The client has reached a limit, and the header says when it may try again.",
+	WhyConfigured:    "The configuration sets this header.",
+	WhyConnection:    "The header describes one connection, and Dragoman has a connection of its own with each side.",
 }
 
 // ReasonText returns a sentence that explains an edit. It returns "" for an unknown reason and
@@ -123,6 +139,13 @@ var reasonCodes = [reasonEnd]string{
 	WhyProfile:       "profile",
 	WhySuperset:      "superset",
 	WhyOwnText:       "own_text",
+	WhySession:       "session",
+	WhyVersion:       "version",
+	WhyMirror:        "mirror",
+	WhyResume:        "resume",
+	WhyPostponed:     "postponed",
+	WhyConfigured:    "configured",
+	WhyConnection:    "connection",
 }
 
 // ReasonCode returns a name for an edit's reason that programs can rely on. It returns "" for an

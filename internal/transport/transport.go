@@ -99,6 +99,7 @@ type Incoming struct {
 type Request struct {
 	Method, Path string
 	Header       map[string][]string
+	Edits        []jsonrpc.HeadEdit // the fields that are not forwarded; must not be modified
 }
 
 // Head returns the head for a trail, nil for no request.
@@ -106,7 +107,7 @@ func (r *Request) Head() *jsonrpc.Head {
 	if r.Method == "" {
 		return nil
 	}
-	return jsonrpc.NewHead(r.Method, r.Path, 0, r.Header)
+	return jsonrpc.NewHead(r.Method, r.Path, 0, r.Header, r.Edits...)
 }
 
 // Conversation is the exchange with one client: a legacy session, one pipe, or one modern HTTP
@@ -188,6 +189,10 @@ type Outbox interface {
 // ErrNoStream is the error of an Outbox whose client has no stream open.
 var ErrNoStream = errors.New("the client has no open event stream")
 
+// OwnFields are the edits of a head whose fields all belong to its connection. It must not be
+// modified.
+var OwnFields = []jsonrpc.HeadEdit{{Why: mcp.WhyConnection}}
+
 // The following types are for the client side of Streamable HTTP, towards servers.
 
 // Rules are the differences between revisions over HTTP. The caller fills them in from the
@@ -209,8 +214,10 @@ type Outgoing struct {
 	Method string        // "" for a response
 	Name   string        // the value of Mcp-Name, not yet encoded; "" for none
 	Params []HeaderField // the Mcp-Param-* headers
-	Header []HeaderField // additional headers of this message
-	Rules  *Rules
+	// Forwarded says that Params are those that the client sent.
+	Forwarded bool
+	Header    []HeaderField // additional headers of this message
+	Rules     *Rules
 
 	// Trail records the HTTP exchange of the message, which is Passage. Nil records nothing.
 	// Response is set to the head of the HTTP response, if Trail is set.

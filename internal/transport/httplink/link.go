@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
@@ -48,6 +50,7 @@ type Link struct {
 	host   string // value of the Host header; "" unless configured
 	header http.Header
 	signed func(ctx context.Context) ([]transport.HeaderField, error) // Options.Credentials; may be nil
+	edits  []jsonrpc.HeadEdit                                         // the reasons for the fields of header; first that of all other fields
 	plan   *http.Request                                              // copied for each request, so that the URL is parsed only once
 }
 
@@ -120,6 +123,15 @@ func New(address string, o Options) (*Link, error) {
 		}
 		l.header[name] = append(l.header[name], f.Value)
 	}
+	l.edits = []jsonrpc.HeadEdit{{Why: mcp.WhyConnection}}
+	if o.Credentials != nil {
+		l.edits = append(l.edits, jsonrpc.HeadEdit{Why: mcp.WhyConfigured, Name: "Authorization"})
+	}
+	for name := range l.header {
+		if name != "User-Agent" || set[name] {
+			l.edits = append(l.edits, jsonrpc.HeadEdit{Why: mcp.WhyConfigured, Name: name})
+		}
+	}
 	l.at(u)
 	return l, nil
 }
@@ -177,6 +189,9 @@ func (l *Link) NewHeader(n int) http.Header {
 	}
 	return h
 }
+
+// Edits returns the reasons for the fields of NewHeader. The caller must not modify the list.
+func (l *Link) Edits() []jsonrpc.HeadEdit { return l.edits }
 
 // Send sends one request and returns as soon as the header of the response has arrived. The
 // caller must Close the response, and must not modify h and body before that. Afterwards

@@ -136,9 +136,10 @@ func visible(s string) bool {
 // and 204, some with a body. The error is a *transport.StatusError if the server refused the
 // message.
 func (c *Client) Post(ctx context.Context, out *transport.Outgoing) error {
-	h := c.header(out)
+	h, edits := c.header(out)
 	resp, err := c.link.Send(ctx, http.MethodPost, h, out.Body)
-	c.exchanged(out, h, resp)
+	c.exchanged(out, h, edits, resp)
+	out.Trail.Exchanged(out.Passage, nil, out.Response) // no message follows it
 	if err != nil {
 		return err
 	}
@@ -150,14 +151,20 @@ func (c *Client) Post(ctx context.Context, out *transport.Outgoing) error {
 }
 
 // exchanged records the heads of an exchange. resp is nil if there was no response.
-func (c *Client) exchanged(out *transport.Outgoing, h http.Header, resp *httplink.Response) {
+func (c *Client) exchanged(out *transport.Outgoing, h http.Header, edits []jsonrpc.HeadEdit, resp *httplink.Response) {
 	if out.Trail == nil {
 		return
 	}
-	out.Trail.Exchanged(out.Passage, jsonrpc.NewHead(http.MethodPost, c.link.Path(), 0, h), nil)
+	out.Trail.Exchanged(out.Passage, jsonrpc.NewHead(http.MethodPost, c.link.Path(), 0, h, edits...), nil)
 	if resp != nil {
-		out.Response = jsonrpc.NewHead("", "", resp.StatusCode, resp.Header)
+		out.Response = jsonrpc.NewHead("", "", resp.StatusCode, resp.Header, receivedFields...)
 	}
+}
+
+// receivedFields are the fields of a response that are not forwarded.
+var receivedFields = []jsonrpc.HeadEdit{
+	{Why: mcp.WhyConnection},
+	{Why: mcp.WhySession, Name: mcp.HeaderSession},
 }
 
 // Terminate ends the session at the server, if there is one, and removes its id. It returns no
@@ -168,7 +175,7 @@ func (c *Client) Terminate(ctx context.Context, rules *transport.Rules) error {
 		return nil
 	}
 	h := c.link.NewHeader(2)
-	c.sessionHeaders(h, rules)
+	c.sessionHeaders(h, rules, &notes{})
 	c.SetSession("")
 	resp, err := c.link.Send(ctx, http.MethodDelete, h, nil)
 	if err != nil {
@@ -193,11 +200,16 @@ var (
 
 var anyRules transport.Rules
 
-// header returns the header of a POST.
-func (c *Client) header(out *transport.Outgoing) http.Header {
+// header returns the header of a POST. If the message is recorded, it also returns the reasons
+// for the fields.
+func (c *Client) header(out *transport.Outgoing) (http.Header, []jsonrpc.HeadEdit) {
 	rules := out.Rules
 	if rules == nil {
 		rules = &anyRules
+	}
+	var n notes
+	if out.Trail != nil {
+		n.begin(c.link.Edits())
 	}
 	h := c.link.NewHeader(6 + len(out.Header) + len(out.Params))
 	for i, f := range out.Header {
@@ -210,8 +222,10 @@ func (c *Client) header(out *transport.Outgoing) http.Header {
 	}
 	h["Content-Type"] = jsonOnly
 	h["Accept"] = jsonOrSSE
+	n.add(mcp.WhyConnection, "Content-Type")
+	n.add(mcp.WhyConnection, "Accept")
 	if out.Method != mcp.MethodInitialize {
-		c.sessionHeaders(h, rules)
+		c.sessionHeaders(h, rules, &n)
 	} else if rules.Version != "" {
 		// 2025-11-25 §Transports, "Session Management" 4, requires "a new InitializeRequest
 		// without a session ID attached".
@@ -220,15 +234,37 @@ func (c *Client) header(out *transport.Outgoing) http.Header {
 	if rules.MirrorHeaders && out.Method != "" {
 		values := [...]string{out.Method, ""}
 		h[mcp.HeaderMethod] = values[:1:1]
+		n.add(mcp.WhyMirror, mcp.HeaderMethod)
 		if out.Name != "" {
 			values[1] = mirror.EncodeValue(out.Name)
 			h[mcp.HeaderName] = values[1:]
+			n.add(mcp.WhyMirror, mcp.HeaderName)
+		}
+		why := mcp.WhyMirror
+		if out.Forwarded {
+			why = jsonrpc.NoReason
 		}
 		for _, p := range out.Params {
-			h[textproto.CanonicalMIMEHeaderKey(p.Name)] = []string{p.Value}
+			name := textproto.CanonicalMIMEHeaderKey(p.Name)
+			h[name] = []string{p.Value}
+			n.add(why, name)
 		}
 	}
-	return h
+	return h, n.edits
+}
+
+// notes are the reasons for the fields of one header. The zero value keeps none.
+type notes struct{ edits []jsonrpc.HeadEdit }
+
+// begin starts to keep reasons, with those of fields that are set already.
+func (n *notes) begin(set []jsonrpc.HeadEdit) {
+	n.edits = append(make([]jsonrpc.HeadEdit, 0, len(set)+8), set...)
+}
+
+func (n *notes) add(why jsonrpc.Reason, name string) {
+	if n.edits != nil {
+		n.edits = append(n.edits, jsonrpc.HeadEdit{Why: why, Name: name})
+	}
 }
 
 func sentBefore(fields []transport.HeaderField, name string) bool {
@@ -241,16 +277,18 @@ func sentBefore(fields []transport.HeaderField, name string) bool {
 }
 
 // sessionHeaders sets the headers of all requests after initialize.
-func (c *Client) sessionHeaders(h http.Header, rules *transport.Rules) {
+func (c *Client) sessionHeaders(h http.Header, rules *transport.Rules, n *notes) {
 	if rules == nil {
 		rules = &anyRules
 	}
 	if rules.Version != "" {
 		h[mcp.HeaderVersion] = []string{rules.Version}
+		n.add(mcp.WhyVersion, mcp.HeaderVersion)
 	}
 	if rules.Sessions {
 		if s := c.session.Load(); s != nil {
 			h[mcp.HeaderSession] = *s
+			n.add(mcp.WhySession, mcp.HeaderSession)
 		}
 	}
 }

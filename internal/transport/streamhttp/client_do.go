@@ -29,9 +29,9 @@ import (
 // *transport.BadAnswer for an answer that is not a valid message, or an event over the limit;
 // ErrNoAnswer, transport.ErrTooLarge, and errors of net/http.
 func (c *Client) Do(ctx context.Context, out *transport.Outgoing, in transport.Inbox) (*jsonrpc.Message, error) {
-	h := c.header(out)
+	h, edits := c.header(out)
 	resp, err := c.link.Send(ctx, http.MethodPost, h, out.Body)
-	c.exchanged(out, h, resp)
+	c.exchanged(out, h, edits, resp)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func (c *Client) follow(ctx context.Context, resp *httplink.Response, out *trans
 	if rules == nil {
 		rules = &anyRules
 	}
-	s := &stream{c: c, rules: rules, id: out.ID, in: in}
+	s := &stream{c: c, rules: rules, id: out.ID, in: in, trail: out.Trail}
 	s.rd = readers.Get().(*eventstream.Reader)
 	defer func() {
 		s.rd.Reset(nil, eventstream.Limits{}) // a reader in the pool must not keep the connection
@@ -137,6 +137,7 @@ type stream struct {
 	in    transport.Inbox
 	rd    *eventstream.Reader
 	long  jsonrpc.Salvage // gets an event over the limit
+	trail *jsonrpc.Trail  // records the requests that continue the stream; nil for none
 
 	last  string // the event id to resume after, "" if the stream cannot be resumed
 	retry time.Duration

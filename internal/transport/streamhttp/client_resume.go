@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
@@ -47,13 +48,28 @@ func (s *stream) wait(failures int) time.Duration {
 
 // get opens a stream by GET. It continues after the event s.last, if there is one.
 func (s *stream) get(ctx context.Context) (*httplink.Response, error) {
+	var n notes
+	var p jsonrpc.Passage
+	if s.trail != nil {
+		n.begin(s.c.link.Edits())
+		p = s.trail.Sent(jsonrpc.ServerWire, nil) // a request without a message
+	}
 	h := s.c.link.NewHeader(4)
 	h["Accept"] = eventsOnly
-	s.c.sessionHeaders(h, s.rules)
+	n.add(mcp.WhyConnection, "Accept")
+	s.c.sessionHeaders(h, s.rules, &n)
 	if s.last != "" {
 		h[mcp.HeaderLastEvent] = []string{s.last}
+		n.add(mcp.WhyResume, mcp.HeaderLastEvent)
 	}
-	return s.c.link.Send(ctx, http.MethodGet, h, nil)
+	resp, err := s.c.link.Send(ctx, http.MethodGet, h, nil)
+	if s.trail != nil {
+		s.trail.Exchanged(p, jsonrpc.NewHead(http.MethodGet, s.c.link.Path(), 0, h, n.edits...), nil)
+		if resp != nil {
+			s.trail.Exchanged(p, nil, jsonrpc.NewHead("", "", resp.StatusCode, resp.Header, receivedFields...))
+		}
+	}
+	return resp, err
 }
 
 // resume continues the broken stream of a request (2025-11-25 §Transports, "Resumability and

@@ -162,7 +162,19 @@ func (s *Server) oneWay(w http.ResponseWriter, r *http.Request, conv transport.C
 
 // requestOf returns a request for those who record it.
 func requestOf(r *http.Request) transport.Request {
-	return transport.Request{Method: r.Method, Path: r.URL.Path, Header: r.Header}
+	return transport.Request{Method: r.Method, Path: r.URL.Path, Header: r.Header, Edits: notForwarded}
+}
+
+// notForwarded are the fields of a request that end here: those that readHeaders and
+// mcp.CheckModern read, and all others. Only Mcp-Param-* may reach a server; see
+// transport.Incoming.Params.
+var notForwarded = []jsonrpc.HeadEdit{
+	{Why: mcp.WhyConnection},
+	{Why: mcp.WhySession, Name: mcp.HeaderSession},
+	{Why: mcp.WhyVersion, Name: mcp.HeaderVersion},
+	{Why: mcp.WhyMirror, Name: mcp.HeaderMethod},
+	{Why: mcp.WhyMirror, Name: mcp.HeaderName},
+	{Why: mcp.WhyMirror, Name: mcp.HeaderParam},
 }
 
 // tell calls conv.OneWay. A panic becomes an error.

@@ -220,10 +220,18 @@ func (res *response) Finish(b []byte, code int64) error {
 
 // Head returns the head of the response; see transport.Headed.
 func (res *response) Head() *jsonrpc.Head {
-	if res.status == 0 {
-		return jsonrpc.NewHead("", "", http.StatusOK, map[string][]string{"Content-Type": eventType})
+	status := res.status
+	if status == 0 {
+		status = http.StatusOK // an event stream
 	}
-	return jsonrpc.NewHead("", "", res.status, res.w.Header())
+	return jsonrpc.NewHead("", "", status, res.w.Header(), responseFields...)
+}
+
+// responseFields are the reasons for the fields of a response.
+var responseFields = []jsonrpc.HeadEdit{
+	{Why: mcp.WhyConnection},
+	{Why: mcp.WhySession, Name: mcp.HeaderSession},
+	{Why: mcp.WhyPostponed, Name: "Retry-After"},
 }
 
 // Postpone sets the delay before a retry; see transport.Postponer.
