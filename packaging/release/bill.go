@@ -14,7 +14,7 @@ import (
 )
 
 // bill writes the bill of materials of a platform's program: its modules and the Go standard
-// library. They come from the program's own build information, and differ between platforms.
+// library. The modules come from the program's own build information, and differ between platforms.
 func (r *release) bill(p platform) error {
 	b, err := os.ReadFile(r.built(p))
 	if err != nil {

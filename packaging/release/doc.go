@@ -6,6 +6,6 @@
 // same versions of Go and npm. Every time in a file is the time of the commit, or
 // SOURCE_DATE_EPOCH. The command does not publish, sign or upload anything.
 //
-// It needs Go, git and npm. It needs no container engine, no dpkg and no rpm. README.md in the
+// It needs Go, git and npm. It does not need a container engine, dpkg or rpm. README.md in the
 // parent directory says how to publish each result.
 package main

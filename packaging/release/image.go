@@ -20,13 +20,12 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// nonRoot is the number of the user and of the group in the image. They have no names on the
-// host.
+// nonRoot is the number of the user and of the group in the image. Neither has a name on the host.
 const nonRoot = 65532
 
 // image writes the container image of a Linux platform. The file is one archive in two formats
 // at once: an OCI image layout, and the format that every version of "docker load" reads. Both
-// refer to the same blobs.
+// formats refer to the same blobs.
 func (r *release) image(p platform) error {
 	img, err := r.newImage(p)
 	if err != nil {
@@ -116,7 +115,7 @@ func (r *release) newImage(p platform) (v1.Image, error) {
 }
 
 // authorities returns the certificates of public authorities that Mozilla trusts without
-// restrictions, as PEM. They come from a pinned module and not from this machine.
+// restrictions, as PEM. The certificates come from a pinned module and not from this machine.
 func authorities() []byte {
 	var out []byte
 	for root := range bundle.Roots() {

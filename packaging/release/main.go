@@ -162,8 +162,8 @@ func (r *release) make() error {
 	return os.RemoveAll(r.work)
 }
 
-// clear removes the results of an earlier run. It returns an error if the folder has anything
-// else in it.
+// clear removes the results of an earlier run. It returns an error if the folder contains other
+// files.
 func (r *release) clear() error {
 	entries, err := os.ReadDir(r.dist)
 	if os.IsNotExist(err) {
@@ -198,7 +198,7 @@ func (r *release) build(p platform) error {
 	return c.Run()
 }
 
-// Folders of generated documents.
+// These methods return the folders of generated documents.
 func (r *release) man() string         { return filepath.Join(r.work, "man") }
 func (r *release) completions() string { return filepath.Join(r.work, "completions") }
 

@@ -64,7 +64,7 @@ func (r *release) npmPlatform(p platform) error {
 }
 
 // npmMain creates the npm package that people install. It has a launcher. The packages of all
-// platforms are its optional dependencies, and npm installs the one for the user's platform.
+// platforms are its optional dependencies, and npm installs the package for the user's platform.
 func (r *release) npmMain() error {
 	pkg := r.npmPackage(npmName, summary)
 	pkg.Keywords = []string{"mcp", "model-context-protocol", "mcp-server", "mcp-client", "gateway", "proxy", "bridge"}
@@ -90,7 +90,7 @@ func (r *release) npmMain() error {
 	return r.pack(pkg, entries)
 }
 
-// pack runs npm to create the package file, because npm knows its own format best.
+// pack runs npm to create the package file, because npm defines the format.
 func (r *release) pack(pkg npmPackage, entries []entry) error {
 	dir := filepath.Join(r.work, "npm", strings.ReplaceAll(pkg.Name, "/", "_"))
 	license, err := os.ReadFile(filepath.Join(r.root, "LICENSE"))
@@ -113,7 +113,7 @@ func (r *release) pack(pkg npmPackage, entries []entry) error {
 		if err := os.WriteFile(to, e.body, e.mode); err != nil {
 			return err
 		}
-		if err := os.Chmod(to, e.mode); err != nil { // sets the mode independently of the umask
+		if err := os.Chmod(to, e.mode); err != nil { // os.Chmod sets the mode independently of the umask
 			return err
 		}
 	}

@@ -26,7 +26,7 @@ func (r *release) packages(p platform) error {
 		if info, err = prepare(info, format); err != nil {
 			return err
 		}
-		// GitHub would change the ~ in the name of a file, as in version 1.2.3~rc.1.
+		// GitHub would change the ~ in the name of a file, for example in version 1.2.3~rc.1.
 		name := strings.ReplaceAll(packager.ConventionalFileName(info), "~", "-")
 		if err := r.write(name, func(w io.Writer) error { return packager.Package(info, w) }); err != nil {
 			return err
@@ -49,7 +49,7 @@ func (r *release) packageInfo(p platform, format string) (*nfpm.Info, error) {
 		Section: "net", Priority: "optional", Maintainer: maintainer, Homepage: homepage, License: license,
 		Description: summary + "\n" + description, DisableGlobbing: true,
 		Overridables: nfpm.Overridables{
-			// The service and its user need these. The program itself has no dependencies.
+			// The service and its user need these packages. The program itself has no dependencies.
 			Recommends: []string{"ca-certificates"},
 			Suggests:   []string{"nodejs", "npm", "python3"},
 			Contents:   contents,
