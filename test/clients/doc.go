@@ -1,10 +1,9 @@
-// Package clients tests clients from npm, written by others, with servers of the other era
-// behind Dragoman. The clients are the TypeScript SDKs, the AI SDK, and clients that are
-// commands. The tests need npm and node, so they run only if DRAGOMAN_CLIENTS is set: see
-// `make clients`. That target also writes the results into docs/compatibility.md, between its
-// markers.
+// Package clients tests third-party clients from npm with servers of the other era behind Dragoman.
+// The clients are the TypeScript SDKs, the AI SDK, and clients that are commands. The tests need
+// npm and node, so they run only if DRAGOMAN_CLIENTS is set: see `make clients`. That target also
+// writes the results into docs/compatibility.md, between its markers.
 //
-// A .mjs file is the script of one client. steps.mjs has the steps that all clients perform.
+// Each .mjs file is the script of one client. steps.mjs has the steps that all clients perform.
 // The lock file pins the versions, which are installed below .cache. The tests need no
 // network.
 package clients

@@ -16,7 +16,7 @@ import (
 
 // clientMode runs as the client under test. The suite starts it with the URL of its mock
 // server as the last argument. It starts Dragoman in front of that server, connects the real
-// client to Dragoman, and returns the client's exit status. It stays in the suite's process
+// client to Dragoman, and returns the client's exit status. clientMode stays in the suite's process
 // group, so that no process outlives the suite.
 func clientMode(args []string) int {
 	fs := flag.NewFlagSet("client", flag.ContinueOnError)
@@ -26,7 +26,7 @@ func clientMode(args []string) int {
 		return exitUsage
 	}
 	if !applicable(os.Getenv("MCP_CONFORMANCE_SCENARIO")) {
-		return 0 // the suite starts every scenario of a set; those that do not apply pass; see legs.go
+		return 0 // the suite starts every scenario of a set; scenarios that do not apply pass; see legs.go
 	}
 	// The suite gives a client 30 seconds.
 	ctx, cancel := context.WithTimeout(context.Background(), scenarioWithin-3*time.Second)
@@ -70,7 +70,7 @@ func inFrontOf(ctx context.Context, dragoman, url string) (front string, kill fu
 		return "", nil, err
 	}
 	p := &process{cmd: cmd, done: make(chan struct{})}
-	go func() { // kill waits for this goroutine
+	go func() { // the function kill waits for this goroutine
 		defer close(p.done)
 		p.err = cmd.Wait()
 	}()

@@ -17,8 +17,8 @@ import (
 	"strings"
 )
 
-// The suite imports fs.globSync, which Node 20 does not have. If the Node on the PATH is older
-// than nodeAtLeast, this version is installed from npm.
+// The suite imports fs.globSync, which Node 20 does not have. If the Node on the PATH is older than
+// nodeAtLeast, nodeVersion is installed from npm.
 const (
 	nodeAtLeast = 22
 	nodeVersion = "24.21.0"
@@ -41,7 +41,7 @@ type suite struct {
 	requirements string // the folder with the files REV.yaml
 }
 
-// install installs the suite below dir. It keeps everything that is already installed.
+// install installs the suite below dir. It keeps packages that are already installed.
 func install(ctx context.Context, dir string) (*suite, error) {
 	node, err := installNode(ctx, filepath.Join(dir, "node-"+nodeVersion))
 	if err != nil {
@@ -66,8 +66,7 @@ func install(ctx context.Context, dir string) (*suite, error) {
 	}, nil
 }
 
-// installNode returns the path of a Node that is new enough: the one on the PATH, or one from
-// npm.
+// installNode returns the path of a Node that is new enough: the Node on the PATH, or one from npm.
 func installNode(ctx context.Context, dir string) (string, error) {
 	if path, err := exec.LookPath("node"); err == nil {
 		out, _ := exec.CommandContext(ctx, path, "--version").Output()

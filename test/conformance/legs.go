@@ -12,7 +12,8 @@ type leg struct {
 	rev  string // the revision that the suite uses
 	all  bool   // run every scenario for rev, because the suite has no frozen set of requirements for it
 
-	// only names the scenarios to run, each in its own run, instead of a set.
+	// If only is not empty, it names the scenarios to run instead of a set. Each scenario has its
+	// own run.
 	only []string
 
 	// also names further scenarios that count, although the frozen set does not include them.
@@ -22,22 +23,23 @@ type leg struct {
 	// The leg fails if fewer pass. It also fails if the set has another size, because then the
 	// expectation must be reviewed.
 	want, of int
-	// excused maps scored scenarios that need not pass to the reasons. If one of them passes,
-	// that is reported, so that it can be removed from the list.
+	// excused has the scored scenarios that do not have to pass, with the reasons. If such a
+	// scenario passes, the leg reports it, so that it can be removed from the list.
 	excused map[string]string
 }
 
 func (l *leg) name() string { return l.side + "/" + l.via + "/" + l.rev }
 
-// legs is the table of expected results. The scored sets are those of the suite
-// (requirements/REV.yaml), which are frozen per revision. For a revision without such a file,
-// all scenarios of the suite are run.
+// legs is the table of expected results. The scored sets come from the suite
+// (requirements/REV.yaml), and are frozen per revision. For a revision without such a file, all
+// scenarios of the suite are run.
 //
 // These scenarios do not apply, so they are in no row:
-//   - client scenarios auth/*: they ask the bridge itself to sign in at the
-//     suite's authorization server. The client behind the bridge never sees a
-//     challenge, so the scenarios cannot test how it handles one.
-//   - 2024-11-05: the suite has no scenario for HTTP+SSE.
+// - client scenarios auth/*: in these, the bridge itself has to sign in at the suite's
+// authorization server. The client behind the bridge never sees a
+//
+//	  challenge, so the scenarios cannot test how it handles one.
+//	- 2024-11-05: the suite has no scenario for HTTP+SSE.
 var legs = []leg{
 	{side: "server", via: "run", rev: "2025-11-25", want: 30, of: 30},
 	{side: "server", via: "run", rev: "2026-07-28", want: 37, of: 37},
@@ -52,12 +54,12 @@ var legs = []leg{
 	{side: "server", via: "run-url", rev: "2025-11-25", want: 30, of: 30},
 	{side: "server", via: "run-url", rev: "2026-07-28", want: 37, of: 37},
 
-	// Servers of a single era, behind Dragoman, with a client of the other era.
+	// These legs test servers of a single era, behind Dragoman, with a client of the other era.
 	{side: "server", via: "run-modern-only", rev: "2025-11-25", want: 30, of: 30, excused: modernOnly},
 	{side: "server", via: "run-legacy-only", rev: "2026-07-28", want: 37, of: 37},
 
-	// Tasks. No revision scores them. The server is taskServerMode, in the era of the suite
-	// and in the other one.
+	// These legs test tasks, which no revision scores. The server is taskServerMode, in the era of
+	// the suite and in the other era.
 	{side: "server", via: "run-tasks-modern", rev: "2026-07-28", only: taskScenarios, want: 10, of: 10},
 	{side: "server", via: "serve-tasks-modern", rev: "2026-07-28", only: taskScenarios, want: 10, of: 10},
 	{side: "server", via: "run-tasks-legacy", rev: "2026-07-28", only: taskScenarios, want: 10, of: 10, excused: legacyTasks},
@@ -68,7 +70,7 @@ var legs = []leg{
 }
 
 // taskScenarios are the scenarios for the extension io.modelcontextprotocol/tasks. The suite
-// itself skips tasks-status-notifications, because it cannot test it yet.
+// itself skips tasks-status-notifications, because the suite cannot test it yet.
 var taskScenarios = []string{
 	"tasks-lifecycle", "tasks-capability-negotiation", "tasks-wire-fields", "tasks-request-state-removal",
 	"tasks-mrtr-input", "tasks-request-headers", "tasks-dispatch-and-envelope", "tasks-status-notifications",
@@ -96,8 +98,8 @@ var modernOnly = map[string]string{
 
 const asksOnlyLive = "the server's tool asks on a session; called in the newer era it answers that it cannot ask"
 
-// directLegs test the set-up with the SDK's own server and client. They have the results of
-// these without Dragoman.
+// directLegs test the set-up with the SDK's own server and client. Their results are the results of
+// this server and client without Dragoman.
 var directLegs = []leg{
 	{side: "server", via: "direct", rev: "2025-11-25", want: 30, of: 30},
 	{side: "server", via: "direct", rev: "2026-07-28", want: 37, of: 37},

@@ -15,8 +15,8 @@ import (
 )
 
 // oneEraMode runs in front of a stdio server that supports both eras, and makes it a server of
-// one era. It answers messages of the other era as a server without that era does. They never
-// reach the server.
+// one era. It answers messages of the other era in the same way as a server without that era. These
+// messages never reach the server.
 //
 //	conformance one-era legacy|modern CMD [ARG...]
 func oneEraMode(args []string) int {
@@ -43,7 +43,7 @@ func oneEraMode(args []string) int {
 	}
 
 	out := &lines{w: os.Stdout}
-	go func() { // ends with stdin, or with this process
+	go func() { // this goroutine ends with stdin, or with this process
 		defer toServer.Close()
 		each(os.Stdin, func(line []byte) error {
 			pass, answer := gate(line)
@@ -130,7 +130,8 @@ func tellModern(line []byte) []byte {
 	return must(json.Marshal(msg))
 }
 
-// must returns b. An error is impossible, because each value was valid JSON when it was read.
+// must returns b. It panics on an error, which cannot happen, because each value was valid JSON
+// when it was read.
 func must(b []byte, err error) []byte {
 	if err != nil {
 		panic(err)

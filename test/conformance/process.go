@@ -23,8 +23,8 @@ const (
 	goneWithin  = 5 * time.Second  // the time from the end of a process to the end of its children
 )
 
-// process is a running program that a leg needs. It has its own process group, so that its
-// children can be ended with it.
+// process is a running program that a leg needs. It has its own process group, so that its children
+// can be ended together with it.
 type process struct {
 	cmd  *exec.Cmd
 	log  *os.File
@@ -46,7 +46,7 @@ func start(logFile string, argv ...string) (*process, error) {
 		log.Close()
 		return nil, err
 	}
-	go func() { // stop waits for this goroutine
+	go func() { // the method stop waits for this goroutine
 		defer close(p.done)
 		p.err = cmd.Wait()
 		log.Close()
@@ -142,9 +142,10 @@ func run(ctx context.Context, dir string, env []string, out io.Writer, argv ...s
 	return err
 }
 
-// orphans waits until the last process that runs the program exe has ended. If one is left
-// after goneWithin, orphans kills it and returns an error. Every leg has its own link to the
-// server's binary, so it finds only its own processes. Without /proc it finds none.
+// orphans waits until the last process that runs the program exe has ended. If one is left after
+// goneWithin, orphans kills it and returns an error. Every leg has its own link to the server's
+// binary, so orphans finds only the processes of this leg. Without /proc, orphans finds no
+// processes.
 func orphans(exe string) error {
 	deadline := time.Now().Add(goneWithin)
 	for {

@@ -80,8 +80,8 @@ func results(dir, side string) (map[string]outcome, error) {
 	return found, err
 }
 
-// scored returns the scenarios that count for one side, in the order of the suite's file. The
-// file is a flat list per side, so a YAML parser is not needed.
+// scored returns the scenarios that count for one side, in the order of the suite's file. The file
+// is a flat list for each side, so no YAML parser is needed.
 func scored(file, side string) ([]string, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -105,16 +105,16 @@ func scored(file, side string) ([]string, error) {
 	return names, nil
 }
 
-// verdict is a leg's result, compared with the expected one.
+// verdict is the comparison of a leg's result with the expected result.
 type verdict struct {
 	passed   int
 	names    []string // the scenarios that count
 	problems []string // the reasons why the leg failed; empty if it passed
-	notes    []string // remarks that do not fail the leg
+	notes    []string // remarks that do not make the leg fail
 }
 
 // judge compares the results with those that the leg expects. names are the scenarios that
-// count. If there is no frozen set, all scenarios that ran count.
+// count. If the leg has no frozen set, all scenarios that ran count.
 func (l *leg) judge(found map[string]outcome, names []string) verdict {
 	v := verdict{names: names}
 	var failed, missing []string

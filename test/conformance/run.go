@@ -20,7 +20,7 @@ const (
 	scenarioWithin = 30 * time.Second // the time limit of one scenario; the suite enforces it
 )
 
-// rig has everything that the legs share. It does not change after prepare.
+// rig has the values that all legs share. It does not change after prepare.
 type rig struct {
 	suite    *suite
 	self     string // the path of this program, for its modes
@@ -117,7 +117,7 @@ func (r *rig) report(w io.Writer, l *leg, found map[string]outcome, v *verdict, 
 }
 
 // runServer starts the server side for the suite, and runs the suite as the client. problems
-// are faults of the processes.
+// contains faults of the processes.
 func (r *rig) runServer(ctx context.Context, l *leg, dir string) (problems []string, err error) {
 	s := &stage{rig: r, dir: dir}
 	url, err := s.build(ctx, l)
@@ -156,8 +156,8 @@ func selections(l *leg) (all [][]string) {
 }
 
 // suiteRun runs the suite, with its results in dir/results. It ignores the exit status of the
-// suite, which counts other scenarios than a leg does. If the suite stops early, scenarios are
-// missing in the results.
+// suite, because the suite counts other scenarios than the leg. If the suite stops early, scenarios
+// are missing in the results.
 func (r *rig) suiteRun(ctx context.Context, dir, side, flag, value string, selection []string) error {
 	log, err := os.OpenFile(filepath.Join(dir, "suite.log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {

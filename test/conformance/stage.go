@@ -69,8 +69,8 @@ func linkOrCopy(from, to string) error {
 	return os.WriteFile(to, b, 0o755)
 }
 
-// direct starts the SDK's server over HTTP. The SDK's server supports either sessions or
-// requests without one. The requirements of the legacy revisions need sessions.
+// direct starts the SDK's server over HTTP. The SDK's server supports either sessions or requests
+// without a session. The requirements of the legacy revisions need sessions.
 func (s *stage) direct(ctx context.Context, l *leg) (string, error) {
 	stateless := l.rev == "2026-07-28"
 	return s.listen(ctx, "server.log", "/mcp", func(addr string) []string {
@@ -86,7 +86,7 @@ func (s *stage) dragomanRun(ctx context.Context, target ...string) (string, erro
 
 func (s *stage) dragomanServe(ctx context.Context, args ...string) (string, error) {
 	config := filepath.Join(s.dir, "dragoman.yaml")
-	b, err := json.Marshal(map[string]any{ // JSON is YAML
+	b, err := json.Marshal(map[string]any{ // every JSON document is also YAML
 		"mcpServers": map[string]any{"everything": map[string]any{"command": s.server, "args": append([]string{}, args...)}},
 	})
 	if err != nil {
@@ -110,7 +110,7 @@ func (s *stage) listen(ctx context.Context, log, path string, argv func(addr str
 	return "http://" + addr + path, nil
 }
 
-// strike stops the processes, the last one first. It returns the problems: a process that had
+// strike stops the processes, the last one first. It returns a problem for each process that had
 // already ended, that had to be killed, or that left a child behind.
 func (s *stage) strike() (problems []error) {
 	for i := len(s.up) - 1; i >= 0; i-- {

@@ -13,8 +13,8 @@ import (
 )
 
 // taskServerMode runs a server on stdio with tools that create tasks. The suite's scenarios
-// tasks-* call these tools. The server supports only one era and refuses messages that are not
-// valid in it. In the legacy era it has the tasks of 2025-11-25. In the modern era it has the
+// tasks-* call these tools. The server supports only one era, and refuses messages that are not
+// valid in this era. In the legacy era it has the tasks of 2025-11-25. In the modern era it has the
 // extension io.modelcontextprotocol/tasks (SEP-2663).
 //
 //	conformance task-server legacy|modern
@@ -119,7 +119,7 @@ type jobTask struct {
 type input struct {
 	key    string
 	params object
-	put    bool // the question was sent to a legacy client
+	put    bool // true if the question was sent to a legacy client
 	answer chan json.RawMessage
 }
 
@@ -507,7 +507,7 @@ func (s *taskServer) ofTask(m *rpc) (object, error) {
 	return o, nil
 }
 
-// resultLocked waits until a task is final. Meanwhile it sends the questions of the task
+// resultLocked waits until a task is final. While it waits, it sends the questions of the task
 // (2025-11-25 Tasks, "Input Required Status", "Result Retrieval").
 func (s *taskServer) resultLocked(t *jobTask) (object, error) {
 	related := object{relatedTask: object{"taskId": t.id}}

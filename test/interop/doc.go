@@ -1,7 +1,7 @@
-// Package interop tests Dragoman with clients and servers that others wrote: the official Go
-// SDK and mcp-go. Each of these is tested as client and as server, in each era and on each of
-// its transports. Everything runs in one process, except servers on stdio, which are further
-// processes of this test binary.
+// Package interop tests Dragoman with third-party clients and servers: the official Go SDK and
+// mcp-go. Each SDK is tested as client and as server, in each era and on each of its transports.
+// All tests run in one process, except servers on stdio, which are separate processes of this test
+// binary.
 //
 //	go test -v ./interop            the whole table
 //	go test -short ./interop        the corners of it
@@ -11,7 +11,7 @@
 // of one of the SDKs. Then the same step must also fail without Dragoman, between that SDK and
 // a partner that can perform it.
 //
-// The matrix of this module uses the strict peers of internal/fake. They are tested in the
-// same way. In strict_test.go an SDK replaces one of the two strict peers, and in fake_test.go
-// the SDKs connect to strict peers directly.
+// The matrix of this module uses the strict peers of internal/fake. These peers are tested in the
+// same way. In strict_test.go an SDK replaces one of the two strict peers, and in fake_test.go the
+// SDKs connect to strict peers directly.
 package interop

@@ -1,4 +1,4 @@
-// Package peers tests servers from npm, written by others, behind `dragoman serve`. The
+// Package peers tests third-party servers from npm behind `dragoman serve`. The
 // clients are the commands list and call, and bare HTTP requests of both eras. The tests need
 // npm and node, so they run only if DRAGOMAN_PEERS is set: see `make peers`.
 //

@@ -88,8 +88,8 @@ func run(ctx context.Context, root, binary, only string, check bool) error {
 	return errors.Join(problems...)
 }
 
-// shownVersion is the version in the pictures. A build that is no release has a version that
-// depends on the commit, the tags of the clone and the files beside them.
+// shownVersion is the version in the pictures. The version of any other build depends on the
+// commit, the tags of the clone and uncommitted files.
 const shownVersion = "0.0.0"
 
 // build builds the program as a release with the version of the pictures.
@@ -123,8 +123,8 @@ func matrixParts(root string) ([]matrixPart, error) {
 	}, nil
 }
 
-// write writes a picture. If check is set, it compares the text of the picture with that of
-// the existing file instead.
+// write writes a picture. If check is set, it does not write the picture, but compares its text
+// with the text of the existing file.
 func write(path, picture string, check bool) error {
 	if !check {
 		return os.WriteFile(path, []byte(picture), 0o666)
@@ -146,8 +146,8 @@ var (
 	spaces  = regexp.MustCompile(` +`)
 )
 
-// textOf returns the lines of a picture, sorted and with # for each number. Times differ
-// between runs, and so may the order of servers.
+// textOf returns the lines of a picture, sorted and with # for each number. Times and the order of
+// servers may differ between runs.
 func textOf(picture string) string {
 	var b strings.Builder
 	for _, m := range texts.FindAllStringSubmatch(picture, -1) {
@@ -173,7 +173,7 @@ func play(ctx context.Context, s scene, binary string) (*screen, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	// The program is found through the PATH, as the pictures show it.
+	// Put the program on the PATH, because the pictures show only its name.
 	if err := os.Mkdir(filepath.Join(dir, "bin"), 0o777); err != nil {
 		return nil, err
 	}
@@ -220,7 +220,7 @@ func play(ctx context.Context, s scene, binary string) (*screen, error) {
 	return &out, nil
 }
 
-// token matches the token of a link to the console. It is new in each run.
+// token matches the token of a link to the console. The token is new in each run.
 var token = regexp.MustCompile(`link=[\w-]+`)
 
 // usual is the address in the pictures. The programs use a free address.
@@ -248,7 +248,7 @@ func (c command) at(address string) command {
 }
 
 // start runs a command on its own terminal and returns its output. A command with until keeps
-// running; end stops it.
+// running until end stops it.
 func start(ctx context.Context, dir, binary string, c command) (text string, end func() error, err error) {
 	cmd := exec.CommandContext(ctx, binary, c.args...)
 	cmd.Dir = dir

@@ -10,7 +10,7 @@ type scene struct {
 // command is one command of a scene.
 type command struct {
 	args   []string
-	until  string // a text; when the command has printed it, it keeps running; "" waits for its end
+	until  string // a text to wait for, after which the command keeps running; "" means to wait for the end of the command
 	hidden bool   // neither the command nor its output is shown
 }
 

@@ -10,7 +10,7 @@ import (
 
 // style is the appearance of a cell.
 type style struct {
-	color int // 30 to 37 or 90 to 97; 0 is the default
+	color int // the colour: 30 to 37 or 90 to 97; 0 is the default
 	bold  bool
 	dim   bool
 }
@@ -36,7 +36,7 @@ func (s *screen) write(out string) {
 		case strings.HasPrefix(out, "\x1b["):
 			out = s.control(out[2:])
 			continue
-		case out[0] == '\x1b': // any other sequence: skip its next byte too
+		case out[0] == '\x1b': // any other sequence: also skip its next byte
 			out = out[min(2, len(out)):]
 			continue
 		case out[0] == '\n':
