@@ -146,7 +146,7 @@ func (s *Session) Close() {
 
 // List is the result of Session.List: all pages of a list.
 type List struct {
-	Items [][]byte // raw JSON objects
+	Items [][]byte // the items as raw JSON objects
 	// Starting and Failed are servers of a gateway without items in the list. The servers in
 	// Starting may still get ready. The servers in Failed could not be listed.
 	Starting, Failed []string
