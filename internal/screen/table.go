@@ -45,7 +45,7 @@ func Cells(texts ...string) []Cell {
 // left, and its cells may be cut.
 type Column struct {
 	Title string
-	Right bool // aligned to the right, for numbers
+	Right bool // align the cells to the right, for numbers
 	// Whole means that cells are never cut. Use Whole for names, because people copy them.
 	Whole bool
 	// Wrap breaks a cell that does not fit into several lines instead of cutting it.
