@@ -96,8 +96,8 @@ func (s *script) format() []byte {
 	return txtar.Format(archive)
 }
 
-// Lines returns every line that is sent or expected in the files that match the pattern. They
-// are seeds for fuzz tests.
+// Lines returns every line that is sent or expected in the files that match the pattern. Fuzz tests
+// use these lines as seeds.
 func Lines(pattern string) ([][]byte, error) {
 	files, err := filepath.Glob(pattern)
 	if err != nil {
@@ -120,7 +120,7 @@ func Lines(pattern string) ([][]byte, error) {
 
 const wildcard = "<*>"
 
-// matches compares a line with its expectation byte by byte, except for wildcards.
+// matches reports whether a line equals its expectation byte by byte, apart from wildcards.
 func matches(want, got string) bool {
 	head, rest, wild := strings.Cut(want, wildcard)
 	tail, ok := strings.CutPrefix(got, head)
