@@ -14,13 +14,13 @@ type Budget struct {
 // NewBudget returns a budget with a limit in bytes, which must be positive.
 func NewBudget(limit int64) *Budget { return &Budget{limit: limit} }
 
-// Take reserves n bytes. It returns false if that would exceed the limit. If nothing else is
-// reserved, any message fits.
+// Take reserves n bytes. It returns false if that would exceed the limit. But if no other bytes are
+// reserved, a message of any size fits.
 func (b *Budget) Take(n int64) bool { return b == nil || b.takeUpTo(b.limit, n) }
 
-// TakeSmall does the same as Take for a small message, or a small part of one. It may exceed
-// the limit by an eighth. Small messages such as answers to server requests, cancellations and
-// retries end the requests that use the memory, so they must not be refused because of it.
+// TakeSmall does the same as Take for a small message, or a small part of one. It may exceed the
+// limit by an eighth. Small messages such as answers to server requests, cancellations and retries
+// end the requests that use the memory. So they must not be refused because memory is short.
 func (b *Budget) TakeSmall(n int64) bool { return b == nil || b.takeUpTo(b.limit+b.limit/8, n) }
 
 func (b *Budget) takeUpTo(most, n int64) bool {

@@ -16,15 +16,15 @@ const (
 	courierAtOnce   = 8
 )
 
-// AnswerTimeout is the timeout of a message that no caller waits for, on a transport where each
-// message is a separate request.
+// AnswerTimeout is the timeout of a message if no caller waits for its result, on a transport where
+// each message is a separate request.
 const AnswerTimeout = 10 * time.Second
 
-// Courier sends messages that no caller waits for, such as answers to a server's requests and
-// cancellations. It is for transports where each message is a separate request, and it uses its
-// own goroutines. It queues at most 256 messages or 1 MiB, sends 8 messages at a time, and
-// gives each of them 10 s. So a server that accepts no messages does not block callers.
-// NewCourier creates a Courier, and Close ends it. Courier is safe for concurrent use.
+// Courier sends messages in the background, such as answers to a server's requests and
+// cancellations. It is for transports where each message is a separate request, and it uses its own
+// goroutines. It queues at most 256 messages or 1 MiB, sends 8 messages at a time, and each may
+// take 10 s. So a server that does not accept messages does not block callers. NewCourier creates a
+// Courier, and Close ends it. Courier is safe for concurrent use.
 type Courier struct {
 	send  func(context.Context, []byte) error
 	fault func(error)
@@ -40,8 +40,8 @@ type Courier struct {
 	busy    int // number of goroutines
 }
 
-// NewCourier returns a Courier that sends with send. fault is called for each message that
-// could not be sent. It may be nil and must not block.
+// NewCourier returns a Courier that sends with send. The function fault is called for each message
+// that could not be sent. It may be nil and must not block.
 func NewCourier(send func(ctx context.Context, b []byte) error, fault func(error)) *Courier {
 	c := &Courier{send: send, fault: fault}
 	c.life, c.end = context.WithCancel(context.Background())

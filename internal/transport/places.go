@@ -2,19 +2,18 @@ package transport
 
 import "fmt"
 
-// Places tells in which process the object of an id exists, such as a session. Clients see the
+// Places determines in which process the object with an id exists, such as a session. Clients see the
 // ids, so an id must not reveal more than that. Implementations are safe for concurrent use and
 // do not block.
 type Places interface {
-	// Mark returns an id in the form for clients. Of finds this process for it.
+	// Mark returns an id in the form for clients. For such an id, Of finds this process.
 	Mark(id string) string
 	// Of returns the home of an id that a client sent. "" means this process. The id may be any
 	// text.
 	Of(id string) (home string)
 }
 
-// Elsewhere is the error for an id that belongs to another process. The request has had no
-// effect.
+// Elsewhere is the error for an id that belongs to another process. The request had no effect.
 type Elsewhere struct {
 	Home string // result of Places.Of
 }
@@ -23,8 +22,8 @@ func (e *Elsewhere) Error() string {
 	return fmt.Sprintf("the session is in another process, %q", e.Home)
 }
 
-// Alone implements Places for a single process. It does not change ids, and all of them belong
-// to this process.
+// Alone implements Places for a single process. It does not change ids, and all ids belong to this
+// process.
 type Alone struct{}
 
 // Mark returns the id unchanged.

@@ -11,24 +11,25 @@ import (
 // continues after it.
 var ErrTooLarge = errors.New("message exceeds the size limit")
 
-// ErrEndless is the final error of a connection. A message over the size limit did not end
-// within Endless bytes or, on stdio, stopped in the middle.
+// ErrEndless is the final error of a connection. It means that a message over the size limit did
+// not end within Endless bytes. On stdio, it can also mean that such a message stopped in the
+// middle.
 var ErrEndless = errors.New("a message that is larger than the size limit has no end")
 
 // Endless returns the number of bytes of one message that are skipped before the connection is
 // closed. limit is the size limit of messages. The result is 16 times the limit, and at least
-// 256 MiB. Skipping uses no memory, but no other message arrives meanwhile.
+// 256 MiB. Skipping uses no memory, but no other message can arrive during that time.
 func Endless(limit int) int64 { return max(16*int64(limit), 256<<20) }
 
 // BadAnswer is the error of a frame that is not a valid message but looks like the answer to a
 // request. It is also the error of a frame that was skipped and may have been an answer.
-// Reading continues after it.
+// Reading continues after the frame.
 type BadAnswer struct {
 	ID       jsonrpc.ID     // id of the request; "" if it is uncertain
 	Err      *jsonrpc.Error // what is wrong with the frame
 	TooLarge bool           // the frame was skipped; see ErrTooLarge
-	// Doubtful says that the frame has an id but no method, result or error. Such a frame
-	// counts as an answer only if no other peer can have chosen that id.
+	// Doubtful says that the frame has an id but no method, result or error. Such a frame counts as
+	// an answer only if no other peer can have chosen this id.
 	Doubtful bool
 }
 
@@ -42,8 +43,8 @@ func (e *BadAnswer) Unwrap() []error {
 	return []error{e.Err}
 }
 
-// Refused returns the error for a frame that jsonrpc.Scan has refused with err. It is a
-// *BadAnswer if the frame looks like an answer or is doubtful, and err otherwise.
+// Refused returns the error for a frame that jsonrpc.Scan has refused with err. If the frame looks
+// like an answer or is doubtful, the result is a *BadAnswer. Otherwise the result is err.
 func Refused(frame []byte, err error) error {
 	var why *jsonrpc.Error
 	if !errors.As(err, &why) {
@@ -61,8 +62,9 @@ func Refused(frame []byte, err error) error {
 }
 
 // Skipped returns the error for a frame over the size limit. The frame was written to s and
-// dropped. The error wraps ErrTooLarge and a *jsonrpc.Error, whose id is that of the request if
-// it can be answered. It is a *BadAnswer unless the frame has a method.
+// dropped. The error wraps ErrTooLarge and a *jsonrpc.Error. If the frame is a request that can be
+// answered, the *jsonrpc.Error has the id of the request. The error is a *BadAnswer unless the
+// frame has a method.
 func Skipped(limit int, s *jsonrpc.Salvage) error {
 	why := &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "message exceeds " + strconv.Itoa(limit) + " bytes"}
 	kind, id := s.Verdict()
@@ -81,8 +83,7 @@ func (e *skipped) Unwrap() []error { return []error{e.err, ErrTooLarge} }
 
 // Refuser is a Conversation that handles invalid answers from its client.
 type Refuser interface {
-	// Refuse fails the server request that the frame answers, if it is certain which one that
-	// is.
+	// Refuse fails the server request that the frame answers, if this request is known for certain.
 	Refuse(bad *BadAnswer)
 }
 

@@ -23,28 +23,28 @@ type Pipe interface {
 	// reading may continue after it. Any other error is final; io.EOF is the normal end. Only
 	// one goroutine may read.
 	Read() (*jsonrpc.Message, error)
-	// Write sends one message, without a line end. It blocks as long as the other end does not
-	// accept the message. It is safe for concurrent use and does not keep b. If the error wraps
+	// Write sends one message, without a line end. It blocks while the other end does not accept
+	// the message. Write is safe for concurrent use and does not keep b. If the error wraps
 	// ErrNotSent, no byte of b was sent.
 	Write(b []byte) error
-	// Send does the same as Write for a message whose sender can stop waiting. It returns when
-	// ctx ends. It also returns when quit is closed, if no byte of b was sent; quit may be nil.
-	// In both cases, the message is withdrawn if no byte of it was sent. The error then wraps
+	// Send does the same as Write, but the sender can stop waiting. Send returns when ctx ends. It
+	// also returns when quit is closed, if no byte of b was sent. The channel quit may be nil. In
+	// both cases, the message is withdrawn if no byte of it was sent. The error then wraps
 	// ErrNotSent, and the cause of ctx or ErrStalled. If the message was partly sent, the pipe
 	// itself sends the rest once the other end continues to read.
 	Send(ctx context.Context, quit <-chan struct{}, b []byte) error
-	// Queue accepts a message that nobody waits for. It does not wait for the other end. The
-	// error wraps ErrFull if too much is queued already.
+	// Queue queues a message without waiting for the other end. If the queue is full, the error
+	// wraps ErrFull.
 	Queue(b []byte) error
-	// Stalled returns how long the other end has read nothing although data is waiting, and
+	// Stalled returns how long the other end has not read although data is waiting, and
 	// whether the other end has read only a part of a message. It returns 0 if no data is
-	// waiting, and on transports that cannot tell.
+	// waiting, and on transports that cannot measure this.
 	Stalled() (d time.Duration, midway bool)
 	// Close ends both directions and unblocks Read. It may be called more than once.
 	Close() error
 }
 
-// ErrNotSent means that a failed send has not sent any byte. A retry then cannot execute anything
+// ErrNotSent means that a failed send has not sent any byte. So a retry cannot execute a request
 // twice.
 var ErrNotSent = errors.New("not sent")
 
@@ -62,9 +62,9 @@ var ErrFull = fmt.Errorf("%w: the queue of messages to the other side is full", 
 // HTTP, "Value Encoding").
 type HeaderField = mirror.Header
 
-// The following interfaces are for the server sides, towards clients.
+// The following types are for the server sides, which serve clients.
 
-// Peer is what a server side knows about a client.
+// Peer describes a client, as far as the server side of a transport knows it.
 type Peer struct {
 	Transport string              // "stdio", "http", "sse" or "inmem"
 	Who       *identity.Principal // the authenticated caller; nil or identity.Local without authentication
@@ -74,7 +74,7 @@ type Peer struct {
 
 // Acceptor creates conversations. Packages above the transports implement it.
 type Acceptor interface {
-	// Accept starts a conversation. out accepts messages that belong to no request. It is nil
+	// Accept starts a conversation. out accepts messages that do not belong to a request. It is nil
 	// for a conversation of a single request. Accept does not block.
 	Accept(p Peer, out Outbox) Conversation
 }
@@ -91,7 +91,8 @@ type Incoming struct {
 	// Opening is the result of mcp.Classify, if the server side has called mcp.Classify and
 	// mcp.CheckModern. If it is zero, the conversation must call both.
 	Opening mcp.Opening
-	// Request is the HTTP request that carried the message; its Method is "" for none.
+	// Request is the HTTP request that carried the message; its Method is "" if there was no HTTP
+	// request.
 	Request Request
 }
 
@@ -102,7 +103,7 @@ type Request struct {
 	Edits        []jsonrpc.HeadEdit // the fields that are not forwarded; must not be modified
 }
 
-// Head returns the head for a trail, nil for no request.
+// Head returns the head for a trail. It returns nil if there was no HTTP request.
 func (r *Request) Head() *jsonrpc.Head {
 	if r.Method == "" {
 		return nil
@@ -113,11 +114,11 @@ func (r *Request) Head() *jsonrpc.Head {
 // Conversation is the exchange with one client: a legacy session, one pipe, or one modern HTTP
 // request. Its methods are safe for concurrent use.
 type Conversation interface {
-	// Request serves one request. It returns after r.Finish, or after ctx has ended and all
-	// work of the request is done.
+	// Request serves one request. It returns after r.Finish, or when ctx has ended and all work of
+	// the request is done.
 	Request(ctx context.Context, in Incoming, r Responder)
 	// OneWay handles a notification or a response. If the error is a *jsonrpc.Error, an HTTP
-	// server side should refuse the message. Nil means that it was accepted.
+	// server side should refuse the message. Nil means that the message was accepted.
 	OneWay(ctx context.Context, in Incoming) error
 	// Close ends the conversation. It is called when the client has disconnected or has
 	// announced its end. It cancels requests in flight and may be called more than once.
@@ -125,11 +126,11 @@ type Conversation interface {
 }
 
 // Expecter is a Conversation that can be told about a request before it is served. The reading
-// goroutine announces the request, and another goroutine serves it. Otherwise a cancellation
-// that follows the request at once could be handled first, and would be lost.
+// goroutine announces the request, and another goroutine serves it. Without the announcement, a
+// cancellation directly after the request could be handled first, and would be lost.
 type Expecter interface {
-	// Expect does not block. The returned function serves the request, as Request does. It must
-	// be called once.
+	// Expect does not block. The returned function serves the request in the same way as Request.
+	// It must be called once.
 	Expect(ctx context.Context, in Incoming) (serve func(Responder))
 }
 
@@ -142,14 +143,14 @@ func Expect(ctx context.Context, c Conversation, in Incoming) (serve func(Respon
 	return func(r Responder) { c.Request(ctx, in, r) }
 }
 
-// Responder sends the messages for one request. Calls must not overlap. It does not keep its
-// arguments.
+// Responder sends the messages for one request. Calls must not overlap. A Responder does not keep
+// its arguments.
 type Responder interface {
 	// Event sends a message before the answer. Over HTTP it turns the response into an event
 	// stream.
 	Event(b []byte) error
 	// Finish sends the answer. It must be called exactly once. code is the error code of the
-	// answer, or 0 for a result; it determines the HTTP status. An empty b ends the response
+	// answer, or 0 for a result. It determines the HTTP status. An empty b ends the response
 	// without an answer, because the request was cancelled.
 	Finish(b []byte, code int64) error
 }
@@ -157,8 +158,8 @@ type Responder interface {
 // Postponer is a Responder whose transport can tell a client that has reached a limit to retry
 // later, with HTTP status 429.
 type Postponer interface {
-	// Postpone is called before Finish. The answer contains the same information. after is the
-	// delay before a retry. Postpone has no effect after an event was sent.
+	// Postpone is called before Finish. The parameter after is the delay before a retry, which the
+	// answer also contains. Postpone has no effect after an event was sent.
 	Postpone(after time.Duration)
 }
 
@@ -178,15 +179,15 @@ type Queuer interface {
 	Send(ctx context.Context, b []byte) error
 }
 
-// Outbox accepts messages that belong to no request. Examples are the GET stream of a session,
-// and stdout. Send is safe for concurrent use, does not keep b and does not wait for the
-// client. ErrNoStream means that the client has no such stream open, and ErrFull that its queue
-// is full.
+// Outbox accepts messages that do not belong to a request. Examples are the GET stream of a
+// session, and stdout. Send is safe for concurrent use, does not keep b and does not wait for the
+// client. If the client has no such stream open, the error is ErrNoStream. If the client's queue is
+// full, the error is ErrFull.
 type Outbox interface {
 	Send(b []byte) error
 }
 
-// ErrNoStream is the error of an Outbox whose client has no stream open.
+// ErrNoStream is the error of an Outbox if its client has no stream open.
 var ErrNoStream = errors.New("the client has no open event stream")
 
 // OwnFields are the edits of a head whose fields all belong to its connection. It must not be
@@ -196,9 +197,9 @@ var OwnFields = []jsonrpc.HeadEdit{{Why: mcp.WhyConnection}}
 // The following types are for the client side of Streamable HTTP, towards servers.
 
 // Rules are the differences between revisions over HTTP. The caller fills them in from the
-// feature table of mcp. The zero value suits 2025-03-26: sessions, a GET stream, no headers.
+// feature table of mcp. The zero value means that none of the following applies.
 type Rules struct {
-	Version         string // value of MCP-Protocol-Version; "" sends none
+	Version         string // the value of MCP-Protocol-Version; "" means that the header is not sent
 	Sessions        bool   // Mcp-Session-Id is stored and sent, and DELETE ends the session
 	MirrorHeaders   bool   // Mcp-Method, Mcp-Name and Mcp-Param-* are required
 	Resumable       bool   // GET with Last-Event-ID continues a broken stream
@@ -211,7 +212,7 @@ type Rules struct {
 type Outgoing struct {
 	Body   []byte
 	ID     jsonrpc.ID    // id of a request, "" for other messages
-	Method string        // "" for a response
+	Method string        // the method; "" for a response
 	Name   string        // the value of Mcp-Name, not yet encoded; "" for none
 	Params []HeaderField // the Mcp-Param-* headers
 	// Forwarded says that Params are those that the client sent.
@@ -219,30 +220,30 @@ type Outgoing struct {
 	Header    []HeaderField // additional headers of this message
 	Rules     *Rules
 
-	// Trail records the HTTP exchange of the message, which is Passage. Nil records nothing.
-	// Response is set to the head of the HTTP response, if Trail is set.
+	// Trail records the HTTP exchange of the message that Passage identifies. If it is nil, nothing
+	// is recorded. If Trail is set, Response is set to the head of the HTTP response.
 	Trail    *jsonrpc.Trail
 	Passage  jsonrpc.Passage
 	Response *jsonrpc.Head
 }
 
 // Inbox gets messages of a server that arrive before an answer or outside requests. These are
-// notifications, requests in legacy revisions, and answers to other requests from servers that
-// confuse their clients. For one stream, it is called by one goroutine at a time. It must not
-// block for long.
+// notifications, requests in legacy revisions, and answers to the requests of other clients, which
+// a faulty server may send. For one stream, only one goroutine at a time calls the Inbox. It must
+// not block for long.
 type Inbox func(*jsonrpc.Message)
 
-// StatusError is an HTTP response that is not a success, or a success that is not MCP.
+// StatusError is an HTTP response that is not a success, or a successful response that is not MCP.
 type StatusError struct {
 	Status      int
 	ContentType string
 	Body        []byte        // the first 64 KiB of the body at most
-	RetryAfter  time.Duration // 0 if absent
+	RetryAfter  time.Duration // the delay in the header Retry-After; 0 if absent
 	Challenge   string        // the WWW-Authenticate header
 	// Location is the target of a redirect that was not followed. It is absolute and has no
-	// user, query or fragment. It is "" if there is none.
+	// user, query or fragment. It is "" if the response is not a redirect.
 	Location string
-	// Msg is the body as a JSON-RPC message, or nil if it is not one.
+	// Msg is the body as a JSON-RPC message, or nil if the body is not a message.
 	Msg *jsonrpc.Message
 }
 

@@ -43,7 +43,7 @@ func AppendEvent(dst []byte, id, name string, data []byte) []byte {
 	}
 }
 
-// AppendComment appends a comment, which serves as a keep-alive. Readers ignore it. Line ends
+// AppendComment appends a comment, which serves as a keep-alive. Readers ignore comments. Line ends
 // in text become spaces.
 func AppendComment(dst []byte, text string) []byte {
 	dst = append(dst, ':')

@@ -10,16 +10,16 @@ import (
 // DefaultBytes is the default limit of an event.
 const DefaultBytes = 16 << 20
 
-// ErrTooLarge means that an event, or an id, name or retry line, exceeds the limit. It is
-// final, because the Reader does not look for the end of the event. With Limits.Skip the Reader
-// does.
+// ErrTooLarge means that an event, or an id, name or retry line, exceeds the limit. It is final,
+// because the Reader does not look for the end of the event. If Limits.Skip is set, the Reader
+// skips such an event instead.
 var ErrTooLarge = errors.New("event exceeds the size limit")
 
 // Limits limits what a Reader accepts.
 type Limits struct {
 	Bytes int // limit for the data of one event; 0 means 16 MiB
-	// Skip gets the data of an event over the limit, piece by piece. The event is then returned
-	// with Skipped set. Its Write must not fail. If Skip is nil, such an event is an error.
+	// Skip gets the data of an event over the limit, piece by piece. Next then returns the event
+	// with Skipped set. Write of Skip must not fail. If Skip is nil, such an event is an error.
 	Skip io.Writer
 	// Endless is the number of bytes of one event that are skipped before the stream ends with
 	// ErrTooLarge.
@@ -31,8 +31,8 @@ type Limits struct {
 type Event struct {
 	ID    string // valid if HasID is set; an empty ID resets the last event id
 	HasID bool
-	Name  string // "" means "message"
-	Data  []byte // owned by the caller; lines joined by \n; nil if empty
+	Name  string // the name of the event; "" means "message"
+	Data  []byte // the data lines, joined by \n; nil if empty; owned by the caller
 	// Skipped says that the data exceeded the limit and was written to Limits.Skip.
 	Skipped bool
 
@@ -66,7 +66,7 @@ type Reader struct {
 	lf   int // offset of the first line feed at or after r, or w if there is none
 
 	mode    mode
-	skipLF  bool // a line ended with CR, so an LF that follows at once belongs to it
+	skipLF  bool // a line ended with CR, so an LF directly after the CR belongs to the line end
 	started bool // a byte order mark is no longer possible
 	eventState
 }
@@ -88,7 +88,7 @@ func NewReader(src io.Reader, lim Limits) *Reader {
 	return r
 }
 
-// Reset makes r read from src, as after NewReader. It reuses the buffers of r. Events that were
+// Reset makes r read from src, like a new Reader. It reuses the buffers of r. Events that were
 // returned earlier stay valid.
 func (r *Reader) Reset(src io.Reader, lim Limits) {
 	if lim.Bytes <= 0 {
@@ -106,7 +106,7 @@ func (r *Reader) Reset(src io.Reader, lim Limits) {
 
 // Next returns the next event. At the end of the stream it returns io.EOF. If the stream broke
 // within an event, it returns io.ErrUnexpectedEOF and discards the event, as the standard
-// requires. Other errors are ErrTooLarge and those of the source. All errors are final.
+// requires. Other errors are ErrTooLarge and the errors of the source. All errors are final.
 func (r *Reader) Next() (Event, error) {
 	if !r.started {
 		r.skipMark()
@@ -189,8 +189,8 @@ func (r *Reader) take(line []byte) bool {
 func (r *Reader) takePart() {
 	part := r.buf[r.r:r.w]
 	if r.mode == atStart {
-		// The longest field name with colon and space has 7 bytes. The window always has room
-		// until they have arrived.
+		// The longest field name with colon and space has 7 bytes. The window always has room for
+		// them.
 		switch {
 		case len(part) == 0 || len(part) < len("retry: ") && part[0] != ':':
 			return
@@ -254,7 +254,7 @@ func (r *Reader) dispatch() Event {
 	switch {
 	case len(data) == 0:
 	case cap(data) > retain:
-		// A large buffer is not kept, because it would use memory for a long time.
+		// Do not keep a large buffer, because it would use memory for a long time.
 		e.Data, data = data[:len(data):len(data)], nil
 	default:
 		e.Data = bytes.Clone(data)
@@ -283,7 +283,7 @@ func (r *Reader) advance(to int) {
 	}
 }
 
-// nextLF returns the offset of the first line feed from an offset on.
+// nextLF returns the offset of the first line feed at or after an offset.
 func (r *Reader) nextLF(from int) int {
 	if i := bytes.IndexByte(r.buf[from:r.w], '\n'); i >= 0 {
 		return from + i
@@ -340,8 +340,8 @@ func intern(b []byte) string {
 	return string(b)
 }
 
-// parseRetry parses milliseconds. ok is false if the text is not only ASCII digits; the
-// standard ignores such a text. A delay of more than a year becomes a year.
+// parseRetry parses milliseconds. ok is false if the text has any character that is not an ASCII
+// digit. The standard ignores such a text. A delay of more than a year becomes a year.
 func parseRetry(b []byte) (time.Duration, bool) {
 	const most = 366 * 24 * time.Hour
 	if len(b) == 0 {

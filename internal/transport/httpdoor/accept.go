@@ -34,9 +34,9 @@ func IsJSON(h http.Header) bool {
 	return true
 }
 
-// Accepts reports which of the two forms of an answer the Accept header allows. Without the
-// header it allows neither, since clients must send it (2026-07-28 §Streamable HTTP, "Sending
-// Messages" 2, and every revision before).
+// Accepts reports which of the two forms of an answer the Accept header allows. If the header is
+// absent, neither form is allowed, since clients must send the header (2026-07-28 §Streamable HTTP,
+// "Sending Messages" 2, and every revision before).
 func Accepts(h http.Header) (json, events bool) {
 	for _, v := range h["Accept"] {
 		switch v {

@@ -14,15 +14,15 @@ import (
 // BodyLimits contains the limits for reading a body.
 type BodyLimits struct {
 	Bytes int64 // maximum size in bytes; must be positive
-	// Idle is the maximum time for each 64 KiB of a body. A client that sends single bytes
-	// cannot keep its connection longer than one that sends nothing.
+	// Idle is the maximum time for each 64 KiB of a body. So a client that sends single bytes
+	// cannot keep its connection longer than a client that sends nothing.
 	Idle time.Duration
 	// Budget limits the memory of all bodies together. Nil means no limit. It counts received
 	// bytes, not the announced length.
 	Budget *transport.Budget
 }
 
-// Lease is the part of a budget that a body uses. The zero value uses none.
+// Lease is the part of a budget that a body uses. The zero value uses no bytes of the budget.
 type Lease struct {
 	budget *transport.Budget
 	n      int64
@@ -54,7 +54,7 @@ var (
 )
 
 // ReadBody returns the whole body in a new slice, with its lease on the budget. If ok is false,
-// the request has been answered or the client has disconnected, and there is no lease.
+// ReadBody has answered the request or the client has disconnected, and the body has no lease.
 func ReadBody(w http.ResponseWriter, r *http.Request, lim BodyLimits) (b []byte, held Lease, ok bool) {
 	if r.ContentLength > lim.Bytes {
 		refuseTooLarge(w)
@@ -84,7 +84,7 @@ func ReadBody(w http.ResponseWriter, r *http.Request, lim BodyLimits) (b []byte,
 		_ = rc.SetWriteDeadline(time.Now().Add(WriteTimeout))
 	}
 	if timed && err == nil {
-		// Without this, net/http would take the deadline for a disconnect of the client.
+		// Without this, net/http would treat an expired deadline as a disconnect of the client.
 		_ = rc.SetReadDeadline(time.Time{})
 	}
 	switch {
@@ -125,7 +125,7 @@ func readSteps(src io.Reader, n, limit int64, grow func(int64) bool, renew func(
 		if len(b) == cap(b) {
 			room := int64(2 * cap(b))
 			if n >= 0 {
-				room = n + 1 // one byte more, to find the end without growing again
+				room = n + 1 // one more byte, so that the end is found without another allocation
 			}
 			// One byte more than allowed shows that a body is too large. This byte is not
 			// counted, because the budget may be as small as the largest body.

@@ -31,7 +31,7 @@ var connections atomic.Uint64
 type conn struct {
 	net.Conn
 	number uint64
-	// lengths counts the lines that begin like Content-Length. told counts those that net/http
+	// lengths counts the lines that begin like Content-Length. told counts the lines that net/http
 	// has reported in requests. See ambiguous.
 	lengths lengthLines
 	told    atomic.Uint64
@@ -61,8 +61,8 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// ConnectionOf returns the number of r's connection. It is unique in the process. It is 0 if
-// the listener was not wrapped by Listen.
+// ConnectionOf returns the number of r's connection. The number is unique in the process. It is 0
+// if the listener was not wrapped by Listen.
 func ConnectionOf(r *http.Request) uint64 {
 	if c, ok := r.Context().Value(connKey{}).(*conn); ok {
 		return c.number
@@ -82,9 +82,9 @@ func NewcomerOf(r *http.Request, principal, client string) transport.Newcomer {
 
 // ambiguous reports whether r may have had a Content-Length in addition to its
 // Transfer-Encoding. A proxy may then see a different end of the request. net/http removes the
-// header silently, so the connection counts such lines. The count is never too low. It may be
-// too high if a body contains such a line, or if the next request was already read. Then the
-// only consequence is that the connection is closed.
+// header silently, so conn counts such lines. The count is never too low. It may be too high if a
+// body contains such a line, or if the next request was already read. In this case the connection
+// is closed, which has no other effect.
 func ambiguous(r *http.Request) bool {
 	c, ok := r.Context().Value(connKey{}).(*conn)
 	if len(r.TransferEncoding) > 0 {
@@ -97,10 +97,10 @@ func ambiguous(r *http.Request) bool {
 }
 
 // lengthLines counts the lines of a stream that begin with Content-Length and a colon, in upper
-// or lower case. The stream may be split into reads at any place.
+// or lower case. The stream may arrive in chunks of any size.
 type lengthLines struct {
 	seen atomic.Uint64
-	at   int // number of bytes of lengthName that have matched since the line began; -1 if the line cannot match
+	at   int // the number of bytes of lengthName that have matched since the line began; -1 if the line cannot match
 }
 
 const lengthName = "content-length:"

@@ -13,7 +13,7 @@ import (
 )
 
 // maxConnections is the maximum number of connections of one client that wait on one stream.
-// When there are more, the oldest is closed, because it is probably dead.
+// If there are more, the oldest connection is closed, because it is probably dead.
 const maxConnections = 4
 
 // writeStep is the number of bytes that are written before the deadline is renewed.
@@ -30,8 +30,8 @@ type Connection struct {
 	// released says that the connection must end after everything is written.
 	released atomic.Bool
 
-	// mu makes sure that abort does not change a finished response, because its deadlines
-	// belong to the next request.
+	// mu prevents abort from changing a finished response, because the deadlines of the connection
+	// then belong to the next request.
 	mu   sync.Mutex
 	over bool // Run has returned
 }
@@ -90,9 +90,9 @@ func (s *Stream) attachLocked(w http.ResponseWriter, r *http.Request) (c, oldest
 	return c, oldest
 }
 
-// Run writes events when they arrive, and comments when there are none for a while. It returns
+// Run writes events when they arrive, and comments when no events arrive for a while. It returns
 // nil when the stream has ended and everything is written. It returns an error when the
-// connection breaks or is aborted, or ctx ends. Nobody else may use the response until Run has
+// connection breaks or is aborted, or ctx ends. No other code may use the response until Run has
 // returned.
 //
 // If ctx ends with mcp.ErrShutdown, the connection continues, because the last messages must
@@ -107,7 +107,7 @@ func (c *Connection) Run(ctx context.Context) error {
 	c.over = true
 	switch {
 	case c.aborted.Load():
-		// The end of the body is not written either.
+		// Do not write the end of the body either.
 		_ = c.rc.SetWriteDeadline(past)
 	case c.rearm:
 		_ = c.rc.SetWriteDeadline(time.Now().Add(c.stream.rules.Stall))
@@ -171,8 +171,8 @@ var (
 	comeBack  = append(eventstream.AppendRetry(nil, Retry), '\n')
 )
 
-// take returns the next events if c is the connection that must write them. to is the number
-// after the last of them.
+// take returns the next events if c is the connection that must write them. The result to is the
+// number after the last of these events.
 func (c *Connection) take(batch [][]byte) (_ [][]byte, to uint64, ended bool) {
 	s := c.stream
 	s.mu.Lock()
@@ -190,8 +190,8 @@ func (c *Connection) take(batch [][]byte) (_ [][]byte, to uint64, ended bool) {
 	return batch, s.cursor, s.ended
 }
 
-// wrote records the result for the events that take returned. Events of a broken connection are
-// given to the next connection, unless that one has already written later events.
+// wrote records the result for the events that take returned. If the connection is broken, its
+// events go to the next connection, unless the next one has already written later events.
 func (c *Connection) wrote(from, to uint64, ok bool) {
 	s := c.stream
 	s.mu.Lock()
@@ -243,8 +243,8 @@ func (c *Connection) write(batch [][]byte) error {
 	return nil
 }
 
-// arm sets the deadline of the next write. The order in relation to abort matters: either arm
-// sees the flag, or abort sets its deadline after arm.
+// arm sets the deadline of the next write. It first sets the deadline and then checks the flag. So
+// either arm sees the flag, or abort sets its deadline after arm.
 func (c *Connection) arm() error {
 	_ = c.rc.SetWriteDeadline(time.Now().Add(c.stream.rules.Stall))
 	if c.aborted.Load() {

@@ -3,8 +3,7 @@
 // refusals as JSON-RPC errors, and the event stream to a client that may read slowly or
 // reconnect later.
 //
-// It knows HTTP and the outer members of JSON-RPC messages, but no MCP methods or revisions,
-// and does not handle sessions. The server sides of streamhttp and sse use it. The guard
-// protects every other route of the daemon too. A Stream starts no goroutine; its caller
-// provides one.
+// It handles HTTP and the outer members of JSON-RPC messages, but not MCP methods, revisions or
+// sessions. The server sides of streamhttp and sse use it. The guard also protects every other
+// route of the daemon. A Stream does not start a goroutine: its caller provides one.
 package httpdoor

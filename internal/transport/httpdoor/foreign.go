@@ -9,14 +9,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
-// These constants bound what is kept and repeated of the Host and Origin headers of refused
-// requests.
+// These constants bound the values of the Host and Origin headers of refused requests that are kept
+// and logged.
 const (
-	maxForeign = 64  // number of values that are logged
+	maxForeign = 64  // the number of values that are logged
 	maxShown   = 128 // bytes of one value
 )
 
-// foreign remembers which refused hosts and origins were logged. Anybody can send new ones, so
+// foreign remembers which refused hosts and origins were logged. Any client can send new values, so
 // their number is bounded. The zero value is ready.
 type foreign struct {
 	mu   sync.Mutex
@@ -38,8 +38,8 @@ func (f *foreign) first(value string) (first, last bool) {
 	return true, len(f.told) == maxForeign
 }
 
-// LogTo makes the guard log each host and each origin that it refuses. It logs each only once,
-// with advice. It must be called before the guard is used.
+// LogTo makes the guard log each host and each origin that it refuses. The guard logs each value
+// only once, with advice. LogTo must be called before the guard is used.
 func (g *Guard) LogTo(log *slog.Logger) { g.log = log }
 
 // tell logs a refused header unless it has been logged before.
@@ -58,15 +58,15 @@ func (g *Guard) tell(header, value, advice string) {
 	}
 }
 
-// foreignHost returns what is wrong with a Host header and how to fix it. It also logs this
-// once for each host.
+// foreignHost returns the problem with a Host header and how to fix it. It also logs each host
+// once.
 func (g *Guard) foreignHost(host string) string {
 	if host == "" {
 		return "the Host header is missing"
 	}
 	name, _ := splitHost(host)
 	if !plainHost(name) {
-		name = "HOST" // a user may copy the command, so it must not contain a stranger's text
+		name = "HOST" // a user may copy the command, so it must not contain text of an unknown client
 	}
 	advice := "if this host name is yours, add it to allowedHosts in the configuration, or start Dragoman with --allow-host " + name
 	g.tell("Host", host, advice)

@@ -12,17 +12,17 @@ import (
 )
 
 // Guard refuses requests that a browser sends on behalf of a foreign web page, before any other
-// handler sees them. It refuses a Host that does not belong to this server (DNS rebinding) and
-// an Origin that is not allowed (2026-07-28 §Streamable HTTP, "Security & Endpoint"; the same
-// in all earlier revisions). It protects every route, answers with JSON-RPC errors without an
-// id, and never sends a CORS header.
+// handler sees them. It refuses a Host that does not belong to this server (DNS rebinding), and an
+// Origin that is not allowed (2026-07-28 §Streamable HTTP, "Security & Endpoint"; the same in all
+// earlier revisions). It protects every route, answers with JSON-RPC errors without an id, and
+// never sends a CORS header.
 //
 // A nil *Guard allows only the loopback names. Guard is safe for concurrent use.
 type Guard struct {
 	hosts   map[string]struct{} // lower case, with or without port
 	origins map[string]struct{} // compared exactly
 	methods []string
-	log     *slog.Logger // nil means no log
+	log     *slog.Logger // receives the refusals; nil means no log
 
 	refused atomic.Int64
 	told    foreign
@@ -31,7 +31,7 @@ type Guard struct {
 // NewGuard returns a guard that allows the loopback names, the hosts and the origins. A host
 // without a port matches any port. An origin has the form that browsers send: scheme, "://",
 // host and, unless it is the scheme's default, ":port". methods are all methods that a guarded
-// route may have. Nil means GET, HEAD, POST and DELETE. A route may have fewer.
+// route may have. Nil means GET, HEAD, POST and DELETE. A route may allow fewer methods.
 func NewGuard(hosts, origins, methods []string) *Guard {
 	g := &Guard{
 		hosts:   make(map[string]struct{}, len(hosts)),
@@ -66,7 +66,7 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 	})
 }
 
-// Admit reports whether r is accepted. If not, Admit has answered it.
+// Admit reports whether r is accepted. If it returns false, Admit has answered the request.
 func (g *Guard) Admit(w http.ResponseWriter, r *http.Request) bool {
 	switch {
 	case !g.hostAllowed(r.Host):
@@ -82,9 +82,9 @@ func (g *Guard) Admit(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// Identify returns the sender of an accepted request. principal returns the sender's principal.
-// If it is nil, the principal is identity.Local. If principal returns an error, denied is
-// increased. If ok is false, Identify has answered the request.
+// Identify returns the sender of an accepted request. The function principal returns the sender's
+// principal. If the function is nil, the principal is identity.Local. If the function returns an
+// error, Identify increases denied. If ok is false, Identify has answered the request.
 func (g *Guard) Identify(w http.ResponseWriter, r *http.Request, principal func(*http.Request) (*identity.Principal, error), denied *atomic.Int64) (who *identity.Principal, ok bool) {
 	if !g.Admit(w, r) {
 		return nil, false
@@ -145,8 +145,8 @@ func (g *Guard) hostAllowed(host string) bool {
 
 // originAllowed reports whether the Origin of a request is allowed. Without the header, the
 // client is not a browser, or the page comes from this server. A page from a loopback address
-// of this server is allowed under each loopback name, because no other program can have this
-// port there.
+// of this server is allowed under each loopback name, because no other program can listen on this
+// port of the loopback interface.
 func (g *Guard) originAllowed(r *http.Request) bool {
 	values, present := r.Header["Origin"]
 	if !present {
@@ -173,7 +173,7 @@ func (g *Guard) originAllowed(r *http.Request) bool {
 	return isLoopback(name) && isLoopback(host) && port == ownPort
 }
 
-// splitHost splits a Host header into the host and the port. The port is "" if there is none.
+// splitHost splits a Host header into the host and the port. The port is "" if the header has none.
 // The brackets of an IPv6 address belong to the host.
 func splitHost(s string) (host, port string) {
 	i := strings.LastIndexByte(s, ':')

@@ -25,13 +25,13 @@ var (
 	nosniff    = []string{"nosniff"}
 )
 
-// Denied is an error with which an authenticator says how to refuse the request. A Status of 0
+// Denied is an error of an authenticator. It says how to refuse the request. A Status of 0
 // means 401.
 type Denied struct {
 	Status     int
-	Challenge  string        // WWW-Authenticate, "" for none
-	RetryAfter time.Duration // 0 means none
-	Reason     string        // fixed text for the client
+	Challenge  string        // the value of WWW-Authenticate; "" for none
+	RetryAfter time.Duration // the value of Retry-After; 0 means none
+	Reason     string        // a fixed text for the client
 }
 
 func (e *Denied) Error() string {
@@ -45,7 +45,7 @@ func (e *Denied) Error() string {
 // rest before it answers.
 const drain = 5 * time.Second
 
-// Refuse answers with a JSON-RPC error. If id is empty, the member is omitted.
+// Refuse answers with a JSON-RPC error. If id is empty, the member id is omitted.
 func Refuse(w http.ResponseWriter, status int, id jsonrpc.ID, e *jsonrpc.Error) {
 	refuse(w, time.Now().Add(drain), status, id, e)
 }
@@ -83,7 +83,7 @@ func RefuseDenied(w http.ResponseWriter, err error) {
 	Refuse(w, status, "", out)
 }
 
-// SetRetryAfter sets Retry-After in whole seconds, rounded up. If d is 0, it sets nothing.
+// SetRetryAfter sets Retry-After in whole seconds, rounded up. If d is 0, it does nothing.
 func SetRetryAfter(w http.ResponseWriter, d time.Duration) {
 	if d > 0 {
 		s := int64((d + time.Second - 1) / time.Second)
@@ -92,7 +92,7 @@ func SetRetryAfter(w http.ResponseWriter, d time.Duration) {
 }
 
 // RefuseForNow refuses a request that was not handled. The client may send it again after a
-// time. cause and why are members of the error.
+// time. The parameters cause and why become members of the error.
 func RefuseForNow(w http.ResponseWriter, status int, id jsonrpc.ID, cause, why string, after time.Duration) {
 	SetRetryAfter(w, after)
 	Refuse(w, status, id, mcp.Wire(&mcp.Error{
@@ -128,8 +128,8 @@ func RefuseMethod(w http.ResponseWriter, allow string) {
 	Refuse(w, http.StatusMethodNotAllowed, "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "this HTTP method is not allowed at this path"})
 }
 
-// WriteLarge writes a body that may take longer than the server's write timeout. Each 64 KiB
-// may take as long as stall.
+// WriteLarge writes a body that may take longer than the server's write timeout. Each 64 KiB may
+// take up to the time stall.
 func WriteLarge(w http.ResponseWriter, r *http.Request, b []byte, stall time.Duration) error {
 	rc := http.NewResponseController(w)
 	for len(b) > 0 {
@@ -149,7 +149,7 @@ func WriteLarge(w http.ResponseWriter, r *http.Request, b []byte, stall time.Dur
 }
 
 // hasWriteTimeout reports whether r's server sets a write deadline for each request. If it does
-// not, a deadline that is left set would affect the next request.
+// not, a deadline that is not removed would affect the next request.
 func hasWriteTimeout(r *http.Request) bool {
 	server, _ := r.Context().Value(http.ServerContextKey).(*http.Server)
 	return server != nil && server.WriteTimeout > 0

@@ -17,10 +17,10 @@ const (
 )
 
 // NewHTTPServer returns a server for h. Its limits protect against clients that send headers
-// slowly, send many headers, or do not read. Its write timeout suits responses that are written
-// within 30 s after the request arrived. Handlers that answer later or stream must set their
-// own deadlines, as Stream does. The caller may set Addr, ErrorLog and BaseContext, and must
-// serve a listener from Listen.
+// slowly, send many headers, or do not read. Its write timeout is for responses that are written
+// within 30 s after the request arrived. Handlers that answer later or stream must set their own
+// deadlines, as Stream does. The caller may set Addr, ErrorLog and BaseContext, and must serve a
+// listener from Listen.
 func NewHTTPServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           fewHeaders(h),

@@ -13,7 +13,7 @@ import (
 )
 
 // StreamRules contains the limits for the streams that share them. It is immutable once in use.
-// Zero means the default, which is the last value in the comment of the field.
+// A zero value means the default, which is the last value in the comment of the field.
 type StreamRules struct {
 	Events    int           // maximum number of events queued for a slow reader; 256
 	Bytes     int           // maximum bytes of these events, plus one event; 1 MiB
@@ -21,7 +21,7 @@ type StreamRules struct {
 	Stall     time.Duration // timeout of one write; 30 s
 	KeepAlive time.Duration // idle time before a comment is sent; 15 s
 	Waiting   int           // maximum number of events queued without a reader, for Wait; 64
-	// Slow is called for each connection that was closed because it did not read. It may be
+	// Slow is called for each connection that was closed because the client did not read. It may be
 	// nil, and must not block.
 	Slow func()
 
@@ -54,22 +54,22 @@ const (
 var ErrEnded = errors.New("the stream has ended")
 
 // Stream is a sequence of events for one client. At most one connection reads it at a time, the
-// latest one. An event that was written is not written to another connection, unless the other
-// one resumes the stream by an event id (2025-11-25 §Transports, "Multiple Connections",
-// "Resumability and Redelivery").
+// latest one. An event that was written to one connection is not written to another connection,
+// unless the other connection resumes the stream by an event id (2025-11-25 §Transports, "Multiple
+// Connections", "Resumability and Redelivery").
 //
 // Events are queued in memory within the limits of the rules. So Push does not wait for the
 // network longer than Grace. Stream is safe for concurrent use after Init.
 type Stream struct {
 	rules *StreamRules
-	ids   string // prefix of the event ids, which the event's number follows; "" for no ids
+	ids   string // the prefix of the event ids, before the event's number; "" for no ids
 	away  Away
-	// replay says that written events are kept for clients that resume the stream.
+	// replay says that written events are kept, so that clients can resume the stream.
 	replay bool
 
 	mu     sync.Mutex
-	conns  []*Connection // in the order in which they were attached
-	events []event       // their numbers are first, first+1, …
+	conns  []*Connection // the connections, in the order in which they were attached
+	events []event       // the events; their numbers are first, first+1, …
 	first  uint64
 	cursor uint64 // number of the next event that a connection must write
 	done   uint64 // all events with a smaller number are written or dropped
@@ -81,7 +81,7 @@ type Stream struct {
 
 type event struct {
 	text []byte
-	at   time.Duration // time since the rules' epoch
+	at   time.Duration // the time of the event since the epoch of the rules
 }
 
 // Init prepares s. ids is the prefix of its event ids, or "" for no ids. With ids, written
@@ -177,8 +177,8 @@ func (s *Stream) Release() {
 	}
 }
 
-// Forget drops events that are older than age and that no connection is about to write. It
-// returns the number of bytes that are still kept.
+// Forget drops the events that are older than age, except those that a connection still has to
+// write. It returns the number of bytes that are still kept.
 func (s *Stream) Forget(age time.Duration) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -220,7 +220,7 @@ func (s *Stream) fullLocked() bool {
 	return int(s.next()-s.done) >= s.rules.Events || s.unsent >= s.rules.Bytes
 }
 
-// makeRoomLocked waits while the queue of the reader is full, and releases the lock meanwhile.
+// makeRoomLocked waits while the queue of the reader is full, and releases the lock during that time.
 // After Grace, makeRoomLocked aborts the reader.
 func (s *Stream) makeRoomLocked() {
 	if !s.fullLocked() || len(s.conns) == 0 {
@@ -260,7 +260,7 @@ func (s *Stream) boundLocked() {
 	n, bytes := 0, s.kept
 	for n < len(s.events)-1 && (len(s.events)-n > s.rules.Events || bytes > s.rules.Bytes) {
 		if len(s.conns) > 0 && s.first+uint64(n) >= s.done {
-			break // not written yet; makeRoomLocked limits these events
+			break // the event is not written yet; makeRoomLocked limits these events
 		}
 		bytes -= len(s.events[n].text)
 		n++
@@ -305,7 +305,7 @@ func (s *Stream) wakeLocked() {
 	}
 }
 
-// leaveLocked removes a connection. The previous connection then reads the stream again.
+// leaveLocked removes a connection. After that, the previous connection reads the stream again.
 func (s *Stream) leaveLocked(c *Connection) {
 	for i, o := range s.conns {
 		if o == c {

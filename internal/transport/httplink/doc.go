@@ -3,7 +3,7 @@
 // within the same origin, reads bodies with a limit, and returns failed responses as a
 // transport.StatusError.
 //
-// It knows HTTP but no MCP methods or revisions. It keeps no session, never retries by itself,
-// reads only the environment variables for proxies, and starts no goroutine itself. The client
-// sides of streamhttp and sse use it.
+// It handles HTTP, but not MCP methods, revisions or sessions. It does not retry by itself or start
+// goroutines. The only environment variables that it reads are those for proxies. The client sides
+// of streamhttp and sse use it.
 package httplink

@@ -27,15 +27,15 @@ type Options struct {
 	// HTTP sends the requests. If it is nil, the Link uses a DefaultTransport of its own, and
 	// Close ends its idle connections. A transport that is set here belongs to the caller.
 	HTTP http.RoundTripper
-	// CAs are the certificate authorities that the Link's own transport trusts. Nil means those
-	// of the system. See LoadCAs.
+	// CAs are the certificate authorities that the Link's own transport trusts. Nil means the
+	// authorities of the system. See LoadCAs.
 	CAs *x509.CertPool
-	// Header is sent with every request to the origin of the address, and with no other
-	// request. A field with the name Host replaces the Host header.
+	// Header is sent with every request to the origin of the address, and never to another origin.
+	// A field with the name Host replaces the Host header.
 	Header []transport.HeaderField
 	// Credentials returns headers for one request. They replace fields of Header with the same
-	// name. It may block until ctx ends. If it returns an error, the request is not sent. Nil
-	// adds no headers.
+	// name. Credentials may block until ctx ends. If it returns an error, the request is not sent.
+	// If it is nil, no headers are added.
 	Credentials func(ctx context.Context) ([]transport.HeaderField, error)
 	// UserAgent is sent unless Header contains one. "" means "dragoman".
 	UserAgent string
@@ -71,8 +71,8 @@ func DefaultTransport() *http.Transport {
 	}
 }
 
-// New returns a Link to an absolute http or https URL. If the URL contains a user and password,
-// they are removed from it and become an Authorization header, unless o has one.
+// New returns a Link to an absolute http or https URL. If the URL contains a user and a password,
+// New removes them from the URL. They become an Authorization header, unless o already has one.
 func New(address string, o Options) (*Link, error) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -110,7 +110,7 @@ func New(address string, o Options) (*Link, error) {
 			return nil, fmt.Errorf("the header name %q is not valid", f.Name)
 		}
 		if !validValue(f.Value) {
-			return nil, fmt.Errorf("the value of the header %s is not valid", f.Name) // it may be a secret
+			return nil, fmt.Errorf("the value of the header %s is not valid", f.Name) // do not show the value, because it may be a secret
 		}
 		name := textproto.CanonicalMIMEHeaderKey(f.Name)
 		if name == "Host" {
@@ -149,7 +149,7 @@ func (l *Link) Close() {
 	}
 }
 
-// ErrForeign means that an address has another origin than the configured one. Nothing is sent
+// ErrForeign means that the origin of an address differs from the configured origin. Nothing is sent
 // to such an address.
 var ErrForeign = errors.New("the address has another origin than the configured URL")
 
@@ -194,13 +194,13 @@ func (l *Link) NewHeader(n int) http.Header {
 func (l *Link) Edits() []jsonrpc.HeadEdit { return l.edits }
 
 // Send sends one request and returns as soon as the header of the response has arrived. The
-// caller must Close the response, and must not modify h and body before that. Afterwards
-// nothing refers to body. If an error wraps transport.ErrNotSent, no byte of body was sent, or
-// the server said that it has not processed the request.
+// caller must Close the response, and must not modify h and body before that. After Close, no code
+// refers to body. If an error wraps transport.ErrNotSent, no byte of body was sent, or the server
+// said that it has not processed the request.
 //
-// Send follows up to three redirects to the same origin with the same method and body. If there
-// is a body, it follows only 307 and 308 (RFC 9110 §15.4). It returns any other redirect as the
-// response.
+// Send follows up to three redirects to the same origin with the same method and body. If the
+// request has a body, Send follows only 307 and 308 (RFC 9110 §15.4). It returns any other redirect
+// as the response.
 func (l *Link) Send(ctx context.Context, method string, h http.Header, body []byte) (*Response, error) {
 	if err := l.sign(ctx, h); err != nil {
 		return nil, fmt.Errorf("%w: %w: %w", transport.ErrNotSent, transport.ErrCredentials, err)
@@ -252,7 +252,7 @@ func (l *Link) sign(ctx context.Context, h http.Header) error {
 	}
 	for _, f := range fields {
 		if !validName(f.Name) || !validValue(f.Value) {
-			return fmt.Errorf("the header %q of the credentials is not valid", f.Name) // the value may be a secret
+			return fmt.Errorf("the header %q of the credentials is not valid", f.Name) // do not show the value, because it may be a secret
 		}
 		h[textproto.CanonicalMIMEHeaderKey(f.Name)] = []string{f.Value}
 	}
@@ -282,8 +282,8 @@ func (l *Link) redirect(from *url.URL, resp *http.Response, hasBody bool) *url.U
 	return u
 }
 
-// drain discards the rest of a response, so that the connection can be reused if little of the
-// body is left.
+// drain discards the rest of a response, so that the connection can be reused. It reads only a
+// small rest.
 func drain(resp *http.Response) {
 	io.CopyN(io.Discard, resp.Body, 4<<10)
 	resp.Body.Close()

@@ -8,16 +8,16 @@ import (
 
 var errReleased = errors.New("the request has ended")
 
-// payload is the body of one request. It records whether any of the body was read. It can be
-// detached from the body, because net/http may continue to read a body after it has returned
-// the response or the error.
+// payload is the body of one request. It records whether any of the body was read. The payload can
+// be detached from the body, because net/http may continue to read after it has returned the
+// response or the error.
 type payload struct {
 	mu       sync.Mutex // held only while bytes are copied
 	b        []byte
 	at       int
 	taken    bool
 	released bool
-	readers  int // number of times that the body was restarted
+	readers  int // how often a reader of the body was created
 }
 
 func (p *payload) Read(dst []byte) (int, error) { return p.read(dst, 0) }
@@ -40,8 +40,9 @@ func (p *payload) read(dst []byte, reader int) (int, error) {
 // Close does nothing, because the payload may be read again.
 func (p *payload) Close() error { return nil }
 
-// again serves as http.Request.GetBody. It is called when the server has certainly not
-// processed the previous attempt: by a transport before a retry, and by Send for a redirect.
+// again is the function for http.Request.GetBody. A transport calls it before a retry, and Send
+// calls it for a redirect. In both cases, the server has certainly not processed the previous
+// attempt.
 func (p *payload) again() (io.ReadCloser, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -41,7 +41,7 @@ func (r *Response) Discard() {
 	r.payload.release()
 }
 
-// Media is the media type of a response. It distinguishes only the types that MCP uses.
+// Media is the media type of a response. Media distinguishes only the types that MCP uses.
 type Media uint8
 
 // These are the media types of MCP's answers.
@@ -74,8 +74,8 @@ func (r *Response) Media() Media {
 	return Other
 }
 
-// ReadAll reads a body of at most limit bytes, with one allocation if the length is known. If
-// the body is longer, it returns ErrTooLarge and reads no further.
+// ReadAll reads a body of at most limit bytes, with one allocation if the length is known. If the
+// body is longer, it returns ErrTooLarge and stops reading.
 func (r *Response) ReadAll(limit int) ([]byte, error) {
 	n := r.ContentLength
 	if n > int64(limit) {
@@ -115,7 +115,7 @@ func broken(err error) error {
 }
 
 // Refused reads the beginning of a response that is an error or not an answer, and closes it.
-// Reading takes at most five seconds, and ends with the context of the exchange.
+// Reading takes at most five seconds, and ends earlier if the context of the exchange ends.
 func (r *Response) Refused() *transport.StatusError { return r.refused(errorBodyTime) }
 
 func (r *Response) refused(limit time.Duration) *transport.StatusError {
@@ -142,8 +142,8 @@ func (r *Response) refused(limit time.Duration) *transport.StatusError {
 	return e
 }
 
-// target returns the target of a redirect, without user, query and fragment. It returns "" if
-// there is none.
+// target returns the target of a redirect, without user, query and fragment. It returns "" if the
+// response is not a redirect.
 func target(r *http.Response) string {
 	if r.StatusCode < 300 || r.StatusCode >= 400 || r.Header.Get("Location") == "" {
 		return ""
@@ -156,8 +156,8 @@ func target(r *http.Response) string {
 	return u.String()
 }
 
-// NotMCP returns the error for a successful response whose body is not an answer. body has been
-// read already. NotMCP closes the response.
+// NotMCP returns the error for a successful response whose body is not an answer. The caller has
+// already read body. NotMCP closes the response.
 func (r *Response) NotMCP(body []byte) *transport.StatusError {
 	r.Close()
 	return &transport.StatusError{
@@ -167,8 +167,8 @@ func (r *Response) NotMCP(body []byte) *transport.StatusError {
 	}
 }
 
-// retryAfter parses seconds or a date (RFC 9110 §10.2.3). It returns at most one day. It
-// returns 0 for other text and for a time in the past.
+// retryAfter parses seconds or a date (RFC 9110 §10.2.3). It returns at most one day. For other
+// text and for a time in the past, it returns 0.
 func retryAfter(v string, now time.Time) time.Duration {
 	const most = 24 * time.Hour
 	if s, err := strconv.ParseInt(v, 10, 64); err == nil {

@@ -2,10 +2,10 @@
 // two bounded queues. Built-in servers, adapters and tests use it.
 //
 // A message is copied when it is written and scanned when it is read. So the two sides share no
-// memory, and behave as over a real connection. All waiting is on channels, so it works in a
-// testing/synctest bubble and takes no real time there. The package starts no goroutine. If a
-// queue is full, Write and Send wait until the other side reads or either side closes, and
-// Queue returns an error.
+// memory, as with a real connection. The package waits only on channels. So it works in a
+// testing/synctest bubble, where waiting takes no real time. The package starts no goroutine. If a
+// queue is full, Write and Send wait until the other side reads or either side closes, and Queue
+// returns an error.
 package inmem
 
 import (
@@ -47,7 +47,7 @@ func PipeOf(maximum int) (client, server transport.Pipe) {
 type end struct {
 	in, out chan []byte // never closed
 	closed  chan struct{}
-	other   <-chan struct{} // the field closed of the other end
+	other   <-chan struct{} // the channel closed of the other end
 	once    sync.Once
 	limits  jsonrpc.Limits // the same for both ends
 
@@ -58,7 +58,7 @@ type end struct {
 
 // Read implements transport.Pipe. After the other end has closed, Read still returns the
 // messages that were written before, and then io.EOF. After Close it returns io.ErrClosedPipe.
-// An array is a *transport.Batch.
+// For an array, the error is a *transport.Batch.
 func (e *end) Read() (*jsonrpc.Message, error) {
 	select {
 	case <-e.closed:
@@ -91,8 +91,8 @@ func (e *end) scan(b []byte) (*jsonrpc.Message, error) {
 	return m, nil
 }
 
-// Write implements transport.Pipe. Its only error wraps transport.ErrNotSent, like those of
-// Send and Queue. A message is never sent partly.
+// Write implements transport.Pipe. Its only error wraps transport.ErrNotSent. The same is true for
+// Send and Queue, because a message is never sent partly.
 func (e *end) Write(b []byte) error { return e.Send(context.Background(), nil, b) }
 
 // Send implements transport.Pipe.
@@ -162,7 +162,7 @@ func (e *end) Stalled() (d time.Duration, midway bool) {
 	return time.Since(e.moved), false
 }
 
-// refuse returns the reason why b cannot be sent, or nil if it can.
+// refuse returns the reason why b cannot be sent. It returns nil if b can be sent.
 func (e *end) refuse(b []byte) error {
 	select {
 	case <-e.closed:

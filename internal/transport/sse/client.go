@@ -16,19 +16,19 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httplink"
 )
 
-// ErrNoEndpoint means that a stream did not send the endpoint for messages, or sent one that
-// must not be used.
+// ErrNoEndpoint means that the server did not send the endpoint for messages, or sent an endpoint
+// that must not be used.
 var ErrNoEndpoint = errors.New("the event stream does not begin with a valid endpoint event")
 
 // ClientOptions configure a connection to a server. The zero value works.
 type ClientOptions struct {
-	// HTTP, CAs, Header, Credentials and UserAgent have the meaning of httplink.Options.
+	// HTTP, CAs, Header, Credentials and UserAgent have the same meaning as in httplink.Options.
 	HTTP        http.RoundTripper
 	CAs         *x509.CertPool
 	Header      []transport.HeaderField
 	Credentials func(ctx context.Context) ([]transport.HeaderField, error)
 	UserAgent   string
-	// Limits limits one message of the server. If Bytes is 0, it means 16 MiB. Tolerant is
+	// Limits limits one message of the server. If Bytes is 0, the limit is 16 MiB. Tolerant is
 	// always set.
 	Limits jsonrpc.Limits
 	// WriteTimeout is the timeout of one Write. 0 means 30 s, because a server may answer a
@@ -63,8 +63,8 @@ var errClosed = errors.New("the connection was closed")
 
 // Dial opens the stream of an HTTP+SSE server (2024-11-05 §Transports, "HTTP with SSE") and
 // waits for its endpoint event. ctx limits only this wait. The endpoint must have the origin of
-// the URL, although the specification does not require that. Otherwise nothing is sent to it,
-// so that credentials do not reach another server.
+// the URL, although the specification does not require that. Dial refuses any other endpoint, so
+// that credentials do not reach another server.
 //
 // The error is ErrNoEndpoint, an error of net/http, or a *transport.StatusError if the server
 // refuses or does not answer with a stream. Read of the Pipe returns io.EOF when the server
@@ -85,7 +85,7 @@ func Dial(ctx context.Context, url string, o ClientOptions) (transport.Pipe, err
 	if p.timeout <= 0 {
 		p.timeout = 30 * time.Second
 	}
-	// The stream continues after ctx has ended. ctx may end it only until Dial returns.
+	// The stream continues after ctx has ended. ctx may end the stream only until Dial returns.
 	p.life, p.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { p.end(context.Cause(ctx)) })
 	err = p.open()
@@ -190,8 +190,8 @@ func (p *pipe) Send(ctx context.Context, _ <-chan struct{}, b []byte) error {
 // Queue implements transport.Pipe. Queued messages may arrive out of order.
 func (p *pipe) Queue(b []byte) error { return p.courier.Put(b) }
 
-// Stalled implements transport.Pipe. Each message is a separate request here. A message that is
-// not accepted says nothing about the next one.
+// Stalled implements transport.Pipe. Each message is a separate request here. So the server may
+// accept a message even if it did not accept the message before.
 func (p *pipe) Stalled() (d time.Duration, midway bool) { return 0, false }
 
 func (p *pipe) send(ctx context.Context, b []byte) error {

@@ -24,23 +24,23 @@ import (
 type Options struct {
 	Acceptor transport.Acceptor
 	Endpoint string          // name of the endpoint, for transport.Peer
-	Guard    *httpdoor.Guard // nil allows only the loopback names
+	Guard    *httpdoor.Guard // checks the Host and Origin headers; nil allows only the loopback names
 
-	// Messages is the path to which clients POST messages, as the clients see it. "" means
-	// "messages" beside the path of the stream.
+	// Messages is the path in the URL to which clients POST messages. "" means that the last part
+	// of the stream's path is replaced by "messages".
 	Messages string
-	// Prefix is the path under which a proxy publishes this server, such as "/mcp-gateway". It
-	// is needed if clients must be told a path that contains it. It has no slash at the end.
+	// Prefix is the path under which a proxy publishes this server, such as "/mcp-gateway". It is
+	// needed if the path for clients must contain this prefix. It has no slash at the end.
 	Prefix string
 
 	// Principal returns the sender of a request. If it returns an error, the request is refused
 	// with 401, or with the status of an *httpdoor.Denied. Nil means no authentication.
 	Principal func(*http.Request) (*identity.Principal, error)
-	// AllowStream reports whether a client may open another stream. If not, retryAfter says
-	// when to retry. It may wait a short time. Nil allows all streams.
+	// AllowStream reports whether a client may open another stream. If not, retryAfter says when to
+	// retry. AllowStream may wait a short time. If it is nil, all streams are allowed.
 	AllowStream func(context.Context, transport.Newcomer) (retryAfter time.Duration, ok bool)
 
-	// Places tells in which process a stream exists. A stream of another process is not found.
+	// Places tells in which process a stream exists. A stream of another process counts as not found.
 	// Nil means transport.Alone.
 	Places      transport.Places
 	MaxBody     int64                // maximum bytes of a POST; 4 MiB
@@ -57,7 +57,7 @@ type Options struct {
 
 // Server is the server side of one endpoint for HTTP+SSE (2024-11-05 §Transports, "HTTP with
 // SSE"). A GET opens the stream for all answers, and a POST to the address in its first event
-// sends a message. Server is an http.Handler for both, and safe for concurrent use. A
+// sends a message. Server is an http.Handler for both requests, and is safe for concurrent use. A
 // conversation lasts as long as its stream.
 type Server struct {
 	opts   Options
@@ -70,7 +70,7 @@ type Server struct {
 	links  map[string]*link
 	quota  transport.Quota // quota for links
 	shut   shutting
-	served sync.WaitGroup // GET handlers that run; Add is called under mu, and not after closing
+	served sync.WaitGroup // the running GET handlers; Add is called under mu, and not after closing
 
 	counts struct {
 		opened, requests, notes, refused, denied, limited, slowReaders, panics atomic.Int64
@@ -88,10 +88,10 @@ const (
 // Counts is a snapshot of a Server's counters since its start. Only the last field is a current
 // value.
 type Counts struct {
-	Opened      int64 // streams
+	Opened      int64 // the number of streams that were opened
 	Requests    int64
-	OneWay      int64 // notifications and responses
-	Refused     int64 // requests that the Server itself answered with 4xx; the Guard counts its own
+	OneWay      int64 // the number of notifications and responses
+	Refused     int64 // requests that the Server itself answered with 4xx; the Guard counts its own refusals
 	Denied      int64 // requests that failed authentication
 	Limited     int64 // requests refused with 429 or 503
 	SlowReaders int64 // streams closed because the client did not read
@@ -216,7 +216,7 @@ func (s *Server) message(w http.ResponseWriter, r *http.Request, who *identity.P
 	}
 	id := r.URL.Query().Get("sessionId")
 	if id == "" {
-		// This may be a client that tries Streamable HTTP first, and GET next.
+		// The client may be one that tries Streamable HTTP first, and then a GET.
 		s.refuse(w, http.StatusBadRequest, "", jsonrpc.CodeInvalidRequest, "the query parameter sessionId is missing")
 		return
 	}
@@ -230,7 +230,7 @@ func (s *Server) message(w http.ResponseWriter, r *http.Request, who *identity.P
 		s.counts.refused.Add(1)
 		return
 	}
-	running := false // set when the request continues after the POST is answered
+	running := false // true if the request continues after the answer to the POST
 	defer func() {
 		if !running {
 			held.Give()
@@ -268,7 +268,7 @@ func (s *Server) message(w http.ResponseWriter, r *http.Request, who *identity.P
 	_, _ = w.Write(accepted)
 }
 
-// The old SDKs answer with this word, and some clients read it.
+// The old SDKs answer with this word, and some clients depend on it.
 var (
 	accepted  = []byte("Accepted")
 	plainText = []string{"text/plain; charset=utf-8"}
@@ -295,7 +295,7 @@ func (s *Server) add(l *link) bool {
 	if s.shut != running {
 		return false
 	}
-	// A party without a link may take the last place too.
+	// A party without a link may also take the last place.
 	if own, all := s.quota.Taken(l.party); !s.quota.Room(l.party, s.opts.MaxStreams) && (own > 0 || all >= s.opts.MaxStreams) {
 		return false
 	}
@@ -354,16 +354,16 @@ func (s *Server) Drain() {
 	}
 }
 
-// drainTimeout is how long clients may read the last messages after the server was
-// closed.
+// drainTimeout is the time that clients get to read the last messages after the server was closed.
 const drainTimeout = 2 * time.Second
 
 var errEndpointClosed = errors.New("the endpoint was removed, or Dragoman is stopping")
 
-// Close ends all streams and their conversations and waits for them. It is idempotent.
+// Close ends all streams and their conversations and waits for them. Close may be called more than
+// once.
 func (s *Server) Close() error { return s.CloseWith(errEndpointClosed) }
 
-// CloseWith does the same as Close with a cause, which running requests get. If the cause is
+// CloseWith does the same as Close. Running requests end with the cause. If the cause is
 // mcp.ErrShutdown, the base context of the HTTP server must end with the same cause, so that
 // the streams are written to their end.
 func (s *Server) CloseWith(cause error) error {

@@ -19,7 +19,7 @@ var errStreamGone = errors.New("the client's stream has ended")
 // implements transport.Outbox.
 type link struct {
 	server *Server
-	id     string // random, 192 bits
+	id     string // a random id of 192 bits
 	seat   string
 	party  string          // party for transport.Quota
 	ctx    context.Context // ends with the stream
@@ -27,7 +27,7 @@ type link struct {
 	out    httpdoor.Stream
 
 	mu       sync.Mutex
-	conv     transport.Conversation // nil before open and after end
+	conv     transport.Conversation // the conversation; nil before open and after end
 	inFlight int
 	requests sync.WaitGroup // Add is called under mu while conv is set
 }
@@ -122,7 +122,7 @@ func (l *link) begin(in transport.Incoming, held httpdoor.Lease) (running, ok bo
 	}
 	l.inFlight++
 	l.server.counts.requests.Add(1)
-	// As soon as this POST is answered, another POST may cancel the request.
+	// Register the request now, because another POST may cancel it as soon as this POST is answered.
 	run := transport.Expect(l.ctx, conv, in)
 	l.requests.Go(func() {
 		defer l.done()
@@ -168,7 +168,7 @@ func (l *link) serve(run func(transport.Responder), in transport.Incoming) {
 	run(res)
 }
 
-// response sends the messages of one request to the stream that all requests share.
+// response writes the messages of one request to the stream that all requests of the client share.
 type response struct {
 	link     *link
 	finished bool

@@ -10,8 +10,8 @@ import (
 
 // inherited contains the environment variables that every child gets. Programs need them to
 // find their files, their user, their language and the proxy. The address of a proxy may
-// contain a password. It is passed on anyway, because a server behind a proxy cannot work
-// without it. Code that repeats text of a child must mask it.
+// contain a password. The address is passed on anyway, because a server behind a proxy cannot work
+// without it. Code that repeats text of a child must mask the password.
 var inherited = append([]string{
 	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TERM", "TMPDIR", "TZ",
 	"http_proxy", "https_proxy", "no_proxy", "all_proxy",
@@ -34,8 +34,8 @@ var network = []string{
 }
 
 // Environ returns the complete environment of a child, sorted by name. It contains the basic
-// variables that every child gets, those that inherit accepts, and extra, which takes
-// precedence. A nil inherit adds none.
+// variables that every child gets, the variables for which inherit returns true, and extra, which
+// takes precedence. If inherit is nil, it accepts no variables.
 func Environ(extra map[string]string, inherit func(name string) bool) []string {
 	windows := runtime.GOOS == "windows"
 	return mergeEnv(filterEnv(os.Environ(), windows, inherit), extra, windows)
@@ -48,7 +48,8 @@ func filterEnv(env []string, windows bool, inherit func(name string) bool) []str
 		if !ok {
 			continue
 		}
-		// A function that bash has exported is code, whatever its name is.
+		// A value with this beginning is a function that bash has exported. It is code, whatever
+		// its name is.
 		basic := basicVariable(name, windows) && !strings.HasPrefix(value, "() {")
 		if basic || inherit != nil && inherit(name) {
 			kept = append(kept, kv)

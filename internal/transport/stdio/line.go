@@ -16,21 +16,21 @@ const (
 	shownBytes = 256      // bytes of a refused line that are kept for diagnosis
 )
 
-// These errors are returned by lines.next, in addition to those of its reader.
+// lines.next returns these errors, in addition to the errors of its reader.
 var (
 	errTooLong      = errors.New("line too long")
 	errUnterminated = errors.New("line without newline at the end of the stream")
 )
 
 // lines splits a stream at its newlines. It buffers at most limit bytes of a line, and skips
-// blank lines. The results do not depend on how the stream is split into reads. Only the time
-// when a line over the limit is reported depends on it.
+// blank lines. The results do not depend on the chunks in which the stream arrives. Only the time
+// at which a line over the limit is reported depends on the chunks.
 type lines struct {
 	r       *bufio.Reader
 	limit   int
 	endless int64           // maximum number of bytes of one line that are skipped
 	long    jsonrpc.Salvage // gets the bytes of a line over the limit
-	shown   []byte          // the first bytes of that line, until it is reported
+	shown   []byte          // the first bytes of a line over the limit, until the line is reported
 	skip    bool            // the rest of the current line is discarded
 	skipped int64           // number of discarded bytes of the current line
 	stall   *time.Timer     // timer that runs while the rest of a line over the limit is missing
@@ -38,22 +38,22 @@ type lines struct {
 	err     error           // the final error
 }
 
-// maxStall is how long to wait for more data of a line over the limit. If the line stops,
-// anything that the other end writes later would be taken for a part of it.
+// maxStall is how long to wait for more data of a line over the limit. If the line stops, later
+// messages of the other end would count as parts of this line.
 const maxStall = 10 * time.Second
 
 func newLines(r io.Reader, limit int, giveUp func()) *lines {
 	return &lines{r: bufio.NewReaderSize(r, readBuffer), limit: limit, endless: transport.Endless(limit), giveUp: giveUp}
 }
 
-// next returns the next line without trailing white space, in new memory.
+// next returns the next line without trailing white space, in a new slice.
 //
 // If the error is errTooLong, next returns the first shownBytes of a line over the limit. It
 // does so as soon as l.long has determined which request the line answers, because such a line
 // may never end. If the error is errUnterminated, next returns the data after the last newline
 // at the end of the stream. Any other error is final.
 func (l *lines) next() ([]byte, error) {
-	var long []byte // the earlier parts of this line
+	var long []byte // the earlier parts of the current line
 	for l.err == nil {
 		frag, err := l.read()
 		if l.skip {
@@ -65,8 +65,8 @@ func (l *lines) next() ([]byte, error) {
 			continue
 		}
 		content := trimRight(frag)
-		// White space beyond the limit is not kept. Either the line ends after it, or the line
-		// is too long anyway.
+		// Do not keep white space beyond the limit. If the line ends after it, the white space is
+		// trimmed. If not, the line is too long anyway.
 		room := l.limit - len(long)
 		if len(content) > room {
 			l.shown = join(long, content, shownBytes)
@@ -105,8 +105,8 @@ func (l *lines) next() ([]byte, error) {
 	return nil, l.err
 }
 
-// read returns the next part of the stream, up to a newline. After a line has exceeded the
-// limit, more of it must arrive within maxStall.
+// read returns the next part of the stream, up to a newline. After a line has exceeded the limit,
+// more data must arrive within maxStall.
 func (l *lines) read() ([]byte, error) {
 	if l.skip {
 		if l.stall == nil {
@@ -152,7 +152,7 @@ func trimRight(b []byte) []byte {
 	return b
 }
 
-// join returns the first n bytes of a and b together, in new memory.
+// join returns the first n bytes of a and b together, in a new slice.
 func join(a, b []byte, n int) []byte {
 	a = a[:min(len(a), n)]
 	b = b[:min(len(b), n-len(a))]

@@ -20,25 +20,25 @@ const (
 	MaxFromUpstream = 16 << 20
 )
 
-// Options configure a Pipe. The zero value suits a pipe towards a client.
+// Options configure a Pipe. The zero value is for a pipe to a client.
 type Options struct {
 	// Limits are the limits of one message. Limits.Bytes is the maximum length of a line
 	// without trailing white space; 0 means MaxFromClient. A longer line is skipped, up to
 	// transport.Endless.
 	Limits jsonrpc.Limits
-	// Queue limits the bytes that wait while a write is in progress. Above it Write and Send
-	// block. A message that is larger than the limit waits alone. Messages of the method Queue
-	// may exceed the limit by a quarter. 0 means 1 MiB.
+	// Queue limits the bytes that wait while a write is in progress. If they exceed the limit,
+	// Write and Send block. A message that is larger than the limit waits alone. Messages of the
+	// method Queue may exceed the limit by a quarter. 0 means 1 MiB.
 	Queue int
 }
 
-// BadLine reports a line that is not a message. Reading continues after it. It unwraps to Err.
-// It also unwraps to a *transport.BadAnswer if the line looks like an answer, to
-// transport.ErrTooLarge if the line was too long, and to io.ErrUnexpectedEOF if the stream
-// ended within the line.
+// BadLine reports a line that is not a message. Reading continues after the line. BadLine unwraps
+// to Err. It also unwraps to a *transport.BadAnswer if the line looks like an answer, to
+// transport.ErrTooLarge if the line was too long, and to io.ErrUnexpectedEOF if the stream ended
+// within the line.
 type BadLine struct {
 	Err   *jsonrpc.Error
-	Line  []byte // its first 256 bytes at most; not sanitised, so do not print it
+	Line  []byte // at most the first 256 bytes of the line; not sanitised, so do not print it
 	whole error  // the error that contains Err
 	cause error
 }
@@ -74,10 +74,10 @@ type Pipe struct {
 	once   sync.Once
 	err    error // the result of Close
 
-	stalled atomic.Bool // a line over the limit has stopped
+	stalled atomic.Bool // a line over the limit has stopped in the middle
 
 	mu    sync.Mutex
-	noise []string // lines for Noise
+	noise []string // the lines that Noise returns
 }
 
 // maxNoise is the maximum number of lines that Noise returns.
@@ -106,8 +106,8 @@ func (p *Pipe) noteNoise(line []byte) {
 
 var _ transport.Pipe = (*Pipe)(nil)
 
-// NewPipe returns a Pipe that reads from r and writes to w, and owns both. Close can unblock a
-// Read only if r is an io.Closer whose Close does so. To interrupt a write, the Pipe uses
+// NewPipe returns a Pipe that reads from r and writes to w, and owns both. Close can unblock a Read
+// only if r is an io.Closer and its Close unblocks a Read of r. To interrupt a write, the Pipe uses
 // SetWriteDeadline of w. If w does not have this method, closing w must unblock the write.
 func NewPipe(r io.Reader, w io.WriteCloser, o Options) *Pipe {
 	if o.Limits.Bytes <= 0 {
@@ -133,12 +133,12 @@ func (p *Pipe) stop() {
 
 // Read returns the next message. The caller owns its bytes.
 //
-// A *BadLine is a refused line, and a *transport.Batch is a batch. Both unwrap to a
+// For a refused line, the error is a *BadLine. For a batch, it is a *transport.Batch. Both unwrap to a
 // *jsonrpc.Error, and reading continues. (2026-07-28 §stdio forbids anything but valid messages,
 // but servers print banners.) Any other error is final: io.EOF at the end of the stream,
 // io.ErrClosedPipe after Close, and transport.ErrEndless if a line does not end. If the last
-// message has no newline but is complete, Read returns the message. If it is not complete, the
-// error is a *BadLine.
+// message has no newline but is complete, Read returns the message. If the last message is not
+// complete, the error is a *BadLine.
 func (p *Pipe) Read() (*jsonrpc.Message, error) {
 	line, err := p.in.next()
 	var cause error
@@ -158,7 +158,7 @@ func (p *Pipe) Read() (*jsonrpc.Message, error) {
 			return nil, transport.ErrEndless
 		}
 		if errors.Is(err, os.ErrClosed) || errors.Is(err, io.ErrClosedPipe) {
-			return nil, io.EOF // Stop ends reading in this way
+			return nil, io.EOF // Stop ended reading
 		}
 		return nil, err
 	}
@@ -176,15 +176,15 @@ func (p *Pipe) Read() (*jsonrpc.Message, error) {
 	}
 	bad := badLine(line, err, cause)
 	p.noteNoise(bad.Line)
-	// A program that exits may write half an answer. The reason is the exit, and not the
-	// answer.
+	// A program that exits may write only half of an answer. The reason is then the exit, and not
+	// the answer.
 	return nil, bad
 }
 
 // Write sends one message. It returns when the operating system has accepted the message. It
 // has no timeout, even if the other end does not read. The owner of the pipe uses Stalled to
-// decide when to give up. Line breaks are replaced by spaces: JSON strings contain none, and
-// between tokens all white space is equivalent.
+// decide when to give up. Line breaks are replaced by spaces. This does not change the meaning,
+// because JSON strings do not contain line breaks.
 //
 // An error of Write is final for the pipe. It wraps transport.ErrNotSent if no byte of b was
 // sent.
@@ -193,8 +193,8 @@ func (p *Pipe) Write(b []byte) error { return p.out.send(context.Background(), n
 // Send implements transport.Pipe. An error that wraps neither the cause of ctx nor
 // transport.ErrStalled is final for the pipe.
 //
-// If w has no deadlines, it is unknown whether a running write has already written a part of
-// the message. Then the message is not withdrawn.
+// If w has no deadlines, Send does not know whether a running write has already written a part of
+// the message. In this case the message is not withdrawn.
 func (p *Pipe) Send(ctx context.Context, quit <-chan struct{}, b []byte) error {
 	return p.out.send(ctx, quit, b)
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // dieWithUs does nothing, because these systems have no such feature. When this process exits,
-// the stdin of a child is closed, and 2026-07-28 §stdio tells the child to exit then.
+// the stdin of a child is closed, and 2026-07-28 §stdio requires the child to exit.
 func dieWithUs(*syscall.SysProcAttr) {}
 
 // sealInherited prevents children from inheriting the descriptors that this process inherited.
@@ -25,7 +25,7 @@ func sealInherited() {
 	}
 }
 
-// descendants is empty, because descendants are tracked only on Linux.
+// descendants has no fields, because descendants are tracked only on Linux.
 type descendants struct{}
 
 func descendantsOf(int) descendants              { return descendants{} }

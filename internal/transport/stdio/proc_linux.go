@@ -31,7 +31,7 @@ func awaitZombie(pid int) {
 }
 
 // descendants are the descendants of a child. They are found through /proc while their parents
-// are alive. A signal to the group does not reach those with a session of their own (setsid,
+// are alive. A signal to the group does not reach descendants with their own session (setsid,
 // detached). A process is identified by its pid and its start time.
 type descendants map[int]uint64
 
@@ -76,8 +76,7 @@ func (d descendants) kill() {
 		if err != nil {
 			continue
 		}
-		// From here on, the descriptor refers to this process, so its start time can be
-		// compared.
+		// The descriptor now refers to a fixed process, so its start time can be compared.
 		if _, now := procState(pid); now == start {
 			_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
 		}
@@ -95,8 +94,8 @@ func (d descendants) alive() bool {
 	return false
 }
 
-// procState returns the state of a process and its start time, in clock ticks since boot. Both
-// are 0 if there is no such process. See proc_pid_stat(5), fields 3 and 22.
+// procState returns the state of a process and its start time, in clock ticks since boot. Both are
+// 0 if the process does not exist. See proc_pid_stat(5), fields 3 and 22.
 func procState(pid int) (state byte, start uint64) {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

@@ -17,8 +17,8 @@ const reopens = runtime.GOOS == "linux" // /proc/self/fd can be opened again
 
 var errExecFormat error = syscall.ENOEXEC
 
-// processGroup is the process group of a child, which is its leader. Signals may be sent only
-// until the child is reaped, because its number may be reused afterwards.
+// processGroup is the process group of a child. The child is the leader of the group. Signals may
+// be sent only until the child is reaped, because the number of the group may be reused afterwards.
 type processGroup struct {
 	pid  int
 	left descendants // descendants that left the group
@@ -66,7 +66,7 @@ func (g *processGroup) cleanUp() {
 	const timeout = time.Second
 	pause := 500 * time.Microsecond
 	for end := time.Now().Add(timeout); time.Now().Before(end); time.Sleep(pause) {
-		// If the number has been reused, signal 0 is harmless.
+		// Even if the number has been reused, signal 0 is harmless.
 		if unix.Kill(-g.pid, 0) == unix.ESRCH && !g.left.alive() {
 			return
 		}

@@ -17,10 +17,10 @@ import (
 // Spec describes the child to start and how to handle it. A duration of 0 means the default,
 // which is the last value in the comment of the field.
 type Spec struct {
-	Command string   // looked up in the PATH of Env unless it contains a separator
-	Args    []string // without the command; no shell interprets them
+	Command string   // the program; looked up in the PATH of Env unless it contains a separator
+	Args    []string // the arguments without the command; no shell interprets them
 	Env     []string // the complete environment; see Environ. Nil means empty
-	Dir     string   // "" means the directory of this process
+	Dir     string   // the working directory; "" means the directory of this process
 
 	// Options are the options of the pipe. If Limits.Bytes is 0, it means MaxFromUpstream.
 	// Limits.Tolerant is always set.
@@ -30,7 +30,7 @@ type Spec struct {
 	StderrBytes int
 	// OnStderr is called with each line of stderr. The line is cut after 4 KiB, and is not safe
 	// for a terminal (see Printable). OnStderr must not keep the line, and must return soon,
-	// because it can block the child. One goroutine calls it. It may be nil.
+	// because it can block the child. It is always called by the same goroutine. It may be nil.
 	OnStderr func(line []byte)
 
 	ExitGrace time.Duration // time from closing stdin to SIGTERM; 2 s
@@ -40,8 +40,8 @@ type Spec struct {
 	DrainDelay time.Duration
 }
 
-// killGrace is how long Stop waits until a killed process is gone. A process that hangs in a
-// driver never ends.
+// killGrace is how long Stop waits until a killed process is gone. A process that hangs in a driver
+// cannot be killed.
 const killGrace = 5 * time.Second
 
 // Process is a child and the pipe to it. It is safe for concurrent use. The caller of Start
@@ -62,7 +62,7 @@ type Process struct {
 	state *os.ProcessState
 
 	running sync.WaitGroup // the goroutine of run and the one that drains stderr
-	once    sync.Once      // for Stop
+	once    sync.Once      // makes Stop run only once
 	err     error          // the result of Stop
 }
 
@@ -139,8 +139,8 @@ func orDefault[T int | time.Duration](v *T, def T) {
 // run starts the child, waits for its exit and cleans up.
 //
 // On Linux the child is killed when this process exits. But the kernel treats the thread that
-// forked as the parent, and would kill the child when that thread ends. So the goroutine keeps
-// its thread until the child has exited. That costs nothing, because a goroutine that waits for
+// started the child as the parent, and would kill the child when that thread ends. So the goroutine
+// keeps its thread until the child has exited. This has no cost, because a goroutine that waits for
 // a process occupies a thread anyway.
 func (p *Process) run(start chan<- error, stderr *os.File) {
 	runtime.LockOSThread()
@@ -166,9 +166,9 @@ func (p *Process) run(start chan<- error, stderr *os.File) {
 	})
 	start <- nil
 
-	p.group.awaitExit() // the child has exited, but its pid cannot be reused yet
+	p.group.awaitExit() // wait until the child has exited; its pid cannot be reused yet
 	p.mu.Lock()
-	p.group.kill() // kills the other processes of the group
+	p.group.kill() // kill the other processes of the group
 	p.gone = true
 	p.mu.Unlock()
 	state, _ := p.cmd.Process.Wait()
@@ -187,8 +187,8 @@ func (p *Process) run(start chan<- error, stderr *os.File) {
 // has closed its stdout, even if the child is still alive.
 func (p *Process) Pipe() *Pipe { return p.pipe }
 
-// Raw returns the child's stdout and stdin, for callers that copy bytes. Callers must use
-// either these or Pipe. Stop first closes stdin.
+// Raw returns the child's stdout and stdin, for callers that copy bytes. Callers must use either
+// these streams or Pipe. Stop first closes stdin.
 func (p *Process) Raw() (stdout io.Reader, stdin io.WriteCloser) {
 	return p.output, rawInput{p.pipe.out}
 }
@@ -201,8 +201,8 @@ func (r rawInput) Close() error                { return r.out.close() }
 // PID returns the child's process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Exited returns a channel. It is closed when the child has exited, its group is gone and its
-// stderr was read.
+// Exited returns a channel. The channel is closed when the child has exited, its group has ended
+// and its stderr was read.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
 // ExitText returns how the child exited, such as "exit status 3" or "signal: killed". It
@@ -216,8 +216,8 @@ func (p *Process) ExitText() string {
 	return p.state.String()
 }
 
-// ExitStatus returns the exit status as a shell reports it: the child's own, or 128 plus the
-// number of the signal that ended the child. It is 0 while the child runs.
+// ExitStatus returns the exit status as a shell reports it: the child's own exit status, or 128
+// plus the number of the signal that ended the child. It returns 0 while the child runs.
 func (p *Process) ExitStatus() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -236,7 +236,8 @@ func (p *Process) StderrTail(lines int) []string { return tail(p.stderr.bytes(),
 
 // Withheld returns the names of variables that the environment of this process has, that the
 // child did not get, and that its stderr mentions. They are in the order of their first
-// mention. There are at most three. They are probably the reason if the child has failed.
+// mention. It returns at most three names. If the child has failed, these variables are probably
+// the reason.
 func (p *Process) Withheld() []string {
 	const lines, most = 200, 3
 	names := Mentioned(p.StderrTail(lines), Missing(p.spec.Env))
@@ -245,8 +246,8 @@ func (p *Process) Withheld() []string {
 
 // Stop ends the child and all processes of its group, and releases all resources. It follows
 // 2026-07-28 §stdio, "Shutdown": it closes stdin, sends SIGTERM to the group after ExitGrace,
-// and SIGKILL after TermGrace. On Windows the last two are one step. When ctx ends, the
-// processes are killed at once. The child's remaining output can be read in the meantime.
+// and SIGKILL after TermGrace. On Windows, the two signals are one step. When ctx ends, the
+// processes are killed at once. While Stop waits, the child's remaining output can be read.
 //
 // A second call waits for the first one and returns the same error. The only error is a process
 // that is still alive after it was killed.

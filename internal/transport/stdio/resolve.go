@@ -19,10 +19,10 @@ import (
 type StartError struct {
 	Command string
 	Err     error
-	Hint    string // one sentence about what to check; "" if unknown
+	Hint    string // one sentence that says what to check; "" if unknown
 
-	path string   // the PATH that was searched, "" if none was
-	near []string // programs in it with a similar name
+	path string   // the PATH that was searched; "" if PATH was not searched
+	near []string // programs in PATH with a similar name
 }
 
 func (e *StartError) Error() string { return fmt.Sprintf("exec: %q: %v", e.Command, e.Err) }
@@ -56,8 +56,8 @@ const noPATH = "the environment of the server has no PATH"
 // Unwrap lets errors.Is find exec.ErrNotFound and the errors of package fs.
 func (e *StartError) Unwrap() error { return e.Err }
 
-// Check returns nil if Start could start the command, and a *StartError otherwise. It starts
-// nothing.
+// Check returns nil if Start could start the command, and a *StartError otherwise. It does not
+// start the command.
 func Check(spec Spec) error {
 	_, err := resolve(&spec)
 	return err
@@ -137,8 +137,8 @@ const (
 	maxNearList = 4096 // number of names that are read in a directory
 )
 
-// nearIn returns the names of programs in PATH that differ from the command by one edit,
-// without duplicates.
+// nearIn returns the names of programs in PATH that differ from the command by one edit. It returns
+// each name once.
 func nearIn(list, command string) (near []string) {
 	if len(command) < 3 || len(command) > 64 {
 		return nil

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// Std returns a Pipe over stdin and stdout of this process, towards the client that started it.
-// It uses its own descriptors. So a client that has exited (EPIPE) does not end the process by
-// a signal, and Close does not close descriptors 0 and 1. The client sees the end of the output
-// when the process exits. After the call, other code must not read stdin or write to stdout
-// (2026-07-28 §stdio: a server MUST NOT write anything to stdout that is not a message).
+// Std returns a Pipe over stdin and stdout of this process, which lead to the client that started
+// the process. The Pipe uses its own descriptors. So a client that has exited (EPIPE) does not end
+// the process by a signal, and Close does not close descriptors 0 and 1. The client sees the end of
+// the output when the process exits. After the call, other code must not read stdin or write to
+// stdout (2026-07-28 §stdio: a server MUST NOT write anything to stdout that is not a message).
 //
-// On Windows, and for terminals outside Linux, files do not support polling. There a goroutine
-// continues to read after Close, until input arrives or the process exits. A write has no
-// timeout there.
+// On Windows, and for terminals outside Linux, files do not support polling. In these cases a
+// goroutine continues to read after Close, until input arrives or the process exits, and a write
+// has no timeout.
 func Std(o Options) (*Pipe, error) {
 	in, out, err := Streams()
 	if err != nil {
@@ -51,7 +51,7 @@ func Input() (io.ReadCloser, error) {
 	return r, nil
 }
 
-// pump lets Close end the reads from a file that cannot be unblocked.
+// pump reads from a file on its own goroutine, so that Close can end a Read that cannot be unblocked.
 type pump struct {
 	chunks chan []byte
 	taken  chan struct{} // signals that the last chunk has been read
@@ -63,7 +63,7 @@ type pump struct {
 
 func newPump(f *os.File) *pump {
 	p := &pump{chunks: make(chan []byte), taken: make(chan struct{}), closed: make(chan struct{})}
-	go p.run(f) // nobody can wait for this goroutine; see Std
+	go p.run(f) // no code can wait for this goroutine; see Std
 	return p
 }
 

@@ -11,9 +11,9 @@ import (
 
 // ownDescriptor returns another descriptor of f. The descriptor supports polling if that is
 // harmless. Whether reads and writes block is a property of the open file, which other
-// processes may share. For example, a shell shares its terminal, and the next command a pipe.
-// So on Linux a pipe or a terminal is opened again, and on other systems a terminal is not
-// changed. The client's end is not affected.
+// processes may share. For example, a shell shares its terminal, and the next command shares a
+// pipe. So on Linux, ownDescriptor opens a pipe or a terminal again. On other systems, it does not
+// change a terminal. The client's end is not affected.
 func ownDescriptor(f *os.File, write bool) (*os.File, error) {
 	fd := int(f.Fd())
 	var st unix.Stat_t
@@ -30,7 +30,7 @@ func ownDescriptor(f *os.File, write bool) (*os.File, error) {
 		if err == nil {
 			return os.NewFile(uintptr(own), f.Name()), nil
 		}
-		// The file cannot be opened again: there is no /proc, the terminal belongs to another
+		// The file cannot be opened again: /proc does not exist, the terminal belongs to another
 		// user, or the pipe has no reader.
 	}
 	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)

@@ -53,8 +53,8 @@ func (r *ring) bytes() []byte {
 	return append(append(make([]byte, 0, len(r.buf)), r.buf[r.at:]...), r.buf[:r.at]...)
 }
 
-// drain reads r to its end. It writes everything to keep, and calls each with every line. each
-// may be nil. drain waits for nothing except each.
+// drain reads r to its end. It writes all data to keep, and calls the function each with every
+// line. The function may be nil. Only this function can block drain.
 func drain(r io.Reader, keep *ring, each func(line []byte)) error {
 	buf := make([]byte, readBuffer)
 	var line []byte // the beginning of the current line, at most maxLine bytes
@@ -107,7 +107,7 @@ func tail(b []byte, n int) []string {
 func Printable(line []byte) string {
 	line = trimRight(line)
 	if i := bytes.LastIndexByte(line, '\r'); i >= 0 {
-		line = line[i+1:] // a progress bar that has overwritten itself
+		line = line[i+1:] // text before a carriage return was overwritten, for example by a progress bar
 	}
 	var s strings.Builder
 	for len(line) > 0 {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Missing returns the sorted names of the variables that the environment of this process has
-// and env does not have.
+// Missing returns the sorted names of the variables that are in the environment of this process but
+// not in env.
 func Missing(env []string) []string {
 	return missing(os.Environ(), env, runtime.GOOS == "windows")
 }
@@ -38,12 +38,12 @@ func missing(ours, env []string, windows bool) []string {
 // such as DEBUG or HOST, are also ordinary words, so they count only in such lines.
 var aboutVariables = regexp.MustCompile(`(?i)\benv|environ|variable|missing|required?\b|not (?:set|defined|provided)|undefined|unset|must (?:be|set)|please (?:set|provide)|keyerror`)
 
-// levels are words at the start of log lines.
+// levels contains words at the start of log lines.
 var levels = []string{"TRACE", "DEBUG", "INFO", "WARN", "WARNING", "ERROR", "FATAL"}
 
-// Mentioned returns those names of environment variables that occur in lines, each once and in
-// the order of their first mention. lines are a program's stderr. A name counts only as a whole
-// word in the same case. Names of one or two characters never count.
+// Mentioned returns the names of environment variables that occur in lines, which are a program's
+// stderr. It returns each name once, in the order of the first mentions. A name counts only as a
+// whole word in the same case. Names of one or two characters never count.
 func Mentioned(lines, names []string) []string {
 	const shortest = 3
 	known := make(map[string]bool, len(names))

@@ -19,11 +19,11 @@ const (
 	// inlineWait is how long the goroutine of a sender writes before another goroutine takes
 	// over, so that the sender can return when its context ends.
 	inlineWait = 10 * time.Millisecond
-	// tick is the interval at which the goroutine checks the progress of a write.
+	// tick is the interval at which the writing goroutine checks the progress of a write.
 	tick = 50 * time.Millisecond
-	// A writer without deadlines cannot know during a write how far the other end has read. So
-	// its writes are short: several lines with at most fewLines bytes together, or a part of
-	// one line.
+	// A writer without deadlines cannot know during a write how far the other end has read. So its
+	// writes are short. A write contains several lines with at most fewLines bytes together, or a
+	// part of one line.
 	fewLines   = 4 << 10
 	writeChunk = 64 << 10
 	// flushTimeout is how long close waits for queued lines, such as a cancellation. It does
@@ -31,8 +31,8 @@ const (
 	flushTimeout = 500 * time.Millisecond
 	// closeGrace is how long close waits for a write that cannot be interrupted.
 	closeGrace = time.Second
-	// An idle writer keeps this many groups with buffers of at most this size: one to fill, one
-	// that is being written, and one whose senders are being woken.
+	// An idle writer keeps keptGroups groups for reuse. One is for filling, one for writing, and
+	// one for senders that are being woken. keptBytes limits the buffer of each.
 	keptGroups = 3
 	keptBuffer = 128 << 10
 )
@@ -40,18 +40,18 @@ const (
 // writer sends lines by group commit. While one group of lines is being written, the lines of
 // all senders are collected in the next group. If no write is in progress, the sender writes
 // its own line. If the other end does not accept everything at once, a goroutine writes the
-// rest and every later group. So a sender never blocks longer than its context allows. A write
-// has no timeout: the owner of the pipe decides how long the other end may stop reading; see
+// rest and every later group. So a sender never blocks longer than its context allows. A write has
+// no timeout, because the owner of the pipe decides how long the other end may stop reading; see
 // stalled.
 type writer struct {
 	w     io.WriteCloser
-	timed interface{ SetWriteDeadline(time.Time) error } // nil if the writer has no deadlines
+	timed interface{ SetWriteDeadline(time.Time) error } // sets deadlines; nil if the writer has none
 	queue int
 
 	closing sync.Once
 	ended   error      // the result of closing
-	pushing work.Group // the goroutine that writes
-	run     func()     // the method push, stored for pushing
+	pushing work.Group // the goroutine that writes groups
+	run     func()     // the method push, stored to avoid an allocation
 
 	mu    sync.Mutex // never held during a write
 	busy  bool       // a group is being written
@@ -59,9 +59,9 @@ type writer struct {
 	moved time.Time  // time of the last progress of going
 	next  *group     // the group that collects lines; nil if there are none
 	free  []*group   // groups to reuse, at most keptGroups
-	err   error      // why nothing can be sent any more
+	err   error      // the reason why no more lines can be sent; nil while they can
 	room  chan struct{}
-	empty chan struct{} // closed when nothing is queued or being written; nil if nobody waits
+	empty chan struct{} // closed when no line is queued or being written; nil if nobody waits
 }
 
 // group contains lines that are written together. writer.mu guards it. But the goroutine that
@@ -81,8 +81,8 @@ type group struct {
 // line is one message in a group.
 type line struct {
 	start, end int
-	out        bool // its sender wants to withdraw it
-	gone       bool // it was removed, and no byte of it was sent
+	out        bool // the sender wants to withdraw the line
+	gone       bool // the line was removed, and no byte of it was sent
 }
 
 func newWriter(w io.WriteCloser, queue int) *writer {
@@ -125,8 +125,7 @@ func (w *writer) post(b []byte) error {
 	case w.err != nil:
 		return fmt.Errorf("%w: %w", transport.ErrNotSent, w.err)
 	case w.next != nil && len(w.next.buf)+len(b)+1 > w.queue+w.queue/4:
-		// The limit is a quarter higher than for Send, because these messages end the calls
-		// that wait.
+		// The limit is a quarter higher than for Send, because these messages end waiting calls.
 		return transport.ErrFull
 	}
 	w.addLocked(b)
@@ -368,7 +367,7 @@ func (w *writer) endLocked(g *group) {
 	}
 }
 
-// failLocked records that nothing can be sent any more.
+// failLocked records that no more lines can be sent.
 func (w *writer) failLocked(err error) {
 	if w.err == nil {
 		w.err = err
@@ -389,7 +388,7 @@ func (g *group) tell() {
 	}
 }
 
-// remove removes a line that was not sent at all.
+// remove removes a line of which no byte was sent.
 func (g *group) remove(i int) {
 	l := &g.lines[i]
 	n := l.end - l.start
@@ -499,9 +498,9 @@ func (w *writer) close() error {
 	return nil
 }
 
-// awaitPush waits for the goroutine that writes. With deadlines, closing ends its write.
-// Without deadlines, the write may continue until the other end is closed too, and awaitPush
-// does not wait for that.
+// awaitPush waits for the goroutine that writes. With deadlines, closing ends the write. Without
+// deadlines, the write may continue until the other end is closed too. awaitPush then does not wait
+// for the goroutine.
 func (w *writer) awaitPush() {
 	if w.timed != nil {
 		w.pushing.Wait()

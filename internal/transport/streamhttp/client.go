@@ -17,7 +17,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httplink"
 )
 
-// These are the errors of an exchange with a server, in addition to those of net/http and
+// These are the errors of an exchange with a server, in addition to errors of net/http and
 // transport.StatusError.
 var (
 	// ErrNoAnswer means that the response ended before the answer. The outcome of the request
@@ -31,16 +31,16 @@ var (
 
 // ClientOptions configure a Client. The zero value works.
 type ClientOptions struct {
-	// HTTP, CAs, Header, Credentials and UserAgent have the meaning of httplink.Options.
+	// HTTP, CAs, Header, Credentials and UserAgent have the same meaning as in httplink.Options.
 	HTTP        http.RoundTripper
 	CAs         *x509.CertPool
 	Header      []transport.HeaderField
 	Credentials func(ctx context.Context) ([]transport.HeaderField, error)
 	UserAgent   string
-	// Limits limits one message of the server. If Bytes is 0, it means 16 MiB. Tolerant is
+	// Limits limits one message of the server. If Bytes is 0, the limit is 16 MiB. Tolerant is
 	// always set.
 	Limits jsonrpc.Limits
-	Logger *slog.Logger // nil discards the log
+	Logger *slog.Logger // receives log records; nil discards them
 	// Dropped is called for each message of the server that cannot be used. Such messages are
 	// an event that is not JSON-RPC, an answer to another request, a request that the revision
 	// forbids, and an event after the answer. Dropped must not block. It may be nil.
@@ -57,7 +57,7 @@ type Client struct {
 	link        *httplink.Link
 	limits      jsonrpc.Limits
 	log         *slog.Logger
-	session     atomic.Pointer[[]string] // nil if there is no session, otherwise one element
+	session     atomic.Pointer[[]string] // the session id as the only element; nil if there is no session
 	dropped     func(why string)
 	interrupted func() // never nil
 	linger      lingering
@@ -88,7 +88,7 @@ func NewClient(url string, o ClientOptions) (*Client, error) {
 // continue until their contexts end.
 func (c *Client) Close() { c.link.Close() }
 
-// Session returns the id of the server's session, or "" for none.
+// Session returns the id of the server's session, or "" if there is no session.
 func (c *Client) Session() string {
 	if s := c.session.Load(); s != nil {
 		return (*s)[0]
@@ -132,9 +132,9 @@ func visible(s string) bool {
 	return true
 }
 
-// Post sends a notification or a response. It accepts any success status: servers send 200, 202
-// and 204, some with a body. The error is a *transport.StatusError if the server refused the
-// message.
+// Post sends a notification or a response. It accepts any success status, because servers send 200,
+// 202 and 204, sometimes with a body. The error is a *transport.StatusError if the server refused
+// the message.
 func (c *Client) Post(ctx context.Context, out *transport.Outgoing) error {
 	h, edits := c.header(out)
 	resp, err := c.link.Send(ctx, http.MethodPost, h, out.Body)

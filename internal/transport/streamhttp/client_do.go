@@ -19,7 +19,7 @@ import (
 )
 
 // Do sends one request and returns its answer, a Result or a Failure. The answer has the id
-// out.ID, in any notation. A Failure without an id also counts, because it cannot belong to
+// out.ID, in any spelling. A Failure without an id also counts, because it cannot belong to
 // another request. Do passes messages before the answer to in, from the goroutine of the
 // caller. If in is nil, it drops them.
 //
@@ -75,7 +75,7 @@ func (c *Client) answer(ctx context.Context, resp *httplink.Response, out *trans
 	return m, nil
 }
 
-// readers is a pool of event readers. A response uses one at a time.
+// readers is a pool of event readers. A response uses one reader at a time.
 var readers = sync.Pool{New: func() any { return new(eventstream.Reader) }}
 
 // unusable returns err if it is the error of an invalid answer to the request id, and nil
@@ -98,7 +98,7 @@ func (c *Client) follow(ctx context.Context, resp *httplink.Response, out *trans
 	s := &stream{c: c, rules: rules, id: out.ID, in: in, trail: out.Trail}
 	s.rd = readers.Get().(*eventstream.Reader)
 	defer func() {
-		s.rd.Reset(nil, eventstream.Limits{}) // a reader in the pool must not keep the connection
+		s.rd.Reset(nil, eventstream.Limits{}) // a reader in the pool must not refer to the connection
 		readers.Put(s.rd)
 	}()
 	for empty := 0; ; {
@@ -148,9 +148,9 @@ func (s *stream) limits() eventstream.Limits {
 	return eventstream.Limits{Bytes: most, Skip: &s.long, Endless: transport.Endless(most)}
 }
 
-// read reads events from the current connection until the answer, which it returns, or until
-// the end of the connection. empty says that the connection ended at once and without an event.
-// An answer that is not a valid message is a *transport.BadAnswer.
+// read reads events from the current connection until the answer or the end of the connection. It
+// returns the answer. empty says that the connection ended at once and without an event. An answer
+// that is not a valid message is a *transport.BadAnswer.
 func (s *stream) read() (answer *jsonrpc.Message, empty bool, err error) {
 	opened := time.Now()
 	events := 0
@@ -165,7 +165,7 @@ func (s *stream) read() (answer *jsonrpc.Message, empty bool, err error) {
 		events++
 		if e.HasRetry {
 			// 2025-11-25 §Transports, "Sending Messages to the Server" 6: the client must
-			// respect the delay of the server. It does so within limits.
+			// respect the delay of the server. Dragoman does so within limits.
 			s.retry = min(max(e.Retry, minRetry), maxRetry)
 		}
 		if e.HasID && (e.ID == "" || eventstream.ValidID(e.ID)) {
@@ -217,7 +217,7 @@ func (s *stream) take(m *jsonrpc.Message) bool {
 		}
 		c.drop("the stream contains an answer to another request", m)
 		if s.in != nil {
-			s.in(m) // a wrong answer shows the caller how the server behaves
+			s.in(m) // pass on the wrong answer, because it shows the caller how the server behaves
 		}
 		return false
 	case jsonrpc.Request:
@@ -235,7 +235,7 @@ func (s *stream) take(m *jsonrpc.Message) bool {
 }
 
 // answers reports whether m is the answer to the request id. HTTP assigns a response to its
-// request, so m may also have no id or the id in another notation.
+// request, so m may also have no id, or the id in another spelling.
 func (c *Client) answers(m *jsonrpc.Message, id jsonrpc.ID) bool {
 	switch {
 	case m.Kind == jsonrpc.Failure && (m.ID == "" || m.ID == "null"):
@@ -261,7 +261,7 @@ func plainID(id jsonrpc.ID) string {
 	return s
 }
 
-// lingering decides whether to wait for the end of a stream after its answer.
+// lingering decides whether to wait for the end of a stream after the answer.
 type lingering struct {
 	time time.Duration
 	skip atomic.Int32
@@ -269,12 +269,12 @@ type lingering struct {
 
 const (
 	lingerTime = 10 * time.Millisecond
-	lingerSkip = 64   // after a stream that did not end, this many streams are closed without waiting
+	lingerSkip = 64   // after a stream that did not end, the number of streams that are closed without waiting
 	lingerMost = 1024 // maximum number of events that are read after an answer
 )
 
 // finish ends a stream after its answer. The server should end the stream itself (2026-07-28
-// §Streamable HTTP, "Receiving Messages"). An HTTP/1 connection can be reused only then. So
+// §Streamable HTTP, "Receiving Messages"). Only then can an HTTP/1 connection be reused. So
 // finish waits a moment, unless this server is known not to end its streams.
 func (c *Client) finish(resp *httplink.Response, rd *eventstream.Reader) {
 	defer resp.Close()

@@ -21,8 +21,8 @@ const (
 	maxRetry     = 60 * time.Second
 	defaultRetry = time.Second
 
-	// maxEmpty is the maximum number of continuations in a row that end at once without an
-	// event. After that, the request fails. maxTries is the number of attempts for each
+	// maxEmpty is the maximum number of continuations in a row that end at once without an event.
+	// After more of them, the request fails. maxTries is the number of attempts for each
 	// continuation.
 	maxEmpty = 5
 	maxTries = 5
@@ -31,10 +31,9 @@ const (
 // reconnects are the pauses after streams that contained no event.
 var reconnects = work.Backoff{First: 2 * defaultRetry, Ceiling: maxRetry}
 
-// wait returns the delay before the client reconnects, after a number of failures in a row. This
-// is the delay that the server requested. If the server keeps failing, wait returns longer
-// delays. The requested delay is used exactly. Other delays are randomised, because other clients
-// may wait for the same server.
+// wait returns the delay before the client reconnects, after a number of failures in a row. If the
+// server requested a delay, wait returns exactly this delay. If the server fails repeatedly, wait
+// returns longer delays. These are randomised, because other clients may wait for the same server.
 func (s *stream) wait(failures int) time.Duration {
 	d := s.retry
 	if d == 0 {
@@ -106,7 +105,7 @@ func overloaded(r *httplink.Response) bool {
 	return r.StatusCode == http.StatusTooManyRequests || r.StatusCode >= 500 && r.StatusCode != http.StatusNotImplemented
 }
 
-// refused returns the error of a refusal, and stores its Retry-After.
+// refused returns the error for a refusal, and stores the refusal's Retry-After.
 func (s *stream) refused(resp *httplink.Response) *transport.StatusError {
 	e := resp.Refused()
 	if e.RetryAfter > 0 {
@@ -120,7 +119,7 @@ func (s *stream) refused(resp *httplink.Response) *transport.StatusError {
 // to in, until ctx ends, and then returns the cause. When the stream ends, Listen reconnects,
 // and continues after the last event that had an id.
 //
-// It returns ErrNoListen if the server has no such stream, ErrSessionLost if the server has
+// It returns ErrNoListen if the server does not have such a stream, ErrSessionLost if the server has
 // lost the session, and a *transport.StatusError if the server requires other credentials.
 func (c *Client) Listen(ctx context.Context, rules *transport.Rules, in transport.Inbox) error {
 	if rules == nil {

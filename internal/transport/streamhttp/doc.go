@@ -2,10 +2,10 @@
 // is the server side for clients, and Client is the client side for servers.
 //
 // The revisions 2025-03-26 to 2025-11-25 have sessions, a standing stream that a GET opens, and
-// resumable streams. 2026-07-28 has none of these, but has headers that mirror the body. The
-// Client gets the rules of the revision with each message, as transport.Rules. The Server
-// decides for each request, with the feature table of mcp. The package knows framing, status
-// codes, headers and sessions. The only method that it knows is initialize. It does not answer
+// resumable streams. The revision 2026-07-28 does not have them, but has headers that mirror the
+// body. The Client gets the rules of the revision with each message, as transport.Rules. The Server
+// uses the feature table of mcp for each request. The package handles framing, status codes,
+// headers and sessions. The only method that it treats specially is initialize. It does not answer
 // or translate messages itself, and never retries a request.
 //
 // Sources: §Transports of the legacy revisions, 2026-07-28 §Streamable HTTP.

@@ -21,20 +21,20 @@ import (
 type Options struct {
 	Acceptor transport.Acceptor
 	Endpoint string          // name of the endpoint, for transport.Peer
-	Guard    *httpdoor.Guard // nil allows only the loopback names
+	Guard    *httpdoor.Guard // checks the Host and Origin headers; nil allows only the loopback names
 
 	// Principal returns the sender of a request. If it returns an error, the request is refused
 	// with 401, or with the status of an *httpdoor.Denied. Nil means no authentication.
 	Principal func(*http.Request) (*identity.Principal, error)
 	// AllowInitialize reports whether a client may open another session. If not, retryAfter
-	// says when to retry. It may wait a short time. Nil allows all sessions.
+	// says when to retry. AllowInitialize may wait a short time. If it is nil, all sessions are
+	// allowed.
 	AllowInitialize func(context.Context, transport.Newcomer) (retryAfter time.Duration, ok bool)
-	// RefuseBare answers 400 to a legacy request outside a session. Without it, clients that
-	// never open a session are adopted: the requests of such clients share a conversation for
-	// each principal, address and revision.
+	// RefuseBare answers 400 to a legacy request outside a session. If it is false, such requests
+	// are accepted. They share one conversation for each principal, address and revision.
 	RefuseBare bool
 
-	// Places tells in which process a session exists. A session of another process is not
+	// Places tells in which process a session exists. A session of another process counts as not
 	// found. Nil means transport.Alone.
 	Places transport.Places
 
@@ -52,9 +52,9 @@ type Options struct {
 	Log *slog.Logger // nil means no log
 }
 
-// Server is the server side of one endpoint for Streamable HTTP, in every revision that has it.
-// It serves modern requests, which are independent, and legacy sessions. It is an http.Handler
-// and safe for concurrent use.
+// Server is the server side of one endpoint for Streamable HTTP, in every revision that has this
+// transport. It serves modern requests, which are independent, and legacy sessions. Server is an
+// http.Handler and is safe for concurrent use.
 //
 // Run ends idle sessions. Drain and Close end the Server.
 type Server struct {
@@ -161,8 +161,8 @@ func only(values []string) (v string, twice bool) {
 	return values[0], len(values) > 1
 }
 
-// Run ends expired sessions until ctx ends, and returns the error of ctx. Without Run, sessions
-// stay until MaxSessions is reached.
+// Run ends expired sessions until ctx ends, and returns the error of ctx. If Run is not called,
+// sessions stay until MaxSessions is reached.
 func (s *Server) Run(ctx context.Context) error {
 	every := max(min(s.opts.SessionIdle/4, s.opts.Replay/4, 15*time.Second), 10*time.Millisecond)
 	tick := time.NewTicker(every)
@@ -191,8 +191,7 @@ func (s *Server) Drain() {
 
 var errClosed = errors.New("the endpoint was removed, or Dragoman is stopping")
 
-// drainTimeout is how long clients may read the last messages after the server was
-// closed.
+// drainTimeout is the time that clients get to read the last messages after the server was closed.
 const drainTimeout = 2 * time.Second
 
 // Close ends all conversations and waits until every request has returned. A modern request
@@ -200,7 +199,7 @@ const drainTimeout = 2 * time.Second
 // first. Close may be called more than once.
 func (s *Server) Close() error { return s.CloseWith(errClosed) }
 
-// CloseWith does the same as Close with a cause, which running requests get. If the cause is
+// CloseWith does the same as Close. Running requests end with the cause. If the cause is
 // mcp.ErrShutdown, the base context of the HTTP server must end with the same cause, so that
 // the responses are written to their end.
 func (s *Server) CloseWith(cause error) error {

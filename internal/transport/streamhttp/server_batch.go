@@ -19,7 +19,7 @@ import (
 const maxConcurrent = 8
 
 // batch serves an array of messages. Only one revision has batches (2025-03-26 §Base Protocol,
-// "Batching"). For all others, no message of the array is executed.
+// "Batching"). In all other revisions, no message of the array is executed.
 func (s *Server) batch(w http.ResponseWriter, r *http.Request, who *identity.Principal, h headers, body []byte) {
 	rev := mcp.Assumed
 	if h.version != "" {
@@ -46,7 +46,7 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request, who *identity.Pri
 	for _, it := range items {
 		switch m := it.Message; {
 		case m == nil:
-			requests++ // an invalid message gets an answer too
+			requests++ // an invalid message also gets an answer
 		case m.Kind == jsonrpc.Request || m.Kind == jsonrpc.Notification:
 			o, bad := mcp.Classify(m, h.version, true)
 			if bad != nil || o.Revision.Modern() || m.Method == mcp.MethodInitialize {
@@ -142,7 +142,7 @@ type batch struct {
 	all *response
 
 	mu      sync.Mutex
-	answers [][]byte // answers that were not sent yet
+	answers [][]byte // the answers that were not sent yet
 }
 
 // run serves one request of the batch.
@@ -163,7 +163,7 @@ func (b *batch) run(s *Server, serve func(transport.Responder), id jsonrpc.ID) {
 	serve(one)
 }
 
-// add adds an answer. If the response is a stream already, add sends the answer at once.
+// add adds an answer. If the response is already a stream, add sends the answer at once.
 func (b *batch) add(answer []byte) {
 	b.all.mu.Lock()
 	streams := b.all.state == streaming

@@ -17,21 +17,21 @@ type Counts struct {
 	ModernRequests int64 // requests that were passed to a conversation
 	LegacyRequests int64 // requests that were passed to a conversation; elements of a batch count separately
 	OneWay         int64 // notifications and responses
-	Refused        int64 // requests that the Server itself answered with 4xx; the Guard counts its own
+	Refused        int64 // requests that the Server itself answered with 4xx; the Guard counts its own refusals
 	Denied         int64 // requests that failed authentication
 	Limited        int64 // sessions refused with 429 or 503
 	SessionsOpened int64
 	SessionsEnded  int64 // sessions that ended for any reason
-	Expired        int64 // how many of SessionsEnded were too old or idle
+	Expired        int64 // how many of SessionsEnded ended because they were too old or idle
 	Evicted        int64 // how many of SessionsEnded were idle and made room for others
 	Streams        int64 // event streams that were started, by POST and GET
-	Resumed        int64 // of Streams: with Last-Event-ID
+	Resumed        int64 // how many of Streams were resumed with Last-Event-ID
 	SlowReaders    int64 // connections closed because the client did not read
 	Dropped        int64 // notifications outside sessions
 	Panics         int64
 
-	Sessions int // current number, including adopted clients
-	InFlight int // current number, including GET streams
+	Sessions int // the current number of sessions, including adopted clients
+	InFlight int // the current number of requests, including GET streams
 }
 
 // Counts returns the counters.

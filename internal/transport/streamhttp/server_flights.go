@@ -16,11 +16,11 @@ type flights struct {
 
 type shard struct {
 	mu     sync.Mutex
-	idle   sync.Cond // signals that n is 0
+	idle   sync.Cond // signals that the number n is 0
 	head   flight    // head of a circular list
 	n      int
 	closed bool
-	_      [64]byte // keeps shards in different cache lines
+	_      [64]byte // padding, so that the shards are in different cache lines
 }
 
 // flight is one request or stream that is in progress. It belongs to its response and must not
@@ -66,7 +66,7 @@ func (x *flight) remove() {
 	l.mu.Unlock()
 }
 
-// close refuses new flights, and returns the conversations of the current ones.
+// close refuses new flights, and returns the conversations of the current flights.
 func (f *flights) close() (convs []transport.Conversation) {
 	for i := range f.shards {
 		l := &f.shards[i]

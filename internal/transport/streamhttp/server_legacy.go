@@ -35,7 +35,7 @@ func (s *Server) legacy(w http.ResponseWriter, r *http.Request, who *identity.Pr
 	case opens:
 		s.initialize(w, r, who, in)
 	case m.Kind == jsonrpc.Notification:
-		// The notification belongs to a session, but there is none.
+		// The notification belongs to a session, but the request does not name one.
 		s.counts.dropped.Add(1)
 		w.WriteHeader(http.StatusAccepted)
 	case s.opts.RefuseBare:
@@ -64,8 +64,9 @@ func (s *Server) inSession(w http.ResponseWriter, r *http.Request, ses *session,
 }
 
 // requestContext returns the context of a legacy request. It ends with the session instead of
-// the connection, because a disconnect is not a cancellation there (2025-11-25 §Transports,
-// "Sending Messages to the Server" 6). Its values are those of the request.
+// the connection, because in these revisions a disconnect is not a cancellation (2025-11-25
+// §Transports, "Sending Messages to the Server" 6). The context has the values of the request's
+// context.
 func (ses *session) requestContext(r *http.Request) context.Context {
 	return sessionContext{ses.lifetime(), r.Context()}
 }
@@ -132,7 +133,7 @@ func clientName(m *jsonrpc.Message) string {
 	return name + " " + version
 }
 
-// finishInit ends a session whose initialize failed, and releases one whose initialize
+// finishInit ends the session if initialize failed, and releases the session if initialize
 // succeeded.
 func (s *Server) finishInit(res *response) {
 	ses := res.session
@@ -189,14 +190,14 @@ func (s *Server) adopt(w http.ResponseWriter, r *http.Request, who *identity.Pri
 	ses = s.table.putBare(made)
 	if ses == made {
 		s.counts.opened.Add(1)
-	} else { // another request has created the session first
+	} else { // another request has already created the session
 		made.cancel(errNoSession)
 		made.conv.Close(errNoSession)
 	}
 	return ses, true
 }
 
-// limited refuses a request temporarily.
+// limited refuses a request that the client may send again later.
 func (s *Server) limited(w http.ResponseWriter, status int, id jsonrpc.ID, cause, why string, after time.Duration) {
 	s.counts.limited.Add(1)
 	httpdoor.RefuseForNow(w, status, id, cause, why, after)

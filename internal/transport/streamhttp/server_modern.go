@@ -19,7 +19,7 @@ import (
 func (s *Server) modern(w http.ResponseWriter, r *http.Request, who *identity.Principal, h headers, m *jsonrpc.Message, o mcp.Opening) {
 	in := transport.Incoming{Msg: m, Version: h.version, HTTP: true, Opening: o, Request: requestOf(r)}
 	if m.Kind == jsonrpc.Notification {
-		// The specification defines no headers for notifications, so none are required.
+		// The specification does not define headers for notifications, so none is required.
 		conv := s.opts.Acceptor.Accept(s.peer(r, who), nil)
 		defer conv.Close(nil)
 		s.oneWay(w, r, conv, in)
@@ -42,8 +42,7 @@ func (s *Server) modern(w http.ResponseWriter, r *http.Request, who *identity.Pr
 }
 
 // checkMirrors compares the mirrored headers with the body (2026-07-28 §Streamable HTTP,
-// "Server Validation"). The case of header names does not matter, which net/http ensures. The
-// case of values matters.
+// "Server Validation"). net/http ignores the case of header names. The case of values matters.
 func checkMirrors(h http.Header, m *jsonrpc.Message) *jsonrpc.Error {
 	method := h[mcp.HeaderMethod]
 	switch {
@@ -62,9 +61,9 @@ func checkMirrors(h http.Header, m *jsonrpc.Message) *jsonrpc.Error {
 		if len(name) != 0 {
 			return mismatch(m, "header mismatch: Mcp-Name is present, but the body has no name")
 		}
-		return nil // nothing can be compared; the conversation refuses the body
+		return nil // the body has no value to compare; the conversation refuses the body
 	}
-	// Usually both have the same bytes.
+	// Usually the header and the body have the same bytes.
 	if len(name) == 1 && plain(name[0]) && string(m.Raw[at.Start+1:at.End-1]) == name[0] {
 		return nil
 	}
@@ -80,7 +79,7 @@ func mismatch(m *jsonrpc.Message, why string) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: mcp.CodeHeaderMismatch, Message: why, ID: m.ID}
 }
 
-// plain reports whether a value needs no encoding in a header or in JSON.
+// plain reports whether a value is the same in a header and in JSON.
 func plain(v string) bool {
 	for i := range len(v) {
 		if c := v[i]; c < ' ' || c > '~' || c == '\\' || c == '"' {

@@ -60,8 +60,8 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request, who *identity.Prin
 	}
 }
 
-// refuseScan answers an invalid message. If its id cannot be read, the answer has a null id in
-// the revisions that require it, and no id in the others.
+// refuseScan answers an invalid message. If its id cannot be read, the answer has a null id in the
+// revisions that require it. In the other revisions, the answer has no id.
 func (s *Server) refuseScan(w http.ResponseWriter, h headers, who *identity.Principal, err error) {
 	var e *jsonrpc.Error
 	if !errors.As(err, &e) {
@@ -117,13 +117,14 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, who *identity.Pr
 	s.oneWay(w, r, ses.conv, transport.Incoming{Msg: m, Version: h.version, HTTP: true, Request: requestOf(r)})
 }
 
-// enter returns the acquired session that the headers name. If it fails, it answers the
-// request: with 404 for an unknown session, and 400 for a version that is not the session's.
+// enter returns the acquired session that the headers name. If there is an error, enter answers the
+// request: with 404 for an unknown session, and with 400 for a version that differs from the
+// session's version.
 func (s *Server) enter(w http.ResponseWriter, who *identity.Principal, h headers) *session {
 	ses, err := s.acquire(h.session, who)
 	if err != nil {
 		// 2025-11-25 §Transports, "Session Management" 3. Dragoman does not forward requests to
-		// other processes yet, so a session of another process is not found either.
+		// other processes yet, so a session of another process also counts as not found.
 		s.refuse(w, http.StatusNotFound, "", jsonrpc.CodeInvalidRequest, "session not found")
 		return nil
 	}
@@ -131,8 +132,8 @@ func (s *Server) enter(w http.ResponseWriter, who *identity.Principal, h headers
 		return ses
 	}
 	// The header must be valid (2025-11-25 §Transports, "Protocol Version Header") and should
-	// be the negotiated version. Dragoman requires that, because proxies read the header too.
-	// The session continues.
+	// be the negotiated version. Dragoman requires this, because proxies also read the header. The
+	// session continues.
 	named, known := mcp.ParseRevision(h.version)
 	switch rev := ses.revision(); {
 	case !known:
@@ -160,7 +161,7 @@ func (s *Server) oneWay(w http.ResponseWriter, r *http.Request, conv transport.C
 	w.WriteHeader(http.StatusAccepted)
 }
 
-// requestOf returns a request for those who record it.
+// requestOf returns a description of a request for recording.
 func requestOf(r *http.Request) transport.Request {
 	return transport.Request{Method: r.Method, Path: r.URL.Path, Header: r.Header, Edits: notForwarded}
 }

@@ -28,13 +28,13 @@ type response struct {
 	id      jsonrpc.ID // id of the request, for errors that Dragoman writes
 	modern  bool
 	retry   time.Duration // delay before a retry; 0 if the request was not postponed
-	session *session      // nil for a modern request
+	session *session      // the session; nil for a modern request
 	init    initState     // progress of an initialize request
 
-	late   *time.Timer // timer that runs startStream
+	late   *time.Timer // the timer that runs startStream
 	writer sync.WaitGroup
 
-	mu     sync.Mutex // guards the fields below; not held during writes
+	mu     sync.Mutex // guards the fields below; it is not held during writes
 	state  state
 	stream *httpdoor.Stream
 	status int    // status of the JSON response, after it was written
@@ -59,7 +59,7 @@ const (
 	initSucceeded
 )
 
-// serve runs one request to its end. No goroutine of the request runs when serve returns.
+// serve runs one request to its end. When serve returns, all goroutines of the request have ended.
 func (s *Server) serve(ctx context.Context, res *response, in transport.Incoming) {
 	res.response = res
 	if !s.flights.add(&res.flight) {
@@ -75,7 +75,7 @@ func (s *Server) serve(ctx context.Context, res *response, in transport.Incoming
 	res.conv.Request(ctx, in, res)
 }
 
-// settle ends the response in every case, including a panic of the conversation.
+// settle ends the response, even after a panic of the conversation.
 func (res *response) settle() {
 	p := recover()
 	res.late.Stop()
@@ -198,8 +198,8 @@ func (res *response) Finish(b []byte, code int64) error {
 		res.markInitialized(b)
 	}
 	if len(b) == 0 {
-		// The request was cancelled, and HTTP still requires a response. It is an event stream
-		// that ends without an answer.
+		// The request was cancelled, but HTTP still requires a response. The response is an event
+		// stream that ends without an answer.
 		res.w.Header()["Content-Type"] = eventType
 		res.w.WriteHeader(http.StatusOK)
 		return nil
@@ -260,9 +260,9 @@ func (res *response) markInitialized(answer []byte) {
 
 var eventType = []string{"text/event-stream"}
 
-// statusOf returns the HTTP status of a modern answer for its error code. A result has the code
-// 0 (2026-07-28 §Streamable HTTP, "Protocol Version Header", "Server Validation"; §Base, "Error
-// Codes"). Errors without a status of their own have the status of results.
+// statusOf returns the HTTP status of a modern answer for its error code. The code of a result is 0
+// (2026-07-28 §Streamable HTTP, "Protocol Version Header", "Server Validation"; §Base, "Error
+// Codes"). For errors without their own status, it returns the same status as for a result.
 func statusOf(code int64) int {
 	switch code {
 	case jsonrpc.CodeMethodNotFound:

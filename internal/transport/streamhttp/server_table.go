@@ -10,8 +10,8 @@ import (
 )
 
 // evictable is how long a session must be idle before it may be removed to make room for a new
-// one. abandonable is the same time for a session that got no request after initialize. A
-// client that opens sessions in a loop leaves many of those.
+// one. abandonable is the same time for a session that got no request after initialize. A client
+// that opens sessions in a loop leaves many such sessions.
 const (
 	evictable   = 2 * time.Minute
 	abandonable = 10 * time.Second
@@ -24,7 +24,7 @@ var (
 	errDeleted = errors.New("the client has ended the session")
 )
 
-// table contains a server's sessions. It holds no lock while a session is opened or ended.
+// table contains a server's sessions. It does not hold a lock while a session is opened or ended.
 type table struct {
 	mu       sync.RWMutex
 	byID     map[string]*session
@@ -72,8 +72,8 @@ func (t *table) acquireBare(key bareKey) *session {
 	return ses
 }
 
-// putBare adds a new session under its key. If there is one already, it returns that. The
-// returned session is acquired. The reservation is used up.
+// putBare adds a new session under its key. If the key already has a session, it returns that
+// session. The returned session is acquired. The reservation is used up.
 func (t *table) putBare(ses *session) *session {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -155,7 +155,7 @@ func (t *table) unreserve(party string) {
 func (t *table) reserve(party string, most int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	// A party without a session may take the last place too.
+	// A party without a session may also take the last place.
 	if own, all := t.quota.Taken(party); !t.quota.Room(party, most) && (own > 0 || all >= most) {
 		return false
 	}
@@ -165,9 +165,9 @@ func (t *table) reserve(party string, most int) bool {
 }
 
 // evict removes an idle session to make room for a session of a party, and returns it. If the
-// party has sessions, evict removes one of them, so that a greedy party does not displace
-// others. Otherwise it removes any. It chooses the session that has been idle longest. It
-// returns nil if that one was not idle for long enough.
+// party has sessions, evict removes one of them, so that a party with many sessions does not
+// displace other parties. Otherwise evict may remove any session. It chooses the session that has
+// been idle for the longest time. If that session was not idle for long enough, evict returns nil.
 func (t *table) evict(party string, now time.Duration) *session {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -197,8 +197,8 @@ func (t *table) evict(party string, now time.Duration) *session {
 	return oldest
 }
 
-// overdue removes and returns the sessions that were last used before idle or opened before
-// aged.
+// overdue removes and returns expired sessions: those that were last used before the time idle or
+// opened before the time aged.
 func (t *table) overdue(idle, aged time.Duration) (out []*session) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -244,7 +244,7 @@ func (s *Server) sweep() {
 	}
 }
 
-// forget drops events that sessions have kept for long enough.
+// forget drops the events of sessions that are too old to be resumed.
 func (s *Server) forget() {
 	for _, ses := range s.table.all() {
 		ses.forget(s.opts.Replay)

@@ -16,17 +16,17 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
-// These constants limit what a session keeps for resumption.
+// These constants limit the ended streams that a session keeps for resumption.
 const (
 	maxFinished = 16      // number of streams that have ended
-	keptBytes   = 1 << 20 // bytes of all these streams together, plus one stream
+	keptBytes   = 1 << 20 // the bytes of all these streams together; one stream may exceed the limit
 )
 
 // session is a legacy conversation that lasts longer than its requests. It was opened by
-// initialize, or adopted for a client that does not open sessions. It owns no goroutine. While
-// it is idle, it needs less than 1 KiB.
+// initialize, or adopted for a client that does not open sessions. It does not own a goroutine. An
+// idle session needs less than 1 KiB.
 type session struct {
-	id    string // "" for an adopted session
+	id    string // the session id; "" for an adopted session
 	seat  string
 	party string   // party for transport.Quota
 	bare  *bareKey // key of an adopted session, otherwise nil
@@ -34,17 +34,17 @@ type session struct {
 	rules *httpdoor.StreamRules
 
 	rev    atomic.Uint32 // an mcp.Revision; Unknown until initialize was answered
-	born   time.Duration // time of creation since the server's epoch, like seen
-	seen   atomic.Int64  // time when a request or stream last started or ended
+	born   time.Duration // the time of creation since the server's epoch
+	seen   atomic.Int64  // the time since the server's epoch when a request or stream last started or ended
 	active atomic.Int32  // number of requests and streams; 0 means idle
 	used   atomic.Bool   // a request came after initialize
 
-	tag [4]byte // start of the event ids; random, but unlike id not a secret
+	tag [4]byte // the start of the event ids; random, but not a secret (unlike id)
 
 	mu       sync.Mutex
 	ended    error            // why the session ended; nil while it is open
 	life     *lifetime        // context of the requests in flight; nil if there are none
-	out      *httpdoor.Stream // stream for messages that belong to no request; created on first use
+	out      *httpdoor.Stream // the stream for messages that do not belong to a request; created on first use
 	last     uint32           // number of the latest stream
 	streams  map[uint32]*httpdoor.Stream
 	finished []uint32 // numbers of the streams that have ended, oldest first
@@ -71,8 +71,8 @@ type lifetime struct {
 	cancel context.CancelCauseFunc
 }
 
-// lifetime returns the context of the requests in flight, which ends with the session. An idle
-// session has none, so lifetime creates it.
+// lifetime returns the context of the requests in flight, which ends with the session. For an idle
+// session, lifetime creates the context.
 func (ses *session) lifetime() context.Context {
 	ses.mu.Lock()
 	defer ses.mu.Unlock()
@@ -111,7 +111,7 @@ func (ses *session) prefix(n uint32) string {
 
 func (ses *session) name() string { return hex.EncodeToString(ses.tag[:]) }
 
-// stream returns the stream of messages that belong to no request. It creates the stream if
+// stream returns the stream of messages that do not belong to a request. It creates the stream if
 // necessary.
 func (ses *session) stream() *httpdoor.Stream {
 	ses.mu.Lock()
@@ -126,8 +126,8 @@ func (ses *session) stream() *httpdoor.Stream {
 	return ses.out
 }
 
-// streamIfAny returns the stream of messages that belong to no request. It returns nil if the
-// stream was not needed yet.
+// streamIfAny returns the stream of messages that do not belong to a request. It returns nil if no
+// such message was sent yet.
 func (ses *session) streamIfAny() *httpdoor.Stream {
 	ses.mu.Lock()
 	defer ses.mu.Unlock()
@@ -144,7 +144,8 @@ func newSessionID() string {
 
 func (ses *session) revision() mcp.Revision { return mcp.Revision(ses.rev.Load()) }
 
-// Send implements transport.Outbox. An adopted client has no such stream.
+// Send implements transport.Outbox. For an adopted client it always fails, because such a client
+// has no stream.
 func (ses *session) Send(b []byte) error {
 	if ses.bare != nil {
 		return transport.ErrNoStream
@@ -170,8 +171,8 @@ func (ses *session) addStream(st *httpdoor.Stream, rules *httpdoor.StreamRules) 
 	return ses.last
 }
 
-// retire records that a stream has ended. The stream is kept for some time, because its client
-// may have missed messages.
+// retire records that a stream has ended. The stream is kept for some time, because the client may
+// have missed messages.
 func (ses *session) retire(number uint32) {
 	ses.mu.Lock()
 	ses.finished = append(ses.finished, number)
@@ -227,8 +228,8 @@ func (ses *session) forget(age time.Duration) {
 	}
 	ses.mu.Unlock()
 
-	// Streams are kept from the newest to the oldest, as long as there is room. A stream that
-	// is being read continues even if it is no longer in the table.
+	// Keep the newest streams that fit. A stream that is being read continues even if it is removed
+	// from the table.
 	total, drop := 0, make(map[uint32]bool)
 	for i := len(numbers) - 1; i >= 0; i-- {
 		kept := streams[i].Forget(age)
