@@ -12,16 +12,16 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// An HTTP server can disappear without a sign, because there is no pipe that ends. So Dragoman
-// checks the sessions of a server that is kept open by a ping. It checks an idle session once a
-// minute, and any session soon after a call failed or a stream of the server ended. A session
-// that fails two checks in a row is ended, and the server is opened again in the background.
+// An HTTP server can disappear unnoticed, because there is no pipe that ends. So if a server is
+// kept open, Dragoman pings its sessions. It checks an idle session once a minute, and any session
+// soon after a call failed or a stream of the server ended. A session that fails two checks in a
+// row is ended, and the server is opened again in the background.
 
 const (
 	checkEvery   = time.Minute
 	checkTimeout = 10 * time.Second
 	// checkGap is the minimum time between two checks of a session, since servers may end their
-	// streams often. Between two failures of a session it is checkAgain.
+	// streams often. Between two failures of a session, the minimum time is checkAgain.
 	checkGap   = 5 * time.Second
 	checkAgain = time.Second
 )
@@ -29,8 +29,8 @@ const (
 // errNoAnswer is the reason for the end of a session that failed its checks.
 var errNoAnswer = errors.New("the server does not answer a ping")
 
-// checkLaterLocked schedules a check of a session and replaces the previous schedule. It has no
-// effect unless the server uses HTTP and is kept open.
+// checkLaterLocked schedules a check of a session and replaces the previous schedule. It has an
+// effect only if the server uses HTTP and is kept open.
 func (u *Upstream) checkLaterLocked(s *session, after time.Duration) {
 	if s.pipe || s.over || !u.kept || u.closed {
 		return
@@ -39,7 +39,7 @@ func (u *Upstream) checkLaterLocked(s *session, after time.Duration) {
 	s.check = time.AfterFunc(after, func() { u.work.Go(func() { u.check(s) }) })
 }
 
-// stopCheck cancels the scheduled check. Upstream.mu must be held.
+// stopCheck cancels the scheduled check. The caller must hold Upstream.mu.
 func (s *session) stopCheck() {
 	if s.check != nil {
 		s.check.Stop()
@@ -59,7 +59,7 @@ func (u *Upstream) checkSoon(s *session) {
 	}
 }
 
-// check pings the server. It does not ping while calls run, because these show whether the
+// check pings the server. It does not ping while calls run, because running calls show whether the
 // server answers.
 func (u *Upstream) check(s *session) {
 	u.mu.Lock()
@@ -103,8 +103,8 @@ func (u *Upstream) others(s *session) (all []*session) {
 	return all
 }
 
-// pingFails pings the server. It returns nil if the server answers, and otherwise the reason
-// why the session is useless. Any answer counts, even one that says that there were too many
+// pingFails pings the server. It returns nil if the server answers, and otherwise the reason why
+// the session cannot be used. Any answer counts, even the error that the client sent too many
 // requests.
 func (u *Upstream) pingFails(s *session) error {
 	ctx, stop := context.WithTimeout(u.life, checkTimeout)

@@ -11,15 +11,15 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// A deployment can replace a server by one of the other era. The errors of the new server look
-// like errors that the old one might send: a legacy server may use the codes from -32000 to
-// -32099 for anything, and a modern one may answer 400 for its own reasons. So such an error is
-// only a hint. To verify it, Dragoman opens a second session. If the second session has the
+// A deployment can replace a server with a server of the other era. The errors of the new server
+// look like errors that the old server might send: a legacy server may use the codes from -32000 to
+// -32099 for any purpose, and a modern server may answer 400 for its own reasons. So such an error
+// is only a hint. To verify it, Dragoman opens a second session. If the second session has the
 // other era, the old sessions are taken out of service, but their running calls continue.
 
 // eraCheckPause is the first pause after an era check that finds no change. The pause doubles
 // up to maxEraCheckPause. So a server that answers every call with such an error is not checked
-// each time. A real change is detected after the pause at the latest.
+// each time. A real change is detected after this pause at the latest.
 const (
 	eraCheckPause    = 30 * time.Second
 	maxEraCheckPause = 10 * time.Minute
@@ -56,8 +56,8 @@ func maybeOtherEra(s *session, r *mcp.Reply, err error) bool {
 // isRefusal reports whether a server of the other era refuses requests with this status.
 func isRefusal(status int) bool { return status == 400 || status == 404 || status == 405 }
 
-// notExecuted reports whether a call may be retried. It is called when the server has turned
-// out to be of the other era. r is the server's answer, or nil if the answer was only an HTTP
+// notExecuted reports whether a call may be retried. It is called after Dragoman has found out that
+// the server now has the other era. r is the server's answer, or nil if the answer was only an HTTP
 // status.
 func notExecuted(s *session, c *mcp.Call, r *mcp.Reply) bool {
 	switch {
@@ -86,7 +86,7 @@ func notExecuted(s *session, c *mcp.Call, r *mcp.Reply) bool {
 }
 
 // eraChanged reports whether the server now speaks another era than the session s. To find out,
-// it opens a second session, or waits for a check that is running. s stays in use until then.
+// it opens a second session, or waits for a check that is running. Until then, s stays in use.
 // If a recent check found no change, it returns false without a new check.
 func (u *Upstream) eraChanged(ctx context.Context, s *session) bool {
 	u.mu.Lock()
@@ -114,7 +114,7 @@ func (u *Upstream) eraChanged(ctx context.Context, s *session) bool {
 	}
 }
 
-// checkEra opens a second session that does not belong to a client. If the server has become
+// checkEra opens a second session, which does not belong to a client. If the server has become
 // modern, this session becomes the new link. Otherwise it is closed.
 func (u *Upstream) checkEra(s *session, l *eraCheck) {
 	u.opts.Log.Debug("opening a second session to check the protocol era of the server", "server", u.spec.Name)
@@ -158,8 +158,7 @@ func (u *Upstream) checkEra(s *session, l *eraCheck) {
 }
 
 // provesChangeFrom reports whether a new session shows that the server no longer speaks the
-// previous era. A modern server that also speaks the legacy era still does, so its legacy
-// sessions continue.
+// previous era. If a modern server also supports the legacy era, its legacy sessions continue.
 func (s *session) provesChangeFrom(modern bool) bool {
 	if modern || !s.server.Revision().Modern() {
 		return s.server.Revision().Modern() != modern
@@ -167,8 +166,8 @@ func (s *session) provesChangeFrom(modern bool) bool {
 	return s.legacyFirst || !offersLegacy(s.server.Hello().Versions)
 }
 
-// eraIsOverLocked takes all sessions of an era out of service, and forgets everything that
-// depends on the era.
+// eraIsOverLocked takes all sessions of an era out of service, and removes all stored information
+// that depends on the era.
 func (u *Upstream) eraIsOverLocked(modern bool) {
 	u.era, u.sse, u.noLegacy, u.silent, u.up = mcp.Unknown, false, false, false, false
 	if modern {
@@ -199,7 +198,7 @@ func (u *Upstream) outdateLocked(s *session, cause error) {
 	s.leaveLink()
 	if p := s.pool; p != nil {
 		p.removeLocked(s)
-		close(p.freed) // wakes the callers that wait for an exclusive session, so that they choose another one
+		close(p.freed) // wakes the callers that wait for an exclusive session, so that they choose another session
 		p.freed = make(chan struct{})
 		u.tidyLocked(p)
 	}

@@ -15,14 +15,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
-// This file converts every failure of a server to one failure.Failure. The status, the log and
+// This file converts every failure of a server to a failure.Failure. The status, the log and
 // the clients all get the same Failure.
 
 // stderrLines is the number of the last lines of stderr that are searched for evidence.
 const stderrLines = 200
 
-// exitGrace is the time to wait for the exit of a child that has closed its stdout. Most
-// children close it because they exit.
+// exitGrace is the time to wait for the exit of a child that has closed its stdout. Most children
+// close their stdout because they exit.
 const exitGrace = 5 * time.Second
 
 // facts returns the facts about the server that do not depend on a failure.
@@ -112,7 +112,7 @@ func (u *Upstream) explain(e *mcp.Error, f *failure.Failure) {
 }
 
 // openError returns the error for clients and operators if the server could not be opened.
-// found contains other URLs where lookAround has found an MCP endpoint.
+// found contains other URLs at which lookAround has found an MCP endpoint.
 func (u *Upstream) openError(err error, found []string) *mcp.Error {
 	e := u.unavailable(err, "connect")
 	var he *handshake.Error
@@ -137,8 +137,8 @@ func (u *Upstream) openError(err error, found []string) *mcp.Error {
 }
 
 // CheckCommand reports whether the server's command can be started on this machine. If not, it
-// returns the error that a start would have. It returns nil if the server has no command. It
-// starts nothing and records nothing.
+// returns the same error as a start. It returns nil if the server has no command. It does not start
+// the command or record the error.
 func (u *Upstream) CheckCommand() error {
 	if u.spec.Command == "" || u.spec.Unusable != nil {
 		return nil
@@ -181,7 +181,7 @@ func (u *Upstream) withRemains(s *session, err error) error {
 }
 
 // ended returns the failure of a server whose session has ended by itself. If the server has a
-// child process, this process has been stopped. exit says how the process exited, and is "" if
+// child process, this process has been stopped. exit says how the process exited. It is "" if
 // Dragoman stopped the process.
 func (u *Upstream) ended(s *session, cause error, exit string) *failure.Failure {
 	f := u.facts()
@@ -193,7 +193,7 @@ func (u *Upstream) ended(s *session, cause error, exit string) *failure.Failure 
 	if errors.Is(cause, errUnresponsive) || errors.Is(cause, errStalled) {
 		f.Class, f.Sentence = failure.Silent, fmt.Sprintf("server %q was restarted: %v", u.spec.Name, cause)
 	}
-	// The cause may be the error of a call, which contains another failure. So only its text is
-	// used.
+	// Use only the text of the cause. The cause may be the error of a call, which contains another
+	// failure.
 	return failure.Of(errors.New(cause.Error()), f)
 }

@@ -10,24 +10,24 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// This file opens a server that is kept open again in the background when it is not ready:
-// after a failed open, and after its last session has ended by itself. The background opens one
-// session only, the home session of clients without capabilities. Dragoman's own requests use
-// this session too. Sessions for other clients are opened when they call.
+// If a server is kept open but is not ready, the code in this file opens it again in the
+// background. This happens after a failed open, and after the last session has ended by itself. It
+// opens only one session: the home session of clients without capabilities. Dragoman's own requests
+// also use this session. Sessions for other clients are opened when they call.
 //
-// All attempts to open a server share one schedule. A call may try earlier than the background
-// does, but not in a loop. After a failed open, and after several sessions in a row that ended
-// early, calls have to wait too, for up to a minute.
+// All attempts to open a server share one schedule. A call may try earlier than the background, but
+// not in a loop. After a failed open, or after several sessions in a row that ended early, calls
+// also have to wait, for up to a minute.
 
 const (
 	// steady is how long a session must last before its end no longer counts as a failure in a
-	// row. A session that has answered a client's call also does not count.
+	// row. The end of a session that has answered a client's call does not count either.
 	steady = time.Minute
 	// maxCallPause is the maximum time after a failure in which calls are refused without an
-	// attempt. The background may pause for longer.
+	// attempt. The pause of the background may be longer.
 	maxCallPause = time.Minute
-	// freeRestarts is the number of sessions in a row that may end early before calls have to
-	// wait too.
+	// freeRestarts is the number of sessions in a row that may end early before calls also have to
+	// wait.
 	freeRestarts = 4
 	// maxRetryAfter is the maximum pause that a server can request.
 	maxRetryAfter = time.Hour
@@ -37,7 +37,7 @@ const (
 )
 
 // KeepOpen says whether the server is kept open; see the start of this file. It does not open a
-// server that was not needed yet.
+// server that no client has needed yet.
 func (u *Upstream) KeepOpen(keep bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -110,7 +110,7 @@ func (u *Upstream) heal() {
 func (u *Upstream) openHomeLocked() {
 	for _, p := range u.pools {
 		if p.opening != nil && p.scope == "" {
-			return // a call is opening the server; if that fails, it schedules the next attempt
+			return // a call is opening the server; if that fails, the call schedules the next attempt
 		}
 	}
 	p := u.pools[""]
@@ -165,7 +165,7 @@ func (u *Upstream) failedLocked(err error, why *failure.Failure) {
 		u.healLaterLocked(pause)
 	}
 	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
-		// This is not the fault of the server. One log line is enough for all servers.
+		// The server did not cause this failure. One log line is enough for all servers.
 		u.lines = append(u.lines, logLine{slog.LevelWarn, "no free file descriptors: servers cannot be started or connected to; raise the limit of open files (ulimit -n)", nil})
 		return
 	}
@@ -182,7 +182,7 @@ func shownPause(pause time.Duration) string {
 }
 
 // endedLocked records that the last session has ended by itself, and schedules the next
-// attempt. It returns the pause before that attempt, or 0 if none is scheduled.
+// attempt. It returns the pause before that attempt, or 0 if no attempt is scheduled.
 func (u *Upstream) endedLocked(s *session, why *failure.Failure) (pause time.Duration) {
 	u.opened = time.Time{}
 	u.awayLocked()

@@ -9,11 +9,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// A server on a pipe can exist without working: it is stopped, swapped out, or in an endless
-// loop. Its calls time out. If a session has calls in flight and nothing arrives from the
-// server, Dragoman pings the server. If the server does not answer the ping, it is reported as
-// unresponsive until it sends anything. After it has been silent for twice the idle timeout of
-// a call, its process group is killed, and the next call restarts it.
+// A server on a pipe may be running but not answer: it may be stopped, swapped out, or in an
+// endless loop. Then its calls time out. If a session has calls in flight and nothing arrives from
+// the server, Dragoman pings the server. If the server does not answer the ping, it is reported as
+// unresponsive until it sends a message. After it has been silent for twice the idle timeout of a
+// call, its process group is killed, and the next call restarts it.
 
 const (
 	// The answer to the ping may take two thirds of this time, so the state changes after 25 s.
@@ -76,22 +76,21 @@ func (u *Upstream) checkSilence(s *session) {
 }
 
 // silentLocked returns how long the server has sent nothing since the watch started. The second
-// result is false if that is not known.
+// result is false if this time is not known.
 func (u *Upstream) silentLocked(s *session) (time.Duration, bool) {
 	silent, known := s.server.Silence()
 	return min(silent, time.Since(s.watchedFrom)), known
 }
 
-// rewatchLocked restarts the watch timer. It stops the timer instead if no call runs on the
-// session and none is about to. A caller that has acquired the session relies on a running
-// timer.
+// rewatchLocked restarts the watch timer. It stops the timer if no call is running or about to run
+// on the session. While a caller has acquired the session, the timer must run.
 func (u *Upstream) rewatchLocked(s *session, after time.Duration) {
 	if s.server.Running() == 0 && s.unresponsiveSince.IsZero() {
 		if s.users == 0 {
 			u.unwatchLocked(s)
 			return
 		}
-		s.watchedFrom = time.Now() // the server need not send anything yet
+		s.watchedFrom = time.Now() // the server does not have to send anything yet
 	}
 	s.watch.Reset(after)
 }
@@ -104,7 +103,7 @@ func (u *Upstream) markResponsiveLocked(s *session) {
 }
 
 // lastsTooLong reports whether every call that has waited this long has timed out. tasks/result
-// has no timeout, so it ends with the session.
+// does not count, because it has no timeout.
 func (u *Upstream) lastsTooLong(silent time.Duration) bool {
 	idle := u.times.Load().Idle
 	if idle == 0 {

@@ -11,9 +11,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Lease is a session of the server, reserved for one call. The facts about the server and the
-// call itself come from the same session. A lease belongs to one goroutine at a time. It must
-// be released while a user is asked or a task is polled, since a pool has few sessions.
+// Lease is a session of the server, reserved for one call. The facts about the server come from the
+// same session that sends the call. A lease belongs to one goroutine at a time. It must be released
+// while a user is asked or a task is polled, since a pool has few sessions.
 type Lease struct {
 	u       *Upstream
 	s       *session // nil after Release
@@ -24,11 +24,11 @@ type Lease struct {
 	rev     mcp.Revision
 	tasks   mcp.TaskForm
 
-	released func() // see OnRelease; nil for none
+	released func() // the function of OnRelease; nil for none
 }
 
-// Acquire returns a session for the client f and opens one if necessary. If all are in use,
-// it waits until ctx ends. The caller must call Release.
+// Acquire returns a session for the client f and opens one if necessary. If all sessions are in
+// use, it waits for one until ctx ends. The caller must call Release.
 func (u *Upstream) Acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need) (*Lease, error) {
 	if need.Session != 0 {
 		if l := u.acquireSession(f, need); l != nil {
@@ -37,7 +37,7 @@ func (u *Upstream) Acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need
 		if u.spec.piped() {
 			return nil, u.sessionOver()
 		}
-		// An HTTP server may know the task in another session too.
+		// An HTTP server may also know the task in another session.
 	}
 	l, err := u.acquire(ctx, f, need.ForCall)
 	if err != nil {
@@ -47,8 +47,8 @@ func (u *Upstream) Acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need
 	return l, nil
 }
 
-// sessionOver returns the error for a request about a task whose session has ended. The process
-// and its tasks are gone then.
+// sessionOver returns the error for a request about a task whose session has ended. The process and
+// its tasks no longer exist.
 func (u *Upstream) sessionOver() error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams,
 		Message: fmt.Sprintf("Task not found: the session of server %q that ran the task has ended", u.spec.Name)}
@@ -190,9 +190,9 @@ func (l *Lease) again(ctx context.Context) error {
 // messages.
 const brokenGrace = 100 * time.Millisecond
 
-// replaceBroken takes a session that accepts no more messages out of service, so that no other
-// call gets it. Most such servers have exited, and the session ends with the pipe. Otherwise
-// the session continues for calls that still wait for their answers.
+// If a session accepts no more messages, replaceBroken takes it out of service, so that no other
+// call gets it. Usually the server has exited, and the session ends with the pipe. If not, the
+// session continues for calls that still wait for their answers.
 func (u *Upstream) replaceBroken(ctx context.Context, s *session, err error) {
 	t := time.NewTimer(brokenGrace)
 	defer t.Stop()
@@ -219,7 +219,7 @@ func (u *Upstream) replaceBroken(ctx context.Context, s *session, err error) {
 }
 
 // callInSession sends a call that only one session can answer. If that session has ended on a
-// pipe, the process and its tasks are gone. An HTTP server may still know the task.
+// pipe, the process and its tasks no longer exist. An HTTP server may still know the task.
 func (l *Lease) callInSession(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {
 	u := l.u
 	for try := 0; ; try++ {
@@ -251,7 +251,7 @@ func (l *Lease) callInSession(ctx context.Context, a *mcp.Attempt, k mcp.Caller)
 }
 
 // Call acquires a session, sends one call and releases the session. It is for calls that do not
-// depend on the session. If the server has changed in between, Call builds the attempt once
+// depend on the session. If the session has changed in the meantime, Call builds the attempt once
 // more.
 func (u *Upstream) Call(ctx context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
 	l, err := u.Acquire(ctx, c.Client, mcp.NeedOf(c))

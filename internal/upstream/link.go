@@ -13,7 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// Credentials authorise the requests of principals to one HTTP server. They are safe for
+// Credentials authorise the requests of principals to one HTTP server. Implementations are safe for
 // concurrent use.
 type Credentials interface {
 	// Scope returns the credential scope of a principal. Scopes never share sessions,
@@ -27,24 +27,24 @@ type Credentials interface {
 }
 
 // link is the connection to a modern server that all clients of one credential scope share. It
-// includes their subscriptions. Guarded by Upstream.mu.
+// includes their subscriptions. Upstream.mu guards it.
 type link struct {
 	scope   string
 	who     *mcp.ClientInfo // a client of the scope for Dragoman's own requests; nil for ""
-	session *session        // nil if there is none
+	session *session        // the session with the server; nil if there is none
 
 	listen      *listening // the newest listen, or nil
 	listenSet   listenSet  // all open listens
 	relistening bool       // a goroutine is about to update listen
 
-	// notBefore ends the back-off after the server has refused the credentials. Other scopes
+	// notBefore is the end of the back-off after the server has refused the credentials. Other scopes
 	// are not affected.
 	notBefore time.Time
 	lastErr   error
 }
 
-// scopeOf returns the credential scope of a client. "" is the scope that clients without their
-// own credentials share.
+// scopeOf returns the credential scope of a client. Clients without their own credentials share the
+// scope "".
 func (u *Upstream) scopeOf(f *mcp.ClientInfo) string {
 	if u.spec.Credentials == nil || f == nil || u.spec.piped() {
 		return ""
@@ -67,8 +67,8 @@ func (u *Upstream) linkLocked(scope string, f *mcp.ClientInfo) *link {
 	return l
 }
 
-// maxUnusedLinks bounds the number of links without a session. Such a link was idle, or the
-// server refused its credentials.
+// maxUnusedLinks bounds the number of links without a session. Such a link was idle, or the server
+// has refused its credentials.
 const maxUnusedLinks = 256
 
 // dropUnusedLinksLocked removes links without a session to make room for another one.
@@ -84,10 +84,10 @@ func (u *Upstream) dropUnusedLinksLocked() {
 	}
 }
 
-// current reports whether s is the session of its link. Upstream.mu must be held.
+// current reports whether s is the session of its link. The caller must hold Upstream.mu.
 func (s *session) current() bool { return s.link != nil && s.link.session == s }
 
-// leaveLink removes the session from its link. Upstream.mu must be held.
+// leaveLink removes the session from its link. The caller must hold Upstream.mu.
 func (s *session) leaveLink() {
 	if s.current() {
 		s.link.session = nil
@@ -106,8 +106,8 @@ func (u *Upstream) linksLocked() []*link {
 	return all
 }
 
-// endIdleLinkLocked ends the link of a scope that was idle for some time. There may be as many
-// scopes as users, so idle links are not kept.
+// endIdleLinkLocked ends the link of a scope that was idle for some time. Each user may have a
+// scope, so idle links are not kept.
 func (u *Upstream) endIdleLinkLocked(s *session) {
 	l := s.link
 	if l == nil || l.scope == "" || s.users > 0 || s.reap != nil || u.closed || !s.current() {
@@ -127,8 +127,8 @@ func (u *Upstream) endIdleLinkLocked(s *session) {
 }
 
 // refusedScopeLocked starts the back-off of a scope if err says that the server refuses its
-// credentials. It reports whether that is the case. The server does not count as failed, and
-// other scopes are not affected.
+// credentials. It reports whether it has started the back-off. The server does not count as failed,
+// and other scopes are not affected.
 func (u *Upstream) refusedScopeLocked(p *pool, f *mcp.ClientInfo, err error) bool {
 	var e *handshake.Error
 	refused := errors.As(err, &e) && e.Cause == handshake.CauseAuth || errors.Is(err, transport.ErrCredentials)

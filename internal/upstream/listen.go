@@ -20,19 +20,19 @@ type listening struct {
 	cancel context.CancelCauseFunc
 	acked  chan struct{} // closed when the server has acknowledged or the listen has ended
 
-	// The following fields are guarded by Upstream.mu, and set before acked is closed.
+	// Upstream.mu guards the following fields. They are set before acked is closed.
 	honoured mcp.SubscriptionFilter
 	err      error
 	refused  bool           // the server does not support listens, so no goroutine keeps this one open
 	acks     int            // number of acknowledgements from the server
-	received map[string]int // see listenSet
+	received map[string]int // the number of received notifications; see listenSet
 }
 
 // errNoListen ends a listen permanently, because the server does not support the method.
 var errNoListen = errors.New("the server does not support subscriptions/listen")
 
-// noListenFor is how long an HTTP server without subscriptions/listen is not asked again. A
-// server on a pipe is asked once for each process.
+// noListenFor is the time before an HTTP server without subscriptions/listen is asked again. A
+// server on a pipe is asked only once for each process.
 const noListenFor = time.Hour
 
 // hasNoListenLocked reports whether the server of a session is known not to support
@@ -41,8 +41,8 @@ func (u *Upstream) hasNoListenLocked(s *session) bool {
 	return !s.noListen.IsZero() && (u.spec.piped() || time.Since(s.noListen) < noListenFor)
 }
 
-// noteListen records that a server answers subscriptions/listen with -32601. r is nil if there
-// is no answer.
+// noteListen records that a server answers subscriptions/listen with -32601. r is nil if no answer
+// arrived.
 func (u *Upstream) noteListen(s *session, method string, r *mcp.Reply) {
 	if method != mcp.MethodListen || r == nil || r.Code() != jsonrpc.CodeMethodNotFound {
 		return
@@ -57,7 +57,7 @@ func (u *Upstream) noteListen(s *session, method string, r *mcp.Reply) {
 }
 
 // answerListen answers subscriptions/listen for a server that is known not to support it. It
-// returns nil if the server must be asked.
+// returns nil if the request must be sent to the server.
 func (u *Upstream) answerListen(s *session, method string) *mcp.Reply {
 	if method != mcp.MethodListen {
 		return nil
@@ -74,7 +74,8 @@ func (u *Upstream) answerListen(s *session, method string) *mcp.Reply {
 func (u *Upstream) unionLocked(l *link) mcp.SubscriptionFilter {
 	all := mcp.SubscriptionFilter{URIs: map[string]bool{}}
 	if u.opts.Changed != nil && l.session != nil {
-		// The owner of Options.Changed keeps lists and relies on these notifications.
+		// If Options.Changed is set, the catalog needs these notifications to keep its lists up to
+		// date.
 		caps := l.session.server.Hello().Capabilities
 		all.Tools, all.Prompts, all.Resources = says(caps, "tools", "listChanged"), says(caps, "prompts", "listChanged"), says(caps, "resources", "listChanged")
 	}
@@ -96,7 +97,7 @@ func (u *Upstream) unionLocked(l *link) mcp.SubscriptionFilter {
 
 // relisten adapts the listen to the current union of subscriptions. It opens a new listen
 // before it closes the old one, so that no notification is lost. It waits until the server has
-// acknowledged, at most a few seconds.
+// acknowledged the listen, but at most a few seconds.
 func (u *Upstream) relisten(ctx context.Context, on *link) {
 	u.mu.Lock()
 	if on == nil || on.session == nil || u.closed {
@@ -125,7 +126,7 @@ func (u *Upstream) relisten(ctx context.Context, on *link) {
 		life, next.cancel = context.WithCancelCause(u.life)
 		u.work.Go(func() {
 			if old != nil {
-				u.awaitAck(life, old) // the server may be about to answer that it does not support listens
+				u.awaitAck(life, old) // the old listen may still get the answer that the server does not support listens
 			}
 			u.keepListening(life, on, next)
 		})
@@ -178,7 +179,7 @@ func (u *Upstream) keepListening(ctx context.Context, on *link, l *listening) {
 			level = slog.LevelInfo
 			pauses.Reset()
 			u.forgetTools()
-			if u.opts.Changed != nil && u.hasSession() { // without a session, the next open calls Changed
+			if u.opts.Changed != nil && u.hasSession() { // if the server has no session, the next open calls Changed
 				u.opts.Changed("")
 			}
 		}
@@ -237,8 +238,8 @@ func (u *Upstream) listenOnce(ctx context.Context, on *link, l *listening) error
 	return err
 }
 
-// ackLocked sets the outcome and closes acked. Only the first call has an effect. Upstream.mu
-// must be held.
+// ackLocked sets the outcome and closes acked. Only the first call has an effect. The caller must
+// hold Upstream.mu.
 func (l *listening) ackLocked(honoured mcp.SubscriptionFilter, err error) {
 	select {
 	case <-l.acked:
@@ -277,8 +278,8 @@ func (s *listenCaller) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message,
 	return nil, mcp.ErrCannotAsk
 }
 
-// deliverModern delivers a notification of a modern server. If only is not 0, the notification
-// is for that conversation alone.
+// deliverModern delivers a notification of a modern server. If only is not 0, it is the only
+// conversation that may get the notification.
 func (u *Upstream) deliverModern(on *link, m *jsonrpc.Message, only uint64) {
 	kind := changedList(m.Method)
 	if kind == "tools" {
@@ -378,7 +379,7 @@ func (w *Subscriber) honouredLocked(s *session) mcp.SubscriptionFilter {
 		l = s.link.listen
 	}
 	if s.server.Revision().Can(mcp.Listen) && l != nil && l.refused {
-		return got // the server sends no notifications, whatever it declares
+		return got // the server does not send notifications, even if it declares them
 	}
 	if s.server.Revision().Can(mcp.Listen) && l != nil && isClosed(l.acked) && l.err == nil {
 		got.Tools, got.Prompts, got.Resources = l.honoured.Tools, l.honoured.Prompts, l.honoured.Resources

@@ -11,18 +11,18 @@ import (
 )
 
 // drainFor is how long the old listen stays open after the server has acknowledged the new one.
-// Over HTTP they are separate streams. So a notification that was written to the old stream can
-// arrive after the acknowledgement on the new one. A server on a pipe may acknowledge a listen
-// shortly before it sends notifications for it.
+// Over HTTP, the two listens are separate streams. So a notification that was written to the old
+// stream can arrive after the acknowledgement on the new one. A server on a pipe may acknowledge a
+// listen shortly before it sends notifications for it.
 const drainFor = time.Second
 
 // mostCounted bounds the counters of a listenSet. Above this bound a notification may be
 // delivered twice, which every revision allows.
 const mostCounted = 1024
 
-// listenSet contains the open listens of one link. Usually there is one. While a listen
-// replaces another, both are open and most notifications arrive twice. Each notification is
-// delivered once, when it first arrives. The zero value has no listen. Guarded by Upstream.mu.
+// listenSet contains the open listens of one link. Usually it has one listen. While a new listen
+// replaces an old one, both are open and most notifications arrive twice. Each notification is
+// delivered once, when it first arrives. The zero value has no listen. Upstream.mu guards it.
 type listenSet struct {
 	listens []*listening
 	// delivered counts the notifications that were delivered while several listens were open.
@@ -31,7 +31,7 @@ type listenSet struct {
 }
 
 // mostListens bounds the listens of one link that are open at the same time. If clients change
-// their subscriptions faster than the server acknowledges, the oldest listen is closed.
+// their subscriptions faster than the server acknowledges the listens, the oldest listen is closed.
 const mostListens = 4
 
 func (h *listenSet) open(l *listening) {
@@ -43,7 +43,7 @@ func (h *listenSet) open(l *listening) {
 	h.listens = append(h.listens, l)
 }
 
-// close removes l. Notifications that arrive on it later are dropped.
+// close removes l. Later notifications of this listen are dropped.
 func (h *listenSet) close(l *listening) {
 	i := slices.Index(h.listens, l)
 	if i < 0 {
@@ -97,7 +97,7 @@ func (h *listenSet) first(l *listening, m *jsonrpc.Message) bool {
 	return true
 }
 
-// count raises a counter to n. It returns false if there are too many counters.
+// count raises a counter to n. It returns false if the set has too many counters.
 func (h *listenSet) count(counts *map[string]int, key string, n int) bool {
 	if _, known := (*counts)[key]; !known && len(*counts) >= mostCounted {
 		return false

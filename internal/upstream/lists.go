@@ -14,15 +14,15 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// maxPages and the constants below bound a list.
+// These constants bound a list.
 const (
 	maxPages     = 1000
 	maxListBytes = 16 << 20
 )
 
 // List reads a whole list on behalf of f, which may be nil. It returns the items as the server
-// wrote them. complete is false if a bound was reached or a cursor was repeated; the items that
-// were read until then are returned.
+// wrote them. complete is false if a bound was reached or a cursor was repeated. In this case List
+// returns the items that it has read.
 func (u *Upstream) List(ctx context.Context, f *mcp.ClientInfo, method string) (items [][]byte, complete bool, err error) {
 	return u.ListPages(ctx, f, method, func(*jsonrpc.Message) {})
 }
@@ -34,7 +34,7 @@ func (u *Upstream) ListPages(ctx context.Context, f *mcp.ClientInfo, method stri
 	show := func(m *jsonrpc.Message) { shown = true; page(m) }
 	items, complete, err = u.listPages(ctx, f, nil, method, show)
 	if errors.Is(err, transport.ErrStalled) && !shown && ctx.Err() == nil {
-		// The session was taken out of service. Read the list through another session.
+		// The session has been taken out of service. Read the list through another session.
 		items, complete, err = u.listPages(ctx, f, nil, method, show)
 	}
 	return items, complete, err
@@ -112,16 +112,16 @@ func mayList(raw []byte, tool jsonrpc.Span, left map[string]string) bool {
 	return err == nil
 }
 
-// maxLeftOut and maxToolName bound what is kept about tools that are left out.
+// maxLeftOut and maxToolName bound the stored data about tools that are left out.
 const (
 	maxLeftOut  = 100
-	maxToolName = 128 // in bytes
+	maxToolName = 128 // the maximum length of a name in bytes
 )
 
 // leaveOut logs each tool that is left out. It logs a tool only once, because lists are read
-// repeatedly. whole says that the list was read without an error; then tools that are no longer
-// in it are forgotten. some says that only some clients see this list; then tools that are not
-// in it are kept.
+// repeatedly. whole says that the list was read without an error. In this case, tools that are no
+// longer in the list are removed. some says that only some clients see this list. In this case,
+// tools that are not in the list are kept.
 func (u *Upstream) leaveOut(left map[string]string, whole, some bool) {
 	u.mu.Lock()
 	before := u.leftOut
@@ -154,10 +154,10 @@ func (u *Upstream) leaveOut(left map[string]string, whole, some bool) {
 type toolSpecs struct {
 	done   chan struct{} // closed when the other fields are set
 	params map[string][]mirror.Param
-	tasks  map[string]mcp.TaskSupport // only tools that declare their support
+	tasks  map[string]mcp.TaskSupport // the support for tasks of the tools that declare it
 }
 
-// forgetTools removes what is known about the tools, for all clients.
+// forgetTools removes the stored information about the tools, for all clients.
 func (u *Upstream) forgetTools() {
 	u.mu.Lock()
 	u.tools = nil
@@ -176,8 +176,8 @@ func (u *Upstream) ToolParams(ctx context.Context, f *mcp.ClientInfo, tool strin
 }
 
 // lookUpTool calls find with the known tools until find returns true. It starts with the tools
-// that all clients see, and continues with those for clients with the capabilities of f. It
-// reads unknown lists through the session via, or through another one if via is nil.
+// that all clients see, and continues with the tools for clients with the capabilities of f. It
+// reads unknown lists through the session via. If via is nil, it uses another session.
 func (u *Upstream) lookUpTool(ctx context.Context, f *mcp.ClientInfo, via *session, find func(*toolSpecs) bool) {
 	scope := u.scopeOf(f)
 	u.mu.Lock()
@@ -223,8 +223,8 @@ func (u *Upstream) setLocked(f *mcp.ClientInfo, scope string) string {
 const maxToolSpecs = 16
 
 // toolsOf returns the tools for clients with the capabilities of f, which may be nil. It
-// returns nil if ctx ends first. It reads the tools through the session via, which the caller
-// must hold, or through another one if via is nil.
+// returns nil if ctx ends first. It reads the tools through the session via, which the caller must
+// hold. If via is nil, it uses another session.
 func (u *Upstream) toolsOf(ctx context.Context, f *mcp.ClientInfo, via *session) *toolSpecs {
 	scope := u.scopeOf(f)
 	u.mu.Lock()
@@ -307,7 +307,7 @@ func (u *Upstream) listTools(ctx context.Context, f *mcp.ClientInfo, via *sessio
 	return items, err
 }
 
-// paramsOf returns the parameters that Dragoman mirrors in headers. It returns none for a pipe,
+// paramsOf returns the parameters that Dragoman mirrors in headers. It returns nil for a pipe,
 // which has no headers.
 func (u *Upstream) paramsOf(ctx context.Context, f *mcp.ClientInfo, tool string) ([]mirror.Param, bool) {
 	if u.spec.piped() {

@@ -8,8 +8,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/failure"
 )
 
-// logLine is a log line that is written after the lock is released. Writing may block on a
-// terminal, and all users of the lock would have to wait.
+// logLine is a log line that is written after the lock is released. If a goroutine wrote it under
+// the lock, a slow terminal would block all users of the lock.
 type logLine struct {
 	level slog.Level
 	text  string
@@ -22,7 +22,7 @@ func (u *Upstream) logLocked(level slog.Level, text string, attrs ...any) {
 }
 
 // unlock unlocks mu and writes the queued log lines. Callers of functions that queue lines must
-// call it instead of mu.Unlock.
+// call unlock instead of mu.Unlock.
 func (u *Upstream) unlock() {
 	lines := u.takeLinesLocked()
 	u.mu.Unlock()
@@ -61,7 +61,8 @@ func (u *Upstream) countEnd(f *failure.Failure) int {
 }
 
 // logEnd logs that a session has ended by itself, and the reason. pause is the time before the
-// next attempt, or 0 if there is none. A repeated end is logged without the evidence.
+// next attempt, or 0 if there is none. If the same end was logged recently, the record has no
+// evidence.
 func (u *Upstream) logEnd(s *session, f *failure.Failure, pause time.Duration) {
 	attrs := []any{"server", u.spec.Name}
 	n := u.countEnd(f)

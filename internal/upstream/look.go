@@ -13,16 +13,16 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httplink"
 )
 
-// lookTimeout and lookBody bound lookAround.
+// These constants bound lookAround.
 const (
-	lookTimeout = 3 * time.Second // for all addresses together, within the timeout of the start
-	lookBody    = 64 << 10        // bytes of one response
+	lookTimeout = 3 * time.Second // the time for all addresses together, within the timeout of the start
+	lookBody    = 64 << 10        // the most bytes of one response
 )
 
-// lookAround returns the URLs of MCP endpoints at the usual paths, if err says that there is
-// none at the configured URL. All of them have the origin of that URL, so the configured
-// headers do not reach other servers. lookAround changes nothing at the server and opens no
-// session over Streamable HTTP.
+// lookAround returns the URLs of MCP endpoints at the usual paths, if err says that the configured
+// URL has no MCP endpoint. All URLs have the origin of the configured URL, so the configured
+// headers do not reach other servers. lookAround changes nothing at the server and opens no session
+// over Streamable HTTP.
 func (u *Upstream) lookAround(ctx context.Context, err error) (found []string) {
 	if u.spec.URL == "" || ctx.Err() != nil {
 		return nil

@@ -15,17 +15,16 @@ import (
 // An operator can stop, start and restart a server. The methods in this file return at once,
 // and the status shows the progress.
 //
-// The sessions get no new calls. They end when their running calls have ended. After
-// operatorGrace they end in any case, and the remaining calls fail with the reason. A restart
-// opens the server again only when all sessions have ended, because two processes of one server
-// may not be able to run at the same time. Calls that arrive in the meantime wait for the
-// restart.
+// A stop takes the sessions out of service. They end when their running calls have ended. After
+// operatorGrace they end in any case, and the remaining calls fail with the reason. A restart opens
+// the server again only when all sessions have ended, because two processes of one server may not
+// be able to run at the same time. Calls that arrive in the meantime wait for the restart.
 
 // operatorGrace is how long running calls may continue when an operator stops or restarts the
 // server.
 const operatorGrace = 5 * time.Second
 
-// operated is the state of an operator's operations. Guarded by Upstream.mu.
+// operated is the state of an operator's operations. Upstream.mu guards it.
 type operated struct {
 	stopped   bool
 	operation uint64        // number of operations that took sessions out of service
@@ -77,13 +76,13 @@ func (u *Upstream) Restart() error {
 	return u.restart(false)
 }
 
-// Probe does the same as Restart. It also forgets what is known about the server's revision and
-// transport, so that the handshake starts from the beginning.
+// Probe does the same as Restart. It also removes the stored revision and transport of the server,
+// so that the handshake starts from the beginning.
 func (u *Upstream) Probe() error {
 	return u.restart(true)
 }
 
-// restart restarts the server. If forget is set, it forgets what is known about the server.
+// restart restarts the server. If forget is set, it removes the stored revision and transport.
 func (u *Upstream) restart(forget bool) error {
 	u.mu.Lock()
 	defer u.unlock()
@@ -108,7 +107,7 @@ func (u *Upstream) restart(forget bool) error {
 		u.mu.Lock()
 		defer u.unlock()
 		if u.operation != operation {
-			return // a later operation continues
+			return // a later operation has replaced this one
 		}
 		close(u.operating)
 		u.operating = nil
@@ -155,7 +154,7 @@ func (u *Upstream) takeDownLocked(cause error) []*session {
 	u.clearBackoffLocked()
 	u.up, u.opened, u.awaySince, u.tries = false, time.Time{}, time.Time{}, 0
 	if u.stopped && u.operating != nil {
-		close(u.operating) // callers that wait for the restart get the error that the server is stopped
+		close(u.operating) // callers that wait for the restart get an error that says that the server is stopped
 		u.operating = nil
 	}
 	for _, l := range u.links {
@@ -176,7 +175,7 @@ func (u *Upstream) takeDownLocked(cause error) []*session {
 	return all
 }
 
-// clearBackoffLocked forgets earlier failures, so that the next attempt is made without a
+// clearBackoffLocked clears earlier failures, so that the next attempt is made without a
 // delay.
 func (u *Upstream) clearBackoffLocked() {
 	u.stopHealingLocked()
@@ -203,7 +202,7 @@ func (u *Upstream) awaitEnd(all []*session, cause error) {
 			late.Reset(0)
 			<-s.server.Gone()
 		}
-		s.shut(u.graceful, cause) // waits for the end of the process
+		s.shut(u.graceful, cause) // shut waits for the end of the process
 	}
 }
 

@@ -14,10 +14,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// pool contains the sessions that may serve the same clients. Guarded by Upstream.mu.
+// pool contains the sessions that may serve the same clients. Upstream.mu guards it.
 type pool struct {
 	key         string
-	seat        string        // seat of the principal; "" for anonymous clients
+	seat        string        // the seat of the principal; "" for anonymous clients
 	scope       string        // credential scope of its sessions
 	declared    []byte        // capabilities that its sessions declare
 	sessions    []*session    // the home session comes first
@@ -37,10 +37,10 @@ type opening struct {
 const maxSessionsPerPool = 16
 
 // keyLocked returns the key of the pool for a client's calls. The key consists of the seat and
-// the canonical form of the capabilities. Each pool of a legacy server may need a process, so
-// the key ignores differences that no server could act on: white space, the order of members,
-// and unknown names. All clients without capabilities for server requests share a key with
-// Dragoman's own calls.
+// the canonical form of the capabilities. Each pool of a legacy server may need a process, so the
+// key ignores differences that do not affect a server: white space, the order of members, and
+// unknown names. All clients without capabilities for server requests share a key with Dragoman's
+// own calls.
 func (u *Upstream) keyLocked(f *mcp.ClientInfo, scope string) string {
 	if f == nil {
 		return ""
@@ -100,7 +100,7 @@ func (u *Upstream) newPoolLocked(key string, f *mcp.ClientInfo, scope string) *p
 }
 
 // capabilities returns the capabilities to declare to a legacy server on behalf of f. The
-// session may serve other clients later, and must not declare a capability that they lack. So
+// session may serve other clients later, and must not declare a capability that these clients lack. So
 // capabilities returns the canonical form, which all clients of the pool share. If a server has
 // only one client, it gets that client's own bytes.
 func (u *Upstream) capabilities(f *mcp.ClientInfo) []byte {
@@ -116,9 +116,9 @@ func (u *Upstream) capabilities(f *mcp.ClientInfo) []byte {
 // canBeAsked reports whether a client has declared a capability for server requests.
 func canBeAsked(f *mcp.ClientInfo) bool { return mcp.Askable(f.Capabilities) }
 
-// useModernLocked reports whether a client is served over the link to a modern server. For a
-// legacy client that can be asked, the legacy era is better if the server supports it, because
-// server requests are live there. For other clients the era makes no visible difference.
+// useModernLocked reports whether a client is served over the link to a modern server. If a legacy
+// client can be asked and the server also supports the legacy era, that era is better, because its
+// server requests are live. For other clients, the era makes no visible difference.
 func (u *Upstream) useModernLocked(f *mcp.ClientInfo, scope string) bool {
 	if l := u.links[scope]; l == nil || l.session == nil {
 		return false
@@ -153,8 +153,8 @@ func (u *Upstream) acquire(ctx context.Context, f *mcp.ClientInfo, forCall bool)
 	}
 }
 
-// pick returns a session. If there is none yet, it returns what to wait for before the next
-// attempt: an open, or a free exclusive session.
+// pick returns a session. If no session is available yet, it returns what the caller must wait for:
+// an open, or a free exclusive session.
 func (u *Upstream) pick(f *mcp.ClientInfo, scope string, forCall bool) (s *session, open *opening, freed <-chan struct{}, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -229,7 +229,7 @@ func (u *Upstream) pick(f *mcp.ClientInfo, scope string, forCall bool) (s *sessi
 	return nil, p.opening, nil, nil
 }
 
-// anyLocked returns an anonymous pool that has a session, or nil if there is none.
+// anyLocked returns an anonymous pool with a session, or nil if there is none.
 func (u *Upstream) anyLocked() *pool {
 	for _, p := range u.pools {
 		if p.seat == "" && p.scope == "" && len(p.sessions) > 0 {
@@ -258,8 +258,8 @@ func (u *Upstream) chooseLocked(p *pool, f *mcp.ClientInfo, forCall bool) *sessi
 	if !forCall || f == nil || !home.shared || u.spec.Isolation == Shared || !canBeAsked(f) {
 		return home
 	}
-	// On a shared pipe, a server request belongs to the client whose calls run there, so there
-	// must be only one such client. The home session is the first choice, because it holds the
+	// On a shared pipe, a server request belongs to the client with calls on this pipe. So only one
+	// client may have calls there. The home session is the first choice, because it holds the
 	// server's state. A client with a conversation keeps the session of its last call.
 	var free *session
 	for _, s := range p.sessions[i:] {
@@ -279,13 +279,13 @@ func (u *Upstream) chooseLocked(p *pool, f *mcp.ClientInfo, forCall bool) *sessi
 func (s *session) isReading() bool { return !s.stuck }
 
 // release returns an acquired session. called says that the lease counted as a call of the
-// session, and unused says that nothing was sent.
+// session, and unused says that no call was sent.
 func (u *Upstream) release(s *session, called, unused bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	s.users--
 	if unused && u.spec.Isolation == PerCall {
-		s.taken = false // the next call may use it
+		s.taken = false // the next call may use the session
 	}
 	if called {
 		s.calls--
@@ -336,9 +336,9 @@ const (
 	homeIdle      = 15 * time.Minute
 )
 
-// maxSessions bounds the sessions of one server in all pools together, because clients can
-// cause many pools. maxPerPrincipal bounds the share of one principal, so that a principal with
-// many sets of capabilities does not take the sessions of others. Anonymous clients count as
+// maxSessions bounds the sessions of one server in all pools together, because clients can cause
+// many pools to be created. maxPerPrincipal bounds the share of one principal, so that a principal
+// with many sets of capabilities does not take the sessions of others. Anonymous clients count as
 // one principal. Only the first bound applies to them.
 const (
 	maxSessions     = 64
@@ -376,17 +376,17 @@ func (u *Upstream) retireLocked(s *session) {
 	u.work.Go(func() { s.shut(u.graceful, errIdleSession) })
 }
 
-// tidyLocked removes a pool that is no longer needed. The key of a pool can be as long as a
-// message.
+// tidyLocked removes a pool that is no longer needed. A pool may use much memory, because its key
+// can be as long as a message.
 func (u *Upstream) tidyLocked(p *pool) {
 	if len(p.sessions) == 0 && len(p.subscribers) == 0 && p.opening == nil && u.pools[p.key] == p {
 		delete(u.pools, p.key)
 	}
 }
 
-// retireKeptLocked makes room in a full pool. Of the sessions that exist only for their tasks,
-// it ends the one with the shortest time to live. So tasks do not prevent calls of other
-// clients. It returns false if there is no such session.
+// retireKeptLocked makes room in a full pool. Some sessions exist only for their tasks.
+// retireKeptLocked ends the one of these with the shortest time to live. So tasks do not prevent
+// calls of other clients. It returns false if the pool has no such session.
 func (u *Upstream) retireKeptLocked(p *pool) bool {
 	var soonest *session
 	for _, s := range p.sessions {
@@ -403,9 +403,9 @@ func (u *Upstream) retireKeptLocked(p *pool) bool {
 }
 
 // roomLocked reports whether the pool may open one more session. If necessary, it ends an idle
-// session: one of the same principal if that has used its share, and otherwise any. It prefers
-// exclusive sessions to home sessions, and then the session that has been idle for the longest
-// time. It never ends a home session with subscribers.
+// session. If the principal has used its share, this is one of its own sessions. Otherwise it may
+// be any session. roomLocked prefers exclusive sessions to home sessions, and then the session that
+// has been idle for the longest time. It never ends a home session with subscribers.
 func (u *Upstream) roomLocked(p *pool) bool {
 	all, own := 0, 0
 	var idle, ownIdle *session
@@ -484,8 +484,8 @@ func (u *Upstream) openingLocked() bool {
 	return false
 }
 
-// openLocked starts an open for the pool. The open continues if its first caller gives up,
-// because others may wait for it too.
+// openLocked starts an open for the pool. The open continues if its first caller gives up, because
+// other callers may also wait for it.
 func (u *Upstream) openLocked(p *pool, f *mcp.ClientInfo) {
 	o := &opening{done: make(chan struct{})}
 	alone := !u.openingLocked()
@@ -532,7 +532,7 @@ func (u *Upstream) openLocked(p *pool, f *mcp.ClientInfo) {
 		}
 		failed := u.backoff.Failures() > 0
 		if err != nil {
-			// The error is for callers that wait now, and not for later ones.
+			// The error is for the callers that are waiting now, and not for later callers.
 			if !u.refusedScopeLocked(p, f, err) {
 				u.failedLocked(err, why)
 			} else if u.backoff.Failures() > 0 && !u.hasSessionLocked() {
@@ -548,8 +548,8 @@ func (u *Upstream) openLocked(p *pool, f *mcp.ClientInfo) {
 		if err == nil && !u.up {
 			u.up = true
 			u.starts++
-			// At the first start, the readers of the lists have caused the start and read the
-			// lists now. There is nothing older that could have changed.
+			// The first start was caused by readers of the lists, who read the lists now. So no
+			// older list can be out of date.
 			changed = failed || u.starts > 1 || time.Since(began) > readersWait
 		}
 		lines := u.takeLinesLocked()
@@ -574,8 +574,8 @@ func (u *Upstream) openedLocked(p *pool, f *mcp.ClientInfo, s *session) {
 	}
 	u.setStateLocked(Ready, "")
 	if slices.ContainsFunc(opened.Findings, func(f handshake.Finding) bool { return f.Code == handshake.FoundSilentProbe }) {
-		// The probe timed out, so the era is unknown. The error of an initialize may still show
-		// it.
+		// The probe timed out, so the era is unknown. The error of an initialize may still show the
+		// era.
 		u.silent = true
 	}
 	if opened.Revision.Modern() {
@@ -590,7 +590,7 @@ func (u *Upstream) openedLocked(p *pool, f *mcp.ClientInfo, s *session) {
 		l := u.linkLocked(scope, f)
 		l.notBefore, l.lastErr = time.Time{}, nil
 		if l.session != nil {
-			// Another open was faster, and one link is enough.
+			// Another open was faster. One link is enough.
 			u.work.Go(func() { s.shut(u.graceful, errNotNeeded) })
 			return
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Report is what an operator can see of a server. It contains no secrets. But Principal may
+// Report describes the state of a server for operators. It contains no secrets. But Principal may
 // name people, and texts may repeat output of the server.
 type Report struct {
 	Status
@@ -38,8 +38,8 @@ type Fault struct {
 	Failure *failure.Failure // the failure whose sentence is Text; nil for the zero Fault
 }
 
-// same reports whether a failure repeats the fault. It compares everything in the log record
-// except the evidence, because a server may print times and process numbers there.
+// same reports whether a failure repeats the fault. It compares all values in the log record except
+// the evidence. The evidence may contain times and process numbers.
 func (f Fault) same(g *failure.Failure) bool {
 	return f.Failure != nil && f.Failure.Class == g.Class && f.Failure.Cause == g.Cause && f.Failure.Status == g.Status && f.Text == g.Sentence && f.Failure.Action == g.Action
 }
@@ -49,7 +49,7 @@ type Role string
 
 // These are the roles of a session.
 const (
-	Home Role = "home" // holds the state that the server keeps for its clients
+	Home Role = "home" // the session that holds the server's state for its clients
 	Lane Role = "lane" // an exclusive session, for calls during which the server may send requests
 	Once Role = "call" // a session for one call
 	Link Role = "link" // the connection to a modern server, which has no sessions

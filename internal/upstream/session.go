@@ -24,22 +24,22 @@ import (
 // session is one session with the server. On stdio, it includes the child process.
 type session struct {
 	server *conn.Conn
-	child  *stdio.Process // nil over HTTP
+	child  *stdio.Process // the child process; nil over HTTP
 	shared bool           // all calls share one pipe
 	pipe   bool           // the session uses a pipe, even if there is an adapter in between
 	// legacyFirst says that initialize was sent first, for a legacy client. Then a legacy
 	// outcome does not show whether the server supports the modern era too.
 	legacyFirst bool
-	number      uint64       // unique for the server; see mcp.TaskRef
+	number      uint64       // a number that is unique for the server; see mcp.TaskRef
 	tasks       mcp.TaskForm // set before the session is used
 	ending      sync.Once
 	watched     atomic.Bool // the watch timer is running
 	served      atomic.Bool // the session has answered a call of a client
 
-	// The following fields are guarded by Upstream.mu.
+	// Upstream.mu guards the following fields.
 	pool              *pool     // nil for the link to a modern server
 	link              *link     // nil for a legacy session
-	opened, idle      time.Time // idle is the time of the last release
+	opened, idle      time.Time // the time of the open, and the time of the last release
 	taken             bool      // the session is reserved for one call
 	users             int       // number of leases
 	calls             int       // number of running calls of clients that can be asked
@@ -50,8 +50,8 @@ type session struct {
 	checked           time.Time    // time of the last check
 	outdated          bool         // the session is out of service; see outdateLocked
 	outdatedBy        error        // cause of the end of a session that is out of service
-	noListen          time.Time    // time when the server answered that it has no subscriptions/listen; zero for never
-	keep              time.Time    // the session has tasks, and is not ended as idle before this time
+	noListen          time.Time    // the time of the server's answer that it does not support subscriptions/listen; zero for never
+	keep              time.Time    // the session has tasks, so it is not ended as idle before this time
 	level             mcp.LogLevel // log level that was set at the server; 0 for none
 	watch             *time.Timer  // the watch timer; nil if it is not running
 	watchedFrom       time.Time
@@ -71,8 +71,8 @@ func (s *session) shut(ctx context.Context, cause error) {
 	})
 }
 
-// open starts the server or connects to it, and performs the handshake for the client f. If
-// anew is set, it ignores what is known about the server's era.
+// open starts the server or connects to it, and performs the handshake for the client f. If anew is
+// set, it ignores the stored era of the server.
 func (u *Upstream) open(ctx context.Context, p *pool, f *mcp.ClientInfo, anew bool) (*session, error) {
 	defer u.step("")
 	limit := u.times.Load().Start
@@ -84,8 +84,8 @@ func (u *Upstream) open(ctx context.Context, p *pool, f *mcp.ClientInfo, anew bo
 	s, err := u.dial(ctx, p, f, anew)
 	var before handshake.Trace // the traces of earlier attempts
 	for try := 0; try < 2 && errors.Is(err, handshake.ErrDiedOnProbe); try++ {
-		// A server that has answered a probe before does not crash on probes, so it is broken.
-		// If it exits twice, another server may have replaced it.
+		// If the server has answered a probe before, it does not crash on probes, so the exit has
+		// another reason. If it exits twice, another server may have replaced it.
 		u.mu.Lock()
 		if crashesOnProbe(err) {
 			u.skipProbe = true
@@ -127,7 +127,7 @@ func (u *Upstream) open(ctx context.Context, p *pool, f *mcp.ClientInfo, anew bo
 	return s, nil
 }
 
-// warnCut logs, once, that clients do not get all of the server's instructions.
+// warnCut logs once that clients do not get the whole instructions of the server.
 func (u *Upstream) warnCut(s *session) {
 	for _, f := range s.server.Opening().Findings {
 		if f.Code == handshake.FoundLongInstructions && !u.cut.Swap(true) {
@@ -162,7 +162,7 @@ func (u *Upstream) publishTrace(t handshake.Trace, rev mcp.Revision, err error) 
 	u.opts.Events.Publish(e)
 }
 
-// recognise looks for the adapter for the dialect that the handshake has detected, and reports
+// recognise looks up the adapter for the dialect that the handshake has detected. It reports
 // whether there is one.
 func (u *Upstream) recognise(err error) bool {
 	var e *handshake.Error
@@ -176,10 +176,11 @@ func (u *Upstream) recognise(err error) bool {
 	if u.adapter == nil {
 		u.adapter = a
 	}
-	return u.adapter != nil // a concurrent open may have set it
+	return u.adapter != nil // a concurrent open may have set the adapter
 }
 
-// crashesOnProbe reports whether a server that exited on the probe will do so again.
+// crashesOnProbe reports whether a server that exited on the probe will probably exit on the next
+// probe.
 func crashesOnProbe(err error) bool {
 	var e *handshake.Error
 	return errors.As(err, &e) && e.Remember()
@@ -208,8 +209,8 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientInfo, anew bo
 		Dialect: u.spec.Dialect, Dialects: u.spec.Dialects,
 	}
 	overSSE := u.sse || u.spec.Kind == "sse"
-	// A probe over HTTP is cheap, and some modern servers accept initialize but then refuse all
-	// requests of that version.
+	// Over HTTP, probe first. A probe is cheap there, and some modern servers accept initialize but
+	// then refuse all requests of that version.
 	known := u.spec.piped() || overSSE || u.era != mcp.Unknown
 	if f != nil && f.Revision.Legacy() && known && !u.noLegacy && u.spec.Pin == mcp.Unknown {
 		// Try the client's own era first. initialize needs no probe, and a server that does not
@@ -218,8 +219,8 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientInfo, anew bo
 		offer.Known = mcp.LatestLegacy
 	}
 	if anew {
-		// A server on a pipe that answers initialize counts as legacy, even if it is modern
-		// too. Over HTTP the probe comes first, for the reason given above.
+		// A server on a pipe that answers initialize counts as legacy, even if it also supports the
+		// modern era. Over HTTP, the probe comes first, for the reason given above.
 		overSSE = u.spec.Kind == "sse"
 		legacyFirst = u.spec.piped() || overSSE
 		offer.Known, offer.InitializeFirst = mcp.Unknown, false
@@ -352,7 +353,7 @@ func wanted(cause error) bool {
 	return false
 }
 
-// cleanUp waits for the end of a session, and releases everything that belongs to the session.
+// cleanUp waits for the end of a session, and releases all resources of the session.
 func (u *Upstream) cleanUp(s *session) {
 	<-s.server.Gone()
 	cause := s.server.Err()
@@ -400,7 +401,7 @@ func (u *Upstream) cleanUp(s *session) {
 	u.restore(p, s.link)
 }
 
-// endedAtOnce returns the error of an open whose session has ended before its first use. It
+// endedAtOnce returns the error of an open if the session has ended before its first use. It
 // waits for the child.
 func (u *Upstream) endedAtOnce(s *session) error {
 	cause, exit := s.server.Err(), ""

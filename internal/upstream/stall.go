@@ -10,14 +10,14 @@ import (
 )
 
 // A server on a pipe can stop reading because it is busy in a tool, stopped, or blocked while
-// it writes its own output. Messages to it then wait, and with them the calls that they belong
-// to. The status shows this at once. Calls that the server has read are not affected and may
+// it writes its own output. Messages to the server then have to wait, and their calls wait with
+// them. The status shows this at once. Calls that the server has read are not affected and may
 // still finish.
 //
-// After ten seconds without reading, the session is set aside. New calls, and calls that were not
-// sent at all, then get another session. When the server reads again, the session returns to
+// After ten seconds without reading, the session is set aside. New calls, and calls of which
+// nothing was sent, then get another session. When the server reads again, the session returns to
 // service. The session ends when none of its calls that the server has read is still running. If
-// there is one session for all clients, calls wait until they time out.
+// all clients share one session, calls wait until they time out.
 
 const (
 	stallTick  = time.Second             // interval of the checks while the session is in use
@@ -52,8 +52,8 @@ func (u *Upstream) lookAtStall(s *session) {
 	case d < stallLimit:
 		u.resumeLocked(s)
 	case s.server.Sent() == 0 && (!midway || d >= u.idleLimit()):
-		// No running call is lost here. A call that was partly sent keeps the session until the
-		// call times out, because the server may be about to read the rest.
+		// This does not end a running call. If a call was partly sent, it keeps the session until
+		// it times out, because the server may still read the rest.
 		s.stall = nil
 		u.stalledLocked(s)
 		u.work.Go(func() { u.drop(s, errStalled) })
@@ -68,7 +68,7 @@ func (u *Upstream) lookAtStall(s *session) {
 	s.stall.Reset(stallTick)
 }
 
-// stalledLocked logs a stall, once, and marks the session as stuck.
+// stalledLocked logs a stall once, and marks the session as stuck.
 func (u *Upstream) stalledLocked(s *session) {
 	if s.stuck {
 		return
@@ -91,7 +91,7 @@ func (u *Upstream) setAsideLocked(s *session) {
 		u.leaving = append(u.leaving, s)
 		u.stopListenLocked(s.link, errStalled) // the next link starts its own listen
 	case p != nil:
-		close(p.freed) // wakes the callers that wait for an exclusive session, so that they choose another one
+		close(p.freed) // wakes the callers that wait for an exclusive session, so that they choose another session
 		p.freed = make(chan struct{})
 	}
 	if !slices.ContainsFunc(u.sessionsLocked(), func(x *session) bool { return !x.stuck && !x.outdated }) {
@@ -99,8 +99,8 @@ func (u *Upstream) setAsideLocked(s *session) {
 	}
 }
 
-// resumeLocked puts a session that was set aside back into service. If its link has another
-// session by now, the session ends after its last call.
+// resumeLocked puts a session that was set aside back into service. If its link already has another
+// session, the session ends after its last call.
 func (u *Upstream) resumeLocked(s *session) {
 	if !s.stuck {
 		return

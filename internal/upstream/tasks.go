@@ -10,12 +10,11 @@ import (
 )
 
 // A task of a legacy server belongs to the session in which it was created, and on stdio to the
-// process. So sessions have numbers, requests about a task go to its session, and a session
-// with tasks is not ended as idle.
+// process. So sessions have numbers, a request about a task goes to the session of the task, and a
+// session with tasks does not end because it is idle.
 
-// firstNumber returns the first session number of an upstream. It is different after a restart
-// of the program and after a change of settings, so that old task ids do not match new
-// sessions.
+// firstNumber returns the first session number of an upstream. The number is different after a
+// restart of the program or a change of settings, so that old task ids do not match new sessions.
 func firstNumber() uint64 { return uint64(time.Now().UnixMilli()) << 10 }
 
 // These constants say how long a session is kept for its tasks: the default for a task without
@@ -26,7 +25,7 @@ const (
 	taskRest    = 15 * time.Minute
 )
 
-// knownForms contains the task forms that the sessions of a server have shown.
+// knownForms contains the task forms that the sessions of a server have declared.
 type knownForms struct{ seen atomic.Uint32 }
 
 func (k *knownForms) add(f mcp.TaskForm) { k.seen.Or(1 << f) }
@@ -35,7 +34,7 @@ func (k *knownForms) add(f mcp.TaskForm) { k.seen.Or(1 << f) }
 // server if necessary. If that fails, it returns mcp.NoTasks.
 func (u *Upstream) Tasks(ctx context.Context, f *mcp.ClientInfo) mcp.TaskForm {
 	if u.forms.seen.Load() == 1<<mcp.NoTasks {
-		return mcp.NoTasks // the usual case
+		return mcp.NoTasks // the usual case: no session has declared tasks
 	}
 	l, err := u.Acquire(ctx, f, mcp.Need{})
 	if err != nil {
@@ -45,7 +44,7 @@ func (u *Upstream) Tasks(ctx context.Context, f *mcp.ClientInfo) mcp.TaskForm {
 	return l.Tasks()
 }
 
-// acquireSession returns the session whose number a client gives. It returns nil if the session
+// acquireSession returns the session with a number that a client gives. It returns nil if the session
 // has ended or belongs to another principal, because a client could guess the number.
 func (u *Upstream) acquireSession(f *mcp.ClientInfo, need mcp.Need) *Lease {
 	u.mu.Lock()
@@ -76,8 +75,8 @@ func (u *Upstream) acquireSession(f *mcp.ClientInfo, need mcp.Need) *Lease {
 	return nil
 }
 
-// remember stores in the reply which session of a legacy server has answered. It also keeps
-// that session for the task in the answer. r is nil if there is no answer.
+// remember stores in the reply which session of a legacy server has answered. It also keeps this
+// session for the task in the answer. r is nil if no answer arrived.
 func (u *Upstream) remember(s *session, c *mcp.Attempt, r *mcp.Reply) {
 	if r == nil || s.pool == nil {
 		return

@@ -29,27 +29,28 @@ const (
 	PerCall Isolation = "call"   // a new session for every call
 )
 
-// Spec describes a server. It must not change after New.
+// Spec describes a server. A Spec must not change after New.
 type Spec struct {
 	Name string
 
 	// Command starts a child process on stdio. If it is empty, URL is used.
 	Command string
 	Args    []string
-	Env     map[string]string // added to the inherited environment variables
+	Env     map[string]string // variables in addition to the inherited ones
 	Dir     string
-	// Inherit reports whether the child gets a variable of Dragoman's environment that is not a
-	// basic one; see stdio.Environ. Nil means that the child gets only basic ones.
+	// Inherit decides about the variables of Dragoman's environment that are not basic ones; see
+	// stdio.Environ. If it returns true, the child gets the variable. If Inherit is nil, the child
+	// gets only basic variables.
 	Inherit func(name string) bool
 
-	// Pipe is for in-process servers and tests. If it is not nil, it is called for each
-	// session, and Command and URL are not used. The session owns the pipe and closes it.
+	// Pipe is for in-process servers and tests. If it is not nil, it is called for each session.
+	// Command and URL are then not used. The session owns the pipe and closes it.
 	Pipe func(ctx context.Context) (transport.Pipe, error)
 
 	// Adapter converts the child's protocol to MCP. It is nil if the child speaks MCP.
 	Adapter Adapter
 	// AdapterFor returns the adapter for a dialect that a handshake has detected (see
-	// handshake.Error), or nil if there is none. AdapterFor may be nil.
+	// handshake.Error), or nil if the dialect has none. AdapterFor may be nil.
 	AdapterFor func(dialect string) Adapter
 
 	// Unusable says why Dragoman cannot open the server with its configuration. For a usable
@@ -60,15 +61,15 @@ type Spec struct {
 	URL    string
 	Shown  string // the part of Command or URL that users may see; "" shows only the name
 	Header []Header
-	// Given says that the server was given on the command line instead of in a file. Then
-	// advice names flags.
+	// Given says that the server was given on the command line instead of in a file. Advice to the
+	// user then names flags.
 	Given bool
 	// Credentials authorise the requests of each principal. If they are nil, only Header is
 	// used.
 	Credentials Credentials
-	Kind        string // "http" or "sse"; "" detects it
+	Kind        string // "http" or "sse"; "" means that the transport is detected
 	// CAFile is a PEM file of certificate authorities that are trusted in addition to those of
-	// the system, or "". It is read for each session, so that it can be replaced.
+	// the system, or "". The file is read for each session, so that it can be replaced.
 	CAFile string
 
 	Isolation Isolation
@@ -78,7 +79,7 @@ type Spec struct {
 	Pin       mcp.Revision // the only allowed revision; Unknown negotiates
 
 	// Dialect is the dialect that the operator has configured. If it is nil, the dialect is
-	// detected among Dialects, or among the built-in ones if Dialects is nil.
+	// detected among Dialects, or among the built-in dialects if Dialects is nil.
 	Dialect  *dialect.Profile
 	Dialects []*dialect.Profile
 
@@ -88,8 +89,8 @@ type Spec struct {
 	// Start is the timeout of starting the server, including the handshake. 0 means 30 s. Idle
 	// and Hard are the timeouts of a call; see conn.Options. SetTimes changes all three.
 	Start, Idle, Hard time.Duration
-	// Silence applies to a server on a pipe. If a call waits and the server sends nothing for
-	// this time, the server is pinged. 0 means 15 s.
+	// Silence is used for servers on a pipe. If a call waits and the server does not send anything
+	// for this time, Dragoman pings the server. 0 means 15 s.
 	Silence time.Duration
 }
 
@@ -100,7 +101,7 @@ type Times struct{ Start, Idle, Hard time.Duration }
 func (u *Upstream) SetTimes(t Times) { u.times.Store(&t) }
 
 // piped reports whether the server uses a configured pipe instead of HTTP. Such a server has no
-// headers, and its transport need not be detected.
+// headers, and its transport does not have to be detected.
 func (s *Spec) piped() bool { return s.Command != "" || s.Pipe != nil }
 
 // Adapter converts between the protocol of a child and MCP. Its methods are safe for concurrent
@@ -110,9 +111,9 @@ type Adapter interface {
 	// started. The error must be a sentence.
 	Admit(ctx context.Context) error
 	// Adapt takes ownership of the pipe to a new child, and returns a pipe that speaks a legacy
-	// revision of MCP. Closing the new pipe closes both. Each server request on it must have
-	// the progress token of its call, even if the client sent none, so that several clients may
-	// share the pipe.
+	// revision of MCP. Closing the new pipe closes both pipes. Each server request on the new pipe
+	// must have the progress token of its call, even if the client did not send a token. So several
+	// clients may share the pipe.
 	Adapt(p transport.Pipe) transport.Pipe
 	// Readiness describes the state of the children in one word.
 	Readiness() string
@@ -132,7 +133,7 @@ type Options struct {
 	// Events gets each handshake, the steps of each open, and losses. If it is nil, nothing is
 	// published.
 	Events *event.Publisher
-	// Exposed says that clients may be on other machines. They then get failures without the
+	// Exposed says that clients may be on other machines. Such clients get failures without the
 	// output of the server's process.
 	Exposed bool
 	// Clean removes secrets from texts of the server, its process or the network before anyone
@@ -142,7 +143,7 @@ type Options struct {
 	// stdio.Spec.OnStderr. Several goroutines may call it. It may be nil.
 	Stderr func(line []byte)
 	// Sessions assigns the request ids of the server's sessions. If it is nil, the ids start at
-	// a random number. Tests that compare bytes set one that starts at 1.
+	// a random number. Tests that compare bytes set a Sessions that starts at 1.
 	Sessions *conn.Sessions
 	Log      *slog.Logger
 }
@@ -154,8 +155,7 @@ type Upstream struct {
 
 	forms knownForms
 
-	// These failures are made in New, because Clean must not be called under mu, where they are
-	// needed.
+	// New creates these failures. They are needed under mu, but Clean must not be called under mu.
 	unresponsive, stalled, removed, cancelled, stoppedFailure *failure.Failure
 
 	times    atomic.Pointer[Times]
@@ -165,9 +165,9 @@ type Upstream struct {
 
 	life context.Context
 	end  context.CancelCauseFunc
-	work work.Group // goroutines of opens, session ends and listens; closed together with closed, under mu
+	work work.Group // the goroutines of opens, session ends and listens; closed under mu when closed is set
 
-	graceful context.Context // after its end, Dragoman kills children and does not ask them to exit
+	graceful context.Context // after this context has ended, Dragoman kills children and does not ask them to exit
 	kill     context.CancelFunc
 
 	mu              sync.Mutex
@@ -182,9 +182,9 @@ type Upstream struct {
 	sse             bool
 	status          Status
 	backoff         work.Backoff // counts consecutive failed opens and early ends
-	notBefore       time.Time    // calls do not open the server before this time
+	notBefore       time.Time    // before this time, calls do not open the server
 	lastErr         error        // the error for calls before notBefore
-	kept            bool         // see KeepOpen
+	kept            bool         // the server is kept open; see KeepOpen
 	healTimer       *time.Timer  // timer of the next attempt in the background, or nil
 	nextTry         time.Time    // time of the next attempt in the background, or zero
 	opened          time.Time    // time of the last open of a session; zero after a failure
@@ -194,10 +194,10 @@ type Upstream struct {
 	up              bool // the server is open
 	starts          int  // number of starts
 	fault           Fault
-	lastEnd         endLog // see countEnd
+	lastEnd         endLog // the last end of the server; see countEnd
 	trace           handshake.Trace
 	tracedAt        time.Time
-	tools           map[string]*toolSpecs // key: the capabilities of the clients that see the tools
+	tools           map[string]*toolSpecs // the tools, by the capabilities of the clients that see them
 	leftOut         map[string]string     // tools that clients do not see, and why
 	lines           []logLine             // log lines that unlock writes
 	forwardings     []forwarding
@@ -215,14 +215,14 @@ type State string
 
 // These are the values of State.
 const (
-	Idle     State = "idle"     // not needed yet
-	Starting State = "starting" // being opened
+	Idle     State = "idle"     // the server was not needed yet
+	Starting State = "starting" // the server is being opened
 	Ready    State = "ready"
 	// Broken means that the last open failed, or that the server is kept open and has ended.
 	// See Reason. A new attempt does not change the state until it succeeds.
 	Broken State = "failed"
-	// Unresponsive means that calls wait, nothing has arrived for a while, and the server does
-	// not answer a ping. It also means that the server does not read. See Reason.
+	// Unresponsive means that calls wait, no message has arrived for a while, and the server does
+	// not answer a ping. The state is also Unresponsive if the server does not read. See Reason.
 	Unresponsive State = "unresponsive"
 	// Stopped means that an operator has stopped the server. Only Start, Restart and Probe open
 	// it again.
@@ -241,7 +241,7 @@ type Status struct {
 	// modified.
 	Failure  *failure.Failure
 	Attempts int       // number of consecutive failures while the server is not ready; see work.Backoff
-	Retry    time.Time // time of the next attempt in the background; calls make none before it; zero for none
+	Retry    time.Time // the time of the next attempt in the background; before it, calls make no attempt; zero for none
 	Revision mcp.Revision
 	Sessions int
 	Running  int // number of calls in flight
@@ -360,8 +360,8 @@ func (u *Upstream) setFailedLocked(st State, f *failure.Failure) {
 	u.status.Failure = f
 }
 
-// replaceFailure replaces an earlier failure with a more detailed one, wherever the earlier one
-// is still the last failure.
+// replaceFailure replaces an earlier failure with a more detailed one, in every place that still
+// has the earlier failure.
 func (u *Upstream) replaceFailure(before, now *failure.Failure) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -413,9 +413,9 @@ func (u *Upstream) sessionsLocked() []*session {
 	return append(all, u.leaving...)
 }
 
-// Hello returns the server information from the handshake. It opens the server for the client
-// f, which may be nil, if necessary. While the server is unavailable, Hello returns the reason
-// as an error and no older value.
+// Hello returns the server information from the handshake. If necessary, it opens the server for
+// the client f, which may be nil. While the server is unavailable, Hello returns an error with the
+// reason, and not an older value.
 func (u *Upstream) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo, error) {
 	l, err := u.acquire(ctx, f, false)
 	if err != nil {
@@ -425,7 +425,7 @@ func (u *Upstream) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInf
 	return l.s.server.Hello(), nil
 }
 
-// isOver reports whether the error of a call says that the session accepts no more calls.
+// isOver reports whether the error of a call says that the session does not accept any more calls.
 func isOver(err error) bool {
 	var e *mcp.Error
 	return errors.Is(err, conn.ErrSessionLost) || errors.Is(err, conn.ErrLinkOver) || errors.As(err, &e) && e.Cause == "exited"
@@ -450,18 +450,17 @@ type forwarding struct {
 	method string
 }
 
-// maxForwardings and maxForwardingBytes bound the queue of notifications for a server that does
-// not read them.
+// These constants bound the queue of notifications for a server that does not read them.
 const (
 	maxForwardings     = 64
-	maxForwardingBytes = 1 << 20 // exceeded by at most one notification of any length
+	maxForwardingBytes = 1 << 20 // one notification may exceed this limit
 	forwardTimeout     = 10 * time.Second
 )
 
 // Forward queues a client's notification for the client's sessions, in order. It does not wait
-// for the server, because the goroutine that reads a client's pipe calls it. Modern servers
-// have no sessions, and each request describes the client anyway. There the notification is
-// dropped and published as a loss.
+// for the server, because the goroutine that reads a client's pipe calls it. For a modern server,
+// Forward drops the notification and publishes a loss, because such a server has no sessions. Each
+// request to it describes the client anyway.
 func (u *Upstream) Forward(f *mcp.ClientInfo, raw []byte, method string) {
 	if why := u.queueForwarding(f, u.scopeOf(f), raw, method); why != "" {
 		u.publishLoss(method, why)

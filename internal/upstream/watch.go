@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// Subscriber gets the notifications of a server on behalf of a client. A legacy client has one
-// during its conversation, and a modern client during its listen.
+// Subscriber gets the notifications of a server on behalf of a client. A legacy client has a
+// Subscriber during its conversation, and a modern client during its listen.
 type Subscriber struct {
 	upstream *Upstream
 	pool     *pool
@@ -21,7 +21,7 @@ type Subscriber struct {
 	want     mcp.SubscriptionFilter
 	deliver  func(*jsonrpc.Message)
 	asker    mcp.Subscriber // nil for clients that cannot be asked
-	index    int            // index in pool.standing; guarded by Upstream.mu
+	index    int            // the index in pool.standing; Upstream.mu guards it
 }
 
 // leaveLocked removes w from the pool. It may change the order of the other subscribers.
@@ -104,8 +104,8 @@ func (u *Upstream) relistenSoonLocked(l *link) {
 	})
 }
 
-// Subscribe watches a resource. The reply comes from the server. If another client already
-// watches the resource, it comes from Dragoman.
+// Subscribe watches a resource. The reply comes from the server. If another client already watches
+// the resource, the reply comes from Dragoman.
 func (w *Subscriber) Subscribe(ctx context.Context, uri string) (*mcp.Reply, error) {
 	u := w.upstream
 	u.mu.Lock()
@@ -132,7 +132,7 @@ func (w *Subscriber) Subscribe(ctx context.Context, uri string) (*mcp.Reply, err
 	return r, err
 }
 
-// Resume watches resources that the client has subscribed to earlier. It does not wait. If the
+// Resume watches resources to which the client subscribed earlier. It does not wait. If the
 // server does not watch a resource yet, the request is sent in the background when the server
 // is available. A resource that the server refuses is published as a loss.
 func (w *Subscriber) Resume(uris []string) {
@@ -157,8 +157,8 @@ func (w *Subscriber) Resume(uris []string) {
 	}
 }
 
-// resume asks the server to watch resources. It continues until the server was asked, or until
-// no client wants the resources any more.
+// resume asks the server to watch resources. It continues until the server has got the request, or
+// until no client wants the resources any more.
 func (u *Upstream) resume(w *Subscriber, uris []string) {
 	pauses := work.Backoff{Ceiling: time.Minute}
 	for len(uris) > 0 {
@@ -226,7 +226,7 @@ func (p *pool) watchedLocked(uri string) bool {
 }
 
 // subscription starts or stops watching a resource at the server. A server with sessions gets a
-// request, and a modern server a listen with the new union of subscriptions.
+// request. A modern server gets a listen with the new union of subscriptions.
 func (u *Upstream) subscription(ctx context.Context, w *Subscriber, method, uri string) (*mcp.Reply, error) {
 	lease, err := u.acquire(ctx, w.info, false)
 	if err != nil {
@@ -241,9 +241,9 @@ func (u *Upstream) subscription(ctx context.Context, w *Subscriber, method, uri 
 	return s.server.Call(ctx, u.ownCall(method, params, w.info), mcp.NoCaller{})
 }
 
-// ownCall returns a call of Dragoman itself on behalf of a client. Without a client it has
-// Dragoman's own client info (2026-07-28 §Base, "Per-request protocol fields": required on
-// every request).
+// ownCall returns a call of Dragoman itself on behalf of a client. Without a client, the call has
+// Dragoman's own client info (2026-07-28 §Base, "Per-request protocol fields": required on every
+// request).
 func (u *Upstream) ownCall(method string, params []byte, f *mcp.ClientInfo) *mcp.Attempt {
 	g := mcp.ClientInfo{Revision: mcp.LatestLegacy, Info: u.opts.Info}
 	if f != nil {
@@ -264,7 +264,7 @@ func (u *Upstream) ownCall(method string, params []byte, f *mcp.ClientInfo) *mcp
 }
 
 // deliverNotification handles a notification of a legacy session, or one of a modern server
-// outside all listens. If only is not 0, the notification is for that conversation alone.
+// outside all listens. If only is not 0, it is the only conversation that may get the notification.
 func (u *Upstream) deliverNotification(p *pool, s *session, m *jsonrpc.Message, only uint64) {
 	kind := changedList(m.Method)
 	if kind == "tools" {
@@ -278,7 +278,7 @@ func (u *Upstream) deliverNotification(p *pool, s *session, m *jsonrpc.Message, 
 	}
 	to := u.audienceLocked(p, m, only, s.level != 0)
 	if kind != "" {
-		// Clients without a session of their own have seen the lists of another session.
+		// Clients without their own session have seen the lists of another session.
 		for _, q := range u.pools {
 			if q != p && len(q.sessions) == 0 {
 				to = append(to, u.audienceLocked(q, m, only, false)...)
@@ -312,8 +312,8 @@ func changedList(method string) string {
 	return ""
 }
 
-// audienceLocked returns the subscribers of a pool that get a notification. leveled says that a
-// client has set the log level of the session.
+// audienceLocked returns the subscribers of a pool that get a notification. The parameter leveled
+// says that a client has set the log level of the session.
 func (u *Upstream) audienceLocked(p *pool, m *jsonrpc.Message, only uint64, leveled bool) []*Subscriber {
 	var uri string
 	if m.Method == mcp.NoteResourceUpdated {
@@ -340,7 +340,7 @@ func (w *Subscriber) wants(m *jsonrpc.Message, uri string, leveled bool) bool {
 		if w.want.URIs[uri] {
 			return true
 		}
-		// Schema of ResourceUpdatedNotification in all revisions: the URI may be that of a
+		// Schema of ResourceUpdatedNotification in all revisions: the URI may be the URI of a
 		// sub-resource.
 		for have := range w.want.URIs {
 			if strings.HasPrefix(uri, strings.TrimSuffix(have, "/")+"/") {
@@ -368,8 +368,8 @@ func (w *Subscriber) wants(m *jsonrpc.Message, uri string, leveled bool) bool {
 	return w.asker != nil
 }
 
-// askSubscriber sends a server request that belongs to no call to the only client of the
-// session. If there are several clients, it refuses the request.
+// askSubscriber handles a server request outside calls. It sends the request to the only client of
+// the session. If there are several clients, it refuses the request.
 func (u *Upstream) askSubscriber(ctx context.Context, p *pool, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 	var one mcp.Subscriber
 	for waited := 0; ; waited++ {
@@ -396,7 +396,7 @@ func (u *Upstream) askSubscriber(ctx context.Context, p *pool, m *jsonrpc.Messag
 	}
 }
 
-// restore restores the subscriptions of a lost session. It retries until the server is
+// restore sends the subscriptions of a lost session again. It retries until the server is
 // available.
 func (u *Upstream) restore(p *pool, l *link) {
 	if p == nil {
@@ -411,7 +411,7 @@ func (u *Upstream) restore(p *pool, l *link) {
 	pauses := work.Backoff{Ceiling: time.Minute}
 	for !u.resubscribe(p) {
 		if u.isStopped() {
-			return // the server is opened by Start, which restores the subscriptions
+			return // Start opens the server and restores the subscriptions
 		}
 		if work.Sleep(u.life, pauses.Fail()) != nil {
 			return
@@ -419,7 +419,7 @@ func (u *Upstream) restore(p *pool, l *link) {
 	}
 }
 
-// resubscribe subscribes to the watched resources of a pool again. It reports whether the
+// resubscribe sends the subscriptions to the watched resources of a pool again. It reports whether the
 // server was available.
 func (u *Upstream) resubscribe(p *pool) bool {
 	u.mu.Lock()
@@ -460,8 +460,8 @@ func (u *Upstream) raiseLevel(ctx context.Context, s *session, c *mcp.Attempt) {
 	_, _ = s.server.Call(ctx, u.ownCall(mcp.MethodSetLevel, params, c.Client), mcp.NoCaller{})
 }
 
-// replayLevel sets the log level at a new session. The level is the one that the pool's clients
-// had set at the previous session.
+// replayLevel sets the log level at a new session. It is the level that the pool's clients had set
+// at the previous session.
 func (u *Upstream) replayLevel(s *session, p *pool) {
 	if s.server.Revision().Modern() || !hasLog(s) {
 		return
@@ -495,7 +495,7 @@ func hasLog(s *session) bool {
 }
 
 // SetLevel answers logging/setLevel. A legacy server gets the most verbose level of all clients
-// in the pool. Each client still gets only messages of its own level.
+// in the pool. Each client still gets only the messages that its own level allows.
 func (u *Upstream) SetLevel(ctx context.Context, c *mcp.Call) (*mcp.Reply, error) {
 	level, ok := mcp.ParseLogLevel(text(c.Msg, "level"))
 	if !ok {
