@@ -6,12 +6,12 @@ import (
 )
 
 // Backoff computes the pauses between attempts. After each failure in a row the pause doubles,
-// from First up to Ceiling. Each pause is shortened at random by up to half, so that attempts
-// that failed at the same time are not repeated at the same time. A Backoff has no goroutine
-// and no timer. The zero value is ready to use. It is not safe for concurrent use, except for
-// Pause and Longest, which only read.
+// from First up to Ceiling. Each pause is shortened by a random part of up to half. So attempts
+// that failed at the same time are not repeated at the same time. A Backoff has no goroutine and no
+// timer. The zero value is ready to use. It is not safe for concurrent use, except for Pause and
+// Longest, which do not change it.
 type Backoff struct {
-	// First is the longest pause after the first failure. Zero means 1 s.
+	// First is the maximum pause after the first failure. Zero means 1 s.
 	First time.Duration
 	// Ceiling is the upper bound of all pauses. Zero means 5 min.
 	Ceiling time.Duration
@@ -34,7 +34,7 @@ func (b *Backoff) Fail() time.Duration {
 // Failures returns the number of failures since the last Reset.
 func (b *Backoff) Failures() int { return b.failures }
 
-// Reset forgets all failures.
+// Reset clears the count of failures.
 func (b *Backoff) Reset() { b.failures = 0 }
 
 // Pause returns the pause after the given number of failures in a row, which is at least 1.
@@ -44,7 +44,8 @@ func (b *Backoff) Pause(failures int) time.Duration {
 	return longest - rand.N(longest/2+1)
 }
 
-// Longest returns the longest pause that Pause can return. The shortest is half as long.
+// Longest returns the longest pause that Pause can return. The shortest possible pause is half as
+// long.
 func (b *Backoff) Longest(failures int) time.Duration {
 	first, ceiling := b.First, b.Ceiling
 	if first <= 0 {

@@ -1,12 +1,12 @@
-// Package work runs goroutines for an owner: a value that starts goroutines and can be closed.
-// The goroutines open sessions, read lists, close servers, or run calls that continue after
-// their request. Whoever starts a goroutine must wait for it, so each owner has a Group.
+// Package work runs goroutines for an owner. An owner is a value that starts goroutines and can be
+// closed. The goroutines open sessions, read lists, close servers, or run calls that continue after
+// their request. Code that starts a goroutine must wait for it, so each owner has a Group.
 //
-// A sync.WaitGroup alone is not enough. It is a race to add to a WaitGroup with the count zero
-// while another goroutine waits. A goroutine that is added after the wait is leaked, with
-// everything that it holds. A flag that is checked before the start helps only if the check
-// and the start are under the lock that sets the flag. A Group has that lock. After Close it
-// starts no goroutines, and Wait waits for all that it has started.
+// A sync.WaitGroup alone is not enough. If a goroutine is added while the count is zero and another
+// goroutine waits, there is a race. If it is added after the wait, it is leaked, with all its
+// resources. A flag that is checked before the start helps only if the check and the start are
+// under the lock that sets the flag. A Group has such a lock. After Close it starts no goroutines,
+// and Wait waits for all goroutines that it has started.
 //
 // Sleep waits for a duration or until a context ends. Backoff computes the pause between two
 // attempts. The package does not know the protocol, and starts no goroutines by itself.
@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// Group has the goroutines of one owner. The zero value is ready to use. A Group must not be
+// Group holds the goroutines of one owner. The zero value is ready to use. A Group must not be
 // copied. All methods are safe for concurrent use.
 type Group struct {
 	mu      sync.Mutex // not held while a function of the group runs
@@ -27,7 +27,7 @@ type Group struct {
 }
 
 // Go runs f in a new goroutine and returns true. After Close it does not run f and returns
-// false. The caller must then release everything that f would have released.
+// false. The caller must then release all resources that f would have released.
 func (g *Group) Go(f func()) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
