@@ -125,7 +125,7 @@ func TestRunForm(t *testing.T) {
 			{"search", "do=run", 303, `run tickets search {}  0 false`, ""}, // the API checks the arguments
 			{"search", "json=%7B%22query%22:+1.0%7D&unchecked=yes", 303, `run tickets search {"query": 1.0}  0 true`, ""},
 			{"search", "do=run&v/query=a&v/limit=many", 422, "", `aria-invalid="true" aria-describedby="a5-s">`},
-			{"search", "do=run&v/query=a&v/limit=many", 422, "", `<p class="err"><bdi>must be an integer, such as 42</bdi>.</p>`},
+			{"search", "do=run&v/query=a&v/limit=many", 422, "", `<p class="err"><bdi>Must be an integer, such as 42</bdi>.</p>`},
 			{"search", "do=run&v/query=a&v/limit=many", 422, "", `<li><a href="#a5"><bdi>limit</bdi></a> <bdi>must be an integer, such as 42</bdi>.</li>`},
 			{"search", "do=run&timeout=soon", 422, "", "The timeout must be a number of seconds"},
 			{"search", "do=json&v/query=a%0D%0Ab&v/limit=007", 422, "", "must be an integer"},
@@ -148,7 +148,7 @@ func TestRunForm(t *testing.T) {
 		}
 		h.source.refuse = &admin.Problem{Type: "arguments", Status: 422, Errors: []admin.ValueError{{Pointer: "/arguments/page/size", Detail: "must be at least 1"}, {Pointer: "/arguments/query", Detail: "is missing"}}}
 		_, body := h.post("/console/servers/tickets/tools/search", "do=run&v/page/size=0")
-		for _, want := range []string{`<bdi>must be at least 1</bdi>.</p>`, `<bdi>page/size</bdi></a> <bdi>must be at least 1`, `<a href="#a1"><bdi>query</bdi></a> <bdi>is missing`, `name="unchecked"`, `value="0"`} {
+		for _, want := range []string{`<bdi>Must be at least 1</bdi>.</p>`, `<bdi>page/size</bdi></a> <bdi>must be at least 1`, `<a href="#a1"><bdi>query</bdi></a> <bdi>is missing`, `name="unchecked"`, `value="0"`} {
 			if !strings.Contains(body, want) {
 				t.Errorf("no %s in\n%s", want, body)
 			}

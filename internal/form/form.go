@@ -322,7 +322,7 @@ func (m *maker) control(f *Field, v schema.View, nullable bool, depth, i int) {
 		}
 		nullable = nullable && !slices.ContainsFunc(f.Options, func(o Option) bool { return o.Value == "null" })
 	case types == schema.String:
-		kindText, limits = "string", textLimits(v)
+		kindText, limits = "string", textLimits(v, f.Required)
 		f.Kind = textKind(v)
 		f.Hint = hints[v.Text("format")]
 		if least, _ := v.Int("minLength"); least <= 0 && v.Text("format") == "" {
@@ -453,8 +453,11 @@ func textKind(v schema.View) Kind {
 	return Text
 }
 
-func textLimits(v schema.View) []string {
+func textLimits(v schema.View, required bool) []string {
 	out := span(v, "minLength", "maxLength", " character")
+	if required && len(out) == 1 && out[0] == "at least 1 character" {
+		out = nil // "required" says it
+	}
 	if format := v.Text("format"); format != "" {
 		out = append(out, excerpt.Line(format, maxName))
 	}
