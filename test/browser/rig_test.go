@@ -26,8 +26,15 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/leaktest"
 )
 
-// TestMain fails if a process is left after the tests.
-func TestMain(m *testing.M) { leaktest.Main(m) }
+// TestMain fails if a process is left after the tests. The test binary is also the hostile
+// server of a test.
+func TestMain(m *testing.M) {
+	if os.Getenv("BROWSER_TEST_SERVER") != "" {
+		hostileServer(os.Stdin, os.Stdout, os.Stderr)
+		return
+	}
+	leaktest.Main(m)
+}
 
 // rig has everything that the tests need.
 type rig struct {
@@ -50,6 +57,7 @@ func TestConsole(t *testing.T) {
 	t.Run("access", r.access)
 	t.Run("pages", r.pages)
 	t.Run("keyboard", r.keyboard)
+	t.Run("hostile", r.hostile)
 }
 
 // chromium returns the path of Chromium, which it installs on a CI machine.
