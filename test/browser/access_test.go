@@ -82,7 +82,7 @@ func (r *rig) access(t *testing.T) {
 			}
 		}
 	}
-	p.clean("a foreign page", "ERR_FAILED", "ERR_BLOCKED_BY_RESPONSE", "403 (Forbidden)", "blocked by CORS policy", "frame-ancestors", "status of 403 ()", "favicon.ico", "a request to another origin", "MIME type")
+	p.clean("a foreign page", "ERR_FAILED", "ERR_BLOCKED_BY_RESPONSE", "403 (Forbidden)", "blocked by CORS policy", "frame-ancestors", "status of 403 ()", "a request to another origin", "MIME type")
 
 	// The server still runs, and the session still works.
 	p.origin = h.origin

@@ -290,6 +290,9 @@ func (p *tab) clean(where string, allowed ...string) {
 	defer p.mu.Unlock()
 next:
 	for _, f := range p.faults {
+		if strings.HasSuffix(f, "/favicon.ico") { // Chromium asks for it once, at any time
+			continue
+		}
 		for _, a := range allowed {
 			if strings.Contains(f, a) {
 				continue next
@@ -455,6 +458,21 @@ func (p *tab) click(js string) {
 	for _, kind := range []string{"mousePressed", "mouseReleased"} {
 		p.do("Input.dispatchMouseEvent", object{"type": kind, "x": at.X, "y": at.Y, "button": "left", "clickCount": 1}, nil)
 	}
+}
+
+// fill replaces the text of the field with a label.
+func (p *tab) fill(label, text string) {
+	p.t.Helper()
+	p.click(fmt.Sprintf(`[...document.querySelectorAll("main label")].find((l) => (l.querySelector("b") ?? l).textContent.trim() === %q)?.control`, label))
+	if err := p.try(`document.activeElement.select()`, nil); err != nil {
+		p.t.Fatal(err)
+	}
+	p.write(text)
+}
+
+// button returns the expression for the button or link with a text.
+func button(text string) string {
+	return fmt.Sprintf(`[...document.querySelectorAll("main button, main a.btn")].find((b) => b.textContent.trim() === %q)`, text)
 }
 
 // size sets the size of the page in CSS pixels.

@@ -39,6 +39,15 @@ func (r *rig) pages(t *testing.T) {
 	for _, kind := range []string{"failed", "cancelled", "lost"} {
 		p.wait("a call that "+kind, fmt.Sprintf(`document.querySelector("main").textContent.includes(%q)`, kind))
 	}
+	// A run that has ended, and one that waits for an answer.
+	p.open(h.origin + "/console/servers/legacy/tools/count")
+	p.fill("to", "2")
+	p.click(button("Run count"))
+	p.wait("the result", `document.getElementById("result-box")?.textContent.includes("2")`)
+	p.open(h.origin + "/console/servers/legacy/tools/ask_name")
+	p.click(button("Run ask_name"))
+	p.wait("the question", `document.getElementById("questions")?.textContent.includes("What is your name?")`)
+	waiting := eval[string](p, `location.pathname`)
 	tour := newTour(t)
 	check := func(address string, again bool) {
 		t.Run(strings.TrimPrefix(address, h.origin), func(t *testing.T) {
@@ -48,7 +57,7 @@ func (r *rig) pages(t *testing.T) {
 		})
 		p.t = t
 	}
-	for _, path := range []string{"/console/", "/console/none", "/console/servers/legacy", "/console/servers/missing"} {
+	for _, path := range []string{"/console/", "/console/none", "/console/servers/legacy", "/console/servers/missing", waiting} {
 		tour.begin(h.origin + path)
 		check(h.origin+path, false)
 	}
