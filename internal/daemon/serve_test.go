@@ -181,6 +181,9 @@ func TestStrictRevisions(t *testing.T) {
 			t.Errorf("data.%s is %s, want %s", key, got, want)
 		}
 	}
+	if text, _ := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, m.Error, "message")); text != "Unsupported protocol version. Expected: 2025-06-18" {
+		t.Errorf("the message is %q", text)
+	}
 	if errorCode(m) != -32602 || a.header.Get("Mcp-Session-Id") != "" {
 		t.Errorf("%d %s", a.status, a.body)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
@@ -45,8 +46,7 @@ func (c *Session) initialize(ctx context.Context, m *jsonrpc.Message, o mcp.Open
 	}
 	c.publishHandshake(m.Method, f, start, err)
 	if err != nil {
-		reply := mcp.Fail(err)
-		_ = r.Finish(encode(call, reply), dialect.Code(call, reply))
+		c.failHandshake(call, r, err)
 		return
 	}
 	c.info.Store(f)
@@ -59,14 +59,51 @@ func (c *Session) initialize(ctx context.Context, m *jsonrpc.Message, o mcp.Open
 	// notification gets no notifications outside requests. Everything else works.
 }
 
+// failHandshake answers an initialize or server/discover that has failed.
+func (c *Session) failHandshake(call *mcp.Call, r transport.Responder, err error) {
+	reply := &mcp.Reply{Msg: jsonrpc.NewFailure("0", mcp.WireHandshake(err))}
+	_ = r.Finish(encode(call, reply), dialect.Code(call, reply))
+}
+
+// openingKeys are the members of params that every revision requires (InitializeRequestParams).
+var openingKeys = []string{"protocolVersion", "capabilities", "clientInfo"}
+
+// malformed returns the error for an initialize that lacks a required member, or has one of a
+// wrong type. Outside the strict mode, only the version must be right: the capabilities and the
+// client's name have a default. An initialize without params comes from a manifest client,
+// which the strict mode does not serve.
+func (r *Endpoint) malformed(m *jsonrpc.Message, at [3]jsonrpc.Span) *jsonrpc.Error {
+	if m.Params.IsZero() {
+		if r.Strict {
+			return mcp.Malformed("params", "an object")
+		}
+		return nil
+	}
+	if _, ok := jsonrpc.Text(m.Raw, at[0]); !ok {
+		return mcp.Malformed("params.protocolVersion", "a string")
+	}
+	if !r.Strict {
+		return nil
+	}
+	for i, key := range openingKeys[1:] {
+		if jsonrpc.KindOf(m.Raw, at[i+1]) != '{' {
+			return mcp.Malformed("params."+key, "an object")
+		}
+	}
+	if _, ok := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, at[2], "name")); !ok {
+		return mcp.Malformed("params.clientInfo.name", "a string")
+	}
+	return nil
+}
+
 // readInitialize reads a client's initialize and chooses the revision.
 func (c *Session) readInitialize(m *jsonrpc.Message) (*mcp.ClientInfo, *jsonrpc.Error) {
 	var at [3]jsonrpc.Span
-	jsonrpc.FindAll(m.Raw, m.Params, []string{"protocolVersion", "capabilities", "clientInfo"}, at[:])
-	date, isText := jsonrpc.Text(m.Raw, at[0])
-	if !at[0].IsZero() && !isText {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "protocolVersion must be a string"}
+	jsonrpc.FindAll(m.Raw, m.Params, openingKeys, at[:])
+	if bad := c.endpoint.malformed(m, at); bad != nil {
+		return nil, bad
 	}
+	date, _ := jsonrpc.Text(m.Raw, at[0])
 	rev, ok := c.endpoint.settle(date)
 	if !ok {
 		return nil, c.endpoint.refuseVersion(date)
@@ -161,14 +198,19 @@ func (r *Endpoint) accepted() []mcp.Revision {
 // refuseVersion returns the error for a version that the strict mode does not allow. The error
 // lists the supported versions in every form that known clients read.
 func (r *Endpoint) refuseVersion(date string) *jsonrpc.Error {
-	list := jsonrpc.AppendStrings(nil, mcp.Dates(r.accepted()))
+	dates := mcp.Dates(r.accepted())
+	expected := "Expected: "
+	if len(dates) > 1 {
+		expected = "Expected one of: "
+	}
+	list := jsonrpc.AppendStrings(nil, dates)
 	got := jsonrpc.AppendQuote(nil, excerpt.Name(date))
 	d := append([]byte(`{"supported":`), list...)
 	d = append(append(d, `,"requested":`...), got...)
 	d = append(append(d, `,"supported_versions":`...), list...)
 	d = append(append(d, `,"received_version":`...), got...)
 	d = append(d, `,"code":"INVALID_PROTOCOL_VERSION"}`...)
-	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Unsupported protocol version", Data: d}
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Unsupported protocol version. " + expected + strings.Join(dates, ", "), Data: d}
 }
 
 // publishHandshake publishes the handshake of a client, which began at start. method is

@@ -21,6 +21,8 @@ func TestMain(m *testing.M) { leaktest.Main(m) }
 // own params.
 type fakeHandler struct {
 	on map[string]func(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error)
+	// failing is the error of Hello. Nil means that Hello succeeds.
+	failing error
 
 	mu       sync.Mutex
 	hellos   []*mcp.ClientInfo
@@ -34,6 +36,9 @@ func (h *fakeHandler) Hello(_ context.Context, f *mcp.ClientInfo) (*mcp.ServerIn
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.hellos = append(h.hellos, f)
+	if h.failing != nil {
+		return nil, h.failing
+	}
 	return &mcp.ServerInfo{Info: []byte(`{"name":"host","version":"1"}`), Capabilities: []byte(`{"tools":{}}`)}, nil
 }
 

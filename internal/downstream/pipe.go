@@ -250,7 +250,7 @@ func (d *pipeServer) read(ctx context.Context) error {
 			d.batch(ctx, batch)
 		case errors.As(err, &refused):
 			transport.Refuse(d.conversation, err)
-			d.reply(ctx, jsonrpc.AppendError(nil, d.errorID(refused.ID), refused))
+			d.reply(ctx, jsonrpc.AppendError(nil, d.errorID(refused.ID), mcp.RefusedByScan(refused)))
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:

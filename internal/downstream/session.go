@@ -262,8 +262,7 @@ func (c *Session) modern(ctx context.Context, in transport.Incoming, o mcp.Openi
 		c.publishHandshake(mcp.MethodDiscover, call.Client, start, err)
 		leave()
 		if err != nil {
-			reply := mcp.Fail(err)
-			_ = r.Finish(encode(call, reply), dialect.Code(call, reply))
+			c.failHandshake(call, r, err)
 			return
 		}
 		own := *h

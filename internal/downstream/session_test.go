@@ -84,11 +84,13 @@ func TestVersionsAtInitialize(t *testing.T) {
 func TestStrictVersions(t *testing.T) {
 	all := `["2025-11-25","2025-06-18","2025-03-26","2024-11-05"]`
 	for name, test := range map[string]struct {
-		legacy []mcp.Revision
-		list   string
+		legacy   []mcp.Revision
+		list     string
+		expected string
 	}{
-		"listed": {[]mcp.Revision{mcp.R20250618, mcp.R20241105}, `["2025-06-18","2024-11-05"]`},
-		"all":    {nil, all},
+		"listed": {[]mcp.Revision{mcp.R20250618, mcp.R20241105}, `["2025-06-18","2024-11-05"]`, "Expected one of: 2025-06-18, 2024-11-05"},
+		"one":    {[]mcp.Revision{mcp.R20241105}, `["2024-11-05"]`, "Expected: 2024-11-05"},
+		"all":    {nil, all, "Expected one of: 2025-11-25, 2025-06-18, 2025-03-26, 2024-11-05"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			visit(t, &Endpoint{Handler: &fakeHandler{}, Revisions: test.legacy, Strict: true}, func(w *pipetest.Wire) {
@@ -100,7 +102,7 @@ func TestStrictVersions(t *testing.T) {
 				m := pipetest.Scan(t, got[0])
 				for key, want := range map[string]string{
 					"code":    `-32602`,
-					"message": `"Unsupported protocol version"`,
+					"message": `"Unsupported protocol version. ` + test.expected + `"`,
 				} {
 					if v := jsonrpc.Find(m.Raw, m.Error, key).Of(m.Raw); string(v) != want {
 						t.Errorf("%s returns %s, want %s", key, v, want)
@@ -124,6 +126,75 @@ func TestStrictVersions(t *testing.T) {
 				}
 				w.Say(strings.Replace(hello25, "2025-11-25", "2024-11-05", 1))
 				w.Want(`{"jsonrpc":"2.0","id":"i","result":{…"protocolVersion":"2024-11-05"…}}`)
+			})
+		})
+	}
+}
+
+// TestMalformedInitialize checks the error for each member of initialize that is missing or has
+// the wrong type. A missing version is not a version error. Outside the strict mode, only the
+// version matters, and an initialize without params comes from a manifest client.
+func TestMalformedInitialize(t *testing.T) {
+	const good = `"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}`
+	for _, test := range []struct{ params, member, strict string }{
+		{`[]`, "params", "params"},
+		{`"x"`, "params", "params"},
+		{`null`, "params", "params"},
+		{``, "", "params"},
+		{`{}`, "params.protocolVersion", "params.protocolVersion"},
+		{`{"capabilities":{},"clientInfo":{"name":"c","version":"1"}}`, "params.protocolVersion", "params.protocolVersion"},
+		{strings.Replace(`{`+good+`}`, `"2025-11-25"`, `7`, 1), "params.protocolVersion", "params.protocolVersion"},
+		{strings.Replace(`{`+good+`}`, `"2025-11-25"`, `null`, 1), "params.protocolVersion", "params.protocolVersion"},
+		{strings.Replace(`{`+good+`}`, `"capabilities":{}`, `"capabilities":[]`, 1), "", "params.capabilities"},
+		{`{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1"}}`, "", "params.capabilities"},
+		{strings.Replace(`{`+good+`}`, `{"name":"c","version":"1"}`, `"c"`, 1), "", "params.clientInfo"},
+		{`{"protocolVersion":"2025-11-25","capabilities":{}}`, "", "params.clientInfo"},
+		{strings.Replace(`{`+good+`}`, `"name":"c",`, ``, 1), "", "params.clientInfo.name"},
+		{strings.Replace(`{`+good+`}`, `"name":"c"`, `"name":7`, 1), "", "params.clientInfo.name"},
+		{strings.Replace(strings.Replace(`{`+good+`}`, `"2025-11-25"`, `"1.0"`, 1), `"name":"c",`, ``, 1), "", "params.clientInfo.name"},
+		{`{` + good + `}`, "", ""},
+	} {
+		for _, strict := range []bool{false, true} {
+			want := test.member
+			if strict {
+				want = test.strict
+			}
+			visit(t, &Endpoint{Handler: &fakeHandler{}, Strict: strict}, func(w *pipetest.Wire) {
+				line := `{"jsonrpc":"2.0","id":"i","method":"initialize","params":` + test.params + `}`
+				if test.params == "" {
+					line = `{"jsonrpc":"2.0","id":"i","method":"initialize"}`
+				}
+				w.Say(line)
+				if want == "" {
+					w.Want(`{"jsonrpc":"2.0","id":"i","result":…}`)
+					return
+				}
+				w.Want(`{"jsonrpc":"2.0","id":"i","error":{"code":-32602,"message":"initialize is malformed: ` + want + ` must be …","data":{"code":"MALFORMED_REQUEST","member":"` + want + `"}}}`)
+				w.Say(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{` + good + `}}`) // the client may try again
+				w.Want(`{"jsonrpc":"2.0","id":"i","result":…}`)
+			})
+		}
+	}
+}
+
+// TestFailedHandshake checks that a failure of Dragoman has a code in data, next to the facts
+// about it, and that the server's own error stays.
+func TestFailedHandshake(t *testing.T) {
+	for name, test := range map[string]struct {
+		err  error
+		want string
+	}{
+		"bug":    {errors.New("secret"), `"error":{"code":-32603,"message":"internal error","data":{"code":"INTERNAL_ERROR"}}}`},
+		"ours":   {&mcp.Error{Message: "m", Origin: mcp.FromGateway, Cause: "timeout", Outcome: mcp.NotSent}, `"error":{"code":-32603,"message":"m","data":{"code":"INTERNAL_ERROR","origin":"gateway","cause":"timeout","outcome":"not_sent","retryable":false}}}`},
+		"theirs": {&jsonrpc.Error{Code: -32000, Message: "no", Data: []byte(`{"a":1}`)}, `"error":{"code":-32000,"message":"no","data":{"a":1}}}`},
+		"coded":  {&jsonrpc.Error{Code: -32603, Message: "no"}, `"error":{"code":-32603,"message":"no"}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			visit(t, &Endpoint{Handler: &fakeHandler{failing: test.err}}, func(w *pipetest.Wire) {
+				w.Say(hello25)
+				w.Want(`{"jsonrpc":"2.0","id":"i",` + test.want)
+				w.Say(hello26)
+				w.Want(`{"jsonrpc":"2.0","id":"d",` + test.want)
 			})
 		})
 	}

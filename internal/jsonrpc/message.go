@@ -107,6 +107,9 @@ type Error struct {
 
 	// ID is the id of the message that Scan refused. If Scan could not read the id, ID is empty.
 	ID ID
+	// Method is the method of the request that Scan refused because of its params. Otherwise
+	// it is empty.
+	Method string
 }
 
 func (e *Error) Error() string {

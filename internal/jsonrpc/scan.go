@@ -289,7 +289,7 @@ func (s *scanner) judgeCall(e *envelope, lim *Limits, m *Message, null bool) *Er
 			// sender would not see an error.
 			return nil
 		default:
-			return &Error{Code: CodeInvalidParams, Message: "params is not an object"}
+			return &Error{Code: CodeInvalidParams, Message: "params is not an object", Method: m.Method}
 		}
 		m.Params = e.params
 	}

@@ -241,6 +241,7 @@ func (s *Server) message(w http.ResponseWriter, r *http.Request, who *identity.P
 		e := &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "the request body is not a JSON-RPC message"}
 		_ = errors.As(err, &e)
 		l.refuse(transport.Refused(body, err))
+		e = mcp.RefusedByScan(e)
 		if e.ID == "" {
 			e = &jsonrpc.Error{Code: e.Code, Message: e.Message, Data: e.Data, ID: "null"} // JSON-RPC 2.0 §5
 		}

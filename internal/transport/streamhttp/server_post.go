@@ -68,7 +68,7 @@ func (s *Server) refuseScan(w http.ResponseWriter, h headers, who *identity.Prin
 		e = &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "the request body is not a JSON-RPC message"}
 	}
 	s.counts.refused.Add(1)
-	httpdoor.Refuse(w, http.StatusBadRequest, s.orNull(e.ID, h, who), e)
+	httpdoor.Refuse(w, http.StatusBadRequest, s.orNull(e.ID, h, who), mcp.RefusedByScan(e))
 }
 
 // refuseAnswer passes an invalid answer of a client to its session, because a server request is

@@ -1,0 +1,51 @@
+package mcp
+
+import (
+	"errors"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+)
+
+// Values of data.code in the errors of initialize and server/discover. JSON-RPC requires a
+// number as code, so these words of other servers are in data.
+const (
+	dataMalformed = "MALFORMED_REQUEST"
+	dataInternal  = "INTERNAL_ERROR"
+)
+
+// Malformed returns the error for an initialize with a member that is missing or has the wrong
+// type. member is the path of the member, such as params.clientInfo, and must is what it must
+// be, such as "an object".
+func Malformed(member, must string) *jsonrpc.Error {
+	d := jsonrpc.AppendQuote([]byte(`{"code":"`+dataMalformed+`","member":`), member)
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "initialize is malformed: " + member + " must be " + must, Data: append(d, '}')}
+}
+
+// RefusedByScan returns the error for a client whose message jsonrpc.Scan has refused. It is e,
+// unless e is about the params of initialize.
+func RefusedByScan(e *jsonrpc.Error) *jsonrpc.Error {
+	if e.Method != MethodInitialize {
+		return e
+	}
+	out := Malformed("params", "an object")
+	out.ID, out.Method = e.ID, e.Method
+	return out
+}
+
+// WireHandshake does the same as Wire for the failure of a handshake with a client. If the
+// code is that of an internal error and the error is not a server's own answer, data has the
+// word that clients of other servers know.
+func WireHandshake(err error) *jsonrpc.Error {
+	out := Wire(err)
+	var ours *Error
+	var theirs *jsonrpc.Error
+	if out.Code != jsonrpc.CodeInternal || !errors.As(err, &ours) && errors.As(err, &theirs) {
+		return out
+	}
+	own := *out
+	own.Data = []byte(`{"code":"` + dataInternal + `"}`)
+	if len(out.Data) > 2 {
+		own.Data = append(append(own.Data[:len(own.Data)-1], ','), out.Data[1:]...)
+	}
+	return &own
+}
