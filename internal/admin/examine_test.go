@@ -118,7 +118,7 @@ func TestMatrixRoute(t *testing.T) {
 		return strings.TrimSpace(out)
 	}
 	for pair, want := range map[[2]string]string{
-		{"2024-11-05", "2024-11-05"}: "F U T R", {"2024-11-05", "2025-11-25"}: "F U T (R)", {"2025-06-18", "2025-11-25"}: "U T (R)",
+		{"2024-11-05", "2024-11-05"}: "F L U T R", {"2024-11-05", "2025-11-25"}: "F L U T (R)", {"2025-06-18", "2025-11-25"}: "L U T (R)",
 		{"2025-11-25", "2026-07-28"}: "(R)", {"2026-07-28", "2026-07-28"}: "R",
 	} {
 		if got := letters(pair[0], pair[1]); got != want {

@@ -87,6 +87,12 @@ func (a *API) serveReady(w http.ResponseWriter, _ *http.Request) {
 		if s.Readiness != "" {
 			out = jsonrpc.AppendQuote(append(out, `,"readiness":`...), s.Readiness)
 		}
+		if s.Version != "" {
+			out = jsonrpc.AppendQuote(append(out, `,"workerVersion":`...), s.Version)
+		}
+		if s.Cause != "" && a.opts.Local {
+			out = jsonrpc.AppendQuote(append(out, `,"workerCause":`...), s.Cause)
+		}
 		out = append(out, '}')
 	}
 	out = append(out, "]}\n"...)

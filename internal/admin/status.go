@@ -76,12 +76,16 @@ type Server struct {
 	// Unasked counts answers that match no open request because they are late, repeated,
 	// or for another client. Broadcasts is true if the server sends messages for one
 	// session to all of its sessions.
-	Unasked    int64     `json:"unaskedAnswers"`
-	Odd        int64     `json:"oddMessages"` // other messages of the server that could not be used
-	Broadcasts bool      `json:"broadcasts"`
-	Listen     *Filter   `json:"listen,omitempty"`
-	Sessions   []Session `json:"sessions"`
-	Lists      []List    `json:"lists"`
+	Unasked    int64 `json:"unaskedAnswers"`
+	Odd        int64 `json:"oddMessages"` // other messages of the server that could not be used
+	Broadcasts bool  `json:"broadcasts"`
+	// WorkerVersion is the version of the last handshake with a Codex worker. WorkerCause says
+	// why it is not the newest version, or why the handshake failed.
+	WorkerVersion string    `json:"workerVersion,omitempty"`
+	WorkerCause   string    `json:"workerCause,omitempty"`
+	Listen        *Filter   `json:"listen,omitempty"`
+	Sessions      []Session `json:"sessions"`
+	Lists         []List    `json:"lists"`
 }
 
 // Fault is the last error of a server, with secrets masked.

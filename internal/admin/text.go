@@ -101,6 +101,14 @@ func (s *Server) text(line func(int, string, ...any), ago func(time.Time) string
 	case s.Attempts > 0 && s.Opening > 0:
 		line(1, "failures in a row: %d, being opened again", s.Attempts)
 	}
+	switch {
+	case s.WorkerVersion != "" && s.WorkerCause != "":
+		line(1, "codex worker: version %s, because version 2 failed: %q", s.WorkerVersion, s.WorkerCause)
+	case s.WorkerVersion != "":
+		line(1, "codex worker: version %s", s.WorkerVersion)
+	case s.WorkerCause != "":
+		line(1, "codex worker: %q", s.WorkerCause)
+	}
 	if s.Handshake != nil {
 		line(1, "handshake, %s ago:", ago(s.Handshake.At))
 		for _, step := range s.Handshake.Trace {

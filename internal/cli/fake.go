@@ -117,6 +117,7 @@ The timeout is ten seconds for each step and one minute in total. Change it with
 			if err != nil {
 				return err
 			}
+			f.codexVariables(a, args[0], &o)
 			s, err := fake.NewServer(args[0], o)
 			if err != nil {
 				return usagef("run `dragoman fake --list --json` to list the settings of each profile", "%s", err)
@@ -180,6 +181,25 @@ func (f *fakeFlags) options(a *app) (fake.Options, error) {
 		o.Capture = statusLines{a.status}
 	}
 	return o, nil
+}
+
+// codexVariables applies the environment variables that test scripts of Codex proxies set.
+// Flags take precedence.
+func (f *fakeFlags) codexVariables(a *app, profile string, o *fake.Options) {
+	if !strings.HasPrefix(profile, "codex-") {
+		return
+	}
+	on := func(name string) bool {
+		v, _ := a.env(name)
+		v = strings.ToLower(v)
+		return v == "1" || v == "true" || v == "yes"
+	}
+	if on("FAKE_CODEX_CAPTURE_RPCS") {
+		o.Capture = statusLines{a.status}
+	}
+	if on("FAKE_CODEX_REJECT_PROTOCOL_V2") && o.Set["v2"] == "" {
+		o.Set["v2"] = "-32602"
+	}
 }
 
 // statusLines writes whole lines to stderr, one at a time.

@@ -298,7 +298,7 @@ func (b *bridge) hear(m *jsonrpc.Message) {
 		return
 	}
 	w := words(current{})
-	if strings.HasPrefix(m.Method, eventPrefix) {
+	if isOlder(m) {
 		w = older{}
 	}
 	if e, ok := w.hear(m); ok {

@@ -1,6 +1,7 @@
 package codex
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,12 +23,14 @@ const methodInitialize = "initialize"
 // greeting is one handshake with a worker. A worker has at most one handshake at a time.
 //
 // It first offers version 2. If the worker refuses its params or does not answer, it offers
-// version 1 on the same pipe. A late answer to the first offer still counts.
+// version 1 on the same pipe. If the worker refuses the second spelling of clientInfo, it offers
+// version 1 again without it. A late answer to an earlier offer still counts.
 type greeting struct {
 	b     *bridge
 	begun time.Time
 	trace handshake.Trace
 	cause string // why version 1 was offered; "" if it was not
+	class string // the same as a word; see Server.Handshakes
 }
 
 // greet performs the handshake and returns the worker's result. The error is a sentence for
@@ -51,6 +54,7 @@ func (b *bridge) greet(ctx context.Context, info []byte) (*jsonrpc.Message, erro
 		attrs = append(attrs, slog.String("fallback", b.server.o.Clean(g.cause)))
 	}
 	if err != nil {
+		b.server.negotiated("", b.server.o.Clean(err.Error()), cmp.Or(g.class, "refused"))
 		b.server.set(HandshakeFailed)
 		attrs = append(attrs, slog.String("reason", string(HandshakeFailed)), slog.String("cause", b.server.o.Clean(err.Error())))
 		b.server.o.Log.LogAttrs(ctx, slog.LevelWarn, "codex worker refused the handshake", attrs...)
@@ -62,16 +66,41 @@ func (b *bridge) greet(ctx context.Context, info []byte) (*jsonrpc.Message, erro
 		}
 		g.note("initialized", "nothing, as expected", "the profile requires it")
 	}
+	b.server.negotiated(version, b.server.o.Clean(g.cause), g.class)
 	b.server.opened()
 	attrs = append(attrs, slog.String("reason", string(HandshakeComplete)), slog.String("version", version), slog.Duration("took", time.Since(g.begun)))
 	b.server.o.Log.LogAttrs(ctx, slog.LevelInfo, "codex worker is ready", attrs...)
 	return m, nil
 }
 
-// offered is the worker's answer to one of the two offers.
+// offered is the worker's answer to one of the offers.
 type offered struct {
-	version int
-	m       *jsonrpc.Message
+	offer offer
+	m     *jsonrpc.Message
+}
+
+// offer is one way to send initialize.
+type offer int
+
+const (
+	offerTwo offer = iota
+	offerOne
+	offerOnly // version 1 without client_info
+)
+
+func (o offer) String() string {
+	return [...]string{"initialize v2", "initialize v1", "initialize v1 with clientInfo only"}[o]
+}
+
+func (o offer) version() string {
+	if o == offerTwo {
+		return "2"
+	}
+	return "1"
+}
+
+func (o offer) params(info []byte) []byte {
+	return [...]func([]byte) []byte{versionTwo, versionOne, clientInfoOnly}[o](info)
 }
 
 func (g *greeting) run(ctx context.Context, info []byte) (m *jsonrpc.Message, version string, err error) {
@@ -81,13 +110,9 @@ func (g *greeting) run(ctx context.Context, info []byte) (m *jsonrpc.Message, ve
 			g.b.worker.drop(x)
 		}
 	}()
-	answers := make(chan offered, 2) // in order of arrival
-	offer := func(version int) error {
-		params := versionOne(info)
-		if version == 2 {
-			params = versionTwo(info)
-		}
-		x, err := g.b.worker.begin(ctx, methodInitialize, params, func(m *jsonrpc.Message) { answers <- offered{version, m} })
+	answers := make(chan offered, 3) // in order of arrival
+	send := func(o offer) error {
+		x, err := g.b.worker.begin(ctx, methodInitialize, o.params(info), func(m *jsonrpc.Message) { answers <- offered{o, m} })
 		if err == nil {
 			open = append(open, x)
 		}
@@ -99,41 +124,46 @@ func (g *greeting) run(ctx context.Context, info []byte) (m *jsonrpc.Message, ve
 	both := g.b.server.silentOnV2.Load() // true if both versions have been offered
 	silent := both
 	if both {
-		g.cause = "Codex did not answer version 2 before"
+		g.cause, g.class = "Codex did not answer version 2 before", "silence"
 		timer.Stop()
-		err = offer(1)
+		err = send(offerOne)
 	} else {
-		err = offer(2)
+		err = send(offerTwo)
 	}
+	only := false // clientInfo alone has been offered
 	for err == nil {
 		select {
 		case a := <-answers:
 			g.drain()
-			sent, m := "initialize v"+strconv.Itoa(a.version), a.m
+			sent, m := a.offer.String(), a.m
 			if m.Kind == jsonrpc.Result {
-				g.b.server.silentOnV2.Store(silent && a.version == 1)
-				g.note(sent, describe(m), "Codex speaks version "+strconv.Itoa(a.version))
-				return m, "v" + strconv.Itoa(a.version), g.check(m)
+				g.b.server.silentOnV2.Store(silent && a.offer != offerTwo)
+				g.note(sent, describe(m), "Codex speaks version "+a.offer.version())
+				return m, "v" + a.offer.version(), g.check(m)
 			}
 			e := failureOf(m)
 			switch {
 			case already(e):
-				g.note(sent, said(e), "Codex sent a notification that it is ready, without an answer to initialize")
+				g.note(sent, said(m), "Codex sent a notification that it is ready, without an answer to initialize")
 				return nil, "v2", nil
-			case a.version == 1:
-				g.note(sent, said(e), "there is no other version to try")
-				return nil, "", problem(fmt.Sprintf("Codex refused both versions of its handshake: version 2 with %s, version 1 with %s", g.cause, said(e)))
+			case a.offer == offerOne && !only && refusesMirror(e):
+				g.note(sent, said(m), "trying clientInfo alone on the same pipe")
+				only = true
+				err = send(offerOnly)
+			case a.offer != offerTwo:
+				g.note(sent, said(m), "there is no other version to try")
+				return nil, "", problem(fmt.Sprintf("Codex refused both versions of its handshake: version 2 with %s, version 1 with %s", g.cause, said(m)))
 			case both:
-				g.note(sent, said(e)+", late", "version 1 has been offered")
-				g.cause, silent = said(e), false
+				g.note(sent, said(m)+", late", "version 1 has been offered")
+				g.cause, g.class, silent = said(m), classOf(e), false
 			case fallsBack(e) || dialect.HasSign(g.b.server.o.WrongParams, strconv.FormatInt(e.Code, 10), strings.ToLower(e.Message)):
-				g.cause = said(e)
+				g.cause, g.class = said(m), classOf(e)
 				g.note(sent, g.cause, "trying version 1 on the same pipe")
 				both = true
-				err = offer(1)
+				err = send(offerOne)
 			default:
-				g.note(sent, said(e), "the error is unrelated to the version")
-				return nil, "", problem("Codex refused the handshake: " + said(e))
+				g.note(sent, said(m), "the error is unrelated to the version")
+				return nil, "", problem("Codex refused the handshake: " + said(m))
 			}
 		case name := <-g.b.events:
 			// The timeout starts again whenever the worker writes a status line.
@@ -145,11 +175,12 @@ func (g *greeting) run(ctx context.Context, info []byte) (m *jsonrpc.Message, ve
 			if both {
 				continue
 			}
-			g.cause = "silence for " + wait.String()
-			g.note("initialize v2", "no answer for "+wait.String(), "trying version 1 on the same pipe")
+			g.cause, g.class = "silence for "+wait.String(), "silence"
+			g.note(offerTwo.String(), "no answer for "+wait.String(), "trying version 1 on the same pipe")
 			both, silent = true, true
-			err = offer(1)
+			err = send(offerOne)
 		case <-g.b.worker.gone:
+			g.class = "exited"
 			g.note(methodInitialize, "the end of stdout", "Codex has exited")
 			return nil, "", problem(fmt.Sprintf("Codex ended during its handshake: %v", g.b.worker.err))
 		case <-ctx.Done():
@@ -223,6 +254,15 @@ func fallsBack(e *jsonrpc.Error) bool {
 	return false
 }
 
+// classOf returns a word for an error after which version 1 is offered.
+func classOf(e *jsonrpc.Error) string {
+	switch e.Code {
+	case jsonrpc.CodeInvalidParams, jsonrpc.CodeInvalidRequest:
+		return strconv.FormatInt(e.Code, 10)
+	}
+	return "schema"
+}
+
 // versionTwo returns the params of version 2. The result contains the new members in both spellings.
 func versionTwo(info []byte) []byte {
 	b := append([]byte(`{"protocolVersion":"v2","protocol_version":"v2","clientInfo":`), info...)
@@ -230,15 +270,32 @@ func versionTwo(info []byte) []byte {
 	return append(b, `,"capabilities":{}}`...)
 }
 
-// versionOne returns the params of version 1. Members that version 1 lacks are omitted instead
-// of null.
+// versionOne returns the params of version 1, with clientInfo in both spellings. Members that
+// version 1 lacks are omitted instead of null.
 func versionOne(info []byte) []byte {
+	b := append([]byte(`{"clientInfo":`), info...)
+	return append(append(append(b, `,"client_info":`...), info...), '}')
+}
+
+// clientInfoOnly returns the params of version 1 for a worker that refuses client_info.
+func clientInfoOnly(info []byte) []byte {
 	return append(append([]byte(`{"clientInfo":`), info...), '}')
 }
 
-// said returns the text for an error of the worker.
-func said(e *jsonrpc.Error) string {
+// refusesMirror reports whether an error of version 1 is about client_info, which real workers
+// ignore and strict ones refuse.
+func refusesMirror(e *jsonrpc.Error) bool {
+	low := strings.ToLower(e.Message)
+	return strings.Contains(low, "client_info") || strings.Contains(low, "additional propert")
+}
+
+// said returns the text for an error of the worker. A code that is a string is quoted.
+func said(m *jsonrpc.Message) string {
+	e := failureOf(m)
 	s := strconv.FormatInt(e.Code, 10)
+	if name, ok := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, m.Error, "code")); ok {
+		s = excerpt.Quote(name, 40)
+	}
 	if e.Message != "" {
 		s += " " + excerpt.Quote(e.Message, 200)
 	}

@@ -11,7 +11,8 @@ import (
 )
 
 // older is the protocol of workers with conversations, the predecessors of threads. Its events
-// are Codex's internal events in the form codex/event/TYPE, with a member msg.
+// are Codex's internal events in the form codex/event/TYPE, with a member msg. Wrappers also send
+// them without the prefix, in camelCase and without msg: agentMessageDelta, agentMessage.
 type older struct{}
 
 const eventPrefix = "codex/event"
@@ -57,8 +58,13 @@ func (older) begin(ctx context.Context, b *bridge, t *turn, a *arguments) error 
 	items := append(append([]byte(`[{"type":"text","data":{"text":`), a.prompt.Of(a.raw)...), `}}]`...)
 	o := (&object{}).text("conversationId", id).member("items", items)
 	open := func(m *jsonrpc.Message) {
-		if m.Kind == jsonrpc.Result {
-			t.learn("")
+		if m.Kind != jsonrpc.Result {
+			return
+		}
+		t.learn("")
+		if !m.ResultMember("finish_reason").IsZero() {
+			// A wrapper answers at the end of the turn, and sends no event for the end.
+			t.take(older{}, &event{thread: id, kind: ended, status: completed})
 		}
 	}
 	_, err = b.ask(ctx, "sendUserMessage", o.json(), open)
@@ -100,23 +106,34 @@ func (older) finish(b *bridge, t *turn) {
 	_, _ = b.ask(ctx, "removeConversationListener", (&object{}).text("subscriptionId", id).json(), nil)
 }
 
+// isOlder reports whether a notification belongs to the older protocol.
+func isOlder(m *jsonrpc.Message) bool {
+	return strings.HasPrefix(m.Method, eventPrefix) || !m.Param("conversationId").IsZero() || !m.Param("conversation_id").IsZero()
+}
+
 func (older) hear(m *jsonrpc.Message) (e event, ok bool) {
-	keys := [...]string{"conversationId", "id", "msg"}
+	keys := [...]string{"conversationId", "id", "msg", "conversation_id"}
 	var at [len(keys)]jsonrpc.Span
 	jsonrpc.FindAll(m.Raw, m.Params, keys[:], at[:])
-	e.thread, _ = jsonrpc.Text(m.Raw, at[0])
+	if e.thread, _ = jsonrpc.Text(m.Raw, at[0]); e.thread == "" {
+		e.thread, _ = jsonrpc.Text(m.Raw, at[3])
+	}
 	e.turn, _ = jsonrpc.Text(m.Raw, at[1])
 	msg := at[2]
 	if e.thread == "" {
 		return e, false
 	}
-	switch text(m.Raw, msg, "type") {
+	kind := text(m.Raw, msg, "type")
+	if msg.IsZero() {
+		msg, kind = m.Params, snakeCase(strings.TrimPrefix(m.Method, eventPrefix+"/"))
+	}
+	switch kind {
 	case "task_started":
 		e.kind = started
 	case "agent_message_delta":
 		e.kind, e.text = delta, text(m.Raw, msg, "delta")
 	case "agent_message":
-		e.kind, e.text = message, text(m.Raw, msg, "message")
+		e.kind, e.text = message, messageOf(m.Raw, jsonrpc.Find(m.Raw, msg, "message"))
 	case "exec_command_begin":
 		e.kind, e.text = step, "$ "+excerpt.Lines(commandOf(m.Raw, jsonrpc.Find(m.Raw, msg, "command")), 400)
 	case "stream_error":
@@ -130,6 +147,27 @@ func (older) hear(m *jsonrpc.Message) (e event, ok bool) {
 		e.kind, e.status = ended, interrupted
 	}
 	return e, true
+}
+
+// snakeCase returns a name in snake_case, for example agent_message for agentMessage.
+func snakeCase(name string) string {
+	var b strings.Builder
+	for _, r := range name {
+		if 'A' <= r && r <= 'Z' {
+			b.WriteByte('_')
+			r += 'a' - 'A'
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// messageOf returns the text of a message, which may be a string or an object with content.
+func messageOf(raw []byte, at jsonrpc.Span) string {
+	if s, ok := jsonrpc.Text(raw, at); ok {
+		return s
+	}
+	return text(raw, at, "content")
 }
 
 // commandOf returns a command as a text. It may be a string or an array of arguments.

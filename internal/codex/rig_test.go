@@ -256,3 +256,14 @@ func bubble(t *testing.T, f func(t *testing.T, profile string)) {
 		})
 	}
 }
+
+// ends are the two ends of a pipe of bytes.
+type ends struct {
+	r *io.PipeReader
+	w *io.PipeWriter
+}
+
+func newPipe() ends {
+	r, w := io.Pipe()
+	return ends{r, w}
+}

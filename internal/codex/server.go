@@ -1,10 +1,12 @@
 package codex
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -81,6 +83,10 @@ type Server struct {
 	pauses    work.Backoff // counts the starts that failed in a row
 	notBefore time.Time
 	past      past
+
+	// The following fields describe the last handshake, and count all of them.
+	version, cause string
+	handshakes     map[[2]string]uint64
 }
 
 // New returns a Server without a running worker.
@@ -115,6 +121,38 @@ func (s *Server) Readiness() string {
 		return string(HandshakeComplete)
 	}
 	return string(s.reason)
+}
+
+// Environ returns the variable by which wrappers around Codex recognise that another program
+// starts them. Without it, they print nothing and wait.
+func (s *Server) Environ() []string { return []string{"CODEX_WORKER_SUPERVISED=true"} }
+
+// Negotiated returns the version of the last handshake, "v1" or "v2". cause says why it was not
+// version 2, or why the handshake failed. Then the version is "".
+func (s *Server) Negotiated() (version, cause string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.version, s.cause
+}
+
+// Handshakes counts the handshakes with all workers, by version and cause. The version is "v1",
+// "v2" or "none". The cause is "" for version 2, or else "-32602", "-32600", "silence", "schema",
+// "refused" or "exited".
+func (s *Server) Handshakes() map[[2]string]uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.handshakes)
+}
+
+// negotiated records a handshake. class is the cause as a word.
+func (s *Server) negotiated(version, cause, class string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version, s.cause = version, cause
+	if s.handshakes == nil {
+		s.handshakes = map[[2]string]uint64{}
+	}
+	s.handshakes[[2]string{cmp.Or(version, "none"), class}]++
 }
 
 // Admit must be called before each start. After failed starts it waits up to a minute, as

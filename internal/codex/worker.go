@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
@@ -188,8 +190,27 @@ func (w *worker) noise(err error) {
 // failureOf converts an error answer to a Go error.
 func failureOf(m *jsonrpc.Message) *jsonrpc.Error {
 	e := &jsonrpc.Error{}
-	e.Code, _ = jsonrpc.Int(m.Raw, jsonrpc.Find(m.Raw, m.Error, "code"))
+	e.Code = codeOf(m.Raw, jsonrpc.Find(m.Raw, m.Error, "code"))
 	text, _ := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, m.Error, "message"))
 	e.Message = excerpt.Line(text, maxSaid)
 	return e
+}
+
+// codeNames are the names that workers use for the codes of JSON-RPC 2.0 §5.1.
+var codeNames = map[string]int64{
+	"parse_error": jsonrpc.CodeParse, "invalid_request": jsonrpc.CodeInvalidRequest, "method_not_found": jsonrpc.CodeMethodNotFound,
+	"invalid_params": jsonrpc.CodeInvalidParams, "internal_error": jsonrpc.CodeInternal,
+}
+
+// codeOf returns the code of an error. Workers also send a code as a string: "-32602" or
+// "invalid_params". An unknown code is 0.
+func codeOf(raw []byte, at jsonrpc.Span) int64 {
+	if n, ok := jsonrpc.Int(raw, at); ok {
+		return n
+	}
+	name, _ := jsonrpc.Text(raw, at)
+	if n, err := strconv.ParseInt(strings.TrimSpace(name), 10, 64); err == nil {
+		return n
+	}
+	return codeNames[strings.NewReplacer("-", "_", " ", "_").Replace(strings.ToLower(strings.TrimSpace(name)))]
 }

@@ -353,7 +353,7 @@ func (e *exam) versionless(t *talk, q *question) {
 	case !q.msg.ResultMember("tools").IsZero():
 		code = Manifest
 		t.judgeManifest(q.msg.Raw, q.msg.ResultMember("tools"), q.said)
-	case !q.msg.ResultMember("userAgent").IsZero():
+	case !q.msg.ResultMember("userAgent").IsZero() || !q.msg.ResultMember("advertised_models").IsZero():
 		code = NotMCP
 	}
 	t.find(code, t.proof(q))

@@ -28,16 +28,27 @@ import (
 func codexServers() []Profile {
 	const outcomes = "how version 2 of the handshake is answered: accept, -32602, -32600, schema, silence, late (accepted after version 1 was offered), closed (an error that has nothing to do with the version)"
 	events := Setting{"events", "no", `whether the worker prints {"event":"ready"} before its first message: yes or no`}
+	mirror := Setting{"mirror", "accept", "how client_info in version 1 is answered: accept, or refuse with -32602"}
+	form := Setting{"form", "worker", "worker, or shim: a wrapper that advertises models, returns the params of initialize, and answers at the end of a turn"}
 	profile := func(name, about string, kind Kind, older bool, v2 string) Profile {
 		return Profile{
-			Name: name, About: about, Kind: kind, Side: ServerSide, Settings: []Setting{{"v2", v2, outcomes}, events},
+			Name: name, About: about, Kind: kind, Side: ServerSide, Settings: []Setting{{"v2", v2, outcomes}, mirror, form, events},
 			server: func(s *settings) (*part, error) {
 				switch v := s.values["v2"]; v {
 				case "accept", "-32602", "-32600", "schema", "silence", "late", "closed":
 				default:
 					return nil, fmt.Errorf("setting v2 must be accept, -32602, -32600, schema, silence, late or closed, but is %q", v)
 				}
-				w := &codexWorker{older: older, v2: s.values["v2"], ready: s.values["events"] == "yes", pipes: map[*conversation]*codexPipe{}}
+				if m := s.values["mirror"]; m != "accept" && m != "refuse" {
+					return nil, fmt.Errorf("setting mirror must be accept or refuse, but is %q", m)
+				}
+				if f := s.values["form"]; f != "worker" && f != "shim" {
+					return nil, fmt.Errorf("setting form must be worker or shim, but is %q", f)
+				}
+				w := &codexWorker{
+					older: older, v2: s.values["v2"], ready: s.values["events"] == "yes", shim: s.values["form"] == "shim",
+					noMirror: s.values["mirror"] == "refuse", pipes: map[*conversation]*codexPipe{},
+				}
 				return &part{ed: editionOf(usual), twist: twist{open: w.open, hear: w.hear}}, nil
 			},
 		}
@@ -51,9 +62,11 @@ func codexServers() []Profile {
 
 // codexWorker is the state of one server, shared by all its connections.
 type codexWorker struct {
-	older bool
-	v2    string
-	ready bool
+	older    bool
+	v2       string
+	ready    bool
+	shim     bool
+	noMirror bool // client_info is refused
 
 	mu    sync.Mutex
 	pipes map[*conversation]*codexPipe
@@ -90,7 +103,10 @@ func (w *codexWorker) open(ctx context.Context, c *conversation) {
 		delete(w.pipes, c)
 		w.mu.Unlock()
 	})
-	if w.ready {
+	if w.shim {
+		c.out.send([]byte(`{"event":"starting"}`))
+	}
+	if w.ready || w.shim {
 		c.out.send([]byte(`{"event":"ready"}`))
 	}
 }
@@ -127,18 +143,24 @@ func (w *codexWorker) nextThread() string {
 	return "thread-" + strconv.Itoa(w.last)
 }
 
-// Messages of a worker have no member "jsonrpc".
+// send sends a message. Messages of a worker have no member "jsonrpc", those of a shim do.
+func (p *codexPipe) send(members string) {
+	if p.w.shim {
+		members = `"jsonrpc":"2.0",` + members
+	}
+	p.out.send([]byte("{" + members + "}"))
+}
 
 func (p *codexPipe) result(m *jsonrpc.Message, result string) {
-	p.out.send([]byte(`{"id":` + string(m.ID) + `,"result":` + result + `}`))
+	p.send(`"id":` + string(m.ID) + `,"result":` + result)
 }
 
 func (p *codexPipe) fail(m *jsonrpc.Message, code int, text string) {
-	p.out.send([]byte(`{"error":{"code":` + strconv.Itoa(code) + `,"message":` + quote(text) + `},"id":` + string(m.ID) + `}`))
+	p.send(`"error":{"code":` + strconv.Itoa(code) + `,"message":` + quote(text) + `},"id":` + string(m.ID))
 }
 
 func (p *codexPipe) notify(method, params string) {
-	p.out.send([]byte(`{"method":"` + method + `","params":` + params + `}`))
+	p.send(`"method":"` + method + `","params":` + params)
 }
 
 // ask sends a request. It calls the function then with the answer.
@@ -146,7 +168,7 @@ func (p *codexPipe) ask(method, params string, then func(*jsonrpc.Message)) {
 	id := jsonrpc.IntID(p.asks) // ids start at 0, as in the real worker
 	p.asks++
 	p.waiting[id] = then
-	p.out.send([]byte(`{"method":"` + method + `","id":` + string(id) + `,"params":` + params + `}`))
+	p.send(`"method":"` + method + `","id":` + string(id) + `,"params":` + params)
 }
 
 func paramText(m *jsonrpc.Message, key string) string {
@@ -160,6 +182,8 @@ func (p *codexPipe) request(m *jsonrpc.Message) {
 		p.initialize(m)
 	case !p.open:
 		p.fail(m, -32600, "Not initialized")
+	case p.w.shim:
+		p.shimRequest(m)
 	case p.w.older:
 		p.olderRequest(m)
 	default:
@@ -171,7 +195,7 @@ func (p *codexPipe) request(m *jsonrpc.Message) {
 // its members if their value is null.
 func (p *codexPipe) initialize(m *jsonrpc.Message) {
 	two := false
-	for _, key := range []string{"protocolVersion", "protocol_version", "capabilities", "client_info"} {
+	for _, key := range []string{"protocolVersion", "protocol_version", "capabilities"} {
 		two = two || !m.Param(key).IsZero()
 	}
 	name := jsonrpc.Find(m.Raw, m.Param("clientInfo"), "name")
@@ -204,7 +228,16 @@ func (p *codexPipe) initialize(m *jsonrpc.Message) {
 			return
 		}
 	}
+	if p.w.noMirror && !m.Param("client_info").IsZero() {
+		p.fail(m, -32602, "Invalid params: unknown field `client_info`")
+		return
+	}
 	p.open = true
+	if p.w.shim {
+		params := m.Params.Of(m.Raw)
+		p.result(m, `{"advertised_models":["fake-model"],"capabilities":{"tools":{}},"receivedParams":`+string(params)+`}`)
+		return
+	}
 	agent := `{"userAgent":"fake/0.0.1 (Debian 12.0.0; x86_64) xterm (fake; 1)","codexHome":"/nowhere","platformFamily":"unix","platformOs":"linux"}`
 	if p.w.older {
 		agent = `{"userAgent":"fake/0.0.1 (Debian 12.0.0; x86_64) xterm (fake; 1)"}`
@@ -269,6 +302,39 @@ func (p *codexPipe) currentRequest(m *jsonrpc.Message) {
 		p.finish(t, "interrupted", "", "")
 	default:
 		p.fail(m, -32600, "Invalid request: unknown variant `"+m.Method+"`, expected one of `initialize`, `thread/start`, `thread/resume`, `turn/start`, `turn/interrupt`")
+	}
+}
+
+// shimRequest plays a wrapper that answers sendUserMessage at the end of the turn. Its events
+// have no prefix, and it refuses everything that it does not know.
+func (p *codexPipe) shimRequest(m *jsonrpc.Message) {
+	id := paramText(m, "conversationId")
+	switch m.Method {
+	case "newConversation":
+		id = p.w.nextThread()
+		p.threads[id] = &codexThread{id: id}
+		p.result(m, `{"conversation_id":`+quote(id)+`,"conversationId":`+quote(id)+`,"model":"fake-model"}`)
+	case "addConversationListener":
+		p.result(m, `{"subscription_id":"ear","subscriptionId":"ear"}`)
+	case "removeConversationListener":
+		p.result(m, "{}")
+	case "sendUserMessage":
+		prompt := ""
+		for x := range jsonrpc.Elements(m.Raw, m.Param("items")) {
+			prompt, _ = jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, jsonrpc.Find(m.Raw, x, "data"), "text"))
+		}
+		if prompt == "fail" {
+			p.send(`"id":` + string(m.ID) + `,"error":{"code":"worker_error","message":"the model is not there"}`)
+			return
+		}
+		text := "You said: " + prompt
+		of := `{"conversation_id":` + quote(id) + `,"request_id":` + quote(id)
+		p.notify("agentMessageDelta", of+`,"delta":`+quote(text)+`}`)
+		p.notify("agentMessage", of+`,"message":{"role":"assistant","content":`+quote(text)+`}}`)
+		p.notify("tokenCount", of+`,"prompt_tokens":8,"completion_tokens":4}`)
+		p.result(m, `{"finish_reason":"stop"}`)
+	default:
+		p.fail(m, -32601, "Unknown method: "+m.Method)
 	}
 }
 

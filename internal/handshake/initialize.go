@@ -87,7 +87,7 @@ func (o *opening) initializeParams() []byte {
 
 // accept handles the result of initialize.
 func (o *opening) accept(m *jsonrpc.Message, sent, got string) (state, *Error) {
-	keys := [...]string{"protocolVersion", "capabilities", "instructions", "serverInfo", "userAgent"}
+	keys := [...]string{"protocolVersion", "capabilities", "instructions", "serverInfo", "userAgent", "advertised_models", "advertisedModels"}
 	var at [len(keys)]jsonrpc.Span
 	jsonrpc.FindAll(m.Raw, m.Result, keys[:], at[:])
 	version, hasVersion := jsonrpc.Text(m.Raw, at[0])
@@ -99,6 +99,8 @@ func (o *opening) accept(m *jsonrpc.Message, sent, got string) (state, *Error) {
 	switch {
 	case !at[4].IsZero() && !capable && !named:
 		return o.otherDialect(DialectAppServer, "a userAgent and no capabilities: Codex's "+DialectAppServer, m, sent, got)
+	case (!at[5].IsZero() || !at[6].IsZero()) && !hasVersion && !named:
+		return o.otherDialect(DialectAppServer, "models and no protocol version: Codex's "+DialectAppServer, m, sent, got)
 	case !hasVersion && !capable && !named:
 		o.note(sent, got, "the result is not valid for initialize")
 		return "", o.fail(CauseBadAnswer, nil)
@@ -109,9 +111,18 @@ func (o *opening) accept(m *jsonrpc.Message, sent, got string) (state, *Error) {
 		o.hello.Versions = []string{excerpt.Line(version, 40)}
 	}
 	o.introduce(m, at[1], at[2], at[3])
+	known := hasVersion || named
+	if !known {
+		reason += "; " + mcp.NoteInitialized + " is not sent, because the result has neither protocolVersion nor serverInfo"
+	}
 	o.note(sent, got, reason)
 	if o.silent {
 		o.find(FoundSilentProbe, "the server never answered server/discover, so Dragoman sends initialize first from now on")
+	}
+	if !known {
+		// The server may speak another protocol, and workers of other protocols answer this
+		// notification with an error.
+		return opened, nil
 	}
 	return announcing, nil
 }

@@ -157,6 +157,9 @@ var field = []scene{
 		{to: discover, msg: `{"id":1,"error":{"code":-32600,"message":"Not initialized"}}`},
 		{to: initial, msg: `{"id":2,"result":{"userAgent":"codex/0.169","codexHome":"/h","platformFamily":"unix","platformOs":"linux"}}`},
 	}, cause: CauseDialect, forget: true},
+	{name: "Codex wrapper", offer: pipe, turns: []turn{
+		unknown, result(initial, `{"advertised_models":["codex-5"],"capabilities":{"tools":{}}}`),
+	}, cause: CauseDialect, forget: true},
 	{name: "strict, string code", offer: pipe, turns: []turn{
 		unknown,
 		errorTo(initial, `{"code":"INVALID_PROTOCOL_VERSION","message":"bad version","data":{"supported_versions":["2025-03-26","2024-11-05"]}}`),
@@ -211,7 +214,9 @@ var field = []scene{
 		unknown.with(404), speaks("2025-11-25"), page(mcp.NoteInitialized, 401),
 	}, cause: CauseAuth},
 	{name: "ends on initialized, stdio", offer: pipe, turns: []turn{unknown, speaks("2025-11-25"), dies(mcp.NoteInitialized)}, cause: CauseExited},
-	{name: "no version", offer: pipe, turns: []turn{unknown, result(initial, `{"capabilities":{"tools":{}}}`), initialized},
+	{name: "no version", offer: pipe, turns: []turn{unknown, result(initial, `{"capabilities":{"tools":{}},"serverInfo":{"name":"x","version":"1"}}`), initialized},
+		rev: mcp.R20241105, findings: []string{FoundNoVersion}},
+	{name: "neither version nor serverInfo", offer: pipe, turns: []turn{unknown, result(initial, `{"capabilities":{"tools":{}}}`)},
 		rev: mcp.R20241105, findings: []string{FoundNoVersion, FoundNoServerInfo}},
 	{name: "a version that is null", offer: pipe, turns: []turn{unknown, result(initial, `{"protocolVersion":null,"capabilities":{},"serverInfo":{}}`), initialized},
 		rev: mcp.R20241105, findings: []string{FoundNoVersion}},

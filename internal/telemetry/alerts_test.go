@@ -23,7 +23,9 @@ import (
 func everyMetric() map[string][]string {
 	m, p := NewMetrics(), &event.Publisher{}
 	defer m.Subscribe(p)()
-	m.WatchServers(func() []upstream.Status { return []upstream.Status{{Name: "s", State: upstream.Ready}} })
+	m.WatchServers(func() []upstream.Status {
+		return []upstream.Status{{Name: "s", State: upstream.Ready, Handshakes: map[[2]string]uint64{{"v1", "silence"}: 2}}}
+	})
 	m.WatchBudget(transport.NewBudget(1))
 	m.WatchEndpoints(func() []Endpoint { return []Endpoint{{Path: "/mcp"}} }, httpdoor.NewGuard(nil, nil, nil))
 	p.Publish(event.Event{Kind: event.Call, Server: "s"})

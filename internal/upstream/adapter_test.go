@@ -33,6 +33,12 @@ func (w *watcher) Adapt(p transport.Pipe) transport.Pipe {
 
 func (w *watcher) Readiness() string { return "well" }
 
+func (w *watcher) Environ() []string { return nil }
+
+func (w *watcher) Negotiated() (version, cause string) { return "v1", "why" }
+
+func (w *watcher) Handshakes() map[[2]string]uint64 { return map[[2]string]uint64{{"v1", "schema"}: 1} }
+
 type watched struct {
 	transport.Pipe
 	w *watcher

@@ -143,7 +143,7 @@ func (u *Upstream) CheckCommand() error {
 	if u.spec.Command == "" || u.spec.Unusable != nil {
 		return nil
 	}
-	if err := stdio.Check(u.process()); err != nil {
+	if err := stdio.Check(u.process(nil)); err != nil {
 		return u.openError(err, nil)
 	}
 	return nil

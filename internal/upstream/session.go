@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -314,7 +315,7 @@ func (u *Upstream) spawn(ctx context.Context, s *session, a Adapter, offer hands
 		}
 	}
 	u.step("starting " + u.displayName())
-	child, err := stdio.Start(ctx, u.process())
+	child, err := stdio.Start(ctx, u.process(a))
 	if err != nil {
 		return err
 	}
@@ -330,10 +331,19 @@ func (u *Upstream) spawn(ctx context.Context, s *session, a Adapter, offer hands
 	return nil
 }
 
-// process returns the stdio.Spec that starts the server's child process.
-func (u *Upstream) process() stdio.Spec {
+// process returns the stdio.Spec that starts the server's child process. a may be nil.
+func (u *Upstream) process(a Adapter) stdio.Spec {
+	env := stdio.Environ(u.spec.Env, u.spec.Inherit)
+	if a != nil {
+		for _, v := range a.Environ() {
+			name, _, _ := strings.Cut(v, "=")
+			if !slices.ContainsFunc(env, func(have string) bool { return strings.HasPrefix(have, name+"=") }) {
+				env = append(env, v)
+			}
+		}
+	}
 	return stdio.Spec{
-		Command: u.spec.Command, Args: u.spec.Args, Env: stdio.Environ(u.spec.Env, u.spec.Inherit), Dir: u.spec.Dir,
+		Command: u.spec.Command, Args: u.spec.Args, Env: env, Dir: u.spec.Dir,
 		Options: stdio.Options{Limits: u.limits()}, OnStderr: u.opts.Stderr,
 	}
 }

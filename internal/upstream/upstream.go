@@ -115,8 +115,17 @@ type Adapter interface {
 	// must have the progress token of its call, even if the client did not send a token. So several
 	// clients may share the pipe.
 	Adapt(p transport.Pipe) transport.Pipe
+	// Environ returns environment variables, as NAME=VALUE, for each child. A variable that the
+	// configuration sets or that the child inherits takes precedence.
+	Environ() []string
 	// Readiness describes the state of the children in one word.
 	Readiness() string
+	// Negotiated returns the protocol version of the last handshake with a child, and why it is
+	// not the newest version or why the handshake failed. Both may be "".
+	Negotiated() (version, cause string)
+	// Handshakes counts the handshakes since the start. The key has the version and a word for
+	// the cause; both have few values.
+	Handshakes() map[[2]string]uint64
 }
 
 // Header is a configured HTTP header.
@@ -251,8 +260,11 @@ type Status struct {
 	Unasked    int64
 	Odd        int64
 	Broadcasts bool
-	// Readiness is the result of Adapter.Readiness, or "" without an adapter.
-	Readiness string
+	// Readiness is the result of Adapter.Readiness, or "" without an adapter. Version and Cause
+	// are the results of Adapter.Negotiated.
+	Readiness, Version, Cause string
+	// Handshakes is the result of Adapter.Handshakes, or nil without an adapter.
+	Handshakes map[[2]string]uint64
 }
 
 // New returns an upstream. It does not start the server.
@@ -308,7 +320,8 @@ func (u *Upstream) Status() Status {
 	adapter := u.adapter
 	u.mu.Unlock()
 	if adapter != nil {
-		s.Readiness = adapter.Readiness()
+		s.Readiness, s.Handshakes = adapter.Readiness(), adapter.Handshakes()
+		s.Version, s.Cause = adapter.Negotiated()
 	}
 	return s
 }
