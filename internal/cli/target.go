@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,6 +16,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/failure"
+	"github.com/dragoman-mcp/dragoman/internal/intake"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/servername"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httplink"
@@ -112,9 +112,6 @@ func (t *targetFlags) readURL(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// withoutScheme matches text that looks like a URL without its scheme.
-var withoutScheme = regexp.MustCompile(`^(?:localhost|\[[0-9a-fA-F:]+\]|[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+)(?::[0-9]+(?:/.*)?|/.*)$`)
-
 // checkCommand returns an error if a command without -- is probably a mistake, such as the
 // name of a server. It accepts every program that exists.
 func (a *app) checkCommand(command []string, usage string) error {
@@ -126,8 +123,8 @@ func (a *app) checkCommand(command []string, usage string) error {
 		return nil
 	}
 	switch {
-	case withScheme(word) != "":
-		return usagef("use `"+usage+" "+clean(withScheme(word))+"`", "%q is neither a program nor a URL", word)
+	case intake.WithScheme(word) != "":
+		return usagef("use `"+usage+" "+clean(intake.WithScheme(word))+"`", "%q is neither a program nor a URL", word)
 	case len(command) == 1 && strings.Contains(word, " "):
 		return usagef("remove the quotes around the command", "%q is not a program", word)
 	case len(command) == 1:
@@ -139,22 +136,10 @@ func (a *app) checkCommand(command []string, usage string) error {
 	return nil
 }
 
-// withScheme returns the URL that a word probably means. It returns "" if the word does not look
-// like a URL.
-func withScheme(word string) string {
-	switch {
-	case !withoutScheme.MatchString(word):
-		return ""
-	case strings.HasPrefix(word, "localhost"), strings.HasPrefix(word, "127."), strings.HasPrefix(word, "["):
-		return "http://" + word
-	}
-	return "https://" + word
-}
-
 // meant returns a hint for a word that is not the name of a server. It returns "" if it has no
 // suggestion.
 func meant(word string) string {
-	if u := withScheme(word); u != "" {
+	if u := intake.WithScheme(word); u != "" {
 		return "write the URL with its scheme: " + clean(u)
 	}
 	if _, err := exec.LookPath(word); err == nil {

@@ -70,7 +70,22 @@ func (c *compiler) readFile(b []byte) *node {
 // ParseClientFile parses the file of another client. It accepts YAML in addition to the formats
 // of clientfile.Parse. It refuses Dragoman's own YAML file, which needs no import.
 func ParseClientFile(name string, b []byte) (*clientfile.Value, error) {
-	if lower := strings.ToLower(name); !strings.HasSuffix(lower, ".yaml") && !strings.HasSuffix(lower, ".yml") || clientfile.LooksLikeJSON(b) {
+	v, err := ParseSnippet(name, b)
+	if err == nil && isYAML(name, b) && v.Get("dragoman") != nil {
+		return nil, &clientfile.SyntaxError{File: name, Text: "this is a configuration file of Dragoman, which does not need an import"}
+	}
+	return v, err
+}
+
+func isYAML(name string, b []byte) bool {
+	lower := strings.ToLower(name)
+	return (strings.HasSuffix(lower, ".yaml") || strings.HasSuffix(lower, ".yml")) && !clientfile.LooksLikeJSON(b)
+}
+
+// ParseSnippet does the same for text that may also be Dragoman's own. The ending of name says
+// whether the text is JSON, TOML or YAML.
+func ParseSnippet(name string, b []byte) (*clientfile.Value, error) {
+	if !isYAML(name, b) {
 		return clientfile.Parse(name, b)
 	}
 	c := &compiler{file: name}
@@ -85,9 +100,6 @@ func ParseClientFile(name string, b []byte) (*clientfile.Value, error) {
 	v, ok := toValue(root)
 	if !ok {
 		return nil, &clientfile.SyntaxError{File: name, Text: "the file has too many values"}
-	}
-	if v.Get("dragoman") != nil {
-		return nil, &clientfile.SyntaxError{File: name, Text: "this is a configuration file of Dragoman, which does not need an import"}
 	}
 	return v, nil
 }

@@ -1,0 +1,195 @@
+package intake
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/clientfile"
+	"github.com/dragoman-mcp/dragoman/internal/config"
+)
+
+// shown returns a pasted text as the configuration that it becomes, without the first comment.
+func shown(t testing.TB, p Pasted) string {
+	t.Helper()
+	var add []clientfile.Added
+	var out strings.Builder
+	for _, s := range p.Servers {
+		if s.Entry == nil {
+			out.WriteString("# " + s.Name + " skipped\n")
+			continue
+		}
+		add = append(add, clientfile.Added{Name: s.Name, Entry: s.Entry, Settings: s.Settings})
+	}
+	b, err := clientfile.AddServers("x.yaml", nil, add)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(b), "mcpServers:\n")
+	return p.Form + "\n" + out.String() + text
+}
+
+func TestPaste(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"npx -y @modelcontextprotocol/server-everything", "a command\n  server-everything:\n    command: npx\n    args: [-y, \"@modelcontextprotocol/server-everything\"]\n"},
+		{"$ uvx mcp-server-fetch --user 'a b' \\\n  --x=\"c $HOME ${D:-e}\" # comment", "a command\n  mcp-server-fetch:\n    command: uvx\n    args: [mcp-server-fetch, --user, \"a b\", \"--x=c ${HOME} ${D:-e}\"]\n"},
+		{"A=1 B='two ${x}' env C=3 prog ~/x", "a command\n  prog:\n    command: env\n    args: [C=3, prog, \"${HOME}/x\"]\n    env:\n      A: \"1\"\n      B: \"two $${x}\"\n"},
+		{"env C=3 prog", "a command\n  prog:\n    command: prog\n    env:\n      C: \"3\"\n"},
+		{"export TOKEN=abc\nnpx one\nnpx two", "a command\n  one:\n    command: npx\n    args: [one]\n    env:\n      TOKEN: abc\n  two:\n    command: npx\n    args: [two]\n    env:\n      TOKEN: abc\n"},
+		{"cd /srv/notes && node index.js", "a command\n  notes:\n    command: node\n    args: [index.js]\n    cwd: /srv/notes\n"},
+		{"https://mcp.sentry.dev/mcp", "a URL\n  sentry:\n    url: \"https://mcp.sentry.dev/mcp\"\n"},
+		{"localhost:3000/mcp", "a URL\n  localhost-3000:\n    url: \"http://localhost:3000/mcp\"\n"},
+		{"```json\n{\"mcpServers\": {\"a b\": {\"command\": \"x\", // why\n},}}\n```\n", "JSON\n  a-b:\n    command: x\n"},
+		{`"memory": {"command": "npx", "args": ["-y", "m"]},`, "JSON\n  memory:\n    command: npx\n    args: [-y, m]\n"},
+		{`{"command": "npx", "args": ["-y", "@x/notes"]}`, "JSON\n  notes:\n    command: npx\n    args: [-y, \"@x/notes\"]\n"},
+		{`{"a": {"url": "http://h/x"}}`, "JSON\n  a:\n    url: \"http://h/x\"\n"},
+		{`[{"name": "a", "command": "x"}, {"url": "https://api.example.co.uk/mcp"}]`, "JSON\n  a:\n    command: x\n  example:\n    url: \"https://api.example.co.uk/mcp\"\n"},
+		{`{"inputs": [{"id": "k", "type": "promptString", "description": "Key"}], "servers": {"a": {"command": "x", "env": {"K": "${input:k}"}}}}`, "JSON\n  a:\n    command: x\n    env:\n      K: ${K}\n"},
+		{"[mcp_servers.docs]\ncommand = \"x\"\nargs = [\"y\"]\n", "TOML\n  docs:\n    command: x\n    args: [y]\n"},
+		{"mcpServers:\n  a:\n    command: x\ndragoman:\n  servers: {a: {lazy: true}}\n", "YAML\n  a:\n    command: x\n\ndragoman:\n  servers:\n    a:\n      lazy: true\n"},
+		{"a:\n  command: x\n", "YAML\n  a:\n    command: x\n"},
+		{"claude mcp add --transport http sentry https://mcp.sentry.dev/mcp --header 'X-Key: v'", "a command\n  sentry:\n    type: http\n    url: \"https://mcp.sentry.dev/mcp\"\n    headers:\n      X-Key: v\n"},
+		{"claude mcp add db -e TOKEN=x -- npx -y db --flag", "a command\n  db:\n    command: npx\n    args: [-y, db, --flag]\n    env:\n      TOKEN: x\n"},
+		{`claude mcp add-json w '{"type":"stdio","command":"x"}'`, "a command\n  w:\n    command: x\n"},
+		{"codex mcp add docs --url https://h.example/mcp --bearer-token-env-var DOCS", "a command\n  docs:\n    url: \"https://h.example/mcp\"\n    headers:\n      Authorization: \"Bearer ${DOCS}\"\n"},
+		{"gemini mcp add -s user x node a.js --y", "a command\n  x:\n    command: node\n    args: [a.js, --y]\n"},
+		{`code --add-mcp '{"name":"n","command":"x"}'`, "a command\n  n:\n    command: x\n"},
+		{"dragoman run -- npx -y foo", "a command\n  foo:\n    command: npx\n    args: [-y, foo]\n"},
+		{"https://cursor.com/install-mcp?name=gh&config=eyJjb21tYW5kIjoibnB4IC15IGdoIn0%3D", "an install link\n  gh:\n    command: npx -y gh\n"},
+		{"vscode:mcp/install?%7B%22name%22%3A%22v%22%2C%22command%22%3A%22x%22%7D", "an install link\n  v:\n    command: x\n"},
+	} {
+		p, err := Paste(c.text, clientfile.Options{OS: "linux"})
+		if err != nil {
+			t.Errorf("%s: %v", c.text, err)
+			continue
+		}
+		if got := shown(t, p); strings.ReplaceAll(got, `"`, "") != strings.ReplaceAll(c.want, `"`, "") { // the quotes are those of clientfile
+			t.Errorf("%s becomes\n%s\nnot\n%s", c.text, got, c.want)
+		}
+	}
+}
+
+func TestPasteRefuses(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "nothing was pasted", " \n# x\n": "nothing was pasted",
+		"npx x | tee log":                   "the operator |, which only a shell understands",
+		"npx x > /etc/passwd":               "the operator >",
+		"x; rm -rf $(pwd)":                  "a command in $( )",
+		"x `id`":                            "a command in $( )",
+		"x && y":                            "the operator &&",
+		"x & y":                             "the operator &",
+		"x ${A/b/c}":                        "an expansion with ${ }",
+		"x 'y":                              "a ' has no closing '",
+		`x "y`:                              `a " has no closing "`,
+		"{\"a\": [1, }":                     "line 1: this is not JSON",
+		"[a.b]\nx = ":                       "line 2: ",
+		"a:\n  b: [":                        "line 2: ",
+		`{"dependencies": {}, "name": "x"}`: "it seems to be a package.json of npm",
+		"claude mcp add x":                  "names no server to start",
+		"claude mcp add x https://a -a y https://b -b": "",
+		"vscode:mcp/install?x":                         "the link has no valid configuration",
+		strings.Repeat("a ", MaxPaste):                 "larger than 1 MiB",
+		strings.Repeat("a ", maxWords+2):               "more than 10000 words",
+		strings.Repeat("[", 100_000):                   "",
+		strings.Repeat("{\"a\":", 100_000):             "nested too deeply",
+		"a:\n" + strings.Repeat("}", 50_000):           "",
+	} {
+		_, err := Paste(text, clientfile.Options{OS: "linux"})
+		var e *PasteError
+		if want != "" && (!errors.As(err, &e) || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%.60q: %v", text, err)
+		}
+	}
+}
+
+// TestTake checks which texts are moved out of a server, and which names stand in their place.
+func TestTake(t *testing.T) {
+	p, err := Paste(`{"mcpServers": {"git hub": {"command": "docker", "args": ["run", "-e", "GH_TOKEN=hunter2-a", "--api-key", "hunter2-b", "--auth-token=hunter2-c", "--header", "Authorization: Bearer hunter2-d", "plain", "sk-abcdefghijklmnop1234"],
+		"env": {"GITHUB_TOKEN": "hunter2-e", "LEVEL": "debug", "DB": "postgres://u:hunter2f@h/db", "API_KEY": "<your key>", "OTHER_KEY": "${OTHER}", "LIT_TOKEN": "a$${b}"}},
+		"web": {"url": "https://h.example/mcp?api_key=hunter2-g&x=1", "headers": {"Authorization": "Bearer YOUR_TOKEN", "X-Api-Key": "hunter2-h", "X-Plain": "z"}}}}`, clientfile.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []Secret
+	for i, s := range p.Servers {
+		var found []Secret
+		before := shown(t, p)
+		taken := map[string]bool{}
+		p.Servers[i], found = Take(s, s.Name, func(name, value string) string {
+			for taken[name] {
+				name += "_2"
+			}
+			taken[name] = true
+			return name
+		})
+		all = append(all, found...)
+		q := p
+		q.Servers = []clientfile.Server{s}
+		if !strings.Contains(before, shown(t, q)[len(q.Form):]) {
+			t.Error("Take has changed its argument")
+		}
+	}
+	const want = `JSON
+  git-hub:
+    command: docker
+    args: [run, -e, "GH_TOKEN=${GH_TOKEN}", --api-key, ${GIT_HUB_API_KEY}, "--auth-token=${GIT_HUB_AUTH_TOKEN}", --header, "Authorization: Bearer ${GIT_HUB_TOKEN}", plain, ${GIT_HUB_TOKEN_2}]
+    env:
+      GITHUB_TOKEN: ${GITHUB_TOKEN}
+      LEVEL: debug
+      DB: "postgres://${DB}@h/db"
+      API_KEY: ${API_KEY}
+      OTHER_KEY: ${OTHER}
+      LIT_TOKEN: ${LIT_TOKEN}
+  web:
+    url: "https://h.example/mcp?api_key=${WEB_TOKEN_2}&x=1"
+    headers:
+      Authorization: "Bearer ${WEB_TOKEN}"
+      X-Api-Key: ${WEB_X_API_KEY}
+      X-Plain: z
+`
+	if got := shown(t, p); strings.Contains(got, "hunter2") || strings.ReplaceAll(got, `"`, "") != strings.ReplaceAll(want, `"`, "") {
+		t.Error(got)
+	}
+	values := map[string]string{}
+	for _, s := range all {
+		values[s.Variable] = s.Value
+	}
+	for name, value := range map[string]string{"GH_TOKEN": "hunter2-a", "DB": "u:hunter2f", "API_KEY": "", "LIT_TOKEN": "a${b}", "GIT_HUB_TOKEN": "hunter2-d", "WEB_TOKEN_2": "hunter2-g", "WEB_TOKEN": ""} {
+		if got, ok := values[name]; !ok || got != value {
+			t.Errorf("%s is %q", name, got)
+		}
+	}
+	if got := strings.Join(References(&p.Servers[0]), " "); !strings.Contains(got, "OTHER") || strings.Contains(got, "b ") {
+		t.Error(got)
+	}
+}
+
+// FuzzPaste checks that Paste accepts any text, and that each server that it returns is one of
+// which the configuration can say whether it is valid.
+func FuzzPaste(f *testing.F) {
+	for _, s := range []string{"npx -y x", "https://h/x", `{"mcpServers":{"a":{"command":"x"}}}`, "[mcp_servers.a]\ncommand='x'", "a:\n  command: x", "claude mcp add x -- y", "cursor://x?config=e30", "cd /a && b", "A='b' c \"$D\" \\\n#"} {
+		f.Add(s, false)
+	}
+	f.Fuzz(func(t *testing.T, text string, windows bool) {
+		opt := clientfile.Options{OS: "linux"}
+		if windows {
+			opt.OS = "windows"
+		}
+		p, err := Paste(text, opt)
+		if err != nil {
+			return
+		}
+		compare := NewComparison("/x/dragoman.yaml", config.Default(), func(string) (string, bool) { return "", false })
+		for _, s := range p.Servers {
+			s, _ = Take(s, s.Name, func(name, _ string) string {
+				if !validVariable.MatchString(name) {
+					t.Fatalf("variable %q", name)
+				}
+				return name
+			})
+			if c := compare.Compare(s, s.Name, nil); c.Status != Skipped && c.Parsed.Name != s.Name {
+				t.Fatalf("%+v", c)
+			}
+		}
+	})
+}
