@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -34,6 +35,12 @@ type Options struct {
 	Access *Access
 	// ConsoleOff is a sentence that says why there is no console. "" means that there is one.
 	ConsoleOff string
+	// Env returns an environment variable, for the files of clients and the variables of new
+	// servers. Nil means that there are none.
+	Env func(string) (string, bool)
+	// Reload makes the program use the configuration file as it is now, and waits for it. Nil
+	// means that the program reads no file.
+	Reload func(context.Context) error
 	// DemoClients are the names of the clients that `serve --demo` runs itself.
 	DemoClients []string
 }
@@ -54,6 +61,7 @@ type API struct {
 	examStreams *Streams
 	runs        runs
 	exams       exams
+	drafts      drafts
 }
 
 // New returns an API. The uptime that it reports begins now.
@@ -185,10 +193,11 @@ func foreignPage(r *http.Request) bool {
 	return false
 }
 
-// Close ends the streams, and cancels runs and examinations and waits for them. It must be called
+// Close ends the streams, and cancels runs, examinations and trials and waits for them. It must be called
 // before the runtime is closed.
 func (a *API) Close() {
 	a.Drain()
 	a.runs.close()
 	a.exams.close()
+	a.drafts.close()
 }

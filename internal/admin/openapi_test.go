@@ -160,6 +160,7 @@ func (r *rig) prepare() func(path, name string) string {
 	ran := r.run("old", `{"tool":"greet","arguments":{"name":"x"}}`)
 	r.ended(ran.ID)
 	r.examined("old", `{}`)
+	draft := r.draft("npx x")
 	return func(path, name string) string {
 		switch {
 		case name == "name":
@@ -170,6 +171,8 @@ func (r *rig) prepare() func(path, name string) string {
 			return all.Clients[0].ID
 		case strings.HasPrefix(path, "/runs/"):
 			return ran.ID
+		case strings.HasPrefix(path, "/drafts/"):
+			return draft.ID
 		}
 		return "1"
 	}

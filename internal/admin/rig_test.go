@@ -61,7 +61,7 @@ func serving(t testing.TB, servers ...config.Server) *rig {
 	r := &rig{t: t, runtime: runtime.New(runtime.Options{Config: &c, Events: &event.Publisher{}, Calls: ring, Log: log, Recent: recent, Guard: guard, Budget: budget, Version: "test"})}
 	r.runtime.Apply(&c)
 	r.runtime.Warm()
-	r.api = New(Options{Runtime: r.runtime, Budget: budget, Recent: recent, Calls: ring, Losses: func() []Loss { return []Loss{} }, Version: "test", Local: true})
+	r.api = New(Options{Runtime: r.runtime, Budget: budget, Recent: recent, Calls: ring, Losses: func() []Loss { return []Loss{} }, Version: "test", Local: true, Env: emptyHome(t)})
 	mux := http.NewServeMux()
 	r.runtime.Routes(mux)
 	r.api.Routes(mux)
@@ -74,6 +74,17 @@ func serving(t testing.TB, servers ...config.Server) *rig {
 		r.runtime.Close(runtime.StopLimit)
 	})
 	return r
+}
+
+// emptyHome returns an environment with an empty home folder.
+func emptyHome(t testing.TB) func(string) (string, bool) {
+	home := t.TempDir()
+	return func(name string) (string, bool) {
+		if name == "HOME" {
+			return home, true
+		}
+		return "", false
+	}
 }
 
 // reply is a response of the API.

@@ -1,6 +1,9 @@
 package admin
 
-import "github.com/dragoman-mcp/dragoman/internal/excerpt"
+import (
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/handshake"
+)
 
 // HandshakeStep is one step of a handshake. Known secrets in it are masked.
 type HandshakeStep struct {
@@ -23,13 +26,19 @@ func (a *API) Steps(server string) (out []HandshakeStep) {
 		if u.Name != server {
 			continue
 		}
-		for _, x := range u.Steps {
-			out = append(out, HandshakeStep{
-				AtMS: x.At.Milliseconds(), Sent: u.Clean(x.Sent), Got: u.Clean(x.Got), Reason: u.Clean(x.Reason),
-				Params: beginning(x.Params, x.ParamsSize, u.Clean), ParamsBytes: x.ParamsSize,
-				Answer: beginning(x.Answer, x.AnswerSize, u.Clean), AnswerBytes: x.AnswerSize,
-			})
-		}
+		out = stepsOf(u.Steps, u.Clean)
+	}
+	return out
+}
+
+// stepsOf returns the steps of a handshake. clean masks the secrets of the server.
+func stepsOf(all handshake.Trace, clean func(string) string) (out []HandshakeStep) {
+	for _, x := range all {
+		out = append(out, HandshakeStep{
+			AtMS: x.At.Milliseconds(), Sent: clean(x.Sent), Got: clean(x.Got), Reason: clean(x.Reason),
+			Params: beginning(x.Params, x.ParamsSize, clean), ParamsBytes: x.ParamsSize,
+			Answer: beginning(x.Answer, x.AnswerSize, clean), AnswerBytes: x.AnswerSize,
+		})
 	}
 	return out
 }

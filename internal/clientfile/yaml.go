@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -58,6 +59,33 @@ func AddServers(name string, b []byte, add []Added) ([]byte, error) {
 		return nil, err
 	}
 	return out, nil
+}
+
+// AddSetting returns Dragoman's configuration file b with a text added to the mapping at a path
+// of keys. All other bytes stay the same, as with AddServers. It fails if the key exists.
+func AddSetting(name string, b []byte, path []string, key, value string) ([]byte, error) {
+	full := append(slices.Clone(path), key)
+	if LooksLikeJSON(b) && isJSON(name, b) {
+		return setJSON(name, b, full, text(value))
+	}
+	out, err := addYAML(b, path, []Member{{Key: key, Value: text(value)}}, nil)
+	if err != nil {
+		return nil, err
+	}
+	old, ok := plainYAML(b)
+	now, okNow := plainYAML(out)
+	if !ok || !okNow || old.Get(full...) != nil || now.Get(full...) == nil || !same(pruned(old, path), pruned(without(now, full), path)) {
+		return nil, fmt.Errorf("the file %w", errNotBlock)
+	}
+	return out, nil
+}
+
+// pruned returns a value without the empty mapping at a path.
+func pruned(v *Value, path []string) *Value {
+	if m := v.Get(path...); m != nil && m.Kind == Map && len(m.Members) == 0 {
+		return without(v, path)
+	}
+	return v
 }
 
 // addedOnly reports whether the added servers are the only difference between two versions of

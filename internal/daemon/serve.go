@@ -201,12 +201,13 @@ type daemon struct {
 	runtime     *runtime.Runtime
 	admin       *admin.API
 	console     *console.Console
-	hurried     atomic.Bool // the client on stdin waits for Dragoman to exit
+	reloads     chan chan<- error // requests to apply the configuration file now
+	hurried     atomic.Bool       // the client on stdin waits for Dragoman to exit
 }
 
 // newDaemon creates a daemon. local is true if only this machine can reach its listener.
 func newDaemon(o ServeOptions, local bool) *daemon {
-	d := &daemon{opts: o, local: local, log: o.Log, events: o.Events, metrics: telemetry.NewMetrics()}
+	d := &daemon{opts: o, local: local, log: o.Log, events: o.Events, metrics: telemetry.NewMetrics(), reloads: make(chan chan<- error)}
 	if o.recent == nil {
 		o.recent = logring.New()
 	}
@@ -236,7 +237,7 @@ func newDaemon(o ServeOptions, local bool) *daemon {
 		Config: o.Config, Log: o.Log, Events: d.events, Calls: kept, Recent: o.recent, Guard: d.guard, Budget: d.budget, Drain: o.Drain, Version: o.Version,
 		Exposed: !local,
 	})
-	d.admin = admin.New(admin.Options{Runtime: d.runtime, Recent: o.recent, Calls: d.recorded, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, PublicURL: o.Config.PublicURL, ConsoleOff: consoleOff(&o, local), DemoClients: demoClients})
+	d.admin = admin.New(admin.Options{Runtime: d.runtime, Recent: o.recent, Calls: d.recorded, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, PublicURL: o.Config.PublicURL, ConsoleOff: consoleOff(&o, local), DemoClients: demoClients, Env: o.Env, Reload: d.reloader()})
 	d.console = console.New(console.Options{
 		Off: consoleOff(&o, local), Access: d.admin.Access(), Source: d.admin, Config: d.runtime.Current, Clients: d.runtime.ClientReports, Operate: d.runtime.Operate, Events: d.events, Log: o.Log,
 		Program: o.Program, Path: o.Path, Machine: clientfile.Machine{OS: goruntime.GOOS, Env: o.Env},
@@ -335,6 +336,13 @@ func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 	empty := emptiness{patience: d.opts.secondLook, log: d.log}
 	defer empty.stop()
 	var unchanged time.Time // the last time that a changed file had the same configuration
+	var done chan<- error   // of the request that is being answered; nil for none
+	answer := func(err error) {
+		if done != nil {
+			done <- err
+			done = nil
+		}
+	}
 	for {
 		sure := true
 		select {
@@ -344,6 +352,7 @@ func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 		case <-empty.wait():
 		case <-reload:
 			sure = false
+		case done = <-d.reloads:
 		}
 		s, problems := config.Load(d.opts.ConfigPath)
 		if s != nil {
@@ -354,9 +363,11 @@ func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 		if s == nil || d.opts.Strict && problems.Err() != nil {
 			empty.stop()
 			d.log.Error("the changed configuration is invalid; keeping the current one", "problems", problems.Err().Error())
+			answer(problems.Err())
 			continue
 		}
 		if empty.refuses(d.runtime.Current(), s, sure) {
+			answer(nil)
 			continue
 		}
 		if s.Equal(d.runtime.Current()) {
@@ -367,6 +378,7 @@ func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 			}
 			unchanged = time.Now()
 			log("configuration is unchanged")
+			answer(nil)
 			continue
 		}
 		changes := s.Since(d.runtime.Current())
@@ -378,6 +390,29 @@ func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 			d.log.Warn("some settings change only with a restart", "settings", strings.Join(later, " "))
 		}
 		d.runtime.Warm()
+		answer(nil)
+	}
+}
+
+// reloader returns a function that applies the configuration file as it is now, and waits for
+// that. It returns nil if there is no file.
+func (d *daemon) reloader() func(context.Context) error {
+	if d.opts.ConfigPath == "" {
+		return nil
+	}
+	return func(ctx context.Context) error {
+		done := make(chan error, 1)
+		select {
+		case d.reloads <- done:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		select {
+		case err := <-done:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 }
 

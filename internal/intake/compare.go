@@ -1,10 +1,10 @@
 package intake
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -141,7 +141,7 @@ func ParseServer(path, name string, s *clientfile.Server, env Env) (config.Serve
 	one, err := clientfile.AddServers("import.yaml", nil, []clientfile.Added{{Name: name, Entry: s.Entry, Settings: s.Settings}})
 	var snapshot *config.Snapshot
 	if err == nil {
-		snapshot, err = ParseOurs(cmp.Or(path, "import.yaml"), one, env)
+		snapshot, err = ParseOurs(filepath.Join(filepath.Dir(path), "import.yaml"), one, env)
 	}
 	if err == nil && len(snapshot.Servers) == 1 {
 		return snapshot.Servers[0], nil
@@ -193,4 +193,18 @@ func added(path string, old *config.Snapshot, after []byte, n int, env Env) erro
 		return fmt.Errorf("%s would change in other places too", path)
 	}
 	return nil
+}
+
+// SetEnvFile returns Dragoman's file b with dragoman.envFile set. It checks that nothing else
+// has changed.
+func SetEnvFile(path string, b []byte, value string, env Env) ([]byte, error) {
+	old, err := ParseOurs(path, b, env)
+	if err != nil {
+		return nil, err
+	}
+	after, err := clientfile.AddSetting(path, b, []string{"dragoman"}, "envFile", value)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return after, added(path, old, after, 0, env)
 }

@@ -1,0 +1,648 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/clientfile"
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/intake"
+	"github.com/dragoman-mcp/dragoman/internal/work"
+)
+
+// DraftRequest says where the servers of a draft come from. Exactly one of text and client is
+// set.
+type DraftRequest struct {
+	Text   string `json:"text,omitempty" doc:"a command, a URL, or a snippet with mcpServers in JSON, YAML or TOML; at most 1 MiB"`
+	Client string `json:"client,omitempty" doc:"the id of a client on this machine, such as cursor"`
+	File   string `json:"file,omitempty" doc:"the file of the client, if it has several; /client-files lists them"`
+}
+
+// Draft has servers that could be added to the configuration. It is in memory only, and ends 30
+// minutes after its last use.
+type Draft struct {
+	ID      string        `json:"id"`
+	Form    string        `json:"form" doc:"what the text is, such as a command or JSON; or the client of the file"`
+	File    string        `json:"file,omitempty" doc:"the file that the servers come from"`
+	Notes   []string      `json:"notes" doc:"about the text or the file as a whole"`
+	Servers []DraftServer `json:"servers"`
+	Secrets string        `json:"secrets" enum:"envFile,shown" doc:"where the values of secrets go: into the file of dragoman.envFile, or only into the answer of keep"`
+	Expires time.Time     `json:"expires"`
+}
+
+// DraftServer is one server of a draft. Its texts have no secrets.
+type DraftServer struct {
+	Key      string          `json:"key" doc:"names the server within the draft"`
+	Name     string          `json:"name" doc:"the name that the server would get"`
+	Original string          `json:"original" doc:"its name in the text or the file"`
+	Status   string          `json:"status" enum:"new,same,different,skipped" doc:"same: the configuration has the server; different: the configuration has another server with the original name"`
+	Use      bool            `json:"use" doc:"whether the server is chosen"`
+	Why      string          `json:"why,omitempty" doc:"why the server is skipped"`
+	Command  []string        `json:"command,omitempty" doc:"the program that Dragoman would start, and its arguments; no shell is used"`
+	URL      string          `json:"url,omitempty"`
+	Folder   string          `json:"folder,omitempty" doc:"the working directory of the command"`
+	Sets     []string        `json:"sets" doc:"the names of the variables or headers that the server gets"`
+	Notes    []string        `json:"notes" doc:"settings that are not taken over"`
+	Secrets  []DraftSecret   `json:"secrets" doc:"the literal secrets, which became variables"`
+	Needs    []DraftVariable `json:"needs" doc:"the variables to which the server refers"`
+	Trial    *Trial          `json:"trial,omitempty"`
+}
+
+// DraftSecret is a literal secret of a text. Its value is not shown.
+type DraftSecret struct {
+	Variable string `json:"variable" doc:"stands in the place of the secret, as ${variable}"`
+	Place    string `json:"place" doc:"the setting that had the secret, such as env.TOKEN"`
+}
+
+// DraftVariable is a variable to which a server refers.
+type DraftVariable struct {
+	Name  string `json:"name"`
+	About string `json:"about,omitempty"`
+	From  string `json:"from" enum:"process,envFile,draft,missing" doc:"where its value comes from"`
+}
+
+// Choice says which servers of a draft to use, and how. Members that are left out stay as they
+// were.
+type Choice struct {
+	Servers []ChosenServer    `json:"servers,omitempty" doc:"the servers to use; all others are not used"`
+	Secrets string            `json:"secrets,omitempty" enum:"envFile,shown"`
+	Values  map[string]string `json:"values,omitempty" doc:"values of variables that are missing"`
+}
+
+// ChosenServer is a server of a draft that is used.
+type ChosenServer struct {
+	Key  string `json:"key"`
+	Name string `json:"name,omitempty" doc:"another name"`
+}
+
+// ClientFiles are the files of the clients on this machine.
+type ClientFiles struct {
+	Files []ClientFile `json:"files"`
+}
+
+// ClientFile is a file in which a client keeps its servers.
+type ClientFile struct {
+	Client  string             `json:"client"`
+	Title   string             `json:"title"`
+	File    string             `json:"file"`
+	Exists  bool               `json:"exists"`
+	Problem string             `json:"problem,omitempty" doc:"why the file cannot be read"`
+	Servers []ClientFileServer `json:"servers"`
+	Others  int                `json:"inOtherProjects" doc:"servers that Claude Code keeps for other projects"`
+}
+
+// ClientFileServer is one server of a file.
+type ClientFileServer struct {
+	Name   string `json:"name"`
+	Status string `json:"status" enum:"new,same,different,skipped"`
+	Why    string `json:"why,omitempty"`
+}
+
+// The places of secrets.
+const (
+	secretsInFile = "envFile"
+	secretsShown  = "shown"
+)
+
+// Bounds of drafts.
+const (
+	draftLife    = 30 * time.Minute
+	mostDrafts   = 16
+	maxDraftBody = 3 << 20 // bytes of a request; JSON may write a text of 1 MiB with escapes
+	maxDraftText = 400     // bytes of a shown text
+	maxValue     = 64 << 10
+	mostValues   = 200
+)
+
+// drafts has the drafts of an API. The zero value is ready to use. Safe for concurrent use.
+type drafts struct {
+	work    work.Group
+	trying  slots  // bounds the trials
+	keeping slots  // lets one request write at a time
+	key     []byte // of the hashes of previews; see hashOf
+
+	mu  sync.Mutex
+	all []*draft // the oldest first
+}
+
+// draft is one draft. Its mutex guards the fields after it.
+type draft struct {
+	id   string
+	form string
+	file string // "" for pasted text
+
+	mu      sync.Mutex
+	notes   []string
+	servers []*draftServer
+	secrets string
+	values  map[string]string // secrets of the text, and values that a person gave
+	used    time.Time
+	ended   bool
+}
+
+// draftServer is one server of a draft.
+type draftServer struct {
+	key    string
+	name   string
+	from   string // the comment above the entry; "" for none
+	status intake.Status
+	why    string
+	use    bool
+	server clientfile.Server
+	found  []intake.Secret
+	trial  *trial
+}
+
+var draftRoutes = []route{
+	{
+		method: http.MethodGet, path: "/client-files", access: thisUser, name: "clientFiles", summary: "The files of the clients on this machine, with their servers",
+		answer: ClientFiles{}, read: func(a *API, _ *http.Request) (any, *Problem) { return a.ClientFiles(), nil },
+	},
+	{
+		method: http.MethodPost, path: "/drafts", access: thisUser, name: "newDraft", summary: "Read servers from a text or from the file of a client, without starting anything",
+		body: DraftRequest{}, answer: Draft{}, status: http.StatusCreated, problems: []int{400, 404, 413, 415, 422},
+		read: func(a *API, r *http.Request) (any, *Problem) {
+			var q DraftRequest
+			if bad := readBody(r, maxDraftBody, &q); bad != nil {
+				return nil, bad
+			}
+			return result(a.NewDraft(q))
+		},
+	},
+	{
+		method: http.MethodGet, path: "/drafts/{id}", access: thisUser, name: "draft", summary: "A draft with the results of its trials",
+		answer: Draft{}, problems: []int{404}, read: func(a *API, r *http.Request) (any, *Problem) { return result(a.Draft(r.PathValue("id"))) },
+	},
+	{
+		method: http.MethodDelete, path: "/drafts/{id}", access: thisUser, name: "dropDraft", summary: "End a draft and its trials",
+		answer: Draft{}, problems: []int{404}, read: func(a *API, r *http.Request) (any, *Problem) { return result(a.DropDraft(r.PathValue("id"))) },
+	},
+	{
+		method: http.MethodPost, path: "/drafts/{id}/trials", access: thisUser, name: "tryDraft",
+		summary: "Start each chosen server of a draft once, read its lists, and stop it; four trials run at a time, and no client sees them",
+		body:    Choice{}, answer: Draft{}, status: http.StatusAccepted, problems: []int{400, 404, 409, 413, 415, 422},
+		read: withChoice(func(a *API, id string, q Choice) (any, *Problem) { return result(a.TryDraft(id, q)) }),
+	},
+	{
+		method: http.MethodDelete, path: "/drafts/{id}/trials", access: thisUser, name: "cancelTrials", summary: "Cancel the trials of a draft",
+		answer: Draft{}, status: http.StatusAccepted, problems: []int{404}, read: func(a *API, r *http.Request) (any, *Problem) { return result(a.CancelTrials(r.PathValue("id"))) },
+	},
+	{
+		method: http.MethodPost, path: "/drafts/{id}/preview", access: thisUser, name: "previewDraft", summary: "The change of the configuration that would add the chosen servers; nothing is written",
+		body: Choice{}, answer: Preview{}, problems: []int{400, 404, 413, 415, 422},
+		read: withChoice(func(a *API, id string, q Choice) (any, *Problem) { return result(a.PreviewDraft(id, q)) }),
+	},
+	{
+		method: http.MethodPost, path: "/drafts/{id}/keep", access: thisUser, name: "keepDraft",
+		summary: "Add the chosen servers to the configuration, as previewed, and use it; every server must have been tried",
+		body:    KeepRequest{}, answer: Kept{}, problems: []int{400, 404, 409, 413, 415, 422},
+		read: func(a *API, r *http.Request) (any, *Problem) {
+			var q KeepRequest
+			if bad := readBody(r, maxDraftBody, &q); bad != nil {
+				return nil, bad
+			}
+			return result(a.KeepDraft(r.Context(), r.PathValue("id"), q))
+		},
+	},
+}
+
+// result returns the answer of a route.
+func result[T any](answer T, bad *Problem) (any, *Problem) {
+	if bad != nil {
+		return nil, bad
+	}
+	return answer, nil
+}
+
+// withChoice returns a route that reads a Choice. A request may have no body.
+func withChoice(serve func(a *API, id string, q Choice) (any, *Problem)) func(a *API, r *http.Request) (any, *Problem) {
+	return func(a *API, r *http.Request) (any, *Problem) {
+		var q Choice
+		if r.ContentLength != 0 {
+			if bad := readBody(r, maxDraftBody, &q); bad != nil {
+				return nil, bad
+			}
+		}
+		return serve(a, r.PathValue("id"), q)
+	}
+}
+
+// env looks up a variable of the process.
+func (a *API) env(name string) (string, bool) {
+	if a.opts.Env == nil {
+		return "", false
+	}
+	return a.opts.Env(name)
+}
+
+// ourAddresses returns the addresses on which this Dragoman may listen.
+func (a *API) ourAddresses() []string {
+	out := []string{config.Default().Listen}
+	if s := a.opts.Runtime.Current(); s != nil && s.Listen != out[0] {
+		out = append(out, s.Listen)
+	}
+	return out
+}
+
+// ClientFiles returns the files of the clients on this machine, with their servers. It reads
+// the files.
+func (a *API) ClientFiles() ClientFiles {
+	out := ClientFiles{Files: []ClientFile{}}
+	m, t := intake.Machine(a.env), a.target()
+	for _, c := range clientfile.Clients() {
+		found := false
+		for _, p := range m.Places(c) {
+			src, err := intake.Read(m, p, false, a.ourAddresses())
+			if src == nil && err == nil {
+				continue
+			}
+			found = true
+			f := ClientFile{Client: c.ID, Title: c.Title, File: p.Path, Exists: true, Servers: []ClientFileServer{}}
+			if err != nil {
+				f.Problem = excerpt.Line(excerpt.MaskSecrets(strings.TrimPrefix(err.Error(), p.Path+": ")), maxDraftText)
+				out.Files = append(out.Files, f)
+				continue
+			}
+			f.Others = src.Elsewhere()
+			compare := intake.NewComparison(t.path, t.old, t.env(a.env, nil))
+			for _, s := range src.File.Servers {
+				x := compare.Compare(s, s.Name, src)
+				f.Servers = append(f.Servers, ClientFileServer{x.Name, string(x.Status), excerpt.Line(excerpt.MaskSecrets(x.Why), maxDraftText)})
+			}
+			out.Files = append(out.Files, f)
+		}
+		if p, ok := m.Target(c, false); !found && ok {
+			out.Files = append(out.Files, ClientFile{Client: c.ID, Title: c.Title, File: p.Path, Servers: []ClientFileServer{}})
+		}
+	}
+	return out
+}
+
+// NewDraft reads servers from a text or from the file of a client. It starts nothing.
+func (a *API) NewDraft(q DraftRequest) (Draft, *Problem) {
+	if (q.Text == "") == (q.Client == "") {
+		return Draft{}, badBody("Send exactly one of the members text and client.")
+	}
+	d := &draft{secrets: secretsInFile, values: map[string]string{}}
+	var servers []clientfile.Server
+	var src *intake.Source
+	if q.Client != "" {
+		var bad *Problem
+		if src, bad = a.readClientFile(q); bad != nil {
+			return Draft{}, bad
+		}
+		d.form, d.file, servers = src.Place.Client.Title, src.Place.Path, src.File.Servers
+		for _, n := range src.File.Notes {
+			d.notes = append(d.notes, n.String())
+		}
+		if n := src.Elsewhere(); n > 0 {
+			d.notes = append(d.notes, fmt.Sprintf("The file has %s for other projects. `dragoman import --from claude-code --all-projects` imports these.", number(n, "server")))
+		}
+	} else {
+		m := intake.Machine(a.env)
+		p, err := intake.Paste(q.Text, clientfile.Options{OS: m.OS, Addresses: a.ourAddresses()})
+		var e *intake.PasteError
+		switch {
+		case errors.As(err, &e):
+			bad := &Problem{Type: "text", Title: "The text cannot be read", Status: http.StatusUnprocessableEntity, Detail: sentence(e.Error(), e.Hint)}
+			if len(q.Text) > intake.MaxPaste {
+				bad.Status = http.StatusRequestEntityTooLarge
+			}
+			return Draft{}, bad
+		case err != nil:
+			return Draft{}, &Problem{Type: "text", Title: "The text cannot be read", Status: http.StatusUnprocessableEntity, Detail: excerpt.Line(excerpt.MaskSecrets(err.Error()), maxDraftText)}
+		}
+		d.form, servers, d.notes = p.Form, p.Servers, p.Notes
+	}
+	a.fill(d, servers, src)
+	a.drafts.add(d)
+	return d.show(a), nil
+}
+
+// sentence joins a problem and its hint to sentences.
+func sentence(text, hint string) string {
+	upper := func(s string) string { return strings.ToUpper(s[:min(1, len(s))]) + s[min(1, len(s)):] }
+	out := upper(text) + "."
+	if hint != "" {
+		out += " " + upper(hint) + "."
+	}
+	return excerpt.Line(excerpt.MaskSecrets(out), maxDraftText)
+}
+
+// readClientFile reads the file of a client. Only the known places of the client are read.
+func (a *API) readClientFile(q DraftRequest) (*intake.Source, *Problem) {
+	none := &Problem{Type: "no-such-file", Title: "No such file of a client", Status: http.StatusNotFound, Detail: "GET " + apiRoot + "/client-files lists the files of the clients on this machine."}
+	c, ok := clientfile.ByID(q.Client)
+	if !ok {
+		return nil, none
+	}
+	m := intake.Machine(a.env)
+	for _, p := range m.Places(c) {
+		if q.File != "" && p.Path != q.File {
+			continue
+		}
+		src, err := intake.Read(m, p, false, a.ourAddresses())
+		switch {
+		case err != nil:
+			return nil, &Problem{Type: "text", Title: "The file cannot be read", Status: http.StatusUnprocessableEntity, Detail: excerpt.Line(excerpt.MaskSecrets(err.Error()), maxDraftText)}
+		case src != nil:
+			return src, nil
+		}
+	}
+	return nil, none
+}
+
+// fill adds servers to a new draft: it compares them with the configuration, and moves their
+// secrets into the values of the draft.
+func (a *API) fill(d *draft, servers []clientfile.Server, src *intake.Source) {
+	t := a.target()
+	env := t.env(a.env, nil)
+	compare := intake.NewComparison(t.path, t.old, env)
+	names := map[string]bool{}
+	for _, s := range t.old.Servers {
+		names[s.Name] = true
+	}
+	for i, s := range servers[:min(len(servers), intake.MaxServer)] {
+		c := compare.Compare(s, s.Name, src)
+		x := &draftServer{key: fmt.Sprintf("s%d", i+1), name: c.Name, status: c.Status, why: c.Why}
+		if src != nil {
+			x.from = "from " + src.Of(&s)
+		}
+		if c.Status == intake.New || c.Status == intake.Different {
+			x.use = c.Status == intake.New || src == nil
+			for n := 2; c.Status == intake.Different && names[x.name]; n++ {
+				x.name = clientfile.Name(fmt.Sprintf("%s-%d", c.Name, n))
+			}
+			names[x.name] = true
+		}
+		x.server, x.found = intake.Take(s, x.name, func(name, value string) string { return d.variable(name, value, env) })
+		d.servers = append(d.servers, x)
+	}
+}
+
+// variable returns the name of the variable for a secret: name, or name with a number if that
+// one has another value already.
+func (d *draft) variable(name, value string, env intake.Env) string {
+	try := name
+	for n := 2; n < 10_000; n++ {
+		known, ok := env(try)
+		if !ok || known == "" {
+			known, ok = d.values[try]
+		}
+		if value == "" && !ok || value == "" && known != "" && try == name || ok && known == value {
+			return try // for a placeholder, a variable that is set is what the person means
+		}
+		if !ok {
+			d.values[try] = value
+			return try
+		}
+		try = fmt.Sprintf("%s_%d", name, n)
+	}
+	return try
+}
+
+// add adds a draft. It ends drafts that are too old, and the oldest if there are too many.
+func (s *drafts) add(d *draft) {
+	var b [12]byte
+	_, _ = rand.Read(b[:]) // rand.Read never fails
+	d.id, d.used = base64.RawURLEncoding.EncodeToString(b[:]), time.Now()
+	s.mu.Lock()
+	s.all = append(s.all, d)
+	over := s.trimLocked()
+	s.mu.Unlock()
+	for _, x := range over {
+		x.end()
+	}
+}
+
+// trimLocked removes the drafts that have ended, and returns them.
+func (s *drafts) trimLocked() (over []*draft) {
+	now := time.Now()
+	s.all = slices.DeleteFunc(s.all, func(d *draft) bool {
+		d.mu.Lock()
+		old := now.Sub(d.used) > draftLife
+		d.mu.Unlock()
+		if old {
+			over = append(over, d)
+		}
+		return old
+	})
+	for len(s.all) > mostDrafts {
+		over, s.all = append(over, s.all[0]), s.all[1:]
+	}
+	return over
+}
+
+// find returns a draft, and counts that as a use of it.
+func (s *drafts) find(id string) (*draft, *Problem) {
+	s.mu.Lock()
+	over := s.trimLocked()
+	at := slices.IndexFunc(s.all, func(d *draft) bool { return d.id == id })
+	var d *draft
+	if at >= 0 {
+		d = s.all[at]
+	}
+	s.mu.Unlock()
+	for _, x := range over {
+		x.end()
+	}
+	if d == nil {
+		return nil, &Problem{Type: "no-such-draft", Title: "No such draft", Status: http.StatusNotFound, Detail: "A draft ends 30 minutes after its last use, and when Dragoman stops. Paste the text again."}
+	}
+	d.mu.Lock()
+	d.used = time.Now()
+	d.mu.Unlock()
+	return d, nil
+}
+
+// drop removes a draft.
+func (s *drafts) drop(d *draft) {
+	s.mu.Lock()
+	s.all = slices.DeleteFunc(s.all, func(x *draft) bool { return x == d })
+	s.mu.Unlock()
+	d.end()
+}
+
+// close ends all drafts, and waits for their trials.
+func (s *drafts) close() {
+	s.work.Close()
+	s.mu.Lock()
+	all := s.all
+	s.all = nil
+	s.mu.Unlock()
+	for _, d := range all {
+		d.end()
+	}
+	s.work.Wait()
+}
+
+// end forgets the secrets of a draft and cancels its trials.
+func (d *draft) end() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ended, d.values = true, map[string]string{}
+	for _, x := range d.servers {
+		if x.trial != nil {
+			x.trial.cancel(errTrialCancelled)
+		}
+	}
+}
+
+// Draft returns a draft.
+func (a *API) Draft(id string) (Draft, *Problem) {
+	d, bad := a.drafts.find(id)
+	if bad != nil {
+		return Draft{}, bad
+	}
+	return d.show(a), nil
+}
+
+// DropDraft ends a draft and its trials.
+func (a *API) DropDraft(id string) (Draft, *Problem) {
+	d, bad := a.drafts.find(id)
+	if bad != nil {
+		return Draft{}, bad
+	}
+	out := d.show(a)
+	a.drafts.drop(d)
+	return out, nil
+}
+
+// choose applies a choice. It changes nothing if it returns a problem.
+func (d *draft) choose(q Choice) *Problem {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	names := map[string]string{}
+	for _, c := range q.Servers {
+		at := slices.IndexFunc(d.servers, func(x *draftServer) bool { return x.key == c.Key })
+		switch {
+		case at < 0:
+			return badBody("The draft has no server with the key " + excerpt.Quote(c.Key, maxName) + ".")
+		case d.servers[at].status == intake.Skipped:
+			return badBody("Server " + excerpt.Quote(d.servers[at].name, maxName) + " cannot be used: " + excerpt.Line(excerpt.MaskSecrets(d.servers[at].why), maxDraftText) + ".")
+		}
+		name := cmp.Or(c.Name, d.servers[at].name)
+		if p := config.CheckName(name); p != nil {
+			return &Problem{Type: "name", Title: "The name is invalid", Status: http.StatusUnprocessableEntity, Detail: sentence(p.Text, p.Hint)}
+		}
+		names[c.Key] = name
+	}
+	if q.Secrets != "" && q.Secrets != secretsInFile && q.Secrets != secretsShown {
+		return badBody("The member secrets must be envFile or shown.")
+	}
+	if len(q.Values) > mostValues {
+		return badBody(fmt.Sprintf("The member values has more than %d values.", mostValues))
+	}
+	needs := map[string]bool{}
+	for _, x := range d.servers {
+		for _, name := range intake.References(&x.server) {
+			needs[name] = true
+		}
+	}
+	for name, value := range q.Values {
+		if !needs[name] {
+			return badBody("No server of the draft refers to the variable " + excerpt.Quote(name, maxName) + ".")
+		}
+		if len(value) > maxValue || strings.ContainsRune(value, 0) {
+			return badBody("The value of " + excerpt.Quote(name, maxName) + " is longer than 64 KiB or has a NUL character.")
+		}
+	}
+	for name, value := range q.Values {
+		if value != "" {
+			d.values[name] = value
+		}
+	}
+	if q.Servers != nil {
+		for _, x := range d.servers {
+			name, ok := names[x.key]
+			if x.use = ok; ok {
+				x.name = name
+			}
+		}
+	}
+	d.secrets = cmp.Or(q.Secrets, d.secrets)
+	return nil
+}
+
+// show returns the draft for people, without secrets.
+func (d *draft) show(a *API) Draft {
+	t := a.target()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out := Draft{ID: d.id, Form: d.form, File: d.file, Notes: []string{}, Servers: []DraftServer{}, Secrets: d.secrets, Expires: d.used.Add(draftLife).UTC()}
+	for _, n := range d.notes {
+		out.Notes = append(out.Notes, excerpt.Line(excerpt.MaskSecrets(n), maxDraftText))
+	}
+	for _, x := range d.servers {
+		s := DraftServer{
+			Key: x.key, Name: x.name, Original: excerpt.Line(x.server.Original, maxName), Status: string(x.status), Use: x.use, Why: excerpt.Line(excerpt.MaskSecrets(x.why), maxDraftText),
+			Sets: []string{}, Notes: []string{}, Secrets: []DraftSecret{}, Needs: []DraftVariable{},
+		}
+		x.describe(&s)
+		for _, f := range x.found {
+			s.Secrets = append(s.Secrets, DraftSecret{f.Variable, excerpt.Line(f.Place, maxName)})
+		}
+		for _, name := range intake.References(&x.server) {
+			v := DraftVariable{Name: name, From: t.from(name, a.env, d.values)}
+			for _, known := range x.server.Variables {
+				if known.Name == name {
+					v.About = excerpt.Line(excerpt.MaskSecrets(known.About), maxDraftText)
+				}
+			}
+			s.Needs = append(s.Needs, v)
+		}
+		if x.trial != nil {
+			show := x.trial.snapshot()
+			s.Trial = &show
+		}
+		out.Servers = append(out.Servers, s)
+	}
+	return out
+}
+
+// describe sets the texts about what the server is.
+func (x *draftServer) describe(s *DraftServer) {
+	if x.status != intake.Skipped {
+		for _, n := range x.server.Notes {
+			s.Notes = append(s.Notes, excerpt.Line(excerpt.MaskSecrets(n.String()), maxDraftText))
+		}
+	}
+	e := x.server.Entry
+	if e == nil {
+		return
+	}
+	text := func(v *clientfile.Value) string { return excerpt.Line(excerpt.MaskSecrets(v.Text), 4*maxDraftText) }
+	if u := e.Get("url"); u != nil {
+		s.URL = text(u)
+	} else if c := e.Get("command"); c != nil {
+		s.Command = []string{text(c)}
+		if args := e.Get("args"); args != nil {
+			for _, i := range args.Items {
+				s.Command = append(s.Command, text(i))
+			}
+		}
+	}
+	if dir := e.Get("cwd"); dir != nil {
+		s.Folder = text(dir)
+	}
+	for _, part := range []string{"env", "headers"} {
+		if v := e.Get(part); v != nil {
+			for _, m := range v.Members {
+				s.Sets = append(s.Sets, excerpt.Line(m.Key, maxName))
+			}
+		}
+	}
+}
+
+// cancelled reports whether the cause of a context is that a trial was cancelled.
+func cancelled(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errTrialCancelled) }

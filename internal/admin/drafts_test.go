@@ -1,0 +1,363 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/demo"
+)
+
+// draft makes a draft from a text.
+func (r *rig) draft(text string) (d Draft) {
+	r.t.Helper()
+	body, _ := json.Marshal(DraftRequest{Text: text})
+	a := r.do(http.MethodPost, "/api/v1/drafts", string(body), "Content-Type", "application/json")
+	if a.status != http.StatusCreated {
+		r.t.Fatalf("%d %s", a.status, a.body)
+	}
+	a.into(r.t, &d)
+	return d
+}
+
+// send sends a value to a route of a draft.
+func (r *rig) send(d Draft, route string, value any) reply {
+	r.t.Helper()
+	body, _ := json.Marshal(value)
+	return r.do(http.MethodPost, "/api/v1/drafts/"+d.ID+"/"+route, string(body), "Content-Type", "application/json")
+}
+
+// preview returns the change for a draft.
+func (r *rig) preview(d Draft) (p Preview) {
+	r.t.Helper()
+	r.send(d, "preview", Choice{}).into(r.t, &p)
+	return p
+}
+
+// tried tries the chosen servers of a draft and waits for the end.
+func (r *rig) tried(d Draft, q Choice) Draft {
+	r.t.Helper()
+	if a := r.send(d, "trials", q); a.status != http.StatusAccepted {
+		r.t.Fatalf("%d %s", a.status, a.body)
+	}
+	await(r.t, "the trials have ended", func() bool {
+		id := d.ID
+		d = Draft{}
+		r.do(http.MethodGet, "/api/v1/drafts/"+id, "").into(r.t, &d)
+		for _, s := range d.Servers {
+			if s.Use && (s.Trial == nil || s.Trial.Ended == nil) {
+				return false
+			}
+		}
+		return true
+	})
+	return d
+}
+
+// ownFile gives the API a configuration file. Reload applies it.
+func (r *rig) ownFile(name, text string) string {
+	r.t.Helper()
+	path := filepath.Join(r.t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+	r.api.opts.Config = path
+	r.api.opts.Reload = func(context.Context) error {
+		s, problems := config.Load(path)
+		if s == nil {
+			return problems.Err()
+		}
+		r.runtime.Apply(s)
+		r.runtime.Warm()
+		return nil
+	}
+	return path
+}
+
+// snippet returns a snippet with a server that is this test binary.
+func snippet(t testing.TB, name, era, more string) string {
+	t.Helper()
+	return fmt.Sprintf(`{"mcpServers": {%q: {"command": %q, "args": ["--user", "ada"], "env": {%q: %q, "API_TOKEN": "hunter2-draft"}%s}}}`, name, os.Args[0], asServer, era, more)
+}
+
+const ours = "# kept\nmcpServers:\n  # a comment\n  gone: {command: gone-mcp, disabled: true}\n\ndragoman:\n  record: \"off\" # why\n"
+
+// TestDraft adds a server from a snippet: it is tried while a client uses another server, the
+// change is shown, and written with a backup. The token is in the file for secrets only.
+func TestDraft(t *testing.T) {
+	t.Parallel()
+	r := serving(t)
+	path := r.ownFile("dragoman.yaml", ours)
+	d := r.draft(snippet(t, "old one", demo.Legacy, ""))
+	s := d.Servers[0]
+	if d.Form != "JSON" || s.Name != "old-one" || s.Original != "old one" || s.Status != "new" || !s.Use || s.Command[0] != os.Args[0] || s.Command[2] != "ada" ||
+		len(s.Secrets) != 1 || s.Secrets[0] != (DraftSecret{"API_TOKEN", "env.API_TOKEN"}) || len(s.Needs) != 1 || s.Needs[0].From != "draft" || s.Trial != nil {
+		t.Fatalf("%+v", d)
+	}
+	p := r.preview(d)
+	if !p.Writable || strings.Join(p.Untested, " ") != "old-one" {
+		t.Errorf("%+v", p)
+	}
+	if a := r.send(d, "keep", KeepRequest{Hash: p.Hash}); a.status != http.StatusConflict || !strings.Contains(a.body, "not-tested") {
+		t.Errorf("keep without a trial: %d %s", a.status, a.body)
+	}
+	d = r.tried(d, Choice{})
+	x := d.Servers[0].Trial
+	if x.State != "connected" || x.Revision == "" || x.Transport != "stdio" || x.Tools == nil || *x.Tools == 0 || len(x.Steps) == 0 || x.Steps[0].Answer == "" || x.Failure != nil || x.Server == "" {
+		t.Fatalf("%+v", x)
+	}
+	p = r.preview(d)
+	const added = "+  # "
+	if len(p.Untested) != 0 || p.File != path || !p.Exists || p.EnvFile != filepath.Join(filepath.Dir(path), "dragoman.env") || strings.Contains(p.Diff, added) ||
+		!strings.Contains(p.Diff, "+  old-one:\n") || !strings.Contains(p.Diff, "API_TOKEN: \"${API_TOKEN}\"") || !strings.Contains(p.Diff, "+  envFile: dragoman.env\n") || !strings.Contains(p.YAML, "mcpServers:\n  old-one:\n") ||
+		len(p.Variables) != 1 || p.Variables[0].Name != "API_TOKEN" {
+		t.Fatalf("%+v", p)
+	}
+	if err := os.WriteFile(path, []byte(ours+"# new\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if a := r.send(d, "keep", KeepRequest{Hash: p.Hash}); a.status != http.StatusConflict || !strings.Contains(a.body, ":changed") {
+		t.Errorf("keep after another change: %d %s", a.status, a.body)
+	}
+	p = r.preview(d)
+	a := r.send(d, "keep", KeepRequest{Hash: p.Hash})
+	var kept Kept
+	a.into(t, &kept)
+	if a.status != http.StatusOK || !kept.Applied || kept.Problem != "" || kept.EnvFile != p.EnvFile || len(kept.Lines) != 0 || strings.Contains(a.body, "hunter2") || kept.Servers[0] != "old-one" {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	now, _ := os.ReadFile(path)
+	before, _ := os.ReadFile(kept.Backup)
+	secrets, _ := os.ReadFile(kept.EnvFile)
+	if string(before) != ours+"# new\n" || strings.Contains(string(now), "hunter2") || !strings.HasPrefix(string(now), "# kept\nmcpServers:\n  # a comment\n") || !strings.Contains(string(now), "\"off\" # why\n") || string(secrets) != "API_TOKEN=hunter2-draft\n" {
+		t.Errorf("%s\n%s\n%s", before, now, secrets)
+	}
+	if st, err := os.Stat(kept.EnvFile); runtime.GOOS != "windows" && (err != nil || st.Mode().Perm() != 0o600) {
+		t.Errorf("%v %v", st.Mode(), err)
+	}
+	r.ready("old-one")
+	if a := r.do(http.MethodGet, "/api/v1/drafts/"+d.ID, ""); a.status != http.StatusNotFound {
+		t.Errorf("the draft is still there: %d", a.status)
+	}
+	// The same again is not new, and another server of this name gets another name.
+	if again := r.draft(snippet(t, "old one", demo.Legacy, "")).Servers[0]; again.Status != "same" || again.Use {
+		t.Errorf("%+v", again)
+	}
+	if other := r.draft(snippet(t, "old one", demo.Modern, "")).Servers[0]; other.Status != "different" || other.Name != "old-one-2" || !other.Use {
+		t.Errorf("%+v", other)
+	}
+	// Another value of the same variable gets another name.
+	if other := r.draft(`{"command": "x", "env": {"API_TOKEN": "hunter2-other"}}`).Servers[0]; other.Secrets[0].Variable != "API_TOKEN_2" {
+		t.Errorf("%+v", other)
+	}
+}
+
+// TestDraftFailures checks servers that do not start, and choices that are not valid.
+func TestDraftFailures(t *testing.T) {
+	t.Parallel()
+	r := serving(t)
+	r.ownFile("dragoman.yaml", ours)
+	d := r.draft(`{"mcpServers": {"none": {"command": "no-such-program-here", "env": {"A_TOKEN": "<your token>"}}, "sh": {"command": "sh; touch /tmp/x | $(id)"}, "self": {"url": "http://127.0.0.1:7300/mcp"}, "bad": {"command": "x", "url": "http://h"}}}`)
+	if got := []string{d.Servers[0].Status, d.Servers[1].Status, d.Servers[2].Status, d.Servers[3].Status}; strings.Join(got, " ") != "new new skipped skipped" || d.Servers[2].Why != "this is Dragoman" {
+		t.Errorf("%v", d.Servers)
+	}
+	d = r.tried(d, Choice{})
+	if x := d.Servers[0].Trial; x.State != "failed" || x.Failure.Class != "missing_variable" || !strings.Contains(x.Failure.Action, "A_TOKEN") {
+		t.Errorf("%+v", x.Failure)
+	}
+	if x := d.Servers[1].Trial; x.State != "failed" || x.Failure.Class != "command_not_found" { // the text is the name of a program
+		t.Errorf("%+v", x.Failure)
+	}
+	d = r.tried(d, Choice{Servers: []ChosenServer{{Key: "s1", Name: "other"}}, Values: map[string]string{"A_TOKEN": "hunter2-typed"}})
+	if s := d.Servers[0]; s.Name != "other" || s.Trial.Failure == nil || s.Trial.Failure.Class != "command_not_found" || s.Needs[0].From != "draft" || d.Servers[1].Use {
+		t.Errorf("%+v", s)
+	}
+	for _, c := range []struct {
+		status int
+		body   string
+	}{
+		{400, `{"servers": [{"key": "s9"}]}`}, {400, `{"servers": [{"key": "s3"}]}`}, {422, `{"servers": [{"key": "s1", "name": "../x"}]}`}, {422, `{"servers": [{"key": "s1", "name": "<b>x</b>"}]}`},
+		{400, `{"values": {"PATH": "x"}}`}, {400, `{"secrets": "x"}`}, {400, `{"x": 1}`}, {422, `{"servers": [{"key": "s1", "name": "gone"}]}`},
+		{200, `{"servers": [{"key": "s1", "name": "good"}], "secrets": "shown"}`},
+	} {
+		if a := r.do(http.MethodPost, "/api/v1/drafts/"+d.ID+"/preview", c.body, "Content-Type", "application/json"); a.status != c.status {
+			t.Errorf("%s: %d %s", c.body, a.status, a.body)
+		}
+	}
+	p := r.preview(d)
+	if p.EnvFile != "" || strings.Contains(p.Diff, "envFile") {
+		t.Errorf("%+v", p)
+	}
+	var kept Kept
+	r.send(d, "keep", KeepRequest{Hash: p.Hash}).into(t, &kept)
+	if len(kept.Lines) != 1 || kept.Lines[0] != "A_TOKEN=hunter2-typed" || kept.EnvFile != "" || !kept.Applied {
+		t.Errorf("%+v", kept)
+	}
+	for _, body := range []string{`{}`, `{"text": "x", "client": "cursor"}`, `{"text": 1}`} {
+		if a := r.do(http.MethodPost, "/api/v1/drafts", body, "Content-Type", "application/json"); a.status != 400 {
+			t.Errorf("%s: %d", body, a.status)
+		}
+	}
+	if a := r.do(http.MethodPost, "/api/v1/drafts", `{"text": "x | y"}`, "Content-Type", "application/json"); a.status != 422 || !strings.Contains(a.body, "The command has the operator |, which only a shell understands.") {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	if a := r.do(http.MethodPost, "/api/v1/drafts", `{"text": "`+strings.Repeat("x", 10<<20)+`"}`, "Content-Type", "application/json"); a.status != 413 {
+		t.Errorf("10 MiB: %d %.200s", a.status, a.body)
+	}
+}
+
+// TestCancelTrial checks that a trial that hangs can be cancelled, that at most four run at the
+// same time, and that the end of a draft ends its trials.
+func TestCancelTrial(t *testing.T) {
+	if _, err := exec.LookPath("sleep"); err != nil {
+		t.Skip("there is no program that only waits")
+	}
+	t.Parallel()
+	r := serving(t)
+	var all []string
+	for i := range mostTrials + 1 {
+		all = append(all, fmt.Sprintf(`"s%d": {"command": "sleep", "args": ["600"]}`, i))
+	}
+	d := r.draft(`{"mcpServers": {` + strings.Join(all, ",") + `}}`)
+	if a := r.send(d, "trials", Choice{}); a.status != http.StatusAccepted {
+		t.Fatal(a.body)
+	}
+	count := func() (states map[string]int) {
+		states = map[string]int{}
+		id := d.ID
+		d = Draft{}
+		r.do(http.MethodGet, "/api/v1/drafts/"+id, "").into(t, &d)
+		for _, s := range d.Servers {
+			states[s.Trial.State]++
+		}
+		return states
+	}
+	await(t, "four run and one waits", func() bool { x := count(); return x["running"] == mostTrials && x["waiting"] == 1 })
+	if a := r.do(http.MethodDelete, "/api/v1/drafts/"+d.ID+"/trials", ""); a.status != http.StatusAccepted {
+		t.Error(a.body)
+	}
+	await(t, "all are cancelled", func() bool { return count()["cancelled"] == mostTrials+1 })
+	p := r.preview(d)
+	if len(p.Untested) != mostTrials+1 || !strings.Contains(p.Note, "--demo") {
+		t.Errorf("%+v", p)
+	}
+	if a := r.do(http.MethodDelete, "/api/v1/drafts/"+d.ID, ""); a.status != http.StatusOK {
+		t.Error(a.body)
+	}
+	var first string
+	for i := range mostDrafts + 1 {
+		x := r.draft("npx a" + strconv.Itoa(i))
+		if i == 0 {
+			first = x.ID
+		}
+	}
+	if a := r.do(http.MethodGet, "/api/v1/drafts/"+first, ""); a.status != http.StatusNotFound {
+		t.Errorf("the oldest of too many drafts: %d", a.status)
+	}
+}
+
+// TestWhereDraftsGo checks which files Dragoman writes, and what it says about others.
+func TestWhereDraftsGo(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, text, why string
+		mode            os.FileMode
+	}{
+		{"dragoman.yaml", "", "", 0o600},
+		{"dragoman.json", "{\n  // c\n  \"mcpServers\": {}\n}\n", "", 0o600},
+		{"x.json", `{"dragoman": {}}`, "", 0o600},
+		{"mcp.json", `{"mcpServers": {}}`, "The file belongs to another program.", 0o600},
+		{"c.toml", "[mcp_servers.a]\ncommand = 'x'\n", "The file belongs to another program.", 0o600},
+		{"dragoman.yaml", ours, "The configuration file is read-only.", 0o400},
+		{"dragoman.yaml", "mcpServers: {a: {command: x}}\n", "is not written in indented lines", 0o600},
+		{"dragoman.yaml", "mcpServers: [\n", "The configuration file has errors.", 0o600},
+	} {
+		r := serving(t)
+		path := r.ownFile(c.name, c.text)
+		if err := os.Chmod(path, c.mode); err != nil {
+			t.Fatal(err)
+		}
+		d := r.draft(`{"command": "x", "env": {"K_TOKEN": "hunter2-k"}}`)
+		p := Preview{}
+		a := r.send(d, "preview", Choice{})
+		a.into(t, &p)
+		if p.Writable != (c.why == "") || !strings.Contains(p.Why, c.why) || strings.Contains(a.body, "hunter2") || p.YAML == "" || (p.Diff == "") != (c.why != "") {
+			t.Errorf("%s %q: %+v", c.name, c.text, p)
+		}
+		if a := r.send(d, "keep", KeepRequest{Hash: p.Hash}); a.status != http.StatusConflict {
+			t.Errorf("%s: %d", c.name, a.status)
+		}
+	}
+	// Without a file, the default one can be created. An existing default file is not touched.
+	r := serving(t)
+	d := r.tried(r.draft(`{"command": "no-such-program-here", "env": {"K_TOKEN": "hunter2-k"}}`), Choice{})
+	p := r.preview(d)
+	home, _ := r.api.opts.Env("HOME")
+	path := filepath.Join(home, ".config", "dragoman", "config.yaml")
+	if p.File != path || p.Exists || !p.Writable || !strings.Contains(p.Note, "Start `dragoman serve` without --demo.") {
+		t.Fatalf("%+v", p)
+	}
+	var kept Kept
+	r.send(d, "keep", KeepRequest{Hash: p.Hash}).into(t, &kept)
+	if b, _ := os.ReadFile(path); !strings.Contains(string(b), "mcpServers:\n") || kept.Applied || kept.Problem == "" || kept.Backup != "" {
+		t.Errorf("%+v %s", kept, b)
+	}
+	p = r.preview(r.draft("npx a"))
+	if p.Writable || !strings.Contains(p.Why, "Add the text to "+path) {
+		t.Errorf("%+v", p)
+	}
+}
+
+// TestClientFiles imports from the file of a client, which stays as it is.
+func TestClientFiles(t *testing.T) {
+	t.Parallel()
+	r := serving(t)
+	r.ownFile("dragoman.yaml", "mcpServers:\n  a: {command: x}\n  b: {command: y}\n")
+	home, _ := r.api.opts.Env("HOME")
+	file := filepath.Join(home, ".cursor", "mcp.json")
+	const text = `{"mcpServers": {"a": {"command": "x"}, "b": {"command": "z"}, "c": {"command": "c", "env": {"C_TOKEN": "hunter2-c"}}, "d": {"url": "http://127.0.0.1:7300/mcp"}}}`
+	if os.MkdirAll(filepath.Dir(file), 0o700) != nil || os.WriteFile(file, []byte(text), 0o600) != nil {
+		t.Fatal("no file")
+	}
+	broken := filepath.Join(home, ".claude.json")
+	if err := os.WriteFile(broken, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var all ClientFiles
+	r.do(http.MethodGet, "/api/v1/client-files", "").into(t, &all)
+	states := map[string]string{}
+	for _, f := range all.Files {
+		for _, s := range f.Servers {
+			states[f.Client] += s.Name + " " + s.Status + ";"
+		}
+		if f.Problem != "" {
+			states[f.Client] += f.Problem
+		}
+	}
+	if states["cursor"] != "a same;b different;c new;d skipped;" || !strings.Contains(states["claude-code"], "not JSON") || len(all.Files) < 7 {
+		t.Errorf("%v", states)
+	}
+	var d Draft
+	a := r.do(http.MethodPost, "/api/v1/drafts", `{"client": "cursor"}`, "Content-Type", "application/json")
+	a.into(t, &d)
+	if d.Form != "Cursor" || d.File != file || len(d.Servers) != 4 || d.Servers[1].Use || d.Servers[1].Name != "b-2" || !d.Servers[2].Use || strings.Contains(a.body, "hunter2") {
+		t.Errorf("%s", a.body)
+	}
+	for body, status := range map[string]int{`{"client": "x"}`: 404, `{"client": "cursor", "file": "/etc/passwd"}`: 404, `{"client": "gemini"}`: 404, `{"client": "claude-code"}`: 422} {
+		if a := r.do(http.MethodPost, "/api/v1/drafts", body, "Content-Type", "application/json"); a.status != status {
+			t.Errorf("%s: %d %s", body, a.status, a.body)
+		}
+	}
+	if b, _ := os.ReadFile(file); string(b) != text {
+		t.Errorf("the file of the client has changed: %s", b)
+	}
+}

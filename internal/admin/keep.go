@@ -1,0 +1,473 @@
+package admin
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/clientfile"
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/intake"
+)
+
+// Preview is the change that would add the chosen servers of a draft.
+type Preview struct {
+	File      string            `json:"file,omitempty" doc:"the configuration file"`
+	Exists    bool              `json:"exists"`
+	Writable  bool              `json:"writable" doc:"whether keep can write the file"`
+	Why       string            `json:"why,omitempty" doc:"why keep cannot write the file"`
+	YAML      string            `json:"yaml" doc:"the text to add to a configuration by hand"`
+	Diff      string            `json:"diff,omitempty" doc:"the change of the file, with secrets masked"`
+	Variables []PreviewVariable `json:"variables" doc:"the secrets of the draft that the servers refer to"`
+	EnvFile   string            `json:"envFile,omitempty" doc:"the file that would get the secrets"`
+	Note      string            `json:"note,omitempty"`
+	Untested  []string          `json:"untested" doc:"chosen servers that have not been tried"`
+	Hash      string            `json:"hash,omitempty" doc:"identifies exactly this change, for keep"`
+}
+
+// PreviewVariable is a secret of a draft.
+type PreviewVariable struct {
+	Name    string   `json:"name"`
+	Servers []string `json:"servers" doc:"the servers that refer to the secret"`
+}
+
+// KeepRequest says which change to write.
+type KeepRequest struct {
+	Choice
+	Hash string `json:"hash" doc:"the hash of the preview"`
+}
+
+// Kept is the result of adding servers.
+type Kept struct {
+	File    string   `json:"file"`
+	Backup  string   `json:"backup,omitempty" doc:"a copy of the file as it was"`
+	EnvFile string   `json:"envFile,omitempty" doc:"the file that got the secrets"`
+	Servers []string `json:"servers"`
+	Lines   []string `json:"lines" doc:"the variables to set, with their values; only if the secrets are not in the file, and only in this answer"`
+	Applied bool     `json:"applied" doc:"whether Dragoman uses the changed file now"`
+	Problem string   `json:"problem,omitempty" doc:"why Dragoman does not use the file"`
+}
+
+// target is the configuration file that servers are added to.
+type target struct {
+	path     string // "" if there is none
+	before   []byte // nil if it does not exist
+	old      *config.Snapshot
+	why      string // a sentence that says why it cannot be written; "" if it can
+	envPath  string // the file for secrets
+	envSet   bool   // the configuration names envPath already
+	envBytes []byte // nil if it does not exist
+	envWhy   string // a sentence that says why envPath cannot be used; "" if it can
+	envVars  map[string]string
+	note     string
+}
+
+// target reads the configuration file and the file for secrets.
+func (a *API) target() *target {
+	t := &target{path: a.opts.Config, old: config.Default(), envVars: map[string]string{}}
+	if s := a.opts.Runtime.Current(); s != nil {
+		t.old = s
+	}
+	if t.path == "" {
+		a.withoutFile(t)
+	}
+	if t.path == "" {
+		return t
+	}
+	var err error
+	if t.before, err = clientfile.Load(t.path); err != nil {
+		t.why = "The configuration file cannot be read: " + excerpt.Line(err.Error(), maxDraftText) + "."
+		return t
+	}
+	if t.before != nil {
+		t.readOld(a.env)
+	}
+	t.readEnv()
+	if t.before != nil && t.why == "" && len(t.envVars) > 0 {
+		t.readOld(t.env(a.env, nil))
+	}
+	if t.why == "" {
+		t.why = t.unwritable()
+	}
+	return t
+}
+
+// withoutFile chooses a file for a Dragoman that was started without one. It offers the default
+// file if that does not exist.
+func (a *API) withoutFile(t *target) {
+	const demo = "This Dragoman runs with --demo and reads no configuration file."
+	places := config.Places(a.env)
+	path := places[len(places)-1]
+	if existing, found := config.Find(a.env); found {
+		t.why = demo + " Add the text to " + existing + ", and start `dragoman serve` without --demo."
+		return
+	}
+	if !filepath.IsAbs(path) {
+		t.why = demo + " Write the text to a file named dragoman.yaml, and start `dragoman serve` in its folder."
+		return
+	}
+	t.path, t.old = path, config.Default()
+	t.note = demo + " It can create " + path + ", but does not use it. Start `dragoman serve` without --demo."
+}
+
+// readOld parses the file, and checks that it is one of Dragoman.
+func (t *target) readOld(env intake.Env) {
+	old, err := intake.ParseOurs(t.path, t.before, env)
+	if err != nil {
+		t.why = "The configuration file has errors. `dragoman config check` shows them."
+		return
+	}
+	t.old = old
+	switch ext := strings.ToLower(filepath.Ext(t.path)); ext {
+	case ".yaml", ".yml":
+		return
+	case ".json", "":
+		root, err := clientfile.Parse(t.path, t.before)
+		if err == nil && (root.Get("dragoman") != nil || strings.HasPrefix(filepath.Base(t.path), "dragoman.")) {
+			return
+		}
+	}
+	t.why = "The file belongs to another program. Dragoman writes only to its own configuration."
+}
+
+// envName is the name of the file for secrets, beside the configuration.
+const envName = "dragoman.env"
+
+// readEnv reads the file for secrets.
+func (t *target) readEnv() {
+	if t.envPath = t.old.EnvFile; t.envPath != "" {
+		t.envSet = true
+	} else {
+		t.envPath = filepath.Join(filepath.Dir(t.path), envName)
+	}
+	b, err := clientfile.Load(t.envPath)
+	switch {
+	case err != nil:
+		t.envWhy = "The file for secrets, " + t.envPath + ", cannot be read."
+	case b == nil && t.envSet, b != nil:
+		all, problems := config.ReadEnv(t.envPath)
+		if problems.Err() != nil {
+			t.envWhy = "The file for secrets has a problem: " + excerpt.Line(problems.Err().Error(), maxDraftText) + "."
+			return
+		}
+		t.envBytes = b
+		for _, v := range all {
+			t.envVars[v.Name] = v.Value.Reveal()
+		}
+	}
+}
+
+// unwritable returns a sentence that says why the file cannot be replaced, or "".
+func (t *target) unwritable() string {
+	path := t.path
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	if st, err := os.Stat(path); err == nil {
+		if st.Mode().Perm()&0o222 == 0 {
+			return "The configuration file is read-only."
+		}
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			return "Dragoman may not write to the configuration file."
+		}
+		_ = f.Close()
+	}
+	dir := filepath.Dir(path)
+	st, err := os.Stat(dir)
+	for errors.Is(err, os.ErrNotExist) && dir != filepath.Dir(dir) {
+		dir = filepath.Dir(dir)
+		st, err = os.Stat(dir)
+	}
+	if err != nil || !st.IsDir() || st.Mode().Perm()&0o222 == 0 {
+		return "Dragoman may not write to the folder of the configuration file."
+	}
+	return ""
+}
+
+// env returns a function that looks up a variable as the configuration would: first in the
+// process, then in the file for secrets, and then in the values of a draft.
+func (t *target) env(process intake.Env, values map[string]string) intake.Env {
+	return func(name string) (string, bool) {
+		if v, ok := process(name); ok && v != "" {
+			return v, true
+		}
+		if v, ok := t.envVars[name]; ok {
+			return v, true
+		}
+		v, ok := values[name]
+		return v, ok
+	}
+}
+
+// from says where the value of a variable comes from.
+func (t *target) from(name string, process intake.Env, values map[string]string) string {
+	if v, ok := process(name); ok && v != "" {
+		return "process"
+	}
+	if _, ok := t.envVars[name]; ok {
+		return "envFile"
+	}
+	if _, ok := values[name]; ok {
+		return "draft"
+	}
+	return "missing"
+}
+
+// plan is everything that keep writes.
+type plan struct {
+	Preview
+	config, env *clientfile.Change // nil if nothing is written
+	lines       []string           // variables with their values
+	servers     []string
+}
+
+// plan returns the change for the chosen servers of a draft.
+func (a *API) plan(d *draft, t *target) (plan, *Problem) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p := plan{Preview: Preview{File: t.path, Exists: t.before != nil, Why: t.why, Note: t.note, Variables: []PreviewVariable{}, Untested: []string{}}}
+	var add []clientfile.Added
+	names := map[string]bool{}
+	for _, s := range t.old.Servers {
+		names[s.Name] = true
+	}
+	users := map[string][]string{}
+	for _, x := range d.servers {
+		if !x.use {
+			continue
+		}
+		if names[x.name] {
+			return p, &Problem{Type: "name", Title: "The name is in use", Status: http.StatusUnprocessableEntity, Detail: "Another server has the name " + excerpt.Quote(x.name, maxName) + ". Choose another name."}
+		}
+		names[x.name] = true
+		p.servers = append(p.servers, x.name)
+		add = append(add, clientfile.Added{Name: x.name, Comment: x.from, Entry: x.server.Entry, Settings: x.server.Settings})
+		for _, name := range intake.References(&x.server) {
+			users[name] = append(users[name], x.name)
+		}
+		if !x.trial.over() || x.trial.snapshot().State == trialCancelled {
+			p.Untested = append(p.Untested, x.name)
+		}
+	}
+	if len(add) == 0 {
+		return p, nil
+	}
+	text, err := clientfile.AddServers("add.yaml", nil, add)
+	if err != nil {
+		return p, &Problem{Type: "text", Title: "The servers cannot be written", Status: http.StatusUnprocessableEntity, Detail: excerpt.Line(excerpt.MaskSecrets(err.Error()), maxDraftText)}
+	}
+	_, after, _ := strings.Cut(string(text), "\n") // without the comment for a new file
+	p.YAML = strings.TrimLeft(after, "\n")
+	env := t.envBytes
+	for _, name := range sortedKeys(users) {
+		value, mine := d.values[name]
+		if !mine || t.from(name, a.env, d.values) != "draft" {
+			continue
+		}
+		p.Variables = append(p.Variables, PreviewVariable{name, users[name]})
+		p.lines = append(p.lines, strings.TrimSuffix(string(config.AppendEnv(nil, name, value)), "\n"))
+		if d.secrets == secretsInFile {
+			env = config.AppendEnv(env, name, value)
+		}
+	}
+	inFile := d.secrets == secretsInFile && len(p.lines) > 0
+	if inFile {
+		p.EnvFile = t.envPath
+		if !t.envSet {
+			p.YAML += "\ndragoman:\n  envFile: " + envName + "\n"
+		}
+	}
+	if inFile && t.envWhy != "" && p.Why == "" {
+		p.Why = t.envWhy
+	}
+	if t.path == "" || p.Why != "" {
+		return p, nil
+	}
+	change, bad := a.merge(t, add, inFile && !t.envSet)
+	if bad != "" {
+		p.Why = bad
+		return p, nil
+	}
+	p.Writable, p.config = true, &clientfile.Change{Path: t.path, Before: t.before, After: change, Backup: true}
+	if inFile {
+		p.env = &clientfile.Change{Path: t.envPath, Before: t.envBytes, After: env, Private: true}
+		if folder := repository(t.envPath); folder != "" {
+			p.Note = strings.TrimSpace(p.Note + " The folder " + folder + " is a git repository. Add " + filepath.Base(t.envPath) + " to its .gitignore.")
+		}
+	}
+	p.Diff = clientfile.Diff(t.path, t.before, change, mask(t.old))
+	p.Hash = a.hashOf(p.config, p.env)
+	return p, nil
+}
+
+// merge returns the configuration file with servers added. bad says why that is not possible.
+func (a *API) merge(t *target, add []clientfile.Added, envFile bool) (after []byte, bad string) {
+	const byHand = " Copy the text and add it by hand."
+	after, err := intake.Merge(t.path, t.before, t.old, add, t.env(a.env, nil))
+	if err == nil && envFile {
+		after, err = intake.SetEnvFile(t.path, after, envName, t.env(a.env, nil))
+	}
+	if err != nil {
+		return nil, "Dragoman cannot add to this file: " + excerpt.Line(excerpt.MaskSecrets(err.Error()), maxDraftText) + "." + byHand
+	}
+	return after, ""
+}
+
+// mask returns a function that masks the secrets of a configuration in a line of its file.
+func mask(s *config.Snapshot) func(string) string {
+	var secrets []string
+	for _, c := range s.Servers {
+		secrets = append(secrets, c.Secrets()...)
+	}
+	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) })
+	return func(line string) string {
+		for _, x := range secrets {
+			line = strings.ReplaceAll(line, x, excerpt.Mask)
+		}
+		return excerpt.MaskSecrets(line)
+	}
+}
+
+// repository returns the folder of the git repository that has a file, or "".
+func repository(path string) string {
+	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, ".git")); err == nil {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			return ""
+		}
+	}
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	var out []string
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// hashOf returns a text that identifies changes. It needs the key of this process, because the
+// changes contain secrets.
+func (a *API) hashOf(changes ...*clientfile.Change) string {
+	a.drafts.mu.Lock()
+	if a.drafts.key == nil {
+		a.drafts.key = make([]byte, 32)
+		_, _ = rand.Read(a.drafts.key) // rand.Read never fails
+	}
+	sum := hmac.New(sha256.New, a.drafts.key)
+	a.drafts.mu.Unlock()
+	for _, c := range changes {
+		if c == nil {
+			c = &clientfile.Change{}
+		}
+		for _, part := range [][]byte{[]byte(c.Path), c.Before, c.After} {
+			fmt.Fprintf(sum, "%d %t ", len(part), part == nil)
+			sum.Write(part)
+		}
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:16])
+}
+
+// PreviewDraft returns the change that would add the chosen servers of a draft. It writes
+// nothing.
+func (a *API) PreviewDraft(id string, q Choice) (Preview, *Problem) {
+	d, bad := a.drafts.find(id)
+	if bad == nil {
+		bad = d.choose(q)
+	}
+	if bad != nil {
+		return Preview{}, bad
+	}
+	p, bad := a.plan(d, a.target())
+	return p.Preview, bad
+}
+
+// KeepDraft writes the change of a preview, and makes Dragoman use it. It writes nothing if the
+// change is no longer the one of the preview.
+func (a *API) KeepDraft(ctx context.Context, id string, q KeepRequest) (Kept, *Problem) {
+	d, bad := a.drafts.find(id)
+	if bad == nil {
+		bad = d.choose(q.Choice)
+	}
+	if bad != nil {
+		return Kept{}, bad
+	}
+	release, ok := a.drafts.keeping.take(ctx, 1)
+	if !ok {
+		return Kept{}, &Problem{Type: "busy", Title: "Another change is being written", Status: http.StatusConflict, Detail: "Try again."}
+	}
+	defer release()
+	p, bad := a.plan(d, a.target())
+	if bad != nil {
+		return Kept{}, bad
+	}
+	conflict := func(kind, title, detail string) (Kept, *Problem) {
+		return Kept{}, &Problem{Type: kind, Title: title, Status: http.StatusConflict, Detail: detail}
+	}
+	switch {
+	case len(p.servers) == 0:
+		return conflict("nothing-chosen", "No server is chosen", "Choose at least one server of the draft.")
+	case !p.Writable:
+		return conflict("not-writable", "The configuration cannot be written", p.Why)
+	case len(p.Untested) > 0:
+		return conflict("not-tested", "A server has not been tested", "Test "+strings.Join(p.Untested, ", ")+" first.")
+	case q.Hash != p.Hash:
+		return conflict("changed", "The change is no longer the one that was shown", "The configuration file or the choice has changed since the preview. Nothing was written. Check the change again.")
+	}
+	out := Kept{File: p.File, Servers: p.servers, Lines: []string{}}
+	if p.env != nil {
+		if _, err := p.env.Write(time.Now()); err != nil {
+			return Kept{}, unwritten(p.env.Path, err)
+		}
+		out.EnvFile = p.env.Path
+	} else {
+		out.Lines = append(out.Lines, p.lines...)
+	}
+	var err error
+	if out.Backup, err = p.config.Write(time.Now()); err != nil {
+		if p.env != nil { // nothing refers to the new lines
+			undo := clientfile.Change{Path: p.env.Path, Before: p.env.After, After: p.env.Before, Private: true}
+			_, _ = undo.Write(time.Now())
+		}
+		return Kept{}, unwritten(p.File, err)
+	}
+	a.drafts.drop(d)
+	switch {
+	case a.opts.Reload == nil:
+		out.Problem = "This Dragoman does not use the file. Start `dragoman serve` without --demo."
+	default:
+		ctx, stop := context.WithTimeout(ctx, reloadLimit)
+		defer stop()
+		if err := a.opts.Reload(ctx); err != nil {
+			out.Problem = sentence(err.Error(), "")
+		}
+	}
+	out.Applied = out.Problem == ""
+	return out, nil
+}
+
+// reloadLimit is how long keep waits until Dragoman uses the changed file.
+const reloadLimit = 30 * time.Second
+
+// unwritten returns the problem of a file that could not be written.
+func unwritten(path string, err error) *Problem {
+	if errors.Is(err, clientfile.ErrChanged) {
+		return &Problem{Type: "changed", Title: "The file has changed", Status: http.StatusConflict, Detail: "Another program changed " + path + " at the same time. Nothing was written. Check the change again."}
+	}
+	return &Problem{Type: "not-writable", Title: "The file cannot be written", Status: http.StatusConflict, Detail: "Dragoman cannot write " + path + ": " + excerpt.Line(err.Error(), maxDraftText) + ". Nothing was changed."}
+}

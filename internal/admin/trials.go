@@ -1,0 +1,275 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/clientfile"
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/failure"
+	"github.com/dragoman-mcp/dragoman/internal/intake"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/runtime"
+)
+
+// Trial is a test of a server before it is added. Dragoman opens the server once, reads its
+// lists and stops it.
+type Trial struct {
+	State     string           `json:"state" enum:"waiting,running,connected,failed,cancelled" doc:"waiting: other trials run first"`
+	Started   *time.Time       `json:"started,omitempty"`
+	Ended     *time.Time       `json:"ended,omitempty"`
+	Revision  string           `json:"revision,omitempty"`
+	Era       string           `json:"era,omitempty"`
+	Transport string           `json:"transport,omitempty"`
+	Server    string           `json:"server,omitempty" doc:"what the server calls itself, with its version"`
+	Steps     []HandshakeStep  `json:"steps" doc:"the handshake, with its messages"`
+	Tools     *int             `json:"tools,omitempty"`
+	Resources *int             `json:"resources,omitempty"`
+	Templates *int             `json:"templates,omitempty"`
+	Prompts   *int             `json:"prompts,omitempty"`
+	Failure   *failure.Failure `json:"failure,omitempty"`
+}
+
+// The states of a trial.
+const (
+	trialWaiting   = "waiting"
+	trialRunning   = "running"
+	trialConnected = "connected"
+	trialFailed    = "failed"
+	trialCancelled = "cancelled"
+)
+
+// Bounds of trials.
+const (
+	mostTrials = 4                // trials at the same time
+	trialStart = time.Minute      // the least time to start; npx may have to download a package first
+	trialLists = 30 * time.Second // to read the lists
+	trialStop  = 3 * time.Second  // to exit by itself
+)
+
+var (
+	errTrialCancelled = errors.New("the trial was cancelled")
+	errTrialTimeout   = errors.New("the trial has reached its timeout")
+)
+
+// trial is one trial.
+type trial struct {
+	cancel context.CancelCauseFunc
+
+	mu   sync.Mutex
+	show Trial
+}
+
+func (x *trial) snapshot() Trial {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.show
+}
+
+func (x *trial) set(change func(*Trial)) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	change(&x.show)
+}
+
+// over reports whether the trial has ended.
+func (x *trial) over() bool { return x != nil && x.snapshot().Ended != nil }
+
+// slots bounds how many of something run at the same time. The zero value is ready to use.
+type slots struct {
+	once sync.Once
+	free chan struct{}
+}
+
+// take waits for one of most slots. It returns false if ctx ends before. most is the same in
+// each call.
+func (s *slots) take(ctx context.Context, most int) (release func(), ok bool) {
+	s.once.Do(func() { s.free = make(chan struct{}, most) })
+	select {
+	case s.free <- struct{}{}:
+		return func() { <-s.free }, true
+	case <-ctx.Done():
+		return nil, false
+	}
+}
+
+// TryDraft starts the trials of the chosen servers of a draft.
+func (a *API) TryDraft(id string, q Choice) (Draft, *Problem) {
+	d, bad := a.drafts.find(id)
+	if bad == nil {
+		bad = d.choose(q)
+	}
+	if bad != nil {
+		return Draft{}, bad
+	}
+	t := a.target()
+	type start struct {
+		x      *trial
+		ctx    context.Context
+		server config.Server
+		failed *failure.Failure
+	}
+	var starts []start
+	d.mu.Lock()
+	chosen := 0
+	for _, x := range d.servers {
+		if !x.use || d.ended {
+			continue
+		}
+		if chosen++; x.trial != nil && !x.trial.over() {
+			continue
+		}
+		server, failed := t.resolve(x, t.env(a.env, d.values))
+		ctx, cancel := context.WithCancelCause(context.Background())
+		x.trial = &trial{cancel: cancel, show: Trial{State: trialWaiting, Steps: []HandshakeStep{}}}
+		starts = append(starts, start{x.trial, ctx, server, failed})
+	}
+	d.mu.Unlock()
+	if chosen == 0 {
+		return Draft{}, &Problem{Type: "nothing-chosen", Title: "No server is chosen", Status: http.StatusConflict, Detail: "Choose at least one server of the draft."}
+	}
+	for _, s := range starts {
+		switch {
+		case s.failed != nil:
+			s.x.cancel(nil)
+			s.x.end(trialFailed, runtime.Trial{Failure: s.failed})
+		case !a.drafts.work.Go(func() {
+			defer s.x.cancel(nil)
+			a.perform(s.ctx, s.x, s.server)
+		}):
+			s.x.cancel(nil)
+			s.x.end(trialCancelled, runtime.Trial{})
+		}
+	}
+	return d.show(a), nil
+}
+
+// CancelTrials cancels the trials of a draft.
+func (a *API) CancelTrials(id string) (Draft, *Problem) {
+	d, bad := a.drafts.find(id)
+	if bad != nil {
+		return Draft{}, bad
+	}
+	d.mu.Lock()
+	for _, x := range d.servers {
+		if x.trial != nil {
+			x.trial.cancel(errTrialCancelled)
+		}
+	}
+	d.mu.Unlock()
+	return d.show(a), nil
+}
+
+// perform waits for a slot and then tries a server.
+func (a *API) perform(ctx context.Context, x *trial, server config.Server) {
+	release, ok := a.drafts.trying.take(ctx, mostTrials)
+	if !ok {
+		x.end(trialCancelled, runtime.Trial{})
+		return
+	}
+	defer release()
+	now := time.Now().UTC()
+	x.set(func(t *Trial) { t.State, t.Started = trialRunning, &now })
+	server.StartTimeout = max(server.StartTimeout, trialStart)
+	ctx, stop := context.WithTimeoutCause(ctx, server.StartTimeout+trialLists, errTrialTimeout)
+	defer stop()
+	o := runtime.TrialOptions{Server: server, Version: a.opts.Version, Stop: trialStop}
+	if s := a.opts.Runtime.Current(); s != nil {
+		o.Dialects = s.Look()
+	}
+	result := runtime.Try(ctx, o)
+	switch {
+	case result.Failure == nil:
+		x.end(trialConnected, result)
+	case cancelled(ctx):
+		x.end(trialCancelled, runtime.Trial{Report: result.Report, Clean: result.Clean})
+	default:
+		x.end(trialFailed, result)
+	}
+}
+
+// end records the end of a trial.
+func (x *trial) end(state string, r runtime.Trial) {
+	now := time.Now().UTC()
+	clean := r.Clean
+	if clean == nil {
+		clean = excerpt.MaskSecrets
+	}
+	steps := stepsOf(r.Report.Steps, clean)
+	name := infoText(r.Info, clean)
+	x.set(func(t *Trial) {
+		t.State, t.Ended, t.Failure, t.Server = state, &now, r.Failure, name
+		if steps != nil {
+			t.Steps = steps
+		}
+		if r.Report.Revision != mcp.Unknown {
+			t.Revision, t.Era = r.Report.Revision.String(), r.Report.Revision.Era()
+		}
+		if t.Transport = r.Report.Transport; state != trialConnected {
+			return
+		}
+		for method, to := range map[string]**int{mcp.MethodListTools: &t.Tools, mcp.MethodListResources: &t.Resources, mcp.MethodListTemplates: &t.Templates, mcp.MethodListPrompts: &t.Prompts} {
+			if n, ok := r.Counts[method]; ok {
+				*to = &n
+			}
+		}
+	})
+}
+
+// infoText returns the name and the version in an Implementation object.
+func infoText(info []byte, clean func(string) string) string {
+	whole := jsonrpc.Whole(info)
+	part := func(key string) string {
+		text, _ := jsonrpc.Text(info, jsonrpc.Find(info, whole, key))
+		return text
+	}
+	text := part("name")
+	if v := part("version"); v != "" {
+		text += " " + v
+	}
+	return excerpt.Line(clean(text), maxName)
+}
+
+// resolve returns a server of a draft as the configuration would have it after it is added. If
+// it cannot be used, resolve returns the failure. It starts nothing.
+func (t *target) resolve(x *draftServer, env intake.Env) (config.Server, *failure.Failure) {
+	invalid := func(text string) *failure.Failure {
+		return &failure.Failure{Class: failure.CannotStart, Server: x.name, Sentence: "the entry of server " + excerpt.Quote(x.name, maxName) + " is not valid: " + excerpt.Line(excerpt.MaskSecrets(text), maxDraftText), Action: "correct the entry and paste it again"}
+	}
+	add := []clientfile.Added{{Name: x.name, Entry: x.server.Entry, Settings: x.server.Settings}}
+	b, err := clientfile.AddServers(t.path, t.before, add)
+	s, problems := (*config.Snapshot)(nil), config.Problems(nil)
+	if err == nil {
+		s, problems = config.Parse(t.path, b, env)
+	}
+	if s == nil { // the file is not ours, or has the name already
+		if b, err = clientfile.AddServers("add.yaml", nil, add); err != nil {
+			return config.Server{}, invalid(err.Error())
+		}
+		if s, problems = config.Parse(filepath.Join(filepath.Dir(t.path), "add.yaml"), b, env); s == nil {
+			bad := problems.Err()
+			var e *config.Error
+			if errors.As(bad, &e) {
+				return config.Server{}, invalid(e.Problems[0].Path + " " + e.Problems[0].Text)
+			}
+			return config.Server{}, invalid("it cannot be read")
+		}
+	}
+	c, ok := s.Server(x.name)
+	switch {
+	case !ok:
+		return c, invalid("it cannot be read")
+	case c.Unusable != nil:
+		f := runtime.UnusableFailure(*c.Unusable)
+		f.Action = "enter a value for " + c.Unusable.Variable + " above, and test again"
+		return c, f
+	}
+	c.Disabled = false
+	return c, nil
+}

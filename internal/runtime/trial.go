@@ -1,0 +1,90 @@
+package runtime
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/bridge"
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/dialect"
+	"github.com/dragoman-mcp/dragoman/internal/event"
+	"github.com/dragoman-mcp/dragoman/internal/failure"
+	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/upstream"
+)
+
+// TrialOptions are the options of Try. Server must be set.
+type TrialOptions struct {
+	Server   config.Server
+	Dialects []*dialect.Profile // the profiles to detect; nil means the built-in ones
+	Version  string
+	// Stop is how long the server may take to exit by itself at the end. 0 means StopLimit.
+	Stop time.Duration
+}
+
+// Trial is the result of Try.
+type Trial struct {
+	// Report describes the server at the end of the trial: its revision, its transport, and the
+	// handshake with its messages.
+	Report upstream.Report
+	// Failure says why the server cannot be used. Nil means that it can.
+	Failure *failure.Failure
+	// Counts are the lengths of the lists that the server declares, by method.
+	Counts map[string]int
+	// Info is the server's Implementation object, in its own bytes.
+	Info []byte
+	// Clean masks the secrets of the server's configuration in a text from it.
+	Clean func(string) string
+}
+
+// Try opens a server once, reads its lists, closes it, and waits until it has ended. No client
+// sees the server. Try calls no tool, and does not open the server again after a failure. If
+// ctx ends, the failure says so.
+func Try(ctx context.Context, o TrialOptions) Trial {
+	t := Trial{Clean: redactor(o.Server), Counts: map[string]int{}}
+	u := NewUpstream(o.Server, Hooks{Log: slog.New(slog.DiscardHandler), Events: &event.Publisher{}, Version: o.Version, Dialects: o.Dialects})
+	host := &gateway.Single{Bridge: &bridge.Bridge{}, Listens: &gateway.ListenQuota{}, Upstream: ForGateway(u)}
+	stop := o.Stop
+	if stop <= 0 {
+		stop = StopLimit
+	}
+	defer func() {
+		host.Bridge.Close()
+		CloseAll([]*upstream.Upstream{u}, stop)
+	}()
+	facts := &mcp.ClientInfo{Revision: mcp.LatestLegacy, Info: info(o.Version), Capabilities: []byte("{}"), Conversation: 1}
+	hello, err := host.Hello(ctx, facts)
+	if err == nil {
+		t.Info = hello.Info
+		err = t.count(ctx, u, facts, hello.Capabilities)
+	}
+	t.Report = u.Report()
+	if err != nil {
+		if t.Failure = t.Report.Failure; t.Failure == nil {
+			t.Failure = failure.Of(err, failure.Facts{Server: o.Server.Name})
+		}
+	}
+	return t
+}
+
+// count reads the lists that a server declares.
+func (t *Trial) count(ctx context.Context, u *upstream.Upstream, facts *mcp.ClientInfo, capabilities []byte) error {
+	for _, method := range []string{mcp.MethodListTools, mcp.MethodListResources, mcp.MethodListTemplates, mcp.MethodListPrompts} {
+		x := mcp.LookupMethod(method)
+		if x == nil || jsonrpc.KindOf(capabilities, jsonrpc.Find(capabilities, jsonrpc.Whole(capabilities), x.Capability)) != '{' {
+			continue
+		}
+		items, _, err := u.ListPages(ctx, facts, method, func(*jsonrpc.Message) {})
+		switch {
+		case err == nil:
+			t.Counts[method] = len(items)
+		case method == mcp.MethodListTools || ctx.Err() != nil:
+			return err
+		}
+		// Some servers declare resources and do not have both of their lists.
+	}
+	return nil
+}
