@@ -122,7 +122,7 @@ func TestCompare(t *testing.T) {
 	if json.Unmarshal(out.Bytes(), &r) != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
-	// The stand-in translates nothing, so only the mixed cell fails, on both paths.
+	// The stand-in does not translate, so only the mixed cell fails, on both paths.
 	if err == nil || len(r.Failures) != 2 || !strings.HasPrefix(r.Failures[0], "dragoman http M>L: ") || !strings.HasPrefix(r.Failures[1], "dragoman stdio M>L: ") {
 		t.Fatalf("%v: %q", err, r.Failures)
 	}
@@ -145,7 +145,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestCompareAgainst checks that a base binary takes turns with the measured one, and only on
+// TestCompareAgainst checks that a base binary takes turns with the measured binary, and only on
 // the paths through Dragoman.
 func TestCompareAgainst(t *testing.T) {
 	self, err := os.Executable()

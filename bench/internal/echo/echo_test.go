@@ -116,7 +116,7 @@ func TestHTTP(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			url := start(t, c.era)
-			for _, body := range []io.Reader{strings.NewReader(c.body), io.MultiReader(strings.NewReader(c.body))} { // one body with a length, one chunked
+			for _, body := range []io.Reader{strings.NewReader(c.body), io.MultiReader(strings.NewReader(c.body))} { // one body has a length, and one is chunked
 				req, err := http.NewRequest(c.method, url, body)
 				if err != nil {
 					t.Fatal(err)
