@@ -29,7 +29,8 @@ func asked(method, target string, header ...string) *http.Request {
 	return r
 }
 
-// enter opens a new link and returns the cookie that it sets, or "" if it is refused.
+// enter opens a new link and returns the cookie that the response sets. It returns "" if the link
+// is refused.
 func enter(a *Access, link string) string {
 	u, _ := url.Parse(link)
 	w := httptest.NewRecorder()
@@ -302,7 +303,7 @@ func TestKeyFolders(t *testing.T) {
 }
 
 // TestProxyHeaders checks that forwarded recognises the headers of common proxies. Each name in
-// proxyHeaders must have the form of http.Header, or it would never match.
+// proxyHeaders must have the form of keys in http.Header. Otherwise it would never match.
 func TestProxyHeaders(t *testing.T) {
 	for _, name := range append([]string{"X-Forwarded-For", "X-Forwarded-Ssl", "X-Forwarded", "x-forwarded-uri"}, proxyHeaders...) {
 		if r := asked("GET", "/x", name, "1"); !forwarded(r) {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestAliases checks that aliases differ, are stable, and depend on a key of their own.
+// TestAliases checks that aliases differ, are stable, and depend on a random key.
 func TestAliases(t *testing.T) {
 	var a, b aliases
 	first := a.of("x")

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestEscapedSecrets checks that a secret which a server repeats with escapes of JSON is masked
-// in the messages of a handshake, in definitions and in JSON within JSON, and that nothing else
-// changes.
+// TestEscapedSecrets uses servers that repeat a secret with JSON escapes. The secret is masked in
+// the messages of a handshake, in definitions and in JSON within JSON. The rest of the text does
+// not change.
 func TestEscapedSecrets(t *testing.T) {
 	t.Parallel()
 	const secret = `p/s"<é>😀9`

@@ -188,8 +188,8 @@ func (r *rig) state(name string) string {
 	return s.State
 }
 
-// events reads a stream. Each call of the returned function returns the next event, including
-// the last one.
+// events reads a stream. Each call of the returned function returns the next event, including the
+// last event.
 func (r *rig) events(path string, header ...string) func() eventstream.Event {
 	r.t.Helper()
 	resp := r.open(r.t.Context(), http.MethodGet, path, "", append([]string{"Authorization", r.key()}, header...)...)

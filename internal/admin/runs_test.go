@@ -42,8 +42,8 @@ func (r *rig) answer(id, body string) reply {
 	return r.do(http.MethodPost, "/api/v1/runs/"+id+"/answers", body, "Content-Type", "application/json")
 }
 
-// TestRuns runs tools, prompts and resources of servers of both eras, with progress. The
-// results and errors must be those that a client gets.
+// TestRuns runs tools, prompts and resources of servers of both eras, with progress. The results
+// and errors must be the same as those that a client gets.
 func TestRuns(t *testing.T) {
 	t.Parallel()
 	r := serving(t, demoServer(t, "old", demo.Legacy), demoServer(t, "new", demo.Modern))
@@ -175,9 +175,9 @@ func TestRunQuestion(t *testing.T) {
 	}
 }
 
-// TestRunEnds ends a run in each possible way: a DELETE cancels it, its timeout passes, an
-// operator restarts the server, and the API closes. After the restart, a run on the other server
-// succeeds.
+// TestRunEnds ends a run in each possible way: a DELETE cancels the run, the timeout of the run
+// expires, an operator restarts the server, or the API closes. After the restart, a run on the
+// other server succeeds.
 func TestRunEnds(t *testing.T) {
 	t.Parallel()
 	r := serving(t, demoServer(t, "old", demo.Legacy), demoServer(t, "new", demo.Modern))
@@ -248,7 +248,7 @@ func TestRunAttacks(t *testing.T) {
 	if a := start(`{"tool":"greet","arguments":{"name":"x"}}`, "Sec-Fetch-Site", "cross-site"); a.status != 403 {
 		t.Errorf("cross-site: %d", a.status)
 	}
-	// Start the largest allowed number of runs, then one more.
+	// Start the largest allowed number of runs, and then one more.
 	var ids []string
 	for range mostRuns {
 		ids = append(ids, r.run("old", `{"tool":"count","arguments":{"to":1000,"delayMs":10000}}`).ID)
@@ -268,7 +268,7 @@ func TestRunAttacks(t *testing.T) {
 	if refused != 8 {
 		t.Errorf("%d streams were refused", refused)
 	}
-	// A call of another client of the same server.
+	// Another client of the same server can still make a call.
 	if a := r.ask(http.MethodPost, "/s/old/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"greet","arguments":{"name":"innocent"}}}`, "Content-Type", "application/json", "Accept", "application/json, text/event-stream"); !strings.Contains(a.body, "innocent") {
 		t.Errorf("an innocent client: %s", a.body)
 	}
@@ -285,8 +285,8 @@ func TestRunAttacks(t *testing.T) {
 	}
 }
 
-// TestKeepResultOfManyMembers checks that the API describes a limited number of the members
-// that it leaves out of a result with very many.
+// TestKeepResultOfManyMembers checks that the API describes a limited number of the members that it
+// leaves out of a result with very many members.
 func TestKeepResultOfManyMembers(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder

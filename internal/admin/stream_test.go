@@ -142,7 +142,7 @@ func TestStreams(t *testing.T) {
 	next(again, "end {}")
 }
 
-// TestStreamEnds checks that the reader of a ring that has ended gets its items and the end.
+// TestStreamEnds checks that the reader of an ended ring gets the items and the end.
 func TestStreamEnds(t *testing.T) {
 	ring, streams := NewRing[string](100, 1000), NewStreams(2)
 	ring.Add("one", 1)
