@@ -69,7 +69,7 @@ func TestTheTreeObeys(t *testing.T) {
 }
 
 // TestEachRuleCanFail checks each rule against testdata/NAME.txtar, a small tree that breaks
-// the rule. The file "want" in it has one line for each expected breach, in order. A breach
+// the rule. The file "want" in the tree has one line for each expected breach, in order. A breach
 // must contain every part of its line between "...".
 func TestEachRuleCanFail(t *testing.T) {
 	for name, rule := range rules {

@@ -74,7 +74,7 @@ func exists(name string) bool {
 }
 
 // declared returns the names that product files declare, alone and in the forms Type.Method,
-// Type.Field and pkg.Name. It also returns the words of their string literals.
+// Type.Field and pkg.Name. It also returns the words in string literals.
 func declared(t *Tree) map[string]bool {
 	names := map[string]bool{}
 	add := func(owner string, id *ast.Ident) {
