@@ -18,7 +18,7 @@ import (
 func long(n int) string { return strings.Repeat("x", n) }
 
 // TestLogsHeldForAParkedCallAreBoundedInBytes checks that a parked call holds log messages up
-// to the bound, and that the client gets these when it retries.
+// to the bound, and that the client gets these messages when it retries.
 func TestLogsHeldForAParkedCallAreBoundedInBytes(t *testing.T) {
 	bubble(t, func(t *testing.T, r *Bridge) {
 		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {

@@ -16,7 +16,7 @@ import (
 type fake struct {
 	name  string
 	hello mcp.ServerInfo
-	// call answers calls. Without it, the answer is {} in the revision from.
+	// call answers calls. If it is nil, the answer is {} in the revision from.
 	call   func(context.Context, *mcp.Attempt, mcp.Caller) (*mcp.Reply, error)
 	params map[string][]mirror.Param
 	// support says whether the tools support tasks. The zero value means that tasks are
@@ -25,7 +25,7 @@ type fake struct {
 	seen    seen
 }
 
-// seen records a message that a fake got, in the fake's own revision.
+// seen is a message that a fake got, in the fake's own revision.
 type seen struct {
 	mu    sync.Mutex
 	calls []string
@@ -178,7 +178,7 @@ func result(t testing.TB, r *mcp.Reply) string {
 	return string(m.Result.Of(m.Raw))
 }
 
-// relay runs Exchange for a call, without changes to it.
+// relay runs Exchange for a call without changes.
 func relay(ctx context.Context, r *Bridge, u Server, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
 	res, err := r.Open(u, c)
 	if err != nil {

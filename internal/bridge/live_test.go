@@ -61,8 +61,8 @@ func TestQuestionsAreAskedLiveAndAnsweredInOneRound(t *testing.T) {
 	}
 }
 
-// TestVisitsArePutWithAnID checks URL elicitations for each client revision. A client of
-// 2025-11-25 needs an id for each, which a modern server's input request does not have.
+// TestVisitsArePutWithAnID checks URL elicitations for each client revision. A client of 2025-11-25
+// needs an id for each elicitation, but a modern server's input request does not have one.
 func TestVisitsArePutWithAnID(t *testing.T) {
 	const visit = `{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"mode":"url","url":"https://x.example","message":"m"}}}}`
 	for _, rev := range []mcp.Revision{mcp.R20251125, mcp.R20250618} {

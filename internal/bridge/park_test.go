@@ -380,8 +380,9 @@ func (e *waitingEar) Notify(n *mcp.Note) {
 	}
 }
 
-// TestHeldNotesGoFirst checks the order of notifications on a retry. Those that were held while
-// no request was attached arrive before those that the server sends after it gets its answer.
+// TestHeldNotesGoFirst checks the order of notifications on a retry. The notifications that were
+// held while no request was attached arrive first. The notifications that the server sends after it
+// gets its answer arrive later.
 func TestHeldNotesGoFirst(t *testing.T) {
 	bubble(t, func(t *testing.T, r *Bridge) {
 		log := func(i int) string {
@@ -413,8 +414,9 @@ func TestHeldNotesGoFirst(t *testing.T) {
 	})
 }
 
-// TestNotificationsThatMentionProgressAreHeld checks notifications other than progress that
-// contain the word. Those that arrive while no request is attached wait for the retry.
+// TestNotificationsThatMentionProgressAreHeld checks notifications that contain the word "progress"
+// but are not progress notifications. If they arrive while no request is attached, they wait for
+// the retry.
 func TestNotificationsThatMentionProgressAreHeld(t *testing.T) {
 	bubble(t, func(t *testing.T, r *Bridge) {
 		said1 := []string{

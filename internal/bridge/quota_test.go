@@ -42,9 +42,9 @@ func (w crowd) answer(f mcp.ClientInfo, state string) error {
 }
 
 // TestParkedCallsAreSharedFairly checks that one client cannot take the slots of others. While
-// a user reads a form, a greedy client parks call after call. The greedy client gets a
-// retryable error. The user's call is the oldest and still gets its answer. Other clients find
-// free slots, and slots are released whenever calls end.
+// a user reads a form, another client parks call after call. This client gets a retryable error.
+// The user's call is the oldest and still gets its answer. Other clients find free slots, and slots
+// are released whenever calls end.
 func TestParkedCallsAreSharedFairly(t *testing.T) {
 	for name, who := range map[string]func(n int) mcp.ClientInfo{
 		"conversations": func(n int) mcp.ClientInfo { return mcp.ClientInfo{Conversation: uint64(n + 1)} },
@@ -76,7 +76,7 @@ func TestParkedCallsAreSharedFairly(t *testing.T) {
 						t.Fatalf("refused with %v", err)
 					}
 				}
-				want := maxParkedInLanes/2 - 1 // one slot is taken, and a party may have as many as are left
+				want := maxParkedInLanes/2 - 1 // one slot is taken, and a party may take as many slots as are free
 				if greedy.Who != nil {
 					want = maxParkedInLanes // a principal has its own sessions
 				}
@@ -108,8 +108,8 @@ func TestParkedCallsAreSharedFairly(t *testing.T) {
 	}
 }
 
-// TestOneServerCannotTakeAllPlaces checks that the slots of one server and of all servers are
-// shared fairly too.
+// TestOneServerCannotTakeAllPlaces checks that the slots of one server and of all servers are also
+// shared fairly.
 func TestOneServerCannotTakeAllPlaces(t *testing.T) {
 	bubble(t, func(t *testing.T, r *Bridge) {
 		w := crowd{t, r, asking(mcp.MethodElicit)}

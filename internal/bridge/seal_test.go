@@ -115,8 +115,8 @@ func TestM02_StateOfAnotherPrincipalIsRefused(t *testing.T) {
 }
 
 // TestStateFollowsItsSubject checks that a state belongs to a subject, and not to one of its
-// keys. A request with another key of the same subject may use the state, although this key has
-// other sessions.
+// keys. A request with another key of the same subject may use the state, although the other key
+// has its own sessions.
 func TestStateFollowsItsSubject(t *testing.T) {
 	r, u := &Bridge{}, stateful(`"s"`)
 	state := first(t, r, u) // a state of alice
@@ -321,10 +321,10 @@ func TestM08_InputRequestsOfLegacyServers(t *testing.T) {
 	}
 }
 
-// TestRetriesOfOneStateRunOneAtATime sends eight requests with the same state at once. One
+// TestRetriesOfOneStateRunOneAtATime sends eight requests with the same state at once. One request
 // runs, and the others get an error that tells them to wait. A client with another state is not
-// affected. When the first request has ended, the state may be used again. The test covers
-// clients whose calls can be parked and clients whose calls cannot.
+// affected. When the first request has ended, the state may be used again. The test covers clients
+// whose calls can be parked and clients whose calls cannot.
 func TestRetriesOfOneStateRunOneAtATime(t *testing.T) {
 	for _, era := range []mcp.Revision{mcp.R20260728, mcp.R20251125} {
 		for _, capabilities := range []string{`{"elicitation":{}}`, `{}`} {

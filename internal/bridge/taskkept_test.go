@@ -34,8 +34,8 @@ func TestKeptTasksAreBounded(t *testing.T) {
 	}
 }
 
-// TestKeptTasksOfOthersStay checks that a client that keeps many or large answers loses its own
-// oldest ones. Those of another client stay, although they are older.
+// TestKeptTasksOfOthersStay checks that a client with many or large kept answers loses its own
+// oldest answers. The answers of another client stay, although they are older.
 func TestKeptTasksOfOthersStay(t *testing.T) {
 	big := said(mcp.R20260728, `{"content":[{"type":"text","text":"`+strings.Repeat("x", 1<<20)+`"}]}`)
 	small := said(mcp.R20260728, `{"content":[]}`)
