@@ -98,7 +98,7 @@ func TestMaskedSpans(t *testing.T) {
 	}
 }
 
-// FuzzMask: masking never changes the length, breaks JSON, or panics.
+// FuzzMask checks that masking never changes the length, breaks JSON, or panics.
 func FuzzMask(f *testing.F) {
 	f.Add(`{"password":"hunter2\u00e9","a":[{"name":"TOKEN","value":"x"}]}`)
 	f.Add(`{"a":"Bearer abcdefgh`)

@@ -214,7 +214,7 @@ func TestBoundedTexts(t *testing.T) {
 	}
 }
 
-// TestAtOnce runs and ends many calls while others read, for the race detector.
+// TestAtOnce runs and ends many calls while other goroutines read, for the race detector.
 func TestAtOnce(t *testing.T) {
 	r := New(Options{Keep: 50})
 	var number atomic.Uint64

@@ -274,7 +274,7 @@ func TestWindows(t *testing.T) {
 		c := request(number, "t")
 		x := r.Begin(c, nil)
 		a := mcp.NewAttempt(c)
-		x.Routed(a) // the server of the call is not known before this
+		x.Routed(a) // the server of the call is known only from here on
 		a.Server = server
 		x.Answered(a, mcp.Ending{Outcome: "ok"})
 		x.End(1, false)
@@ -284,7 +284,7 @@ func TestWindows(t *testing.T) {
 	if call(1, "a") || r.Held() != 0 {
 		t.Error("a call is recorded without a window")
 	}
-	for range 2 { // the second time renews the window
+	for range 2 { // the second pass renews the window
 		if !r.RecordFor(Window{Server: "a", Until: until}) {
 			t.Error("a window is refused")
 		}
