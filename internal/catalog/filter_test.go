@@ -35,7 +35,7 @@ func itemsOf(t *testing.T, method string, reply *mcp.Reply) string {
 }
 
 // TestFilterOfAListAndOfAPage applies one filter in three ways: through the view, to a page
-// that the server wrote, and for all clients at once. The same items remain each time, with the
+// that the server wrote, and for all clients at once. In each case the same items remain, with the
 // same bytes.
 func TestFilterOfAListAndOfAPage(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 5))
@@ -81,8 +81,8 @@ func TestFilterOfAListAndOfAPage(t *testing.T) {
 	}
 }
 
-// TestFilterOfSharedNames checks items of several servers with the same name. The client lists,
-// finds and counts the first of them that its filter shows.
+// TestFilterOfSharedNames checks items of several servers with the same name. Of these items, the
+// client lists, finds and counts the first one that its filter shows.
 func TestFilterOfSharedNames(t *testing.T) {
 	a := &source{name: "a", lists: map[string][]string{mcp.MethodListResources: {`{"uri":"x:1","of":"a"}`, `{"uri":"x:2","of":"a"}`, `{"uri":"x:1","of":"a again"}`}}}
 	b := &source{name: "b", lists: map[string][]string{mcp.MethodListResources: {`{"uri":"x:2","of":"b"}`, `{"uri":"x:3","of":"b"}`}}}
@@ -134,7 +134,7 @@ func TestFilterOfSharedNames(t *testing.T) {
 }
 
 // TestCursorCountsVisibleItems checks that a cursor counts only the items that the client sees.
-// If the last item of a page is gone, the next page still begins where the client stopped.
+// If the last item of a page no longer exists, the next page still begins where the client stopped.
 func TestCursorCountsVisibleItems(t *testing.T) {
 	u := &source{name: "u", lists: map[string][]string{}}
 	show := only{}

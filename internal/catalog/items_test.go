@@ -7,7 +7,7 @@ import (
 )
 
 // TestItems checks that operators see items that the configuration hides. The version changes
-// only when the items change. Nothing is read unless an operator asks for it.
+// only when the items change. A list is read only if an operator asks for it.
 func TestItems(t *testing.T) {
 	a := &source{name: "a", lists: map[string][]string{mcp.MethodListTools: {`{"name":"x"}`, `{"name":"y"}`}}}
 	b := &source{name: "b", lists: map[string][]string{mcp.MethodListTools: {`{"name":"z"}`}}}
