@@ -79,7 +79,7 @@ func TestPages(t *testing.T) {
 			t.Errorf("%q: %s, want %s\n%s", typed, got.Action, want, said.String())
 		}
 	}
-	// Without a person, Dragoman prints the URL and declines.
+	// If no person can be asked, Dragoman prints the URL and declines.
 	var said bytes.Buffer
 	a := person("", &said)
 	a.interactive = false
@@ -89,7 +89,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// blocked is an input on which nobody types anything. Close ends a pending read.
+// blocked is an input on which no person types. Close ends a pending read.
 type blocked struct {
 	reading, closed chan struct{}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/daemon"
 )
 
-// TestConsoleCommand checks that the command prints a link for the user who has the key, and
-// says what to do for everybody else.
+// TestConsoleCommand checks that the command prints a link for the user who has the key, and that
+// it tells any other user what to do.
 func TestConsoleCommand(t *testing.T) {
 	api := admin.New(admin.Options{Local: true})
 	mux := http.NewServeMux()
@@ -95,7 +95,7 @@ func TestKeyGoesToItsAddress(t *testing.T) {
 	}
 }
 
-// TestShowConsole checks that a link is printed on a terminal only.
+// TestShowConsole checks that a link is printed only on a terminal.
 func TestShowConsole(t *testing.T) {
 	const link = "http://127.0.0.1:7300/console/?link=SECRET"
 	for _, tt := range []struct {

@@ -21,13 +21,13 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// eventsVar names the file to which eventsBackend writes events.
+// eventsVar is the environment variable with the file to which eventsBackend writes events.
 const eventsVar = "DRAGOMAN_TEST_EVENTS"
 
 // eventLine is an event as a line of JSON.
 type eventLine struct {
 	Kind, Level, Time      string
-	Took                   int64 // nanoseconds
+	Took                   int64 // the duration in nanoseconds
 	Who, Project, Server   string
 	Method, Name, From, To string
 	Outcome                string
@@ -109,7 +109,7 @@ func TestEventsOfTheMatrix(t *testing.T) {
 	}
 	var mu sync.Mutex
 	captured := map[matrix.Pair]*bytes.Buffer{}
-	revisions := []mcp.Revision{mcp.R20241105, mcp.R20251125, mcp.R20260728} // the one with HTTP+SSE, and the newest of each era
+	revisions := []mcp.Revision{mcp.R20241105, mcp.R20251125, mcp.R20260728} // the revision with HTTP+SSE, and the newest revision of each era
 	r, err := matrix.Run(t.Context(), matrix.Options{
 		Program: []string{"dragoman-events"}, Through: true,
 		Filter: matrix.Filter{Clients: revisions, Servers: revisions},
@@ -156,7 +156,7 @@ func TestEventsOfTheMatrix(t *testing.T) {
 func rebuilt(t *testing.T, p matrix.Pair, text []byte) (all []matrixCall) {
 	t.Helper()
 	calls, asked := map[uint64]bool{}, map[uint64]int{}
-	parked := map[uint64]int{} // by call: how often it was parked and not resumed
+	parked := map[uint64]int{} // by call: how often the call was parked and not resumed
 	for line := range bytes.Lines(text) {
 		var e eventLine
 		if err := json.Unmarshal(line, &e); err != nil {
@@ -251,8 +251,8 @@ func recorded(t *testing.T, text []byte) (all []matrixCall) {
 	return all
 }
 
-// differ describes how two lists of calls differ, or returns "". The order does not matter.
-// For an unanswered call, the outcome does not matter.
+// differ describes how two lists of calls differ. It returns "" if they are the same. The order
+// does not matter. For an unanswered call, the outcome does not matter.
 func differ(want, got []matrixCall) string {
 	got = slices.Clone(got)
 	var missing []matrixCall

@@ -77,7 +77,7 @@ type brokenServer struct {
 	name  string
 	entry string        // the entry in mcpServers
 	own   string        // the settings in dragoman.servers
-	words string        // the words of the server or of the operating system
+	words string        // the words of the server or of the operating system that must be quoted
 	class failure.Class // the class that every place must show
 }
 
@@ -123,8 +123,8 @@ func brokenServers(t *testing.T) []brokenServer {
 		{"tls", `url: "` + secure + `/mcp"`, "", "x509: certificate signed by unknown authority", failure.TLS},
 		{"silence", peer("silent"), "startTimeout: 1s", "got no response", failure.Silent},
 		{"wrong-version", peer("version"), "", "1999-01-01", failure.WrongVersion},
-		// The case "port in use" concerns no server; see the end of the test. The following
-		// cases are extra.
+		// The case "port in use" does not concern a server; see the end of the test. The following
+		// cases are additional.
 		{"sign-in", `url: "` + web(answer(401, "text/plain", "", "WWW-Authenticate", `Bearer resource_metadata="http://127.0.0.1/.well-known/oauth-protected-resource"`), plain) + `/mcp"`,
 			"", "resource_metadata", failure.NeedsSignIn},
 		{"redirect", `url: "` + web(answer(302, "text/html", "", "Location", "https://id.example/login?state=s3cr3t"), plain) + `/mcp"`, "", "https://id.example/login", failure.Redirected},
@@ -324,7 +324,7 @@ func recordWith(t *testing.T, text, code, server string) (f shownFailure) {
 }
 
 // serveBroken runs serve with all servers. It returns the failure that each place shows for
-// each server: the log, the status, /readyz, and the error to a client. served is all the text
+// each server: the log, the status, /readyz, and the error to a client. served is the whole text
 // that was read.
 func serveBroken(t *testing.T, file string, all []brokenServer) (served string, logged, status, ready, clients map[string]shownFailure) {
 	env := os.LookupEnv

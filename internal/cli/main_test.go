@@ -275,7 +275,7 @@ func (s *fakeSession) Call(ctx context.Context, tool string, args []byte, onProg
 	return fmt.Appendf(nil, `{"content":[{"type":"text","text":%s}]}`, text), nil
 }
 
-// Request answers with FAKE_RESULT. If that is not set, it answers with the request as the
+// Request answers with FAKE_RESULT. If this variable is not set, it answers with the request as the
 // text of a resource.
 func (s *fakeSession) Request(_ context.Context, method string, params []byte) ([]byte, error) {
 	if err := s.fail(); err != nil {

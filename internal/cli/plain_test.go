@@ -41,7 +41,7 @@ var unplain = []struct{ pattern, instead string }{
 // inverted matches a sentence that begins with a relative clause instead of its subject.
 var inverted = regexp.MustCompile(`^(What|Whatever|Whoever|Whose|Of which|Without more than)\b[^?]*$`)
 
-// codeSpan matches text to type, or a formatted value. It counts as one word of a sentence.
+// codeSpan matches code or a formatted value, which counts as one word of a sentence.
 var codeSpan = regexp.MustCompile("`[^`]*`|\\$\\{\\w+\\}|%[+#]?[a-z]")
 
 // sentences splits a text. Paragraphs and items of a list end a sentence. A paragraph
@@ -88,7 +88,7 @@ func TestPlainHelp(t *testing.T) {
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {
 		if c.Name() == "help" || c.HasParent() && c.Parent().Name() == "completion" {
-			return // cobra's own texts
+			return // skip cobra's own texts
 		}
 		texts := map[string]string{"Short": c.Short, "Long": c.Long}
 		for l := range strings.Lines(c.Example) {
@@ -162,8 +162,8 @@ func TestPlainMessages(t *testing.T) {
 	}
 }
 
-// stringOf returns the text of a string literal, or of a concatenation with literals. X stands
-// for everything that is not a literal.
+// stringOf returns the text of a string literal, or of a concatenation with literals. X stands for
+// each part that is not a literal.
 func stringOf(e ast.Expr) (string, bool) {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -187,7 +187,7 @@ func stringOf(e ast.Expr) (string, bool) {
 	return "", false
 }
 
-// errorTexts returns the texts of an error or a hint that a call creates. It finds only
+// errorTexts returns the texts of an error or a hint that a call creates. It finds only string
 // literals.
 func errorTexts(c *ast.CallExpr) (out []string) {
 	var at []int

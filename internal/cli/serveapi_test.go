@@ -69,7 +69,7 @@ func testReport() *admin.Report {
 // adminStub acts as a running serve process.
 type adminStub struct {
 	mu      sync.Mutex
-	report  *admin.Report // if nil, connections are refused
+	report  *admin.Report // the report to serve; if it is nil, connections are refused
 	records []admin.LogRecord
 	calls   []admin.Call
 	story   *admin.Story

@@ -13,8 +13,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// settingsPeer is a server of 2025-11-25 on stdio, for the table of settings. It writes what
-// it reads to the file PEER_NOTES. Other environment variables change its answers:
+// settingsPeer is a server of 2025-11-25 on stdio, for the table of settings. It writes its input
+// to the file PEER_NOTES. Other environment variables change its answers:
 //
 //	PEER_HELLO   the initialize result
 //	PEER_REFUSE  the message of the error for the first initialize

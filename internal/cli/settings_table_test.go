@@ -235,7 +235,7 @@ func entrySettings() map[string]setting {
 	over := func(key string) setting {
 		return setting{whole: at(key + `: "@WEB@/mcp"`), effect: works}
 	}
-	// A server that is configured as HTTP+SSE gets no Streamable HTTP request.
+	// A server that is configured as HTTP+SSE does not get a Streamable HTTP request.
 	kind := func(key string) setting {
 		return setting{whole: at(`url: "@WEB@/sse", ` + key + `: sse, headers: {X-A: b}`), effect: func(s *stage) {
 			for begin := time.Now(); !strings.Contains(s.requests(), "GET /sse") && time.Since(begin) < time.Minute; {

@@ -23,7 +23,7 @@ import (
 )
 
 // setting is a row of the table: a setting of the configuration file and its visible
-// effect. Every setting must have one.
+// effect. Every setting must have a row.
 type setting struct {
 	// entry has further members of the server's entry, besides command and env. env has
 	// environment variables for the server.
@@ -38,7 +38,7 @@ type setting struct {
 	fails string
 }
 
-// stage is a running daemon with one server. The server writes what it reads to a file.
+// stage is a running daemon with one server. The server writes its input to a file.
 type stage struct {
 	*testing.T
 	base  string // http://127.0.0.1:port

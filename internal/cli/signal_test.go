@@ -23,7 +23,7 @@ func TestSignals(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name, args, wait string
-		// lines are the lines on stderr after each of which a signal is sent.
+		// lines are lines on stderr. After each of them, a signal is sent.
 		lines  []string
 		signal syscall.Signal
 		code   int

@@ -53,7 +53,7 @@ func testStory() *admin.Story {
 }
 
 // TestStoryText checks the text of a story for a pipe, for a narrow terminal and for a wide
-// one. On the wide one, a message is beside its source.
+// one. On the wide terminal, a message is beside its source.
 func TestStoryText(t *testing.T) {
 	golden(t, "story.txt", storyText(testStory(), time.UTC, 0, false))
 	golden(t, "story-60.txt", storyText(testStory(), time.UTC, 60, false))

@@ -146,8 +146,8 @@ func TestRunOnTerminal(t *testing.T) {
 	}
 }
 
-// TestHealthIsBounded checks that the table does not wait for a server that never answers, for
-// one that cannot be opened, or after an interrupt.
+// TestHealthIsBounded checks that the table does not wait for a server that never answers, for a
+// server that cannot be opened, or after an interrupt.
 func TestHealthIsBounded(t *testing.T) {
 	for _, interrupted := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
