@@ -93,7 +93,7 @@ func TestQuestionsShowWhatIsAsked(t *testing.T) {
 	})
 }
 
-// TestNobodyToAsk checks that a request is denied if the client cannot or will not be asked,
+// TestNobodyToAsk checks that a request is denied if the client cannot or does not want to be asked,
 // and that the result contains a note about it.
 func TestNobodyToAsk(t *testing.T) {
 	bubble(t, func(t *testing.T, profile string) {

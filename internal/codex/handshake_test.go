@@ -85,8 +85,8 @@ func TestHandshakePending(t *testing.T) {
 	})
 }
 
-// TestMuteWorkerIsNotAskedTwice checks a worker that did not answer version 2. The next
-// handshake starts with version 1, so that the timeout of five seconds occurs only once.
+// TestMuteWorkerIsNotAskedTwice checks a worker that did not answer version 2. The next handshake
+// starts with version 1, so that the five seconds are lost only once.
 func TestMuteWorkerIsNotAskedTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := play(t, today, codex.Options{}, "v2=silence")

@@ -27,7 +27,7 @@ type scripted struct {
 }
 
 // script opens a worker and starts its turn. The call has the id 2 on the client's side. If
-// resume is not nil, the worker reads nothing until resume is closed.
+// resume is not nil, the worker does not read until resume is closed.
 func script(t *testing.T, resume <-chan struct{}) *scripted {
 	t.Helper()
 	theirIn, ourOut := io.Pipe()
@@ -60,7 +60,7 @@ func script(t *testing.T, resume <-chan struct{}) *scripted {
 		t.Fatalf("initialize: %s", m.Raw)
 	}
 	s.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"codex","arguments":{"prompt":"x"}}}`)
-	synctest.Wait() // until the turn is known
+	synctest.Wait() // wait until the turn is known
 	return s
 }
 
@@ -184,8 +184,8 @@ func TestQuestionsWithOneName(t *testing.T) {
 	})
 }
 
-// TestQuestionsAreBounded checks that a worker that sends many questions without getting
-// answers does not use up the memory.
+// TestQuestionsAreBounded checks that the memory is bounded if a worker sends many questions and
+// gets no answers.
 func TestQuestionsAreBounded(t *testing.T) {
 	for name, line := range map[string]string{
 		"of nobody":      `{"method":"item/commandExecution/requestApproval","id":%d,"params":{"command":"ls"}}`,

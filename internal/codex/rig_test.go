@@ -57,10 +57,10 @@ type rig struct {
 	log    *journal
 	pipe   transport.Pipe
 	in     chan *jsonrpc.Message
-	ended  error // the error of the reading goroutine, valid once in is closed
+	ended  error // the error of the reading goroutine, valid after the channel in is closed
 	wg     sync.WaitGroup
 	last   int
-	halt   atomic.Pointer[chan struct{}] // the worker reads nothing until this channel is closed
+	halt   atomic.Pointer[chan struct{}] // the worker does not read until this channel is closed
 }
 
 // halted is the input of the worker, which a test can stop.

@@ -160,7 +160,7 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// TestCancelTakesQuestionsBack checks that a cancelled call cancels its question.
+// TestCancelTakesQuestionsBack checks that the cancellation of a call also cancels its question.
 func TestCancelTakesQuestionsBack(t *testing.T) {
 	bubble(t, func(t *testing.T, profile string) {
 		r := play(t, profile, codex.Options{})
