@@ -102,7 +102,7 @@ func TestClientFileProblems(t *testing.T) {
 }
 
 // FuzzAddServers adds a server to any configuration. Either AddServers fails, or the new file
-// has the added server and the others are unchanged.
+// has the added server and the other servers are unchanged.
 func FuzzAddServers(f *testing.F) {
 	for _, seed := range []string{"", "mcpServers:\n  a:\n    command: x\n", "x-a: &a {}\nmcpServers: {}\n", "dragoman:\n  servers:\n    # none\nmcpServers:\n- a\n",
 		"{\"mcpServers\": {\"a\": {\"command\": \"x\"}}}", "mcpServers:\n  a:\n    command: |\n     x\n # y\n", "? mcpServers\n: a: {command: b}\n"} {

@@ -38,8 +38,8 @@ func TestTheDocumentsExamplesAreAccepted(t *testing.T) {
 	}
 }
 
-// TestTheDocumentTellsTheDefaults compares Default with the example in the documentation that
-// shows the defaults.
+// TestTheDocumentTellsTheDefaults compares Default with the example of the defaults in the
+// documentation.
 func TestTheDocumentTellsTheDefaults(t *testing.T) {
 	_, blocks := examples(t)
 	s, _ := Parse("f", []byte(blocks[0]), env("HOME=/home/me", "GITHUB_TOKEN=x"))

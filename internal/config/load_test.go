@@ -100,8 +100,8 @@ func watching(t *testing.T, path string, body func(changes <-chan string)) {
 	}
 }
 
-// until writes new contents until Watch reports one. Usually one write is enough. It repeats
-// the write because the test cannot know when Watch has started.
+// until writes new contents until Watch reports one of them. Usually one write is enough. until
+// repeats the write because the test cannot know when Watch has started.
 func until(t *testing.T, changes <-chan string, appear func(text string)) {
 	t.Helper()
 	for i := range 100 {

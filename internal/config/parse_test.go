@@ -307,7 +307,7 @@ func TestProblems(t *testing.T) {
 		{server("{command: x, args: [-k=${A}, b]}"), `put ${NAME} in quotes`},
 	} {
 		s, problems := Parse("f", []byte(tt.text), env())
-		// A variable that is not set makes one server unusable. It is an error too.
+		// A variable that is not set makes one server unusable. This is also an error.
 		unset := len(problems.OfServers()) > 0
 		if (s != nil) != unset || problems.Err() == nil {
 			t.Errorf("%.80q: accepted", tt.text)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestPrintUnsetVariables checks that a setting with a variable that is not set is printed,
-// and that it says so.
+// TestPrintUnsetVariables checks that a setting with an unset variable is printed with a note about
+// this.
 func TestPrintUnsetVariables(t *testing.T) {
 	s, problems := Parse("f", []byte(`
 mcpServers:

@@ -41,7 +41,7 @@ func TestSource(t *testing.T) {
 		{"dragoman: {server: {name: 'is ghp_0123456789abcdefghijABCDEF'}, listn: 1}", "dragoman: {server: {name: 'is ***'}, listn: 1}\n                              ^"},
 		{"dragoman: {listn: x} # token canary\n", "dragoman: {listn: x}\n           ^"},
 		{"{\"dragoman\": /* canary */ {\"listn\": 1}} // canary\n", "{\"dragoman\":              {\"listn\": 1}}\n                           ^"},
-		// Files that cannot be parsed.
+		// The following files cannot be parsed.
 		{"mcpServers:\n  a: {command: x, env: {A: canary}\n", "  a: ***\n     ^"},
 		{"dragoman:\n  listen: [1\n", "  listen: [1\n          ^"},
 		{"[1, 2\n", ""},
@@ -75,7 +75,7 @@ var hiding = []string{
 	"mcpServers:\n- env:\n    name: canary\n- {headers: {name: canary}}\n",
 }
 
-// chained returns n+1 anchors. Each refers to the previous one.
+// chained returns n+1 anchors. Each anchor refers to the previous one.
 func chained(n int) string {
 	s := "y-0: &a0 {A: canary}\n"
 	for i := 1; i <= n; i++ {
@@ -98,7 +98,7 @@ func TestSourceHidesSecrets(t *testing.T) {
 		}
 		for end := range len(whole) + 1 {
 			if end < len(whole) && strings.Contains(whole, "&a20") {
-				continue // an anchor is only secret once it is used in env
+				continue // an anchor is secret only if env uses it
 			}
 			text := whole[:end]
 			c := &compiler{file: file, process: env(), env: env()}
