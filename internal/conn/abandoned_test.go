@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/pipetest"
 )
 
-// TestLogsOfCallsGivenUp checks that a log message about an abandoned call reaches neither
-// another client's call nor all clients.
+// TestLogsOfCallsGivenUp checks that a log message about an abandoned call reaches neither the call
+// of another client nor all clients together.
 func TestLogsOfCallsGivenUp(t *testing.T) {
 	const log = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`
 	stranger := &mcp.ClientInfo{Revision: mcp.R20260728, LogLevel: 2}

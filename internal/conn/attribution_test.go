@@ -44,7 +44,7 @@ func TestRequestOwner(t *testing.T) {
 	unknown := strings.Replace(list, "tools/list", "foo/bar", 1)
 	modern := &mcp.ClientInfo{Revision: mcp.R20260728, Conversation: 7}
 	for name, test := range map[string]struct {
-		calls     []*mcp.Attempt // their numbers start at 1
+		calls     []*mcp.Attempt // the calls in flight, numbered from 1
 		any, asks int64
 		mixed     bool
 	}{
@@ -76,7 +76,7 @@ func TestRequestOwner(t *testing.T) {
 }
 
 // TestRequestOwnerOfTask checks that a server request that names its task never reaches an
-// unrelated call, even if that is the only one in flight.
+// unrelated call, even if that call is the only one in flight.
 func TestRequestOwnerOfTask(t *testing.T) {
 	call := func(facts *mcp.ClientInfo, method, params string) *mcp.Attempt {
 		m := pipetest.Scan(t, `{"jsonrpc":"2.0","id":"c","method":"`+method+`","params":`+params+`}`)
@@ -86,7 +86,7 @@ func TestRequestOwnerOfTask(t *testing.T) {
 	madeOne := call(ben, mcp.MethodCallTool, plain)
 	madeOne.AsTask = []byte("{}")
 	for name, test := range map[string]struct {
-		calls []*mcp.Attempt // their numbers start at 1
+		calls []*mcp.Attempt // the calls in flight, numbered from 1
 		asks  int64
 	}{
 		"nothing":                                {nil, 0},

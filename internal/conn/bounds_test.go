@@ -15,8 +15,8 @@ import (
 func long(n int) string { return strings.Repeat("x", n) }
 
 // TestOpenQuestionsAreBoundedInBytes lets a server send one request of maximum size after
-// another, while the user takes long to answer. The open requests are bounded, and further ones
-// are refused at once until there is room. Another client's call is still answered.
+// another, while the user takes long to answer. The open requests are bounded. Further requests are
+// refused at once until there is room. Another client's call is still answered.
 func TestOpenQuestionsAreBoundedInBytes(t *testing.T) {
 	var put, answer chan struct{} // created in the synctest bubble
 	o := Options{Ask: func(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
@@ -75,7 +75,7 @@ func TestASingleQuestionMayBeAsLongAsAMessage(t *testing.T) {
 }
 
 // TestQueuedQuestionsAreBoundedInBytes checks the queue of a call whose client does not read.
-// It is bounded for all kinds of messages.
+// The queue is bounded for all kinds of messages.
 func TestQueuedQuestionsAreBoundedInBytes(t *testing.T) {
 	l := &pipeConn{pending: map[int64]*pending{}}
 	p := &pending{wake: make(chan struct{}, 1)}

@@ -272,7 +272,7 @@ func TestRequestReachesItsClient(t *testing.T) {
 	for name, test := range map[string]struct {
 		clients []*mcp.ClientInfo
 		line    string
-		want    int // index of the call that gets the request, -1 for none
+		want    int // the index of the call that gets the request; -1 for none
 	}{
 		"sole":                      {[]*mcp.ClientInfo{anna}, elicit, 0},
 		"sole and modern":           {[]*mcp.ClientInfo{modern}, elicit, 0},

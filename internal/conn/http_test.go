@@ -23,7 +23,7 @@ import (
 // fakePoster answers the handshake, and calls in the way that a test sets.
 type fakePoster struct {
 	rev mcp.Revision
-	// do answers a call. If it is nil, there is no answer until ctx ends.
+	// do answers a call. If it is nil, the call gets no answer until ctx ends.
 	do func(out *transport.Outgoing) (*jsonrpc.Message, error)
 	// streams are messages on a call's stream before its answer.
 	streams []string
@@ -206,7 +206,7 @@ func TestErrorAnswersWithAStatus(t *testing.T) {
 			}
 		})
 	}
-	// In a revision without sessions, a 404 is just the status of the answer (2026-07-28
+	// In a revision without sessions, a 404 is only the status of the answer (2026-07-28
 	// §Streamable HTTP).
 	p := &fakePoster{rev: mcp.R20260728, do: func(*transport.Outgoing) (*jsonrpc.Message, error) {
 		return nil, &transport.StatusError{Status: 404, Msg: pipetest.Scan(t, `{"jsonrpc":"2.0","id":2,"error":{"code":-32601,"message":"no"}}`)}

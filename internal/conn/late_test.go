@@ -19,7 +19,7 @@ const (
 	pong        = `{"jsonrpc":"2.0","id":"p","result":{}}`
 )
 
-// slowCaller is a client that reads nothing until the test allows it.
+// slowCaller is a client that does not read until the test allows it.
 type slowCaller struct {
 	running
 	open chan struct{}
@@ -57,7 +57,7 @@ func TestQuestionsQueuedForACallThatIsGivenUpAreRefused(t *testing.T) {
 			cancel, done := startWith(s, anna, withTok, caller)
 			id := string(pipetest.Scan(t, w.Heard()[0]).ID)
 			w.Say(progress(id, 1), rootsAsked, pingAsked)
-			w.Want(pong) // the server's ping needs no client
+			w.Want(pong) // the server's ping does not need a client
 			cancel(mcp.ErrCancelled)
 			synctest.Wait()
 			close(caller.open)

@@ -16,7 +16,7 @@ const rootsGiven = `{"jsonrpc":"2.0","id":"q","result":{"roots":[]}}`
 // user is a client that answers a server request when the test allows it.
 type user struct {
 	running
-	answers chan struct{} // gets an element for each answer
+	answers chan struct{} // each element allows one answer
 	full    error         // the error that Ask returns at once; may be nil
 }
 
@@ -57,7 +57,7 @@ func TestQuestionOutlastsOneOfTwoCalls(t *testing.T) {
 			_, ids, over := twoCalls(t, s, w, u, u)
 			w.Say(rootsAsked, done(ids[first]))
 			over[first].Wait()
-			w.Want() // the request is not refused yet
+			w.Want() // the server gets no refusal yet
 			u.answers <- struct{}{}
 			w.Want(rootsGiven)
 			w.Say(done(ids[1-first]))

@@ -110,7 +110,7 @@ func TestAnswersThatDoNotMeanBroadcast(t *testing.T) {
 }
 
 // TestTokenOfACallThatIsOver checks a server request that names a call that has already got its
-// answer. It is not delivered to another client's call, even if that is now the only one.
+// answer. It is not delivered to another client's call, even if that call is now the only one.
 func TestTokenOfACallThatIsOver(t *testing.T) {
 	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
 		start(s, anna, withTok)
@@ -123,7 +123,7 @@ func TestTokenOfACallThatIsOver(t *testing.T) {
 		if len(bens.asked) != 0 {
 			t.Errorf("ben got the requests %q", bens.asked)
 		}
-		// If the server chooses a token itself, the token names no call.
+		// A token that the server itself has chosen does not name a call.
 		w.Say(`{"jsonrpc":"2.0","id":"q","method":"roots/list","params":{"_meta":{"progressToken":"mine"}}}`)
 		if len(bens.asked) != 1 {
 			t.Errorf("ben got the requests %q", bens.asked)
@@ -142,8 +142,8 @@ func TestTokenOfACallThatIsOver(t *testing.T) {
 	})
 }
 
-// TestBroadcastingOverHTTP checks a server that sends the messages of one session also to
-// another, on the stream of a call or on the standalone stream.
+// TestBroadcastingOverHTTP checks a server that also sends the messages of one session to another
+// session, on the stream of a call or on the standalone stream.
 func TestBroadcastingOverHTTP(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := NewSessions()
@@ -209,7 +209,7 @@ func TestBroadcastingOverHTTP(t *testing.T) {
 }
 
 // TestAnswersOfAnotherSessionAreNotPushed checks a tool list that arrives while a session
-// opens, and that another session has requested. It does not count as pushed by the server.
+// opens, and that another session has requested. The list does not count as pushed by the server.
 func TestAnswersOfAnotherSessionAreNotPushed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := NewSessions()

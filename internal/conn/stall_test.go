@@ -23,8 +23,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/streamhttp"
 )
 
-// TestServerThatTakesNoAnswers checks a server that does not accept answers by POST. No call
-// waits for that, and each answer is tried for only ten seconds.
+// TestServerThatTakesNoAnswers checks a server that does not accept answers by POST. Calls do not
+// wait for this server to accept an answer, and Dragoman gives up an answer after ten seconds.
 func TestServerThatTakesNoAnswers(t *testing.T) {
 	const ping, asks = `{"jsonrpc":"2.0","id":"p","method":"ping"}`, `{"jsonrpc":"2.0","id":"q","method":"x/ask"}`
 	for name, stream := range map[string][]string{"ping": {ping}, "a question": {asks}, "many": slices.Repeat([]string{ping, asks}, 200)} {
@@ -277,7 +277,7 @@ func TestU16_ServerThatReadsNoBody(t *testing.T) {
 						tr.CloseIdleConnections()
 						_ = web.Close()
 						all.Wait()
-						time.Sleep(time.Second) // until the server's connections have ended
+						time.Sleep(time.Second) // wait until the server's connections have ended
 					})
 				})
 			}
