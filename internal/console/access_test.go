@@ -194,7 +194,7 @@ func (h *house) ask(method, target string, header ...string) (*http.Response, st
 	return resp, string(body)
 }
 
-// TestWhoMaySee checks which requests get a page, and the errors for the others.
+// TestWhoMaySee checks which requests get a page, and which errors the other requests get.
 func TestWhoMaySee(t *testing.T) {
 	h := open(t, &admin.Report{})
 	stranger := []string{"Cookie", ""}
@@ -278,7 +278,7 @@ func TestSignOut(t *testing.T) {
 	}
 }
 
-// TestOff checks that a console that is turned off says why, and that no link opens it.
+// TestOff checks that a console that is turned off says why, and that links do not open it.
 func TestOff(t *testing.T) {
 	const why = "The console is off, because of a test."
 	h := open(t, &admin.Report{}, func(o *Options) { o.Off = why })

@@ -11,8 +11,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// change is an edit of a text: kind, note, the bytes that it replaces, and those that it writes.
-// An added text is inserted before the bytes.
+// change is an edit of a text. It has a kind, a note, the bytes that it replaces, and the bytes
+// that it writes. Added text is inserted before the bytes.
 type change [4]string
 
 // storyOfPublish returns the story of a legacy client that calls a modern server, which asks
@@ -66,7 +66,7 @@ func storyOfPublish(c admin.Call) admin.Story {
 	return s
 }
 
-// hostileStory returns a story of which a peer has written every text.
+// hostileStory returns a story in which every text comes from a hostile peer.
 func hostileStory(c admin.Call) admin.Story {
 	evil := string(jsonrpc.AppendQuote([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","arguments":{"a":`), hostile)) + `}}}`
 	zero := 0
@@ -101,7 +101,7 @@ func TestRawShowsEveryByte(t *testing.T) {
 			if fromServer {
 				left, right = right, left
 			}
-			if view == showFormatted { // the messages have no white space of their own
+			if view == showFormatted { // the messages themselves have no white space
 				left, right = strings.Join(strings.Fields(left), ""), strings.Join(strings.Fields(right), "")
 			}
 			if left != source.Text || right != m.Text {
@@ -111,7 +111,7 @@ func TestRawShowsEveryByte(t *testing.T) {
 	}
 }
 
-// TestLossIsAGap checks that a lost part stands in brackets beside the bytes that were lost.
+// TestLossIsAGap checks that the page shows brackets beside lost bytes.
 func TestLossIsAGap(t *testing.T) {
 	s := storyOfPublish(admin.Call{Number: 2})
 	n := len(s.Messages)
@@ -171,7 +171,7 @@ func TestCopies(t *testing.T) {
 	}
 }
 
-// TestFall checks who is busy when.
+// TestFall checks the timeline of a call: when each side was busy.
 func TestFall(t *testing.T) {
 	s := storyOfPublish(admin.Call{Number: 2})
 	f := newFall(&s, "Cursor", "files")

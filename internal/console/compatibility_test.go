@@ -62,9 +62,9 @@ func TestPairsHere(t *testing.T) {
 		for text, want := range map[string]bool{
 			"2025-06-18 has no URL elicitation":          true,
 			"2025-06-18 has no tasks":                    true,
-			"2024-11-05":                                 false, // nobody speaks it
+			"2024-11-05":                                 false, // no peer speaks this revision
 			"not tested":                                 true,  // HTTP+SSE with a revision that does not define it
-			"<bdi>browser</bdi>":                         false, // its revision is not known
+			"<bdi>browser</bdi>":                         false, // the client's revision is not known
 			"on the server's side, stdio has no streams": true,
 			"Streams cannot be resumed: HTTP+SSE does not define resumption.": false,
 		} {

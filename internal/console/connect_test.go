@@ -58,7 +58,7 @@ func TestSnippets(t *testing.T) {
 	})
 }
 
-// TestShellLine checks that a shell gets each word as it is.
+// TestShellLine checks that a shell gets each word unchanged.
 func TestShellLine(t *testing.T) {
 	for want, words := range map[string][]string{
 		"a --b http://x:1/mcp": {"a", "--b", "http://x:1/mcp"}, `'' 'a b' '$(x)' 'it'\''s'`: {"", "a b", "$(x)", "it's"}, "'Programme/ü'": {"Programme/ü"}, "'~' '*' '&'": {"~", "*", "&"},
@@ -69,8 +69,8 @@ func TestShellLine(t *testing.T) {
 	}
 }
 
-// TestArrival checks that the page says that a client has come after it was opened, by itself
-// and after it was loaded again.
+// TestArrival checks that the page shows a client that has connected after the page was opened,
+// with and without loading the page again.
 func TestArrival(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &event.Publisher{}
@@ -110,7 +110,7 @@ func TestArrival(t *testing.T) {
 	})
 }
 
-// TestOpenedAt checks which times of opening a page accepts.
+// TestOpenedAt checks which times a page accepts as the time when it was opened.
 func TestOpenedAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := time.Now()
@@ -125,7 +125,7 @@ func TestOpenedAt(t *testing.T) {
 	})
 }
 
-// TestIsClient checks the names that clients give themselves.
+// TestIsClient checks that clients are recognised by the names that they give themselves.
 func TestIsClient(t *testing.T) {
 	for name, want := range map[string]string{
 		"claude-ai": "claude", "claude-code": "claude-code", "Claude Code": "claude-code", "cursor-vscode": "cursor", "Visual Studio Code - Insiders": "vscode",

@@ -85,8 +85,8 @@ func watch(t *testing.T, h *house, page, last string) *watcher {
 	return w
 }
 
-// TestLive checks that an open page gets changes at most once a second, and nothing while
-// nothing changes. An interrupted stream must continue.
+// TestLive checks that an open page gets changes at most once a second, and gets no data while no
+// value changes. An interrupted stream must continue.
 func TestLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &event.Publisher{}
@@ -163,7 +163,7 @@ func TestLiveEnds(t *testing.T) {
 	})
 }
 
-// TestFeedIsShared checks that more consoles cause no more work.
+// TestFeedIsShared checks that several consoles with the same page share the work.
 func TestFeedIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &event.Publisher{}

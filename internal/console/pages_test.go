@@ -62,7 +62,7 @@ func call(p *event.Publisher, name, version string, from mcp.Revision, server st
 type scene struct {
 	report admin.Report
 	source source
-	config string // the text of a configuration file
+	config string // the text of the configuration file
 	play   func(*event.Publisher)
 }
 
@@ -276,7 +276,8 @@ func foldRows(page string) string {
 	})
 }
 
-// defaults matches the rows of settings that no file sets, because each new setting adds one.
+// defaults matches the rows of settings that are not in the file. The test ignores these rows,
+// because each new setting adds one.
 var defaults = regexp.MustCompile(`(?s)<tr><td class="mono d.*?</tr>`)
 
 func mainOf(page string) string {
@@ -504,7 +505,7 @@ func TestTheme(t *testing.T) {
 // 5,000 tools.
 func BenchmarkOverview(b *testing.B) { benchmarkPage(b, "/console/") }
 
-// BenchmarkServers measures the same for the list of servers.
+// BenchmarkServers does the same as BenchmarkOverview for the list of servers.
 func BenchmarkServers(b *testing.B) { benchmarkPage(b, "/console/servers") }
 
 func benchmarkPage(b *testing.B, page string) {

@@ -96,7 +96,8 @@ func TestToolPages(t *testing.T) {
 	})
 }
 
-// TestToolDefinition checks that a long definition is cut, and shown whole on demand.
+// TestToolDefinition checks that a long definition is cut, and that the page shows all of it on
+// request.
 func TestToolDefinition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := stage(t, "tools")
@@ -113,7 +114,7 @@ func TestToolDefinition(t *testing.T) {
 }
 
 // TestInvisibleBehindTheCut checks that the list counts invisible characters that it does not
-// show, because they stand behind the end of the shortened description.
+// show, because they come after the end of the shortened description.
 func TestInvisibleBehindTheCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := stage(t, "tools")
@@ -124,7 +125,7 @@ func TestInvisibleBehindTheCut(t *testing.T) {
 	})
 }
 
-// TestCountInvisible checks what counts as an invisible character.
+// TestCountInvisible checks which characters count as invisible.
 func TestCountInvisible(t *testing.T) {
 	for text, want := range map[string]int{"": 0, "a b\n\tc\r\n": 0, "a\u200bb\u202e": 2, "\xff": 1, "e\u0301": 0, "☀\ufe0f": 0, hostile: 5} {
 		if got := countInvisible(text); got != want {

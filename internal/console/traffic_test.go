@@ -135,7 +135,7 @@ func BenchmarkNote(b *testing.B) {
 }
 
 // TestVeryManyConnected connects thousands of clients with different names. It checks that they
-// do not replace a client that was active later, and that each page shows the same ones under
+// do not replace a client that was active later, and that each page shows the same clients under
 // the same numbers.
 func TestVeryManyConnected(t *testing.T) {
 	t.Parallel()
