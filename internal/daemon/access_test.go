@@ -39,8 +39,9 @@ func TestKeyOfServe(t *testing.T) {
 	}
 }
 
-// TestCookieOpensNoEndpoint checks that the session of a browser and the key open the console
-// and nothing else: a request of a page to an MCP endpoint is treated like that of any page.
+// TestCookieOpensNoEndpoint checks that the session of a browser and the key open only the console.
+// An MCP endpoint treats a request from the console's page in the same way as a request from any
+// other page.
 func TestCookieOpensNoEndpoint(t *testing.T) {
 	var link string
 	r := serve(t, snapshot(), func(o *ServeOptions) { o.Console = func(c Console) { link = c.Link() } })
@@ -65,7 +66,7 @@ func TestCookieOpensNoEndpoint(t *testing.T) {
 	}
 }
 
-// TestNoConsole checks that there is no console on an address that others can reach.
+// TestNoConsole checks that the console is off if other machines can reach the address.
 func TestNoConsole(t *testing.T) {
 	for why, o := range map[string]ServeOptions{"other machines": {}, "--no-console": {NoConsole: true}} {
 		o.Config, o.Version = snapshot(), "test"

@@ -50,7 +50,8 @@ func (u *upstreamUnderTest) once(t testing.TB, tool string) {
 
 // TestT5_AnotherIDAnswersTheCall checks a legacy server that sends a request during a call. A
 // modern client answers the request with a retry, which has another id. The tool runs once, and
-// the retry gets the result of the call. A second retry with the same state runs nothing.
+// the retry gets the result of the call. A second retry with the same state does not run the tool
+// again.
 func TestT5_AnotherIDAnswersTheCall(t *testing.T) {
 	t.Parallel()
 	const params = `"name":"ask","arguments":{"v":1}`
@@ -133,8 +134,8 @@ func TestT6_OneChildAsksSeveralClients(t *testing.T) {
 }
 
 // TestT11_RestartWhileACallIsParked restarts Dragoman while a call is parked, so Dragoman does
-// not know the call when the client sends its response. Dragoman tells the client that the
-// server may have executed the call, and executes nothing.
+// not know the call when the client sends its response. Dragoman tells the client that the server
+// may have executed the call, and does not execute it again.
 func TestT11_RestartWhileACallIsParked(t *testing.T) {
 	t.Parallel()
 	u := child(t, "child", "legacy")
@@ -154,8 +155,8 @@ func TestT11_RestartWhileACallIsParked(t *testing.T) {
 	u.once(t, "ask")
 }
 
-// hangUp sends a request, calls when, and then closes the connection. It does not wait for any
-// part of the answer.
+// hangUp sends a request, calls the function when, and then closes the connection. It does not wait
+// for any part of the answer.
 func (r *rig) hangUp(body string, header []string, when func()) {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -235,7 +236,7 @@ func TestT12_LegacyClientSaysSo(t *testing.T) {
 	r.hangUp(toolCall(`"mine"`, "hang", "{}"), session, func() {
 		await(t, "the call has arrived", 20*time.Second, func() bool { return u.count("call hang") == 1 })
 	})
-	// The server reads in order. When it answers this call, it has read everything before.
+	// The server reads in order. When it answers this call, it has read all earlier messages.
 	r.call("/mcp", "echo", `{"v":1}`).wantText(t, `{"v":1}`)
 	if n := u.count("cancelled"); n != 0 {
 		t.Errorf("the server got %d cancellations for a lost connection", n)
@@ -299,8 +300,8 @@ func TestT12_ChildOfOneCallIsReaped(t *testing.T) {
 	r.call("/mcp", "echo", `{"v":1}`).wantText(t, `{"v":1}`)
 }
 
-// wantReaped waits until all processes of the server are gone, including zombies. It fails the
-// test if one stays.
+// wantReaped waits until all processes of the server are gone, including zombies. If a process
+// stays, it fails the test.
 func (u *upstreamUnderTest) wantReaped(t testing.TB) {
 	t.Helper()
 	all := u.pids(t)

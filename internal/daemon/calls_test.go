@@ -112,8 +112,8 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// TestCallStream checks that the stream has each call that ends, and goes on after the last
-// one that a reader has got.
+// TestCallStream checks that the stream has each call that ends, and continues after the last call
+// that a reader has got.
 func TestCallStream(t *testing.T) {
 	t.Parallel()
 	r := serve(t, snapshot(child(t, "young", "modern")))

@@ -306,7 +306,7 @@ func (s *fakeServer) tool(m *jsonrpc.Message, name string, gone <-chan struct{})
 		}
 		s.mu.Unlock()
 		select {}
-	case "mute": // closes its stdout and keeps running
+	case "mute": // close stdout and keep running
 		_ = os.Stdout.Close()
 		select {}
 	case "twice": // answers twice, and a third time with an unknown id
@@ -430,7 +430,7 @@ func (u *upstreamUnderTest) entries(what string) (rest []string) {
 	return rest
 }
 
-// pids returns the process ids that the server has had so far.
+// pids returns the process ids of all processes of the server so far.
 func (u *upstreamUnderTest) pids(t testing.TB) []int {
 	t.Helper()
 	b, _ := os.ReadFile(u.journal)
@@ -444,8 +444,8 @@ func (u *upstreamUnderTest) pids(t testing.TB) []int {
 	return all
 }
 
-// patience returns the time limit for something that takes at most "most" on an idle machine.
-// The limit allows for a busy machine, but is shorter than the timeouts of Dragoman (30
+// patience returns the time limit for an operation that takes at most the time most on an idle
+// machine. The limit allows for a busy machine, but is shorter than the timeouts of Dragoman (30
 // seconds and more).
 func patience(most time.Duration) time.Duration { return max(5*most, 10*time.Second) }
 

@@ -27,7 +27,7 @@ type errorCase struct {
 	data   map[string]string // the members that the error's data must have
 }
 
-// fail returns the params of a call that a webServer answers with an error.
+// fail returns the params for a call. A webServer answers this call with an error.
 func fail(code int64, data string) string {
 	if data != "" {
 		data = `,"data":` + data
@@ -90,7 +90,7 @@ func TestT26_ModernClient(t *testing.T) {
 }
 
 // TestT26_LegacyClient checks that clients of the older revisions get the right errors. In these
-// revisions, the error of a request has no HTTP status of its own.
+// revisions, an error of a request does not change the HTTP status.
 func TestT26_LegacyClient(t *testing.T) {
 	t.Parallel()
 	both := []errorCase{
@@ -150,11 +150,11 @@ func (x errorCase) check(t *testing.T, a answer) {
 	}
 }
 
-// TestT20_RenamedToolsAndTheirHeaders uses a tool that a prefix renames, and whose arguments
-// also travel in headers. The server gets a name and headers that match the body it gets, and
-// never the client's headers. If a header contradicts the client's body, Dragoman refuses the
-// request and does not send it to the server. Only a tool with an invalid x-mcp-header is
-// missing from the list, and the log says why.
+// TestT20_RenamedToolsAndTheirHeaders uses a tool that a prefix renames, and whose arguments are
+// also in headers. The server gets a name and headers that match the body, and never the client's
+// headers. If a header contradicts the client's body, Dragoman refuses the request and does not
+// send it to the server. Only a tool with an invalid x-mcp-header is missing from the list, and the
+// log says why.
 func TestT20_RenamedToolsAndTheirHeaders(t *testing.T) {
 	t.Parallel()
 	web := newWeb(t, true, func(s *webServer) {

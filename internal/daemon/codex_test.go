@@ -146,7 +146,7 @@ func TestCodex(t *testing.T) {
 		}
 		for i, revision := range revisions {
 			if worker.slow && (i < 3 || testing.Short()) {
-				continue // each waits five seconds without an answer
+				continue // these workers wait five seconds without an answer
 			}
 			t.Run(worker.mode+"/"+revision, func(t *testing.T) {
 				t.Parallel()
@@ -229,7 +229,7 @@ func TestCodexAtOnce(t *testing.T) {
 				}
 				mu.Unlock()
 				select {
-				case <-both: // neither is answered before both clients have a request
+				case <-both: // answer the requests only after both clients have got one
 				case <-ctx.Done():
 				}
 				decision := "accept"
@@ -255,8 +255,8 @@ func TestCodexAtOnce(t *testing.T) {
 	}
 }
 
-// TestCodexUnnamed checks that a worker without a configured dialect is recognised by its
-// first answer and restarted.
+// TestCodexUnnamed checks that a worker without a configured dialect is recognised by its first
+// answer, and that Dragoman restarts it.
 func TestCodexUnnamed(t *testing.T) {
 	t.Parallel()
 	for _, revision := range []string{"2025-11-25", "2026-07-28"} {

@@ -17,8 +17,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// late makes the server fail to start until the file exists. how is "exit" or "wait"; see
-// gateVar.
+// late makes the server fail to start until the file exists. The parameter how is "exit" or "wait";
+// see gateVar.
 func (u *upstreamUnderTest) late(how, file string) *upstreamUnderTest {
 	u.Env[gateVar] = config.NewSecret(how + " " + file)
 	return u

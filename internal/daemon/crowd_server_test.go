@@ -27,7 +27,7 @@ type crowdServer struct {
 	in     *bufio.Reader
 	out    *bufio.Writer
 	held   []crowdCall
-	hung   map[string]crowdCall // by id
+	hung   map[string]crowdCall // the running calls of the tool hang, by id
 	logged int
 }
 

@@ -70,7 +70,7 @@ func crowded(t *testing.T, mode string, calls int) {
 	}
 	c.wantCounts("one after another", crowdCounts{answers: clients, progress: clients, logs: clients})
 
-	// Two at a time: sometimes one call runs, sometimes both do.
+	// Two at a time: sometimes one call runs, and sometimes two.
 	for i := range clients {
 		c.together(20, 0, c.members[i], c.members[(i+1+i/4)%clients])
 	}
@@ -112,8 +112,8 @@ func crowded(t *testing.T, mode string, calls int) {
 	done += stormed
 	c.wantCounts("all at once", crowdCounts{answers: done, progress: done + given, logs: -1})
 
-	// Every log line of the server was delivered to its client or counted as a loss. Only
-	// lines of cancelled calls may be neither.
+	// Every log line of the server was delivered to its client or counted as a loss. Only for lines
+	// of cancelled calls may both be false.
 	told, err := c.members[0].ask("count")
 	c.must(err)
 	sent, _ := strconv.ParseInt(told, 10, 64)
@@ -235,8 +235,8 @@ func (c *crowd) failed(err error) bool {
 	return err != nil || c.t.Failed()
 }
 
-// openCrowd connects n clients to one upstream. It works like Run, but with many pipes besides
-// the listener.
+// openCrowd connects n clients to one upstream. It works like Run, but has many pipes in addition
+// to the listener.
 func openCrowd(t *testing.T, u *upstreamUnderTest, n int) *crowd {
 	t.Helper()
 	c := &crowd{t: t, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 2 * n}}}
@@ -301,8 +301,7 @@ func openCrowd(t *testing.T, u *upstreamUnderTest, n int) *crowd {
 	return c
 }
 
-// member is one client. One goroutine uses it. Only its standing streams have goroutines of
-// their own.
+// member is one client. One goroutine uses it. Only its standing streams have their own goroutines.
 type member struct {
 	*crowd
 	number int
@@ -324,7 +323,7 @@ type crowdLine interface {
 	next() (*jsonrpc.Message, error)
 	// notify sends a notification of a legacy client.
 	notify(body string) error
-	// hangUp closes the response, with which a modern client cancels over HTTP.
+	// hangUp closes the response. Over HTTP, a modern client cancels a call in this way.
 	hangUp() error
 	close()
 }
@@ -384,7 +383,7 @@ func (m *member) start(do string) error {
 }
 
 // next returns the next message for the running call. On a pipe a client cannot see when a
-// cancelled call has ended, so the id of the call may still be in use for a moment.
+// cancelled call has ended, so the id of the call may still be in use for a short time.
 func (m *member) next() (*jsonrpc.Message, error) {
 	for {
 		a, err := m.line.next()
@@ -631,8 +630,8 @@ func (m *member) isGivenUp() bool {
 	return m.givenUp[m.mark]
 }
 
-// stand opens the standing stream of the session. It must not carry messages of other clients
-// either.
+// stand opens the standing stream of the session. The standing stream must not carry messages of
+// other clients either.
 func (h *crowdHTTP) stand() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	h.leave = cancel

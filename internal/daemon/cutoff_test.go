@@ -15,7 +15,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestW01_CutOff checks a call that is still running when the time after SIGTERM is over. The
+// TestW01_CutOff checks a call that is still running when the time after SIGTERM ends. The
 // client gets a JSON-RPC error in a complete response. The test covers every form of the
 // response, every transport, and both eras of client and server.
 func TestW01_CutOff(t *testing.T) {
@@ -141,8 +141,8 @@ func TestW01_CutOffUnsent(t *testing.T) {
 	u.wantGone(t)
 }
 
-// TestW01_CutOffPipe is the same test for a client on stdin, of run and of serve --stdio.
-// There calls get no extra time.
+// TestW01_CutOffPipe is the same test for a client on stdin of run and of serve --stdio. On a pipe,
+// calls get no extra time.
 func TestW01_CutOffPipe(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"legacy", "modern"} {
@@ -178,8 +178,8 @@ func TestW01_CutOffPipe(t *testing.T) {
 						continue
 					}
 					if string(m.ID) == "4" && strings.Contains(toolText(m), "cannot be answered") {
-						// the server's request was refused, and the server answered the call
-						// before the cut-off
+						// this call has ended: its server request was refused, and the server
+						// answered it before the cut-off
 						delete(calls, "4")
 						continue
 					}

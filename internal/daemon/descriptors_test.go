@@ -54,7 +54,7 @@ func TestW10_NoDescriptors(t *testing.T) {
 	stream.open()
 
 	var idle []net.Conn
-	for range 80 { // more connections than descriptors; the kernel holds those that are not accepted
+	for range 80 { // more connections than descriptors; the kernel queues the connections that are not accepted
 		c, err := net.Dial("tcp", strings.TrimPrefix(r.base, "http://"))
 		if err != nil {
 			t.Fatal(err)
@@ -99,8 +99,7 @@ func TestW10_NoDescriptors(t *testing.T) {
 	})
 	stream.send(`{"jsonrpc":"2.0","id":9,"method":"ping"}`)
 	stream.answerTo("9")
-	// Failures to accept connections and failures to start servers log one warning each per
-	// minute.
+	// Failures to accept connections and failures to start servers each log one warning per minute.
 	if n := strings.Count(log.String(), "no free file descriptors"); n > 2 {
 		t.Errorf("%d warnings:\n%s", n, log.String())
 	}

@@ -137,12 +137,12 @@ func TestWhatManifestServersDieOf(t *testing.T) {
 					t.Errorf("%s: %s", args, a.body)
 				}
 			}
-			// A batch is split into single messages.
+			// Dragoman splits a batch into single messages.
 			a := r.post("/mcp", `[`+toolCall("7", "files.bare", "{}")+`,`+toolCall("8", "files.bare", "{}")+`]`, header...)
 			if a.status != 200 || strings.Count(a.body, `moved`) != 2 {
 				t.Errorf("a batch: %d %s", a.status, a.body)
 			}
-			// The server would answer a cancellation with an error with the id 0.
+			// The server would answer a cancellation with an error that has the id 0.
 			r.post("/mcp", `{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`, header...)
 			long := r.post("/mcp", toolCall("9", "files.bare", `{"x":"`+strings.Repeat("x", 70_000)+`"}`), header...)
 			if died := long.code(t) != 0; died != (profile == "manifest-python") {
@@ -161,7 +161,7 @@ func TestWhatManifestServersDieOf(t *testing.T) {
 }
 
 // TestServersThatAreNearlyRight checks that servers with small faults work with strict clients
-// of every revision, and the trace says what Dragoman did about the fault.
+// of every revision, and that the trace says how Dragoman handled the fault.
 func TestServersThatAreNearlyRight(t *testing.T) {
 	t.Parallel()
 	for mode, want := range map[string]struct {
@@ -187,7 +187,7 @@ func TestServersThatAreNearlyRight(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			u := child(t, "near", "fake "+mode)
 			r, trace := runWithTrace(t, u)
-			// The modern client comes first, because for it Dragoman probes the server.
+			// Start with the modern client, because Dragoman probes the server only for such a client.
 			for _, e := range slices.Backward(strictClients) {
 				ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 				defer stop()
@@ -323,8 +323,8 @@ func TestManifestClient(t *testing.T) {
 	})
 }
 
-// TestBareHTTPClients checks that clients without a session work with any server. These clients
-// use one id for all requests, and get progress with their own token.
+// TestBareHTTPClients checks that clients without a session work with any server. These clients use
+// one id for all requests. They get progress with their own token.
 func TestBareHTTPClients(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"fake strict-2025-06-18", "fake strict-2026-07-28", "fake manifest-ts"} {
@@ -359,7 +359,7 @@ func TestBareHTTPClients(t *testing.T) {
 				if len(got) < 2 || got[0].Method != mcp.NoteProgress || !strings.Contains(string(got[0].Raw), `"progressToken":"mine"`) {
 					t.Errorf("%d messages: %s", len(got), got[0].Raw)
 				}
-				// The session with the server stays the same, so the server's counter goes on.
+				// The session with the server stays the same, so the server's counter continues.
 				if strings.Contains(mode, "2025") {
 					first, second := toolText(post("count", `{}`, "")[0]), toolText(post("count", `{}`, "")[0])
 					if first != "1" || second != "2" {
@@ -372,7 +372,7 @@ func TestBareHTTPClients(t *testing.T) {
 }
 
 // TestTheDocumentsProfile checks that the example in docs/dialects.md is a valid
-// configuration, and the server in it works.
+// configuration, and that the server in the example works.
 func TestTheDocumentsProfile(t *testing.T) {
 	t.Parallel()
 	doc, err := os.ReadFile(filepath.Join("..", "..", "docs", "dialects.md"))

@@ -97,7 +97,8 @@ func answers(t testing.TB, tool string, m *jsonrpc.Message) {
 }
 
 // TestT1_ModernClient checks that a client that knows only 2026-07-28 sees and calls all tools
-// of servers of both eras behind one endpoint. The client never gets an answer of another era.
+// of servers of both eras behind one endpoint. The client never gets an answer in the form of the
+// other era.
 func TestT1_ModernClient(t *testing.T) {
 	t.Parallel()
 	all, names := bothEras(t)
@@ -200,7 +201,7 @@ func (c *sseClient) answerTo(id string) *jsonrpc.Message {
 type oldWeb struct {
 	mu      sync.Mutex
 	streams map[string]chan []byte
-	asking  *jsonrpc.Message // the call that waits for the response to a request
+	asking  *jsonrpc.Message // the call during which the server waits for a response
 }
 
 func (s *oldWeb) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -59,7 +59,7 @@ func TestU01_NoSuchCommand(t *testing.T) {
 	}
 }
 
-// TestU02_DiesBeforeFirstByte checks a server that exits before it writes anything. The client
+// TestU02_DiesBeforeFirstByte checks a server that exits before it writes any output. The client
 // gets an error quickly, the log has the exit status and the last line of stderr, and Dragoman
 // waits before the next attempts.
 func TestU02_DiesBeforeFirstByte(t *testing.T) {
@@ -79,7 +79,7 @@ func TestU02_DiesBeforeFirstByte(t *testing.T) {
 			if n := u.count("start"); n > 4 {
 				t.Errorf("started %d times in a row", n)
 			}
-			// The calls fail first; the log line follows.
+			// The calls fail before the log line is written.
 			await(t, fmt.Sprintf("the log says %q and %q", x.exit, x.words), 2*time.Second, func() bool {
 				text := r.log.String()
 				return strings.Contains(text, x.exit) && strings.Contains(text, x.words)
@@ -140,7 +140,7 @@ func TestP3_AtMostOnce(t *testing.T) {
 }
 
 // TestU07_NeverOpens checks a server that does not answer. Dragoman stops the server after the
-// timeout, and other servers work meanwhile.
+// timeout, and other servers work during that time.
 func TestU07_NeverOpens(t *testing.T) {
 	bad, good := child(t, "bad", "mute", withShortTimeouts), child(t, "good", "legacy")
 	r := serve(t, snapshot(bad, good))
@@ -156,9 +156,9 @@ func TestU07_NeverOpens(t *testing.T) {
 	}
 }
 
-// TestCallOfAServerThatNeverOpened checks the error of a call through the merged endpoint: it
-// says that Dragoman cannot open the server. A name that no server can have is still an unknown
-// tool.
+// TestCallOfAServerThatNeverOpened checks the error of a call through the merged endpoint. The
+// error says that Dragoman cannot open the server. A name that no server can have is still an
+// unknown tool.
 func TestCallOfAServerThatNeverOpened(t *testing.T) {
 	bad, good := child(t, "bad", "exit"), child(t, "good", "legacy")
 	r := serve(t, snapshot(bad, good))
@@ -200,7 +200,7 @@ func TestU08_NeverAnswers(t *testing.T) {
 	}
 }
 
-// TestU09_Stopped checks that a process that a signal has stopped delays only its own calls.
+// TestU09_Stopped checks that a process that was stopped by a signal delays only its own calls.
 // When the process continues, its calls work again.
 func TestU09_Stopped(t *testing.T) {
 	bad, good := child(t, "bad", "legacy", withShortTimeouts), child(t, "good", "legacy")
@@ -210,7 +210,7 @@ func TestU09_Stopped(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	// One thread stops first; until all have stopped, the process may still answer.
+	// The threads stop one after another. Until all have stopped, the process may still answer.
 	await(t, "the process is stopped", 5*time.Second, func() bool {
 		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 		return !slices.ContainsFunc(threads, func(f string) bool {
@@ -266,7 +266,7 @@ func TestU18_IgnoresSIGTERM(t *testing.T) {
 	u.wantGone(t)
 }
 
-// TestP8_KilledDragoman checks that when Dragoman is killed, its child processes exit too.
+// TestP8_KilledDragoman checks that the child processes of Dragoman also exit if Dragoman is killed.
 func TestP8_KilledDragoman(t *testing.T) {
 	for _, mode := range []string{"legacy", "stubborn"} {
 		t.Run(mode, func(t *testing.T) {

@@ -13,8 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// clientsWithHabits are the client profiles with a behaviour that their revision does not
-// define.
+// clientsWithHabits lists the client profiles with a behaviour that their revision does not define.
 var clientsWithHabits = []string{
 	"id-zero", "looks-for-oauth", "mcp-method-in-the-old-era", "no-version-header", "probe-then-initialize", "forgets-initialized",
 }
@@ -49,7 +48,7 @@ func TestClientsWithHabits(t *testing.T) {
 		if err != nil || got.Err != nil || len(got.Progress) == 0 {
 			t.Errorf("wait: %v, %+v", err, got)
 		}
-		// The server's request reaches the client, even if the client never sent initialized.
+		// The server's request reaches the client, even if the client never sends initialized.
 		wantAll(t, result(t, ctx, c, mcp.MethodCallTool, `{"name":"roots","arguments":{}}`), fake.ObligingRoot)
 	}
 	for _, e := range strictClients {

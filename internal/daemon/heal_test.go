@@ -15,8 +15,8 @@ import (
 )
 
 // TestT15_OneSessionDiesInAFederation uses several servers behind one endpoint: one server loses
-// its session, and another loses its process. Dragoman opens only these two again. Meanwhile,
-// clients keep their sessions and see all tools.
+// its session, and another loses its process. Dragoman opens only these two again. During this
+// time, clients keep their sessions and see all tools.
 func TestT15_OneSessionDiesInAFederation(t *testing.T) {
 	t.Parallel()
 	pipe, newPipe := child(t, "pipe", "legacy"), child(t, "newpipe", "modern")
@@ -66,11 +66,11 @@ func TestT15_OneSessionDiesInAFederation(t *testing.T) {
 }
 
 // TestT16_ServersTokenRotates checks two kinds of rotating tokens. Clients do not authenticate
-// to a daemon yet. The first kind is a token that the client sends. It does not identify the
-// client, so it must not be part of the key of the client's session. The second kind is the
-// credential of a server in the configuration, which a reload changes. Dragoman cannot know
-// whether it belongs to the same user, so it opens a new session with the server. The sessions
-// of clients continue. Running calls also continue, and end with the old token.
+// to a daemon yet. The first kind is a token that the client sends. Such a token does not identify
+// the client, so it must not be part of the key of the client's session. The second kind is the
+// credential of a server in the configuration, which a reload changes. Dragoman cannot know whether
+// the new credential belongs to the same user, so it opens a new session with the server. The
+// sessions of clients continue. Running calls also continue, and end with the old token.
 //
 // Package gateway has a test with the same number, for sessions that follow their principal
 // from token to token.

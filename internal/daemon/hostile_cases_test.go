@@ -57,7 +57,7 @@ func request(id, method, params string) string {
 func nested(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
 
 var hostileCases = []hostileCase{
-	// Not JSON, although the id is readable.
+	// The following texts are not JSON, but the id is readable.
 	instead("result with a missing value", "error", head+`"result":{"content":[}}`),
 	instead("result cut off", "error", head+`"result":{"content":[`),
 	instead("result with a bare word", "error", head+`"result":{"content":undefined}}`),
@@ -78,7 +78,7 @@ var hostileCases = []hostileCase{
 	instead("two objects on a line", "error", head+`"result":{}}`+head+`"result":{}}`),
 	instead("text behind the answer", "error", head+`"result":{}} done`),
 
-	// Valid JSON with odd values.
+	// The following texts are valid JSON with odd values.
 	instead("half an emoji", "answer", head+`"result":{"resultType":"complete","content":[{"type":"text","text":"\ud83d"}]}}`),
 	instead("the other half of an emoji", "answer", head+`"result":{"resultType":"complete","content":[{"type":"text","text":"\ude00 \ud83d"}]}}`),
 	instead("NUL escaped", "answer", head+`"result":{"resultType":"complete","content":[{"type":"text","text":"\u0000"}]}}`),
@@ -109,7 +109,7 @@ var hostileCases = []hostileCase{
 	instead("id with a fraction", "any", `{"jsonrpc":"2.0","id":ID.0,"result":{"resultType":"complete","content":[]}}`),
 	instead("batch of one", "any", `[`+head+`"result":{"resultType":"complete","content":[]}}]`),
 
-	// Errors in all shapes.
+	// The following are errors in all shapes.
 	instead("error that is null", "error", head+`"error":null}`),
 	instead("error that is a text", "error", head+`"error":"it broke"}`),
 	instead("error that is a number", "error", head+`"error":42}`),
@@ -135,7 +135,7 @@ var hostileCases = []hostileCase{
 	instead("error -32042", "any", head+`"error":{"code":-32042,"message":"URL elicitation required","data":{"elicitations":[{"mode":"url","elicitationId":"e","url":"javascript:alert(1)","message":"x"}]}}}`),
 	instead("error -32099", "error", head+`"error":{"code":-32099,"message":"x"}}`),
 
-	// Messages before a correct answer.
+	// The following messages come before a correct answer.
 	before("answers with other ids", 50, `{"jsonrpc":"2.0","id":900NUMBER,"result":{"stolen":true}}`),
 	before("answers with ids of all kinds", 1, `{"jsonrpc":"2.0","id":null,"result":{}}`),
 	before("answers with an id below zero", 5, `{"jsonrpc":"2.0","id":-NUMBER,"result":{}}`),
@@ -193,7 +193,7 @@ var hostileCases = []hostileCase{
 		c.say(note("notifications/progress", `{"progressToken":`+c.token+`,"progress":99}`))
 	}},
 
-	// Requests inside the answer.
+	// The following answers contain requests.
 	{name: "input required of a legacy server", want: "any", era: "legacy", play: func(c *hostileCall) {
 		c.result(`{"resultType":"input_required","inputRequests":{"a":{"method":"tools/call","params":{"name":"x"}}},"requestState":"s"}`)
 	}},

@@ -17,7 +17,7 @@ import (
 )
 
 // hostilePipe is text that a client writes to stdin. NUMBER is replaced by a counter. The
-// answers do not matter. Afterwards the same client must get answers, and no other client may
+// answers do not matter. After the text, the same client must get answers, and no other client may
 // be affected.
 type hostilePipe struct {
 	name  string
@@ -25,8 +25,8 @@ type hostilePipe struct {
 	text  string
 }
 
-// hostileLines are for a legacy client that has opened its session, and work for a modern client
-// too. The tools are those of a good server.
+// hostileLines are for a legacy client that has opened its session. They also work for a modern
+// client. The tools belong to a good server.
 var hostileLines = []hostilePipe{
 	{"broken JSON", 2000, `{"jsonrpc":`},
 	{"text", 2000, `hello?`},
@@ -92,8 +92,8 @@ var hostileLines = []hostilePipe{
 	{"40 spellings of capabilities", 40, strings.Replace(modernBody("6NUMBER", "tools/call", `"name":"good__echo","arguments":{}`), `clientCapabilities":{}`, `clientCapabilities":{"elicitation":{"x-NUMBER":{}}}`, 1)},
 }
 
-// TestHostileLines writes hostile lines to stdin. As long as these lines end, their sender gets
-// answers. Clients over HTTP are not affected.
+// TestHostileLines writes hostile lines to stdin. If these lines end, the client that sent them
+// gets answers. Clients over HTTP are not affected.
 func TestHostileLines(t *testing.T) {
 	if testing.Short() {
 		t.Skip("sends about sixty floods")
@@ -183,7 +183,7 @@ func TestHostileConnections(t *testing.T) {
 	for name, x := range map[string]struct {
 		many int
 		text string
-		read bool // whether the client reads to the end, or not at all
+		read bool // true if the client reads to the end; false if it does not read
 	}{
 		"heads that do not end":              {200, "POST /mcp HTTP/1.1\r\nHost: localhost\r\n", false},
 		"bodies that do not come":            {200, headOfPost + "Content-Length: 1000\r\n\r\n", false},

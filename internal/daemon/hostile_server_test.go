@@ -23,7 +23,7 @@ import (
 
 // A hostile server behaves well except for one tool, "hostile". The argument of that tool
 // names a row of hostileCases, which says what the server sends when the tool is called.
-// Meanwhile the same server serves innocent clients.
+// At the same time, the server serves innocent clients.
 
 // hostileCall is a call of the tool "hostile".
 type hostileCall struct {
@@ -233,7 +233,7 @@ type innocent struct {
 	stop   func()
 }
 
-// innocents starts clients of both eras, of the hostile server and of a good one.
+// innocents starts clients of both eras, of the hostile server and of a good server.
 func (r *rig) innocents() *innocent {
 	i := &innocent{faults: make(chan string, 64)}
 	done := make(chan struct{})
@@ -300,8 +300,8 @@ func (i *innocent) round(t *testing.T) {
 	await(t, "the innocent clients are served", 10*time.Second, func() bool { return i.calls.Load() >= from+8 })
 }
 
-// postQuietly posts a body and reads the response. It does not use t, so any goroutine may
-// call it.
+// postQuietly posts a body and reads the response. It does not use a testing.T, so any goroutine
+// may call it.
 func (r *rig) postQuietly(body string, header ...string) (string, error) {
 	req, err := http.NewRequest("POST", r.base+"/mcp", strings.NewReader(body))
 	if err != nil {
@@ -322,9 +322,9 @@ func (r *rig) postQuietly(body string, header ...string) (string, error) {
 }
 
 // TestHostileServers plays every case over every transport in both eras to clients of both
-// eras. The call must end in time and as the case says. Innocent clients of the same server
-// and of another one must not be affected. The server must not be restarted, its status stays
-// ready, and the log stays short.
+// eras. The call must end in time, in the way that the case says. Innocent clients of the same
+// server and of another server must not be affected. The server must not be restarted, its status
+// stays ready, and the log stays short.
 func TestHostileServers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("plays hundreds of cases")

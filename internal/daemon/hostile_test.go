@@ -42,7 +42,7 @@ type hostileHTTP struct {
 	check  func(t *testing.T, a answer)
 }
 
-// noID fails if an error has an id although it belongs to no request (2026-07-28 §Base, "Error
+// noID fails if an error has an id although it does not belong to a request (2026-07-28 §Base, "Error
 // Responses").
 func noID(t *testing.T, a answer) {
 	t.Helper()
@@ -68,7 +68,7 @@ var toolHeader = modernHeader("tools/call", "echo")
 
 func with(h []string, more ...string) []string { return append(h[:len(h):len(h)], more...) }
 
-// otherMeta returns a modern request with another _meta.
+// otherMeta returns a modern request with the given _meta.
 func otherMeta(version string) string {
 	return strings.Replace(good(`{}`), `/protocolVersion":"2026-07-28"`, `/protocolVersion":"`+version+`"`, 1)
 }
@@ -277,7 +277,7 @@ func TestAcceptedHTTP(t *testing.T) {
 }
 
 // TestL03_UnknownVersion checks that a client with an unknown version is offered the newest
-// one.
+// version.
 func TestL03_UnknownVersion(t *testing.T) {
 	r := run(t, child(t, "child", "legacy"))
 	for _, date := range []string{"9999-01-01", ""} {

@@ -152,8 +152,8 @@ func pollUntil(t *testing.T, missing func() string) {
 	}
 }
 
-// runAsDemo runs a server of package demo. letter is the first one of its era, because Dragoman
-// masks longer values of environment variables.
+// runAsDemo runs a server of package demo. letter is the first letter of the server's era. The name
+// of the era is not used, because Dragoman masks longer values of environment variables.
 func runAsDemo(letter string) {
 	era := demo.Legacy
 	if letter == demo.Modern[:1] {

@@ -131,7 +131,7 @@ func TestLogs(t *testing.T) {
 }
 
 // TestLogStream checks that a reader gets the last records and each new record. The reader can
-// resume after a record, and learns that Dragoman stops. The number of open streams is limited.
+// resume after a record, and is told when Dragoman stops. The number of open streams is limited.
 func TestLogStream(t *testing.T) {
 	t.Parallel()
 	r := serve(t, snapshot(shell(t, "steps", `echo one >&2; echo two >&2; read line; echo three >&2; exec cat >/dev/null`)))

@@ -12,14 +12,14 @@ import (
 )
 
 // Each of these environment variables turns the test binary into another program: a server
-// (see child_test.go), or a Dragoman in front of one.
+// (see child_test.go), or a Dragoman in front of a server.
 const (
 	asServer   = "DAEMON_TEST_SERVER"
 	asDragoman = "DAEMON_TEST_DRAGOMAN"
 )
 
 func TestMain(m *testing.M) {
-	// Child processes always exit with their test.
+	// Child processes always exit when their test ends.
 	if mode, ok := strings.CutPrefix(os.Getenv(asServer), "crowd "); ok {
 		time.AfterFunc(30*time.Minute, func() { os.Exit(99) })
 		runAsCrowdServer(mode == "modern")

@@ -82,7 +82,7 @@ func TestW11_TooMuchUnderWayIsShed(t *testing.T) {
 	calling.Wait()
 	await(t, "all is given back", 20*time.Second, func() bool { return held() == 0 })
 
-	// The same over HTTP+SSE, where the request continues after its POST, and with a parked
+	// Repeat this over HTTP+SSE, where the request continues after its POST, and with a parked
 	// call.
 	c := dialSSE(r, "/s/u/sse")
 	defer c.events.stop()
@@ -97,7 +97,7 @@ func TestW11_TooMuchUnderWayIsShed(t *testing.T) {
 		t.Fatalf("parked: %s", a.body)
 	}
 	await(t, "the parked call alone", 20*time.Second, func() bool { n := held(); return n >= 600<<10 && n < 700<<10 })
-	// The memory of batches and of refused requests is released too.
+	// The memory of batches and of refused requests is also released.
 	session := r.initialize("/s/u/mcp", "2025-03-26", "{}")
 	r.post("/s/u/mcp", `[`+toolCall("1", "echo", "{}")+`,`+toolCall("2", "echo", "{}")+`]`, "Mcp-Session-Id", session)
 	r.post("/s/u/mcp", strings.Repeat("[", 100<<10))

@@ -17,8 +17,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// TestRunWithoutItsProgram runs a program that does not exist. A person gets the failure at
-// once. A client over stdio gets it as the answer to initialize, and the log has it before.
+// TestRunWithoutItsProgram runs a program that does not exist. A person gets the failure at once. A
+// client over stdio gets the failure as the answer to initialize. The log has it before that.
 func TestRunWithoutItsProgram(t *testing.T) {
 	t.Parallel()
 	server := config.Server{Name: "gone", Given: true, Command: filepath.Join(t.TempDir(), "gone")}

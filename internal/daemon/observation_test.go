@@ -34,11 +34,11 @@ func TestObservation(t *testing.T) {
 		return true
 	})
 
-	// Lists, one of them merged.
+	// Read lists, one of them merged.
 	r.modern("/mcp", "1", "tools/list", "", "")
 	r.modern("/s/legacy/mcp", "1", "tools/list", "", "")
 
-	// Calls of both eras, and calls that fail.
+	// Make calls of both eras, and calls that fail.
 	r.call("/mcp", "legacy__echo", `{"v":1}`).wantText(t, `{"v":1}`)
 	r.call("/mcp", "modern__echo", `{"v":2}`).wantText(t, `{"v":2}`)
 	r.call("/s/legacy/mcp", "echo", `{"v":3}`).wantText(t, `{"v":3}`)
@@ -52,7 +52,7 @@ func TestObservation(t *testing.T) {
 	r.post("/mcp", initializeBody("1999-01-01", "{}"))
 	r.modern("/s/modern/mcp", "1", "server/discover", "", "")
 
-	// A parked call, and its retries.
+	// Make a call that is parked, and its retries.
 	const params = `"name":"ask","arguments":{"v":1}`
 	ask := func(params string) *jsonrpc.Message {
 		return r.post("/s/legacy/mcp", canElicit(modernBody("1", "tools/call", params)), modernHeader("tools/call", "ask")...).message(t)
@@ -65,7 +65,7 @@ func TestObservation(t *testing.T) {
 		t.Errorf("the retry: %s", m.Raw)
 	}
 
-	// Losses in messages to a client, in messages to a server, and in a call.
+	// Cause losses in messages to a client, in messages to a server, and in a call.
 	old := r.initialize("/s/strict/mcp", "2024-11-05", "{}")
 	r.post("/s/strict/mcp", toolCall("2", "media", "{}"), "Mcp-Session-Id", old)
 	r.post("/s/strict/mcp", toolCall("3", "add", `{"a":1,"b":2}`), "Mcp-Session-Id", old)

@@ -38,14 +38,14 @@ import (
 )
 
 // An owner is a value that starts goroutines and has a method that ends them. Each owner is
-// closed while work is running, by two goroutines at the same time. After that the others are
-// closed in any order. The race detector checks the code for races. leaktest or the end of the
+// closed while work is running, by two goroutines at the same time. After that, the other owners
+// are closed in any order. The race detector checks the code for races. leaktest or the end of the
 // synctest bubble finds goroutines that are left.
 
 // workload is the work that runs while an owner is closed.
 type workload struct {
 	t       *testing.T
-	ticks   chan struct{} // one for each finished step
+	ticks   chan struct{} // gets an element for each finished step
 	closing chan struct{} // closed when finished steps are no longer counted
 	bubble  bool
 	all     sync.WaitGroup
@@ -62,7 +62,7 @@ func newBubble(t *testing.T) *workload {
 	return m
 }
 
-// pace lets the time of a bubble advance, which happens only while all goroutines wait.
+// pace waits, so that the time of a bubble can advance. This happens only while all goroutines wait.
 func (m *workload) pace() {
 	if m.bubble {
 		time.Sleep(time.Millisecond)
@@ -94,8 +94,8 @@ func (m *workload) repeat(f func()) {
 	})
 }
 
-// closeDuring closes the owner after n steps, by two goroutines at the same time. Then it
-// closes the others and waits for the work.
+// closeDuring closes the owner after n steps, by two goroutines at the same time. Then it closes
+// the other owners and waits for the work.
 func (m *workload) closeDuring(n int, owner func(), others ...func()) {
 	m.t.Helper()
 	late := time.After(time.Minute)
@@ -118,7 +118,7 @@ func (m *workload) closeDuring(n int, owner func(), others ...func()) {
 }
 
 // converse acts as a client on a pipe until the pipe ends. It sends all kinds of requests and
-// answers the server's requests. prefix begins the names of the tools.
+// answers the server's requests. prefix is the beginning of the names of the tools.
 func (m *workload) converse(p transport.Pipe, modern bool, prefix string) {
 	write := func(format string, a ...any) bool { return p.Write(fmt.Appendf(nil, format, a...)) == nil }
 	open, gone := make(chan struct{}, 16), make(chan struct{}) // open counts requests without an answer; gone is closed when the pipe has ended

@@ -65,7 +65,7 @@ func TestPublicURL(t *testing.T) {
 			if a := r.do(t.Context(), "GET", prefix+"/readyz", nil, "Origin", "https://other.example"); a.status != http.StatusForbidden {
 				t.Errorf("another origin: %d", a.status)
 			}
-			// Without the proxy it works as before.
+			// Without the proxy, Dragoman also works.
 			c := dialSSE(direct, "/sse")
 			if !strings.HasPrefix(c.post, prefix+"/messages?") {
 				t.Errorf("without the proxy the endpoint event is %s", c.post)

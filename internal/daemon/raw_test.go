@@ -16,7 +16,7 @@ import (
 )
 
 // TestRawBytes sends bytes that no HTTP client sends. Each time the server refuses them or
-// closes the connection, and serves the next client.
+// closes the connection, and then serves the next client.
 func TestRawBytes(t *testing.T) {
 	r := serve(t, config.Default())
 	for name, x := range map[string]struct{ text, want string }{

@@ -63,7 +63,7 @@ func TestRecordThenReplay(t *testing.T) {
 		_, _ = io.Copy(io.Discard, r)
 		return heard
 	}
-	// with runs f and connects the client to the streams of f.
+	// with runs the function f and connects the client to the streams of f.
 	with := func(f func(in io.ReadCloser, out io.WriteCloser)) []string {
 		in, toProgram := io.Pipe()
 		fromProgram, out := io.Pipe()
@@ -123,7 +123,7 @@ func TestRecordTellsHowTheServerEnded(t *testing.T) {
 	}
 }
 
-// TestTapeThatFails checks that a full disk is reported, and the session continues.
+// TestTapeThatFails checks that a full disk is reported, and that the session continues.
 func TestTapeThatFails(t *testing.T) {
 	in, out := io.Pipe()
 	go func() {
@@ -182,8 +182,8 @@ func TestReplayOverHTTPEnds(t *testing.T) {
 	<-done
 }
 
-// TestRecordTellsOfSignals checks that if the server was killed by a signal, the exit code is
-// the one that a shell would report.
+// TestRecordTellsOfSignals checks the exit code if a signal killed the server: it is the code that
+// a shell would report.
 func TestRecordTellsOfSignals(t *testing.T) {
 	sh, err := exec.LookPath("sh")
 	if err != nil {

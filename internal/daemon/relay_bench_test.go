@@ -55,7 +55,7 @@ func BenchmarkRelay(b *testing.B) {
 	b.Run("http", func(b *testing.B) {
 		text := strings.Repeat("The quick brown fox jumps over the lazy dog. ", 20)
 		u := httpServer(b, text)
-		// no journal: logging each message is not part of the measurement
+		// do not use a journal, because logging each message is not part of the measurement
 		r := launch(b, func(ctx context.Context, _ *slog.Logger, ready func(string)) error {
 			return Run(ctx, RunOptions{Server: u.Server, Listen: "127.0.0.1:0", Ready: ready, Version: "test"})
 		})

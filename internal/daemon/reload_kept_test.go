@@ -13,8 +13,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// keptKinds are kinds of changes. Each says what continues at a server's own endpoint: the
-// sessions with the server, and the streams of clients.
+// keptKinds are kinds of changes. Each entry says whether the sessions with the server and the
+// streams of clients continue at a server's own endpoint.
 var keptKinds = []struct {
 	name           string
 	sessions, open bool
@@ -37,12 +37,12 @@ func shownBut(tool string) func(r *reloading) string {
 	return func(r *reloading) string { return r.with("{expose: {tools: {deny: ["+tool+"]}}}", "old", "new") }
 }
 
-// TestReloadKeeps checks that a server that a change does not concern keeps its sessions, and
-// that its own endpoint keeps the streams of its clients. A listen continues, and Dragoman does
-// not tell a legacy client that anything has changed. If the change replaces the endpoint, the
-// listen ends with its result, and Dragoman tells the client that all lists have changed. The
-// client still gets updates of the resources to which it has subscribed, at this endpoint and at
-// the merged endpoint. A client without subscriptions gets nothing.
+// TestReloadKeeps checks a server that a change does not concern. It keeps its sessions, and its
+// own endpoint keeps the streams of its clients. A listen continues, and Dragoman does not tell a
+// legacy client that anything has changed. If the change replaces the endpoint, the listen ends
+// with its result, and Dragoman tells the client that all lists have changed. The client still gets
+// updates of the resources to which it has subscribed, at this endpoint and at the merged endpoint.
+// A client without subscriptions gets no update.
 func TestReloadKeeps(t *testing.T) {
 	for _, kind := range keptKinds {
 		t.Run(kind.name, func(t *testing.T) {
@@ -172,8 +172,8 @@ func (r *reloading) quiet() bool {
 	return true
 }
 
-// touch makes the server send updates of a resource until each stream has got one. It returns
-// the other messages of the streams.
+// touch makes the server send updates of a resource until each stream has got one. It returns the
+// messages of the streams that are not updates.
 func (r *reloading) touch(t *testing.T, path, uri string, streams ...*stream) (others []string) {
 	t.Helper()
 	heard := map[*stream]bool{}
@@ -196,8 +196,8 @@ func (r *reloading) touch(t *testing.T, path, uri string, streams ...*stream) (o
 	return others
 }
 
-// sessionsOf returns the sessions that Dragoman has with a server. Their start times are their
-// names.
+// sessionsOf returns the sessions that Dragoman has with a server. The start time of a session is
+// its name.
 func (r *reloading) sessionsOf(t *testing.T, name string) (all []string) {
 	t.Helper()
 	status, _ := r.status()

@@ -68,7 +68,8 @@ func serveReloading(t *testing.T) *reloading {
 	return r
 }
 
-// text returns a configuration with the named servers. more is added to the entry of each.
+// text returns a configuration with the named servers. The parameter more is added to the entry of
+// each server.
 func (r *reloading) text(more string, names ...string) string {
 	out := "dragoman: {limits: {initializePerSecond: 10000}}\nmcpServers:\n"
 	for _, name := range names {
@@ -77,8 +78,8 @@ func (r *reloading) text(more string, names ...string) string {
 	return out
 }
 
-// with returns a configuration with the named servers. settings are the settings of each under
-// dragoman.servers.
+// with returns a configuration with the named servers. settings are the settings of each server
+// under dragoman.servers.
 func (r *reloading) with(settings string, names ...string) string {
 	var all []string
 	for _, name := range names {
@@ -143,7 +144,7 @@ type story struct {
 	name   string
 	client string // the profile of the client
 	server string
-	retry  bool // the story needs another request later, which a removed server does not get
+	retry  bool // the story later needs another request, which a removed server does not get
 	tell   func(ctx context.Context, c *fake.Client, prefix string) error
 }
 
@@ -334,7 +335,7 @@ func TestReloadWhileClientsAreAsked(t *testing.T) {
 const heldOver = 3 * time.Second
 
 // TestReloadUnderLoad changes the configuration repeatedly while clients make calls, start tasks
-// and answer requests. Nothing fails, and no session of a replaced server is left.
+// and answer requests. No call fails, and no session of a replaced server is left.
 func TestReloadUnderLoad(t *testing.T) {
 	reloads := 60
 	if testing.Short() {
@@ -378,7 +379,7 @@ func TestReloadUnderLoad(t *testing.T) {
 		})
 	}
 	for n := range reloads {
-		kind := changeKinds[n%(len(changeKinds)-1)] // never the last kind, which removes the servers
+		kind := changeKinds[n%(len(changeKinds)-1)] // leave out the last kind, which removes the servers
 		r.change(kind.text(r))
 		time.Sleep(time.Duration(rand.IntN(30)) * time.Millisecond)
 	}

@@ -118,9 +118,9 @@ func TestReload(t *testing.T) {
 	came.wantGone(t)
 }
 
-// TestP7_BadConfigChangesNothing checks that a bad file changes nothing, both after a change of
-// the file and after SIGHUP (W07). Dragoman logs every problem with its line and keeps all
-// servers running. Afterwards, it applies a good file.
+// TestP7_BadConfigChangesNothing checks that a bad file has no effect, both after a change of the
+// file and after SIGHUP (W07). Dragoman logs every problem with its line and keeps all servers
+// running. Afterwards, it applies a good file.
 func TestP7_BadConfigChangesNothing(t *testing.T) {
 	u := child(t, "a", "legacy")
 	w := serveFile(t, text(u))
@@ -241,9 +241,9 @@ func TestReloadTwice(t *testing.T) {
 	}
 }
 
-// TestEmptyFile checks that an empty file, as a full disk or a crashed editor leaves it, does
-// not remove any server. A file that explicitly has no servers removes them, if the file stays
-// that way.
+// TestEmptyFile checks that an empty file, which a full disk or a crashed editor may leave, does
+// not remove any server. A file that explicitly has no servers removes all servers, if the file
+// does not change again.
 func TestEmptyFile(t *testing.T) {
 	for name, made := range map[string]string{"no bytes": "", "blanks": " \n\n", "a comment": "# soon\n", "a mark": "\ufeff"} {
 		t.Run(name, func(t *testing.T) {
@@ -434,7 +434,7 @@ func TestFileThatIsWrittenAllTheTime(t *testing.T) {
 	polls := 0
 	for i := range 3 {
 		await(t, "the change is noticed", time.Minute, func() bool {
-			if polls++; polls%64 == 1 { // again, because the file may not be watched yet
+			if polls++; polls%64 == 1 { // write the file again, because it may not be watched yet
 				w.write(t, text(u)+strings.Repeat("# history\n", polls))
 			}
 			return strings.Count(w.log.String(), `msg="configuration is unchanged"`) > i

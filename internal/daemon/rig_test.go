@@ -491,8 +491,8 @@ func (p *pipe) wait(within time.Duration) error {
 
 const fewDescriptors = 48
 
-// runAsDragoman runs this process as a Dragoman that the test will kill. mode is the mode of
-// its only server. Dragoman serves it on a pipe or, if mode begins with "http ", over HTTP. If
+// runAsDragoman runs this process as a Dragoman that the test will kill. mode is the mode of its
+// only server. Dragoman serves the server on a pipe or, if mode begins with "http ", over HTTP. If
 // mode begins with "few ", Dragoman has few file descriptors.
 func runAsDragoman(mode string) {
 	if rest, few := strings.CutPrefix(mode, "few "); few {

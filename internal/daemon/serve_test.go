@@ -124,8 +124,8 @@ func TestServeSSE(t *testing.T) {
 	}
 }
 
-// TestT17_SlowAndDead uses a server that takes 30 s to start, and a server that fails. Neither
-// delays a third server.
+// TestT17_SlowAndDead uses a server that takes 30 s to start, and a server that fails. A third
+// server is not delayed by them.
 func TestT17_SlowAndDead(t *testing.T) {
 	t.Parallel()
 	slow, dead, good := child(t, "slow", "mute"), child(t, "dead", "exit"), child(t, "good", "legacy")
@@ -139,7 +139,7 @@ func TestT17_SlowAndDead(t *testing.T) {
 			t.Errorf("%s took %v", what, took)
 		}
 	}
-	// A merged list waits up to 1.5 s for servers, and does so once.
+	// A merged list waits up to 1.5 s for servers. It waits only once.
 	within("the first list", 3*time.Second, func() { r.modern("/mcp", "1", "tools/list", "", "") })
 	within("discover", time.Second, func() { r.modern("/mcp", "1", "server/discover", "", "") })
 	within("initialize", time.Second, func() { r.initialize("/mcp", "2025-06-18", "{}") })
@@ -369,7 +369,8 @@ func TestReadyzAndMetrics(t *testing.T) {
 	}
 }
 
-// TestW09_PortInUse checks that the error names the address, and no other port is tried.
+// TestW09_PortInUse checks that the error names the address, and that Dragoman does not try another
+// port.
 func TestW09_PortInUse(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 )
 
-// TestSessionCancels checks that the end of a command's context cancels its call at the
-// server, in both eras.
+// TestSessionCancels checks that a command's call is cancelled at the server when the command's
+// context ends, in both eras.
 func TestSessionCancels(t *testing.T) {
 	for _, mode := range []string{"legacy", "modern"} {
 		t.Run(mode, func(t *testing.T) {

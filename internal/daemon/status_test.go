@@ -59,7 +59,7 @@ func serverIn(t *testing.T, r *admin.Report, name string) admin.Server {
 // loss, and no secret, as JSON and as text.
 func TestStatus(t *testing.T) {
 	old, young := child(t, "old", "legacy"), child(t, "young", "modern")
-	old.Lazy = true // not restarted by itself, so that the status can show its exit
+	old.Lazy = true // the server is not restarted by itself, so that the status can show its exit
 	dump := &journal{}
 	r := serve(t, snapshot(old, young, leakingServer(t)), func(o *ServeOptions) {
 		o.Dump = func(r *admin.Report) { _, _ = dump.Write(r.Text(time.Now())) }
@@ -83,8 +83,8 @@ func TestStatus(t *testing.T) {
 	a.message(t)
 
 	// The lists were read while the servers started, so Dragoman reads them again. It opens
-	// the failing server repeatedly. Between two attempts the status has the time of the next
-	// one.
+	// the failing server repeatedly. Between two attempts, the status has the time of the next
+	// attempt.
 	var s *admin.Report
 	var body string
 	await(t, "fresh lists", 30*time.Second, func() bool {
@@ -155,7 +155,7 @@ func TestStatus(t *testing.T) {
 		}
 	}
 
-	// The status shows the exit of a server, and no longer calls its lists fresh.
+	// The status shows the exit of a server, and its lists are no longer marked as fresh.
 	for _, pid := range old.pids(t) {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
@@ -221,7 +221,7 @@ func TestStatusIsForThisMachine(t *testing.T) {
 		t.Errorf("nothing: %d", a.status)
 	}
 
-	// A proxy that adds no header still passes on the public host name.
+	// Even if a proxy does not add a header, it passes on the public host name.
 	public := snapshot()
 	public.Hosts = []string{"mcp.example"}
 	p := serve(t, public)
@@ -251,7 +251,7 @@ func TestStatusIsForThisMachine(t *testing.T) {
 	}
 }
 
-// TestN14_OneListenTooMany checks that one listen too many is refused with its own status, and
+// TestN14_OneListenTooMany checks that one listen too many is refused with its own status, and that
 // a correct call after it works.
 func TestN14_OneListenTooMany(t *testing.T) {
 	r := serve(t, snapshot(child(t, "u", "legacy")))

@@ -198,8 +198,7 @@ func TestS12_OnlyMessages(t *testing.T) {
 	p.answerTo("31")
 }
 
-// TestS16_StrayAnswers checks that a second answer, and one with an unknown id, reach no
-// client.
+// TestS16_StrayAnswers checks that no client gets a second answer, or an answer with an unknown id.
 func TestS16_StrayAnswers(t *testing.T) {
 	t.Parallel()
 	p := runPipe(t, child(t, "child", "noisy"))
@@ -257,7 +256,7 @@ func TestWholeEnvironment(t *testing.T) {
 
 // TestE12_ProgressStorm uses a server that sends a flood of progress notifications: with wrong
 // tokens, with decreasing values, and after the answer. The client gets only a few
-// notifications. All of them belong to its call, and their values increase.
+// notifications. All these notifications belong to the client's call, and their values increase.
 func TestE12_ProgressStorm(t *testing.T) {
 	t.Parallel()
 	p := runPipe(t, child(t, "child", "legacy"))
@@ -332,7 +331,7 @@ func TestLastWords(t *testing.T) {
 	}
 }
 
-// TestN09_StopOnPipe checks that when Dragoman is told to stop, a listen on a pipe ends with a
+// TestN09_StopOnPipe checks Dragoman on a pipe when it is told to stop. A listen ends with a
 // message, a call gets its error in time, and the server's process ends.
 func TestN09_StopOnPipe(t *testing.T) {
 	t.Parallel()

@@ -92,8 +92,8 @@ func texts(s admin.Story, wire string) (out []string) {
 }
 
 // TestStoryOverHTTP checks that the story of a call over HTTP has the bytes that the client and
-// the server have seen, and the heads of the HTTP messages. The same holds for a call that
-// Dragoman sent again because the server had lost its session. Secrets are masked.
+// the server have seen, and the heads of the HTTP messages. The same is true for a call that
+// Dragoman sent again because the server had lost the session. Secrets are masked.
 func TestStoryOverHTTP(t *testing.T) {
 	t.Parallel()
 	const secret = "configured-secret-1"
@@ -118,7 +118,7 @@ func TestStoryOverHTTP(t *testing.T) {
 					body = toolCall(`"id-1"`, "web__echo", `{"n": 1e400,"s":"`+secret+`"}`)
 				}
 				if !modern {
-					r.post("/mcp", strings.Replace(body, "id-1", "id-0", 1), header...) // opens the session
+					r.post("/mcp", strings.Replace(body, "id-1", "id-0", 1), header...) // this post opens the session
 					web.forget()
 					web.mu.Lock()
 					web.bodies = nil
@@ -192,7 +192,7 @@ func notesOf(s admin.Story) map[string]string {
 	return out
 }
 
-// TestRecording checks that a story has no messages without recording. A POST request makes
+// TestRecording checks that a story has no messages if recording is off. A POST request makes
 // Dragoman record the calls to one server for a time. GET and POST requests need the access key.
 func TestRecording(t *testing.T) {
 	t.Parallel()

@@ -14,8 +14,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/tape"
 )
 
-// TestTranscript saves a call with progress as a transcript. It plays the server's side to a
-// client, and Dragoman's side to the real server. Neither replay may find a difference.
+// TestTranscript saves a call with progress as a transcript. It replays the server's side to a
+// client, and Dragoman's side to the real server. Both replays must match the transcript.
 func TestTranscript(t *testing.T) {
 	t.Parallel()
 	for _, server := range []string{"legacy", "modern"} {

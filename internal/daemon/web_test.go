@@ -26,7 +26,7 @@ import (
 //	work   sends progress when it has begun, then waits like hang
 //	fail   answers with the error in its arguments
 //
-// Its resource x:error is missing, with the error of its era.
+// Its resource x:error does not exist. A request for it gets the error of the server's era.
 type webServer struct {
 	modern bool
 	tools  string // replaces the server's own items of tools/list
@@ -38,7 +38,7 @@ type webServer struct {
 	opened   int
 	journal  []string
 	requests []webRequest
-	gone     map[string]chan struct{} // closed by a cancellation of the call; by session and id
+	gone     map[string]chan struct{} // by session and id of a call; a cancellation of the call closes the channel
 }
 
 // webRequest is one request that the server received.
@@ -100,7 +100,7 @@ func (s *webServer) of(method string) []webRequest {
 	return slices.DeleteFunc(slices.Clone(s.requests), func(r webRequest) bool { return r.m.Method != method })
 }
 
-// forget drops all sessions of the server, as a restart does.
+// forget drops all sessions of the server, like a restart.
 func (s *webServer) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
