@@ -82,7 +82,8 @@ func (s *served) say(lines ...string) {
 	}
 }
 
-// hear returns the lines that have arrived, when no more lines can arrive unless time passes.
+// hear waits until no more lines can arrive without the passage of time. Then it returns the lines
+// that have arrived.
 func (s *served) hear() []string {
 	synctest.Wait()
 	var got []string

@@ -139,8 +139,8 @@ func TestANewSession(t *testing.T) {
 	})
 }
 
-// TestNobodyThere plays against an endpoint that refuses connections. The clients must not
-// call more often than otherwise.
+// TestNobodyThere plays against an endpoint that refuses connections. The clients must not call
+// more often than usual.
 func TestNobodyThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 9500*time.Millisecond)
