@@ -10,7 +10,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transcript"
 )
 
-// revisions are all revisions. Fuzz arguments are indexes into it.
+// revisions are all revisions. Fuzz arguments are indexes into this slice.
 var revisions = []mcp.Revision{mcp.R20241105, mcp.R20250326, mcp.R20250618, mcp.R20251125, mcp.R20260728}
 
 func revisionOf(n uint8) mcp.Revision { return revisions[int(n)%len(revisions)] }
@@ -69,7 +69,7 @@ func wantKept(t *testing.T, what string, before []byte, obj jsonrpc.Span, after 
 var perRequest = []string{mcp.KeyVersion, mcp.KeyClientInfo, mcp.KeyClientCaps, mcp.KeyLogLevel}
 
 // FuzzRequest checks that a converted call is a valid request with the id and the token of the
-// Stamp. It describes its sender if the revision requires that, and otherwise does not. Members
+// Stamp. The request describes its sender only if the revision requires that. Members
 // that no rule covers are unchanged.
 func FuzzRequest(f *testing.F) {
 	addSeeds(f)
@@ -251,7 +251,7 @@ func checkConverted(t *testing.T, out []byte, m *jsonrpc.Message, to, from mcp.R
 	return may
 }
 
-// added returns those names that are not present yet, because they may be added.
+// added returns the names that are not present yet and may therefore be added.
 func added(raw []byte, obj jsonrpc.Span, names ...string) (all []string) {
 	for _, n := range names {
 		if jsonrpc.Find(raw, obj, n).IsZero() {

@@ -13,8 +13,9 @@ var ours = Stamp{
 	Capabilities: []byte(`{"roots":{}}`), Level: 0,
 }
 
-// callOf returns a request as it is read from a client of revision rev. If the message says
-// that its client is modern, the client is modern. It returns nil if the text is not a request.
+// callOf returns a request as it is read from a client of revision rev. If the message has the
+// version key of a modern request, the client is modern. callOf returns nil if the text is not a
+// request.
 func callOf(raw []byte, rev mcp.Revision) *mcp.Call {
 	m, err := jsonrpc.Scan(raw, jsonrpc.Limits{})
 	if err != nil || m.Kind != jsonrpc.Request {

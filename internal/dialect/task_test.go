@@ -54,8 +54,8 @@ func TestCreatedTask(t *testing.T) {
 	}
 }
 
-// TestTaskCapabilities checks that clients of each era get tasks only in the capabilities that
-// their revision defines.
+// TestTaskCapabilities checks that clients of each era get the support for tasks only in the form
+// that their revision defines.
 func TestTaskCapabilities(t *testing.T) {
 	requested := `{"tools":{},"tasks":{"list":{},"requests":{"tools":{"call":{}}}}}`
 	directed := `{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{},"x/y":{}}}`
