@@ -176,7 +176,7 @@ func TestEveryOddClientIsFound(t *testing.T) {
 	}
 }
 
-// TestSloppyClients checks one finding per script of client lines.
+// TestSloppyClients checks the one finding that each script of client lines causes.
 func TestSloppyClients(t *testing.T) {
 	initialize := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
 	ready := `{"jsonrpc":"2.0","method":"notifications/initialized"}`
@@ -263,8 +263,8 @@ func TestStageEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestStageIsFull checks that a client beyond the session limit gets an error, and that the
-// stage has no other finding because of it.
+// TestStageIsFull checks that a client beyond the session limit gets an error, and that this causes
+// no other finding.
 func TestStageIsFull(t *testing.T) {
 	s := NewStage()
 	initialize := func() (status int, session string) {

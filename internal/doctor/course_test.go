@@ -27,7 +27,7 @@ func (c *census) add(n int) {
 	c.most = max(c.most, c.now)
 }
 
-// of wraps start, so that census counts the children that it starts.
+// of wraps the function start, so that census counts the children that start creates.
 func (c *census) of(start func(context.Context) (Child, error)) func(context.Context) (Child, error) {
 	return func(ctx context.Context) (Child, error) {
 		child, err := start(ctx)
@@ -68,8 +68,8 @@ func TestProcessesAreFew(t *testing.T) {
 	})
 }
 
-// TestSilenceIsRepeated checks a server that once fails to answer in time, as on a busy
-// machine: it has no finding. A server that never answers has a finding.
+// TestSilenceIsRepeated checks a server that fails only once to answer in time, as on a busy
+// machine. Such a server has no finding. A server that never answers has a finding.
 func TestSilenceIsRepeated(t *testing.T) {
 	for name, c := range map[string]struct {
 		times int
@@ -96,8 +96,8 @@ func TestSilenceIsRepeated(t *testing.T) {
 	}
 }
 
-// TestSlowMachine checks that a slow machine causes no false findings. On it each answer takes
-// longer than the timeout.
+// TestSlowMachine checks that a slow machine causes no false findings. On such a machine, each
+// answer takes longer than the timeout.
 func TestSlowMachine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := examinePlain(t, func(*plain, string, *jsonrpc.Message) bool {

@@ -81,7 +81,7 @@ func TestFaultsOverHTTP(t *testing.T) {
 }
 
 // TestBroadcastingIsAllThatIsFound checks a server that sends the messages of one session to
-// all sessions. The doctor must report this and nothing else. Answers to other sessions of the
+// all sessions. The doctor must report only this. Answers to other sessions of the
 // doctor must not be reported as wrong answers, as a manifest or as a flood.
 func TestBroadcastingIsAllThatIsFound(t *testing.T) {
 	for range 5 {

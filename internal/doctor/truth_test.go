@@ -30,8 +30,8 @@ type plain struct {
 	initialized bool
 }
 
-// startPlain starts plain servers. odd may answer in place of the server, and reports whether
-// it did. m is nil for a line that is not a message.
+// startPlain starts plain servers. The function odd may answer in place of the server, and reports
+// whether it did. Its argument m is nil for a line that is not a message.
 func startPlain(odd func(p *plain, line string, m *jsonrpc.Message) bool) func(context.Context) (Child, error) {
 	return func(context.Context) (Child, error) {
 		in, to := io.Pipe()
@@ -133,7 +133,8 @@ func TestTruth(t *testing.T) {
 	}{
 		"nothing": {nil, nil},
 
-		// Ids above 2^53: the only finding is one info, whatever the server does with the id.
+		// The following faults concern ids above 2^53. The only finding is one info, whatever the
+		// server does with the id.
 		"a big id is rounded": {func(p *plain, _ string, m *jsonrpc.Message) bool {
 			if isBig(m) {
 				p.say(`{"jsonrpc":"2.0","id":9007199254740992,"result":{}}`)
@@ -173,7 +174,7 @@ func TestTruth(t *testing.T) {
 			return false
 		}, []string{IDType}},
 
-		// Lists.
+		// The following faults concern lists.
 		"a list always fails": {func(p *plain, _ string, m *jsonrpc.Message) bool {
 			if m != nil && m.Method == mcp.MethodListTools {
 				p.fail(m, jsonrpc.CodeInternal, "TypeError: x is undefined")
@@ -191,7 +192,7 @@ func TestTruth(t *testing.T) {
 			return m != nil && m.Method == mcp.MethodListTools
 		}, []string{Unhandled}},
 
-		// Exits.
+		// The following faults concern exits.
 		"it dies a little after odd input": {func(p *plain, line string, m *jsonrpc.Message) bool {
 			if m == nil && !strings.HasPrefix(line, "[") {
 				time.AfterFunc(26*time.Millisecond, func() { _ = p.out.Close() })
@@ -206,7 +207,7 @@ func TestTruth(t *testing.T) {
 			return false
 		}, []string{Dies}},
 
-		// Batches. An error that refuses a batch is not an answer to a
+		// The following faults concern batches. An error that refuses a batch is not an answer to a
 		// notification.
 		"a batch is refused without an id": {func(p *plain, line string, _ *jsonrpc.Message) bool {
 			if strings.HasPrefix(line, "[") {
@@ -247,7 +248,7 @@ func TestTruth(t *testing.T) {
 }
 
 // TestForbidden checks that a 403 counts as a request for credentials only if it is about
-// credentials, and not about the host name or something else.
+// credentials, and not about the host name or another reason.
 func TestForbidden(t *testing.T) {
 	respond := func(status int, header, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -295,7 +296,7 @@ func TestForbidden(t *testing.T) {
 	}
 }
 
-// TestDeathOverHTTP checks a server that crashes on malformed input. After that its port
+// TestDeathOverHTTP checks a server that crashes on malformed input. After the crash, its port
 // refuses every connection.
 func TestDeathOverHTTP(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -31,7 +31,7 @@ func TestThroughIsMeasured(t *testing.T) {
 	}
 }
 
-// TestStubSchemas checks when schemas without parameters are a warning.
+// TestStubSchemas checks in which cases schemas without parameters cause a warning.
 func TestStubSchemas(t *testing.T) {
 	const stub, whole = `{"name":"%","description":"x","inputSchema":{"type":"object"}}`, `{"name":"%","description":"x","inputSchema":{"type":"object","properties":{}}}`
 	list := func(tools ...string) string {
@@ -85,7 +85,7 @@ func TestStubSchemas(t *testing.T) {
 	}
 }
 
-// TestBatchesHurtSomebody checks when a server without batches gets a warning.
+// TestBatchesHurtSomebody checks in which cases a server without batches gets a warning.
 func TestBatchesHurtSomebody(t *testing.T) {
 	for _, c := range []struct {
 		newest mcp.Revision
