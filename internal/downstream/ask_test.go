@@ -57,7 +57,7 @@ func TestAsking(t *testing.T) {
 		if len(a.answers) != 1 || a.answers[0] != `{"jsonrpc":"2.0","id":"srv","result":{"action":"accept"}}` {
 			t.Errorf("the client's answer is %q", a.answers)
 		}
-		// Ids are not reused, and an error is an answer too.
+		// Ids are not reused, and an error is also an answer.
 		w.Say(asking)
 		w.Want(`{"jsonrpc":"2.0","id":2,…`)
 		w.Say(`{"jsonrpc":"2.0","id":2,"error":{"code":-1,"message":"no"}}`)
@@ -84,8 +84,8 @@ func TestAQuestionTakenBack(t *testing.T) {
 }
 
 // TestAQuestionThatOutlivesItsCall checks a server request that a goroutine sends in the
-// background of a call. The call is answered before the request. The client still gets the
-// cancellation of the request.
+// background of a call. The call gets its answer before the client answers the request. The client
+// still gets the cancellation of the request.
 func TestAQuestionThatOutlivesItsCall(t *testing.T) {
 	var asked sync.WaitGroup
 	var cancel context.CancelCauseFunc
@@ -125,8 +125,8 @@ func declaring(capabilities string) string {
 }
 
 // TestUndeclaredRequestsAreNotSent checks clients with different capabilities that share a
-// session with a server. A client gets only requests whose capability it has declared, inside
-// and outside calls.
+// session with a server. A client gets only requests whose capability it has declared, both inside
+// and outside of calls.
 func TestUndeclaredRequestsAreNotSent(t *testing.T) {
 	for capabilities, want := range map[string]int{`{}`: 0, `{"roots":{},"sampling":{}}`: 0, `{"elicitation":{"form":{}}}`: 1} {
 		h := &fakeHandler{on: methods{mcp.MethodCallTool: func(ctx context.Context, _ *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {

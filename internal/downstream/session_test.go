@@ -236,8 +236,8 @@ func (a *answers) Finish(b []byte, _ int64) error { a.got = append(a.got, string
 func (a *answers) Send(b []byte) error            { return a.Event(b) }
 
 // TestCancelledBeforeItsTurn cancels a request before it is served, and reuses its id at once.
-// The order in which the two requests are served does not matter. The first is not executed and
-// gets no answer. The second is not confused with the first.
+// The order in which the two requests are served does not matter. The first request is not executed
+// and gets no answer. The second request is not confused with the first.
 func TestCancelledBeforeItsTurn(t *testing.T) {
 	for name, order := range map[string][]int{"first first": {0, 1}, "second first": {1, 0}} {
 		t.Run(name, func(t *testing.T) {
@@ -291,8 +291,8 @@ func TestIDOfACancelledRequestIsFree(t *testing.T) {
 	})
 }
 
-// TestW11_BudgetOfPipes checks that a request that exceeds the budget is refused, and that
-// nothing is counted in the budget at the end.
+// TestW11_BudgetOfPipes checks that a request that exceeds the budget is refused, and that the
+// budget is empty at the end.
 func TestW11_BudgetOfPipes(t *testing.T) {
 	var g gate
 	budget := transport.NewBudget(300)

@@ -56,8 +56,8 @@ func (h *pausingClient) read() string {
 	return line
 }
 
-// eras contains, for each era, the first message of a client on a pipe, and the start of the
-// params of its other requests.
+// eras contains the first message of a client on a pipe for each era, and the start of the params
+// of the client's other requests.
 var eras = map[string]struct{ hello, meta string }{"legacy": {hello25, ""}, "modern": {hello26, modernly + ","}}
 
 func (h *pausingClient) open(era string) {
@@ -92,7 +92,8 @@ func chatty(ended func(name string)) *fakeHandler {
 	}}}
 }
 
-// room is the size of the pipe's buffer for each tool. It is smaller than what the tool sends.
+// room is the size of the pipe's buffer for each tool. The buffer is smaller than the output of the
+// tool.
 var room = map[string]int{"small": 16, "asks": 16, "big": 4 << 10, "chatty": 4 << 10}
 
 // TestS11_ClientThatStopsReading checks a client that does not read for a while. When the client
@@ -128,7 +129,7 @@ func TestS11_ClientThatStopsReading(t *testing.T) {
 							time.Sleep(pause / 10)
 							synctest.Wait()
 						}
-						patient := pause <= hintStalled // hint still waits for each message
+						patient := pause <= hintStalled // true if hint still waits for each message
 						if n := ended.Load(); n != 3 && !(patient && tool == "chatty") {
 							t.Errorf("%d of 3 calls have ended", n)
 						}
@@ -163,8 +164,8 @@ func TestS11_ClientThatStopsReading(t *testing.T) {
 }
 
 // TestS11_ClientThatNeverReadsAgain checks that a client that does not read cannot keep the
-// process running. The end of its input ends the conversation, and so does a signal. A server
-// request that it does not read ends with its call.
+// process running. The end of the client's input ends the conversation, and so does a signal. If
+// the client does not read a server request, the request ends with its call.
 func TestS11_ClientThatNeverReadsAgain(t *testing.T) {
 	for name, end := range map[string]func(h *pausingClient, stop func()){
 		"end of input": func(h *pausingClient, _ func()) { _ = h.far.CloseWrite() },
@@ -202,8 +203,8 @@ func TestS11_ClientThatNeverReadsAgain(t *testing.T) {
 	}
 }
 
-// TestClientThatTakesNoAnswers checks a client that has closed the pipe for reading and still
-// writes. The conversation ends with an error that says so.
+// TestClientThatTakesNoAnswers checks a client that has closed the pipe for reading but still
+// writes. The conversation ends with an error that names the reason.
 func TestClientThatTakesNoAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all sync.WaitGroup
