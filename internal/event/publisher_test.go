@@ -85,8 +85,8 @@ func TestQueueOverflows(t *testing.T) {
 	}
 }
 
-// TestQueueCloses checks that events published before Close can be read after it, and that
-// later ones cannot.
+// TestQueueCloses checks that events published before Close can still be read after Close, and that
+// later events cannot.
 func TestQueueCloses(t *testing.T) {
 	var p Publisher
 	q := p.Subscribe(All, 0)
@@ -139,8 +139,8 @@ func TestQueueWakes(t *testing.T) {
 	})
 }
 
-// TestConcurrent adds and removes subscribers while others publish, for the race detector. A
-// tap that stays must get every event, and a queue must account for every event.
+// TestConcurrent adds and removes subscribers while other goroutines publish events, for the race
+// detector. A permanent tap must get every event. A queue must deliver or count every event.
 func TestConcurrent(t *testing.T) {
 	const publishers, each = 4, 2000
 	var p Publisher
