@@ -127,7 +127,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// TestRank checks which lines of stderr are shown and which one is quoted.
+// TestRank checks which lines of stderr are shown and which line is quoted.
 func TestRank(t *testing.T) {
 	for name, tt := range map[string]struct{ in, best, first string }{
 		"node": {`node:internal/modules/cjs/loader:1228
