@@ -29,7 +29,7 @@ func TestAsksLive(t *testing.T) {
 		l.want(`{"jsonrpc":"2.0","id":4,"result":{"action":"decline"}}`, result(date, "4", words("decline")))
 		l.broken()
 
-		// Invalid answers.
+		// The following answers are invalid.
 		l.want(call(date, "5", "elicit", ``), `{"jsonrpc":"2.0","id":5,"method":"elicitation/create","params":{"mode":"form","message":"Who are you?",`+formSchema+`}}`)
 		l.want(`{"jsonrpc":"2.0","id":5,"result":{"action":"accept","content":{"name":"Ada","age":"old"}}}`,
 			result(date, "5", words("the client's answer does not match the request: content.age is not of type integer")+`,"isError":true`))
@@ -62,7 +62,7 @@ func TestAsksInResults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := play(t, "strict-"+date)
 		all := sample("sample", "Say something.") + `,"elicit":{"method":"elicitation/create","params":{"mode":"form","message":"Who are you?",` + formSchema + `}},"roots":{"method":"roots/list","params":{}}`
-		const begun = "W10.nX_Mf_vk-pU4z0fIboniLQ" // the state without answers, []
+		const begun = "W10.nX_Mf_vk-pU4z0fIboniLQ" // the state of an empty list of answers
 		l.want(call(date, "1", "ask_all", ``), inputs("1", begun, all))
 		// A missing answer is requested again.
 		l.want(again("2", "ask_all", begun, `"sample":`+sampleAnswer), inputs("2", begun, all))

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// between starts a server on a pipe and returns it, and the Where with which a client reaches
-// it.
+// between starts a server on a pipe. It returns the server, and the Where that tells a client how
+// to connect.
 func between(t *testing.T, name string, set map[string]string) (s *Server, at Where, ended func()) {
 	t.Helper()
 	s, err := NewServer(name, Options{Set: set})
@@ -36,7 +36,7 @@ func between(t *testing.T, name string, set map[string]string) (s *Server, at Wh
 	}
 }
 
-// told returns a function that adds each finding of a play to a list.
+// told returns a function that adds each finding to a list.
 func told(to *[]string) func(Finding) {
 	return func(f Finding) {
 		mark := "ok "
@@ -47,8 +47,8 @@ func told(to *[]string) func(Finding) {
 	}
 }
 
-// TestHabitsOnAPipe checks the messages that each client sends and a strict client does not.
-// It also checks the violation that a strict server records for them.
+// TestHabitsOnAPipe checks the messages that each client sends and that a strict client does not
+// send. It also checks the violation that a strict server records for these messages.
 func TestHabitsOnAPipe(t *testing.T) {
 	for profile, want := range map[string]struct {
 		says   []string // texts that the client sends, in this order
@@ -190,8 +190,8 @@ func TestHabitsOverHTTP(t *testing.T) {
 	})
 }
 
-// TestPlaysEnd checks that a play ends within its time limits against servers that do not
-// answer, answer incorrectly, or never stop.
+// TestPlaysEnd checks that Play ends within its time limits with servers that do not answer, answer
+// incorrectly, or never stop.
 func TestPlaysEnd(t *testing.T) {
 	for _, tt := range []struct {
 		server, client string
@@ -230,8 +230,8 @@ func TestPlaysEnd(t *testing.T) {
 	}
 }
 
-// TestAPlayEndsAsAWhole checks that a play ends within the setting "whole" if the server
-// answers only initialize.
+// TestAPlayEndsAsAWhole checks that Play ends within the setting "whole" if the server answers only
+// initialize.
 func TestAPlayEndsAsAWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fromClient, toServer := io.Pipe()
@@ -259,8 +259,8 @@ func TestAPlayEndsAsAWhole(t *testing.T) {
 	})
 }
 
-// TestScripts runs the non-standard clients against servers that they can read, and against
-// some that they cannot.
+// TestScripts runs the non-standard clients with servers that they can read, and with some that
+// they cannot read.
 func TestScripts(t *testing.T) {
 	manifest := func(t *testing.T, server string) []string {
 		t.Helper()

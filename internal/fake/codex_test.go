@@ -7,7 +7,7 @@ import (
 
 const codexHello = `{"id":1,"method":"initialize","params":{"clientInfo":{"name":"c","version":"1"}}}`
 
-// TestCodexIsNoMCP checks that the fake worker behaves like the real one: no member "jsonrpc",
+// TestCodexIsNoMCP checks that the fake worker behaves like a real worker: no member "jsonrpc",
 // code -32600 for every error, and no answer to a message that is not a request.
 func TestCodexIsNoMCP(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

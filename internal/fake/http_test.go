@@ -27,7 +27,7 @@ func onHTTP(t *testing.T, name string, set map[string]string) *web {
 		t.Fatal(err)
 	}
 	h := httptest.NewServer(s.Handler())
-	// The timeout covers streams too. A test that waits for a missing message then fails
+	// The timeout also covers streams. A test that waits for a missing message then fails
 	// instead of hanging.
 	c := &http.Client{Transport: &http.Transport{}, Timeout: within}
 	t.Cleanup(func() {
@@ -253,8 +253,8 @@ func TestBatchesOverHTTP(t *testing.T) {
 	w.broken("message: invalid message: batch is empty")
 }
 
-// TestStandingStream checks that messages that belong to no request are sent on the GET
-// stream. That includes messages from before the stream was opened.
+// TestStandingStream checks that messages outside requests are sent on the GET stream. That
+// includes messages from before the stream was opened.
 func TestStandingStream(t *testing.T) {
 	const date = "2025-06-18"
 	w := onHTTP(t, "strict-"+date, nil)
@@ -395,7 +395,7 @@ func TestEventTransport(t *testing.T) {
 	w.broken("HTTP POST: the body is not JSON")
 }
 
-// TestBroadcasts checks that one session also receives the responses for the other.
+// TestBroadcasts checks that one session also receives the responses for another session.
 func TestBroadcasts(t *testing.T) {
 	const date = "2024-11-05"
 	w := onHTTP(t, "broadcasts", nil)

@@ -65,7 +65,8 @@ func (l *line) say(lines ...string) {
 	}
 }
 
-// hear returns the lines that have arrived, when no more lines can arrive unless time passes.
+// hear waits until no more lines can arrive without the passage of time. Then it returns the lines
+// that have arrived.
 func (l *line) hear() []string {
 	synctest.Wait()
 	var got []string
@@ -101,7 +102,7 @@ func (l *line) want(say string, want ...string) {
 	}
 }
 
-// broken expects these violations and no others.
+// broken expects exactly these violations.
 func (l *line) broken(want ...string) {
 	l.t.Helper()
 	got := l.s.Violations()

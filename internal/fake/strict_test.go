@@ -19,7 +19,7 @@ func (l *line) hello(date, caps string) {
 	}
 }
 
-// ask returns a request, with _meta if the revision needs it.
+// ask returns a request. If the revision requires _meta, the request has it.
 func ask(date, id, method, params string) string {
 	if date == "2026-07-28" {
 		meta := `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":` + allCaps + `}`
