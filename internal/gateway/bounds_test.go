@@ -55,7 +55,7 @@ func TestNoticesThatWaitAreBoundedInBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turn := make(chan struct{})
 		o := &notifier{to: &reader{turn: turn}, as: func(string, *jsonrpc.Message, *jsonrpc.Edits) {}}
-		o.put(u, other(0)) // the writer blocks on it
+		o.put(u, other(0)) // the writer blocks on this notification
 		synctest.Wait()
 		flood(o.put)
 		o.mu.Lock()
@@ -67,8 +67,8 @@ func TestNoticesThatWaitAreBoundedInBytes(t *testing.T) {
 	})
 }
 
-// TestListensAreBoundedInBytes checks that a subscriptions/listen is bounded in bytes of URIs,
-// not only in the number of URIs.
+// TestListensAreBoundedInBytes checks that not only the number of URIs of a subscriptions/listen is
+// bounded, but also their bytes.
 func TestListensAreBoundedInBytes(t *testing.T) {
 	g := merged(t, &fake{name: "u"})
 	params := `{"notifications":{"resourceSubscriptions":["x:` + long(mcp.MaxWatchedBytes) + `"]}}`

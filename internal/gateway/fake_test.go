@@ -20,9 +20,9 @@ import (
 type fake struct {
 	name  string
 	hello mcp.ServerInfo
-	// call answers calls. Without it, the answer is {} in the revision from.
+	// call answers calls. If it is nil, the answer is {} in the revision from.
 	call func(context.Context, *mcp.Attempt, mcp.Caller) (*mcp.Reply, error)
-	// list answers list requests. Without it, the answer comes from lists, by method.
+	// list answers list requests. If it is nil, the answer comes from lists, by method.
 	list   func(ctx context.Context, method string) ([][]byte, error)
 	lists  map[string][]string
 	level  func(context.Context, *mcp.Call) (*mcp.Reply, error)
@@ -35,7 +35,7 @@ type fake struct {
 	seen    seen
 }
 
-// seen records a message that a fake got, in the fake's own revision.
+// seen is a message that a fake got, in the fake's own revision.
 type seen struct {
 	mu    sync.Mutex
 	calls []string
@@ -103,7 +103,7 @@ func (l *fakeLease) Call(ctx context.Context, c *mcp.Attempt, s mcp.Caller) (*mc
 
 func (l *fakeLease) Release() {}
 
-// setList replaces the function list. It may run while others read the list.
+// setList replaces the function list. It may run while other goroutines read the list.
 func (u *fake) setList(list func(ctx context.Context, method string) ([][]byte, error)) {
 	u.seen.mu.Lock()
 	defer u.seen.mu.Unlock()

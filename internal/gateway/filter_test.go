@@ -45,7 +45,7 @@ func (l *staticLease) Call(context.Context, *mcp.Attempt, mcp.Caller) (*mcp.Repl
 	return &mcp.Reply{Msg: m, From: mcp.R20260728}, nil
 }
 
-// showing is a filter that shows an item, of any server, if the function returns true.
+// showing is a filter that shows an item if the function returns true. The server does not matter.
 type showing func(kind catalog.Kind, name string) bool
 
 func (f showing) Shows(kind catalog.Kind, _, name string) bool { return f(kind, name) }

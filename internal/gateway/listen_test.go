@@ -16,7 +16,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// listens is a subscriptions/listen request that runs.
+// listens is a running subscriptions/listen request.
 type listens struct {
 	ear    *recordingCaller
 	cancel context.CancelFunc
@@ -50,8 +50,8 @@ type callee interface {
 	Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error)
 }
 
-// notifyingServer returns a server. Its second result sends notifications of this server, and
-// its third returns the registered subscribers.
+// notifyingServer returns a server. The second result is a function that sends notifications of
+// this server. The third is a function that returns the registered subscribers.
 func notifyingServer(name string, honour mcp.SubscriptionFilter) (*fake, func(t *testing.T, raw string), func() []*fakeStanding) {
 	u := &fake{name: name, honour: honour}
 	var mu sync.Mutex

@@ -40,7 +40,8 @@ func TestSlowAndDeadServersDelayTheFirstListAloneAndByTheGraceAtMost(t *testing.
 		if d := time.Since(start); d != 1500*time.Millisecond {
 			t.Errorf("the first list took %v", d)
 		}
-		// This loop covers ten minutes, and with them all retries of the server that failed.
+		// This loop covers ten minutes, which is long enough for all retries of the server that
+		// failed.
 		announced := false
 		for range 600 {
 			time.Sleep(time.Second)
@@ -165,7 +166,7 @@ func TestPagesOfAJoinedList(t *testing.T) {
 	u.lists = map[string][]string{"tools/list": append([]string{`{"name":"new"}`}, all...)}
 	g.Changed("u", "tools")
 	begins(page(cursor), `{"name":"u__t0500"}`)
-	// The item that the cursor names is gone: the list does not start over.
+	// The item that the cursor names no longer exists. The list does not start over.
 	u.lists = map[string][]string{"tools/list": slices.Delete(slices.Clone(all), pageSize-1, pageSize)}
 	g.Changed("u", "tools")
 	begins(page(cursor), `{"name":"u__t0501"}`)

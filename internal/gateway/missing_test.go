@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestListSaysWhoIsMissing checks a list that lacks the items of some servers. It names the
-// servers that are starting and those that have failed, until they answer.
+// TestListSaysWhoIsMissing checks a list that lacks the items of some servers. The list names the
+// servers that are starting and the servers that have failed, until they answer.
 func TestListSaysWhoIsMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &fake{name: "slow", list: func(ctx context.Context, _ string) ([][]byte, error) {

@@ -59,8 +59,8 @@ func notice(t *testing.T, method, params string) *jsonrpc.Message {
 	return m
 }
 
-// TestOutletFlood floods a client. Repeated notifications are sent at their pace: the first at
-// once and the last one later. Other notifications are sent in order, up to the bound.
+// TestOutletFlood floods a client. Repeated notifications are sent at a limited pace: the first at
+// once, and the last one later. Other notifications are sent in order, up to the bound.
 func TestOutletFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &reader{}
@@ -113,8 +113,8 @@ func TestOutletFlood(t *testing.T) {
 	})
 }
 
-// TestOutletBlocked checks that a client that does not read does not delay put. close waits for
-// the current write and drops the rest.
+// TestOutletBlocked checks that a client that does not read does not delay put. The method close
+// waits for the current write and drops the remaining notifications.
 func TestOutletBlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &reader{turn: make(chan struct{})}
@@ -144,5 +144,5 @@ func TestOutletBlocked(t *testing.T) {
 	})
 }
 
-// unchanged is a rename that changes nothing.
+// unchanged is a rename function that does not change names.
 func unchanged(_ string, _ *jsonrpc.Message, _ *jsonrpc.Edits) {}

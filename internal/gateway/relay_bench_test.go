@@ -22,8 +22,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
-// relayed is a client of a complete Dragoman with one server. Both connections are pipes within
-// the process, with the framing of stdio. The server gives the same answer to every call.
+// relayed is a client that is connected to one server through a complete Dragoman. Both connections
+// are pipes within the process, with the framing of stdio. The server gives the same answer to
+// every call.
 type relayed struct {
 	t    testing.TB
 	out  io.Writer
@@ -43,7 +44,7 @@ func osPipe(t testing.TB) (r, w *os.File) {
 
 // pairing describes a client and a server that communicate through Dragoman.
 type pairing struct {
-	client, server bool   // true means modern
+	client, server bool   // true if the client, or the server, is modern
 	caps           string // the capabilities of the client
 	// kept says that the calls are kept, as serve does. record says that their messages are
 	// recorded as well.
@@ -153,8 +154,8 @@ func (r *relayed) call() {
 }
 
 // pairings are the client and server pairs whose calls have an allocation budget. budget is the
-// maximum number of allocations of one call. It includes both connections and the server of the
-// test, which reads the message too.
+// maximum number of allocations of one call. It includes both connections, and the server of the
+// test, which also reads the message.
 var pairings = []struct {
 	name string
 	pairing
@@ -164,7 +165,7 @@ var pairings = []struct {
 	{"legacy client, modern server", pairing{server: true, caps: `{}`}, 49},
 	{"modern client, legacy server", pairing{client: true, caps: `{}`}, 51},
 	{"modern client, modern server", pairing{client: true, server: true, caps: `{}`}, 45},
-	// A call during which the client can be asked needs a goroutine of its own.
+	// A call during which the client can be asked needs its own goroutine.
 	{"modern client that can be asked, legacy server", pairing{client: true, caps: `{"elicitation":{}}`}, 61},
 	// No modern server sends requests during a call.
 	{"modern client that can be asked, modern server", pairing{client: true, server: true, caps: `{"elicitation":{}}`}, 45},
@@ -175,8 +176,8 @@ var pairings = []struct {
 	{"modern client, modern server, recorded", pairing{client: true, server: true, caps: `{}`, kept: true, record: true}, 48},
 }
 
-// BenchmarkRelay runs one call after another. It measures from the client's write to its read.
-// That includes client and server and four transfers through a pipe.
+// BenchmarkRelay runs one call after another. It measures the time from the client's write to its
+// read. This time includes the client, the server and four transfers through a pipe.
 func BenchmarkRelay(b *testing.B) {
 	for _, p := range pairings {
 		b.Run(p.name, func(b *testing.B) {

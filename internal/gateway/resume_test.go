@@ -19,8 +19,9 @@ type noSecrets struct{}
 func (noSecrets) Shows(_ catalog.Kind, _, name string) bool { return !strings.Contains(name, "secret") }
 
 // TestSubscriptionsMove replaces a gateway with another one. The new gateway subscribes an
-// attached client at the same servers to the same resources. A resource that is hidden now, or
-// whose server is gone, is a loss. The subscriptions of a second client do not change.
+// attached client at the same servers to the same resources. If a resource is now hidden or its
+// server no longer exists, the resource is a loss. The subscriptions of a second client do not
+// change.
 func TestSubscriptionsMove(t *testing.T) {
 	stood := map[string][]*fakeStanding{}
 	server := func(name string, uris ...string) *fake {

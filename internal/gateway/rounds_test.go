@@ -26,7 +26,7 @@ func newTrailedTalk(t testing.TB, trail *jsonrpc.Trail) *talk {
 	return newTalkWith(t, startTrailed(t, "", trail), nil)
 }
 
-// newTalkWith returns a talk with the ends as wrap returns them. A nil wrap changes nothing.
+// newTalkWith returns a talk. If wrap is not nil, it replaces the ends of the talk.
 func newTalkWith(t testing.TB, ends transcript.Ends, wrap func(client, server io.ReadWriteCloser) (io.ReadWriteCloser, io.ReadWriteCloser)) *talk {
 	if wrap != nil {
 		ends.Client, ends.Upstream = wrap(ends.Client, ends.Upstream)
@@ -65,8 +65,8 @@ func (k *talk) server(method, result string) *jsonrpc.Message {
 	return m
 }
 
-// end closes both ends and waits. It reads and drops what the server gets in the meantime, such
-// as the end of a listen.
+// end closes both ends and waits. While it waits, it reads and drops the messages to the server,
+// such as the end of a listen.
 func (k *talk) end() {
 	_ = k.ends.Client.Close()
 	_, _ = io.Copy(io.Discard, k.upstream)
@@ -123,9 +123,9 @@ func TestStateCrossesModernHopsUnread(t *testing.T) {
 }
 
 // TestLegacyServerAsksInItsAnswer checks a server of both eras that may send no more live
-// requests on a legacy session. It puts its input requests into its answer, with a state or
-// without. A modern client understands them, and its responses reach the server. Responses to
-// questions that the server did not ask do not reach it.
+// requests on a legacy session. The server puts its input requests into its answer, with or without
+// a state. A modern client understands these requests, and its responses reach the server.
+// Responses to questions that the server did not ask do not reach it.
 func TestLegacyServerAsksInItsAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newTalk(t)

@@ -73,7 +73,7 @@ func TestN14_ListensOfOnePrincipalAreBounded(t *testing.T) {
 	})
 }
 
-// TestG02_OddNamesAreSaidAndSettled checks three cases. If two items have one name, the first
+// TestG02_OddNamesAreSaidAndSettled checks three cases. If two items have the same name, the first
 // is shown. A name that clients would refuse is replaced. Each case is logged once.
 func TestG02_OddNamesAreSaidAndSettled(t *testing.T) {
 	long := strings.Repeat("x", 300)
@@ -124,7 +124,7 @@ func TestG02_OddNamesAreSaidAndSettled(t *testing.T) {
 	for _, l := range g.Lists() {
 		n += len(l.Rejected)
 	}
-	if n != len(lost)+1+len(renamed) { // the report contains both items without a name, lost contains one
+	if n != len(lost)+1+len(renamed) { // the report contains both items without a name, but lost contains only one
 		t.Errorf("%d items are in the report: %+v", n, g.Lists())
 	}
 }

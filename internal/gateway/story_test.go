@@ -51,12 +51,12 @@ func (e *tapped) Read(b []byte) (int, error) {
 	}
 }
 
-// peers are what the two peers of a talk have seen.
+// peers holds the messages that the two peers of a talk have seen.
 type peers struct {
 	client, server []string
 }
 
-// newRecordedTalk returns a talk whose calls are recorded, and what its peers see.
+// newRecordedTalk returns a talk with recorded calls, and the messages that its peers see.
 func newRecordedTalk(t testing.TB, ring *calls.Ring) (*talk, *peers) {
 	t.Helper()
 	p := &peers{}
@@ -67,7 +67,7 @@ func newRecordedTalk(t testing.TB, ring *calls.Ring) (*talk, *peers) {
 	return k, p
 }
 
-// ofCall removes the lines of the handshake.
+// ofCall returns the lines without those of the handshake.
 func ofCall(lines []string) (out []string) {
 	skip := map[string]bool{}
 	for _, l := range lines {
@@ -108,8 +108,8 @@ func linesOf(s *calls.Story, w jsonrpc.Wire) (out []string) {
 	return out
 }
 
-// checkStory checks the messages of a story against what the peers have seen, and that the
-// edits of each message lead from its source to the message.
+// checkStory compares the messages of a story with the messages that the peers have seen. It also
+// checks that the edits of each message lead from its source to the message.
 func checkStory(t *testing.T, s *calls.Story, p *peers) {
 	t.Helper()
 	if s.Missed != 0 {
@@ -179,8 +179,8 @@ func TestStory(t *testing.T) {
 						t.Fatal("there is no story")
 					}
 					checkStory(t, &story, p)
-					// Everything that the server got as a call was made from a request of the client,
-					// and what the client got from a message of the server.
+					// Each call to the server was made from a request of the client. Each message
+					// to the client was made from a message of the server.
 					for i, m := range story.Messages {
 						if m.Sent && m.Source < 0 {
 							t.Errorf("message %d has no source: %s", i, m.Text)
@@ -213,8 +213,8 @@ func TestNoStory(t *testing.T) {
 }
 
 // TestStoriesOfTranscripts plays the conversations of testdata/transcripts with recording.
-// Each message of each story is one that a peer has seen, byte for byte, and the polls of a
-// task are in the story of the call that has become the task.
+// A peer has seen each message of each story, byte for byte. The polls of a task are in the story
+// of the call that became the task.
 func TestStoriesOfTranscripts(t *testing.T) {
 	files, err := filepath.Glob(transcripts)
 	if err != nil || len(files) == 0 {
