@@ -20,6 +20,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/schema"
+	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
 // RunRequest says what to run. Exactly one of tool, prompt and resource is set.
@@ -377,6 +378,11 @@ func (x *run) perform(ctx context.Context, a *API, revision mcp.Revision, params
 	x.mu.Lock()
 	x.visitor = v
 	x.mu.Unlock()
+	if a.modern(x.show.Server) {
+		// A modern server logs only if the request asks for it. A legacy server has one level for
+		// all clients, which a run must not change.
+		_, _ = v.Call(ctx, mcp.MethodSetLevel, []byte(`{"level":"info"}`))
+	}
 	answer, err := v.Call(ctx, x.show.Method, params)
 	switch {
 	case err != nil:
@@ -395,6 +401,11 @@ func (x *run) perform(ctx context.Context, a *API, revision mcp.Revision, params
 		// A part of a message would keep all of it in memory.
 		x.end(state, bytes.Clone(kept), omitted, nil, len(result))
 	}
+}
+
+// modern reports whether a server is known to be modern.
+func (a *API) modern(server string) bool {
+	return slices.ContainsFunc(a.opts.Runtime.Statuses(), func(s upstream.Status) bool { return s.Name == server && s.Revision.Modern() })
 }
 
 // fail ends a run that has no result.
