@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestFormula checks that the formula has the addresses and checksums of four archives. CI
-// builds the archive of one platform only, and then there is no formula.
+// TestFormula checks that the formula has the addresses and checksums of four archives. CI builds
+// the archive of only one platform, and then no formula is written.
 func TestFormula(t *testing.T) {
 	r := &release{files: filepath.Join("..", "files"), dist: t.TempDir(), version: "1.2.3", platforms: released}
 	sums := map[string]string{}
@@ -77,7 +77,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestClear checks that clear removes the results of an earlier run, and nothing else.
+// TestClear checks that clear removes only the results of an earlier run.
 func TestClear(t *testing.T) {
 	r := &release{dist: filepath.Join(t.TempDir(), "dist")}
 	if err := r.clear(); err != nil {

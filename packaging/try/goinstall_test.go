@@ -18,7 +18,7 @@ import (
 	modzip "golang.org/x/mod/zip"
 )
 
-// TestGoInstall installs the command as `go install …@latest` does. The module proxy is a
+// TestGoInstall installs the command in the same way as `go install …@latest`. The module proxy is a
 // folder, the home is empty, and only Go is in the PATH. The program must know its version
 // from its build information, and must start a server for a client.
 func TestGoInstall(t *testing.T) {

@@ -49,7 +49,7 @@ func TestDeb(t *testing.T) {
 	wantServer(t, []string{"HOME=" + home, "PATH=" + folder(t, "sh")}, program, program, "run")
 }
 
-// TestUnit checks that systemd accepts the unit and rates it as well protected.
+// TestUnit checks that systemd accepts the unit and gives it a good security rating.
 func TestUnit(t *testing.T) {
 	analyze := need(t, "systemd-analyze")
 	b, err := os.ReadFile(filepath.Join("..", "files", "dragoman.service"))

@@ -123,8 +123,8 @@ func packageIn(t *testing.T, file string) (out map[string]any) {
 	}
 }
 
-// TestNPM installs the packages as people do, with an empty home and only Node in the PATH. It
-// tests a client's file with npx, and a global installation.
+// TestNPM installs the packages in the same way as users, with an empty home and only Node in the
+// PATH. It tests a client's file with npx, and a global installation.
 func TestNPM(t *testing.T) {
 	need(t, "npm")
 	r := serveRegistry(t)
@@ -133,7 +133,7 @@ func TestNPM(t *testing.T) {
 	environment := []string{
 		"HOME=" + t.TempDir(), "PATH=" + tools, "npm_config_registry=" + r.url, "npm_config_update_notifier=false", "npm_config_prefix=" + prefix,
 	}
-	// npx adds the programs of the package to the PATH of the command that it starts.
+	// npx adds the programs of the package to the PATH of the started command.
 	wantServer(t, environment, "dragoman", "npx", "-y", "@dragoman/cli", "run", "--")
 	run(t, t.TempDir(), environment, filepath.Join(tools, "npm"), "install", "--global", "--no-audit", "--no-fund", "@dragoman/cli")
 	launcher := filepath.Join(prefix, "bin", "dragoman")
@@ -240,7 +240,7 @@ func tryLauncher(t *testing.T, node, launcher string) {
 				}
 			}
 		}
-		// One signal ends the program normally. After a second one, the exit code would be 130
+		// One signal ends the program normally. After a second signal, the exit code would be 130
 		// or 143.
 		if err := c.Wait(); err != nil {
 			t.Errorf("%s: %v\n%s", signal, err, all)

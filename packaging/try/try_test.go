@@ -106,7 +106,7 @@ func clientFile(t *testing.T, env map[string]string, command ...string) string {
 	return file
 }
 
-// client does what an MCP client does with its file. It starts the server with environment and
+// client acts as an MCP client that reads its file. It starts the server with environment and
 // the variables of the entry, opens a session of 2025-06-18, and calls the tool echo. It
 // returns the answer, or the error of the server with the server's stderr.
 func client(t *testing.T, file string, environment []string) (string, error) {
@@ -184,7 +184,7 @@ func client(t *testing.T, file string, environment []string) (string, error) {
 	if end := c.Wait(); end != nil && err == nil {
 		t.Errorf("the server ended with %v after its stdin was closed; stderr: %s", end, said.String())
 	}
-	if err != nil { // Wait has returned, so nothing writes to said any more
+	if err != nil { // Wait has returned, so no goroutine writes to said any more
 		err = fmt.Errorf("%w; stderr: %s", err, said.String())
 	}
 	return string(answer), err
@@ -213,7 +213,7 @@ func wantServer(t *testing.T, environment []string, dragoman string, entry ...st
 	}
 }
 
-// folder creates a folder with links to the tools, for a PATH with nothing else.
+// folder creates a folder with links to the tools, for a PATH that has only these tools.
 func folder(t *testing.T, tools ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -248,7 +248,7 @@ func TestChecksums(t *testing.T) {
 	run(t, dir, nil, need(t, "sha256sum"), "--check", "--strict", "SHA256SUMS")
 }
 
-// TestArchive checks that the archive has one folder with everything, and that the program
+// TestArchive checks that the archive has one folder with all files, and that the program
 // knows its version.
 func TestArchive(t *testing.T) {
 	top := "dragoman_" + version(t) + "_" + runtime.GOOS + "_" + runtime.GOARCH
