@@ -26,9 +26,9 @@ import (
 // TestMain fails if a process is left after the tests.
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// client is one client in one mode, with the servers of the other era that it is tested with.
+// client is one client in one mode, and the servers of the other era for its tests.
 type client struct {
-	name, pkg    string // pkg is its name in package.json
+	name, pkg    string // pkg is the client's name in package.json
 	script, mode string
 	servers      []server
 }
@@ -61,8 +61,8 @@ var (
 	legacy = []server{everything, latest, oldest}
 )
 
-// clients are the clients of the table. Those that are commands start a process for each step,
-// so they are tested with only one server.
+// clients are the clients of the table. Clients that are commands start a process for each step, so
+// they are tested with only one server.
 var clients = []client{
 	{"TypeScript SDK v1", "@modelcontextprotocol/sdk", "sdk1.mjs", "", modern},
 	{"TypeScript SDK v2", "@modelcontextprotocol/client", "sdk2.mjs", "legacy", modern},
@@ -92,8 +92,8 @@ func TestClients(t *testing.T) {
 	var rows, failures []string
 	for _, c := range clients {
 		for _, to := range c.servers {
-			// Some clients do not report their revision. For them the bridge over HTTP counts
-			// the handshakes of each revision.
+			// Some clients do not report their revision. For such clients, the bridge over HTTP
+			// counts the handshakes of each revision.
 			before := r.handshakes(t, base)
 			var overHTTP, onPipe outcome
 			var both sync.WaitGroup
@@ -328,8 +328,8 @@ func (r *rig) handshakes(t *testing.T, base string) map[string]string {
 	return met
 }
 
-// difference returns the revision of which more clients have come since before. If there are
-// several, it returns all of them.
+// difference compares two counts of clients by revision. It returns the revisions with more clients
+// than before.
 func difference(before, after map[string]string) string {
 	var grown []string
 	for revision, n := range after {

@@ -19,9 +19,9 @@ import (
 	"time"
 )
 
-// Some of the clients need a newer Node than many machines have. If the one on the PATH is
-// older, this version is installed from npm. test/conformance uses the same version in the
-// same place.
+// Some of the clients need a newer Node than many machines have. If the Node on the PATH is older,
+// the version below is installed from npm. test/conformance uses the same version in the same
+// place.
 const (
 	nodeAtLeast = 24
 	nodeVersion = "24.21.0"
@@ -34,7 +34,7 @@ var (
 	cache = filepath.Join("..", "..", ".cache")
 )
 
-// rig has everything that the clients need to run.
+// rig has the files and commands that the clients need to run.
 type rig struct {
 	dir      string // the folder with the scripts and node_modules
 	node     string

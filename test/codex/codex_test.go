@@ -194,7 +194,7 @@ func TestCodex(t *testing.T) {
 				folder := t.TempDir()
 				// For one of the revisions, Dragoman must detect the dialect by itself.
 				c := open(t, program, worker.command, home, revision, revision != "2025-06-18")
-				asks := revision >= "2025-06-18" // whether the revision has elicitation
+				asks := revision >= "2025-06-18" // true if the revision has elicitation
 
 				list, err := c.Call(t.Context(), "tools/list", nil, fake.CallOptions{})
 				if err != nil || !bytes.Contains(list.Result, []byte(`"name":"codex"`)) || !bytes.Contains(list.Result, []byte(`"name":"codex-reply"`)) {
@@ -265,8 +265,8 @@ func TestCodex(t *testing.T) {
 				return r
 			}
 			if worker.name == "0.50" {
-				// A 0.50 worker needs the path of the thread's file, which only the Dragoman
-				// that began the thread knows.
+				// A 0.50 worker needs the path of the thread's file, and only the Dragoman process
+				// that began the thread has this path.
 				if r := reply(); !r.IsError || !strings.Contains(r.texts(), "Codex has no thread") {
 					t.Errorf("codex-reply: %s", r.texts())
 				}

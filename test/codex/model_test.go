@@ -115,8 +115,8 @@ func (m *model) serve(w http.ResponseWriter, r *http.Request) {
 	done(message(fields{"type": "output_text", "text": sentence}))
 }
 
-// command returns a call of the tool with which the worker runs commands. The worker applies a
-// patch itself. Any other command asks to run outside the sandbox.
+// command returns a call of the tool with which the worker runs commands. If the command is a
+// patch, the worker applies it itself. Any other command asks to run outside the sandbox.
 func (a *asked) command(line string) fields {
 	name, escape := "exec_command", fields{"sandbox_permissions": "require_escalated"}
 	arguments := fields{"cmd": line}

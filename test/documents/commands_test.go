@@ -20,8 +20,8 @@ import (
 
 const root = "../.."
 
-// notRun maps beginnings of lines that the documents show and this test does not run to the
-// reason.
+// notRun has the lines in the documents that this test does not run. It maps the beginning of a
+// line to the reason.
 var notRun = map[string]string{
 	"sudo":                           "changes the system",
 	"echo GITHUB_TOKEN":              "changes the system",
@@ -67,7 +67,7 @@ var statuses = []struct {
 	{"dragoman healthcheck --ready", 1},                 // no serve process is running
 }
 
-// less has arguments that shorten commands which would take minutes.
+// less has arguments that shorten commands that would take minutes.
 var less = map[string]string{
 	"dragoman matrix": " --clients 2025-06-18/http --servers 2026-07-28/http",
 }
@@ -228,8 +228,8 @@ func newPlace(t *testing.T, bin, play, url string) *place {
 
 var address = regexp.MustCompile(`127\.0\.0\.1:([1-9]\d+)`)
 
-// here replaces the URL of the example server and the ports in a line of a document with real
-// ones.
+// here replaces the URL of the example server and the ports in a line of a document with the real
+// URL and ports.
 func (p *place) here(text string) string {
 	text = strings.ReplaceAll(text, "go run ./cmd/dragoman", "dragoman")
 	text = strings.ReplaceAll(text, "bin/dragoman", "dragoman")
@@ -293,7 +293,7 @@ func (p *place) run(shown string) {
 		return
 	}
 	if strings.HasPrefix(line, "dragoman serve") {
-		p.stopAll() // the previous one uses the port
+		p.stopAll() // the previous command uses the port
 	}
 	if err := c.Start(); err != nil {
 		p.t.Fatal(err)
@@ -309,7 +309,7 @@ func (p *place) run(shown string) {
 		p.await(line)
 		return
 	}
-	if !strings.Contains(line, ">") && !strings.Contains(line, "calls -f") { // nobody calls meanwhile
+	if !strings.Contains(line, ">") && !strings.Contains(line, "calls -f") { // no client connects during this time
 		for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(20 * time.Millisecond) {
 			if out.Len() > 0 || len(ended) > 0 {
 				break // the command is running, or has ended and is checked at the end of the document

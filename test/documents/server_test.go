@@ -22,7 +22,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// exampleServer has everything that the examples of the documents use.
+// exampleServer returns a server with the tools, prompts and resources that the examples of the
+// documents use.
 func exampleServer() *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "example", Version: "1.0.0"}, &mcp.ServerOptions{
 		CompletionHandler: func(context.Context, *mcp.CompleteRequest) (*mcp.CompleteResult, error) {

@@ -15,8 +15,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestFakes connects two independent clients to the strict servers. A server of each revision
-// must have everything that the clients expect. The requests of the clients must not count as
+// TestFakes connects two independent clients to the strict servers. A server of each revision must
+// have all features that the clients expect. The requests of the clients must not count as
 // violations, except for those in sdkBreaks.
 func TestFakes(t *testing.T) {
 	for _, rev := range slices.Backward(mcp.Revisions()) {

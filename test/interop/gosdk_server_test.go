@@ -29,7 +29,7 @@ func (goSDK) serveHTTP(era, transport string, wit observer) (http.Handler, func(
 	if transport == events {
 		return mcp.NewSSEHandler(pick, nil), end
 	}
-	// The SDK's server supports either sessions or requests without one.
+	// The SDK's server supports either sessions or requests without a session.
 	return mcp.NewStreamableHTTPHandler(pick, &mcp.StreamableHTTPOptions{
 		Stateless: era == modern || era == onlyModern, PropagateRequestCancellation: true,
 	}), end
@@ -123,7 +123,7 @@ func goServer(era string, wit observer) *mcp.Server {
 	return s
 }
 
-// refuseHandshake answers initialize as a server does that does not know the method.
+// refuseHandshake answers initialize in the same way as a server that does not know the method.
 func refuseHandshake(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
 		if method == "initialize" {

@@ -91,7 +91,7 @@ func draw(table map[row]map[column]outcome) string {
 		for _, c := range cols {
 			text := strings.Fields(c.String())[part]
 			if len(text) == 10 {
-				text = text[:7] // without the day, which adds no information
+				text = text[:7] // leave out the day, which adds no information
 			}
 			fmt.Fprintf(&b, "%-*s", width, text)
 		}

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// limit is a feature that an SDK does not support, so that a step fails with Dragoman and
-// without it.
+// limit is a feature that an SDK does not support, so that a step fails both with and without
+// Dragoman.
 type limit struct {
 	side      string // the side with the limit: "client" or "server"
 	sdk       string
@@ -22,7 +22,7 @@ type limit struct {
 	partner  string
 	partners []string
 	steps    []string
-	// silent means that the step would only end with its timeout, so it is not run in the
+	// silent means that the step would end only at its timeout. Such a step is not run in the
 	// table.
 	silent bool
 	reason string
@@ -74,8 +74,8 @@ func (l *limit) covers(r row, c column, step string) bool {
 		(l.partner == "" || partner == l.partner) && in(l.partners, other) && in(l.steps, step)
 }
 
-// limitOf returns the limit because of which a step may fail in a cell. It returns nil if
-// there is none.
+// limitOf returns the limit that allows a step to fail in a cell. It returns nil if there is no
+// such limit.
 func limitOf(r row, c column, step string) *limit {
 	for i := range limits {
 		if limits[i].covers(r, c, step) {

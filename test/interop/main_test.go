@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	slog.SetDefault(slog.New(slog.DiscardHandler)) // mcp-go logs its debug output there
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // mcp-go writes its debug output to this log
 	flag.Parse()
 	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
 		_ = parallel.Value.Set("4") // tests mostly wait for processes, so more of them can run at the same time

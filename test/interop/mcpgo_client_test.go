@@ -147,7 +147,7 @@ func (c *mcpGoClient) call(ctx context.Context, tool string, args map[string]any
 	if onProgress != nil {
 		c.mu.Lock()
 		c.last++
-		token := c.last // a number, because the token of the other SDK is a string
+		token := c.last // use a number, because the token of the other SDK is a string
 		c.progress[fmt.Sprint(token)] = onProgress
 		c.mu.Unlock()
 		request.Params.Meta = &mcp.Meta{ProgressToken: token}

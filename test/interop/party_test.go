@@ -53,8 +53,8 @@ type client interface {
 	revision() string   // the negotiated revision
 	serverName() string // the name from the server's description of itself
 	tools(ctx context.Context) ([]string, error)
-	// call calls a tool. onProgress may be nil. It receives progress. The progress token must
-	// be the one that was sent.
+	// call calls a tool. onProgress may be nil. If it is not nil, it receives progress. The
+	// progress token must be the token that was sent.
 	call(ctx context.Context, tool string, args map[string]any, onProgress func(float64)) (*result, error)
 	resources(ctx context.Context) ([]string, error)
 	templates(ctx context.Context) ([]string, error)
@@ -65,7 +65,7 @@ type client interface {
 	close() error
 }
 
-// result is what a tool returned.
+// result is the result of a tool.
 type result struct {
 	text       string
 	structured string // the structured content as JSON

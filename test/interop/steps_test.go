@@ -114,7 +114,7 @@ func callTool(ctx context.Context, t *trial) error {
 	}
 	want := t.spoken()
 	if t.col.sdk == "go-sdk" && want != modern && want != "" && seen.Revision != modern {
-		return nil // the SDK reports the version that it was offered, not the negotiated one
+		return nil // the SDK reports the offered version, and not the negotiated one
 	}
 	if want != "" && seen.Revision != want {
 		return fmt.Errorf("the server was spoken to in %s, want %s", seen.Revision, want)

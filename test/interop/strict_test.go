@@ -49,7 +49,7 @@ func (strictPeer) serveHTTP(era, transport string, _ observer) (http.Handler, fu
 	inner := s.Handler()
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/" {
-			r.URL.Path = path // the other servers have no path, so set the one of this server
+			r.URL.Path = path // the other servers have no path, so set the path of this server
 		}
 		inner.ServeHTTP(w, r)
 	})

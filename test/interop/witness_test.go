@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// observer has the functions of a witness that the tools of a server need. Tools report events
-// in them and wait for events elsewhere. They never wait for a fixed time.
+// observer has the functions of a witness that the tools of a server need. Tools report their own
+// events and wait for events elsewhere. They never wait for a fixed time.
 type observer interface {
 	saw(event string)
 	await(ctx context.Context, event string) error

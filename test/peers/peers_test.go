@@ -207,8 +207,8 @@ func TestPeers(t *testing.T) {
 
 	table := fmt.Sprintf("%-11s %7s  %-24s %s\n", "server", "tools", "called", "at /mcp and at its own")
 	t.Run("one endpoint", func(t *testing.T) {
-		// Five node processes start, perhaps on a busy machine. The list is complete when the
-		// last of them has answered.
+		// Five node processes start, perhaps on a busy machine. The list is complete when the last
+		// process has answered.
 		want := []string{"everything__echo", "files__list_directory", "memory__create_entities", "thinking__sequentialthinking", "context7__"}
 		var got string
 		for range 30 {
