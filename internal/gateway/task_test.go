@@ -142,7 +142,7 @@ func TestTasksNeedTheExtension(t *testing.T) {
 	}
 }
 
-// TestCallThatBecameNoTaskIsKept checks a legacy client that asked for a task and gets one,
+// TestCallThatBecameNoTaskIsKept checks a legacy client that asked for a task and gets a task,
 // although the server answered at once. Only this client can read the task, for as long as it
 // requested.
 func TestCallThatBecameNoTaskIsKept(t *testing.T) {
@@ -344,7 +344,7 @@ func TestListensToItsOwnTasksOnly(t *testing.T) {
 }
 
 // TestQuestionsOfATaskAreQuestions checks that the input requests of a modern server's task
-// follow the same rules as those of a call.
+// follow the same rules as the input requests of a call.
 func TestQuestionsOfATaskAreQuestions(t *testing.T) {
 	const form = `{"method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}}`
 	task := strings.Replace(aTask, "working", "input_required", 1)

@@ -59,7 +59,7 @@ func (x *taskServer) begin(t *testing.T, g *Single) (get string) {
 }
 
 // TestPollGivenUpAsTheTaskEnds cancels a poll at the moment when the task's result arrives. The
-// client gets the result or an error, and always one of the two.
+// client always gets either the result or an error.
 func TestPollGivenUpAsTheTaskEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for range 30 { // the order of the two events is random
@@ -123,8 +123,8 @@ func TestAttendedTasksAreCounted(t *testing.T) {
 	})
 }
 
-// TestErrorOfATaskHasACodeOfTheClients checks the error of a legacy server's failed task. A
-// modern client's poll gets the same code as a call would.
+// TestErrorOfATaskHasACodeOfTheClients checks the error of a legacy server's failed task. A modern
+// client that polls the task gets the same code as from a call.
 func TestErrorOfATaskHasACodeOfTheClients(t *testing.T) {
 	x := newTaskServer(t)
 	x.over = true

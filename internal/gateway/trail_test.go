@@ -41,7 +41,8 @@ type scripted struct {
 	wire           []*jsonrpc.Message
 }
 
-// open initializes the client. It also initializes the server, if that has not happened yet.
+// open initializes the client. It also initializes the server, unless the server is already
+// initialized.
 func (s *scripted) open() {
 	if s.client == "legacy" {
 		s.say(s.ends.Client, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{"form":{}}},"clientInfo":{"name":"c","version":"1"}}}`)

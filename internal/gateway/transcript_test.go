@@ -42,7 +42,7 @@ func (s server) Acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need) (
 }
 
 // start runs a complete Dragoman with one server, over two pipes in memory. A transcript has
-// one connection to the server, so a second one fails.
+// one connection to the server, so a second connection fails.
 func start(t testing.TB, config string) transcript.Ends {
 	t.Helper()
 	return startTrailed(t, config, nil)

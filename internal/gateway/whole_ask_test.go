@@ -49,7 +49,7 @@ func TestListMeanwhileTakesNoQuestion(t *testing.T) {
 }
 
 // TestQuestionIsNeverDropped checks a client that reads slowly and a server that logs a lot.
-// Log messages are lost then, but not the server request that the call waits for.
+// Log messages may be lost, but the server request of the call is not.
 func TestQuestionIsNeverDropped(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &testServer{}
@@ -179,8 +179,8 @@ func TestM09_LegacyClientIsToldInItsOwnCodes(t *testing.T) {
 	})
 }
 
-// TestStateOfOtherMethodsIsTheirs checks that Dragoman passes requestState unchanged for
-// methods that do not have input rounds.
+// TestStateOfOtherMethodsIsTheirs checks that Dragoman passes on requestState unchanged for methods
+// without input rounds.
 func TestStateOfOtherMethodsIsTheirs(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &testServer{modern: true}
@@ -220,8 +220,8 @@ func TestQuestionsOfReadsAreNotCacheable(t *testing.T) {
 }
 
 // TestProgressGoesOnThroughTheRounds checks a server that restarts its progress with each round
-// of input. The client gets progress that increases (§Progress, all revisions), even if the
-// first round had none. A second client with the same token is not affected by the first.
+// of input. The client gets progress that increases (§Progress, all revisions), even if the first
+// round had no progress. A second client with the same token is not affected by the first client.
 func TestProgressGoesOnThroughTheRounds(t *testing.T) {
 	for name, test := range map[string]struct {
 		rounds []string // the progress values of each round

@@ -14,8 +14,8 @@ import (
 )
 
 // capabilityServer returns a server whose tools depend on the client's capabilities: "plain"
-// for all clients, and "form" for clients that can show forms. If more is set, it names a
-// further tool of the second kind.
+// for all clients, and "form" for clients that can show forms. If more is not "", it names another
+// tool for clients that can show forms.
 func capabilityServer(modern bool, more *atomic.Value) *testServer {
 	s := &testServer{modern: modern, caps: `{"tools":{"listChanged":true}}`}
 	s.on = func(l *testSession, m *jsonrpc.Message) {
@@ -151,7 +151,7 @@ func TestListsOfAnAudience(t *testing.T) {
 
 // TestAudiencesAreBounded checks two things. Different spellings of the same capabilities are
 // one audience. A client that tries many sets of capabilities starts only a few processes, and
-// then sees the default list. A client that was there before keeps its own lists.
+// then sees the default list. An earlier client keeps its own lists.
 func TestAudiencesAreBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		a := capabilityServer(false, nil)
@@ -187,7 +187,7 @@ func TestAudiencesAreBounded(t *testing.T) {
 		if n := a.opened(); n != before {
 			t.Errorf("the other client needed %d more sessions", n-before)
 		}
-		// An audience that was not used for a while gives its place to a new one.
+		// An audience that was not used for a while is replaced by a new audience.
 		time.Sleep(5 * time.Minute)
 		greedy.caps = `{"elicitation":{},"sampling":{},"roots":{"listChanged":true}}`
 		if got := greedy.tools(); got != shownForms {
@@ -217,7 +217,7 @@ func TestListOfAServerThatStartsOnce(t *testing.T) {
 		}
 		a.refuseOpens(nil)
 		time.Sleep(2 * time.Minute)
-		forms.tools() // does not wait for the server that is unavailable, and tries to open it again
+		forms.tools() // the client does not wait for the unavailable server, and Dragoman tries to open that server again
 		time.Sleep(time.Second)
 		if got := forms.tools(); got != shownForms {
 			t.Errorf("when the server starts again the client sees %s", got)
@@ -225,9 +225,8 @@ func TestListOfAServerThatStartsOnce(t *testing.T) {
 	})
 }
 
-// TestHelloOfAnAudience checks the result of initialize for a legacy client, and of
-// server/discover for a modern one. It contains the capabilities that the servers have for that
-// client.
+// TestHelloOfAnAudience checks the result of initialize for a legacy client, and of server/discover
+// for a modern client. It contains the capabilities that the servers have for that client.
 func TestHelloOfAnAudience(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		opened := func() *testServer {

@@ -42,8 +42,8 @@ func progressOf(m *jsonrpc.Message, n int, text string) string {
 }
 
 // TestAnswersOfAServerThatBroadcasts runs a server that sends each answer and each progress
-// notification to all its sessions. Clients with different principals have a session each,
-// through two Dragomans. Every client gets its own messages and no others.
+// notification to all its sessions. Clients with different principals each have a session, through
+// two Dragomans. Every client gets only its own messages.
 func TestAnswersOfAServerThatBroadcasts(t *testing.T) {
 	for _, dragomans := range []int{1, 2} {
 		t.Run(strconv.Itoa(dragomans), func(t *testing.T) {
@@ -171,12 +171,12 @@ func TestAnswersAfterARestart(t *testing.T) {
 const formAsked = `"method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{}}`
 
 // TestQuestionsOfAServerThatBroadcasts sends a server request to the sessions of two clients.
-// If Dragoman can tell which client the request is for, that client gets it. Otherwise no
-// client gets it.
+// If Dragoman can determine the client of the request, that client gets the request. Otherwise no
+// client gets the request.
 func TestQuestionsOfAServerThatBroadcasts(t *testing.T) {
 	for name, test := range map[string]struct {
 		token    bool // the request contains the progress token of its call
-		other    bool // the other client has a running call too
+		other    bool // the other client also has a running call
 		stranger bool // another client uses the wrapper without Dragoman
 		asked    bool // the client of the call gets the request
 		answers  int  // number of responses that the server gets

@@ -54,8 +54,8 @@ func (c *caller) namesOf(method string) string {
 }
 
 // TestTwoPrincipalsReadTwoLists checks that two principals with different filters read
-// different lists and different counts from one gateway, in all pairs of eras. A filter causes
-// no request to a server. A request for a hidden item gets the same answer as one for an
+// different lists and different counts from one gateway, in all pairs of eras. A filter does not
+// cause requests to servers. A request for a hidden item gets the same answer as a request for an
 // unknown item, and does not reach a server.
 func TestTwoPrincipalsReadTwoLists(t *testing.T) {
 	want := map[string]map[string]string{
@@ -87,7 +87,7 @@ func TestTwoPrincipalsReadTwoLists(t *testing.T) {
 							t.Errorf("the lists of cleo: %s: %s, want %s", method, got, names)
 						}
 					}
-					time.Sleep(time.Second) // until the handshakes are complete
+					time.Sleep(time.Second) // wait until the handshakes are complete
 					a.asks()
 					b.asks()
 					for _, who := range []string{"ada", "bob"} {

@@ -9,8 +9,8 @@ import (
 )
 
 // TestHalfOfACharacterPassesBothWays checks an escaped half of a surrogate pair, which
-// JavaScript and Python write when they cut a text within an emoji. It reaches the other side
-// unchanged in arguments, results and errors, between all eras. Names that Dragoman routes by
+// JavaScript and Python write when they cut a text within an emoji. Such a half reaches the other
+// side unchanged in arguments, results and errors, between all eras. Names that Dragoman routes by
 // must consist of complete characters.
 func TestHalfOfACharacterPassesBothWays(t *testing.T) {
 	const half = `{"\ud83d":"cut \ud83d","\uDE00":["\ude00x"]}`

@@ -29,8 +29,8 @@ func holding(modern bool) (*testServer, <-chan *jsonrpc.Message) {
 }
 
 // TestT22_LevelOfOneRequest checks a modern client that asks for log messages in one request.
-// The client gets them while that request runs. Its other requests, and those of other clients,
-// get none.
+// The client gets these messages while that request runs. Its other requests, and the requests of
+// other clients, get no messages.
 func TestT22_LevelOfOneRequest(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s, held := holding(false)
@@ -82,8 +82,8 @@ func TestT22_LevelOfOneRequest(t *testing.T) {
 }
 
 // TestT23_CollidingProgressTokens lets clients of both eras use the same tokens, as number and
-// as string, on one session of the server. The server sees different tokens. Each client gets
-// the progress of its own call, with its token exactly as it wrote it.
+// as string, on one session of the server. The server sees different tokens. Each client gets the
+// progress of its own call, with its token in the same spelling.
 func TestT23_CollidingProgressTokens(t *testing.T) {
 	for era, modern := range map[string]bool{"legacy": false, "modern": true} {
 		t.Run(era, func(t *testing.T) {
@@ -140,10 +140,9 @@ func TestT23_CollidingProgressTokens(t *testing.T) {
 }
 
 // TestT24_ReservedKeysStayOnTheirHop checks the _meta keys that describe the sender, which are
-// valid for one connection only. A legacy server got this information at initialize. It gets
-// none of the keys, whatever a client sends. A modern server gets each key once, with the facts
-// that Dragoman has about the client. Trace context and unknown keys pass unchanged in all
-// pairs of eras.
+// valid for one connection only. A legacy server got this information at initialize. It gets none
+// of these keys, whatever a client sends. A modern server gets each key once, with Dragoman's facts
+// about the client. Trace context and unknown keys pass unchanged in all pairs of eras.
 func TestT24_ReservedKeysStayOnTheirHop(t *testing.T) {
 	const (
 		trace  = `"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "tracestate":"a=1", "baggage":"b=2"`

@@ -77,8 +77,8 @@ func TestT6_QuestionsReachTheirOwnCaller(t *testing.T) {
 }
 
 // TestTwoCallsOfOneLegacyClientAskOverOneSession checks that two calls of a legacy client share
-// one session. A server request goes to the client and does not name its call. So it stays open
-// until the user answers, also when the other call ends first.
+// one session. A server request goes to the client but does not name its call. So the request stays
+// open until the user answers, even if one of the calls ends first.
 func TestTwoCallsOfOneLegacyClientAskOverOneSession(t *testing.T) {
 	for _, order := range [][2]int{{0, 1}, {1, 0}} {
 		inBubble(t, func(t *testing.T) {

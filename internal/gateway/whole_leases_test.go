@@ -23,8 +23,8 @@ type leaseServer struct {
 	hold    bool
 	held    []func()
 	status  string                      // status of all tasks
-	waiting map[string]*jsonrpc.Message // calls that wait for a response; the key is the id of the server's request
-	rounds  map[string]int              // number of requests sent for a call; the key is the call's id
+	waiting map[string]*jsonrpc.Message // the calls that wait for a response, by the id of the server's request
+	rounds  map[string]int              // the number of requests that were sent for a call, by the call's id
 	results []func()                    // answers to tasks/result, which run when the task ends
 }
 
@@ -113,7 +113,7 @@ func (s *leaseServer) take(l *testSession, m *jsonrpc.Message) {
 
 // ask answers a call, or sends its next request to the client.
 func (s *leaseServer) ask(l *testSession, call *jsonrpc.Message, name string) {
-	rounds := len(name) - len("ask") + 1 // "ask2" sends one request more
+	rounds := len(name) - len("ask") + 1 // "ask2" sends one more request
 	if s.modern {
 		var n int
 		_, _ = fmt.Sscanf(string(call.Param("requestState").Of(call.Raw)), `"%d"`, &n)
@@ -135,7 +135,7 @@ func (s *leaseServer) ask(l *testSession, call *jsonrpc.Message, name string) {
 	l.say(`{"jsonrpc":"2.0","id":` + id + `,` + elicit + `}`)
 }
 
-// holds sets whether requests are delayed. If not, it answers those that were delayed.
+// holds sets whether requests are delayed. If not, it answers the delayed requests.
 func (s *leaseServer) holds(hold bool) {
 	synctest.Wait()
 	s.mu.Lock()
@@ -186,7 +186,8 @@ func (k *lease) sessions() (there, used, running int) {
 	return there, used, running
 }
 
-// at records how many sessions have been opened so far, together with the results of sessions.
+// at records the number of sessions that have been opened so far, and the results of the method
+// sessions.
 func (k *lease) at(when string) {
 	there, used, running := k.sessions()
 	k.out = append(k.out, fmt.Sprintf("%s %d/%d/%d/%d", when, k.server.opened(), there, used, running))

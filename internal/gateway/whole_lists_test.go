@@ -35,7 +35,7 @@ func named(name string) *atomic.Value {
 }
 
 // TestListsThatAreOldAreAnnounced checks a server that does not announce changes. When one
-// client reads a newer list, clients with an older one are notified.
+// client reads a newer list, clients with an older list are notified.
 func TestListsThatAreOldAreAnnounced(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		tool := named("one")

@@ -12,12 +12,12 @@ import (
 )
 
 // TestUnlistedResourceIsTheOnlyServersThatHasAny checks reading of a resource that is not
-// listed, for example because a tool links to it. If one server has resources, it gets the
-// request. If several have some, Dragoman does not guess.
+// listed, for example because a tool links to it. If only one server has resources, it gets the
+// request. If several servers have resources, Dragoman does not guess.
 func TestUnlistedResourceIsTheOnlyServersThatHasAny(t *testing.T) {
 	for name, test := range map[string]struct {
 		caps []string
-		want int // index of the server that gets the request, -1 for none
+		want int // the index of the server that gets the request; -1 for none
 	}{
 		"one":  {[]string{`{"tools":{}}`, `{"resources":{}}`}, 1},
 		"two":  {[]string{`{"resources":{}}`, `{"resources":{}}`}, -1},
@@ -47,8 +47,8 @@ func TestUnlistedResourceIsTheOnlyServersThatHasAny(t *testing.T) {
 	}
 }
 
-// TestJoinedCapabilitiesAreThoseOfTheServers checks that the merged capabilities contain
-// nothing that no server has, and that instructions are an empty text if there are none.
+// TestJoinedCapabilitiesAreThoseOfTheServers checks that the merged capabilities contain only
+// capabilities of a server, and that instructions are an empty text if there are none.
 func TestJoinedCapabilitiesAreThoseOfTheServers(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := build(t, &testServer{modern: true, caps: `{"resources":{}}`}, &testServer{caps: `{"prompts":{}}`})
@@ -84,8 +84,8 @@ func updated(meta, uri string) string {
 
 // TestT21_TenThousandResources checks that a listen for 10,000 resources is refused as a whole,
 // with the allowed number, before a server gets it. Ten listens for 1,000 resources each watch
-// all of them. A modern server has at most two open listens for all of them. If there are two,
-// one is ending. Each update reaches only the listen that asked for it.
+// all of them. A modern server has at most two open listens for all of them. If it has two, one of
+// them is ending. Each update reaches only the listen that asked for it.
 func TestT21_TenThousandResources(t *testing.T) {
 	for era, modern := range map[string]bool{"legacy": false, "modern": true} {
 		t.Run(era, func(t *testing.T) {
@@ -111,7 +111,7 @@ func TestT21_TenThousandResources(t *testing.T) {
 						t.Fatalf("listen %d: %.300s", i, ack.Raw)
 					}
 				}
-				synctest.Wait() // until the server has processed the end of earlier listens
+				synctest.Wait() // wait until the server has processed the end of earlier listens
 				meta := ""
 				if listens := l.got(mcp.MethodListen); modern {
 					last := listens[len(listens)-1]
@@ -200,8 +200,8 @@ func TestT21_TheSameIDOfTwoUsers(t *testing.T) {
 }
 
 // TestN05_SubscriptionsOfALegacyClientAreBounded checks the bound on subscriptions, which is
-// the same as for a listen. A repeated subscription does not count twice, and a removed one
-// does not count any more. Each client has its own bound.
+// the same as for a listen. A repeated subscription does not count twice, and a removed
+// subscription does not count any more. Each client has its own bound.
 func TestN05_SubscriptionsOfALegacyClientAreBounded(t *testing.T) {
 	for era, modern := range map[string]bool{"legacy": false, "modern": true} {
 		t.Run(era, func(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 )
 
 // orderedServer returns a server whose tool sends messages in a fixed order: three pairs of
-// progress and log message, a request, three more pairs, and the answer. After pause it sends
-// more although the call is over: progress, log, a second answer, and a request.
+// progress and log message, a request, three more pairs, and the answer. After the time pause it
+// sends more messages, although the call has ended: progress, log, a second answer, and a request.
 func orderedServer(modern bool, pause time.Duration) *testServer {
 	s := &testServer{modern: modern, caps: `{"tools":{},"logging":{}}`}
 	var call *jsonrpc.Message
@@ -160,7 +160,7 @@ func TestOrderOfOneCall(t *testing.T) {
 
 // TestNothingFollowsTheAnswer checks that no progress and no second answer follows the answer
 // of a call, even if the server sends more at the same moment. A legacy client may still get
-// log messages and requests, since they need no call.
+// log messages and requests, since these do not need a call.
 func TestNothingFollowsTheAnswer(t *testing.T) {
 	for _, server := range []bool{false, true} {
 		for _, client := range []bool{false, true} {

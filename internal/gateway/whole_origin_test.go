@@ -13,8 +13,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// The tests in this file record behaviour that depends on the server that a message comes from
-// or goes to.
+// The tests in this file record behaviour that depends on which server a message comes from or goes
+// to.
 
 // heardOf returns the messages that a client gets, reduced to the parts in which two
 // notifications differ.
@@ -86,7 +86,7 @@ func TestNotificationsOfTwoServers(t *testing.T) {
 					for _, x := range slices.Sorted(maps.Keys(counts)) {
 						often := fmt.Sprint(counts[x], " times")
 						if counts[x] <= 2 {
-							often = "once or twice" // the number depends on when the first one is written
+							often = "once or twice" // the number depends on when the first notification is written
 						}
 						fmt.Fprintf(&out, "%s: %s\n", x, often)
 					}
@@ -98,7 +98,7 @@ func TestNotificationsOfTwoServers(t *testing.T) {
 }
 
 // TestSubscriptionsReachTheirOwner records which of two servers gets the subscription to a
-// resource: the one that lists the resource, or the one whose template matches it.
+// resource: the server that lists the resource, or the server with a template that matches it.
 func TestSubscriptionsReachTheirOwner(t *testing.T) {
 	var out strings.Builder
 	for _, clientIsModern := range []bool{false, true} {
@@ -143,8 +143,8 @@ func watching(t *testing.T, s *listServer, uri string) (n int) {
 }
 
 // TestUnusableToolsAsShown records what happens to a tool that clients must not accept because
-// of its x-mcp-header, and whether that is reported. The server on a pipe is presented
-// unchanged, filtered, and merged with another.
+// of its x-mcp-header, and whether this is reported. The server on a pipe is presented unchanged,
+// filtered, and merged with another server.
 func TestUnusableToolsAsShown(t *testing.T) {
 	var out strings.Builder
 	for _, clientIsModern := range []bool{false, true} {

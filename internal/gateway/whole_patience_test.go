@@ -14,7 +14,7 @@ import (
 
 // TestT10_ServerThatPutsOffForEver runs a modern server that answers a legacy client's call
 // with an empty set of input requests, again and again. Dragoman retries with pauses that grow.
-// The client gets one error at the end and nothing before it, and may cancel earlier.
+// The client gets one error at the end, and no message before. It may cancel the call earlier.
 func TestT10_ServerThatPutsOffForEver(t *testing.T) {
 	for name, asks := range map[string]string{"empty": `"inputRequests":{},`, "absent": ""} {
 		t.Run(name, func(t *testing.T) {
@@ -71,7 +71,7 @@ func TestT10_ServerThatPutsOffForEver(t *testing.T) {
 }
 
 // TestT17_OthersLatencyIsUnchanged runs three servers: one takes 30 s for everything, one has
-// failed, and one is fast. The fast server is as fast as it is alone. Time is simulated, so the
+// failed, and one is fast. The fast server is as fast as without the others. Time is simulated, so the
 // test is exact. Only the first merged answer takes any time, since it waits for the servers
 // once.
 func TestT17_OthersLatencyIsUnchanged(t *testing.T) {

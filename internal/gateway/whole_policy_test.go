@@ -16,7 +16,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/policy"
 )
 
-// recordingStep is a policy step that records every call and refuses the calls of one tool.
+// recordingStep is a policy step that records every call and refuses calls of one tool.
 type recordingStep struct {
 	t       *testing.T
 	refuses string
@@ -86,7 +86,7 @@ func TestPolicySeesEachCall(t *testing.T) {
 					c.ask(mcp.MethodGetPrompt, `"name":"a__one"`)
 					c.ask(mcp.MethodReadResource, `"uri":"x:one"`)
 					c.ask(mcp.MethodComplete, `"ref":{"type":"ref/prompt","name":"a__one"},"argument":{"name":"a","value":""}`)
-					time.Sleep(time.Second) // until the handshakes are complete
+					time.Sleep(time.Second) // wait until the handshakes are complete
 					a.asks()
 					m := c.ask(mcp.MethodCallTool, `"name":"a__two","arguments":{"n":8}`)
 					if !strings.Contains(string(m.Raw), `-31999`) || !strings.Contains(string(m.Raw), "not for ada") {

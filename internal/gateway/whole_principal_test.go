@@ -141,8 +141,8 @@ func TestT4_SessionOfAPrincipal(t *testing.T) {
 	if anna.session == bert.session {
 		t.Error("two principals share a session")
 	}
-	// Besides the sessions of the two, there is one in which the tools are listed without a
-	// client.
+	// In addition to the sessions of the two principals, Dragoman may open one to list the tools
+	// without a client.
 	if n := s.opened(); n > 3 {
 		t.Errorf("the server has %d sessions", n)
 	}
@@ -150,8 +150,8 @@ func TestT4_SessionOfAPrincipal(t *testing.T) {
 
 // TestT16_ClientsTokenRotates checks that a client is identified by its principal, not by its
 // token. With a new token it keeps its HTTP session and the session at the server. It can also
-// answer for a call that it started with the old token. Another principal with the same session
-// id gets neither.
+// answer for a call that it started with the old token. Another principal with the same session id
+// can do neither.
 func TestT16_ClientsTokenRotates(t *testing.T) {
 	s := counting()
 	v := build(t, s).serveHTTP()
@@ -176,7 +176,7 @@ func TestT16_ClientsTokenRotates(t *testing.T) {
 	}
 	_, m, _ = v.send("anna/6", call, at...)
 	anna.next(m)
-	// A call that asked a question under one token is answered under the next token.
+	// The client answers the question of a call under a new token.
 	ask := func(token, more string) *jsonrpc.Message {
 		_, m, _ := v.send(token, modernRequest("1", "tools/call", `"name":"t","arguments":{"asks":1}`+more, canBeAsked),
 			"MCP-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "t")
@@ -245,8 +245,8 @@ func retryOf(t *testing.T, m *jsonrpc.Message) string {
 }
 
 // TestT7_StateOfAnotherPrincipal checks two users that share one credential at the server. The
-// server cannot tell that B sends the state of A, but Dragoman can. It refuses the retry, logs
-// the principal and the server, and sends the server nothing. A can continue.
+// server cannot tell that B sends the state of A, but Dragoman can. Dragoman refuses the retry,
+// logs the principal and the server, and does not send the retry to the server. A can continue.
 func TestT7_StateOfAnotherPrincipal(t *testing.T) {
 	for era, modern := range map[string]bool{"parked": false, "the_server's_own": true} {
 		t.Run(era, func(t *testing.T) {
@@ -318,7 +318,7 @@ var states = map[string]string{
 }
 
 // TestT8_StateIsPlayedBackToTheByte checks that a legacy client never gets the state. A server
-// that sent a state gets this state back unchanged. A server that sent no state gets none.
+// that sent a state gets this state back unchanged. A server that did not send a state gets none.
 func TestT8_StateIsPlayedBackToTheByte(t *testing.T) {
 	for name, state := range states {
 		t.Run(name, func(t *testing.T) {
@@ -340,7 +340,7 @@ func TestT8_StateIsPlayedBackToTheByte(t *testing.T) {
 }
 
 // TestT8_StateCrossesHTTP checks the state for a modern client over HTTP with bounded bodies.
-// The client gets it sealed, and the server gets it back unchanged.
+// The client gets the state sealed, and the server gets the state back unchanged.
 func TestT8_StateCrossesHTTP(t *testing.T) {
 	for name, state := range states {
 		t.Run(name, func(t *testing.T) {

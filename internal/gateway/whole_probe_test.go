@@ -10,7 +10,7 @@ import (
 )
 
 // TestT14_ServerThatHasBecomeAfraidOfTheProbe replaces a modern server by a legacy server that
-// exits when it is probed. Dragoman notices that and does not probe it again.
+// exits when it is probed. Dragoman notices this and does not probe the server again.
 func TestT14_ServerThatHasBecomeAfraidOfTheProbe(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &testServer{modern: true}
@@ -45,8 +45,8 @@ func TestT14_ServerThatHasBecomeAfraidOfTheProbe(t *testing.T) {
 }
 
 // TestModernServerThatDiesOnAProbeOnceIsProbedAgain checks a server that is known to be modern
-// and exits while it is opened. The probe cannot be the reason. So the server is probed again,
-// and gets no initialize, which it would refuse.
+// and exits while it is opened. The probe cannot be the reason. So Dragoman probes the server
+// again. It does not send initialize, which the server would refuse.
 func TestModernServerThatDiesOnAProbeOnceIsProbedAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &testServer{modern: true}

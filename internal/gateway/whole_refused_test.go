@@ -125,7 +125,7 @@ func TestBadAnswerFailsItsCallAlone(t *testing.T) {
 						first, second := w.client(), w.client()
 						for _, n := range []*testClient{first, second} {
 							n.say(modernRequest("5", "tools/call", `"name":"x","arguments":{}`, `{}`))
-							time.Sleep(10 * time.Second) // until the session is open
+							time.Sleep(10 * time.Second) // wait until the session is open
 							synctest.Wait()
 						}
 						l := far.link(t, 0)
@@ -180,7 +180,7 @@ func TestBatchOfAServer(t *testing.T) {
 				first, second := w.client(), w.client()
 				for _, n := range []*testClient{first, second} {
 					n.say(modernRequest("5", "tools/call", `"name":"x","arguments":{}`, `{}`))
-					time.Sleep(10 * time.Second) // until the session is open
+					time.Sleep(10 * time.Second) // wait until the session is open
 					synctest.Wait()
 				}
 				l := far.link(t, 0)
@@ -202,8 +202,8 @@ func TestBatchOfAServer(t *testing.T) {
 }
 
 // TestTooLargeAnAnswerOfTheOnlyCall checks an answer that is over the size limit and whose id
-// is unknown. If only one call is open, the answer belongs to it. But if another call was
-// cancelled shortly before, the answer may belong to that one.
+// is unknown. If only one call is open, the answer belongs to this call. But if another call was
+// cancelled shortly before, the answer may belong to the cancelled call.
 func TestTooLargeAnAnswerOfTheOnlyCall(t *testing.T) {
 	for _, gaveUp := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {

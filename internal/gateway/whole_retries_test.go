@@ -172,7 +172,7 @@ func oftenAs(times int) string {
 type httpServer struct {
 	mu      sync.Mutex
 	modern  bool
-	method  string // fault applies to this method
+	method  string // the method to which fault applies
 	left    int
 	fault   func(s *httpServer, w http.ResponseWriter, m *jsonrpc.Message)
 	opened  int

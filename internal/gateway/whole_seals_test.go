@@ -19,8 +19,8 @@ func (w *whole) at(n int) {
 	w.ends = append(w.ends, host.Drain)
 }
 
-// serverAskingInAnswer returns a legacy server that puts input requests into its answer. If
-// state is not "", it adds that state.
+// serverAskingInAnswer returns a legacy server that puts input requests into its answer. If state
+// is not "", the server adds this state.
 func serverAskingInAnswer(state string) *testServer {
 	s := &testServer{}
 	s.on = func(l *testSession, m *jsonrpc.Message) {
@@ -51,10 +51,10 @@ func askingAlways(modern bool) *testServer {
 // sealChanges are changes that a client makes to a retry, one at a time.
 var sealChanges = []struct {
 	name   string
-	who    string // "" means the client that was asked
+	who    string // the client of the retry; "" means the client that was asked
 	server int
-	method string // "" means tools/call
-	params string // "" means the params of the first request
+	method string // the method of the retry; "" means tools/call
+	params string // the params of the retry; "" means the params of the first request
 	after  time.Duration
 	anew   bool // Dragoman is restarted before the retry
 	state  func(string) string
@@ -79,7 +79,7 @@ var sealChanges = []struct {
 	{name: "after a restart", anew: true},
 }
 
-// TestSealsAreHeld records, byte for byte, the answer to a retry in which one thing is changed.
+// TestSealsAreHeld records, byte for byte, the answer to a retry with one change.
 // The answer does not depend on the content of the state: a parked call, a server's own state,
 // or nothing.
 func TestSealsAreHeld(t *testing.T) {
@@ -146,7 +146,7 @@ func (w *whole) called(t *testing.T) (n int) {
 }
 
 // TestTaskIDsAfterARestart records what happens to a task id that was given out before Dragoman
-// restarted, and to one that is used at another server.
+// restarted, and to a task id that is used at another server.
 func TestTaskIDsAfterARestart(t *testing.T) {
 	var out strings.Builder
 	serve := func(modern bool) *testServer {

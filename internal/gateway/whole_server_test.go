@@ -74,7 +74,7 @@ func TestSubscribeThroughAJoinedEndpoint(t *testing.T) {
 }
 
 // TestErrorOfAnOpenIsNotRepeated checks that the error of a failed open goes to the requests
-// that waited for it. A client that comes when the server works again does not get it.
+// that waited for it. A client that connects when the server works again does not get this error.
 func TestErrorOfAnOpenIsNotRepeated(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &testServer{}

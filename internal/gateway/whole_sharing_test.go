@@ -320,7 +320,7 @@ func TestQuotasOfOneParty(t *testing.T) {
 				}
 			}
 			fmt.Fprintf(&out, "# %s: 17 calls with each of 5 sets of capabilities at a legacy server\n%d run in %d sessions, %v\n", who, running, h.opened(), counts)
-			for range 3 { // calls that wait for a session get one, one after the other
+			for range 3 { // the waiting calls get a session one after the other
 				h.holds(false)
 				time.Sleep(time.Second)
 			}

@@ -156,7 +156,7 @@ func forListViews(t *testing.T, out *strings.Builder, f func(s *listServer, c *c
 }
 
 // TestHiddenLooksUnknown records the answers for hidden items and for items that do not exist,
-// and how many requests the server gets. If the two differed, a client could find out which
+// and how many requests the server gets. If these answers differed, a client could find out which
 // items are hidden.
 func TestHiddenLooksUnknown(t *testing.T) {
 	var out strings.Builder
@@ -229,8 +229,8 @@ func (c *caller) pages(method string) string {
 	}
 }
 
-// pageOf describes a page of a list: its items, or the first and last of many, and its caching
-// members.
+// pageOf describes a page of a list: its items, or only the first and the last of many items, and
+// its caching members.
 func pageOf(m *jsonrpc.Message, method string) string {
 	if m.Kind == jsonrpc.Failure {
 		return string(m.Error.Of(m.Raw))
@@ -317,7 +317,7 @@ func TestChangesOfListsAsShown(t *testing.T) {
 }
 
 // TestCursorsAcrossAChange records what a client gets for a cursor after the list has changed.
-// The client must get nothing twice, and everything after the cursor.
+// The client must get every item after the cursor, and no item twice.
 func TestCursorsAcrossAChange(t *testing.T) {
 	const n = 1100
 	tools := func(from int, more ...string) (all []string) {
@@ -345,7 +345,7 @@ func TestCursorsAcrossAChange(t *testing.T) {
 		fmt.Fprintf(&out, "\n%s\n", change.what)
 		forListViews(t, &out, func(s *listServer, c *caller, _ string) {
 			if s.modern != c.modern {
-				return // the eras make no difference here
+				return // the results do not depend on the eras
 			}
 			s.size = 500
 			s.lists[mcp.MethodListTools] = tools(0)

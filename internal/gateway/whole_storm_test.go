@@ -42,7 +42,7 @@ func (s *testServer) tell(t *testing.T, method string) {
 }
 
 // TestListChangedOncePerSecond checks a storm of list changes. Each client is notified of each
-// list once a second: of the first change at once, and later of the last one. Calls are not
+// list once a second: of the first change at once, and later of the last change. Calls are not
 // delayed. The test covers both eras of server and client, and one server as well as two that
 // send changes together.
 func TestListChangedOncePerSecond(t *testing.T) {
@@ -114,7 +114,7 @@ func listStorm(t *testing.T, modernServer, modernClient bool, servers int) {
 	}
 	time.Sleep(5 * time.Second)
 	c.rest()
-	// The last change of a burst is announced, even if it follows the one before at once.
+	// The last change of a burst is announced, even if it follows the previous change at once.
 	all[0].tell(t, mcp.NoteToolsChanged)
 	synctest.Wait()
 	if n := heard(c.rest(), mcp.NoteToolsChanged); n != 1 {

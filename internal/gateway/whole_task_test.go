@@ -70,8 +70,8 @@ func (l *testSession) answered() bool {
 }
 
 // TestTaskStaysInItsSession checks that a task is queried in the session that created it.
-// Another process of the server has a task with the same id. The session was idle for longer
-// than sessions without tasks are kept.
+// Another process of the server has a task with the same id. The session was idle for so long that
+// it would have been closed without a task.
 func TestTaskStaysInItsSession(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		p := &taskProcess{ttl: "3600000", hold: make(chan struct{})}
@@ -80,7 +80,7 @@ func TestTaskStaysInItsSession(t *testing.T) {
 		n := w.client()
 		n.say(modernRequest("1", "tools/call", `"name":"job","arguments":{}`, takesTasks))
 		first, _ := jsonrpc.Text(resultOf(n.answerTo("1"), "taskId"))
-		// A call during which the client can be asked uses that process alone.
+		// A call during which the client can be asked is the only call on that process.
 		n.say(modernRequest("2", "tools/call", `"name":"plain","arguments":{}`, takesTasks))
 		time.Sleep(time.Second)
 		n.say(modernRequest("3", "tools/call", `"name":"job","arguments":{}`, takesTasks))
@@ -117,8 +117,8 @@ func TestTaskStaysInItsSession(t *testing.T) {
 	})
 }
 
-// TestTaskEndsWithItsProcess checks that a task ends with its process. Dragoman does not
-// confuse it with a task of the next process that has the same id.
+// TestTaskEndsWithItsProcess checks that a task ends with its process. Dragoman does not confuse
+// this task with a task of the next process that has the same id.
 func TestTaskEndsWithItsProcess(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		p := &taskProcess{ttl: "60000"}

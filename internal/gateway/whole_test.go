@@ -33,8 +33,8 @@ import (
 type testServer struct {
 	modern         bool
 	both           bool   // a modern server that also supports the legacy era
-	crashesOnProbe bool   // exits when it is probed
-	caps           string // capabilities; "" means tools and logging
+	crashesOnProbe bool   // the server exits when it is probed
+	caps           string // the server's capabilities; "" means tools and logging
 	revision       string // revision of a legacy server; "" means 2025-11-25
 	// instructions are the instructions for models, "" for none.
 	instructions string
@@ -44,7 +44,7 @@ type testServer struct {
 	shows func(name string) bool
 	// choose returns the capabilities in the answer to an initialize request; nil means caps.
 	choose func(m *jsonrpc.Message) string
-	slow   time.Duration // delay before it takes a message
+	slow   time.Duration // the delay before the server takes a message
 	// framing creates the two ends of a session; nil means inmem.Pipe.
 	framing func() (client, server transport.Pipe)
 	// broadcasts says that the server sends its messages to all of its sessions, like some
@@ -54,7 +54,7 @@ type testServer struct {
 	on func(l *testSession, m *jsonrpc.Message)
 
 	mu       sync.Mutex
-	refuse   error // the error of the next opens
+	refuse   error // the error with which the next opens fail
 	crashing int   // number of the next processes that exit at their first message
 	links    []*testSession
 	running  sync.WaitGroup
@@ -210,7 +210,7 @@ func failure(id jsonrpc.ID, code int, data string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":"m"%s}}`, id, code, data)
 }
 
-// got returns the messages of a method that the server has got, or all messages for "".
+// got returns the messages of a method that the server has got, or all messages if the method is "".
 func (l *testSession) got(method string) []*jsonrpc.Message {
 	l.mu.Lock()
 	defer l.mu.Unlock()
