@@ -247,7 +247,7 @@ func TestModernHello(t *testing.T) {
 func TestUnknownVersionStaysInTheHeader(t *testing.T) {
 	for version, want := range map[string]string{
 		"2025-09-01-draft": "2025-09-01-draft", // the server's own version
-		"2026-07-28":       "2025-11-25",       // a modern version would promise _meta
+		"2026-07-28":       "2025-11-25",       // a modern version in the header would promise _meta
 		"x y":              "2025-11-25",       // not a valid header value
 		"1":                "1",
 	} {

@@ -21,7 +21,7 @@ type scene struct {
 	offer Offer
 	turns []turn
 
-	rev      mcp.Revision // Unknown means that an error is expected
+	rev      mcp.Revision // the expected revision; Unknown means that an error is expected
 	forget   bool         // the Outcome must not be remembered, or the Error may be
 	findings []string
 	cause    Cause
@@ -45,7 +45,7 @@ const (
 	initial  = mcp.MethodInitialize
 )
 
-// t13 are handshakes that must end in the right era. Unclear results must not be remembered.
+// t13 contains handshakes that must end in the right era. Unclear results must not be remembered.
 var t13 = []scene{
 	{name: "http, discovered", offer: web, turns: []turn{discovered}, rev: modal},
 	{name: "http, -32601 at 200", offer: web, turns: []turn{unknown, speaks("2025-11-25"), initialized}, rev: old},
@@ -96,7 +96,7 @@ var t13 = []scene{
 	{name: "http, modern error from the future", offer: web, turns: []turn{
 		errorTo(discover, `{"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2031-01-01","2030-01-01"]}}`).with(400),
 	}, cause: CauseNoCommonVersion},
-	{name: "http, 200 and a web page", offer: web, turns: []turn{page(discover, 200), page(initial, 200)}, cause: CauseBadAnswer}, // a web page with status 200 proves nothing, so initialize is tried too
+	{name: "http, 200 and a web page", offer: web, turns: []turn{page(discover, 200), page(initial, 200)}, cause: CauseBadAnswer}, // a web page with status 200 proves nothing, so initialize is also tried
 
 	{name: "http, broken connection", offer: web, turns: []turn{dies(discover), speaks("2025-11-25"), initialized}, rev: old, forget: true},
 	{name: "http, no connection", offer: web, turns: []turn{{to: discover, err: fmt.Errorf("%w: %w", transport.ErrNotSent, &net.OpError{
@@ -132,7 +132,7 @@ var t13 = []scene{
 	{name: "stdio, started again after that", offer: Offer{SkipProbe: true}, turns: []turn{speaks("2025-11-25"), initialized}, rev: old},
 }
 
-// field are known existing servers, with one or more scenes for each.
+// field contains known existing servers, with one or more scenes for each.
 var field = []scene{
 	{name: "reference servers, stdio", offer: pipe, turns: []turn{unknown, speaks("2025-11-25"), initialized}, rev: old},
 	{name: "reference servers, http", offer: web, turns: []turn{
