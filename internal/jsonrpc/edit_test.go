@@ -155,7 +155,7 @@ func TestNestedEdits(t *testing.T) {
 			t.Errorf("in reverse order: got %s, want %s", got, want)
 		}
 	}
-	// If a member is dropped, the edits within it are dropped too.
+	// If a member is dropped, the edits within it are also dropped.
 	var e Edits
 	e.Object(NoReason, raw, meta, dropping("p"), Field{"token", []byte(`"t"`)})
 	e.Object(NoReason, raw, m.Params, dropping("_meta", "cursor"))
@@ -177,8 +177,8 @@ func TestSpliceOrder(t *testing.T) {
 	if got := string(Splice([]byte("="), raw, &e)); got != "=<01234abF69>" {
 		t.Error(got)
 	}
-	// Of two edits that begin together, the longer one takes precedence. An edit whose start
-	// overlaps another one is shortened.
+	// Of two edits with the same start, the longer one takes precedence. If the start of an edit
+	// overlaps another edit, the edit is shortened.
 	e.Reset()
 	e.Replace(NoReason, Span{2, 3}, []byte("void"))
 	e.Replace(NoReason, Span{2, 5}, []byte("x"))

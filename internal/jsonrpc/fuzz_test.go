@@ -381,7 +381,7 @@ func FuzzObjectEdit(f *testing.F) {
 		if len(got) != len(want) {
 			t.Fatalf("%q became %q: %d members, want %d", b, out, len(got), len(want))
 		}
-		// The members that stay keep their order and follow the inserted ones.
+		// The remaining members keep their order, and follow the inserted members.
 		stays := slices.DeleteFunc(slices.Clone(members), func(m member) bool {
 			_, ok := want[m.name]
 			return !ok

@@ -7,7 +7,7 @@ import (
 )
 
 // TestHalfSurrogatePairIsKept checks half of a surrogate pair as an escape, which RFC 8259 §8.2
-// allows. JavaScript and Python write it when they cut a text within an emoji.
+// allows. JavaScript and Python write such a half when they cut a text within an emoji.
 func TestHalfSurrogatePairIsKept(t *testing.T) {
 	for _, half := range []string{`\ud83d`, `\uD83D`, `\ude00`, `\udfff`, `\ud83dx`, `\ud83d\ud83d\ude00`, `\ude00\ud83d`, `\ud83d\n`, `\ud83d\u0041`, `x\ud83d`} {
 		raw := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","arguments":{"a":"` + half + `","` + half + `":1}}}`

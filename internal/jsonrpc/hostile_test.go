@@ -216,7 +216,7 @@ func TestJ20_nesting(t *testing.T) {
 	)
 	accept(t, nest(126, "[", "", "]"))
 
-	// Refusing must be cheap. The scan ends at level 129.
+	// The refusal must take little time, because the scan ends at level 129.
 	deep := []byte(nest(100_000, "[", "", "]"))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

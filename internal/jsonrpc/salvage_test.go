@@ -140,8 +140,8 @@ func FuzzSalvage(f *testing.F) {
 				t.Fatalf("%q: the verdict is %d %q, but the message is %+v", b, kind, id, m)
 			}
 		}
-		// A text that the server has not escaped may contain anything. The verdict has the true
-		// id or none.
+		// A text that the server has not escaped may contain anything. The verdict has the correct
+		// id or no id.
 		for _, frame := range [][2]string{
 			{`{"jsonrpc":"2.0","id":31,"result":{"content":[{"type":"text","text":"`, `"}]}}`},
 			{`{"result":{"content":[{"type":"text","text":"`, `"}]},"jsonrpc":"2.0","id":31}`},

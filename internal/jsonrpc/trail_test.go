@@ -106,7 +106,7 @@ func TestTrailIsBounded(t *testing.T) {
 	}
 	trail.Splice(nil, small, new(Edits)) // a small stage still fits
 	for range 100 {
-		trail.Splice(nil, nil, new(Edits)) // an empty stage costs memory too
+		trail.Splice(nil, nil, new(Edits)) // an empty stage also costs memory
 	}
 	all, missed := stages(trail)
 	if len(all)+missed != 201 || len(all) > 60 || missed < 98 || len(all[2].Input) != len(small) {
