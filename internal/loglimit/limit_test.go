@@ -76,7 +76,7 @@ func TestStorm(t *testing.T) {
 		time.Sleep(window + time.Second)
 		synctest.Wait()
 		want(t, p, "level=WARN msg=forged server=a principal=x more=29999 within=1m0s")
-		storm(7) // the flood continues: no record is written, all are counted
+		storm(7) // the flood continues: no record is written, and all records are counted
 		log.Warn("forged", "server", "b", "principal", "x")
 		want(t, p, "level=WARN msg=forged server=b principal=x")
 		time.Sleep(window)
