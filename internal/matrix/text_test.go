@@ -11,8 +11,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/screen"
 )
 
-// made returns a report of all pairs, with the losses that loss.go knows. change may change a
-// cell, or return false to leave it out.
+// made returns a report of all pairs, with the losses in loss.go. The function change may change a
+// cell, or return false to leave the cell out.
 func made(change func(*Cell) bool) *Report {
 	f := Filter{}
 	r := &Report{pairs: f.pairs()}
@@ -115,8 +115,8 @@ func TestOneServer(t *testing.T) {
 	}
 }
 
-// TestAStopKeepsWhatWasMeasured checks that a run that is stopped returns a report of the
-// pairs measured so far. If no pair was measured, the report is empty.
+// TestAStopKeepsWhatWasMeasured checks that a stopped run returns a report of the pairs that were
+// measured before the stop. If no pair was measured, the report is empty.
 func TestAStopKeepsWhatWasMeasured(t *testing.T) {
 	stopped := errors.New("stopped")
 	ctx, cancel := context.WithCancelCause(t.Context())
