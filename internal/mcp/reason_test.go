@@ -13,8 +13,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// unread are the packages whose edits are not shown to users, because they do not handle the
-// calls of clients.
+// unread lists the packages with edits that are not shown to users, because these packages do not
+// handle the calls of clients.
 var unread = []string{"jsonrpc", "fake", "tape", "doctor", "demo"}
 
 // TestReasons checks in the sources that every reason has a sentence and is used outside its
