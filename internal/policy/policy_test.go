@@ -9,7 +9,7 @@ import (
 
 var errNo = errors.New("no")
 
-// step records the calls that it gets. It can be told to refuse.
+// step records the calls that it gets. A test can make it refuse calls.
 type step struct {
 	name    string
 	refuses bool
