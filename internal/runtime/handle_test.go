@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// host counts the calls that reach it, and those that reach it after it was closed.
+// host counts the calls that reach it, and the calls that reach it after it was closed.
 type host struct {
 	closed   atomic.Bool
 	late     atomic.Int64
@@ -112,8 +112,8 @@ func TestAttachedClientsMove(t *testing.T) {
 	}
 }
 
-// TestRenew checks that a renewed generation becomes idle like a replaced one, and clients
-// notice nothing.
+// TestRenew checks that a renewed generation becomes idle like a replaced one, and that clients are
+// not affected.
 func TestRenew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := &host{hold: make(chan struct{})}

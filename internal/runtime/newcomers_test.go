@@ -11,7 +11,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// loop opens sessions in sequence until ctx ends. next returns the client that opens each.
+// loop opens sessions in sequence until ctx ends. The function next returns the client for each
+// session.
 func loop(ctx context.Context, n *newcomers, next func(i int) transport.Newcomer) (opened int) {
 	for i := 0; ctx.Err() == nil; i++ {
 		if _, ok := n.allow(ctx, next(i)); ok {
@@ -24,7 +25,7 @@ func loop(ctx context.Context, n *newcomers, next func(i int) transport.Newcomer
 }
 
 // TestLoopingClientShutsOutNobody opens sessions in a loop, in several ways and over any number
-// of connections. Meanwhile, another client opens a session every ten seconds. Dragoman never
+// of connections. At the same time, another client opens a session every ten seconds. Dragoman never
 // refuses this client, and delays it only if Dragoman cannot distinguish the two clients.
 func TestLoopingClientShutsOutNobody(t *testing.T) {
 	other := func(i int) transport.Newcomer {

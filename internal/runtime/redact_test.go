@@ -44,7 +44,7 @@ func TestRedactorTakesAllSecrets(t *testing.T) {
 
 // TestSecretsOfEarlierConfigurations changes a secret and removes a server by reloads, and
 // checks that the runtime still masks the old secrets, because recorded messages contain them.
-// The runtime keeps a limited number of them.
+// The runtime keeps a limited number of old secrets.
 func TestSecretsOfEarlierConfigurations(t *testing.T) {
 	of := func(names ...string) *config.Snapshot {
 		c := *config.Default()
