@@ -60,8 +60,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// chain returns a schema with n levels. Each level applies the next one twice, which makes
-// 2^n.
+// chain returns a schema with n levels. Each level applies the next level twice, so a check applies
+// 2^n schemas.
 func chain(n int) string {
 	var b strings.Builder
 	b.WriteString(`{"$ref":"#/$defs/d0","$defs":{`)
