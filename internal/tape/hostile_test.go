@@ -57,8 +57,8 @@ func TestArgumentsAreCompared(t *testing.T) {
 	}
 }
 
-// TestEventsEndAtAnyBlankLine checks that the three kinds of line ends may be mixed, and that
-// a read may end in the middle of one.
+// TestEventsEndAtAnyBlankLine checks that the three kinds of line ends may be mixed, and that a
+// read may end in the middle of a line end.
 func TestEventsEndAtAnyBlankLine(t *testing.T) {
 	var want []string
 	for i := range 12 {
@@ -121,7 +121,7 @@ func FuzzTap(f *testing.F) {
 	})
 }
 
-// FuzzRedact checks that redacted JSON is JSON, and that redacting it again changes nothing.
+// FuzzRedact checks that redacted JSON is JSON, and that redacting it again has no effect.
 func FuzzRedact(f *testing.F) {
 	f.Add([]byte(`{"password":"a","text":"{\"token\":\"b\"}"}`))
 	f.Add([]byte(`"password": "hunter2 x", API_KEY=abcdefgh https://a:b@c/`))

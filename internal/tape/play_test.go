@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// said records a conversation. Each line begins with c or s, for the side that sends it.
+// said records a conversation. Each line begins with c or s, for the side that sends the line.
 func said(t *testing.T, lines ...string) (file string) {
 	t.Helper()
 	var b bytes.Buffer
@@ -149,7 +149,7 @@ func TestClientThatDiffers(t *testing.T) {
 }
 
 // TestClientIsPlayedToAServer checks that a server with the same behaviour has no differences,
-// and that a server with another behaviour has some.
+// and that a server with another behaviour has differences.
 func TestClientIsPlayedToAServer(t *testing.T) {
 	for _, c := range []struct {
 		text string

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestRedactTapes checks recordings of real conversations. Those without secrets must stay
-// byte for byte the same. In the others only the secrets are replaced.
+// TestRedactTapes checks recordings of real conversations. Recordings without secrets must stay
+// byte for byte the same. In the other recordings, only the secrets are replaced.
 func TestRedactTapes(t *testing.T) {
 	files, err := filepath.Glob("testdata/redact/*.txtar")
 	if err != nil || len(files) < 4 {

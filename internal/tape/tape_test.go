@@ -31,7 +31,7 @@ func FuzzLines(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {
 		if bytes.Contains(line, []byte("\n")) {
-			return // a line has no line end in it
+			return // skip it, because a line cannot contain a line end
 		}
 		file := append([]byte("About.\n-- client --\n"), quoteLine(nil, line)...)
 		file = append(file, "-- server --\n{}\n"...)
