@@ -59,7 +59,7 @@ func page(t *testing.T, name string) string {
 }
 
 // TestAlerts checks that the alert rules use only metrics and labels that exist, and that the
-// documentation describes each rule. If promtool is installed, promtool checks the rules too.
+// documentation describes each rule. If promtool is installed, promtool also checks the rules.
 func TestAlerts(t *testing.T) {
 	text, doc, metrics := page(t, "alerts.yaml"), page(t, "monitoring.md"), everyMetric()
 	if tool, err := exec.LookPath("promtool"); err == nil {

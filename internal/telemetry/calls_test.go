@@ -44,8 +44,8 @@ level=INFO msg=call server=s method=made/up took=1s outcome=refused error_code=-
 	}
 }
 
-// TestCallLogOff checks that if the log does not write the level, nothing subscribes, so a
-// call costs nothing.
+// TestCallLogOff checks a log that does not write the level: CallLog does not subscribe, so calls
+// have no cost.
 func TestCallLogOff(t *testing.T) {
 	p := &event.Publisher{}
 	l := NewCallLog(p, logger(&bytes.Buffer{}, slog.LevelInfo), slog.LevelDebug)
@@ -55,7 +55,8 @@ func TestCallLogOff(t *testing.T) {
 	l.Close()
 }
 
-// TestCallLogMisses checks that calls do not wait for a slow log, and their number is logged.
+// TestCallLogMisses checks that calls do not wait for a slow log, and that the number of lost
+// records is logged.
 func TestCallLogMisses(t *testing.T) {
 	var b bytes.Buffer
 	p := &event.Publisher{}
