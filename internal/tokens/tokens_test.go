@@ -30,7 +30,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestTool checks that only what a model sees is counted.
+// TestTool checks that only text that a model sees is counted.
 func TestTool(t *testing.T) {
 	count := func(raw string) int { return Tool([]byte(raw), jsonrpc.Whole([]byte(raw))) }
 	bare := count(`{"name":"read","description":"Read a file","inputSchema":{"type":"object"}}`)
