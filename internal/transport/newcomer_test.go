@@ -7,7 +7,7 @@ import (
 )
 
 // TestQuota lets parties take and release places in random order. No party has more than half
-// of the places, and a party without places always finds one. At the end all places are free.
+// of the places, and a party without places always finds a free place. At the end all places are free.
 func TestQuota(t *testing.T) {
 	const most = 100
 	var q Quota

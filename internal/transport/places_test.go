@@ -2,7 +2,7 @@ package transport
 
 import "testing"
 
-// TestAlone checks that a single process does not change ids and finds all of them in itself.
+// TestAlone checks that a single process does not change ids, and that all ids belong to this process.
 func TestAlone(t *testing.T) {
 	var p Places = Alone{}
 	for _, id := range []string{"", "x", "m1.x", "\x00"} {

@@ -9,7 +9,7 @@ import (
 )
 
 // TestSkip checks that an event over the limit is written to Skip in pieces, completely and in
-// order. The Reader keeps nothing of it and then reads the next event.
+// order. The Reader does not keep this event, and then reads the next event.
 func TestSkip(t *testing.T) {
 	long := strings.Repeat("0123456789", 5000)
 	stream := "id: 1\ndata: a\n\nid: 2\nevent: x\ndata: " + long + "\ndata: " + long + "\n\ndata: b\n\n"

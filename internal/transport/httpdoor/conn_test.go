@@ -35,7 +35,7 @@ func serveTest(t *testing.T, h http.Handler, wrap func(net.Listener) net.Listene
 }
 
 // TestContentLengthBesideTransferEncoding checks RFC 9112 §6.1. A server may process a request
-// with both a Content-Length and a Transfer-Encoding according to the latter alone. It must
+// with both a Content-Length and a Transfer-Encoding according to only the Transfer-Encoding. It must
 // then close the connection.
 func TestContentLengthBesideTransferEncoding(t *testing.T) {
 	const (

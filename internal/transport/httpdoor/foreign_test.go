@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestRefusalNamesTheHostAndTheFix checks that the answer names the host and the fix. The log
-// does too, once for each host.
+// TestRefusalNamesTheHostAndTheFix checks that the answer names the host and the fix. The log also
+// names both, once for each host.
 func TestRefusalNamesTheHostAndTheFix(t *testing.T) {
 	var log bytes.Buffer
 	g := NewGuard(nil, nil, nil)
@@ -46,7 +46,7 @@ func TestRefusalNamesTheHostAndTheFix(t *testing.T) {
 	if got := ask("", ""); !strings.Contains(got, "missing") {
 		t.Errorf("the answer without a host is %s", got)
 	}
-	// A command that a user might copy must not contain text of a stranger.
+	// A command that a user might copy must not contain text of an unknown client.
 	if got := ask("a$(reboot).example", ""); !strings.Contains(got, "--allow-host HOST") {
 		t.Errorf("the answer for a host that a shell would execute is %s", got)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// page is a ResponseWriter whose reader can be stopped.
+// page is a ResponseWriter with a client that can stop reading.
 type page struct {
 	header http.Header
 

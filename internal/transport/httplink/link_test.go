@@ -170,8 +170,8 @@ func TestBodyIsLetGo(t *testing.T) {
 	}
 }
 
-// TestEarlyAnswer checks a server that answers before it has read the whole request. It must
-// not see what the caller writes into the buffer afterwards. The test needs -race.
+// TestEarlyAnswer checks a server that answers before it has read the whole request. The server
+// must not see later changes of the caller's buffer. The test needs -race.
 func TestEarlyAnswer(t *testing.T) {
 	address := serve(t, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(413) })
 	l := mustLink(t, address, Options{})

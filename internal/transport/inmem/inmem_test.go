@@ -25,7 +25,7 @@ func TestBothDirections(t *testing.T) {
 		if err := way.from.Write(b); err != nil {
 			t.Fatal(err)
 		}
-		clear(b) // Write must have copied it
+		clear(b) // Write must have copied the bytes
 		m, err := way.to.Read()
 		if err != nil || string(m.Raw) != ping || m.Method != "ping" {
 			t.Errorf("got %v, %v", m, err)

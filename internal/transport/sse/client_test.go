@@ -139,7 +139,7 @@ func TestDialRefuses(t *testing.T) {
 		status int
 		media  string
 		body   string
-		want   error // nil for a StatusError
+		want   error // the expected error; nil for a StatusError
 	}{
 		{"404", 404, "text/plain", "no", nil},
 		{"401", 401, "", "", nil},

@@ -140,8 +140,8 @@ type discardTimed struct{ discard }
 
 func (discardTimed) SetWriteDeadline(time.Time) error { return nil }
 
-// TestAllocationBudget checks the number of allocations. Reading allocates the line and what
-// Scan needs for the Message, its id and its method. Writing allocates nothing.
+// TestAllocationBudget checks the number of allocations. Reading allocates memory for the line, and
+// in Scan for the Message, its id and its method. Writing does not allocate memory.
 func TestAllocationBudget(t *testing.T) {
 	line := append(request(1<<10), '\n')
 	p := reading(&repeat{line: line}, Options{Limits: jsonrpc.Limits{
@@ -160,7 +160,7 @@ func TestAllocationBudget(t *testing.T) {
 	for name, p := range map[string]*Pipe{"": out, " with a deadline": timed} {
 		budget := 0.0
 		if p == out {
-			budget = 3 // for the timer that replaces the deadline
+			budget = 3 // allocations for the timer that replaces the deadline
 		}
 		if n := testing.AllocsPerRun(1000, func() {
 			if err := p.Write(msg); err != nil {

@@ -57,7 +57,7 @@ func child(mode string) {
 	case "exit":
 		fmt.Fprintln(os.Stderr, "GITHUB_TOKEN is not set")
 		os.Exit(3)
-	case "half": // writes half an answer and exits
+	case "half": // writes half of an answer and exits
 		_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
 		fmt.Print(pong[:12])
 		os.Exit(1)
@@ -74,7 +74,7 @@ func child(mode string) {
 		_ = os.Stdin.Close()
 		fmt.Println(hello)
 		forever()
-	case "idle": // reads nothing
+	case "idle": // does not read
 		fmt.Println(hello)
 		forever()
 	case "stubborn": // does not end with its input or on a signal
@@ -119,7 +119,7 @@ func child(mode string) {
 		if _, err := p.Pipe().Read(); err != nil {
 			panic(err)
 		}
-		// Threads end, but the child must not end with them.
+		// Threads end, but the child must continue to run.
 		for range 50 {
 			done := make(chan struct{})
 			go func() {

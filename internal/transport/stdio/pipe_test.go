@@ -103,7 +103,8 @@ func TestS04_TooLongALineIsNotKept(t *testing.T) {
 	}
 	wantLines(t, transcript(p), ping)
 	runtime.ReadMemStats(&after)
-	// Growing to the limit allocates a few times the limit, but never the length of the line.
+	// Growing the buffer to the limit allocates a few times the limit, but never the length of the
+	// line.
 	if n := after.TotalAlloc - before.TotalAlloc; n > 8*MaxFromClient {
 		t.Errorf("reading allocated %d bytes", n)
 	}

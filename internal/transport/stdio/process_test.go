@@ -71,7 +71,7 @@ func wantExit(t *testing.T, p *Process, text string) {
 	}
 }
 
-// gone waits until a process is gone or a zombie.
+// gone waits until a process no longer exists or is a zombie.
 func gone(t *testing.T, pid int) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
@@ -435,8 +435,8 @@ func TestOnlyStandardStreamsAreInherited(t *testing.T) {
 	}
 }
 
-// TestChildDiesWithUs kills a process that has a child. The child dies too, but not before: it
-// does not depend on a thread that may end.
+// TestChildDiesWithUs kills a process that has a child. The child also dies, but not earlier,
+// because it does not depend on a thread that may end.
 func TestChildDiesWithUs(t *testing.T) {
 	needProc(t)
 	t.Parallel()
@@ -480,8 +480,8 @@ func TestStd(t *testing.T) {
 	wantLines(t, p.StderrTail(5), "EOF")
 }
 
-// TestStdSurvivesABrokenPipe checks that a client that has exited leads to an error of Write,
-// and does not end the process.
+// TestStdSurvivesABrokenPipe checks that Write returns an error if the client has exited, and that
+// the process does not end.
 func TestStdSurvivesABrokenPipe(t *testing.T) {
 	t.Parallel()
 	p := start(t, specOf("std"))

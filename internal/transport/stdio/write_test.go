@@ -122,7 +122,7 @@ func ends(t *testing.T) map[string]func() (*Pipe, io.ReadCloser) {
 }
 
 // TestS11_AStallIsWaitedFor checks a reader that pauses, even in the middle of a message and for
-// a minute. When the reader continues, it gets everything.
+// a minute. When the reader continues, it gets all data.
 func TestS11_AStallIsWaitedFor(t *testing.T) {
 	for name, open := range ends(t) {
 		for _, pause := range []time.Duration{time.Second, 11 * time.Second, time.Minute} {

@@ -209,7 +209,7 @@ func TestListenGivesUp(t *testing.T) {
 }
 
 // TestListenBacksOff checks that an unreachable server gets requests at longer and longer
-// intervals, and never more than one in half a second.
+// intervals, and at most one request in half a second.
 func TestListenBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0

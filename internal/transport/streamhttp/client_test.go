@@ -170,7 +170,7 @@ func TestClientIgnoresBadSessionID(t *testing.T) {
 func TestClientAnswerShapes(t *testing.T) {
 	for _, tt := range []struct {
 		name, media, body string
-		want              string // the raw text of the answer, "" for none
+		want              string // the raw text of the answer; "" for none
 	}{
 		{"json", "application/json", msgReply, msgReply},
 		{"json with charset", "application/json; charset=utf-8", " " + msgReply + "\n", " " + msgReply + "\n"},

@@ -19,7 +19,7 @@ func (twoPlaces) Of(id string) string {
 }
 
 // TestPlaces checks that a session id has the mark of its process. A session of another process
-// is not found, even if this process has a session with that id.
+// counts as not found, even if this process has a session with that id.
 func TestPlaces(t *testing.T) {
 	d := open(t, &hall{}, func(o *Options) { o.Places = twoPlaces{} })
 	id := d.initialize("2025-11-25")

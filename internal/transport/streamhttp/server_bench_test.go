@@ -54,8 +54,8 @@ func modernRequest(session string) (r *http.Request, again func()) {
 	return r, func() { rd.Reset(body) }
 }
 
-// TestAllocationBudget limits the allocations of a simple call. It needs the body, message, id,
-// response, timer and its closure, and little else.
+// TestAllocationBudget limits the allocations of a simple call. A call needs the body, the message,
+// the id, the response, the timer and its closure, and only a few more.
 func TestAllocationBudget(t *testing.T) {
 	s := NewServer(Options{Acceptor: bare{}})
 	ses := s.newSession("", "")

@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// TestHTTP2StreamOutlivesTheWriteTimeout checks a stream over HTTP/2. Write timeouts apply to
-// each stream there, and a stream is reset when its deadline expires, even if nothing is being
+// TestHTTP2StreamOutlivesTheWriteTimeout checks a stream over HTTP/2. Over HTTP/2, write timeouts
+// apply to each stream, and a stream is reset when its deadline expires, even if no data is being
 // written.
 func TestHTTP2StreamOutlivesTheWriteTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -314,7 +314,7 @@ func TestL15_Resume(t *testing.T) {
 		case <-ctx.Done():
 			return
 		}
-		_ = r.Event(note(2)) // its client has disconnected, which is not a cancellation
+		_ = r.Event(note(2)) // the client has disconnected, which is not a cancellation
 		finish(in, r)
 	}}, nil)
 	session := d.initialize("2025-11-25")
@@ -346,7 +346,7 @@ func TestL15_Resume(t *testing.T) {
 	}
 	f.ends()
 	f.close()
-	// The stream can be resumed from the start, and again, because the answer is kept for some
+	// The stream can be resumed from the start more than once, because the answer is kept for some
 	// time.
 	f = d.get(context.Background(), session, "Last-Event-ID: "+prime.ID)
 	f.wantNote(1)
@@ -546,7 +546,7 @@ func TestE09_SlowReader(t *testing.T) {
 				}
 				defer c.Close()
 				_, _ = fmt.Fprintf(c, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\nContent-Type: application/json\r\n%s\r\nContent-Length: %d\r\n\r\n%s", strings.Join(h, "\r\n"), len(body), body)
-				// The client reads nothing, but another client is served.
+				// The client does not read, but another client still gets answers.
 				d.callModern()
 				n := <-over
 				if era == "modern" && n > 20 {
@@ -667,7 +667,7 @@ func TestSessionLimits(t *testing.T) {
 			t.Errorf("%v", r.header)
 		}
 		d.post(call("1"), ann).want(t, 503, -32603)
-		time.Sleep(3 * time.Minute) // until the session is idle for long enough to be removed
+		time.Sleep(3 * time.Minute) // wait until the session is idle for long enough to be removed
 		d.initialize("2025-11-25", ann)
 		d.post(call("1"), old, ann).want(t, 404, -32600)
 		d.post(call("1"), kept, ann).want(t, 200, 0)
@@ -679,7 +679,7 @@ func TestSessionLimits(t *testing.T) {
 }
 
 // TestGreedyClient checks that a client that opens sessions in a loop gets at most half of the
-// places. It loses the sessions that it abandoned. Clients with other names keep theirs.
+// places. It loses the sessions that it abandoned. Clients with other names keep their sessions.
 func TestGreedyClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most = 32
