@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// watcher is an adapter that counts messages and changes nothing.
+// watcher is an adapter that counts messages and does not change them.
 type watcher struct {
 	refuse          error
 	admitted        atomic.Int64

@@ -43,7 +43,7 @@ func TestSubscriptionsOfOneClientAreBounded(t *testing.T) {
 					u.mu.Lock()
 					greedy.want.URIs = map[string]bool{}
 					for n := range x.fit - 1 {
-						greedy.want.URIs[x.uri(n)] = true // has the same effect as many requests
+						greedy.want.URIs[x.uri(n)] = true // the assignment has the same effect as many requests
 					}
 					u.mu.Unlock()
 					if _, err := greedy.Subscribe(t.Context(), x.uri(x.fit-1)); err != nil {
@@ -85,7 +85,7 @@ func TestForwardingsAreBoundedInBytes(t *testing.T) {
 			t.Fatal(err)
 		}
 		u.mu.Lock()
-		u.isForwarding = true // pretends that forwardAll is still running
+		u.isForwarding = true // pretend that forwardAll is still running
 		u.mu.Unlock()
 		raw := []byte(`{"jsonrpc":"2.0","method":"notifications/x","params":{"x":"` + strings.Repeat("x", 300<<10) + `"}}`)
 		for range 2 * maxForwardings {

@@ -15,7 +15,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/inmem"
 )
 
-// closedInput is a pipe whose other end may stop reading and still write.
+// closedInput is a pipe. Its other end may stop reading but still write.
 type closedInput struct {
 	transport.Pipe
 	closed *atomic.Bool

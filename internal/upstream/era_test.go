@@ -172,8 +172,8 @@ func TestRefusalOfTheSameEraIsNotSentAgain(t *testing.T) {
 	}
 }
 
-// TestT14_EraAfterADeployOnStdio replaces the program behind a pipe by one of the other era and
-// back, between calls and during a call. Dragoman detects the era of the new process. No call
+// TestT14_EraAfterADeployOnStdio replaces the program behind a pipe with a program of the other era
+// and back, between calls and during a call. Dragoman detects the era of the new process. No call
 // runs twice, because an interrupted call is never retried.
 func TestT14_EraAfterADeployOnStdio(t *testing.T) {
 	for name, client := range map[string]*mcp.ClientInfo{"modern_client": modernClient, "legacy_client": legacyClient} {
@@ -300,7 +300,7 @@ func TestT13_OverHTTP(t *testing.T) {
 	}
 	for name, x := range map[string]struct {
 		probe  func(http.ResponseWriter, *jsonrpc.Message)
-		forget bool // the era is not remembered
+		forget bool // true if the era must not be remembered
 	}{
 		"-32601 at 200": {refusal(200, -32601), false},
 		"-32601 at 400": {refusal(400, -32601), false},
@@ -384,8 +384,8 @@ func TestT13_InconclusiveIsForgotten(t *testing.T) {
 
 // TestT13_SilenceProvesNothing checks a server on stdio that does not answer the probe. It is
 // opened by initialize after 3 s. Its next process is opened without this delay, since the
-// timeout is remembered. The era is not remembered: the process after that is modern, and
-// detected as modern.
+// timeout is remembered. The era is not remembered: the next process is modern, and is detected as
+// modern.
 func TestT13_SilenceProvesNothing(t *testing.T) {
 	h := &program{legacy: true}
 	mute := true

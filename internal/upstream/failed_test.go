@@ -17,7 +17,7 @@ import (
 )
 
 // TestExposed checks that clients on other machines get the class of a failure, a sentence and
-// an action, but no output of the process. The report contains all of it.
+// an action, but no output of the process. The report contains the whole failure.
 func TestExposed(t *testing.T) {
 	for _, exposed := range []bool{false, true} {
 		u := New(Spec{

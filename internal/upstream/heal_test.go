@@ -19,7 +19,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// journal is a log that a test can read while others write to it.
+// journal is a log that a test can read while other goroutines write to it.
 type journal struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -95,8 +95,8 @@ func TestConcurrentOpensAreOneAttempt(t *testing.T) {
 }
 
 // TestServerComesBackByItself checks a server that cannot be opened at first and becomes ready
-// without a call. The status counts the failures and shows the next attempt. The log says how
-// long it took. Options.Changed is called, because the lists may have changed.
+// without a call. The status counts the failures and shows the next attempt. The log says how long
+// this took. Options.Changed is called, because the lists may have changed.
 func TestServerComesBackByItself(t *testing.T) {
 	for _, era := range []string{"legacy", "modern"} {
 		t.Run(era, func(t *testing.T) {
@@ -350,7 +350,8 @@ func TestServerThatIsNotKeptOpenWaitsForCalls(t *testing.T) {
 }
 
 // TestSessionsOfOneCallAreNotOpenedAgain checks a server with isolation "call". The end of a
-// session concerns only one call. Only opens that fail are repeated.
+// session concerns only one call, so the session is not opened again. Only failed opens are
+// repeated.
 func TestSessionsOfOneCallAreNotOpenedAgain(t *testing.T) {
 	h := &program{legacy: true, fails: func(n int) bool { return n == 1 }}
 	keptOpen(t, h, Spec{Isolation: PerCall}, func(t *testing.T, u *Upstream, _ *journal) {
@@ -377,7 +378,7 @@ func TestSessionsOfOneCallAreNotOpenedAgain(t *testing.T) {
 	})
 }
 
-// TestFailedLaneDoesNotMakeTheServerFailed checks that the server stays ready if a second,
+// TestFailedLaneDoesNotMakeTheServerFailed checks that the server stays ready if an additional,
 // exclusive session cannot be opened.
 func TestFailedLaneDoesNotMakeTheServerFailed(t *testing.T) {
 	h := &program{legacy: true, fails: func(n int) bool { return n > 1 }}
@@ -395,9 +396,9 @@ func TestFailedLaneDoesNotMakeTheServerFailed(t *testing.T) {
 	})
 }
 
-// TestHTTPServerThatWasAwayIsNoticed checks an HTTP server that disappears without a sign.
-// Dragoman notices it when a call fails or a stream of the server ends. When the server is
-// back, Dragoman notices that without a call.
+// TestHTTPServerThatWasAwayIsNoticed checks an HTTP server that disappears unnoticed. Dragoman
+// notices this when a call fails or a stream of the server ends. When the server is back, Dragoman
+// notices that without a call.
 func TestHTTPServerThatWasAwayIsNoticed(t *testing.T) {
 	t.Parallel()
 	for name, how := range map[string]struct{ modern, stream bool }{"legacy": {}, "modern": {modern: true}, "legacy with a stream": {stream: true}} {

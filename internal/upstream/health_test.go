@@ -13,7 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// stopped makes the processes of a program do nothing while still is set.
+// stopped makes the processes of a program stop working while the variable still is set.
 func stopped(h *program, still *atomic.Bool) {
 	h.on = func(_ *process, m *jsonrpc.Message) []byte {
 		if still.Load() {
@@ -82,8 +82,8 @@ func TestU09_HungServerIsReported(t *testing.T) {
 	}
 }
 
-// TestU09_ServerThatComesBackIsReady checks that a hung server is ready as soon as it sends
-// anything.
+// TestU09_ServerThatComesBackIsReady checks that a hung server is ready as soon as it sends a
+// message.
 func TestU09_ServerThatComesBackIsReady(t *testing.T) {
 	h := &program{legacy: true}
 	var still atomic.Bool

@@ -67,7 +67,7 @@ func TestSpellingsOfCapabilitiesStartNoProcesses(t *testing.T) {
 			}
 			close(release)
 			wait.Wait()
-			// A difference on which a server could act leads to another session.
+			// If a difference could matter to a server, it leads to another session.
 			for i, caps := range []string{
 				`{"elicitation":{"url":{}},"roots":{}}`, `{"elicitation":{},"roots":{"listChanged":true}}`, `{"elicitation":{}}`, `{}`, `{"experimental":{}}`,
 			} {
@@ -111,8 +111,8 @@ func TestKeysOfPoolsAreBounded(t *testing.T) {
 	})
 }
 
-// TestOneClientKeepsItsCapabilities checks that a server with only one client gets that
-// client's unknown capabilities too. Different spellings do not start further processes.
+// TestOneClientKeepsItsCapabilities checks that a server with only one client also gets the unknown
+// capabilities of that client. Different spellings do not start further processes.
 func TestOneClientKeepsItsCapabilities(t *testing.T) {
 	for _, caps := range []string{
 		`{"elicitation":{"later":{"n":1e400}},"experimental":{"a/b":{}},"x":[1]}`,

@@ -35,8 +35,8 @@ func (t tokens) Headers(_ context.Context, scope string) ([]transport.HeaderFiel
 	return []transport.HeaderField{{Name: "authorization", Value: t[scope]}}, nil
 }
 
-// teller is an HTTP server that shows who calls. Its tool returns the Authorization header of
-// the request, and a listen gets only the notifications for its caller.
+// teller is an HTTP server that reveals the credentials of its caller. Its tool returns the
+// Authorization header of the request, and a listen gets only the notifications for its caller.
 type teller struct {
 	modern  bool
 	refuses string
@@ -44,7 +44,7 @@ type teller struct {
 	mu       sync.Mutex
 	opened   map[string]int // number of discover and initialize requests, by Authorization
 	sessions int
-	listens  map[string]func(uri string) // by Authorization
+	listens  map[string]func(uri string) // the open listens, by Authorization
 }
 
 func (s *teller) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -15,7 +15,7 @@ import (
 
 // TestChangesAreHeardWhileAListenIsReplaced checks that the new listen is open before the old
 // one ends. A change is delivered once, whenever it occurs: before the server has read the new
-// listen, after it has acknowledged it, and after the end of the old one.
+// listen, after the server has acknowledged the new listen, and after the end of the old listen.
 func TestChangesAreHeardWhileAListenIsReplaced(t *testing.T) {
 	var mu sync.Mutex
 	var ids []string // ids of the listens that the server has acknowledged

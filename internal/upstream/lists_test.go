@@ -14,7 +14,7 @@ import (
 )
 
 // TestToolWithAnInvalidHeaderIsLoggedOnce checks that only this tool is left out, and that the
-// report gives the reason as long as it applies. Reading the list again logs nothing new.
+// report gives the reason as long as it applies. If the list is read again, no new record is logged.
 func TestToolWithAnInvalidHeaderIsLoggedOnce(t *testing.T) {
 	var mended atomic.Bool
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -56,7 +56,7 @@ func TestStuckLogDelaysNothing(t *testing.T) {
 			default:
 				t.Errorf("status %d waits for the log", i)
 			}
-			time.Sleep(5 * time.Second) // until the back-off has ended
+			time.Sleep(5 * time.Second) // wait until the back-off has ended
 		}
 		close(log.proceed)
 		u.Close(t.Context())

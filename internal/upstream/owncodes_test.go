@@ -38,7 +38,7 @@ func odd(release <-chan struct{}, code string) func(*process, *jsonrpc.Message) 
 
 // TestOwnErrorCodesEndNoSession checks a tool of a legacy server that answers with a code of
 // the server's own. The caller gets that error. The call of another client on the same session
-// continues, and the server stays ready. If the server answers like this often, Dragoman checks
+// continues, and the server stays ready. If the server often answers in this way, Dragoman checks
 // its era only from time to time.
 func TestOwnErrorCodesEndNoSession(t *testing.T) {
 	for name, code := range ownErrors {
@@ -169,8 +169,8 @@ func TestOwnErrorCodesEndNoSessionOverHTTP(t *testing.T) {
 	}
 }
 
-// TestT14_RunningCallsSurviveTheDeploy replaces a server by one of the other era while a call
-// runs. The next call is converted and retried, and the first call still gets its answer.
+// TestT14_RunningCallsSurviveTheDeploy replaces a server with a server of the other era while a
+// call runs. The next call is converted and retried, and the first call still gets its answer.
 func TestT14_RunningCallsSurviveTheDeploy(t *testing.T) {
 	for _, modern := range []bool{false, true} {
 		t.Run(fmt.Sprintf("from_modern_%t", modern), func(t *testing.T) {

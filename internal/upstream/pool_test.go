@@ -70,8 +70,8 @@ func TestAConversationStaysWithItsSession(t *testing.T) {
 }
 
 // TestOnePrincipalLeavesRoomForOthers checks a principal that always uses new capabilities. It
-// gets a bounded number of sessions and loses its own idle sessions first. It is refused if all
-// of them are in use. Other principals are not affected.
+// gets a bounded number of sessions and loses its own idle sessions first. The principal is refused
+// if all its sessions are in use. Other principals are not affected.
 func TestOnePrincipalLeavesRoomForOthers(t *testing.T) {
 	h := &program{legacy: true}
 	who := func(principal string, n int) *mcp.ClientInfo {
@@ -181,7 +181,7 @@ func TestReportTellsOfEachSession(t *testing.T) {
 			}
 		}
 		w.Close()
-		synctest.Wait() // until the server has got the request
+		synctest.Wait() // wait until the server has got the request
 		// The server exits and is started again.
 		h.on = nil
 		for _, l := range h.all() {
@@ -201,8 +201,8 @@ func TestReportTellsOfEachSession(t *testing.T) {
 }
 
 // TestSessionsKeepNoRequestAlive checks that a session does not keep the request of a modern
-// client in memory. The client info is part of the request, and a session may exist for hours
-// after it.
+// client in memory. The client info is part of the request, and a session may exist for hours after
+// the request.
 func TestSessionsKeepNoRequestAlive(t *testing.T) {
 	h := &program{legacy: true}
 	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {

@@ -17,9 +17,9 @@ import (
 
 // program is a server program. Each pipe to it is a separate process.
 type program struct {
-	modern, legacy bool // the eras that it supports
-	lists          bool // lists a legacy version even if the program does not support it
-	dies           bool // exits when it is probed
+	modern, legacy bool // the eras that the program supports
+	lists          bool // the program lists a legacy version, even if it does not support the legacy era
+	dies           bool // the program exits when it is probed
 	fails          func(n int) bool
 	// link returns a pipe to a process. If it is nil, the pipe is in memory.
 	link func() (ours, theirs transport.Pipe)

@@ -91,8 +91,8 @@ func TestChildIsStartedOnceAndAgainAfterACrash(t *testing.T) {
 	}
 }
 
-// forgetful is a legacy HTTP server that knows only its newest session. A test can make it forget
-// this session too.
+// forgetful is a legacy HTTP server that knows only its newest session. A test can also make it
+// forget this session.
 type forgetful struct {
 	opened, calls atomic.Int64
 	valid         atomic.Int64 // number of the session that the server knows

@@ -19,7 +19,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
-// links are the pipes on which the tests let a server stop reading. Their buffers are smaller
+// links contains the pipes on which the tests let a server stop reading. Their buffers are smaller
 // than any message.
 var links = map[string]func() (ours, theirs transport.Pipe){
 	"stdio": func() (transport.Pipe, transport.Pipe) {
@@ -73,9 +73,9 @@ func start(ctx context.Context, t *testing.T, u *Upstream, all *sync.WaitGroup, 
 }
 
 // TestU16_ServerThatStopsReading checks a server that does not read for a while, with few or
-// many bytes waiting for it. The call that keeps it busy and the call that it has partly read
-// get their answers. A second client's calls are answered all the time, if necessary through
-// another session. The status is correct within two seconds.
+// many bytes waiting for it. The call that keeps the server busy and the call that the server has
+// partly read get their answers. A second client's calls are answered all the time, if necessary
+// through another session. The status is correct within two seconds.
 func TestU16_ServerThatStopsReading(t *testing.T) {
 	for link, open := range links {
 		for _, era := range []string{"legacy", "modern"} {
@@ -106,7 +106,7 @@ func stopsReading(t *testing.T, h *program, isolation Isolation, pause time.Dura
 		pausing(h, release)
 		var all sync.WaitGroup
 		keeps := start(t.Context(), t, u, &all, "busy", 1)
-		// The server reads the first of these calls partly, or the call fills the queue. An
+		// The server reads only a part of the first of these calls, or the calls fill the queue. An
 		// in-memory pipe holds 64 messages.
 		var fills []*tool
 		for range 66 {
@@ -216,7 +216,7 @@ func TestU16_ServerThatNeverReadsAgain(t *testing.T) {
 								t.Errorf("call %d of the other client: %v, %v", i, x.took, x.err)
 							}
 						}
-						close(never) // the test has ended its reads, so the process may exit
+						close(never) // the test has stopped reading, so the process may exit
 						synctest.Wait()
 						r := u.Report()
 						if r.State != Ready || r.Restarts != 1 || r.Fault.Text == "" || h.alive() != 1 || len(h.all()) != 2 {

@@ -133,7 +133,7 @@ func TestTasksOfATool(t *testing.T) {
 }
 
 // TestU09_TaskResultOfAStoppedServerEnds checks that a request for a task's result fails when a
-// stopped server is ended, although it has no timeout.
+// stopped server is ended, although such a request has no timeout.
 func TestU09_TaskResultOfAStoppedServerEnds(t *testing.T) {
 	h := tasking()
 	usual := h.on
@@ -149,7 +149,7 @@ func TestU09_TaskResultOfAStoppedServerEnds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(5 * time.Minute) // until the watch timer of the call has stopped
+		time.Sleep(5 * time.Minute) // wait until the watch timer of the call has stopped
 		var over atomic.Bool
 		var wait sync.WaitGroup
 		wait.Go(func() {
@@ -242,8 +242,8 @@ func TestTasksOfALostSession(t *testing.T) {
 	}
 }
 
-// TestTasksOfAnotherPrincipalAreNotFound checks that a client gets no access by guessing the
-// number of another principal's session.
+// TestTasksOfAnotherPrincipalAreNotFound checks that a client that guesses the number of another
+// principal's session gets no access.
 func TestTasksOfAnotherPrincipalAreNotFound(t *testing.T) {
 	h := tasking()
 	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
@@ -263,8 +263,8 @@ func TestTasksOfAnotherPrincipalAreNotFound(t *testing.T) {
 	})
 }
 
-// TestAskingForTasksStartsNoProcess checks a server with one process per call. Finding out its
-// task support starts no additional process.
+// TestAskingForTasksStartsNoProcess checks a server with one process per call. Dragoman finds out
+// its task support without starting an additional process.
 func TestAskingForTasksStartsNoProcess(t *testing.T) {
 	h := tasking()
 	bubble(t, h, Spec{Isolation: PerCall}, func(t *testing.T, u *Upstream) {

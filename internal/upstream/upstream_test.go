@@ -83,7 +83,7 @@ func TestFailuresInARowAreFurtherAndFurtherApart(t *testing.T) {
 		if n := len(h.tries); n != 10 {
 			t.Fatalf("%d attempts were made", n)
 		}
-		for i, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60, 60} { // maximum pauses in seconds; jitter makes them up to half shorter
+		for i, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60, 60} { // maximum pauses in seconds; jitter makes each pause up to half shorter
 			const step = 100 * time.Millisecond
 			want *= time.Second
 			if got := h.tries[i+1].Sub(h.tries[i]); got > want+step || got < want/2 {
@@ -112,7 +112,7 @@ func TestCallsThatMayBeAskedHaveLanesOfTheirOwn(t *testing.T) {
 			synctest.Wait()
 		}
 		start()
-		// Lists use the exclusive session, but do not make it free.
+		// Lists use the exclusive session, but do not release it.
 		for range 3 {
 			if _, _, err := u.List(t.Context(), f, mcp.MethodListTools); err != nil {
 				t.Error(err)
@@ -310,8 +310,8 @@ func TestSubscriptionsComeBackWithTheServer(t *testing.T) {
 }
 
 // TestResume checks Subscriber.Resume. It does not wait, and subscribes when the server is
-// available. It does not ask for a resource that another client already watches. A resource
-// that the server refuses is a loss, and the others are watched.
+// available. It does not ask for a resource that another client already watches. A resource that
+// the server refuses is a loss. The other resources are watched.
 func TestResume(t *testing.T) {
 	h := &program{legacy: true, fails: func(n int) bool { return n == 1 }}
 	h.on = func(_ *process, m *jsonrpc.Message) []byte {
