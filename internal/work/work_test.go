@@ -12,7 +12,7 @@ import (
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // TestNothingIsStartedAfterClose calls Go from several goroutines while the group is closed.
-// When Wait returns, every accepted function must have run. After that, none is accepted.
+// When Wait returns, every accepted function must have run. After that, no function is accepted.
 func TestNothingIsStartedAfterClose(t *testing.T) {
 	for range 500 {
 		var g work.Group
@@ -42,8 +42,8 @@ func TestNothingIsStartedAfterClose(t *testing.T) {
 	}
 }
 
-// TestWorkMayOfferWork checks that a running function may call Go, before Close and after it.
-// Go must accept its function before Close and refuse it after Close.
+// TestWorkMayOfferWork checks that a running function may call Go, both before and after Close. Go
+// must accept the new function before Close and refuse it after Close.
 func TestWorkMayOfferWork(t *testing.T) {
 	var g work.Group
 	more, closed := make(chan bool, 2), make(chan struct{})
