@@ -15,7 +15,7 @@ BENCH    ?= .
 TARGETS  := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 .DEFAULT_GOAL := check
-.PHONY: check help build vet test lint race race-short soak fuzz bench bench-diff bench-compare bench-console conformance peers clients clients-check browser cross tidy release release-try release-check clean matrix matrix-check bin/matrix.md pictures pictures-check
+.PHONY: check help build vet test lint race race-short soak fuzz bench bench-diff bench-compare bench-console conformance peers clients clients-check browser cross tidy release release-try release-check clean matrix matrix-check bin/matrix.md pictures pictures-check screenshots
 
 check: build vet lint race-short ## check a change: build, vet, lint, short race tests
 
@@ -108,6 +108,9 @@ clients-check: ## the same; fails if docs/compatibility.md differs
 
 browser: ## test the console in Chromium (Debian: apt-get install chromium; npm)
 	cd test && DRAGOMAN_BROWSER=1 go test -count=1 -timeout 8m ./browser/...
+
+screenshots: ## make docs/pictures/console from serve --demo in Chromium; uses port 7300
+	cd test && DRAGOMAN_BROWSER=screenshots go test -count=1 -timeout 8m -run TestConsole ./browser/...
 
 peers-codex: ## test the real Codex (npm, 650 MB) with a local model endpoint
 	cd test && DRAGOMAN_PEERS_CODEX=1 go test -count=1 -timeout 15m -v ./codex/...

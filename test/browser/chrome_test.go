@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -367,13 +366,13 @@ func eval[T any](p *tab, js string) (v T) {
 	return v
 }
 
-// wait waits until an expression is true. The page may load again meanwhile.
+// wait waits until an expression, or its promise, is true. The page may load again meanwhile.
 func (p *tab) wait(what, js string) {
 	p.t.Helper()
 	var err error
 	for end := time.Now().Add(patience); time.Now().Before(end); {
 		var ok bool
-		if err = p.try("!!("+js+")", &ok); err == nil && ok {
+		if err = p.try("Promise.resolve("+js+").then((v) => !!v)", &ok); err == nil && ok {
 			return
 		}
 		if errors.Is(err, io.ErrUnexpectedEOF) {
@@ -490,16 +489,4 @@ func (p *tab) media(features ...string) {
 		list = append(list, object{"name": name, "value": value})
 	}
 	p.do("Emulation.setEmulatedMedia", object{"features": list}, nil)
-}
-
-// screenshot returns a PNG of the page from its top.
-func (p *tab) screenshot(width, height int) []byte {
-	p.t.Helper()
-	var got struct{ Data string }
-	p.do("Page.captureScreenshot", object{"format": "png", "optimizeForSpeed": false, "clip": object{"x": 0, "y": 0, "width": width, "height": height, "scale": 1}}, &got)
-	b, err := base64.StdEncoding.DecodeString(got.Data)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	return b
 }

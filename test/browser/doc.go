@@ -10,4 +10,7 @@
 // Nothing runs unless DRAGOMAN_BROWSER is set:
 //
 //	make browser
+//	make screenshots
+//
+// `make screenshots` writes docs/pictures/console. No test compares pixels.
 package browser

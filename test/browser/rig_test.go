@@ -45,10 +45,15 @@ type rig struct {
 
 // TestConsole tests the console in Chromium. Its parts share one Chromium.
 func TestConsole(t *testing.T) {
-	if os.Getenv("DRAGOMAN_BROWSER") == "" {
+	mode := os.Getenv("DRAGOMAN_BROWSER")
+	if mode == "" {
 		t.Skip("set DRAGOMAN_BROWSER=1 (or make browser) to test the console in Chromium")
 	}
 	r := &rig{dragoman: program(t), chrome: startChrome(t, chromium(t))}
+	if mode == "screenshots" {
+		t.Run("screenshots", r.screenshots)
+		return
+	}
 	axe, err := os.ReadFile(filepath.Join(install(t, "."), "node_modules", "axe-core", "axe.min.js"))
 	if err != nil {
 		t.Fatal(err)
