@@ -15,7 +15,7 @@ BENCH    ?= .
 TARGETS  := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 .DEFAULT_GOAL := check
-.PHONY: check help build vet test lint race race-short soak fuzz bench bench-diff bench-compare bench-console conformance peers clients clients-check browser cross tidy release release-try release-check clean matrix matrix-check bin/matrix.md pictures pictures-check screenshots
+.PHONY: check help build vet test lint race race-short soak fuzz bench bench-diff bench-compare bench-console conformance peers clients clients-check browser cross tidy release release-try release-check clean matrix matrix-check bin/matrix.md pictures pictures-check screenshots examples
 
 check: build vet lint race-short ## check a change: build, vet, lint, short race tests
 
@@ -93,6 +93,9 @@ matrix: bin/matrix.md ## measure which revisions work together; writes docs/comp
 
 matrix-check: bin/matrix.md ## the same; fails if a cell fails or docs/compatibility.md differs
 	@diff -u docs/compatibility.md bin/compatibility.md || { echo "the matrix is not what the documents say: if nothing got worse, run make matrix"; exit 1; }
+
+examples: ## run the examples
+	go test -count=1 -v -run TestExamples ./examples
 
 pictures: ## draw docs/pictures from real runs
 	cd test && go run ./pictures

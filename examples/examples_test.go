@@ -1,0 +1,46 @@
+//go:build unix
+
+// Package examples has no code. Its test runs the examples.
+package examples
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// TestExamples runs each example with one build of the program.
+func TestExamples(t *testing.T) {
+	scripts, err := filepath.Glob("*/run.sh")
+	if err != nil || len(scripts) == 0 {
+		t.Fatalf("no examples: %v", err)
+	}
+	program := filepath.Join(t.TempDir(), "dragoman")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./cmd/dragoman")
+	build.Dir = ".."
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	for _, script := range scripts {
+		t.Run(filepath.Dir(script), func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			defer cancel()
+			c := exec.CommandContext(ctx, "sh", script)
+			c.Env = append(os.Environ(), "DRAGOMAN="+program)
+			c.Cancel = func() error { return c.Process.Signal(os.Interrupt) } // so that it stops its children
+			c.WaitDelay = 10 * time.Second
+			out, err := c.CombinedOutput()
+			if err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+			if _, err := os.Stat(filepath.Join(filepath.Dir(script), "README.md")); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

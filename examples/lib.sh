@@ -1,0 +1,73 @@
+# Functions for the examples. A script sets `here` to its folder and reads this file.
+#
+# DRAGOMAN is the program. Without it, the script builds one with Go.
+
+set -eu
+folder=$(mktemp -d)
+children=
+failed=0
+
+# finish stops what the example has started, and removes its files.
+finish() {
+	for child in $children; do kill "$child" 2>/dev/null || true; done
+	for child in $children; do wait "$child" 2>/dev/null || true; done
+	rm -rf "$folder"
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
+
+if [ -z "${DRAGOMAN:-}" ]; then
+	(cd "$here/../.." && CGO_ENABLED=0 go build -o "$folder/dragoman" ./cmd/dragoman)
+	DRAGOMAN=$folder/dragoman
+fi
+# The examples read no configuration of the user.
+HOME=$folder XDG_CONFIG_HOME=$folder XDG_CACHE_HOME=$folder XDG_RUNTIME_DIR=$folder
+export DRAGOMAN HOME XDG_CONFIG_HOME XDG_CACHE_HOME XDG_RUNTIME_DIR
+
+dragoman() { "$DRAGOMAN" "$@"; }
+
+title() { printf '\n%s\n' "$*"; }
+
+# prove TEXT COMMAND... runs a command, and prints whether the text is so.
+prove() {
+	text=$1
+	shift
+	if "$@" >"$folder/proof" 2>&1; then
+		printf '  ok    %s\n' "$text"
+	else
+		printf '  FAIL  %s\n' "$text"
+		sed 's/^/        /' "$folder/proof"
+		failed=1
+	fi
+}
+
+# has FILE TEXT and lacks FILE TEXT look for a text in a file.
+has() { grep -qF -- "$2" "$1" || { printf 'not in the output: %s\n' "$2"; tail -n 20 "$1"; return 1; }; }
+lacks() { ! grep -F -- "$2" "$1"; }
+
+# equal FILE compares a file with the text on stdin.
+equal() { cat >"$folder/want" && diff -u "$folder/want" "$1"; }
+
+# serve ARGUMENTS... starts `dragoman serve` on a free port, waits until it is ready, and sets
+# `url` to the address without a path.
+serve() {
+	"$DRAGOMAN" serve --listen 127.0.0.1:0 --log-format json --no-console "$@" >"$folder/serve.out" 2>"$folder/serve.log" &
+	children="$children $!"
+	url=
+	for _ in $(seq 600); do
+		url=$(sed -n 's/.*MCP clients connect to \(http:.*\)\/mcp.*/\1/p' "$folder/serve.log" | head -n 1)
+		[ -n "$url" ] && grep -q 'servers after the start' "$folder/serve.log" && break
+		sleep 0.1
+	done
+	[ -n "$url" ] || { echo "serve did not start:"; cat "$folder/serve.log"; exit 1; }
+}
+
+# end prints the result and sets the exit status.
+end() {
+	if [ "$failed" = 0 ]; then
+		printf '\nAll of it is so.\n'
+	else
+		printf '\nSomething is not so.\n'
+		exit 1
+	fi
+}
