@@ -61,6 +61,21 @@ type ExamVerdict struct {
 	Tokens    int              `json:"tokens"`
 	Revisions []ExamRevision   `json:"revisions"`
 	Failure   *failure.Failure `json:"failure,omitempty"`
+	Offer     ExamOffer        `json:"offer"`
+}
+
+// ExamOffer is what a server offers, as far as the examination could read it.
+type ExamOffer struct {
+	Name         string     `json:"name,omitempty" doc:"the name that the server gives itself"`
+	Version      string     `json:"version,omitempty"`
+	ReadySeconds float64    `json:"readySeconds,omitempty" doc:"the time from the start to the first answer"`
+	Lists        []ExamList `json:"lists"`
+}
+
+// ExamList is the size of one list of a server.
+type ExamList struct {
+	Kind  string `json:"kind" enum:"tools,resources,resourceTemplates,prompts"`
+	Items int    `json:"items"`
 }
 
 // ExamRevision says whether clients of a revision can use a server.
@@ -191,20 +206,34 @@ func (a *API) startExam(r *http.Request) (any, *Problem) {
 			return nil, bad
 		}
 	}
+	x, bad := a.StartExam(name, q)
+	if bad != nil {
+		return nil, bad
+	}
+	return x, nil
+}
+
+// StartExam starts an examination of a server and returns it. It does the same as POST
+// /api/v1/servers/{name}/doctor. It does not check the access, so its caller has to. The
+// examination ends when its time is over, or when CancelExam or Close cancels it.
+func (a *API) StartExam(name string, q ExamRequest) (Examination, *Problem) {
+	if bad := a.noServer(name); bad != nil {
+		return Examination{}, bad
+	}
 	c, _ := a.opts.Runtime.Config(name)
 	if c.Unusable != nil {
-		return nil, &Problem{Type: "not-operable", Title: "The server cannot be examined", Status: http.StatusConflict, Detail: c.Unusable.Text}
+		return Examination{}, &Problem{Type: "not-operable", Title: "The server cannot be examined", Status: http.StatusConflict, Detail: c.Unusable.Text}
 	}
 	target, err := runtime.DoctorTarget(c)
 	if err != nil {
-		return nil, &Problem{Type: "not-operable", Title: "The server cannot be examined", Status: http.StatusConflict, Detail: excerpt.Line(a.opts.Runtime.Clean(name)(err.Error()), maxDescription)}
+		return Examination{}, &Problem{Type: "not-operable", Title: "The server cannot be examined", Status: http.StatusConflict, Detail: excerpt.Line(a.opts.Runtime.Clean(name)(err.Error()), maxDescription)}
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	x := &exam{cancel: cancel, events: NewRing[runEvent](examEvents, examEventBytes)}
 	x.show = Examination{Server: name, State: runRunning, Deep: q.Deep, Started: time.Now().UTC(), Findings: []Finding{}, Passed: []string{}}
 	if bad := a.exams.begin(x); bad != nil {
 		cancel(nil)
-		return nil, bad
+		return Examination{}, bad
 	}
 	if !a.exams.work.Go(func() {
 		defer cancel(nil)
@@ -287,6 +316,10 @@ func (x *exam) perform(ctx context.Context, target doctor.Target, c config.Serve
 	verdict := &ExamVerdict{
 		Reached: v.Reached, Healthy: v.Healthy, SignIn: v.SignIn, Summary: v.String(), Through: v.Through, Dialect: v.Dialect, Why: v.Why,
 		Tokens: v.Offer.Tokens, Revisions: []ExamRevision{}, Failure: v.Failure,
+		Offer: ExamOffer{Name: v.Offer.Name, Version: v.Offer.Version, ReadySeconds: v.Offer.Ready.Seconds(), Lists: []ExamList{}},
+	}
+	for _, l := range v.Offer.Lists {
+		verdict.Offer.Lists = append(verdict.Offer.Lists, ExamList{l.Kind, l.Items})
 	}
 	for _, r := range v.Revisions {
 		verdict.Revisions = append(verdict.Revisions, ExamRevision{r.Revision.String(), r.Works, r.Why, r.Through})
@@ -338,9 +371,8 @@ func (x *exam) snapshot() Examination {
 	return x.show
 }
 
-// findExam returns the last examination of the server that a request names.
-func (a *API) findExam(r *http.Request) (*exam, *Problem) {
-	name := r.PathValue("name")
+// findExam returns the last examination of a server.
+func (a *API) findExam(name string) (*exam, *Problem) {
 	a.exams.mu.Lock()
 	defer a.exams.mu.Unlock()
 	if x := a.exams.last[name]; x != nil {
@@ -349,28 +381,48 @@ func (a *API) findExam(r *http.Request) (*exam, *Problem) {
 	return nil, &Problem{Type: "not-examined", Title: "The server has not been examined", Status: http.StatusNotFound, Detail: "Send a POST request to the same path to examine the server."}
 }
 
-// readExam answers GET /servers/{name}/doctor.
-func (a *API) readExam(r *http.Request) (any, *Problem) {
-	x, bad := a.findExam(r)
+// FindExam returns the last examination of a server. The problem has the status 404 if there was
+// none since the start.
+func (a *API) FindExam(name string) (Examination, *Problem) {
+	x, bad := a.findExam(name)
 	if bad != nil {
-		return nil, bad
+		return Examination{}, bad
 	}
 	return x.snapshot(), nil
 }
 
-// cancelExam answers DELETE /servers/{name}/doctor.
-func (a *API) cancelExam(r *http.Request) (any, *Problem) {
-	x, bad := a.findExam(r)
+// CancelExam cancels the last examination of a server, if it still runs, and returns it. It does
+// not wait for the end.
+func (a *API) CancelExam(name string) (Examination, *Problem) {
+	x, bad := a.findExam(name)
 	if bad != nil {
-		return nil, bad
+		return Examination{}, bad
 	}
 	x.cancel(errExamCancelled)
 	return x.snapshot(), nil
 }
 
+// readExam answers GET /servers/{name}/doctor.
+func (a *API) readExam(r *http.Request) (any, *Problem) {
+	x, bad := a.FindExam(r.PathValue("name"))
+	if bad != nil {
+		return nil, bad
+	}
+	return x, nil
+}
+
+// cancelExam answers DELETE /servers/{name}/doctor.
+func (a *API) cancelExam(r *http.Request) (any, *Problem) {
+	x, bad := a.CancelExam(r.PathValue("name"))
+	if bad != nil {
+		return nil, bad
+	}
+	return x, nil
+}
+
 // serveExamStream answers /servers/{name}/doctor/stream.
 func (a *API) serveExamStream(w http.ResponseWriter, r *http.Request) {
-	x, bad := a.findExam(r)
+	x, bad := a.findExam(r.PathValue("name"))
 	if bad != nil {
 		out := *bad
 		out.Instance = r.URL.Path

@@ -50,7 +50,7 @@ func TestExamination(t *testing.T) {
 			}
 		}
 	}
-	if steps == 0 || findings != len(end.Findings) || end.State != "ended" || end.Verdict == nil || !end.Verdict.Reached || len(end.Verdict.Revisions) != 5 || len(end.Passed) == 0 {
+	if steps == 0 || findings != len(end.Findings) || end.State != "ended" || end.Verdict == nil || !end.Verdict.Reached || len(end.Verdict.Revisions) != 5 || len(end.Passed) == 0 || len(end.Verdict.Offer.Lists) == 0 || end.Verdict.Offer.Name == "" {
 		t.Errorf("%d steps, %d findings, %+v", steps, findings, end)
 	}
 	if s := r.state("old"); s != "ready" {

@@ -24,6 +24,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/admin"
 	"github.com/dragoman-mcp/dragoman/internal/failure"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
@@ -173,7 +174,7 @@ func TestCommonestFailures(t *testing.T) {
 	}
 	running.Wait()
 
-	served, logged, status, ready, clients := serveBroken(t, file, all)
+	served, logged, status, ready, clients, buttons := serveBroken(t, file, all)
 	var golden strings.Builder
 	for i, b := range all {
 		want := status[b.name]
@@ -196,7 +197,7 @@ func TestCommonestFailures(t *testing.T) {
 		if strings.Contains(texts[i]+served, "s3cr3t") {
 			t.Errorf("%s: a secret is shown", b.name)
 		}
-		fmt.Fprintf(&golden, "== %s\n%s", b.name, describeFailure(want))
+		fmt.Fprintf(&golden, "== %s\n%sconsole: %s\n\n", b.name, describeFailure(want), buttons[b.name])
 	}
 
 	// Port in use: serve must fail to start.
@@ -212,7 +213,7 @@ func TestCommonestFailures(t *testing.T) {
 	}
 	record.Sentence = regexp.MustCompile(` by \S+ \(pid \d+\)`).ReplaceAllString(record.Sentence, "")
 	record.Action = strings.Replace(record.Action, "stop that program", "stop the other program", 1)
-	fmt.Fprintf(&golden, "== port-in-use\n%s", describeFailure(record))
+	fmt.Fprintf(&golden, "== port-in-use\n%sconsole: none, because serve does not run\n", describeFailure(record))
 
 	path := filepath.Join("testdata", "failures.txt")
 	if *update {
@@ -278,7 +279,7 @@ func describeFailure(f shownFailure) string {
 	for _, line := range f.Evidence {
 		out += "evidence: " + line + "\n"
 	}
-	return out + "action: " + f.Action + "\n\n"
+	return out + "action: " + f.Action + "\n"
 }
 
 // failedCommand runs a command that must fail, with the real backend, and returns what it
@@ -324,10 +325,17 @@ func recordWith(t *testing.T, text, code, server string) (f shownFailure) {
 }
 
 // serveBroken runs serve with all servers. It returns the failure that each place shows for
-// each server: the log, the status, /readyz, and the error to a client. served is the whole text
+// each server: the log, the status, /readyz, and the error to a client. buttons has the buttons
+// of each server in the console. served is all the text
 // that was read.
-func serveBroken(t *testing.T, file string, all []brokenServer) (served string, logged, status, ready, clients map[string]shownFailure) {
-	env := os.LookupEnv
+func serveBroken(t *testing.T, file string, all []brokenServer) (served string, logged, status, ready, clients map[string]shownFailure, buttons map[string]string) {
+	keys := t.TempDir()
+	env := func(name string) (string, bool) {
+		if name == "XDG_RUNTIME_DIR" {
+			return keys, true
+		}
+		return os.LookupEnv(name)
+	}
 	s := &stage{T: t, log: &lockedBuffer{}}
 	a := &app{backend: Daemon(), stdin: strings.NewReader(""), stdout: io.Discard, env: env, program: "dragoman", status: newStatus(s.log, false, env)}
 	root := a.root()
@@ -374,6 +382,9 @@ func serveBroken(t *testing.T, file string, all []brokenServer) (served string, 
 			break
 		}
 	}
+	console := openConsole(s, admin.KeyFolders(env))
+	buttons = checkConsole(console, file, all, status)
+	pressButtons(t, console, "node-stack")
 	for _, b := range all {
 		answer := s.ask("/s/"+b.name+"/mcp", "tools/call", "x", `"name":"x","arguments":{}`)
 		served += answer
@@ -393,5 +404,5 @@ func serveBroken(t *testing.T, file string, all []brokenServer) (served string, 
 		clients[b.name] = m.Error.Data.Failure
 		logged[b.name] = recordWith(t, s.log.String(), "", b.name)
 	}
-	return served + s.log.String(), logged, status, ready, clients
+	return served + s.log.String(), logged, status, ready, clients, buttons
 }

@@ -84,11 +84,7 @@ func (p *printer) server(s *Server) {
 	path := join("mcpServers", s.Name)
 	if s.Kind == KindStdio {
 		p.setting(2, s, join(path, "command"), "command", s.Command)
-		args := s.shownArgs
-		if args == nil {
-			args = s.Args
-		}
-		args = excerpt.Arguments(args, mask)
+		args := excerpt.Arguments(s.argsForPeople(), mask)
 		for i := range len(s.Args) + len(s.unset) {
 			if name := s.unset[join(path, "args")+"["+strconv.Itoa(i)+"]"]; name != "" {
 				args = slices.Insert(slices.Clone(args), min(i, len(args)), "${"+name+"}")

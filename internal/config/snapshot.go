@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
@@ -234,6 +235,23 @@ func (s Server) Describe() string {
 		return s.shownURL
 	}
 	return maskURL(s.URL)
+}
+
+// CommandLine returns the command and its arguments for people, with secrets and values from
+// outside the file masked. It returns nil for a server with a URL.
+func (s Server) CommandLine() []string {
+	if s.Command == "" {
+		return nil
+	}
+	return append([]string{s.Command}, excerpt.Arguments(s.argsForPeople(), mask)...)
+}
+
+// argsForPeople returns the arguments with values from outside the file masked.
+func (s *Server) argsForPeople() []string {
+	if s.shownArgs != nil {
+		return s.shownArgs
+	}
+	return s.Args
 }
 
 // LogValue implements slog.LogValuer. It logs nothing that could contain a secret.

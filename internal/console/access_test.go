@@ -38,6 +38,7 @@ type source struct {
 	runs    []admin.Run // newest first
 	did     []string    // the operations on runs
 	refuse  *admin.Problem
+	exam    *admin.Examination
 }
 
 func (s *source) StartRun(_ context.Context, server string, q admin.RunRequest) (admin.Run, *admin.Problem) {
@@ -109,6 +110,27 @@ func (s *source) Transcript(number uint64) ([]byte, *admin.Problem) {
 		return fmt.Appendf(nil, "the transcript of call %d\n", number), nil
 	}
 	return nil, &admin.Problem{Status: 409, Title: "The call has no transcript", Detail: "It has not ended."}
+}
+
+func (s *source) StartExam(server string, q admin.ExamRequest) (admin.Examination, *admin.Problem) {
+	if s.exam != nil && s.exam.State == "running" {
+		return admin.Examination{}, &admin.Problem{Status: 409, Title: "Another examination runs", Detail: "Server files is being examined."}
+	}
+	s.exam = &admin.Examination{Server: server, State: "running", Deep: q.Deep, Started: time.Now(), Step: "opening the server"}
+	return *s.exam, nil
+}
+
+func (s *source) CancelExam(string) (admin.Examination, *admin.Problem) {
+	now := time.Now()
+	s.exam.State, s.exam.Ended, s.exam.Error = "cancelled", &now, "the examination was cancelled"
+	return *s.exam, nil
+}
+
+func (s *source) FindExam(server string) (admin.Examination, *admin.Problem) {
+	if s.exam == nil || s.exam.Server != server {
+		return admin.Examination{}, &admin.Problem{Status: 404, Title: "The server has not been examined"}
+	}
+	return *s.exam, nil
 }
 
 func (s *source) FindTools(q admin.ToolQuery) (out admin.FoundTools) {

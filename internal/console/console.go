@@ -54,13 +54,18 @@ type Source interface {
 	FindTools(admin.ToolQuery) admin.FoundTools
 	FindTool(server, name string) (admin.ToolDetail, *admin.Problem)
 	ToolCosts() []admin.ToolCost
-	// StartRun, CancelRun and AnswerRun do what the API does at /api/v1/runs. Only they send
-	// something to servers. FindRun and FindRuns return runs.
+	// StartRun, CancelRun and AnswerRun do what the API does at /api/v1/runs. Only they and StartExam
+	// send something to servers. FindRun and FindRuns return runs.
 	StartRun(ctx context.Context, server string, q admin.RunRequest) (admin.Run, *admin.Problem)
 	CancelRun(id string) (admin.Run, *admin.Problem)
 	AnswerRun(ctx context.Context, id string, answer admin.RunAnswer) (admin.Run, *admin.Problem)
 	FindRun(id string) (admin.Run, *admin.Problem)
 	FindRuns(server, name string, limit int) []admin.Run
+	// StartExam starts an examination of a server, and CancelExam cancels it. FindExam returns the
+	// last examination of a server.
+	StartExam(server string, q admin.ExamRequest) (admin.Examination, *admin.Problem)
+	CancelExam(server string) (admin.Examination, *admin.Problem)
+	FindExam(server string) (admin.Examination, *admin.Problem)
 	// Matrix returns the compatibility of all pairs of revisions. The caller must not change it.
 	Matrix() admin.Matrix
 }
@@ -120,6 +125,7 @@ func New(o Options) *Console {
 	c.handle("POST /runs/{id}", c.changeRun)
 	c.handle("GET /runs/{id}/parts/{part}", c.servePart)
 	c.handle("GET /runs/{id}/result.json", c.serveResult)
+	c.handle("POST /servers/{name}/findings", c.examine)
 	c.handle("GET /calls/{number}/wires.json", c.serveWires)
 	c.handle("GET /calls/{number}/wires.txtar", c.serveTranscript)
 	c.handle("GET /palette.json", c.servePalette)

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/admin"
@@ -248,16 +247,13 @@ func (c *Console) needOf(s *admin.Server) (n need, ok bool) {
 	}
 	switch {
 	case s.Failure != nil:
-		n.Sentence, n.Action = s.Failure.Sentence, s.Failure.Action
-		if len(s.Failure.Evidence) > 0 && !strings.Contains(s.Failure.Sentence, strings.TrimSpace(s.Failure.Evidence[0])) {
-			n.Evidence, n.EvidenceFrom = s.Failure.Evidence[0], string(s.Failure.EvidenceFrom)
-		}
+		n.describe(s.Failure)
 	case s.Reason != "":
 		n.Sentence = s.Reason
 	case s.LastError != nil:
 		n.Sentence = s.LastError.Text
 	}
-	n.Sentence, n.Action = strings.TrimSuffix(upper(n.Sentence), "."), strings.TrimSuffix(upper(n.Action), ".")
+	n.polish()
 	if s.RetryAt != nil && s.RetryAt.After(time.Now()) {
 		n.Next = "Next retry at " + when(*s.RetryAt) + "."
 	}
@@ -284,16 +280,6 @@ func (c *Console) serverButtons(s *admin.Server) []button {
 		add("Probe again", runtime.OpProbe)
 		add("Restart", runtime.OpRestart)
 		add("Stop", runtime.OpStop)
-	}
-	return out
-}
-
-// needButtons returns the buttons for a server that does not work.
-func (c *Console) needButtons(s *admin.Server) (out []button) {
-	for _, b := range c.serverButtons(s) {
-		if b.Title == "View logs" || b.Title == "Restart" {
-			out = append(out, b)
-		}
 	}
 	return out
 }

@@ -91,6 +91,7 @@ var scenes = map[string]func() scene{
 			{Number: 1, Outcome: "failed", Cause: "timeout", Method: "tools/call", Name: "files__slow", Server: "files", Started: time.Now(), Seconds: 60, Losses: []admin.CallLoss{{What: "x", Why: "y"}}},
 		}
 		s.source.stories = []admin.Story{storyOfPublish(s.source.calls[0]), {Call: s.source.calls[1]}}
+		s.source.exam = examOf("browser", "a tool has no schema")
 		s.play = func(p *event.Publisher) {
 			for i := range 20 {
 				call(p, "Claude Code", "2.1.4", mcp.R20251125, "files", mcp.R20250618, event.OK, uint64(i+1))
@@ -135,6 +136,7 @@ var scenes = map[string]func() scene{
 		s.source.steps = []admin.HandshakeStep{{Sent: hostile, Got: hostile, Reason: hostile, Params: hostile, ParamsBytes: 1, Answer: hostile, AnswerBytes: 1}}
 		s.source.calls = []admin.Call{{Number: 7, Outcome: "failed", Cause: hostile, Method: hostile, Name: hostile, Server: hostile, Client: admin.CallClient{Name: hostile}}}
 		s.source.stories = []admin.Story{hostileStory(s.source.calls[0])}
+		s.source.exam = examOf(hostile, hostile)
 		s.play = func(p *event.Publisher) {
 			p.Publish(event.Event{Kind: event.Loss, Server: hostile, Name: hostile, Detail: hostile, Call: 1})
 			call(p, hostile, hostile, mcp.R20250618, hostile, mcp.R20250618, mcp.Failed, 1)
@@ -143,6 +145,25 @@ var scenes = map[string]func() scene{
 		}
 		return s
 	},
+}
+
+// examOf returns an examination that found one finding of each level. text is in every text of
+// the server.
+func examOf(server, text string) *admin.Examination {
+	now := time.Now()
+	return &admin.Examination{
+		Server: server, State: "ended", Started: now, Ended: &now, Passed: []string{"lists"},
+		Findings: []admin.Finding{
+			{Code: "DRG-STDOUT-NOISE", Level: "error", Title: "prints text to stdout", Meaning: "Clients fail.", Affects: "Go SDK", Fix: "Log to stderr.", Bridged: "Dragoman skips the text.", Evidence: "# " + text + "\n> {\"id\":1}\n< " + text + "\n"},
+			{Code: "DRG-SCHEMA-STUB", Level: "warning", Title: "has empty schemas", Meaning: "Models guess.", Fix: "Describe the arguments.", Evidence: "< " + text},
+			{Code: "DRG-X", Level: "info", Title: "a note", Meaning: "Nothing is wrong."},
+		},
+		Verdict: &admin.ExamVerdict{
+			Reached: true, Through: true, Tokens: 1200, Offer: admin.ExamOffer{Name: text, Version: "1.0", ReadySeconds: .3, Lists: []admin.ExamList{{Kind: "tools", Items: 2}, {Kind: "prompts", Items: 1}}},
+			Revisions: []admin.ExamRevision{{Revision: "2025-06-18", Works: true, Through: true}, {Revision: "2026-07-28", Why: text}},
+			Failure:   &failure.Failure{Class: failure.Exited, Sentence: text, Action: text, Evidence: []string{text}, EvidenceFrom: failure.Stderr},
+		},
+	}
 }
 
 // hostile is a text that a peer may send as a name, a description or a line of a log.
@@ -183,9 +204,9 @@ func stageWith(t testing.TB, name string, p *event.Publisher) *house {
 var pagesOf = map[string][]string{
 	"empty":   {"/", "/calls", "/servers", "/clients", "/events", "/settings", "/servers/none"},
 	"waiting": {"/"},
-	"busy":    {"/", "/servers", "/servers/files", "/servers/browser", "/servers?q=fil&state=ready&sort=-calls", "/servers?q=nothing", "/clients", "/clients/1", "/clients/99", "/calls", "/calls?server=files&before=2", "/calls?q=nothing", "/calls/1", "/calls/2", "/calls/2?view=raw", "/calls/2?view=edits", "/calls/99", "/events", "/events?kind=loss", "/settings"},
+	"busy":    {"/", "/servers", "/servers/files", "/servers/browser", "/servers/browser/findings", "/servers/files/findings", "/servers?q=fil&state=ready&sort=-calls", "/servers?q=nothing", "/clients", "/clients/1", "/clients/99", "/calls", "/calls?server=files&before=2", "/calls?q=nothing", "/calls/1", "/calls/2", "/calls/2?view=raw", "/calls/2?view=edits", "/calls/99", "/events", "/events?kind=loss", "/settings"},
 	"many":    {"/", "/servers?page=2&sort=name", "/clients"},
-	"hostile": {"/", "/servers", "/servers/" + "%3Cscript%3Ealert(1)%3C%2Fscript%3E%22%27%3E%3Cimg%20src%3Dx%20onerror%3Dalert(2)%3E%1B%5B31m%E2%80%AE%E2%80%8B%F3%A0%81%81%E2%81%A6javascript:alert(3)", "/clients", "/clients/1", "/events", "/calls", "/calls/7", "/calls/7?view=raw"},
+	"hostile": {"/", "/servers", "/servers/" + "%3Cscript%3Ealert(1)%3C%2Fscript%3E%22%27%3E%3Cimg%20src%3Dx%20onerror%3Dalert(2)%3E%1B%5B31m%E2%80%AE%E2%80%8B%F3%A0%81%81%E2%81%A6javascript:alert(3)", "/servers/" + url.PathEscape(hostile) + "/findings", "/clients", "/clients/1", "/events", "/calls", "/calls/7", "/calls/7?view=raw"},
 }
 
 // TestGolden compares each page in each state with its file below testdata. The files have only
@@ -278,7 +299,7 @@ func foldRows(page string) string {
 
 // defaults matches the rows of settings that are not in the file. The test ignores these rows,
 // because each new setting adds one.
-var defaults = regexp.MustCompile(`(?s)<tr><td class="mono d.*?</tr>`)
+var defaults = regexp.MustCompile(`(?s)<tr(?: id="set-[^"]*")?><td class="mono d.*?</tr>`)
 
 func mainOf(page string) string {
 	_, rest, _ := strings.Cut(page, `<main id="main"`)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/admin"
+	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -102,6 +103,9 @@ func (c *Console) servers(r *http.Request) (*View, error) {
 	return &View{Title: "Servers", Data: l}, nil
 }
 
+// shownLogs is the number of log records on the page of a server.
+const shownLogs = 50
+
 // serverView has the values of the page of one server.
 type serverView struct {
 	*admin.Server
@@ -117,6 +121,7 @@ type serverView struct {
 	HandshakeAt time.Time
 	Lists       []listView
 	Logs        []admin.LogRecord
+	Telling     int // the index of the record of Logs that says why the server failed; -1 for none
 	LogKey      string
 	Calls       []admin.Call
 	Settings    *settings
@@ -158,14 +163,19 @@ func (c *Console) serverPage() Page {
 	return Page{Path: "/servers/{name}", Template: "server.html", View: c.server}
 }
 
-// serverParts returns the sections of the page of a server. To add a page below the page of a
-// server, add a part here.
-func serverParts(s *admin.Server) []part {
+// serverParts returns the sections of the page of a server, and the pages below it. current is
+// the title of the page that is shown, or "".
+func serverParts(s *admin.Server, current string) []part {
 	base := pathOf("servers", s.Name)
-	return []part{
+	parts := []part{
 		{Title: "Handshake", Path: base + "#handshake"}, {Title: "Calls", Path: base + "#calls"},
-		{Title: "Logs", Path: base + "#log"}, {Title: "Tools", Path: prefix + "/tools?" + url.Values{"server": {s.Name}}.Encode()}, {Title: "Settings", Path: base + "#settings"},
+		{Title: "Logs", Path: base + "#log"}, {Title: "Tools", Path: prefix + "/tools?" + url.Values{"server": {s.Name}}.Encode()},
+		{Title: "Findings", Path: base + "/findings"}, {Title: "Settings", Path: base + "#settings"},
 	}
+	for i := range parts {
+		parts[i].Current = parts[i].Title == current
+	}
+	return parts
 }
 
 // findServer returns the server that a request names.
@@ -187,7 +197,7 @@ func (c *Console) server(r *http.Request) (*View, error) {
 		return nil, err
 	}
 	t := c.sums(r)
-	v := &serverView{Server: s, Sum: t.Servers[s.Name], Transport: transportName(s.Transport), Parts: serverParts(s), Buttons: c.serverButtons(s)[1:]}
+	v := &serverView{Server: s, Sum: t.Servers[s.Name], Transport: transportName(s.Transport), Parts: serverParts(s, ""), Buttons: c.serverButtons(s)[1:]}
 	v.Class, v.Word = markOf(s.State)
 	if n, ok := c.needOf(s); ok {
 		v.Need = &n
@@ -203,7 +213,7 @@ func (c *Console) server(r *http.Request) (*View, error) {
 	if c.opts.Config != nil {
 		snapshot := c.opts.Config()
 		if x, ok := snapshot.Server(s.Name); ok {
-			v.Target, v.Prefix = x.Describe(), x.Prefix+snapshot.Separator
+			v.Target, v.Prefix = targetOf(&x), x.Prefix+snapshot.Separator
 		}
 		v.Settings = c.settingsOf(snapshot, s.Name)
 	}
@@ -228,7 +238,8 @@ func (c *Console) server(r *http.Request) (*View, error) {
 		v.Lists = append(v.Lists, x)
 		v.Key += x.What + x.Items + x.Word + x.Failed
 	}
-	v.Logs = c.opts.Source.Logs(s.Name, 20)
+	v.Logs = c.opts.Source.Logs(s.Name, shownLogs)
+	v.Telling = tellingLine(v.Logs, s.Failure)
 	if n := len(v.Logs); n > 0 {
 		v.LogKey = v.Logs[n-1].ID
 	}
@@ -238,6 +249,18 @@ func (c *Console) server(r *http.Request) (*View, error) {
 		v.Key += s.RetryAt.String()
 	}
 	return &View{Title: s.Name, Crumbs: []Crumb{{"Servers", pathOf("servers")}}, Data: v}, nil
+}
+
+// targetOf returns the command of a server as a line for a shell, or its URL. Secrets are masked.
+func targetOf(s *config.Server) string {
+	words := s.CommandLine()
+	if words == nil {
+		return s.Describe()
+	}
+	for i := range words {
+		words[i] = shellQuote(words[i])
+	}
+	return strings.Join(words, " ")
 }
 
 // steps sets the timeline of the handshake.

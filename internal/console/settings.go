@@ -24,6 +24,7 @@ type settings struct {
 // settingLine is a line of the configuration.
 type settingLine struct {
 	config.Line
+	ID   string // the id of the row; "" for none
 	From string // "dragoman.yaml, line 14", or "default"
 }
 
@@ -67,6 +68,7 @@ func (c *Console) settingsOf(s *config.Snapshot, server string) *settings {
 	if full, err := filepath.Abs(s.File); s.File != "" && err == nil {
 		out.File = full
 	}
+	seen := map[string]bool{}
 	for _, l := range s.Lines(lines) {
 		switch {
 		case server == "" && (within(l.Path, "mcpServers") || within(l.Path, "dragoman.servers")):
@@ -75,6 +77,15 @@ func (c *Console) settingsOf(s *config.Snapshot, server string) *settings {
 			continue
 		}
 		x := settingLine{Line: l}
+		name := l.Path
+		for _, base := range []string{"mcpServers." + server, "dragoman.servers." + server} {
+			if server != "" && within(l.Path, base) {
+				name = strings.TrimPrefix(strings.TrimPrefix(l.Path, base), ".")
+			}
+		}
+		if id := settingID(name); l.Key != "" && !seen[id] {
+			seen[id], x.ID = true, id
+		}
 		if server != "" && (l.Path == "mcpServers."+server || l.Path == "dragoman.servers."+server) {
 			x.Key, x.Depth = l.Path, 0
 		} else if server != "" {
