@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/failure"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
@@ -150,6 +151,9 @@ type run struct {
 	asked     int
 	logBytes  int              // the bytes of show.Logs
 	visitor   *runtime.Visitor // nil until it is connected
+	// maskedResult is the result with masked secrets under the configuration maskedWith.
+	maskedResult json.RawMessage
+	maskedWith   *config.Snapshot
 }
 
 type runEvent struct {
@@ -547,9 +551,26 @@ func (a *API) FindRun(id string) (Run, *Problem) {
 	}
 	out := x.snapshot(true)
 	if len(out.Result) > 0 {
-		out.Result = cleanJSON(a.opts.Runtime.Clean(out.Server), out.Result)
+		out.Result = x.masked(a.opts.Runtime, out.Result)
 	}
 	return out, nil
+}
+
+// masked returns the result of a run with masked secrets. It keeps the answer until the
+// configuration changes, because a search in a large result takes long.
+func (x *run) masked(rt *runtime.Runtime, result []byte) json.RawMessage {
+	now := rt.Current()
+	x.mu.Lock()
+	known, shown := x.maskedWith == now, x.maskedResult
+	x.mu.Unlock()
+	if known && shown != nil {
+		return shown
+	}
+	shown = cleanJSON(rt.Clean(x.show.Server), result) // the name of the server does not change
+	x.mu.Lock()
+	x.maskedWith, x.maskedResult = now, shown
+	x.mu.Unlock()
+	return shown
 }
 
 // FindRuns returns the last runs of a tool, a prompt or a resource of a server without their

@@ -371,6 +371,13 @@ func TestRunForPeople(t *testing.T) {
 	if x, bad = r.api.FindRun(x.ID); bad != nil || x.State != "succeeded" || string(x.Arguments) != arguments || !strings.Contains(string(x.Result), "<Wörld>") {
 		t.Errorf("%+v %v", x, bad)
 	}
+	x, _ = r.api.StartRun(t.Context(), "old", RunRequest{Tool: "greet", Arguments: json.RawMessage(`{"name":"hunter2-secret"}`)})
+	r.ended(x.ID)
+	for range 2 { // the second time, the API knows the answer
+		if x, _ := r.api.FindRun(x.ID); strings.Contains(string(x.Result)+string(x.Arguments), "hunter2") || !strings.Contains(string(x.Result), "***") {
+			t.Errorf("a secret of the configuration: %s %s", x.Result, x.Arguments)
+		}
+	}
 	if _, bad := r.api.StartRun(t.Context(), "old", RunRequest{Tool: "greet", Arguments: json.RawMessage(`{"name":7}`)}); bad == nil || bad.Status != 422 || len(bad.Errors) != 1 || bad.Errors[0].Pointer != "/arguments/name" {
 		t.Errorf("arguments that do not fit: %+v", bad)
 	}
@@ -396,7 +403,7 @@ func TestRunForPeople(t *testing.T) {
 		t.Errorf("%+v", bad)
 	}
 	all, one := r.api.FindRuns("", "", 10), r.api.FindRuns("old", "greet", 10)
-	if len(all) != 2 || all[0].Name != "ask_name" || len(one) != 1 || one[0].Name != "greet" || one[0].Result != nil || len(r.api.FindRuns("", "", 1)) != 1 {
+	if len(all) != 3 || all[0].Name != "ask_name" || len(one) != 2 || one[0].Name != "greet" || one[0].Result != nil || len(r.api.FindRuns("", "", 1)) != 1 {
 		t.Errorf("%+v %+v", all, one)
 	}
 }
