@@ -154,7 +154,7 @@ func (a *app) runConnect(ctx context.Context, client *clientfile.Client, o conne
 	var taken *clientfile.Taken
 	switch {
 	case errors.As(err, &taken) && o.remove:
-		return withHint(fmt.Errorf("%s: the server %q is not Dragoman, so it stays", place.Path, taken.Name), "run `dragoman connect` to see which entries are Dragoman")
+		return withHint(fmt.Errorf("%s: the server %q is not Dragoman, so it was not removed", place.Path, taken.Name), "run `dragoman connect` to see which entries are Dragoman")
 	case errors.As(err, &taken):
 		return withHint(fmt.Errorf("%s: %w", place.Path, err), "choose another name with --name, or remove that server first")
 	case err != nil:

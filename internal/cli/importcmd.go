@@ -109,7 +109,7 @@ func (a *app) runImport(o importFlags) error {
 	all := a.candidates(into, sources, rename, old)
 	for name := range rename {
 		if !slices.ContainsFunc(all, func(c candidate) bool { return c.Server.Name == name || c.Server.Original == name }) {
-			return usagef("run `dragoman import --from "+clean(o.from[0])+" --dry-run` for the names", "no server is named %q there", name)
+			return usagef("run `dragoman import --from "+clean(o.from[0])+" --dry-run` for the names", "the source has no server named %q", name)
 		}
 	}
 	var add []clientfile.Added

@@ -231,7 +231,7 @@ The command prints each difference. If there are differences, the exit code is
 				}
 				return usagef(hint, "the recording was made %s", transportOf(played))
 			case o.Server != nil && listen != "":
-				return usagef("remove one of them", "--listen plays the server, but a server is given too")
+				return usagef("remove one of them", "--listen cannot be used together with a server")
 			case listen != "":
 				if err := checkListen(listen, open); err != nil {
 					return err

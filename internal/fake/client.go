@@ -281,7 +281,7 @@ func (c *Client) greet(ctx context.Context) error {
 	whole := jsonrpc.Whole(r.Result)
 	if c.e.has(handshake) {
 		if got, _ := jsonrpc.Text(r.Result, jsonrpc.Find(r.Result, whole, "protocolVersion")); got != c.e.date {
-			return fmt.Errorf("initialize: the server speaks %s, which a client of %s does not", clip(got), c.e.date)
+			return fmt.Errorf("initialize: the server speaks %s, which a client of %s does not speak", clip(got), c.e.date)
 		}
 	} else {
 		var dates []string
