@@ -3,6 +3,7 @@ package console
 import (
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/event"
@@ -76,7 +77,11 @@ func rowOf(e *keptEvent) eventRow {
 			row.Class = "bad"
 		}
 		if e.Client != "" {
-			row.What, row.Detail = e.Client, "The client sent "+e.Method+". Dragoman answered in "+spanText(e.Took)+"."
+			told := "The client sent " + e.Method + ". Dragoman answered in " + spanText(e.Took) + "."
+			if e.Failed {
+				told = "Dragoman refused " + e.Method + "."
+			}
+			row.What, row.Detail = e.Client, strings.TrimSpace(told+" "+e.Detail)
 		}
 	case event.Lifecycle:
 		row.Class = "busy"

@@ -135,7 +135,7 @@ func (t *traffic) note(e *event.Event) {
 // count.
 func failedCall(e *event.Event) bool {
 	switch e.Outcome {
-	case event.OK, event.ToolError, event.Parked, "":
+	case event.OK, event.ToolError, event.Parked, event.Negotiated, "":
 		return false
 	}
 	return true

@@ -114,13 +114,22 @@ var (
 )
 
 // maskLog returns the lines of a log, sorted, without times and numbers that vary. It omits
-// lines that depend on the moment at which one listen replaces another.
+// lines that depend on the moment at which one listen replaces another, and repeats of
+// handshakes, which are logged again after a minute.
 func maskLog(text string) string {
+	repeated := map[string]bool{}
 	return sortedLines(text, func(line string) string {
 		if logRace.MatchString(line) {
 			return ""
 		}
-		return logVary.ReplaceAllString(logTime.ReplaceAllString(line, ""), "${1}~")
+		line = logVary.ReplaceAllString(logTime.ReplaceAllString(line, ""), "${1}~")
+		if strings.Contains(line, "msg=initialize ") {
+			if repeated[line] || strings.Contains(line, " more=") {
+				return ""
+			}
+			repeated[line] = true
+		}
+		return line
 	})
 }
 

@@ -348,8 +348,8 @@ func TestReadyzAndMetrics(t *testing.T) {
 	for _, want := range []string{
 		`dragoman_calls_total{client_era="modern",outcome="ok",server="a",server_era="legacy"} 1`,
 		`dragoman_calls_total{client_era="legacy",outcome="error",server="a",server_era="legacy"} 1`,
-		`dragoman_handshakes_total{client="t",outcome="ok",revision="2026-07-28"} 1`,
-		`dragoman_handshakes_total{client="t",outcome="ok",revision="2025-03-26"} 1`,
+		`dragoman_handshakes_total{client="t",outcome="ok",requested="2026-07-28"} 1`,
+		`dragoman_handshakes_total{client="t",outcome="ok",requested="2025-03-26"} 1`,
 		`dragoman_server_up{revision="2025-11-25",server="a",state="ready"} 1`,
 		`dragoman_server_up{revision="unknown",server="dead",state="failed"} 0`,
 		`dragoman_unasked_answers_total{server="a"} 0`,

@@ -3,12 +3,10 @@ package downstream
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"strings"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
-	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -18,13 +16,15 @@ import (
 // initialize answers the handshake of the legacy revisions (§Lifecycle).
 func (c *Session) initialize(ctx context.Context, m *jsonrpc.Message, o mcp.Opening, r transport.Responder) {
 	if c.info.Load() != nil && c.number != 0 && c.info.Load().Info != nil {
-		c.fail(m.ID, r, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "this session is already initialized"})
+		bad := &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "this session is already initialized"}
+		c.refused(m, bad)
+		c.fail(m.ID, r, bad)
 		return
 	}
 	start := time.Now()
 	f, bad := c.readInitialize(m)
 	if bad != nil {
-		c.publishHandshake(m.Method, &mcp.ClientInfo{}, start, bad)
+		c.refused(m, bad)
 		c.fail(m.ID, r, bad)
 		return
 	}
@@ -44,7 +44,7 @@ func (c *Session) initialize(ctx context.Context, m *jsonrpc.Message, o mcp.Open
 	if err != nil && errors.Is(context.Cause(ctx), errTooSlow) {
 		err = c.tooSlow(err)
 	}
-	c.publishHandshake(m.Method, f, start, err)
+	c.opened(m, f, start, err)
 	if err != nil {
 		c.failHandshake(call, r, err)
 		return
@@ -195,6 +195,9 @@ func (r *Endpoint) accepted() []mcp.Revision {
 	return out
 }
 
+// versionCode is data.code of the error for a version, as JSON.
+const versionCode = `"INVALID_PROTOCOL_VERSION"`
+
 // refuseVersion returns the error for a version that the strict mode does not allow. The error
 // lists the supported versions in every form that known clients read.
 func (r *Endpoint) refuseVersion(date string) *jsonrpc.Error {
@@ -209,23 +212,6 @@ func (r *Endpoint) refuseVersion(date string) *jsonrpc.Error {
 	d = append(append(d, `,"requested":`...), got...)
 	d = append(append(d, `,"supported_versions":`...), list...)
 	d = append(append(d, `,"received_version":`...), got...)
-	d = append(d, `,"code":"INVALID_PROTOCOL_VERSION"}`...)
+	d = append(d, `,"code":`+versionCode+`}`...)
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Unsupported protocol version. " + expected + strings.Join(dates, ", "), Data: d}
-}
-
-// publishHandshake publishes the handshake of a client, which began at start. method is
-// initialize or server/discover. err says why the handshake failed.
-func (c *Session) publishHandshake(method string, f *mcp.ClientInfo, start time.Time, err error) {
-	if !c.endpoint.Events.Wants(event.Handshake) {
-		return
-	}
-	name, _ := jsonrpc.Text(f.Info, jsonrpc.Find(f.Info, jsonrpc.Whole(f.Info), "name"))
-	e := event.Event{
-		Kind: event.Handshake, Level: slog.LevelDebug, Who: c.who, Method: method, Name: excerpt.Name(name),
-		From: f.Revision, Took: time.Since(start), Outcome: event.OK,
-	}
-	if err != nil {
-		e.Outcome, e.Code = mcp.Failed, mcp.Wire(err).Code
-	}
-	c.endpoint.Events.Publish(e)
 }

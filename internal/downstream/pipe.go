@@ -250,7 +250,12 @@ func (d *pipeServer) read(ctx context.Context) error {
 			d.batch(ctx, batch)
 		case errors.As(err, &refused):
 			transport.Refuse(d.conversation, err)
-			d.reply(ctx, jsonrpc.AppendError(nil, d.errorID(refused.ID), mcp.RefusedByScan(refused)))
+			bad := mcp.RefusedByScan(refused)
+			if bad.Method == mcp.MethodInitialize {
+				c := d.conversation
+				c.endpoint.Refused(transport.RefusedOpening{Peer: c.peer(), Method: bad.Method, Err: bad})
+			}
+			d.reply(ctx, jsonrpc.AppendError(nil, d.errorID(refused.ID), bad))
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:

@@ -179,6 +179,7 @@ func (c *Session) request(ctx context.Context, in transport.Incoming, r transpor
 		}
 	}
 	if bad != nil {
+		c.refused(in.Msg, bad)
 		c.fail(in.Msg.ID, r, bad)
 		return
 	}
@@ -243,7 +244,9 @@ func (c *Session) modern(ctx context.Context, in transport.Incoming, o mcp.Openi
 		return
 	}
 	if !slices.Contains(c.endpoint.speaks(), o.Revision) {
-		c.fail(m.ID, r, mcp.UnsupportedAmong(m.ID, o.Revision.String(), c.endpoint.speaks()))
+		bad := mcp.UnsupportedAmong(m.ID, o.Revision.String(), c.endpoint.speaks())
+		c.refused(m, bad)
+		c.fail(m.ID, r, bad)
 		return
 	}
 	ctx, leave, bad := c.enter(ctx, m, expected)
@@ -259,7 +262,7 @@ func (c *Session) modern(ctx context.Context, in transport.Incoming, o mcp.Openi
 	if m.Method == mcp.MethodDiscover {
 		start := time.Now()
 		h, err := c.endpoint.Handler.Hello(ctx, call.Client)
-		c.publishHandshake(mcp.MethodDiscover, call.Client, start, err)
+		c.opened(m, call.Client, start, err)
 		leave()
 		if err != nil {
 			c.failHandshake(call, r, err)

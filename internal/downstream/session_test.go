@@ -490,7 +490,7 @@ func TestHandshakesAreObserved(t *testing.T) {
 		w.Say(hello25, strings.NewReplacer("2025-11-25", "2025-06-18", `"name":"c"`, `"name":"c\n\u001b]0;x"`).Replace(hello25), hello26)
 		w.Heard()
 	})
-	if got := strings.Join(seen, " "); got != "/refused c__]0;x/2025-06-18 c/2026-07-28" {
+	if got := strings.Join(seen, " "); got != "c/refused c__]0;x/2025-06-18 c/2026-07-28" {
 		t.Errorf("the events are %q", got)
 	}
 }

@@ -77,6 +77,22 @@ const (
 	Cancelled mcp.Outcome = "cancelled"
 )
 
+// The outcomes of a client's handshake, in addition to OK and mcp.Failed.
+const (
+	Negotiated         mcp.Outcome = "negotiated"          // the client got another revision than it asked for
+	UnsupportedVersion mcp.Outcome = "unsupported_version" // Dragoman does not accept the revision
+	Malformed          mcp.Outcome = "malformed"           // the request lacks a member, or has one of a wrong type
+	RateLimited        mcp.Outcome = "rate_limited"        // the client opens too many sessions
+)
+
+// Opening describes the handshake of a client: initialize or server/discover. All texts are
+// short and have no control characters.
+type Opening struct {
+	Client, Version string // what the client calls itself; "unknown" if it does not say it
+	Requested       string // the revision that the client asked for, as it wrote it; "" for none
+	Remote          string // the client's address without port, or its transport
+}
+
 // DefaultProject is the project of all events while Dragoman has only one project.
 const DefaultProject = "default"
 
@@ -116,6 +132,9 @@ type Event struct {
 	// Client describes the client of a Call. Only taps get it, and may use it only until they
 	// return, because it is part of the request.
 	Client *mcp.ClientInfo
-	Trace  string // the client's W3C trace id
-	Detail string // text for people
+	// Opening describes the Handshake of a client. It is nil for other events. It must not be
+	// modified.
+	Opening *Opening
+	Trace   string // the client's W3C trace id
+	Detail  string // text for people
 }

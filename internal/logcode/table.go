@@ -58,6 +58,7 @@ var table = []Entry{
 	{"session_id_invalid", "ignored an invalid session id of the server", "A session id of a server contains characters that are not allowed in a header."},
 
 	// Clients and calls.
+	{"initialize", "initialize", "A client has sent `initialize` or `server/discover`. `outcome` says how it ended; with `unsupported_version` the level is warn. Repeats of one client within a minute are counted in `more`."},
 	{"loss", "loss", "A part of a message was left out, because the revision of the receiver does not have it. The level is debug."},
 	{"not_passed_on", "not sent to clients", "Clients do not get an item or a message. `why` says why."},
 	{"renamed", "renamed an item", "Clients see an item under another name. `why` says why."},

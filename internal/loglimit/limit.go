@@ -33,6 +33,34 @@ const (
 // peerKeys are the attributes that name the peer that caused a record.
 var peerKeys = []string{"server", "principal", "remote", "endpoint"}
 
+// Peer returns an attribute that names the peer that caused a record, besides those that always
+// do. In records with such an attribute, repeats are those with the same attributes except
+// Measured ones.
+func Peer(key, value string) slog.Attr { return slog.Any(key, special{slog.StringValue(value), true}) }
+
+// Measured returns an attribute that differs in each record, such as a duration. Records that
+// differ only in it are repeats: the first is written, and the others are counted.
+func Measured(key string, value slog.Value) slog.Attr { return slog.Any(key, special{value, false}) }
+
+// special is the value of an attribute that the limit treats in another way.
+type special struct {
+	value slog.Value
+	peer  bool // the attribute names a peer; otherwise it is measured
+}
+
+// LogValue implements slog.LogValuer.
+func (s special) LogValue() slog.Value { return s.value }
+
+// kindOf says how the limit treats an attribute.
+func kindOf(a slog.Attr) (peer, measured bool) {
+	if a.Value.Kind() == slog.KindLogValuer {
+		if s, ok := a.Value.LogValuer().(special); ok {
+			return s.peer, !s.peer
+		}
+	}
+	return slices.Contains(peerKeys, a.Key), false
+}
+
 // Handler is a slog.Handler that passes on a limited number of records. Call Close at the
 // end.
 type Handler struct {
@@ -98,7 +126,9 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) error {
 func (h *Handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	out := &Handler{next: h.next.WithAttrs(attrs), state: h.state, own: h.own, hash: h.hash}
 	for _, a := range attrs {
-		out.own = withPeer(out.own, a)
+		if peer, _ := kindOf(a); peer {
+			out.own = withPeer(out.own, a)
+		}
 		add(&out.hash, a)
 	}
 	return out
@@ -112,10 +142,7 @@ func (h *Handler) WithGroup(name string) slog.Handler {
 }
 
 func withPeer(peer string, a slog.Attr) string {
-	if slices.Contains(peerKeys, a.Key) {
-		peer += a.Key + "=" + a.Value.String() + "\x00"
-	}
-	return peer
+	return peer + a.Key + "=" + a.Value.Resolve().String() + "\x00"
 }
 
 func add(h *maphash.Hash, a slog.Attr) {
@@ -131,11 +158,14 @@ func (s *state) passes(h *Handler, r *slog.Record) bool {
 	sum, peer := h.hash, h.own
 	var about []slog.Attr
 	r.Attrs(func(a slog.Attr) bool {
-		if slices.Contains(peerKeys, a.Key) {
+		named, measured := kindOf(a)
+		if named {
 			peer = withPeer(peer, a)
 			about = append(about, a)
 		}
-		add(&sum, a)
+		if !measured {
+			add(&sum, a)
+		}
 		return true
 	})
 	most := first

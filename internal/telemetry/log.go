@@ -1,10 +1,13 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 
 	"github.com/dragoman-mcp/dragoman/internal/event"
+	"github.com/dragoman-mcp/dragoman/internal/loglimit"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
@@ -13,7 +16,7 @@ const logDepth = 512
 
 // LogOptions are the options of NewLog.
 type LogOptions struct {
-	// Log receives losses, refusals and renamed items as records. It is required.
+	// Log receives losses, refusals, renamed items and the handshakes of clients as records. It is required.
 	Log *slog.Logger
 	// Step shows the current step of a server to a waiting user. An empty step means that the
 	// server is done. It may be nil.
@@ -33,12 +36,9 @@ type Log struct {
 
 // NewLog returns a Log for all further events of p.
 func NewLog(p *event.Publisher, o LogOptions) *Log {
-	want := []event.Kind{event.Loss, event.Refusal, event.Rename}
+	want := []event.Kind{event.Loss, event.Refusal, event.Rename, event.Handshake}
 	if o.Step != nil {
 		want = append(want, event.Lifecycle)
-	}
-	if o.Trace != nil {
-		want = append(want, event.Handshake)
 	}
 	l := &Log{o: o, queue: p.Subscribe(event.Of(want...), logDepth)}
 	l.running.Go(l.run)
@@ -92,10 +92,38 @@ func (l *Log) write(e *event.Event) {
 	case event.Lifecycle:
 		l.o.Step(e.Server, e.Detail)
 	case event.Handshake:
-		if e.Server != "" {
+		switch {
+		case e.Opening != nil:
+			l.opening(e)
+		case e.Server != "" && l.o.Trace != nil:
 			l.o.Trace(e.Server, e.Detail)
 		}
 	}
+}
+
+// opening logs the handshake of a client. Repeats of one client within a minute become a count.
+func (l *Log) opening(e *event.Event) {
+	attrs := []slog.Attr{
+		loglimit.Peer("client", e.Opening.Client), slog.String("client_version", e.Opening.Version),
+		slog.String("requested", cmp.Or(e.Opening.Requested, "none")), slog.String("revision", revisionOf(e)),
+		slog.String("outcome", string(e.Outcome)), loglimit.Measured("took", slog.DurationValue(e.Took)),
+		slog.String("remote", e.Opening.Remote), slog.String("project", cmp.Or(e.Project, event.DefaultProject)),
+	}
+	if e.Method != mcp.MethodInitialize {
+		attrs = append(attrs, slog.String("method", e.Method))
+	}
+	if e.Code != 0 {
+		attrs = append(attrs, slog.Int64("error_code", e.Code))
+	}
+	l.record(e, "initialize", attrs...)
+}
+
+// revisionOf returns the revision that a client got in its handshake.
+func revisionOf(e *event.Event) string {
+	if e.From == mcp.Unknown {
+		return "none"
+	}
+	return e.From.String()
 }
 
 // record writes a log record with the time and the level of e.

@@ -47,8 +47,8 @@ func NewMetrics() *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		handshakes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dragoman_handshakes_total", Help: "Handshakes of clients (initialize and server/discover), by client name.",
-		}, []string{"client", "revision", "outcome"}),
+			Name: "dragoman_handshakes_total", Help: "Handshakes of clients (initialize and server/discover), by client name, requested revision and outcome.",
+		}, []string{"client", "requested", "outcome"}),
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "dragoman_handshake_seconds", Help: "Time until Dragoman answered initialize or server/discover, in seconds.",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
@@ -160,12 +160,23 @@ func (m *Metrics) opened(e event.Event) {
 		}
 	}
 	m.mu.Unlock()
-	outcome := "ok"
-	if e.Outcome != event.OK {
-		outcome = "failed"
+	m.handshakes.WithLabelValues(client, requestedLabel(e.Opening), string(e.Outcome)).Inc()
+	if e.From == mcp.Unknown {
+		return // refused before Dragoman worked on it
 	}
-	m.handshakes.WithLabelValues(client, e.From.String(), outcome).Inc()
 	m.latency.WithLabelValues(e.From.String()).Observe(e.Took.Seconds())
+}
+
+// requestedLabel returns the revision that a client asked for, other for one that does not
+// exist, and none.
+func requestedLabel(o *event.Opening) string {
+	if o == nil || o.Requested == "" {
+		return "none"
+	}
+	if rev, known := mcp.ParseRevision(o.Requested); known {
+		return rev.String()
+	}
+	return "other"
 }
 
 // called counts a call.

@@ -33,9 +33,10 @@ func TestMetrics(t *testing.T) {
 	p.Publish(event.Event{Kind: event.Loss, Name: "content.audio"})
 	p.Publish(event.Event{Kind: event.Handshake, Server: "s", Detail: "a server's"})
 	for i := range maxClientNames + 10 {
-		p.Publish(event.Event{Kind: event.Handshake, Name: fmt.Sprint("c", i), From: mcp.R20251125, Took: time.Millisecond, Outcome: event.OK})
+		p.Publish(event.Event{Kind: event.Handshake, Name: fmt.Sprint("c", i), From: mcp.R20251125, Took: time.Millisecond, Outcome: event.OK, Opening: &event.Opening{Requested: "2025-11-25"}})
 	}
 	p.Publish(event.Event{Kind: event.Handshake, Name: "c0", From: mcp.R20251125, Outcome: mcp.Failed})
+	p.Publish(event.Event{Kind: event.Handshake, Name: "c0", Outcome: event.UnsupportedVersion, Opening: &event.Opening{Requested: "1.0"}})
 	stop()
 	p.Publish(event.Event{Kind: event.Call, Server: "s", From: mcp.R20251125, To: mcp.R20260728})
 	text := scrape(m)
@@ -46,8 +47,9 @@ func TestMetrics(t *testing.T) {
 		`dragoman_calls_total{client_era="legacy",outcome="tool_error",server="s",server_era="legacy"} 1`,
 		`dragoman_losses_total{server="s",what="tools/list"} 1`,
 		`dragoman_losses_total{server="s",what="other"} 1`,
-		`dragoman_handshakes_total{client="other",outcome="ok",revision="2025-11-25"} 10`,
-		`dragoman_handshakes_total{client="c0",outcome="failed",revision="2025-11-25"} 1`,
+		`dragoman_handshakes_total{client="other",outcome="ok",requested="2025-11-25"} 10`,
+		`dragoman_handshakes_total{client="c0",outcome="failed",requested="none"} 1`,
+		`dragoman_handshakes_total{client="c0",outcome="unsupported_version",requested="other"} 1`,
 		`dragoman_handshake_seconds_count{revision="2025-11-25"} 75`,
 	} {
 		if !strings.Contains(text, want+"\n") {

@@ -307,7 +307,7 @@ func (r *rig) serve(t *testing.T) string {
 	return ""
 }
 
-var handshake = regexp.MustCompile(`(?m)^dragoman_handshakes_total\{.*revision="([^"]*)".*\} (\S+)$`)
+var handshake = regexp.MustCompile(`(?m)^dragoman_handshake_seconds_count\{.*revision="([^"]*)".*\} (\S+)$`)
 
 // handshakes returns the number of clients of each revision that the bridge has served.
 func (r *rig) handshakes(t *testing.T, base string) map[string]string {

@@ -39,7 +39,7 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request, who *identity.Pri
 	}
 	items, err := jsonrpc.ScanBatch(body, s.limits)
 	if err != nil {
-		s.refuseScan(w, h, who, err)
+		s.refuseScan(w, r, h, who, err)
 		return
 	}
 	requests := 0

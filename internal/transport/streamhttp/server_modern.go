@@ -31,6 +31,7 @@ func (s *Server) modern(w http.ResponseWriter, r *http.Request, who *identity.Pr
 	}
 	if bad != nil {
 		s.counts.refused.Add(1)
+		s.reportRefused(r, who, m.Method, m, bad)
 		httpdoor.Refuse(w, http.StatusBadRequest, m.ID, bad)
 		return
 	}

@@ -39,7 +39,7 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request, who *identity.Prin
 	m, err := jsonrpc.Scan(body, s.limits)
 	if err != nil {
 		s.refuseAnswer(h, who, transport.Refused(body, err))
-		s.refuseScan(w, h, who, err)
+		s.refuseScan(w, r, h, who, err)
 		return
 	}
 	if m.Kind != jsonrpc.Request && m.Kind != jsonrpc.Notification {
@@ -50,6 +50,7 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request, who *identity.Prin
 	switch {
 	case bad != nil:
 		s.counts.refused.Add(1)
+		s.reportRefused(r, who, m.Method, m, bad)
 		httpdoor.Refuse(w, http.StatusBadRequest, bad.ID, bad)
 	case o.Revision.Modern():
 		// The session header of earlier revisions must be ignored and never returned
@@ -62,13 +63,23 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request, who *identity.Prin
 
 // refuseScan answers an invalid message. If its id cannot be read, the answer has a null id in the
 // revisions that require it. In the other revisions, the answer has no id.
-func (s *Server) refuseScan(w http.ResponseWriter, h headers, who *identity.Principal, err error) {
+func (s *Server) refuseScan(w http.ResponseWriter, r *http.Request, h headers, who *identity.Principal, err error) {
 	var e *jsonrpc.Error
 	if !errors.As(err, &e) {
 		e = &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "the request body is not a JSON-RPC message"}
 	}
 	s.counts.refused.Add(1)
-	httpdoor.Refuse(w, http.StatusBadRequest, s.orNull(e.ID, h, who), mcp.RefusedByScan(e))
+	e = mcp.RefusedByScan(e)
+	s.reportRefused(r, who, e.Method, nil, e)
+	httpdoor.Refuse(w, http.StatusBadRequest, s.orNull(e.ID, h, who), e)
+}
+
+// reportRefused reports a request that the server refuses with bad, if it is a handshake. m may
+// be nil.
+func (s *Server) reportRefused(r *http.Request, who *identity.Principal, method string, m *jsonrpc.Message, bad *jsonrpc.Error) {
+	if method == mcp.MethodInitialize || method == mcp.MethodDiscover {
+		transport.ReportRefused(s.opts.Acceptor, transport.RefusedOpening{Peer: s.peer(r, who), Method: method, Msg: m, Err: bad})
+	}
 }
 
 // refuseAnswer passes an invalid answer of a client to its session, because a server request is

@@ -1,0 +1,105 @@
+package downstream
+
+import (
+	"bytes"
+	"log/slog"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/event"
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+)
+
+// opened publishes the initialize or server/discover m of a client, which began at start. f is
+// the client with the revision that it got. err says why the handshake failed.
+func (c *Session) opened(m *jsonrpc.Message, f *mcp.ClientInfo, start time.Time, err error) {
+	e := event.Event{From: f.Revision, Took: time.Since(start), Outcome: event.OK}
+	opening := openingOf(m)
+	switch {
+	case err != nil:
+		e.Outcome, e.Code = mcp.Failed, mcp.WireHandshake(err).Code
+	case opening.Requested != "" && opening.Requested != f.Revision.String():
+		e.Outcome = event.Negotiated
+		e.Detail = "The client asked for " + opening.Requested + "."
+	}
+	c.endpoint.publishOpening(c.peer(), m.Method, opening, e)
+}
+
+// refused publishes the initialize or server/discover m that Dragoman refuses with bad. It does
+// nothing for other messages.
+func (c *Session) refused(m *jsonrpc.Message, bad *jsonrpc.Error) {
+	if m.Method == mcp.MethodInitialize || m.Method == mcp.MethodDiscover {
+		c.endpoint.Refused(transport.RefusedOpening{Peer: c.peer(), Method: m.Method, Msg: m, Err: bad})
+	}
+}
+
+// peer describes the client as its transport did, as far as events need it.
+func (c *Session) peer() transport.Peer {
+	return transport.Peer{Transport: c.transport, Who: c.who, Remote: c.remote}
+}
+
+// Refused publishes an initialize or server/discover that was refused; see
+// transport.OpeningWatcher.
+func (r *Endpoint) Refused(o transport.RefusedOpening) {
+	e := event.Event{Outcome: event.Malformed, Code: o.Err.Code, Detail: o.Err.Message}
+	switch {
+	case o.Limited:
+		e.Outcome = event.RateLimited
+	case isVersionError(o.Err):
+		e.Outcome = event.UnsupportedVersion
+	}
+	r.publishOpening(o.Peer, o.Method, openingOf(o.Msg), e)
+}
+
+// isVersionError reports whether an error of Dragoman says that a revision is not supported.
+func isVersionError(e *jsonrpc.Error) bool {
+	return e.Code == mcp.CodeUnsupportedVersion || bytes.Contains(e.Data, []byte(versionCode))
+}
+
+// publishOpening publishes the handshake of a client. e has the parts that differ.
+func (r *Endpoint) publishOpening(p transport.Peer, method string, o *event.Opening, e event.Event) {
+	if !r.Events.Wants(event.Handshake) {
+		return
+	}
+	o.Remote = p.Remote
+	if o.Remote == "" {
+		o.Remote = p.Transport
+	}
+	e.Kind, e.Level, e.Who, e.Method, e.Name, e.Opening = event.Handshake, slog.LevelInfo, p.Who, method, o.Client, o
+	if e.Outcome == event.UnsupportedVersion {
+		e.Level = slog.LevelWarn // somebody has to update the client, or to accept its revision
+	}
+	r.Events.Publish(e)
+}
+
+// openingOf reads what the client says about itself in initialize or server/discover. m may be
+// nil.
+func openingOf(m *jsonrpc.Message) *event.Opening {
+	o := &event.Opening{Client: unknownName, Version: unknownName}
+	if m == nil {
+		return o
+	}
+	info, date := m.Param("clientInfo"), m.Param("protocolVersion")
+	if m.Method == mcp.MethodDiscover {
+		meta := m.Param(mcp.KeyMeta)
+		info, date = jsonrpc.Find(m.Raw, meta, mcp.KeyClientInfo), jsonrpc.Find(m.Raw, meta, mcp.KeyVersion)
+	}
+	text := func(at jsonrpc.Span) string {
+		s, _ := jsonrpc.Text(m.Raw, at)
+		return excerpt.MaskSecrets(excerpt.Name(s))
+	}
+	if name := text(jsonrpc.Find(m.Raw, info, "name")); name != "" {
+		o.Client = name
+	}
+	if version := text(jsonrpc.Find(m.Raw, info, "version")); version != "" {
+		o.Version = version
+	}
+	o.Requested = text(date)
+	return o
+}
+
+const unknownName = "unknown"
+
+var _ transport.OpeningWatcher = (*Endpoint)(nil)
