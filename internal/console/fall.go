@@ -3,6 +3,7 @@ package console
 import (
 	"fmt"
 	"html/template"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -40,7 +41,23 @@ func (s fallSpan) Long() string {
 	return spanText(time.Duration((s.To - s.From) * float64(time.Second)))
 }
 
-func seconds(s float64) string { return strconv.FormatFloat(s, 'f', 3, 64) + " s" }
+func seconds(s float64) string {
+	if s > 0 && s < 0.01 {
+		return strconv.FormatFloat(s*1000, 'f', 2, 64) + " ms"
+	}
+	return strconv.FormatFloat(s, 'f', 3, 64) + " s"
+}
+
+// axisText returns the label at a time, in seconds, of an axis that has a line for each step. Two
+// labels never read the same.
+func axisText(at, step float64) string {
+	unit := " s"
+	if step < 0.25 {
+		at, step, unit = at*1000, step*1000, " ms"
+	}
+	digits := max(0, 1-int(math.Floor(math.Log10(step))))
+	return strconv.FormatFloat(at, 'f', digits, 64) + unit
+}
 
 // newFall returns the timeline of a story. If the story has no messages, the timeline has only the
 // client.
@@ -112,7 +129,7 @@ func (f *fall) Draw() template.HTML {
 		} else if i == 4 {
 			anchor = "end"
 		}
-		fmt.Fprintf(&b, `<path class="axis" d="M%s 18V%d"/><text x="%s" y="11" text-anchor="%s">%s</text>`, n(x(at)), height-4, n(x(at)), anchor, spanText(time.Duration(at*float64(time.Second))))
+		fmt.Fprintf(&b, `<path class="axis" d="M%s 18V%d"/><text x="%s" y="11" text-anchor="%s">%s</text>`, n(x(at)), height-4, n(x(at)), anchor, axisText(at, end/4))
 	}
 	for i, name := range []string{f.client, "Dragoman", f.server, "user"}[:lanes] {
 		fmt.Fprintf(&b, `<text x="0" y="%d">%s</text>`, 37+27*i, template.HTMLEscapeString(name))
