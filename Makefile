@@ -11,11 +11,12 @@ NESTED   := test bench packaging
 FUZZTIME ?= 10s
 COUNT    ?= 6
 CALLS    ?= 1000000
+ATTACK   ?= 60
 BENCH    ?= .
 TARGETS  := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 .DEFAULT_GOAL := check
-.PHONY: check help build vet test lint race race-short soak fuzz bench bench-diff bench-compare bench-console conformance peers clients clients-check browser cross tidy release release-try release-check clean matrix matrix-check bin/matrix.md pictures pictures-check screenshots examples
+.PHONY: check help build vet test lint race race-short soak attack fuzz bench bench-diff bench-compare bench-console conformance peers clients clients-check browser cross tidy release release-try release-check clean matrix matrix-check bin/matrix.md pictures pictures-check screenshots examples
 
 check: build vet lint race-short ## check a change: build, vet, lint, short race tests
 
@@ -53,6 +54,9 @@ soak: ## 64 clients with the same ids on one process, CALLS=1000000 times (test 
 	DRAGOMAN_SOAK_CALLS=$(CALLS) go test -count=1 -timeout 30m -v -run 'TestX05_AllTheSameIDs' ./internal/daemon
 
 # The fuzz targets are found with `go test -list`, which prints the names and then the package.
+attack: ## the attack tests of the filesystem server, longer: ATTACK=SECONDS
+	DRAGOMAN_ATTACK=$(ATTACK) go test -race -count=1 -v -run 'Attack|Large' ./internal/server/files
+
 fuzz: ## each fuzz target for FUZZTIME=10s
 	@mkdir -p bin && go test -list '^Fuzz' ./... > bin/fuzz.list || { cat bin/fuzz.list; exit 1; }
 	@awk '/^Fuzz/ { names[++n] = $$1 } /^ok/ { for (i = 1; i <= n; i++) print $$2, names[i]; n = 0 }' bin/fuzz.list | \

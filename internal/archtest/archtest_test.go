@@ -21,6 +21,7 @@ var rules = map[string]func(*Tree) []string{
 	"directions":    Directions,
 	"fieldtests":    func(t *Tree) []string { return FieldTests(t, fieldTests) },
 	"gostatements":  func(t *Tree) []string { return GoStatements(t, goStatements) },
+	"guests":        func(t *Tree) []string { return Guests(t, guests) },
 	"initfunctions": func(t *Tree) []string { return InitFunctions(t, initFunctions) },
 	"logcodes":      func(t *Tree) []string { return LogCodes(t, logCodes(), logForwarders) },
 	"logkeys":       LogKeys,

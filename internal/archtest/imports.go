@@ -84,6 +84,20 @@ func place(order [][]string, dir string) (room string, layer int, ok bool) {
 	return room, layer, ok
 }
 
+// Guests returns the imports of modules that only some packages may import.
+func Guests(t *Tree, guests map[string][]string) (breaches []string) {
+	for _, f := range t.product() {
+		for _, path := range f.Imports() {
+			for module, hosts := range guests {
+				if within(path, module) && !slices.ContainsFunc(hosts, func(h string) bool { return within(f.Dir, h) }) {
+					breaches = append(breaches, fmt.Sprintf("%s: %s must not import %s: only %s may", f.Path, f.Dir, path, strings.Join(hosts, " and ")))
+				}
+			}
+		}
+	}
+	return breaches
+}
+
 // WireJSON returns the imports of encoding/json in the packages of wire.
 func WireJSON(t *Tree) (breaches []string) {
 	for _, f := range t.product() {

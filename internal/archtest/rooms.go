@@ -15,7 +15,7 @@ var layers = [][]string{
 	{"internal/bridge", "internal/catalog", "internal/policy"},
 	{
 		"internal/codex", "internal/config", "internal/demo", "internal/doctor", "internal/fake", "internal/gateway",
-		"internal/store", "internal/tape", "internal/upstream", "internal/vault", "servers",
+		"internal/server", "internal/store", "internal/tape", "internal/upstream", "internal/vault",
 	},
 	{"internal/intake", "internal/runtime"},
 	{"internal/matrix"},
@@ -40,6 +40,15 @@ var inner = map[string][][]string{
 // rigs are packages for tests only. The program does not import them. They may import any
 // package.
 var rigs = []string{"internal/archtest", "internal/leaktest", "internal/netsim", "internal/pipetest", "internal/transcript"}
+
+// guests lists the modules that only some packages may import, and those packages.
+var guests = map[string][]string{
+	// The core has its own wire code (docs/adr/0002). The SDK is for the built-in servers.
+	"github.com/modelcontextprotocol/go-sdk": {"internal/server"},
+	"github.com/google/jsonschema-go":        {"internal/server"},
+	// The built-in servers are commands. Nothing else may depend on them.
+	Module + "/internal/server": {"internal/server", "internal/cli"},
+}
 
 // wire lists the packages through which messages pass. They must not use encoding/json for a
 // message, because it ignores the case of names, keeps only the last of duplicate members,
@@ -127,6 +136,7 @@ var lockExceptions = map[string]string{
 	"internal/tape/recorder.go: Recorder.closed: Recorder.write is called: the interface w is called":                                                        oneTape,
 	"internal/tape/recorder.go: Recorder.head: Recorder.write is called: the interface w is called":                                                          oneTape,
 	"internal/tape/recorder.go: Recorder.part: Recorder.write is called: the interface w is called":                                                          oneTape,
+	"internal/server/files/lines.go: lines.Write: the interface out is called":                                                                               oneOutput,
 }
 
 // The reasons of lockExceptions. Each of these locks exists to order the writes to one target.
@@ -135,6 +145,7 @@ const (
 	oneResponse = "requestCaller.writing is of one response: one event after another, nothing after the answer"
 	oneCall     = "flow.taking is of one call: its messages in their order"
 	oneRead     = "mcp.Subscriber.ClientInfo is one atomic read"
+	oneOutput   = "lines.mu is of one output: one message after another"
 	oneTape     = "the lock is of one tape or one replay: its sections in their order"
 )
 

@@ -79,7 +79,7 @@ signal stops the program at once, with 130 or 143.`,
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "print only errors")
 	f.BoolVar(&a.plain, "plain", false, "use no colours and no animation, for screen readers (also with ACCESSIBLE=1)")
 	f.StringVar(&a.logFormat, "log-format", "", "log `FORMAT` on stderr: text or json")
-	root.AddCommand(a.runCommand(), a.serveCommand(), a.listCommand(), a.showCommand(), a.callCommand(), a.readCommand(), a.promptCommand(), a.completeCommand(), a.recordCommand(), a.replayCommand(), a.fakeCommand(), a.matrixCommand(), a.doctorCommand(), a.configCommand(), a.statusCommand(), a.logsCommand(), a.callsCommand(), a.consoleCommand(), a.bugCommand(), a.healthcheckCommand(), a.manCommand(), a.versionCommand(), a.importCommand(), a.connectCommand(), a.demoServerCommand())
+	root.AddCommand(a.runCommand(), a.serveCommand(), a.listCommand(), a.showCommand(), a.callCommand(), a.readCommand(), a.promptCommand(), a.completeCommand(), a.recordCommand(), a.replayCommand(), a.fakeCommand(), a.matrixCommand(), a.doctorCommand(), a.configCommand(), a.statusCommand(), a.logsCommand(), a.callsCommand(), a.consoleCommand(), a.bugCommand(), a.healthcheckCommand(), a.manCommand(), a.versionCommand(), a.importCommand(), a.connectCommand(), a.serverCommand(), a.demoServerCommand())
 	root.InitDefaultHelpCmd()
 	a.checkHelp(root)
 	root.InitDefaultCompletionCmd()

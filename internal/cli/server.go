@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"errors"
+	"io/fs"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dragoman-mcp/dragoman/internal/server/files"
+)
+
+func (a *app) serverCommand() *cobra.Command {
+	return group(&cobra.Command{
+		Use:   "server",
+		Short: "Run a built-in MCP server",
+		Long: `Run an MCP server that is part of dragoman. A built-in server is an ordinary
+server on stdio. Every MCP client can use it, directly or through dragoman.`,
+		Example: `  # Let a client read and change a folder.
+  dragoman server filesystem ~/notes
+
+  # Let a client read it.
+  dragoman server filesystem --read-only ~/notes`,
+	}, a.filesystemCommand())
+}
+
+// Names of the tools of the filesystem server.
+const (
+	plainNames    = "plain"
+	prefixedNames = "prefixed"
+)
+
+func (a *app) filesystemCommand() *cobra.Command {
+	var o files.Options
+	var names, size string
+	c := &cobra.Command{
+		Use:   "filesystem [flags] ROOT...",
+		Short: "Serve the files of folders",
+		Long: `Run an MCP server on stdio that reads and changes the files of one or more
+folders, the roots. Clients see nothing outside the roots: ".." and symlinks
+cannot lead out, and devices, pipes and sockets are never opened.
+
+The tools are list_dir, read_file, write_file, move_file, copy_file,
+delete_file, search_files, get_metadata and watch_folder. With one root, paths
+are relative to it. With several roots, paths begin with the name of a root,
+which is the name of its folder. Absolute paths below a root work too.
+
+Replaced and deleted files stay in the folder .dragoman-undo of their root.
+--undo-size and --undo-age remove the oldest of them. Answers say how to bring a
+file back. docs/servers.md describes the tools and their limits.`,
+		Example: `  # Let a client read and change a folder.
+  dragoman server filesystem ~/notes
+
+  # Let it read two folders.
+  dragoman server filesystem --read-only ~/notes ~/work
+
+  # List the tools, and call one.
+  dragoman list -- dragoman server filesystem ~/notes
+  dragoman call search_files pattern='*.md' -- dragoman server filesystem ~/notes
+
+  # Serve it over HTTP.
+  dragoman run --listen 127.0.0.1:7301 -- dragoman server filesystem ~/notes`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("add the folder to serve, for example `dragoman server filesystem ~/notes`", "no root given")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			switch names {
+			case plainNames, prefixedNames:
+				o.Prefixed = names == prefixedNames
+			default:
+				return usagef("use plain or prefixed", "--names does not accept %q", names)
+			}
+			var ok bool
+			if o.Undo.Size, ok = parseSize(size); !ok {
+				return usagef("use a number with a unit, for example 512MiB or 2GiB, or 0 to keep nothing", "--undo-size does not accept %q", size)
+			}
+			if o.Undo.Age < 0 {
+				return usagef("use 0 for no limit", "--undo-age cannot be negative")
+			}
+			o.Roots, o.Version = args, version()
+			s, err := files.Open(o)
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+				return withHint(err, "check the path, or create the folder with mkdir")
+			case err != nil:
+				return withHint(err, "name each folder once, and only folders that this user may open")
+			}
+			defer func() { _ = s.Close() }()
+			if a.keyboard && a.stdin == os.Stdin {
+				a.status.Printf("waiting for an MCP client on stdin; to try the server, run `%s list -- %s server filesystem %s`", a.program, a.program, clean(args[0]))
+			}
+			return withoutStop(c.Context(), s.Serve(c.Context(), a.stdin, a.stdout))
+		},
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		},
+	}
+	f := c.Flags()
+	f.SortFlags = false
+	f.BoolVar(&o.ReadOnly, "read-only", false, "offer only the tools that change nothing")
+	f.StringVar(&names, "names", plainNames, "names of the tools: `plain`, or prefixed for filesystem.list_dir and so on")
+	f.StringVar(&size, "undo-size", "1GiB", "most bytes in the undo folder of each root; 0 keeps nothing (`SIZE`)")
+	f.DurationVar(&o.Undo.Age, "undo-age", 30*24*time.Hour, "how long the undo folder keeps an entry; 0 for no limit (`DURATION`)")
+	_ = c.RegisterFlagCompletionFunc("names", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return []string{plainNames, prefixedNames}, noFiles
+	})
+	return c
+}
+
+// parseSize returns the bytes of a number with a unit, such as 512MiB.
+func parseSize(text string) (int64, bool) {
+	factor := int64(1)
+	for i, unit := range []string{"KiB", "MiB", "GiB", "TiB"} {
+		if digits, ok := strings.CutSuffix(text, unit); ok {
+			text, factor = strings.TrimSpace(digits), 1<<(10*(i+1))
+			break
+		}
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 || n > math.MaxInt64/factor {
+		return 0, false
+	}
+	return n * factor, true
+}

@@ -1,0 +1,106 @@
+package files
+
+import (
+	"path"
+	"regexp"
+	"strings"
+)
+
+// maxPattern is the longest pattern, in bytes.
+const maxPattern = 1000
+
+// matcher says whether a path below the searched folder matches a pattern for names.
+func matcher(pattern string, exact bool) (func(rel string) bool, error) {
+	if len(pattern) > maxPattern {
+		return nil, refuse("use a shorter pattern", "the pattern has %d bytes, and the limit is %d", len(pattern), maxPattern)
+	}
+	if pattern == "" {
+		return func(string) bool { return true }, nil
+	}
+	whole := strings.Contains(pattern, "/")
+	expr := ""
+	if !whole && !strings.ContainsAny(pattern, "*?[{") {
+		expr = regexp.QuoteMeta(pattern)
+	} else {
+		var ok bool
+		if expr, ok = globExpr(strings.TrimPrefix(pattern, "/")); !ok {
+			return nil, refuse("close the bracket, or write [[] for a bracket itself", "the pattern %s has a bracket that is not closed", quote(pattern))
+		}
+		expr = "^(?:" + expr + ")$"
+	}
+	flags := "(?s)"
+	if !exact {
+		flags = "(?si)"
+	}
+	re, err := regexp.Compile(flags + expr)
+	if err != nil {
+		return nil, refuse("use * ? [a-z] and {a,b} only", "the pattern %s is not valid", quote(pattern))
+	}
+	return func(rel string) bool {
+		if !whole {
+			rel = path.Base(rel)
+		}
+		return re.MatchString(rel)
+	}, nil
+}
+
+// globExpr turns a glob into a regular expression. ** matches folders of any depth.
+func globExpr(glob string) (string, bool) {
+	var b strings.Builder
+	braces := 0
+	for i := 0; i < len(glob); i++ {
+		switch c := glob[i]; c {
+		case '*':
+			switch {
+			case strings.HasPrefix(glob[i:], "**/"):
+				b.WriteString("(?:.*/)?")
+				i += 2
+			case strings.HasPrefix(glob[i:], "**"):
+				b.WriteString(".*")
+				i++
+			default:
+				b.WriteString("[^/]*")
+			}
+		case '?':
+			b.WriteString("[^/]")
+		case '[':
+			end := strings.IndexByte(glob[i+1:], ']')
+			if end == 0 { // the bracket is the first of the class
+				if end = strings.IndexByte(glob[i+2:], ']'); end >= 0 {
+					end++
+				}
+			}
+			if end < 0 {
+				return "", false
+			}
+			class := glob[i+1 : i+1+end]
+			i += end + 1
+			b.WriteByte('[')
+			if class[0] == '!' || class[0] == '^' {
+				b.WriteString("^/")
+				class = class[1:]
+			}
+			b.WriteString(strings.NewReplacer(`\`, `\\`, `[`, `\[`, `]`, `\]`, `^`, `\^`, `&`, `\&`).Replace(class))
+			b.WriteByte(']')
+		case '{':
+			braces++
+			b.WriteString("(?:")
+		case '}':
+			if braces == 0 {
+				b.WriteString(`\}`)
+				break
+			}
+			braces--
+			b.WriteByte(')')
+		case ',':
+			if braces > 0 {
+				b.WriteByte('|')
+			} else {
+				b.WriteByte(',')
+			}
+		default:
+			b.WriteString(regexp.QuoteMeta(string(c)))
+		}
+	}
+	return b.String(), braces == 0
+}

@@ -1,0 +1,157 @@
+package files
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"slices"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// lines passes the messages of a client to the SDK, which closes the conversation at a line
+// that is not a message. lines answers such a line itself and goes on. One goroutine may read
+// while others write.
+type lines struct {
+	in  io.Reader
+	buf *bufio.Reader
+	now []byte // what is left of the current line
+
+	revision string // what the client asked for with initialize
+
+	mu  sync.Mutex // held while one message is written
+	out io.Writer
+}
+
+var errLongLine = errors.New("the client sent a message that is too long")
+
+// Read returns the bytes of the next messages, each on a line of its own.
+func (l *lines) Read(p []byte) (int, error) {
+	if l.buf == nil {
+		l.buf = bufio.NewReaderSize(l.in, 64<<10)
+	}
+	for len(l.now) == 0 {
+		line, err := l.next()
+		if err != nil {
+			return 0, err
+		}
+		l.now = line
+	}
+	n := copy(p, l.now)
+	l.now = l.now[n:]
+	return n, nil
+}
+
+// next returns the next line if it is a message, with its end. It returns nil for all others.
+func (l *lines) next() ([]byte, error) {
+	var line []byte
+	for {
+		part, err := l.buf.ReadSlice('\n')
+		if len(line)+len(part) > maxLine {
+			_, _ = l.Write(failure(nil, -32600, "the message is longer than 32 MiB", nil))
+			return nil, errLongLine
+		}
+		line = append(line, part...)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			if len(bytes.TrimSpace(line)) > 0 {
+				return append(line, '\n'), nil // the last line may lack its end
+			}
+			return nil, err
+		}
+	}
+	text := bytes.TrimSpace(line)
+	if len(text) == 0 {
+		return nil, nil
+	}
+	if refused := l.check(text); refused != nil {
+		_, err := l.Write(refused)
+		return nil, err
+	}
+	return append(text, '\n'), nil
+}
+
+// check returns the answer to a message that must not reach the SDK, or nil.
+func (l *lines) check(text []byte) []byte {
+	if !json.Valid(text) {
+		return failure(nil, -32700, "the line is not valid JSON", nil)
+	}
+	if text[0] == '[' {
+		var all []json.RawMessage
+		_ = json.Unmarshal(text, &all)
+		if r, ok := mcp.ParseRevision(l.revision); !ok || !r.Can(mcp.Batches) || len(all) == 0 {
+			return failure(nil, -32600, "batches are part of revision 2025-03-26 only", nil)
+		}
+		for _, m := range all {
+			if _, err := jsonrpc.DecodeMessage(m); err != nil {
+				return failure(nil, -32600, "the batch has an element that is not a JSON-RPC message", nil)
+			}
+		}
+		return nil
+	}
+	if _, err := jsonrpc.DecodeMessage(text); err != nil {
+		return failure(nil, -32600, "the line is not a JSON-RPC message", nil)
+	}
+	var m struct {
+		ID     json.RawMessage `json:"id"`
+		Method string          `json:"method"`
+		Params json.RawMessage `json:"params"`
+	}
+	if json.Unmarshal(text, &m) != nil || m.Method == "" {
+		return nil
+	}
+	var params struct {
+		Version string `json:"protocolVersion"`
+		Meta    struct {
+			Version *string `json:"io.modelcontextprotocol/protocolVersion"`
+		} `json:"_meta"`
+	}
+	if len(m.Params) == 0 || json.Unmarshal(m.Params, &params) != nil {
+		return nil // the SDK says what is wrong with the parameters
+	}
+	if m.Method == "initialize" {
+		l.revision = params.Version
+	}
+	// The SDK takes a version that it does not know for an old one, and misses server/discover.
+	supported := sdk.SupportedProtocolVersions()
+	if v := params.Meta.Version; v != nil && len(m.ID) > 0 && !slices.Contains(supported, *v) {
+		return failure(m.ID, sdk.CodeUnsupportedProtocolVersion, "unsupported protocol version", sdk.UnsupportedProtocolVersionData{Supported: supported, Requested: *v})
+	}
+	return nil
+}
+
+// failure returns an error on a line.
+func failure(id json.RawMessage, code int, text string, data any) []byte {
+	e := map[string]any{"code": code, "message": text}
+	if data != nil {
+		e["data"] = data
+	}
+	if id == nil {
+		id = json.RawMessage("null")
+	}
+	b, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": id, "error": e})
+	return append(b, '\n')
+}
+
+// Write writes one message. The SDK passes each message in one call.
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.out.Write(p)
+}
+
+// Close closes the input if that is possible, which ends a read of it.
+func (l *lines) Close() error {
+	if c, ok := l.in.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
+}

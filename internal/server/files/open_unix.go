@@ -1,0 +1,51 @@
+//go:build unix
+
+package files
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Flags that keep an open from waiting: of a pipe without a writer, and of a terminal.
+const (
+	openFile   = os.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY
+	openFolder = os.O_RDONLY | unix.O_DIRECTORY
+)
+
+func isQuota(err error) bool { return errors.Is(err, unix.EDQUOT) }
+
+// identity returns a number that differs for two files that exist at the same time.
+func identity(fi fs.FileInfo) uint64 {
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+		return uint64(st.Ino)
+	}
+	return 0
+}
+
+// keepOwner gives a new file the owner of the file that it replaces. Only an administrator may
+// do that, so it does nothing if the system refuses.
+func keepOwner(f *os.File, old fs.FileInfo) {
+	if st, ok := old.Sys().(*syscall.Stat_t); ok {
+		_ = f.Chown(int(st.Uid), int(st.Gid))
+	}
+}
+
+// syncFolder makes the entries of a folder last through a crash.
+func syncFolder(dir *os.Root) error {
+	f, err := dir.OpenFile(".", openFolder, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	if err = f.Sync(); errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTSUP) {
+		return nil // some network file systems have no such call
+	}
+	return err
+}
+
+func isCrossDevice(err error) bool { return errors.Is(err, unix.EXDEV) }

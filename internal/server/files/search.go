@@ -1,0 +1,366 @@
+package files
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+)
+
+// Bounds of one search.
+const (
+	foundUsual   = 100
+	foundMost    = 1000
+	searchMost   = 1_000_000        // entries that are looked at
+	searchTime   = 50 * time.Second // shorter than the usual timeout of a client
+	searchDepth  = 64               // folders below the searched one
+	linesPerFile = 5                // lines that are shown of one file
+	searchLine   = 1 << 20          // bytes of a line that are searched at once
+	sortMost     = 20_000           // names of one folder that are put in order
+	progressStep = 500 * time.Millisecond
+)
+
+type searchIn struct {
+	Path          string `json:"path,omitempty" jsonschema:"The folder to search. The default is everything that the server may use."`
+	Pattern       string `json:"pattern,omitempty" jsonschema:"A name: a glob such as *.md, or with a slash for the path below the folder, such as **/test/*.go. A word without * ? [ { matches every name that contains it."`
+	Content       string `json:"content,omitempty" jsonschema:"A text that a file must contain. Binary files are skipped."`
+	Regex         bool   `json:"regex,omitempty" jsonschema:"content is a regular expression (RE2), matched in each line."`
+	CaseSensitive bool   `json:"case_sensitive,omitempty" jsonschema:"Distinguish capital and small letters. The default is not to."`
+	Type          string `json:"type,omitempty" jsonschema:"Return only entries of this type."`
+	Hidden        bool   `json:"hidden,omitempty" jsonschema:"Also search names that begin with a dot."`
+	MaxResults    int    `json:"max_results,omitempty" jsonschema:"The most entries in the answer. The default is 100."`
+}
+
+type searchOut struct {
+	Results  []result `json:"results"`
+	Searched int      `json:"searched" jsonschema:"How many entries were looked at."`
+	Skipped  int      `json:"skipped,omitempty" jsonschema:"How many files and folders were not searched because they are binary, not readable or too deep."`
+	Complete bool     `json:"complete" jsonschema:"The search saw everything. If false, stopped says why."`
+	Stopped  string   `json:"stopped,omitempty" jsonschema:"Why the search stopped early, and what to do."`
+}
+
+// result is one entry that a search found.
+type result struct {
+	Path     string    `json:"path"`
+	Type     string    `json:"type"`
+	Size     int64     `json:"size,omitempty"`
+	Modified string    `json:"modified,omitempty"`
+	Lines    []matched `json:"lines,omitempty" jsonschema:"The first lines that match content."`
+}
+
+// matched is one line that matches.
+type matched struct {
+	Line int64  `json:"line" jsonschema:"The number of the line; the first is 1."`
+	Text string `json:"text" jsonschema:"The part of the line around the match."`
+}
+
+func (s *Server) addSearch() {
+	add(s, tool{
+		name: "search_files", title: "Search files",
+		description: "Find files and folders below a folder, by name, by content, or both. Symlinks are not followed. The search stops at its limits and says so; narrow path or pattern then.",
+		restrictIn: func(p map[string]*jsonschema.Schema) {
+			integers(p["max_results"], 1, foundMost)
+			words(p["type"], typeFile, typeFolder, typeSymlink)
+		},
+	}, s.search)
+}
+
+// search is one search.
+type search struct {
+	*Server
+	ctx      context.Context
+	in       searchIn
+	name     func(rel string) bool
+	content  *regexp.Regexp // nil without content
+	out      searchOut
+	deadline time.Time
+	report   func(done int, message string)
+}
+
+// errStopped ends a search at one of its limits.
+var errStopped = errors.New("stopped")
+
+func (s *Server) search(ctx context.Context, req *mcp.CallToolRequest, in searchIn) (*mcp.CallToolResult, searchOut, error) {
+	if in.Pattern == "" && in.Content == "" {
+		return nil, searchOut{}, refuse("set pattern, content or both; list_dir lists a folder", "the search has neither pattern nor content")
+	}
+	at, all, err := s.find(in.Path)
+	if err != nil {
+		return nil, searchOut{}, err
+	}
+	run := &search{Server: s, ctx: ctx, in: in, deadline: s.now().Add(searchTime), report: s.progress(ctx, req), out: searchOut{Results: []result{}}}
+	if run.in.MaxResults == 0 {
+		run.in.MaxResults = foundUsual
+	}
+	if run.name, err = matcher(in.Pattern, in.CaseSensitive); err != nil {
+		return nil, searchOut{}, err
+	}
+	if run.content, err = contentExpr(in); err != nil {
+		return nil, searchOut{}, err
+	}
+	places := []place{at}
+	if all {
+		places = nil
+		for _, r := range s.roots {
+			places = append(places, place{root: r, rel: ".", name: r.name})
+		}
+	}
+	for _, p := range places {
+		dir, err := s.folder(p)
+		if err != nil {
+			return nil, searchOut{}, err
+		}
+		err = run.folder(p, dir, "", 0)
+		_ = dir.Close()
+		if errors.Is(err, errStopped) {
+			return nil, run.out, nil
+		}
+		if err != nil {
+			return nil, searchOut{}, s.failed("search", p, err)
+		}
+	}
+	run.out.Complete = true
+	return nil, run.out, nil
+}
+
+// contentExpr returns the expression that a line must match.
+func contentExpr(in searchIn) (*regexp.Regexp, error) {
+	if in.Content == "" {
+		return nil, nil
+	}
+	if len(in.Content) > maxPattern {
+		return nil, refuse("use a shorter text", "content has %d bytes, and the limit is %d", len(in.Content), maxPattern)
+	}
+	expr := in.Content
+	if !in.Regex {
+		expr = regexp.QuoteMeta(expr)
+	}
+	if !in.CaseSensitive {
+		expr = "(?i)" + expr
+	}
+	re, err := regexp.Compile(expr)
+	if err != nil {
+		return nil, refuse("correct it, or set regex to false to search for the text itself", "content is not a regular expression that RE2 knows: %s", excerpt.Line(err.Error(), 200))
+	}
+	return re, nil
+}
+
+// folder searches one folder. rel is its path below the searched folder.
+func (r *search) folder(at place, dir *os.Root, rel string, depth int) error {
+	var names []string
+	each := func() error {
+		slices.Sort(names)
+		for _, n := range names {
+			if err := r.entry(at.child(r.Server, n), dir, n, path.Join(rel, n), depth); err != nil {
+				return err
+			}
+		}
+		names = names[:0]
+		return nil
+	}
+	err := eachName(dir, func(group []string) error {
+		for _, n := range group {
+			if (r.in.Hidden || n[0] != '.') && !isUndo(n) && utf8.ValidString(n) {
+				names = append(names, n)
+			}
+		}
+		if len(names) >= sortMost {
+			return each()
+		}
+		return nil
+	})
+	if err == nil {
+		err = each()
+	}
+	if err == nil || errors.Is(err, errStopped) || r.ctx.Err() != nil || depth == 0 {
+		return err
+	}
+	r.out.Skipped++ // a folder that is not readable, or that somebody deleted
+	return nil
+}
+
+// entry looks at one entry of a folder, and searches it if it is a folder.
+func (r *search) entry(at place, dir *os.Root, name, rel string, depth int) error {
+	if err := r.ctx.Err(); err != nil {
+		return err
+	}
+	r.out.Searched++
+	r.report(r.out.Searched, at.name)
+	if r.out.Searched > searchMost {
+		return r.stopped(fmt.Sprintf("The search looked at %d entries. Search a smaller folder.", searchMost))
+	}
+	if r.out.Searched%256 == 0 && r.now().After(r.deadline) {
+		return r.outOfTime()
+	}
+	e, err := describe(dir, name)
+	if err != nil {
+		return nil // deleted meanwhile
+	}
+	if (r.in.Type == "" || r.in.Type == e.Type) && r.name(rel) {
+		found := result{Path: at.name, Type: e.Type, Size: e.Size, Modified: e.Modified}
+		ok := r.content == nil
+		if !ok && e.Type == typeFile {
+			if found.Lines, err = r.lines(at, dir, name); err != nil {
+				return err
+			}
+			ok = len(found.Lines) > 0
+		}
+		if ok {
+			if len(r.out.Results) == r.in.MaxResults {
+				return r.stopped(fmt.Sprintf("There are more than %d results. Narrow pattern or path, or raise max_results.", r.in.MaxResults))
+			}
+			r.out.Results = append(r.out.Results, found)
+		}
+	}
+	if e.Type != typeFolder {
+		return nil
+	}
+	if depth == searchDepth {
+		r.out.Skipped++
+		return nil
+	}
+	sub, err := dir.OpenRoot(name + string(os.PathSeparator) + ".")
+	if err != nil {
+		r.out.Skipped++
+		return nil
+	}
+	defer func() { _ = sub.Close() }()
+	return r.folder(at, sub, rel, depth+1)
+}
+
+func (r *search) stopped(why string) error {
+	r.out.Stopped = why
+	return errStopped
+}
+
+func (r *search) outOfTime() error {
+	return r.stopped(fmt.Sprintf("The search took %s. Search a smaller folder.", searchTime))
+}
+
+// lines returns the first lines of a file that match. It skips files that are not text.
+func (r *search) lines(at place, dir *os.Root, name string) ([]matched, error) {
+	f, _, err := r.regular(place{root: &root{dir: dir}, rel: name, name: at.name})
+	if err != nil {
+		r.out.Skipped++
+		return nil, nil
+	}
+	defer func() { _ = f.Close() }()
+	head, err := headOf(f)
+	if err != nil {
+		r.out.Skipped++
+		return nil, nil
+	}
+	cs := charsetOf(head, len(head) < headSize)
+	if cs.name == "" {
+		r.out.Skipped++
+		return nil, nil
+	}
+	if _, err := f.Seek(int64(cs.bom), io.SeekStart); err != nil {
+		return nil, nil
+	}
+	in := bufio.NewReaderSize(f, 64<<10)
+	var found []matched
+	var line []byte
+	number := int64(1)
+	for {
+		if err := r.ctx.Err(); err != nil {
+			return nil, err
+		}
+		part, end, err := nextPart(in, cs, line[:0])
+		line = part
+		if text, ok := cs.decode(part); ok {
+			if span := r.content.FindStringIndex(text); span != nil {
+				found = append(found, matched{Line: number, Text: around(text, span)})
+				if len(found) == linesPerFile {
+					return found, nil
+				}
+			}
+		}
+		if err != nil {
+			return found, nil // the end of the file, or a file that became unreadable
+		}
+		if end {
+			if number++; number%4096 == 0 && r.now().After(r.deadline) {
+				return found, r.outOfTime()
+			}
+		} else if r.now().After(r.deadline) {
+			return found, r.outOfTime()
+		}
+	}
+}
+
+// nextPart returns the next line with its end, or a part of a line that is too long. end is
+// true if the line ends there.
+func nextPart(in *bufio.Reader, cs charset, line []byte) (_ []byte, end bool, err error) {
+	for len(line) < searchLine || int64(len(line))%cs.unit() != 0 {
+		part, err := in.ReadSlice('\n')
+		line = append(line, part...)
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		if err != nil {
+			return line, false, err
+		}
+		if cs.unit() == 1 {
+			return line, true, nil
+		}
+		if len(line)%2 != 0 { // the byte is the first half of a code unit
+			b, err := in.ReadByte()
+			if err != nil {
+				return line, false, err
+			}
+			line = append(line, b)
+		}
+		if cs.word(line[len(line)-2:]) == '\n' {
+			return line, true, nil
+		}
+	}
+	return line, false, nil
+}
+
+// around returns the part of a line around a match.
+func around(text string, span []int) string {
+	const before, most = 60, 240
+	text = string(bytes.TrimRight([]byte(text), "\r\n"))
+	from := 0
+	if len(text) > most {
+		from = max(0, min(span[0], len(text))-before)
+		for from > 0 && from < len(text) && !utf8.RuneStart(text[from]) {
+			from--
+		}
+	}
+	cut := excerpt.Cut(text[from:], most)
+	if from > 0 {
+		cut = "…" + cut
+	}
+	return cut
+}
+
+// progress returns a function that tells the client how far a call is, twice a second at most.
+// It does nothing if the client did not ask for progress.
+func (s *Server) progress(ctx context.Context, req *mcp.CallToolRequest) func(done int, message string) {
+	token := req.Params.GetProgressToken()
+	if token == nil {
+		return func(int, string) {}
+	}
+	var last time.Time
+	return func(done int, message string) {
+		if now := s.now(); now.Sub(last) >= progressStep {
+			last = now
+			_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: token, Progress: float64(done), Message: excerpt.Cut(message, 200)})
+		}
+	}
+}

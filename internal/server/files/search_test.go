@@ -1,0 +1,183 @@
+package files
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+func TestGlob(t *testing.T) {
+	for _, test := range []struct {
+		pattern string
+		exact   bool
+		yes, no string
+	}{
+		{"*.md", false, "a.md A.MD sub/a.md", "a.mdx md"},
+		{"*.md", true, "a.md", "A.MD"},
+		{"report", false, "report.txt my-Report sub/REPORTS", "repor report/x"},
+		{"a?c", false, "abc aXc", "ac abbc"},
+		{"[a-c]x", false, "ax bx", "dx"},
+		{"[!a-c]x", false, "dx", "ax"},
+		{"[^a]x", false, "bx", "ax"},
+		{"[]]x", false, "]x", "x"},
+		{"*.{go,md}", false, "a.go a.md", "a.txt"},
+		{"**/test/*.go", false, "test/a.go x/test/a.go x/y/test/a.go", "test.go x/test/y/a.go"},
+		{"src/**", false, "src/a src/b/c", "a/src/b"},
+		{"/top.txt", false, "top.txt", "sub/top.txt"},
+		{"a+b(c).txt*", false, "a+b(c).txt a+b(c).txt2", "aab(c).txt"},
+		{"a,b*", false, "a,b a,bc", "a b"},
+	} {
+		match, err := matcher(test.pattern, test.exact)
+		if err != nil {
+			t.Errorf("%s: %v", test.pattern, err)
+			continue
+		}
+		for _, s := range strings.Fields(test.yes) {
+			if !match(s) {
+				t.Errorf("%s does not match %s", test.pattern, s)
+			}
+		}
+		for _, s := range strings.Fields(test.no) {
+			if match(s) {
+				t.Errorf("%s matches %s", test.pattern, s)
+			}
+		}
+	}
+	for _, bad := range []string{"[a", "{a", "[z-a]", "[", "[]", strings.Repeat("*", maxPattern+1)} {
+		if _, err := matcher(bad, false); err == nil {
+			t.Errorf("%q is accepted", bad)
+		}
+	}
+}
+
+func TestSearch(t *testing.T) {
+	r := open(t, Options{})
+	r.put("a.txt", "one\nTwo words\nthree two\n")
+	r.put("sub/deep/b.txt", "\xef\xbb\xbftwo")
+	r.put("sub/c.md", utf16of("nothing\r\nthe ਊ sign\r\nzwei two\r\n", utf16Less))
+	r.put("sub/d.md", utf16of("nothing\nthe ਊ sign\nzwei two\n", utf16More))
+	r.put("bin", "two\x00")
+	r.put(".git/two.txt", "two")
+	for _, test := range []struct {
+		a    args
+		want string
+	}{
+		{args{"pattern": "*.txt"}, "a.txt sub/deep/b.txt"},
+		{args{"pattern": "*.txt", "hidden": true}, ".git/two.txt a.txt sub/deep/b.txt"},
+		{args{"pattern": "deep"}, "sub/deep"},
+		{args{"pattern": "*", "type": "folder"}, "sub sub/deep"},
+		{args{"pattern": "*", "path": "sub"}, "sub/c.md sub/d.md sub/deep sub/deep/b.txt"},
+		{args{"content": "two"}, "a.txt:2 a.txt:3 sub/c.md:3 sub/d.md:3 sub/deep/b.txt:1"},
+		{args{"content": "Two", "case_sensitive": true}, "a.txt:2"},
+		{args{"content": "^two$", "regex": true}, "sub/deep/b.txt:1"},
+		{args{"content": "two", "pattern": "*.md"}, "sub/c.md:3 sub/d.md:3"},
+		{args{"content": "ਊ"}, "sub/c.md:2 sub/d.md:2"},
+		{args{"pattern": "none"}, ""},
+	} {
+		var out searchOut
+		r.ok("search_files", test.a, &out)
+		var got []string
+		for _, f := range out.Results {
+			if f.Lines == nil {
+				got = append(got, f.Path)
+			}
+			for _, l := range f.Lines {
+				got = append(got, fmt.Sprintf("%s:%d", f.Path, l.Line))
+			}
+		}
+		if strings.Join(got, " ") != test.want || !out.Complete {
+			t.Errorf("%v: %v (complete: %v)", test.a, got, out.Complete)
+		}
+	}
+	var out searchOut
+	r.ok("search_files", args{"pattern": "*", "max_results": 2}, &out)
+	if len(out.Results) != 2 || out.Complete || out.Stopped == "" {
+		t.Errorf("with two results: %+v", out)
+	}
+	r.refused("search_files", args{}, "neither pattern nor content")
+	r.refused("search_files", args{"content": "(", "regex": true}, "not a regular expression")
+	r.refused("search_files", args{"pattern": "[a"}, "bracket")
+	r.refused("search_files", args{"pattern": "a", "path": "a.txt"}, "not a folder")
+}
+
+func TestSearchLongLines(t *testing.T) {
+	r := open(t, Options{})
+	r.put("long", strings.Repeat("x", 3*searchLine)+"needle"+strings.Repeat("y", 1000)+"\nneedle\n")
+	var out searchOut
+	r.ok("search_files", args{"content": "needle"}, &out)
+	if len(out.Results) != 1 || len(out.Results[0].Lines) != 2 || out.Results[0].Lines[1].Line != 2 {
+		t.Fatalf("%+v", out)
+	}
+	if n := len(out.Results[0].Lines[0].Text); n > 260 {
+		t.Errorf("the line has %d bytes", n)
+	}
+}
+
+// TestSearchDeadline stops a search whose time is over.
+func TestSearchDeadline(t *testing.T) {
+	var ticks atomic.Int64
+	r := openWith(t, Options{}, func(s *Server) {
+		s.now = func() time.Time { return time.Unix(30*ticks.Add(1), 0) } // each look at the clock takes half a minute
+	})
+	for i := range 600 {
+		r.put(fmt.Sprintf("%d/f", i), "")
+	}
+	var out searchOut
+	r.ok("search_files", args{"pattern": "none"}, &out)
+	if out.Complete || !strings.Contains(out.Stopped, "50s") {
+		t.Errorf("%+v", out)
+	}
+}
+
+// TestSearchProgress cancels a search while it reports progress.
+func TestSearchProgress(t *testing.T) {
+	s, err := Open(Options{Roots: []string{t.TempDir()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	for i := range 2000 {
+		if err := os.WriteFile(fmt.Sprintf("%s/%d", s.roots[0].abs, i), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var ticks atomic.Int64
+	s.now = func() time.Time {
+		return time.Unix(ticks.Add(1), 0).Add(-time.Duration(ticks.Load()) * time.Second / 2)
+	} // half a second each look
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var reports atomic.Int64
+	client, server := mcp.NewInMemoryTransports()
+	ss, err := s.mcp.Connect(t.Context(), server, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ss.Close() }()
+	c := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ClientOptions{
+		ProgressNotificationHandler: func(context.Context, *mcp.ProgressNotificationClientRequest) {
+			if reports.Add(1) == 3 {
+				cancel()
+			}
+		},
+	})
+	session, err := c.Connect(t.Context(), client, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = session.Close() }()
+	p := &mcp.CallToolParams{Name: "search_files", Arguments: args{"pattern": "none"}}
+	p.SetProgressToken("token")
+	if _, err := session.CallTool(ctx, p); err == nil && reports.Load() < 3 {
+		t.Errorf("%d reports of progress", reports.Load())
+	}
+	if reports.Load() < 3 {
+		t.Errorf("%d reports of progress", reports.Load())
+	}
+}

@@ -1,0 +1,241 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+	"time"
+	"unicode"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/dragoman-mcp/dragoman/internal/work"
+)
+
+// Bounds of a server.
+const (
+	maxLine    = 32 << 20 // bytes of one message of the client
+	maxRunning = 16       // calls that run at the same time
+	maxWaiting = 256      // calls that wait for one of these
+)
+
+// Prefix begins the names of the tools with Options.Prefixed.
+const Prefix = "filesystem."
+
+// dialectKey is the member of a tool's _meta in which Dragoman finds the flags for clients
+// that read a manifest. See docs/dialects.md.
+const dialectKey = "io.github.dragoman-mcp/dialect"
+
+// Options are the settings of a Server.
+type Options struct {
+	// Roots are the folders that clients may use, at least one.
+	Roots []string
+	// ReadOnly leaves out the tools that change something.
+	ReadOnly bool
+	// Prefixed puts Prefix before the name of each tool.
+	Prefixed bool
+	// Version is the version that the server reports.
+	Version string
+	// Undo bounds the undo folder of each root. Without a size nothing is kept.
+	Undo Undo
+	// Poll is the pause between two looks at a watched folder. Zero means one second.
+	Poll time.Duration
+}
+
+// Server serves the files of some folders. Close releases them.
+type Server struct {
+	o     Options
+	roots []*root
+	mcp   *mcp.Server
+
+	running chan struct{} // holds a value for each call that runs
+	waiting atomic.Int64
+	now     func() time.Time
+
+	// Tests replace these.
+	filling  func(io.Writer) io.Writer // lets writes fail; nil otherwise
+	volatile bool                      // leaves out the waits for the disk
+
+	ctx   context.Context // ends with Close
+	stop  context.CancelFunc
+	group work.Group
+	watch watching
+}
+
+// Open opens the roots and makes the tools.
+func Open(o Options) (*Server, error) {
+	roots, err := openRoots(o.Roots)
+	if err != nil {
+		return nil, err
+	}
+	if o.Poll == 0 {
+		o.Poll = time.Second
+	}
+	s := &Server{o: o, roots: roots, running: make(chan struct{}, maxRunning), now: time.Now}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	s.mcp = mcp.NewServer(&mcp.Implementation{
+		Name: "dragoman-filesystem", Title: "Dragoman filesystem server", Version: o.Version,
+	}, &mcp.ServerOptions{
+		Instructions:       s.instructions(),
+		Capabilities:       &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{ListChanged: true, Subscribe: true}},
+		SubscribeHandler:   s.subscribe,
+		UnsubscribeHandler: s.unsubscribe,
+	})
+	s.mcp.AddReceivingMiddleware(guard)
+	s.addTools()
+	s.addResources()
+	return s, nil
+}
+
+// guard refuses what the SDK does not handle. It would answer the methods of capabilities that
+// the server does not have with empty lists. It cannot repeat a URI with a character that is
+// not printable, and would end the conversation.
+func guard(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		switch method {
+		case "prompts/list", "prompts/get", "logging/setLevel":
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "this server has no " + strings.Split(method, "/")[0]}
+		case "resources/read":
+			p, ok := req.GetParams().(*mcp.ReadResourceParams)
+			if ok && strings.ContainsFunc(p.URI, func(r rune) bool { return !unicode.IsPrint(r) }) {
+				return nil, invalid(refuse("percent-encode it", "the URI %s has a character that is not printable", quote(p.URI)))
+			}
+		}
+		return next(ctx, method, req)
+	}
+}
+
+// Close ends the watches and closes the roots. It waits for the goroutines of the server.
+func (s *Server) Close() error {
+	s.stop()
+	s.group.Wait()
+	var errs []error
+	for _, r := range s.roots {
+		errs = append(errs, r.dir.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Serve answers one client, whose messages come from in, until in ends or ctx does.
+func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
+	l := &lines{in: in, out: out}
+	err := s.mcp.Run(ctx, &mcp.IOTransport{Reader: l, Writer: l, MaxLineLength: -1})
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// instructions tells a model what the server does.
+func (s *Server) instructions() string {
+	text := "This server reads and changes files in one folder. Paths are relative to it; . is the folder itself."
+	if len(s.roots) > 1 {
+		text = "This server reads and changes files in these folders: " + s.rootNames() + ". Begin each path with the name of a folder, for example " + s.roots[0].name + "/notes.txt."
+	}
+	switch {
+	case s.o.ReadOnly:
+		text += " It cannot change anything."
+	case s.o.Undo.Size > 0:
+		text += " What a call replaces or deletes stays in " + undoFolder + " for a while. The answer says where; move_file moves it back."
+	}
+	return text + " Long answers come in parts. They say how to continue."
+}
+
+// tool describes a tool. In and Out are those of its handler.
+type tool struct {
+	name, title, description string
+
+	writes      bool // changes files
+	destroys    bool // may replace or remove something
+	idempotent  bool // a second call with the same arguments changes nothing
+	confirm     bool // a client with confirmations should ask its user first
+	undo        bool // what a call changes can be changed back
+	restrictIn  func(map[string]*jsonschema.Schema)
+	restrictOut func(map[string]*jsonschema.Schema)
+}
+
+// add registers a tool. A tool that writes is left out if the server is read-only.
+func add[In, Out any](s *Server, t tool, run func(context.Context, *mcp.CallToolRequest, In) (*mcp.CallToolResult, Out, error)) {
+	if t.writes && s.o.ReadOnly {
+		return
+	}
+	name := t.name
+	if s.o.Prefixed {
+		name = Prefix + name
+	}
+	no := false
+	m := &mcp.Tool{
+		Name: name, Title: t.title, Description: t.description,
+		InputSchema: schemaOf[In](t.restrictIn), OutputSchema: schemaOf[Out](t.restrictOut),
+		Annotations: &mcp.ToolAnnotations{
+			Title: t.title, ReadOnlyHint: !t.writes, IdempotentHint: t.idempotent || !t.writes, DestructiveHint: &t.destroys, OpenWorldHint: &no,
+		},
+		Meta: mcp.Meta{dialectKey: map[string]any{
+			"confirmationRequired": t.confirm, "undoSupported": t.undo && s.o.Undo.Size > 0,
+		}},
+	}
+	mcp.AddTool(s.mcp, m, func(ctx context.Context, req *mcp.CallToolRequest, in In) (*mcp.CallToolResult, Out, error) {
+		var none Out
+		done, err := s.begin(ctx)
+		if err != nil {
+			return nil, none, err
+		}
+		defer done()
+		return run(ctx, req, in)
+	})
+}
+
+// schemaOf returns the schema of a type. restrict may change the schemas of its members.
+func schemaOf[T any](restrict func(map[string]*jsonschema.Schema)) *jsonschema.Schema {
+	schema, err := jsonschema.For[T](nil)
+	if err != nil {
+		panic(fmt.Sprintf("schema of %T: %v", *new(T), err)) // the types of this package have schemas
+	}
+	if restrict != nil {
+		restrict(schema.Properties)
+	}
+	return schema
+}
+
+// begin waits until a call may run. The caller calls the result when the call ends.
+func (s *Server) begin(ctx context.Context) (func(), error) {
+	if s.waiting.Add(1) > maxWaiting {
+		s.waiting.Add(-1)
+		return nil, refuse("wait for the answers of some calls first", "more than %d calls wait already", maxWaiting)
+	}
+	defer s.waiting.Add(-1)
+	select {
+	case s.running <- struct{}{}:
+		return func() { <-s.running }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (s *Server) addTools() {
+	s.addList()
+	s.addRead()
+	s.addMetadata()
+	s.addSearch()
+	s.addWatch()
+	s.addWrite()
+	s.addMove()
+	s.addCopy()
+	s.addDelete()
+}
+
+// integers sets the bounds of an integer argument.
+func integers(p *jsonschema.Schema, least, most float64) {
+	p.Minimum, p.Maximum = &least, &most
+}
+
+// words sets the values that a text argument may have.
+func words(p *jsonschema.Schema, values ...any) { p.Enum = values }
+
+// stamp is how answers give a time.
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }

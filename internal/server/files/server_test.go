@@ -1,0 +1,296 @@
+package files
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// deadline is how long a test waits for something that takes a moment.
+const deadline = 60 * time.Second
+
+// rig is a server with a client.
+type rig struct {
+	t       *testing.T
+	s       *Server
+	client  *mcp.ClientSession
+	updated chan string // URIs of updated resources
+	lists   chan struct{}
+	root    string // the first root
+}
+
+// open starts a server on a new folder and connects a client.
+func open(t *testing.T, o Options) *rig {
+	t.Helper()
+	return openWith(t, o, nil)
+}
+
+func openWith(t *testing.T, o Options, change func(*Server)) *rig {
+	t.Helper()
+	if o.Roots == nil {
+		o.Roots = []string{t.TempDir()}
+	}
+	if o.Undo.Size == 0 {
+		o.Undo.Size = 1 << 30
+	}
+	s, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if change != nil {
+		change(s)
+	}
+	r := &rig{t: t, s: s, root: o.Roots[0], updated: make(chan string, 100), lists: make(chan struct{}, 100)}
+	inRead, inWrite := io.Pipe()
+	outRead, outWrite := io.Pipe()
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := s.Serve(context.Background(), inRead, outWrite); err != nil && !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("Serve: %v", err)
+		}
+		_ = outWrite.Close()
+	})
+	c := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ClientOptions{
+		ResourceUpdatedHandler: func(_ context.Context, req *mcp.ResourceUpdatedNotificationRequest) {
+			r.updated <- req.Params.URI
+		},
+		ResourceListChangedHandler: func(context.Context, *mcp.ResourceListChangedRequest) { r.lists <- struct{}{} },
+	})
+	r.client, err = c.Connect(t.Context(), &mcp.IOTransport{Reader: outRead, Writer: inWrite, MaxLineLength: -1}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = r.client.Close()
+		_ = inWrite.Close()
+		running.Wait()
+		if err := s.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return r
+}
+
+type args map[string]any
+
+// call calls a tool and returns its text, and whether it failed. out gets the structured
+// result unless it is nil.
+func (r *rig) call(name string, a args, out any) (text string, failed bool) {
+	r.t.Helper()
+	res, err := r.client.CallTool(r.t.Context(), &mcp.CallToolParams{Name: name, Arguments: a})
+	if err != nil {
+		r.t.Errorf("%s %v: %v", name, a, err)
+		return err.Error(), true
+	}
+	var all []string
+	for _, c := range res.Content {
+		if t, ok := c.(*mcp.TextContent); ok {
+			all = append(all, t.Text)
+		}
+	}
+	if out != nil && !res.IsError {
+		b, _ := json.Marshal(res.StructuredContent)
+		if err := json.Unmarshal(b, out); err != nil {
+			r.t.Errorf("%s: %v", name, err)
+		}
+	}
+	return strings.Join(all, "\n"), res.IsError
+}
+
+// ok calls a tool that must succeed.
+func (r *rig) ok(name string, a args, out any) string {
+	r.t.Helper()
+	text, failed := r.call(name, a, out)
+	if failed {
+		r.t.Fatalf("%s %v failed: %s", name, a, text)
+	}
+	return text
+}
+
+// refused calls a tool that must fail with an error that contains the text.
+func (r *rig) refused(name string, a args, want string) {
+	r.t.Helper()
+	text, failed := r.call(name, a, nil)
+	if !failed || !strings.Contains(text, want) {
+		r.t.Errorf("%s %v: got %q (failed: %v), want an error with %q", name, a, text, failed, want)
+	}
+	if strings.Count(text, ". ") < 1 {
+		r.t.Errorf("%s %v: the error has no next step: %q", name, a, text)
+	}
+}
+
+func (r *rig) path(name string) string { return filepath.Join(r.root, filepath.FromSlash(name)) }
+
+// put writes a file of the root.
+func (r *rig) put(name, content string) {
+	r.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(r.path(name)), 0o755); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := os.WriteFile(r.path(name), []byte(content), 0o644); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// content returns a file of the root, or "" if it does not exist.
+func (r *rig) content(name string) string {
+	r.t.Helper()
+	b, err := os.ReadFile(r.path(name))
+	if err != nil && !os.IsNotExist(err) {
+		r.t.Fatal(err)
+	}
+	return string(b)
+}
+
+// noTemps fails if a file that was being written is left.
+func (r *rig) noTemps() {
+	r.t.Helper()
+	_ = filepath.WalkDir(r.root, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && strings.HasPrefix(d.Name(), tempPrefix) {
+			r.t.Errorf("%s is left", path)
+		}
+		return nil
+	})
+}
+
+func TestTools(t *testing.T) {
+	reading := []string{"get_metadata", "list_dir", "read_file", "search_files", "watch_folder"}
+	writing := []string{"copy_file", "delete_file", "move_file", "write_file"}
+	for _, test := range []struct {
+		name string
+		o    Options
+		want []string
+	}{
+		{"all", Options{}, append(slices.Clone(reading), writing...)},
+		{"read-only", Options{ReadOnly: true}, reading},
+		{"prefixed", Options{Prefixed: true}, append(slices.Clone(reading), writing...)},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := open(t, test.o)
+			list, err := r.client.ListTools(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, tool := range list.Tools {
+				name := tool.Name
+				if test.o.Prefixed {
+					var ok bool
+					if name, ok = strings.CutPrefix(name, "filesystem."); !ok {
+						t.Errorf("%s lacks the prefix", name)
+					}
+				}
+				got = append(got, name)
+				flags, _ := tool.Meta[dialectKey].(map[string]any)
+				reads := slices.Contains(reading, name)
+				if tool.Annotations.ReadOnlyHint != reads || *tool.Annotations.DestructiveHint == reads {
+					t.Errorf("%s: the annotations are %+v", name, tool.Annotations)
+				}
+				if flags["confirmationRequired"] != !reads || flags["undoSupported"] != !reads {
+					t.Errorf("%s: the flags are %v", name, flags)
+				}
+				if tool.OutputSchema == nil || tool.Description == "" || tool.Title == "" {
+					t.Errorf("%s lacks an output schema, a description or a title", name)
+				}
+			}
+			slices.Sort(got)
+			slices.Sort(test.want)
+			if !slices.Equal(got, test.want) {
+				t.Errorf("the tools are %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, roots := range [][]string{{file}, {filepath.Join(dir, "none")}, {dir, dir + "/."}} {
+		if s, err := Open(Options{Roots: roots}); err == nil {
+			_ = s.Close()
+			t.Errorf("Open accepts %v", roots)
+		}
+	}
+}
+
+func TestSeveralRoots(t *testing.T) {
+	a, b := filepath.Join(t.TempDir(), "docs"), filepath.Join(t.TempDir(), "docs")
+	for _, d := range []string{a, b} {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := open(t, Options{Roots: []string{a, b}})
+	r.put("one.txt", "first")
+	var list listOut
+	r.ok("list_dir", args{}, &list)
+	if len(list.Entries) != 2 || list.Entries[0].Name != "docs" || list.Entries[1].Name != "docs-2" {
+		t.Fatalf("the roots are %+v", list.Entries)
+	}
+	r.ok("copy_file", args{"source": "docs/one.txt", "destination": "docs-2/sub/two.txt"}, nil)
+	if text := r.ok("read_file", args{"path": b + "/sub/two.txt"}, nil); text != "first" {
+		t.Errorf("the copy has %q", text)
+	}
+	r.ok("move_file", args{"source": "docs-2/sub", "destination": "docs/moved"}, nil)
+	if r.content("moved/two.txt") != "first" {
+		t.Error("the folder did not move to the other root")
+	}
+	if _, err := os.Stat(filepath.Join(b, "sub")); err == nil {
+		t.Error("the folder is still in the first root")
+	}
+	var found searchOut
+	r.ok("search_files", args{"pattern": "*.txt"}, &found)
+	if len(found.Results) != 2 {
+		t.Errorf("the search found %+v", found.Results)
+	}
+	r.refused("read_file", args{"path": "other/one.txt"}, "docs, docs-2")
+	r.refused("read_file", args{"path": "."}, "several roots")
+}
+
+// TestEras reads a file with each revision that the SDK speaks.
+func TestEras(t *testing.T) {
+	for _, version := range mcp.SupportedProtocolVersions() {
+		t.Run(version, func(t *testing.T) {
+			s, err := Open(Options{Roots: []string{t.TempDir()}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = s.Close() }()
+			client, server := mcp.NewInMemoryTransports()
+			ss, err := s.mcp.Connect(t.Context(), server, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = ss.Close() }()
+			c := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
+			session, err := c.Connect(t.Context(), client, &mcp.ClientSessionOptions{ProtocolVersion: version})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = session.Close() }()
+			res, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "list_dir"})
+			if err != nil || res.IsError {
+				t.Errorf("list_dir: %v %v", res, err)
+			}
+		})
+	}
+}
+
+// noRequest is a request without a progress token, for handlers that a test calls directly.
+func noRequest() *mcp.CallToolRequest {
+	return &mcp.CallToolRequest{Params: &mcp.CallToolParamsRaw{}}
+}

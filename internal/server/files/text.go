@@ -1,0 +1,200 @@
+package files
+
+import (
+	"bytes"
+	"encoding/binary"
+	"net/http"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Encodings of text, as arguments and answers name them.
+const (
+	utf8Plain  = "utf-8"
+	utf8Marked = "utf-8-bom"
+	utf16Less  = "utf-16le" // little endian
+	utf16More  = "utf-16be" // big endian
+)
+
+// Line ends of a text.
+const (
+	endsLF    = "lf"
+	endsCRLF  = "crlf"
+	endsMixed = "mixed"
+)
+
+// headSize is how many bytes decide whether a file is text.
+const headSize = 8 << 10
+
+// charset is the encoding of a file. The zero value means that the file is not text.
+type charset struct {
+	name string
+	bom  int // bytes of the byte order mark
+}
+
+// unit returns the bytes of one code unit.
+func (c charset) unit() int64 {
+	if c.name == utf16Less || c.name == utf16More {
+		return 2
+	}
+	return 1
+}
+
+func (c charset) order() binary.AppendByteOrder {
+	if c.name == utf16More {
+		return binary.BigEndian
+	}
+	return binary.LittleEndian
+}
+
+func (c charset) word(b []byte) uint16 {
+	if c.name == utf16More {
+		return binary.BigEndian.Uint16(b)
+	}
+	return binary.LittleEndian.Uint16(b)
+}
+
+// charsetOf guesses the encoding of a file from its beginning. whole is true if head is all of
+// the file. UTF-16 needs a byte order mark. A NUL means that a file is not text.
+func charsetOf(head []byte, whole bool) charset {
+	switch {
+	case bytes.HasPrefix(head, []byte("\xef\xbb\xbf")):
+		return charset{utf8Marked, 3}
+	case bytes.HasPrefix(head, []byte("\xff\xfe\x00\x00")): // UTF-32, which this server does not read
+		return charset{}
+	case bytes.HasPrefix(head, []byte("\xff\xfe")):
+		return charset{utf16Less, 2}
+	case bytes.HasPrefix(head, []byte("\xfe\xff")):
+		return charset{utf16More, 2}
+	case bytes.IndexByte(head, 0) >= 0:
+		return charset{}
+	}
+	if !whole {
+		head = head[:wholeRunes(head)]
+	}
+	if utf8.Valid(head) {
+		return charset{name: utf8Plain}
+	}
+	return charset{}
+}
+
+// wholeRunes returns the length of b without a rune that is cut off at the end.
+func wholeRunes(b []byte) int {
+	for i := 1; i <= utf8.UTFMax && i <= len(b); i++ {
+		if c := b[len(b)-i]; utf8.RuneStart(c) {
+			if !utf8.FullRune(b[len(b)-i:]) {
+				return len(b) - i
+			}
+			break
+		}
+	}
+	return len(b)
+}
+
+// decode returns the text of raw bytes. It returns false if they are not text in this
+// encoding, so that encode(decode(b)) is always b.
+func (c charset) decode(raw []byte) (string, bool) {
+	if c.unit() == 1 {
+		return string(raw), utf8.Valid(raw)
+	}
+	if len(raw)%2 != 0 {
+		return "", false
+	}
+	var b strings.Builder
+	for i := 0; i < len(raw); i += 2 {
+		r := rune(c.word(raw[i:]))
+		if utf16.IsSurrogate(r) {
+			if i+4 > len(raw) {
+				return "", false
+			}
+			r = utf16.DecodeRune(r, rune(c.word(raw[i+2:])))
+			if r == utf8.RuneError {
+				return "", false
+			}
+			i += 2
+		}
+		b.WriteRune(r)
+	}
+	return b.String(), true
+}
+
+// encode returns the bytes of a text, without a byte order mark.
+func (c charset) encode(text string) []byte {
+	if c.unit() == 1 {
+		return []byte(text)
+	}
+	out := make([]byte, 0, 2*len(text))
+	for _, r := range text {
+		if r1, r2 := utf16.EncodeRune(r); r1 != utf8.RuneError {
+			out = c.order().AppendUint16(c.order().AppendUint16(out, uint16(r1)), uint16(r2))
+		} else {
+			out = c.order().AppendUint16(out, uint16(r))
+		}
+	}
+	return out
+}
+
+// mark returns the byte order mark.
+func (c charset) mark() []byte {
+	switch c.name {
+	case utf8Marked:
+		return []byte("\xef\xbb\xbf")
+	case utf16Less:
+		return []byte("\xff\xfe")
+	case utf16More:
+		return []byte("\xfe\xff")
+	}
+	return nil
+}
+
+// endsOf returns the line ends of a text, or "" if it has none.
+func endsOf(text string) string {
+	all, crlf := strings.Count(text, "\n"), strings.Count(text, "\r\n")
+	switch {
+	case all == 0:
+		return ""
+	case crlf == 0:
+		return endsLF
+	case crlf == all:
+		return endsCRLF
+	}
+	return endsMixed
+}
+
+// mimeOf returns the MIME type of a file, from its beginning and its name.
+func mimeOf(name string, head []byte, c charset) string {
+	if c.name == "" {
+		return http.DetectContentType(head)
+	}
+	switch strings.ToLower(name[strings.LastIndexByte(name, '.')+1:]) {
+	case "html", "htm":
+		return "text/html"
+	case "md", "markdown":
+		return "text/markdown"
+	case "json":
+		return "application/json"
+	case "xml":
+		return "application/xml"
+	case "yaml", "yml":
+		return "application/yaml"
+	case "csv":
+		return "text/csv"
+	case "css":
+		return "text/css"
+	case "js", "mjs":
+		return "text/javascript"
+	case "svg":
+		return "image/svg+xml"
+	}
+	return "text/plain"
+}
+
+// isPicture reports whether clients can show the type as an image.
+func isPicture(mime string) bool {
+	switch mime {
+	case "image/png", "image/jpeg", "image/gif", "image/webp":
+		return true
+	}
+	return false
+}

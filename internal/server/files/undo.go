@@ -1,0 +1,309 @@
+package files
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// undoFolder is the folder of a root that keeps what calls replaced or deleted. Each entry is
+// a folder with the time, a random part and a size in its name. It has the kept file or folder
+// under the path that it had in the root.
+const undoFolder = ".dragoman-undo"
+
+// treeMost is the most entries of a folder that one call deletes with undo, or copies.
+const treeMost = 100_000
+
+// Undo bounds what an undo folder keeps. The oldest entries are removed first.
+type Undo struct {
+	Size    int64         // bytes of all entries; zero keeps nothing
+	Entries int           // zero means 1000
+	Age     time.Duration // zero means no bound
+}
+
+// undone tells a client where the former file is.
+type undone struct {
+	Path string `json:"path" jsonschema:"Where the former file or folder is now."`
+	How  string `json:"how" jsonschema:"How to bring it back."`
+}
+
+// isUndo reports whether a name in a root is the undo folder, also on file systems that ignore
+// case.
+func isUndo(name string) bool { return strings.EqualFold(name, undoFolder) }
+
+// inUndo reports whether a place is the undo folder or in it.
+func (p place) inUndo() bool {
+	first, _, _ := strings.Cut(p.rel, "/")
+	return isUndo(first)
+}
+
+// notUndo refuses a place in the undo folder as the target of a change.
+func notUndo(at place) error {
+	if at.inUndo() {
+		return refuse("use another path; to bring a file back, pass its path in the undo folder to move_file as source", "%s is in the undo folder, which only holds what calls replaced", quote(at.name))
+	}
+	return nil
+}
+
+// keep is an entry of the undo folder in the making.
+type keep struct {
+	at    place // of the kept file
+	entry string
+}
+
+// newKeep makes room for size bytes in the undo folder and returns where to put what is at a
+// place. It returns nil if the server keeps nothing. The caller is in changing.
+func (s *Server) newKeep(at place, size int64) (*keep, error) {
+	if s.o.Undo.Size <= 0 || at.inUndo() {
+		return nil, nil
+	}
+	if size > s.o.Undo.Size {
+		return nil, refuse("set permanent to true to do it without a way back, or start the server with a larger --undo-size",
+			"%s has %d bytes, and the undo folder keeps at most %d", quote(at.name), size, s.o.Undo.Size)
+	}
+	if err := s.openUndo(at.root); err != nil {
+		return nil, s.failed("keep", at, err)
+	}
+	if err := s.prune(at.root, size); err != nil {
+		return nil, s.failed("keep", at, err)
+	}
+	entry := path.Join(undoFolder, s.now().UTC().Format("20060102-150405.000")+"-"+strings.ToLower(rand.Text()[:6])+"-"+strconv.FormatInt(size, 10))
+	rel := path.Join(entry, at.rel)
+	if err := at.dir.MkdirAll(filepath.FromSlash(path.Dir(rel)), 0o700); err != nil {
+		return nil, s.failed("keep", at, err)
+	}
+	return &keep{at: place{root: at.root, rel: rel, name: s.display(at.root, rel)}, entry: entry}, nil
+}
+
+// openUndo makes the undo folder of a root. Version control ignores it.
+func (s *Server) openUndo(r *root) error {
+	err := r.dir.Mkdir(undoFolder, 0o700)
+	if errors.Is(err, fs.ErrExist) {
+		fi, err := r.dir.Lstat(undoFolder)
+		if err == nil && !fi.IsDir() {
+			return refuse("move it away, or start the server with --undo-size 0", "%s is not a folder, so nothing can be kept there", undoFolder)
+		}
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	return r.dir.WriteFile(undoFolder+"/.gitignore", []byte("*\n"), 0o600)
+}
+
+// prune removes the oldest entries until another one of size bytes fits.
+func (s *Server) prune(r *root, size int64) error {
+	dir, err := r.dir.OpenRoot(undoFolder + "/.")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = dir.Close() }()
+	var names []string
+	total := size
+	if err := eachName(dir, func(group []string) error {
+		for _, n := range group {
+			if _, size, ok := keptEntry(n); ok {
+				names = append(names, n)
+				total += size
+			}
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	slices.Sort(names) // the time comes first
+	most := s.o.Undo.Entries
+	if most == 0 {
+		most = 1000
+	}
+	for i, n := range names {
+		at, size, _ := keptEntry(n)
+		old := s.o.Undo.Age > 0 && s.now().Sub(at) > s.o.Undo.Age
+		if !old && total <= s.o.Undo.Size && len(names)-i < most {
+			break
+		}
+		if err := dir.RemoveAll(n); err != nil {
+			return err
+		}
+		total -= size
+	}
+	return nil
+}
+
+// keptEntry returns the time and the size in the name of an entry. It returns false for names
+// that the server did not make.
+func keptEntry(name string) (at time.Time, size int64, ok bool) {
+	parts := strings.Split(name, "-")
+	if len(parts) != 4 {
+		return time.Time{}, 0, false
+	}
+	at, err := time.Parse("20060102-150405.000", parts[0]+"-"+parts[1])
+	if err != nil {
+		return time.Time{}, 0, false
+	}
+	size, err = strconv.ParseInt(parts[3], 10, 64)
+	return at, size, err == nil && size >= 0
+}
+
+// drop removes an entry that was not needed.
+func (k *keep) drop() {
+	if k != nil {
+		_ = k.at.dir.RemoveAll(filepath.FromSlash(k.entry))
+	}
+}
+
+// told describes the entry for a client.
+func (k *keep) told(s *Server, was place) *undone {
+	if k == nil {
+		return nil
+	}
+	return &undone{Path: k.at.name, How: fmt.Sprintf("Call move_file with source %q, destination %q and overwrite true.", k.at.name, s.display(was.root, was.rel))}
+}
+
+// keepCopy keeps a file that a rename is about to replace. The file stays where it is, so that
+// its path never lacks a file.
+func (s *Server) keepCopy(ctx context.Context, at place, fi fs.FileInfo) (*keep, error) {
+	k, err := s.newKeep(at, fi.Size())
+	if err != nil || k == nil {
+		return nil, err
+	}
+	if at.dir.Link(filepath.FromSlash(at.rel), filepath.FromSlash(k.at.rel)) == nil {
+		return k, nil
+	}
+	// Not every file system has hard links.
+	if err := s.copyBytes(ctx, at, k.at); err != nil {
+		k.drop()
+		return nil, err
+	}
+	return k, nil
+}
+
+// copyBytes copies a regular file to a path that does not exist.
+func (s *Server) copyBytes(ctx context.Context, from, to place) error {
+	in, fi, err := s.regular(from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }()
+	out, err := to.dir.OpenFile(filepath.FromSlash(to.rel), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return s.failed("copy", to, err)
+	}
+	err = s.copyTo(ctx, out, in, nil)
+	if err == nil {
+		err = s.finish(out, fi)
+	}
+	if e := out.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		_ = to.dir.Remove(filepath.FromSlash(to.rel))
+	}
+	return s.failed("copy", to, err)
+}
+
+// treeSize returns the bytes below a folder, and the number of its entries.
+func treeSize(ctx context.Context, dir *os.Root, name string) (size int64, entries int, err error) {
+	fi, err := dir.Lstat(name)
+	if err != nil {
+		return 0, 0, err
+	}
+	if !fi.IsDir() {
+		return fi.Size(), 1, nil
+	}
+	sub, err := dir.OpenRoot(name + string(os.PathSeparator) + ".")
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { _ = sub.Close() }()
+	entries = 1
+	err = eachName(sub, func(names []string) error {
+		for _, n := range names {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			b, e, err := treeSize(ctx, sub, n)
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			size, entries = size+b, entries+e
+			if entries > treeMost {
+				return errTooMany
+			}
+		}
+		return nil
+	})
+	return size, entries, err
+}
+
+var errTooMany = errors.New("too many entries")
+
+// change runs f while no other call exchanges files in the same root.
+func (r *root) change(ctx context.Context, f func() error) error {
+	select {
+	case r.changing <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-r.changing }()
+	return f()
+}
+
+// copyTo copies in to out in steps, so that a call can be cancelled. done is told the bytes.
+func (s *Server) copyTo(ctx context.Context, out io.Writer, in io.Reader, done func(int64)) error {
+	const step = 8 << 20
+	if s.filling != nil {
+		out = s.filling(out)
+	}
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n, err := io.CopyN(out, in, step)
+		if done != nil {
+			done(n)
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// finish gives a file that is written the permissions of another one, and makes its bytes last
+// through a crash.
+func (s *Server) finish(f *os.File, like fs.FileInfo) error {
+	if like != nil {
+		if err := f.Chmod(like.Mode().Perm()); err != nil {
+			return err
+		}
+	}
+	if s.volatile {
+		return nil
+	}
+	return f.Sync()
+}
+
+// validName refuses a path that has names which other tools could not take.
+func validName(at place) error {
+	if !utf8.ValidString(at.rel) {
+		return refuse("use another name", "%s is not valid UTF-8", quote(at.name))
+	}
+	return nil
+}

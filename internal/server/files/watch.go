@@ -1,0 +1,390 @@
+package files
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/dragoman-mcp/dragoman/internal/work"
+)
+
+// Bounds of watches.
+const (
+	watchMost   = 16
+	watchedMost = 20_000 // entries of one watch
+	changesMost = 1000   // changes that one watch remembers
+	waitMost    = 50     // seconds; shorter than the usual timeout of a client
+	waitersMost = 8
+	watchIdle   = 30 * time.Minute // a watch without subscription or question ends after this
+)
+
+type watchIn struct {
+	Path      string `json:"path,omitempty" jsonschema:"The folder to watch."`
+	Recursive *bool  `json:"recursive,omitempty" jsonschema:"Also watch the folders in it. The default is true."`
+	Since     string `json:"since,omitempty" jsonschema:"The cursor of the answer before. The answer has the changes since then."`
+	Wait      int    `json:"wait,omitempty" jsonschema:"With since: wait up to this many seconds for a change. The default is 0."`
+}
+
+type watchOut struct {
+	Path       string    `json:"path"`
+	URI        string    `json:"uri" jsonschema:"The folder as a resource. Clients that support subscriptions can subscribe to it."`
+	Cursor     string    `json:"cursor" jsonschema:"Pass it as since to get the changes after this answer."`
+	Changes    []changed `json:"changes"`
+	Missed     bool      `json:"missed,omitempty" jsonschema:"There were more changes than the server remembers. List the folder again."`
+	Entries    int       `json:"entries" jsonschema:"How many entries are watched."`
+	Incomplete bool      `json:"incomplete,omitempty" jsonschema:"The folder has more entries than can be watched. Watch a smaller one."`
+}
+
+// changed is one change of a watched folder.
+type changed struct {
+	Path string `json:"path"`
+	Kind string `json:"kind" jsonschema:"created, modified or deleted"`
+	Time string `json:"time" jsonschema:"When the server noticed it."`
+}
+
+func (s *Server) addWatch() {
+	add(s, tool{
+		name: "watch_folder", title: "Watch a folder",
+		description: "Notice changes in a folder. The first call begins the watch and returns a cursor. Later calls with that cursor return what was created, modified and deleted since, and may wait for a change. Clients can also subscribe to the returned URI.",
+		restrictIn:  func(p map[string]*jsonschema.Schema) { integers(p["wait"], 0, waitMost) },
+	}, s.watchFolder)
+}
+
+// mark is what a poll compares of an entry.
+type mark struct {
+	kind     fs.FileMode
+	size     int64
+	modified int64
+	identity uint64
+}
+
+// watch is one watched folder or file. Its fields are guarded by watching.mu.
+type watch struct {
+	id        string
+	at        place
+	recursive bool
+
+	state      map[string]mark // by path below the folder; "." is the folder itself
+	incomplete bool
+	changes    []changed
+	first      int            // the number of the first of changes
+	news       chan struct{}  // closed at the next change
+	subscribed map[string]int // the URIs by which clients subscribed, and how often
+	used       time.Time
+}
+
+// watching holds the watches of a server.
+type watching struct {
+	mu      sync.Mutex
+	all     []*watch
+	waiters int
+	started bool
+}
+
+func (s *Server) watchFolder(ctx context.Context, _ *mcp.CallToolRequest, in watchIn) (*mcp.CallToolResult, watchOut, error) {
+	var none watchOut
+	at, err := s.one(in.Path)
+	if err != nil {
+		return nil, none, err
+	}
+	dir, err := s.folder(at)
+	if err != nil {
+		return nil, none, err
+	}
+	_ = dir.Close()
+	w, err := s.watchOf(ctx, at, in.Recursive == nil || *in.Recursive, "")
+	if err != nil {
+		return nil, none, err
+	}
+	out, news := s.since(w, in.Since)
+	if in.Since == "" || in.Wait == 0 || len(out.Changes) > 0 || out.Missed {
+		return nil, out, nil
+	}
+	if !s.waiter(1) {
+		return nil, none, refuse("call again without wait", "%d calls wait for changes already", waitersMost)
+	}
+	defer s.waiter(-1)
+	timer := time.NewTimer(time.Duration(in.Wait) * time.Second)
+	defer timer.Stop()
+	select {
+	case <-news:
+	case <-timer.C:
+	case <-ctx.Done():
+		return nil, none, ctx.Err()
+	}
+	out, _ = s.since(w, in.Since)
+	return nil, out, nil
+}
+
+// waiter counts the calls that wait for a change. It returns false if there are too many.
+func (s *Server) waiter(n int) bool {
+	s.watch.mu.Lock()
+	defer s.watch.mu.Unlock()
+	if n > 0 && s.watch.waiters+n > waitersMost {
+		return false
+	}
+	s.watch.waiters += n
+	return true
+}
+
+// watchOf returns the watch of a place, and begins it if there is none. uri is the URI of a
+// new subscription, or empty.
+func (s *Server) watchOf(ctx context.Context, at place, recursive bool, uri string) (*watch, error) {
+	if w := s.findWatch(at, recursive, uri); w != nil {
+		return w, nil
+	}
+	state, incomplete, err := s.look(ctx, at, recursive)
+	if err != nil {
+		return nil, err
+	}
+	w := &watch{
+		id: rand.Text()[:8], at: at, recursive: recursive, state: state, incomplete: incomplete,
+		first: 1, news: make(chan struct{}), subscribed: map[string]int{}, used: time.Now(),
+	}
+	if uri != "" {
+		w.subscribed[uri] = 1
+	}
+	removed, err := s.addWatched(w)
+	if err != nil {
+		return nil, err
+	}
+	s.announce(w, removed)
+	return w, nil
+}
+
+// findWatch returns the watch of a place, or nil.
+func (s *Server) findWatch(at place, recursive bool, uri string) *watch {
+	s.watch.mu.Lock()
+	defer s.watch.mu.Unlock()
+	for _, w := range s.watch.all {
+		if w.at.root == at.root && w.at.rel == at.rel && w.recursive == recursive {
+			w.used = time.Now()
+			if uri != "" {
+				w.subscribed[uri]++
+			}
+			return w
+		}
+	}
+	return nil
+}
+
+// addWatched adds a watch, and starts to poll if it is the first. If there are too many, it
+// removes the one that was not used for the longest time, and returns it.
+func (s *Server) addWatched(w *watch) (removed *watch, err error) {
+	s.watch.mu.Lock()
+	defer s.watch.mu.Unlock()
+	if len(s.watch.all) >= watchMost {
+		oldest := -1
+		for i, o := range s.watch.all {
+			if len(o.subscribed) == 0 && (oldest < 0 || o.used.Before(s.watch.all[oldest].used)) {
+				oldest = i
+			}
+		}
+		if oldest < 0 {
+			return nil, refuse("end a subscription first", "the server watches %d folders already", watchMost)
+		}
+		removed = s.watch.all[oldest]
+		s.watch.all = slices.Delete(s.watch.all, oldest, oldest+1)
+	}
+	s.watch.all = append(s.watch.all, w)
+	if !s.watch.started {
+		s.watch.started = s.group.Go(s.poll)
+	}
+	return removed, nil
+}
+
+// announce lists a watched folder as a resource, and no longer lists another one.
+func (s *Server) announce(w, removed *watch) {
+	if removed != nil && !s.isRoot(removed.at) {
+		s.mcp.RemoveResources(removed.at.uri())
+	}
+	if w != nil && !s.isRoot(w.at) {
+		s.mcp.AddResource(&mcp.Resource{URI: w.at.uri(), Name: w.at.name, Title: "Watched: " + w.at.name}, s.readResource)
+	}
+}
+
+func (s *Server) isRoot(at place) bool { return at.rel == "." }
+
+// since returns the changes of a watch after a cursor, and the channel of the next change.
+func (s *Server) since(w *watch, cursor string) (watchOut, <-chan struct{}) {
+	s.watch.mu.Lock()
+	defer s.watch.mu.Unlock()
+	out := watchOut{
+		Path: w.at.name, URI: w.at.uri(), Entries: len(w.state), Incomplete: w.incomplete, Changes: []changed{},
+		Cursor: w.id + "." + strconv.Itoa(w.first+len(w.changes)),
+	}
+	if cursor == "" {
+		return out, w.news
+	}
+	id, number, _ := strings.Cut(cursor, ".")
+	from, err := strconv.Atoi(number)
+	switch {
+	case err != nil || id != w.id || from > w.first+len(w.changes):
+		out.Missed = true // the cursor of another watch, or of a server that has ended
+	case from < w.first:
+		out.Missed = true
+		out.Changes = slices.Clone(w.changes)
+	default:
+		out.Changes = append(out.Changes, w.changes[from-w.first:]...)
+	}
+	return out, w.news
+}
+
+// poll looks at all watched folders until the server is closed. A look that takes long makes
+// the next pause longer.
+func (s *Server) poll() {
+	pause := s.o.Poll
+	for work.Sleep(s.ctx, pause) == nil {
+		began := time.Now()
+		s.lookAtAll(s.ctx)
+		pause = max(s.o.Poll, 10*time.Since(began))
+	}
+}
+
+// lookAtAll looks once at each watched folder and tells what changed.
+func (s *Server) lookAtAll(ctx context.Context) {
+	s.watch.mu.Lock()
+	all := slices.Clone(s.watch.all)
+	s.watch.mu.Unlock()
+	for _, w := range all {
+		state, incomplete, err := s.look(ctx, w.at, w.recursive)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			state, incomplete = map[string]mark{}, false // it is gone, or not readable for now
+		}
+		for _, uri := range s.compare(w, state, incomplete) {
+			_ = s.mcp.ResourceUpdated(ctx, &mcp.ResourceUpdatedNotificationParams{URI: uri})
+		}
+	}
+	for _, w := range s.idle() {
+		s.announce(nil, w)
+	}
+}
+
+// idle removes the watches that nobody uses and returns them.
+func (s *Server) idle() (gone []*watch) {
+	s.watch.mu.Lock()
+	defer s.watch.mu.Unlock()
+	now := time.Now()
+	s.watch.all = slices.DeleteFunc(s.watch.all, func(w *watch) bool {
+		old := len(w.subscribed) == 0 && now.Sub(w.used) > watchIdle
+		if old {
+			gone = append(gone, w)
+		}
+		return old
+	})
+	return gone
+}
+
+// compare takes the new state of a watch. If it differs from the former one, compare returns
+// the URIs whose subscribers must know.
+func (s *Server) compare(w *watch, state map[string]mark, incomplete bool) []string {
+	at := stamp(time.Now())
+	var news []changed
+	tell := func(rel, kind string) {
+		p := place{root: w.at.root, rel: path.Join(w.at.rel, rel)}
+		news = append(news, changed{Path: s.display(p.root, p.rel), Kind: kind, Time: at})
+	}
+	s.watch.mu.Lock()
+	defer s.watch.mu.Unlock()
+	for _, rel := range slices.Sorted(maps.Keys(w.state)) {
+		was := w.state[rel]
+		switch is, ok := state[rel]; {
+		case !ok:
+			tell(rel, "deleted")
+		case is != was && !(is.kind.IsDir() && was.kind.IsDir() && is.identity == was.identity):
+			tell(rel, "modified") // a folder changes with its entries, which are told themselves
+		}
+	}
+	for _, rel := range slices.Sorted(maps.Keys(state)) {
+		if _, ok := w.state[rel]; !ok {
+			tell(rel, "created")
+		}
+	}
+	w.state, w.incomplete = state, incomplete
+	if len(news) == 0 {
+		return nil
+	}
+	w.changes = append(w.changes, news...)
+	if over := len(w.changes) - changesMost; over > 0 {
+		w.changes = slices.Clone(w.changes[over:])
+		w.first += over
+	}
+	close(w.news)
+	w.news = make(chan struct{})
+	return slices.Sorted(maps.Keys(w.subscribed))
+}
+
+// look returns the state of a watched place.
+func (s *Server) look(ctx context.Context, at place, recursive bool) (map[string]mark, bool, error) {
+	fi, err := at.dir.Stat(filepath.FromSlash(at.rel))
+	if err != nil {
+		return nil, false, s.failed("watch", at, err)
+	}
+	state := map[string]mark{".": markOf(fi)}
+	if !fi.IsDir() {
+		return state, false, nil
+	}
+	dir, err := s.folder(at)
+	if err != nil {
+		return nil, false, err
+	}
+	defer func() { _ = dir.Close() }()
+	return state, lookBelow(ctx, dir, "", recursive, 0, state), nil
+}
+
+// lookBelow adds the entries of a folder to a state. It reports whether it left some out.
+func lookBelow(ctx context.Context, dir *os.Root, rel string, recursive bool, depth int, state map[string]mark) (incomplete bool) {
+	_ = eachName(dir, func(names []string) error {
+		for _, n := range names {
+			if isUndo(n) && rel == "" || strings.HasPrefix(n, tempPrefix) || !utf8.ValidString(n) {
+				continue
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if len(state) >= watchedMost {
+				incomplete = true
+				return fmt.Errorf("more than %d entries", watchedMost)
+			}
+			fi, err := dir.Lstat(n)
+			if err != nil {
+				continue
+			}
+			state[path.Join(rel, n)] = markOf(fi)
+			if !recursive || !fi.IsDir() {
+				continue
+			}
+			if depth == searchDepth {
+				incomplete = true
+				continue
+			}
+			if sub, err := dir.OpenRoot(n + string(os.PathSeparator) + "."); err == nil {
+				incomplete = lookBelow(ctx, sub, path.Join(rel, n), true, depth+1, state) || incomplete
+				_ = sub.Close()
+			}
+		}
+		return nil
+	})
+	return incomplete
+}
+
+func markOf(fi fs.FileInfo) mark {
+	return mark{kind: fi.Mode(), size: fi.Size(), modified: fi.ModTime().UnixNano(), identity: identity(fi)}
+}

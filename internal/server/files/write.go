@@ -1,0 +1,310 @@
+package files
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Bounds of write_file, in bytes.
+const (
+	writeMost  = 16 << 20 // of one call
+	appendMost = 256 << 20
+)
+
+// tempPrefix begins the names of files that are being written.
+const tempPrefix = ".dragoman-tmp-"
+
+type writeIn struct {
+	Path      string `json:"path" jsonschema:"The file. Folders that do not exist are made."`
+	Content   string `json:"content" jsonschema:"The whole new content of the file, or what to append."`
+	Encoding  string `json:"encoding,omitempty" jsonschema:"keep (the default) uses the encoding of the existing file, with its byte order mark, or UTF-8 for a new one. base64 means that content is base64 of the bytes."`
+	Newlines  string `json:"newlines,omitempty" jsonschema:"keep (the default) writes line ends as the existing file has them, if that file has CRLF only and content has LF only. as_is writes content as it is."`
+	Append    bool   `json:"append,omitempty" jsonschema:"Add content to the end of the file instead of replacing it."`
+	Overwrite *bool  `json:"overwrite,omitempty" jsonschema:"Whether to replace an existing file. The default is true."`
+	IfVersion string `json:"if_version,omitempty" jsonschema:"Write only if the file still has this version, which read_file and get_metadata return."`
+	Permanent bool   `json:"permanent,omitempty" jsonschema:"Do not keep the former content in the undo folder."`
+}
+
+type writeOut struct {
+	Path     string  `json:"path"`
+	Created  bool    `json:"created" jsonschema:"The file did not exist before."`
+	Size     int64   `json:"size"`
+	Encoding string  `json:"encoding,omitempty"`
+	Newlines string  `json:"newlines,omitempty" jsonschema:"Line ends of what was written."`
+	Version  string  `json:"version"`
+	Undo     *undone `json:"undo,omitempty"`
+}
+
+func (s *Server) addWrite() {
+	add(s, tool{
+		name: "write_file", title: "Write a file",
+		description: "Create a file, replace its content, or append to it. The change is atomic: readers see the old or the new file. Encoding, byte order mark, line ends and permissions of an existing file are kept. The former content goes to the undo folder.",
+		writes:      true, destroys: true, confirm: true, undo: true,
+		restrictIn: func(p map[string]*jsonschema.Schema) {
+			words(p["encoding"], "keep", utf8Plain, utf8Marked, utf16Less, utf16More, "base64")
+			words(p["newlines"], "keep", "as_is")
+		},
+		restrictOut: restrictUndo,
+	}, s.write)
+}
+
+// restrictUndo makes the member undo an object. A pointer would otherwise allow null.
+func restrictUndo(p map[string]*jsonschema.Schema) {
+	p["undo"] = schemaOf[undone](nil)
+	p["undo"].Description = "How to take the change back."
+}
+
+func (s *Server) write(ctx context.Context, _ *mcp.CallToolRequest, in writeIn) (*mcp.CallToolResult, writeOut, error) {
+	var none writeOut
+	if len(in.Content) > writeMost {
+		return nil, none, refuse("write the file in parts with append", "content has %d bytes, and the limit is %d", len(in.Content), writeMost)
+	}
+	at, err := s.target(in.Path)
+	if err != nil {
+		return nil, none, err
+	}
+	if at, err = s.resolve(at, true); err != nil { // writing to a symlink writes to its target
+		return nil, none, err
+	}
+	if err := notUndo(at); err != nil {
+		return nil, none, err
+	}
+	dir, base, err := s.parentFolder(at)
+	if err != nil {
+		return nil, none, err
+	}
+	defer func() { _ = dir.Close() }()
+	inDir := place{root: &root{dir: dir}, rel: base, name: at.name} // for reading the former file
+	var out writeOut
+	err = at.change(ctx, func() error {
+		var former []byte
+		fi, err := dir.Lstat(base)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			if in.IfVersion != "" {
+				return refuse("read the folder again", "%s does not exist any more", quote(at.name))
+			}
+			fi = nil
+		case err != nil:
+			return s.failed("write", at, err)
+		default:
+			if err := onlyFile(at, fi); err != nil {
+				return err
+			}
+			if in.Overwrite != nil && !*in.Overwrite && !in.Append {
+				return refuse("choose another path, or leave out overwrite", "%s exists already", quote(at.name))
+			}
+			if in.IfVersion != "" && in.IfVersion != version(fi) {
+				return refuse("read the file again and repeat the change", "%s changed since that version", quote(at.name))
+			}
+			if in.Append && fi.Size() > appendMost {
+				return refuse("write to another file", "%s has %d bytes, and append works up to %d", quote(at.name), fi.Size(), appendMost)
+			}
+			f, _, err := s.regular(inDir)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = f.Close() }()
+			if former, err = headOf(f); err != nil {
+				return s.failed("read", at, err)
+			}
+		}
+		content, enc, ends, err := encoded(in, former, fi)
+		if err != nil {
+			return err
+		}
+		out.Encoding, out.Newlines, out.Created = enc, ends, fi == nil
+		var k *keep
+		written, err := s.replace(ctx, change{
+			dir: dir, base: base, old: fi, like: fi,
+			overwrite: in.Overwrite == nil || *in.Overwrite || in.Append,
+			fill: func(w *os.File) error {
+				if in.Append && fi != nil {
+					f, _, err := s.regular(inDir)
+					if err != nil {
+						return err
+					}
+					defer func() { _ = f.Close() }()
+					if err := s.copyTo(ctx, w, f, nil); err != nil {
+						return err
+					}
+				}
+				return s.copyTo(ctx, w, bytes.NewReader(content), nil)
+			},
+			before: func() (err error) {
+				if fi != nil && !in.Permanent {
+					k, err = s.keepCopy(ctx, at, fi)
+				}
+				return err
+			},
+		})
+		if err != nil {
+			k.drop()
+			return s.failed("write", at, err)
+		}
+		out.Path, out.Size, out.Version, out.Undo = at.name, written.Size(), version(written), k.told(s, at)
+		return nil
+	})
+	return nil, out, err
+}
+
+// encoded returns the bytes to write, the name of their encoding and their line ends. former
+// is the beginning of the existing file, and fi its metadata.
+func encoded(in writeIn, former []byte, fi fs.FileInfo) (content []byte, enc, ends string, err error) {
+	if in.Encoding == "base64" {
+		content, err = base64.StdEncoding.DecodeString(strings.TrimSpace(in.Content))
+		if err != nil {
+			return nil, "", "", refuse("encode the bytes with the standard alphabet and padding", "content is not base64")
+		}
+		return content, "", "", nil
+	}
+	old := charset{}
+	if len(former) > 0 {
+		old = charsetOf(former, fi.Size() < headSize)
+	}
+	cs := charset{name: in.Encoding}
+	if in.Encoding == "" || in.Encoding == "keep" {
+		if cs = old; cs.name == "" {
+			cs.name = utf8Plain
+		}
+	}
+	if in.Append && len(former) > 0 && cs.name != old.name {
+		return nil, "", "", refuse("use the encoding keep or base64", "the existing file is not in that encoding, so nothing can be appended in it")
+	}
+	text := in.Content
+	if in.Newlines != "as_is" && old.name != "" {
+		from, to := old.trim(former, 0, len(former), false)
+		was, _ := old.decode(former[from:to])
+		if endsOf(was) == endsCRLF && endsOf(text) == endsLF {
+			text = strings.ReplaceAll(text, "\n", "\r\n")
+		}
+	}
+	content = cs.encode(text)
+	if !in.Append || len(former) == 0 {
+		if mark := cs.mark(); !bytes.HasPrefix(content, mark) || len(mark) == 0 {
+			content = append(mark, content...)
+		}
+	}
+	return content, cs.name, endsOf(text), nil
+}
+
+// target returns the place of a path that a call is about to change.
+func (s *Server) target(p string) (place, error) {
+	at, err := s.one(p)
+	switch {
+	case err != nil:
+		return at, err
+	case at.rel == ".":
+		return at, refuse("use a path below it", "%s is a root of this server", quote(at.name))
+	}
+	return at, validName(at)
+}
+
+// parentFolder opens the folder in which a place is, and makes it if it does not exist. The
+// result stays the same folder, whatever happens to its path.
+func (s *Server) parentFolder(at place) (*os.Root, string, error) {
+	parent, base := at.parent(s)
+	if parent.rel != "." {
+		if err := at.dir.MkdirAll(filepath.FromSlash(parent.rel), 0o777); errors.Is(err, fs.ErrExist) {
+			return nil, "", refuse("use the path of a folder", "%s has a part that is not a folder", quote(parent.name))
+		} else if err != nil {
+			return nil, "", s.failed("make", parent, err)
+		}
+	}
+	dir, err := s.folder(parent)
+	return dir, base, err
+}
+
+// change describes how replace makes a file.
+type change struct {
+	dir       *os.Root
+	base      string
+	old       fs.FileInfo // the file that exists; nil if there is none
+	like      fs.FileInfo // has the permissions of the new file; nil for those of a new file
+	overwrite bool        // otherwise a file that appeared meanwhile stays
+
+	fill   func(*os.File) error
+	before func() error // runs right before the rename
+}
+
+// replace writes a file beside its target, makes it last, and renames it. If it fails, the
+// target is as before and nothing is left.
+func (s *Server) replace(ctx context.Context, c change) (_ fs.FileInfo, err error) {
+	temp := tempPrefix + rand.Text()
+	perm := fs.FileMode(0o666) // the umask of the server applies
+	if c.like != nil {
+		perm = 0o600
+	}
+	f, err := c.dir.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			_ = f.Close()
+			_ = c.dir.Remove(temp)
+		}
+	}()
+	if err := c.fill(f); err != nil {
+		return nil, err
+	}
+	if c.old != nil {
+		keepOwner(f, c.old)
+	}
+	if err := s.finish(f, c.like); err != nil {
+		return nil, err
+	}
+	fi, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Close(); err != nil { // Windows renames no open file
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := c.before(); err != nil {
+		return nil, err
+	}
+	if err := settle(c.dir, temp, c.base, c.overwrite); err != nil {
+		return nil, err
+	}
+	s.sync(c.dir)
+	return fi, nil
+}
+
+// settle gives a file its final name, within one folder or between two.
+func settle(dir *os.Root, from, to string, overwrite bool) error {
+	if !overwrite {
+		switch err := dir.Link(from, to); {
+		case err == nil:
+			return dir.Remove(from)
+		case errors.Is(err, fs.ErrExist):
+			return err
+		}
+		// Not every file system has hard links.
+		if _, err := dir.Lstat(to); err == nil {
+			return fs.ErrExist
+		}
+	}
+	return dir.Rename(from, to)
+}
+
+// sync makes the entries of a folder last through a crash. The change itself is done, so a
+// failure changes nothing for the client.
+func (s *Server) sync(dir *os.Root) {
+	if !s.volatile {
+		_ = syncFolder(dir)
+	}
+}
