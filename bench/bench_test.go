@@ -23,7 +23,7 @@ import (
 )
 
 // TestMain lets the test binary run as every process that a comparison starts: as itself with
-// a subcommand, and with "run" and "serve" as a stand-in for Dragoman that translates nothing.
+// a subcommand, and with "run" and "serve" as a stand-in for Dragoman that relays without translation.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
