@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// access checks who can open the console: a link works once; no other page can frame it, post
+// access checks the protection of the console: a link works once; no other page can frame it, post
 // to it or read it; a foreign name of the host is refused; and the cookie opens no MCP
 // endpoint.
 func (r *rig) access(t *testing.T) {
@@ -20,7 +20,7 @@ func (r *rig) access(t *testing.T) {
 	p.open(link)
 	p.wait("the Overview", `location.pathname === "/console/" && location.search === "" && document.querySelector("nav")`)
 	if n := eval[int](p, `history.length`); n > 2 {
-		t.Errorf("the history has %d entries", n) // the link itself must not be one
+		t.Errorf("the history has %d entries", n) // the history must not have the link itself
 	}
 	if c := eval[string](p, `document.cookie`); strings.Contains(c, "session") {
 		t.Errorf("a script can read the cookie %s", c)

@@ -34,7 +34,7 @@ type chrome struct {
 	mu      sync.Mutex
 	last    int
 	waiting map[int]chan answer
-	tabs    map[string]*tab // by session
+	tabs    map[string]*tab // the tabs by their session
 }
 
 type answer struct {
@@ -169,7 +169,7 @@ func (c *chrome) call(ctx context.Context, session, method string, params, out a
 	}
 }
 
-// tab is one page. It collects what must not happen: dialogs, errors of scripts, violations of
+// tab is one page. It collects events that must not happen: dialogs, errors of scripts, violations of
 // the Content Security Policy, and requests to other origins.
 type tab struct {
 	t       *testing.T
@@ -188,7 +188,7 @@ type tab struct {
 type request struct {
 	URL, Kind string
 	Status    int
-	Bytes     int // of the body, as the page gets it
+	Bytes     int // the size of the body as the page gets it
 }
 
 type object = map[string]any
@@ -289,7 +289,7 @@ func (p *tab) clean(where string, allowed ...string) {
 	defer p.mu.Unlock()
 next:
 	for _, f := range p.faults {
-		if strings.HasSuffix(f, "/favicon.ico") { // Chromium asks for it once, at any time
+		if strings.HasSuffix(f, "/favicon.ico") { // Chromium requests this file once, at any time
 			continue
 		}
 		for _, a := range allowed {

@@ -95,8 +95,8 @@ func hostileServer(in io.Reader, out, log io.Writer) {
 	}
 }
 
-// hostile visits all pages of a house with a hostile server and a hostile client. Their texts
-// do nothing, and every invisible character is visible as its code point.
+// hostile visits all pages of a house with a hostile server and a hostile client. Their texts have
+// no effect, and every invisible character is visible as its code point.
 func (r *rig) hostile(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -158,7 +158,7 @@ func (r *rig) hostile(t *testing.T) {
 }
 
 // active returns what must not come from the text of a peer: elements that run or load
-// something, handlers, links to elsewhere, and characters that nobody can see.
+// something, handlers, links to other sites, and invisible characters.
 const active = `(() => {
 	const found = new Set(), unseen = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/;
 	for (const e of document.querySelectorAll("*")) {

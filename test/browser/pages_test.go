@@ -81,7 +81,7 @@ type route struct {
 	paths []string
 	queue []string
 	seen  map[string]bool
-	count map[string]int // by pattern
+	count map[string]int // the number of visits by pattern
 }
 
 func newTour(t *testing.T) *route {
@@ -107,7 +107,7 @@ func (r *route) add(addresses ...string) {
 	}
 }
 
-// begin says that an address is visited.
+// begin records that an address is visited.
 func (r *route) begin(address string) {
 	r.seen[address] = true
 	r.count[r.pattern(address)]++
@@ -179,7 +179,7 @@ func (v *visit) check(address string) (links []string) {
 	return links
 }
 
-// weight checks how much a page loads beside its data: the frame, the styles and the modules.
+// weight checks how much a page loads in addition to its data: the frame, the styles and the modules.
 func (v *visit) weight(address string) {
 	beside := eval[int](v.tab, `fetch(location.href).then((a) => a.text()).then((text) => {
 		const from = text.indexOf("<main"), to = text.indexOf("</main>");
@@ -265,7 +265,7 @@ const invisibleMarks = `(() => {
 	return [...found];
 })()`
 
-// moving returns what moves.
+// moving returns the elements that move.
 const moving = `(() => {
 	const found = new Set();
 	for (const a of document.getAnimations()) found.add("an animation runs: " + (a.animationName ?? a.transitionProperty));

@@ -26,7 +26,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/leaktest"
 )
 
-// TestMain fails if a process is left after the tests. The test binary is also the hostile
+// TestMain fails if a process still runs after the tests. The test binary is also the hostile
 // server of a test.
 func TestMain(m *testing.M) {
 	if os.Getenv("BROWSER_TEST_SERVER") != "" {

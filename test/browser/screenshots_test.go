@@ -103,8 +103,8 @@ func (p *tab) save(name string) {
 	p.t.Errorf("%s has more than %d bytes", name, mostOfOne)
 }
 
-// TestScreenshots checks that docs/console.md shows each screenshot, that each one that it
-// shows exists, and that they are small. It does not look at the pixels.
+// TestScreenshots checks that docs/console.md shows each screenshot, that each screenshot on that
+// page exists, and that all of them are small. It does not look at the pixels.
 func TestScreenshots(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "console.md"))
 	if err != nil {

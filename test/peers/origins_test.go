@@ -16,8 +16,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// oddServers are servers whose handshake is not MCP's, as the fake plays them, with a call and
-// the text of its result.
+// oddServers are servers whose handshake is not MCP's, as package fake plays them. Each has a call
+// and the text of its result.
 var oddServers = []struct {
 	profile   []string
 	dialect   string // named with --dialect; "" if Dragoman detects it
