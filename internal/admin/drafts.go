@@ -28,7 +28,7 @@ type DraftRequest struct {
 	File   string `json:"file,omitempty" doc:"the file of the client, if it has several; /client-files lists them"`
 }
 
-// Draft has servers that could be added to the configuration. It is in memory only, and ends 30
+// Draft has servers that could be added to the configuration. The draft is in memory only, and ends 30
 // minutes after its last use.
 type Draft struct {
 	ID      string        `json:"id"`
@@ -71,8 +71,7 @@ type DraftVariable struct {
 	From  string `json:"from" enum:"process,envFile,draft,missing" doc:"where its value comes from"`
 }
 
-// Choice says which servers of a draft to use, and how. Members that are left out stay as they
-// were.
+// Choice says which servers of a draft to use, and how. Missing members change nothing.
 type Choice struct {
 	Servers []ChosenServer    `json:"servers,omitempty" doc:"the servers to use; all others are not used"`
 	Secrets string            `json:"secrets,omitempty" enum:"envFile,shown"`
@@ -127,12 +126,12 @@ const (
 // drafts has the drafts of an API. The zero value is ready to use. Safe for concurrent use.
 type drafts struct {
 	work    work.Group
-	trying  slots  // bounds the trials
+	trying  slots  // bounds the number of trials at the same time
 	keeping slots  // lets one request write at a time
-	key     []byte // of the hashes of previews; see hashOf
+	key     []byte // for the hashes of previews; see hashOf
 
 	mu  sync.Mutex
-	all []*draft // the oldest first
+	all []*draft // oldest first
 }
 
 // draft is one draft. Its mutex guards the fields after it.
@@ -145,7 +144,7 @@ type draft struct {
 	notes   []string
 	servers []*draftServer
 	secrets string
-	values  map[string]string // secrets of the text, and values that a person gave
+	values  map[string]string // secrets of the text, and values that the user entered
 	used    time.Time
 	ended   bool
 }
@@ -216,7 +215,7 @@ var draftRoutes = []route{
 	},
 }
 
-// result returns the answer of a route.
+// result returns a route's answer, which is a value or a problem.
 func result[T any](answer T, bad *Problem) (any, *Problem) {
 	if bad != nil {
 		return nil, bad
@@ -390,8 +389,8 @@ func (a *API) fill(d *draft, servers []clientfile.Server, src *intake.Source) {
 	}
 }
 
-// variable returns the name of the variable for a secret: name, or name with a number if that
-// one has another value already.
+// variable returns the name of the variable for a secret: name, or name with a number if a variable
+// of this name already has another value.
 func (d *draft) variable(name, value string, env intake.Env) string {
 	try := name
 	for n := 2; n < 10_000; n++ {
@@ -400,7 +399,7 @@ func (d *draft) variable(name, value string, env intake.Env) string {
 			known, ok = d.values[try]
 		}
 		if value == "" && !ok || value == "" && known != "" && try == name || ok && known == value {
-			return try // for a placeholder, a variable that is set is what the person means
+			return try // a placeholder usually stands for a variable of this name that is set
 		}
 		if !ok {
 			d.values[try] = value
@@ -443,7 +442,7 @@ func (s *drafts) trimLocked() (over []*draft) {
 	return over
 }
 
-// find returns a draft, and counts that as a use of it.
+// find returns a draft, and restarts its 30 minutes.
 func (s *drafts) find(id string) (*draft, *Problem) {
 	s.mu.Lock()
 	over := s.trimLocked()
@@ -610,7 +609,7 @@ func (d *draft) show(a *API) Draft {
 	return out
 }
 
-// describe sets the texts about what the server is.
+// describe sets the texts that describe the server.
 func (x *draftServer) describe(s *DraftServer) {
 	if x.status != intake.Skipped {
 		for _, n := range x.server.Notes {

@@ -91,8 +91,8 @@ func snippet(t testing.TB, name, era, more string) string {
 
 const ours = "# kept\nmcpServers:\n  # a comment\n  gone: {command: gone-mcp, disabled: true}\n\ndragoman:\n  record: \"off\" # why\n"
 
-// TestDraft adds a server from a snippet: it is tried while a client uses another server, the
-// change is shown, and written with a backup. The token is in the file for secrets only.
+// TestDraft adds a server from a snippet: the server is tried while a client uses another server.
+// The change is shown and then written with a backup. The token is in the file for secrets only.
 func TestDraft(t *testing.T) {
 	t.Parallel()
 	r := serving(t)
@@ -148,7 +148,7 @@ func TestDraft(t *testing.T) {
 	if a := r.do(http.MethodGet, "/api/v1/drafts/"+d.ID, ""); a.status != http.StatusNotFound {
 		t.Errorf("the draft is still there: %d", a.status)
 	}
-	// The same again is not new, and another server of this name gets another name.
+	// The same server is not added again, and another server of this name gets another name.
 	if again := r.draft(snippet(t, "old one", demo.Legacy, "")).Servers[0]; again.Status != "same" || again.Use {
 		t.Errorf("%+v", again)
 	}
@@ -174,7 +174,7 @@ func TestDraftFailures(t *testing.T) {
 	if x := d.Servers[0].Trial; x.State != "failed" || x.Failure.Class != "missing_variable" || !strings.Contains(x.Failure.Action, "A_TOKEN") {
 		t.Errorf("%+v", x.Failure)
 	}
-	if x := d.Servers[1].Trial; x.State != "failed" || x.Failure.Class != "command_not_found" { // the text is the name of a program
+	if x := d.Servers[1].Trial; x.State != "failed" || x.Failure.Class != "command_not_found" { // this pasted text is the name of a program
 		t.Errorf("%+v", x.Failure)
 	}
 	d = r.tried(d, Choice{Servers: []ChosenServer{{Key: "s1", Name: "other"}}, Values: map[string]string{"A_TOKEN": "hunter2-typed"}})
@@ -265,7 +265,7 @@ func TestCancelTrial(t *testing.T) {
 	}
 }
 
-// TestWhereDraftsGo checks which files Dragoman writes, and what it says about others.
+// TestWhereDraftsGo checks which files Dragoman writes, and its messages about all other files.
 func TestWhereDraftsGo(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

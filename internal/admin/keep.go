@@ -59,7 +59,7 @@ type Kept struct {
 	Problem string   `json:"problem,omitempty" doc:"why Dragoman does not use the file"`
 }
 
-// target is the configuration file that servers are added to.
+// target is the configuration file to which servers are added.
 type target struct {
 	path     string // "" if there is none
 	before   []byte // nil if it does not exist
@@ -104,7 +104,7 @@ func (a *API) target() *target {
 }
 
 // withoutFile chooses a file for a Dragoman that was started without one. It offers the default
-// file if that does not exist.
+// file if this file does not exist.
 func (a *API) withoutFile(t *target) {
 	const demo = "This Dragoman runs with --demo and reads no configuration file."
 	places := config.Places(a.env)
@@ -121,7 +121,7 @@ func (a *API) withoutFile(t *target) {
 	t.note = demo + " It can create " + path + ", but does not use it. Start `dragoman serve` without --demo."
 }
 
-// readOld parses the file, and checks that it is one of Dragoman.
+// readOld parses the file, and checks that it is a configuration of Dragoman.
 func (t *target) readOld(env intake.Env) {
 	old, err := intake.ParseOurs(t.path, t.before, env)
 	if err != nil {
@@ -228,7 +228,7 @@ func (t *target) from(name string, process intake.Env, values map[string]string)
 // plan is everything that keep writes.
 type plan struct {
 	Preview
-	config, env *clientfile.Change // nil if nothing is written
+	config, env *clientfile.Change // nil for a file that is not written
 	lines       []string           // variables with their values
 	servers     []string
 }
@@ -312,7 +312,8 @@ func (a *API) plan(d *draft, t *target) (plan, *Problem) {
 	return p, nil
 }
 
-// merge returns the configuration file with servers added. bad says why that is not possible.
+// merge returns the configuration file with servers added. If this is not possible, bad has the
+// reason.
 func (a *API) merge(t *target, add []clientfile.Added, envFile bool) (after []byte, bad string) {
 	const byHand = " Copy the text and add it by hand."
 	after, err := intake.Merge(t.path, t.before, t.old, add, t.env(a.env, nil))
@@ -397,8 +398,8 @@ func (a *API) PreviewDraft(id string, q Choice) (Preview, *Problem) {
 	return p.Preview, bad
 }
 
-// KeepDraft writes the change of a preview, and makes Dragoman use it. It writes nothing if the
-// change is no longer the one of the preview.
+// KeepDraft writes the change of a preview, and makes Dragoman use it. If the change now differs
+// from the preview, KeepDraft writes nothing.
 func (a *API) KeepDraft(ctx context.Context, id string, q KeepRequest) (Kept, *Problem) {
 	d, bad := a.drafts.find(id)
 	if bad == nil {
@@ -440,7 +441,7 @@ func (a *API) KeepDraft(ctx context.Context, id string, q KeepRequest) (Kept, *P
 	}
 	var err error
 	if out.Backup, err = p.config.Write(time.Now()); err != nil {
-		if p.env != nil { // nothing refers to the new lines
+		if p.env != nil { // no server refers to the new lines yet
 			undo := clientfile.Change{Path: p.env.Path, Before: p.env.After, After: p.env.Before, Private: true}
 			_, _ = undo.Write(time.Now())
 		}

@@ -66,7 +66,7 @@ func (s *runs) trim() {
 	}
 }
 
-// newest returns the runs, the newest first.
+// newest returns the runs, newest first.
 func (s *runs) newest() []*run {
 	s.mu.Lock()
 	all := slices.Clone(s.all)

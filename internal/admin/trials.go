@@ -81,14 +81,14 @@ func (x *trial) set(change func(*Trial)) {
 // over reports whether the trial has ended.
 func (x *trial) over() bool { return x != nil && x.snapshot().Ended != nil }
 
-// slots bounds how many of something run at the same time. The zero value is ready to use.
+// slots limits how many trials or requests run at the same time. The zero value is ready to use.
 type slots struct {
 	once sync.Once
 	free chan struct{}
 }
 
-// take waits for one of most slots. It returns false if ctx ends before. most is the same in
-// each call.
+// take waits for one of most slots. It returns false if ctx ends first. All calls must have the
+// same most.
 func (s *slots) take(ctx context.Context, most int) (release func(), ok bool) {
 	s.once.Do(func() { s.free = make(chan struct{}, most) })
 	select {
@@ -248,7 +248,7 @@ func (t *target) resolve(x *draftServer, env intake.Env) (config.Server, *failur
 	if err == nil {
 		s, problems = config.Parse(t.path, b, env)
 	}
-	if s == nil { // the file is not ours, or has the name already
+	if s == nil { // the file is not one of Dragoman, or has the name already
 		if b, err = clientfile.AddServers("add.yaml", nil, add); err != nil {
 			return config.Server{}, invalid(err.Error())
 		}
