@@ -12,8 +12,8 @@ type fakeHeader map[string][]string
 
 func (h fakeHeader) Head() *jsonrpc.Head { return jsonrpc.NewHead("POST", "/mcp", 0, h) }
 
-// BenchmarkStory compares what a relayed call over HTTP on both sides costs the list of calls
-// without and with recording.
+// BenchmarkStory compares the cost of the list of calls for a relayed call without and with
+// recording. Both sides of the call use HTTP.
 func BenchmarkStory(b *testing.B) {
 	for name, on := range map[string]bool{"off": false, "memory": true} {
 		b.Run(name, func(b *testing.B) {
