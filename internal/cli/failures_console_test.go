@@ -23,7 +23,7 @@ type consoleVisit struct {
 	cookie string
 }
 
-// openConsole opens the console with a one-time link. folders have the key of the serve.
+// openConsole opens the console with a one-time link. The key of the serve is in folders.
 func openConsole(s *stage, folders []string) *consoleVisit {
 	keys, err := admin.ReadKeys(folders, strings.TrimPrefix(s.base, "http://"))
 	if err != nil || len(keys) != 1 {
@@ -85,7 +85,7 @@ func (v *consoleVisit) need(page, server, sentence string) (row, text string) {
 				return row, text
 			}
 		}
-		if time.Since(begin) > 2*time.Minute { // while a server is tried again, it has no failure
+		if time.Since(begin) > 2*time.Minute { // a server has no failure while Dragoman opens it again
 			v.Fatalf("%s does not say about %s: %s\n%s", page, server, sentence, body)
 		}
 	}
@@ -139,7 +139,7 @@ func (v *consoleVisit) follow(server, title, target string, lines []string) {
 	base := "/console/servers/" + server
 	switch {
 	case target == base+"/restart":
-		return // TestOperations presses it
+		return // TestOperations presses this button
 	case target == base+"/findings":
 	case path != base && path != "/console/settings" || fragment == "":
 		v.Errorf("%s: %s leads to %s", server, title, target)
@@ -161,7 +161,7 @@ func (v *consoleVisit) follow(server, title, target string, lines []string) {
 	}
 }
 
-// telling checks that the log on the page of a server marks the line that says why it failed.
+// telling checks that the log on the page of a server marks the line with the cause of the failure.
 func (v *consoleVisit) telling(server, line string) {
 	v.Helper()
 	_, body := v.send(http.MethodGet, "/console/servers/"+server)

@@ -21,7 +21,7 @@ import (
 //	PEER_PUSH    text to write before it reads anything
 //	PEER_TOOLS   the tools
 //	PEER_OURS    written to PEER_NOTES
-//	PEER_MUTE    if set, it answers nothing
+//	PEER_MUTE    if set, the peer never answers
 func settingsPeer() {
 	notes, err := os.OpenFile(os.Getenv("PEER_NOTES"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
