@@ -75,7 +75,7 @@ func (r *reading) compatibility(m *Member) {
 	r.note(m, strconv.Quote(m.Value.text())+" is not a known mode, so it is ignored", false)
 }
 
-// inherit gives the servers of a file without their own mode that of the file.
+// inherit gives the servers of a file without their own mode the mode of the file.
 func (f *File) inherit(mode *Value) {
 	word, ok := Isolation(mode.text())
 	if !ok {
