@@ -270,8 +270,8 @@ func (c *compiler) readEnvFile(o *object) string {
 	return path
 }
 
-// outer returns the value of a variable: that of the process if it is set and not empty, else
-// that of dragoman.envFile.
+// outer returns the value of a variable: the value in the process if it is set and not empty, else
+// the value in dragoman.envFile.
 func (c *compiler) outer(name string) (string, bool) {
 	v, ok := c.process(name)
 	if !ok || v == "" {

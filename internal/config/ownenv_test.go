@@ -84,8 +84,8 @@ func TestOwnEnvProblems(t *testing.T) {
 	}
 }
 
-// TestFormatOfFileWithoutServers checks that a file without servers says what it seems to be,
-// and that aliases cannot make this slow.
+// TestFormatOfFileWithoutServers checks that the error for a file without servers names its
+// probable format, and that aliases cannot make this slow.
 func TestFormatOfFileWithoutServers(t *testing.T) {
 	for text, want := range map[string]string{
 		"services: {web: {image: nginx}}":                                           "has no servers; it seems to be a Docker Compose file",
