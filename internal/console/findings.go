@@ -10,13 +10,13 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/tokens"
 )
 
-// findingsView has the values of the page of the findings about a server.
+// findingsView has the values of the page with the findings about a server.
 type findingsView struct {
 	*admin.Server
 	Exam     *admin.Examination // nil if the server has not been examined
 	Parts    []part
 	Class    string
-	Word     string // how the examination ended, in a few words
+	Word     string // the end of the examination in a few words
 	Step     string
 	Elapsed  string
 	Offer    string
@@ -61,7 +61,7 @@ func (c *Console) findings(r *http.Request) (*View, error) {
 	v.Exam = &x
 	v.Key = x.State + x.Started.String()
 	if x.State == "running" {
-		c.feed.changed() // steps are no events, so look again soon
+		c.feed.changed() // a step of an examination causes no event, so look again soon
 		v.Step, v.Elapsed = x.Step, spanText(time.Since(x.Started).Truncate(time.Second))
 		return view, nil
 	}
@@ -69,7 +69,7 @@ func (c *Console) findings(r *http.Request) (*View, error) {
 	return view, nil
 }
 
-// verdict sets what an examination that has ended has found.
+// verdict sets the result of a completed examination.
 func (v *findingsView) verdict(x *admin.Examination) {
 	counts := map[string]int{}
 	for _, f := range x.Findings {

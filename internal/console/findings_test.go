@@ -50,7 +50,7 @@ func TestExamine(t *testing.T) {
 	})
 }
 
-// TestVerdict checks the words of a verdict, which are those of dragoman doctor.
+// TestVerdict checks the words of a verdict, which dragoman doctor also uses.
 func TestVerdict(t *testing.T) {
 	t.Parallel()
 	revisions := []admin.ExamRevision{{Revision: "2025-06-18", Works: true, Through: true}, {Revision: "2026-07-28", Through: true}}

@@ -11,18 +11,18 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 )
 
-// mend is the way out of the failures of one class.
+// mend says how the user can fix failures of one class.
 type mend struct {
-	settings []string // the keys of the server that the user may have to change; the first that the file sets is shown
-	global   string   // the path of a setting that is of no server
+	settings []string // the keys of the server that the user may have to change; the first one in the file is shown
+	global   string   // the path of a setting outside of the servers
 	command  bool     // the user runs the command by hand
-	stderr   bool     // the server's stderr says why
+	stderr   bool     // the server's stderr shows the cause
 	doctor   bool     // an examination shows more
 }
 
 var address = []string{"url", "httpUrl", "serverUrl"}
 
-// mends has the mend of each class. Classes that are missing get usualMend.
+// mends has the mend of each class. All other classes have usualMend.
 var mends = map[failure.Class]mend{
 	failure.CommandNotFound:   {settings: []string{"command"}, command: true},
 	failure.CannotStart:       {settings: []string{"command"}, command: true},
@@ -50,8 +50,8 @@ var mends = map[failure.Class]mend{
 
 var usualMend = mend{stderr: true, doctor: true}
 
-// mendButtons returns the buttons that lead to the mend of a failure: the settings to change
-// with their lines, the command, the telling line of stderr, and an examination.
+// mendButtons returns the buttons that help to fix a failure. They lead to the settings to change
+// with their lines, the command, the useful line of stderr, and an examination.
 func (c *Console) mendButtons(s *admin.Server, f *failure.Failure) (out []button) {
 	m, ok := mends[f.Class]
 	if !ok {

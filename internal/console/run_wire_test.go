@@ -253,8 +253,8 @@ func (x *street) called(server, tool string) (all []string) {
 	return all
 }
 
-// answers returns the answers to elicitation requests that the server received: of a legacy server,
-// responses; of a modern one, parts of the repeated request.
+// answers returns the answers to elicitation requests that the server received. A legacy server
+// receives responses, a modern server parts of the repeated request.
 func (x *street) answers(server string) (all []string) {
 	for _, m := range x.wires[server].messages("request") {
 		if v := m.Get("result", "action"); !v.Absent() {
@@ -268,8 +268,8 @@ func (x *street) answers(server string) (all []string) {
 }
 
 // TestRunsOnTheWire runs tools of fake servers of both eras from the pages, without JavaScript: one
-// with progress that is cancelled, two that ask, one that logs, and one that returns a picture. The
-// servers must see the bytes that the pages show.
+// with progress that is cancelled, two with questions to the user, one with log messages, and one
+// that returns a picture. The servers must see the bytes that the pages show.
 func TestRunsOnTheWire(t *testing.T) {
 	t.Parallel()
 	x := newStreet(t, map[string]mcp.Revision{"old": mcp.LatestLegacy, "new": mcp.Latest})

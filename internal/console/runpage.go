@@ -47,7 +47,7 @@ func runRowOf(x admin.Run) runRow {
 	return row
 }
 
-// Took returns how long the run took, or has run so far.
+// Took returns how long the run took, or for how long it has been running.
 func (r runRow) Took() string { return spanText(time.Duration(r.Seconds * float64(time.Second))) }
 
 // Over reports whether the run has ended.
@@ -59,7 +59,7 @@ type runView struct {
 	What      string // "tool", "prompt" or "resource"
 	Subject   string // the page of the tool; "" for none
 	Again     string // the form with the same arguments; "" for none
-	Bar       bool   // the server has said how much there is to do
+	Bar       bool   // the server has sent the total of its progress
 	Part      float64
 	Steps     string // the progress in words
 	Questions []*questionView
@@ -103,8 +103,8 @@ func (c *Console) findRun(r *http.Request) (x admin.Run, err error) {
 	return x, nil
 }
 
-// runWith returns the page of a run with the answer to a question that could not be sent. nil means
-// none.
+// runWith returns the page of a run with the answer to a question that could not be sent. A nil
+// answer means none.
 func (c *Console) runWith(r *http.Request, failed *questionView, status int) (*View, error) {
 	x, err := c.findRun(r)
 	if err != nil {

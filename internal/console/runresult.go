@@ -24,7 +24,7 @@ type resultView struct {
 	More       int     // parts that the page does not show
 	Structured message // the structured content; "" for none
 	Raw        message // a result of an unknown form
-	Size       string  // of the whole result
+	Size       string  // the size of the whole result
 	Omitted    []admin.Omitted
 	File       string // the path of the result as a file; "" if it was not kept
 }
@@ -33,13 +33,13 @@ type resultView struct {
 type resultPart struct {
 	ID      string
 	Kind    string // "text", "image", "audio", "file", "link" or "other"
-	Title   string // what it is, for example "Picture"
+	Title   string // the heading, for example "Picture"
 	Sub     string // type and size
-	Role    string // of a message of a prompt; "" for none
+	Role    string // the role of a message of a prompt; "" for none
 	Text    message
 	Src     string // the path of its data; "" for none
-	Name    string // of a resource
-	About   string // of a resource
+	Name    string // the name of a resource
+	About   string // the description of a resource
 	Problem string // why its data cannot be shown
 }
 
@@ -68,7 +68,7 @@ func partsOf(result []byte) (parts []jsonrpc.Value, known bool) {
 	return nil, false
 }
 
-// resultOf returns the result of a run for its page. all shows long texts whole.
+// resultOf returns the result of a run for its page. If all is true, long texts are complete.
 func resultOf(x *admin.Run, all bool) *resultView {
 	out := &resultView{Omitted: x.Omitted, Size: bytesText(x.ResultBytes)}
 	if len(x.Result) == 0 {
@@ -225,7 +225,7 @@ func noPart(run string) error {
 	return notFound("The result has no such file", "The run has not ended, or this part of its result has no data.", next)
 }
 
-// fileName returns a name for a downloaded part, of plain characters. It is the end of the
+// fileName returns a name for a downloaded part, made of plain characters. It is the end of the
 // resource's URI, if there is one.
 func fileName(b blob, n int) string {
 	name := path.Base(strings.SplitN(b.uri, "?", 2)[0])

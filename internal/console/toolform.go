@@ -19,16 +19,16 @@ const mostRecentRuns = 5
 type runForm struct {
 	*form.Form
 	ID        string // the beginning of the ids of its controls
-	Path      string // the target
-	Name      string // of the tool
+	Path      string // the path to which the form is posted
+	Name      string // the name of the tool
 	Timeout   string // in seconds
 	Revisions []choice
 	// Destructive says that the server calls the tool destructive, so that the user has to confirm
-	// the run. Confirmed is what the user said.
+	// the run. Confirmed says that the user has confirmed it.
 	Destructive, Confirmed bool
 	Unconfirmed            bool // the run was not started, because the user has not confirmed it
 	Problem                string
-	Skip                   bool // offers to send the arguments without a check
+	Skip                   bool // the page offers to send the arguments without a check
 }
 
 // argumentsForm returns the form for the arguments of a tool.
@@ -78,7 +78,7 @@ func (f *runForm) read(t *admin.ToolDetail, sent url.Values) (q admin.RunRequest
 	return q, ok
 }
 
-// switched changes between fields and JSON text, if the user has asked for it. fresh returns the
+// switched changes between fields and JSON text if the user has requested this. fresh returns the
 // form without values.
 func (f *runForm) switched(do string, value []byte, ok bool, fresh func() *form.Form) bool {
 	to, changed := switchForm(f.Form, do, value, ok, fresh)
@@ -92,7 +92,7 @@ func switchForm(f *form.Form, do string, value []byte, ok bool, fresh func() *fo
 	switch {
 	case do != "json" && do != "form":
 		return f, false
-	case !ok: // first the errors have to be corrected
+	case !ok: // the user has to correct the errors first
 		return f, true
 	case do == "json":
 		f.AsJSON(value)
