@@ -49,7 +49,7 @@ func passGate(gate string) {
 //
 //	legacy    speaks 2025-11-25
 //	modern    speaks 2026-07-28 only
-//	mute      answers nothing
+//	mute      never answers
 //	exit      writes to stderr and exits with status 3
 //	kill      is killed by a signal before its first byte
 //	leave     answers initialize, then exits

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// hostileCase is a text that a server sends instead of an answer, or before one.
+// hostileCase is a text that a server sends before its answer or in its place.
 type hostileCase struct {
 	name string
 	want string // how the call ends: answer, error or any
