@@ -345,7 +345,7 @@ func (f *formConverter) dropRequired(required jsonrpc.Span) {
 	f.edits.Replace(mcp.WhyForm, required, append(out, ']'))
 }
 
-// Restore converts a client's answer to the form back to what the server's revision defines. It
+// Restore converts a client's answer to a form back to the form of the server's revision. It
 // returns m if no change is needed.
 func (f *Form) Restore(t *jsonrpc.Trail, m *jsonrpc.Message) *jsonrpc.Message {
 	if f == nil || len(f.choices) == 0 || m.Kind != jsonrpc.Result {

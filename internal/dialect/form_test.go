@@ -30,7 +30,7 @@ func formAnswer(t testing.TB, content string) *jsonrpc.Message {
 func TestForm(t *testing.T) {
 	for _, tt := range []struct {
 		name, schema, converted string
-		answers                 [][2]string // what the client answers, and what the server gets
+		answers                 [][2]string // the answers of the client, each with the answer that the server gets
 		losses                  string
 	}{
 		{
