@@ -15,17 +15,17 @@ import (
 const (
 	maxSchema  = 256 << 10 // bytes of a schema that gets fields
 	maxNesting = 64        // levels of such a schema
-	maxFields  = 200       // fields with those in groups
-	maxWork    = 32 << 20  // bytes to search before all other fields are JSON text
+	maxFields  = 200       // fields, including fields in groups
+	maxWork    = 32 << 20  // bytes to search; after that all other fields are JSON text
 	maxGroups  = 4         // levels of groups
-	maxRefused = 8         // groups with too many members, before no more groups are tried
+	maxRefused = 8         // groups with too many members; after that no more groups are tried
 	maxChoices = 500       // choices of one field
 	maxSeveral = 100       // choices of a field that allows several of them
 	maxName    = 200       // bytes of a name
 	maxAbout   = 2 << 10   // bytes of a description
 	maxType    = 300       // bytes of a type
 	maxValue   = 200       // bytes of a default or of the title of a choice
-	longText   = 200       // characters from which a text gets several lines
+	longText   = 200       // a text with at least so many characters gets several lines
 )
 
 // Kind is the kind of control of a field.
@@ -55,7 +55,7 @@ const (
 
 // Form is a form for a JSON object.
 type Form struct {
-	// Fields are the fields. There are none if Whole is true, or if the object has no known
+	// Fields are the fields. The list is empty if Whole is true, or if the object has no known
 	// members.
 	Fields []*Field
 	// Whole says that the object is edited as the JSON text in Text. Why says in one sentence why
@@ -91,12 +91,12 @@ type Field struct {
 	Numbers  bool // List: the elements are numbers
 
 	Text    string   // the text of the control
-	Options []Option // of Choice, Yes and Many
+	Options []Option // the options of Choice, Yes and Many
 	// Empty is what an empty control means now. Empties has all meanings that are possible. There
 	// is only NotSent if it is empty.
 	Empty   string
 	Empties []string
-	Fields  []*Field // of Group
+	Fields  []*Field // the fields of Group
 	Error   string   // the fault of the value; "" for none
 
 	pointer string
@@ -136,7 +136,7 @@ type maker struct {
 	work    int // bytes that were searched, an estimate
 }
 
-// Make returns the form of a schema of an object. It never fails: if there can be no fields, the
+// Make returns the form of a schema of an object. It never fails: if it cannot have fields, the
 // form has JSON text.
 func Make(raw []byte, o Options) *Form {
 	f := &Form{}
@@ -207,7 +207,7 @@ func (m *maker) group(v schema.View, key string, depth int) (fields []*Field, ok
 	return fields, true
 }
 
-// field returns the field of a property. i is its place in its group.
+// field returns the field of a property. i is the position of the field in its group.
 func (m *maker) field(p *schema.Property, key string, depth, i int) *Field {
 	f := &Field{Name: p.Name, Required: p.Required, Key: key + "/" + step(p.Name), pointer: key + "/" + pointerStep(p.Name)}
 	f.Label = f.Name
@@ -220,9 +220,9 @@ func (m *maker) field(p *schema.Property, key string, depth, i int) *Field {
 		return f
 	}
 	to := plain(p.View)
-	m.work += 30 * len(to.Raw()) // about as many members are looked for
+	m.work += 30 * len(to.Raw()) // the code below looks for about this number of members
 	text := func(name string, limit int) string {
-		s := p.Text(name) // a member beside a reference wins
+		s := p.Text(name) // a member beside a reference has precedence
 		if s == "" {
 			s = to.Text(name)
 		}
@@ -252,10 +252,10 @@ func (m *maker) field(p *schema.Property, key string, depth, i int) *Field {
 	return f
 }
 
-// idOf returns the id of a field: its place in each group on the way.
+// idOf returns the id of a field: its position in each group that contains it.
 func idOf(id, key string, i int) string {
 	if key != "" {
-		// Names of groups can be long and odd, so an id has a hash of them.
+		// Names of groups can be long or have unusual characters, so an id has a hash of them.
 		h := uint64(14695981039346656037)
 		for _, c := range []byte(key) {
 			h = (h ^ uint64(c)) * 1099511628211
@@ -287,8 +287,8 @@ func pointerStep(name string) string {
 	return strings.NewReplacer("~", "~0", "/", "~1").Replace(excerpt.Cut(name, maxName))
 }
 
-// unwrapNull returns the schema without null, and whether null was allowed, for a choice between
-// null and one other schema.
+// unwrapNull returns the schema without null, and whether null was allowed, if the schema is a
+// choice between null and one other schema.
 func unwrapNull(v schema.View) (schema.View, bool) {
 	alternatives := v.Alternatives()
 	if len(alternatives) != 2 {
@@ -350,7 +350,7 @@ func (m *maker) control(f *Field, v schema.View, nullable bool, depth, i int) {
 		fields, ok := m.group(v, f.Key, depth+1)
 		if !ok {
 			m.fields = before
-			m.refused++ // to count members again and again takes long
+			m.refused++ // counting members again and again takes long
 			break
 		}
 		if len(fields) > 0 {
@@ -456,7 +456,7 @@ func textKind(v schema.View) Kind {
 func textLimits(v schema.View, required bool) []string {
 	out := span(v, "minLength", "maxLength", " character")
 	if required && len(out) == 1 && out[0] == "at least 1 character" {
-		out = nil // "required" says it
+		out = nil // the word "required" already says it
 	}
 	if format := v.Text("format"); format != "" {
 		out = append(out, excerpt.Line(format, maxName))

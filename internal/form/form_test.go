@@ -205,7 +205,7 @@ func TestFill(t *testing.T) {
 	}
 }
 
-// TestReport checks that the faults that the check against a schema finds stand at their fields.
+// TestReport checks that the faults that the check against a schema finds are shown at their fields.
 func TestReport(t *testing.T) {
 	f := Make([]byte(props(`"a/b":{"properties":{"c~d":{"type":"string"}}},"l":{"type":"array","items":{"type":"string"}}`)), Options{})
 	for _, x := range [][2]string{{"/a~1b/c~0d", "is missing"}, {"/l/0", "must be a string"}, {"/other~1name", "is unknown"}, {"", "matches none"}} {
@@ -295,8 +295,8 @@ func check(t *testing.T, name string, s []byte, sent url.Values, o Options) {
 	}
 }
 
-// FuzzForm checks that no schema and no sent values make the package panic, or make anything
-// else than a bounded form and a JSON object.
+// FuzzForm checks that no schema and no sent values make the package panic, and that the results
+// are a bounded form and a JSON object.
 func FuzzForm(f *testing.F) {
 	f.Add(example, "v/s=a&e/n=null&v/l=a%0Ab&v/o/z=4&j/j={}")
 	f.Add(example, "json={}")

@@ -36,7 +36,7 @@ func (f *Field) EmptyName() string { return emptyKey + f.Key }
 
 // Read reads the values that a browser has sent, and returns the JSON object. The form then shows
 // the sent values. ok is false if a value has no valid syntax; the form then has the errors. The
-// names and values can be hostile; their size is the bound.
+// names and values can be hostile. Their size limits the work.
 func (f *Form) Read(sent url.Values) (value []byte, ok bool) {
 	if f.Whole || sent.Has(WholeKey) {
 		*f = Form{Whole: true, Why: f.Why, Text: lines(sent.Get(WholeKey))}
@@ -83,7 +83,7 @@ func (f *Form) value(dst []byte, x *Field, sent url.Values, path []string) []byt
 		f.Errors = append(f.Errors, Error{ID: x.ID, Name: strings.Join(append(slices.Clone(path), x.Name), "/"), Text: text})
 		return dst
 	}
-	if sent.Has(jsonKey + x.Key) { // the value before could not be expressed otherwise
+	if sent.Has(jsonKey + x.Key) { // the earlier value could only be expressed as JSON text
 		x.Kind, x.Fields, x.Options, x.Empties = JSON, nil, nil, nil
 	}
 	if empty := sent.Get(x.EmptyName()); slices.Contains(x.Empties, empty) {
