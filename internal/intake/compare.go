@@ -19,23 +19,23 @@ type Status string
 // The values of Status.
 const (
 	New       Status = "new"
-	Same      Status = "same"      // the configuration has it already
+	Same      Status = "same"      // the configuration already has the server
 	Different Status = "different" // the configuration has another server of this name
-	Skipped   Status = "skipped"   // it cannot be added
+	Skipped   Status = "skipped"   // the server cannot be added
 )
 
 // Candidate is one server that could be added.
 type Candidate struct {
 	Status Status
-	Why    string // why it is skipped; "" otherwise
+	Why    string // why the server is skipped; "" otherwise
 	Name   string // the name in Dragoman's file
 	Server clientfile.Server
-	Source *Source       // the file that it comes from; nil for pasted text
+	Source *Source       // the file that the server comes from; nil for pasted text
 	Parsed config.Server // the server as the configuration reads it; not set if it is skipped
 }
 
-// What describes the server on one line, with secrets masked. It returns "" for a server that
-// cannot be added.
+// The method What describes the server on one line, with secrets masked. It returns "" for a server
+// that cannot be added.
 func (c *Candidate) What() string {
 	e := c.Server.Entry
 	if e == nil {
@@ -65,7 +65,7 @@ type Env func(name string) (string, bool)
 var standIns = []string{"http://unset.invalid", "1", "unset"}
 
 // ParseOurs parses Dragoman's configuration file. Environment variables that it uses may be
-// unset. A nil content is that of a file that does not exist.
+// unset. A nil content means that the file does not exist.
 func ParseOurs(path string, b []byte, env Env) (*config.Snapshot, error) {
 	if b == nil {
 		return config.Default(), nil
@@ -96,7 +96,7 @@ type Comparison struct {
 	taken map[string]config.Server
 }
 
-// NewComparison returns a Comparison with the servers of old. path is that of the configuration
+// NewComparison returns a Comparison with the servers of old. path is the path of the configuration
 // file; relative paths in servers are relative to its folder.
 func NewComparison(path string, old *config.Snapshot, env Env) *Comparison {
 	x := &Comparison{path: path, env: env, taken: map[string]config.Server{}}
@@ -106,7 +106,7 @@ func NewComparison(path string, old *config.Snapshot, env Env) *Comparison {
 	return x
 }
 
-// Compare returns a server as a candidate with a name.
+// Compare returns a server as a candidate with the given name.
 func (x *Comparison) Compare(s clientfile.Server, name string, from *Source) Candidate {
 	c := Candidate{Name: name, Server: s, Source: from}
 	switch {
@@ -165,7 +165,7 @@ func SameServer(a, b config.Server) bool {
 }
 
 // Merge returns Dragoman's file with servers added. It checks that nothing else has changed.
-// old is the configuration in before.
+// old is the parsed content of before.
 func Merge(path string, before []byte, old *config.Snapshot, add []clientfile.Added, env Env) ([]byte, error) {
 	after, err := clientfile.AddServers(path, before, add)
 	if err != nil {

@@ -17,18 +17,18 @@ import (
 
 // Bounds of Paste.
 const (
-	MaxPaste  = 1 << 20 // bytes of a text
+	MaxPaste  = 1 << 20 // the bytes of a text
 	MaxServer = 100     // servers in one text
 )
 
 // Pasted is what Paste has understood.
 type Pasted struct {
-	Form    string              // what the text is: "a command", "a URL", "JSON", "YAML" or "TOML"
+	Form    string              // the kind of text: "a command", "a URL", "JSON", "YAML" or "TOML"
 	Servers []clientfile.Server // at least one
-	Notes   []string            // about the text as a whole
+	Notes   []string            // notes about the whole text
 }
 
-// PasteError says why a text cannot be read. It never contains text that was pasted.
+// PasteError says why a text cannot be read. It never contains the pasted text.
 type PasteError struct {
 	Text string // the problem, in lower case and without a full stop
 	Hint string // what to do; "" if Text says so
@@ -355,7 +355,7 @@ func withEnv(entry *clientfile.Value, env []assignment) {
 	entry.Members = append(entry.Members, clientfile.Member{Key: "env", Value: v})
 }
 
-// adders are the programs whose command mcp add has a server.
+// adders are the programs that have the command mcp add.
 var adders = []string{"claude", "codex", "gemini", "cursor-agent", "qwen"}
 
 // valued are the flags of mcp add that take a value.

@@ -63,7 +63,7 @@ func TestPaste(t *testing.T) {
 			t.Errorf("%s: %v", c.text, err)
 			continue
 		}
-		if got := shown(t, p); strings.ReplaceAll(got, `"`, "") != strings.ReplaceAll(c.want, `"`, "") { // the quotes are those of clientfile
+		if got := shown(t, p); strings.ReplaceAll(got, `"`, "") != strings.ReplaceAll(c.want, `"`, "") { // clientfile adds the quotes
 			t.Errorf("%s becomes\n%s\nnot\n%s", c.text, got, c.want)
 		}
 	}
@@ -102,7 +102,7 @@ func TestPasteRefuses(t *testing.T) {
 	}
 }
 
-// TestTake checks which texts are moved out of a server, and which names stand in their place.
+// TestTake checks which texts are moved out of a server, and which names replace them.
 func TestTake(t *testing.T) {
 	p, err := Paste(`{"mcpServers": {"git hub": {"command": "docker", "args": ["run", "-e", "GH_TOKEN=hunter2-a", "--api-key", "hunter2-b", "--auth-token=hunter2-c", "--header", "Authorization: Bearer hunter2-d", "plain", "sk-abcdefghijklmnop1234"],
 		"env": {"GITHUB_TOKEN": "hunter2-e", "LEVEL": "debug", "DB": "postgres://u:hunter2f@h/db", "API_KEY": "<your key>", "OTHER_KEY": "${OTHER}", "LIT_TOKEN": "a$${b}"}},
@@ -164,8 +164,8 @@ func TestTake(t *testing.T) {
 	}
 }
 
-// FuzzPaste checks that Paste accepts any text, and that each server that it returns is one of
-// which the configuration can say whether it is valid.
+// FuzzPaste checks that Paste accepts any text, and that the configuration accepts or refuses each
+// returned server without a panic.
 func FuzzPaste(f *testing.F) {
 	for _, s := range []string{"npx -y x", "https://h/x", `{"mcpServers":{"a":{"command":"x"}}}`, "[mcp_servers.a]\ncommand='x'", "a:\n  command: x", "claude mcp add x -- y", "cursor://x?config=e30", "cd /a && b", "A='b' c \"$D\" \\\n#"} {
 		f.Add(s, false)

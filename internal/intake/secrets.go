@@ -13,7 +13,7 @@ import (
 // Secret is a literal secret that Take has moved out of a server.
 type Secret struct {
 	Variable string // the name that stands in its place, as ${Variable}
-	Place    string // the setting that had it: "env.TOKEN", "headers.Authorization", "args[2]" or "url"
+	Place    string // the setting that had the secret: "env.TOKEN", "headers.Authorization", "args[2]" or "url"
 	Value    string // the secret itself; "" for a placeholder, which stands for a secret
 }
 
@@ -84,7 +84,7 @@ type taker struct {
 	choose func(suggestion, value string) string
 	found  []Secret
 	place  string // the setting that is read
-	key    string // the suggested name; "" for that of a token of the server
+	key    string // the suggested name; "" for the name of a token of the server
 }
 
 // flag returns the suggestion for the value of an option, or of a variable within an argument.

@@ -31,7 +31,7 @@ type Source struct {
 	File  clientfile.File
 }
 
-// NoServers is the error for a file that belongs to no known client and has no servers.
+// NoServers is the error for a file without servers that does not belong to a known client.
 type NoServers struct {
 	Path   string
 	Format string // what the file seems to be; "" if that is unknown
@@ -48,8 +48,8 @@ func (e *NoServers) Error() string {
 
 // Read reads the file of a client. It returns nil and no error if the file does not exist. If
 // the place has no client, Read identifies it by the path and the content. all also reads the
-// servers that Claude Code keeps for other projects. addresses are those on which this Dragoman
-// may listen; an entry with one of them is an entry of Dragoman.
+// servers that Claude Code keeps for other projects. addresses are the addresses on which this
+// Dragoman may listen; an entry with one of them is an entry of Dragoman.
 func Read(m clientfile.Machine, p clientfile.Place, all bool, addresses []string) (*Source, error) {
 	b, err := clientfile.Load(p.Path)
 	if err != nil || b == nil {
