@@ -16,21 +16,21 @@ type trailMemory struct {
 	changes []Change
 	edits   []HeadEdit
 	first   []byte // the first block, which stays when the memory is used again
-	block   []byte // the block that has room
+	block   []byte // the block with free space
 	scratch []byte
 }
 
 // trailText is a text. If it was made from another text, only the new bytes are kept.
 type trailText struct {
-	bytes []byte // the beginning of the text, or the new bytes of its changes one after another
+	bytes []byte // the beginning of the text, or the new bytes of all its changes
 	size  int
 	hash  uint64 // hash of the whole text, if it is longer than the limit
 	made  bool   // the text is that of input with changes
 	input int
-	part  part // its changes
+	part  part // the changes
 }
 
-// part is a range of a list of the memory.
+// part is a range of one of the lists in the memory.
 type part struct{ from, to int }
 
 // trailEntry is an Entry in the memory of a trail.
@@ -78,7 +78,7 @@ func (m *trailMemory) release() {
 	trailMemories.Put(m)
 }
 
-// store copies bytes. The copy is full if its capacity matters.
+// store copies bytes.
 func (m *trailMemory) store(b []byte) []byte {
 	n := len(b)
 	if n == 0 {
@@ -229,8 +229,8 @@ func (m *trailMemory) headOf(x *trailHead) *Head {
 	return h
 }
 
-// appendShort appends a text with its length. It cuts a text off that is longer than any part of
-// a head may be.
+// appendShort appends a text with its length. It shortens a text that is longer than a part of a
+// head may be.
 func appendShort(b []byte, text string) []byte {
 	text = text[:min(len(text), maxHead)]
 	return append(binary.LittleEndian.AppendUint16(b, uint16(len(text))), text...)
@@ -242,7 +242,7 @@ func cutShort(b []byte) (text string, rest []byte) {
 	return string(b[2:n]), b[n:]
 }
 
-// adopt appends the contents of other. The entries of other are later by a duration.
+// adopt appends the contents of other. The times of the entries of other are increased by a duration.
 func (m *trailMemory) adopt(other *trailMemory, later time.Duration) {
 	texts, changes, edits := len(m.texts), len(m.changes), len(m.edits)
 	m.changes = append(m.changes, other.changes...)
