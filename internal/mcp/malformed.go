@@ -7,22 +7,22 @@ import (
 )
 
 // Values of data.code in the errors of initialize and server/discover. JSON-RPC requires a
-// number as code, so these words of other servers are in data.
+// number as code, so data has these words, which other servers use.
 const (
 	dataMalformed = "MALFORMED_REQUEST"
 	dataInternal  = "INTERNAL_ERROR"
 )
 
 // Malformed returns the error for an initialize with a member that is missing or has the wrong
-// type. member is the path of the member, such as params.clientInfo, and must is what it must
-// be, such as "an object".
+// type. member is the path of the member, such as params.clientInfo, and must is the required type,
+// such as "an object".
 func Malformed(member, must string) *jsonrpc.Error {
 	d := jsonrpc.AppendQuote([]byte(`{"code":"`+dataMalformed+`","member":`), member)
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "initialize is malformed: " + member + " must be " + must, Data: append(d, '}')}
 }
 
-// RefusedByScan returns the error for a client whose message jsonrpc.Scan has refused. It is e,
-// unless e is about the params of initialize.
+// RefusedByScan returns the error for a client whose message jsonrpc.Scan has refused. It returns e
+// itself, unless e is about the params of initialize.
 func RefusedByScan(e *jsonrpc.Error) *jsonrpc.Error {
 	if e.Method != MethodInitialize {
 		return e
