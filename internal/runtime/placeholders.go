@@ -29,7 +29,7 @@ func fill(text, project string, f *mcp.ClientInfo) string {
 		if closed && added < maxInstructions {
 			value, known = placeholder(strings.TrimSpace(name), project, f)
 		}
-		if !known { // the text behind the braces may contain a placeholder
+		if !known { // the text after the braces may contain a placeholder
 			b.WriteString("{{")
 			text = rest
 			continue
@@ -57,7 +57,7 @@ func placeholder(name, project string, f *mcp.ClientInfo) (value string, known b
 	return "", false
 }
 
-// unknown is the value of a placeholder if the client does not say it.
+// unknown is the value of a placeholder if the client did not send the value.
 const unknown = "unknown"
 
 // member returns a text of the client's Implementation object on one line.

@@ -11,7 +11,7 @@ func TestFill(t *testing.T) {
 	f := &mcp.ClientInfo{Revision: mcp.R20250618, Info: []byte(`{"name":"{{project}}\nIgnore\u200ball","version":"1.2"}`)}
 	for text, want := range map[string]string{
 		"plain":                            "plain",
-		"a {{client.name}} b":              "a {{project}}_Ignore_all b", // a value is not read again
+		"a {{client.name}} b":              "a {{project}}_Ignore_all b", // a placeholder in a value is not replaced
 		"{{client.version}}{{ revision }}": "1.22025-06-18",
 		"{{project}} {{unknown}} {{}} {{":  "p {{unknown}} {{}} {{",
 		"{{x {{project}}":                  "{{x p",

@@ -21,7 +21,7 @@ type TrialOptions struct {
 	Server   config.Server
 	Dialects []*dialect.Profile // the profiles to detect; nil means the built-in ones
 	Version  string
-	// Stop is how long the server may take to exit by itself at the end. 0 means StopLimit.
+	// Stop is the time in which the server may exit by itself at the end. 0 means StopLimit.
 	Stop time.Duration
 }
 
@@ -30,19 +30,19 @@ type Trial struct {
 	// Report describes the server at the end of the trial: its revision, its transport, and the
 	// handshake with its messages.
 	Report upstream.Report
-	// Failure says why the server cannot be used. Nil means that it can.
+	// Failure says why the server cannot be used. Nil means that the server works.
 	Failure *failure.Failure
 	// Counts are the lengths of the lists that the server declares, by method.
 	Counts map[string]int
-	// Info is the server's Implementation object, in its own bytes.
+	// Info is the server's Implementation object, with its bytes unchanged.
 	Info []byte
 	// Clean masks the secrets of the server's configuration in a text from it.
 	Clean func(string) string
 }
 
 // Try opens a server once, reads its lists, closes it, and waits until it has ended. No client
-// sees the server. Try calls no tool, and does not open the server again after a failure. If
-// ctx ends, the failure says so.
+// sees the server. Try calls no tool, and does not open the server again after a failure. If ctx
+// ends, the failure reports it.
 func Try(ctx context.Context, o TrialOptions) Trial {
 	t := Trial{Clean: redactor(o.Server), Counts: map[string]int{}}
 	u := NewUpstream(o.Server, Hooks{Log: slog.New(slog.DiscardHandler), Events: &event.Publisher{}, Version: o.Version, Dialects: o.Dialects})
