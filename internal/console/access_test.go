@@ -39,10 +39,12 @@ type source struct {
 	did     []string    // the operations on runs
 	refuse  *admin.Problem
 	exam    *admin.Examination
+	items   map[string][]admin.Item // by the method of the list
+	read    map[string]bool         // the lists that a page has read
 }
 
 func (s *source) StartRun(_ context.Context, server string, q admin.RunRequest) (admin.Run, *admin.Problem) {
-	s.did = append(s.did, fmt.Sprintf("run %s %s %s %s %d %v", server, q.Tool, q.Arguments, q.Revision, q.Timeout, q.Unchecked))
+	s.did = append(s.did, fmt.Sprintf("run %s %s %s %s %d %v", server, q.Tool+q.Prompt+q.Resource, q.Arguments, q.Revision, q.Timeout, q.Unchecked))
 	return admin.Run{ID: "1-1"}, s.refuse
 }
 
@@ -112,6 +114,21 @@ func (s *source) Transcript(number uint64) ([]byte, *admin.Problem) {
 	return nil, &admin.Problem{Status: 409, Title: "The call has no transcript", Detail: "It has not ended."}
 }
 
+func (s *source) FindItems(q admin.ItemQuery) (out admin.FoundItems) {
+	out.Read = s.read[q.Method] || len(s.items[q.Method]) > 0
+	for _, x := range s.items[q.Method] {
+		if x.Server != q.Server || !strings.Contains(x.Name+x.URI, q.Text) {
+			continue
+		}
+		if out.Total++; out.Total > q.From && len(out.Items) < q.Limit {
+			out.Items = append(out.Items, x)
+		}
+	}
+	return out
+}
+
+func (s *source) ReadItems(_ context.Context, _, method string) { s.read[method] = true }
+
 func (s *source) StartExam(server string, q admin.ExamRequest) (admin.Examination, *admin.Problem) {
 	if s.exam != nil && s.exam.State == "running" {
 		return admin.Examination{}, &admin.Problem{Status: 409, Title: "Another examination runs", Detail: "Server files is being examined."}
@@ -170,7 +187,7 @@ func open(t testing.TB, status *admin.Report, change ...func(*Options)) *house {
 	if status.Started.IsZero() {
 		status.Started = time.Now()
 	}
-	o := Options{Access: h.access, Source: &source{report: status}}
+	o := Options{Access: h.access, Source: &source{report: status, read: map[string]bool{}}}
 	for _, f := range change {
 		f(&o)
 	}

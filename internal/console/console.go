@@ -32,7 +32,7 @@ const pagePolicy = "default-src 'none'; style-src 'self'; script-src 'self'; con
 const maxForm = 1 << 20
 
 // Source reads the state of the program, and runs tools. *admin.API implements it. Its methods do
-// not block, and mask secrets.
+// not block, except ReadItems, and mask secrets.
 type Source interface {
 	Report() *admin.Report
 	// Logs returns the last records about a server, oldest first.
@@ -61,6 +61,10 @@ type Source interface {
 	AnswerRun(ctx context.Context, id string, answer admin.RunAnswer) (admin.Run, *admin.Problem)
 	FindRun(id string) (admin.Run, *admin.Problem)
 	FindRuns(server, name string, limit int) []admin.Run
+	// FindItems returns a page of resources, templates or prompts. ReadItems reads such a list from
+	// a ready server if it is not fresh, and waits a moment.
+	FindItems(admin.ItemQuery) admin.FoundItems
+	ReadItems(ctx context.Context, server, method string)
 	// StartExam starts an examination of a server, and CancelExam cancels it. FindExam returns the
 	// last examination of a server.
 	StartExam(server string, q admin.ExamRequest) (admin.Examination, *admin.Problem)
@@ -126,6 +130,8 @@ func New(o Options) *Console {
 	c.handle("GET /runs/{id}/parts/{part}", c.servePart)
 	c.handle("GET /runs/{id}/result.json", c.serveResult)
 	c.handle("POST /servers/{name}/findings", c.examine)
+	c.handle("POST /servers/{name}/resources", c.readResource)
+	c.handle("POST /servers/{name}/prompts", c.getPrompt)
 	c.handle("GET /calls/{number}/wires.json", c.serveWires)
 	c.handle("GET /calls/{number}/wires.txtar", c.serveTranscript)
 	c.handle("GET /palette.json", c.servePalette)

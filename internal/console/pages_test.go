@@ -92,6 +92,18 @@ var scenes = map[string]func() scene{
 		}
 		s.source.stories = []admin.Story{storyOfPublish(s.source.calls[0]), {Call: s.source.calls[1]}}
 		s.source.exam = examOf("browser", "a tool has no schema")
+		size := int64(4096)
+		s.source.items = map[string][]admin.Item{
+			mcp.MethodListResources: {
+				{Server: "files", Name: "notes", Title: "My notes", URI: "file:///notes/a b.txt", Description: "A note.", MIMEType: "text/plain", Size: &size, State: "shown"},
+				{Server: "files", Name: "secret", URI: "file:///secret", State: "hidden"},
+			},
+			mcp.MethodListTemplates: {{Server: "files", Name: "any file", URITemplate: "file:///{path}", State: "shown"}},
+			mcp.MethodListPrompts: {
+				{Server: "files", Name: "review", Title: "Review", Description: "Reviews code.", State: "shown", Arguments: []admin.ToolArgument{{Name: "code", Required: true, About: "The code."}, {Name: "style"}, {Name: "style"}}},
+				{Server: "files", Name: "hello", State: "shown"},
+			},
+		}
 		s.play = func(p *event.Publisher) {
 			for i := range 20 {
 				call(p, "Claude Code", "2.1.4", mcp.R20251125, "files", mcp.R20250618, event.OK, uint64(i+1))
@@ -137,6 +149,8 @@ var scenes = map[string]func() scene{
 		s.source.calls = []admin.Call{{Number: 7, Outcome: "failed", Cause: hostile, Method: hostile, Name: hostile, Server: hostile, Client: admin.CallClient{Name: hostile}}}
 		s.source.stories = []admin.Story{hostileStory(s.source.calls[0])}
 		s.source.exam = examOf(hostile, hostile)
+		evil := admin.Item{Server: hostile, Name: hostile, Title: hostile, URI: hostile, URITemplate: hostile, Description: hostile, MIMEType: hostile, State: "hidden", Arguments: []admin.ToolArgument{{Name: hostile, About: hostile, Required: true}}}
+		s.source.items = map[string][]admin.Item{mcp.MethodListResources: {evil}, mcp.MethodListTemplates: {evil}, mcp.MethodListPrompts: {evil}}
 		s.play = func(p *event.Publisher) {
 			p.Publish(event.Event{Kind: event.Loss, Server: hostile, Name: hostile, Detail: hostile, Call: 1})
 			call(p, hostile, hostile, mcp.R20250618, hostile, mcp.R20250618, mcp.Failed, 1)
@@ -189,7 +203,7 @@ func stageWith(t testing.TB, name string, p *event.Publisher) *house {
 		}
 	}
 	h := open(t, &s.report, func(o *Options) {
-		s.source.report = &s.report
+		s.source.report, s.source.read = &s.report, map[string]bool{}
 		o.Source, o.Events, o.Config = &s.source, p, func() *config.Snapshot { return snapshot }
 		o.Operate = func(string, runtime.Operation) error { return nil }
 	})
@@ -204,9 +218,9 @@ func stageWith(t testing.TB, name string, p *event.Publisher) *house {
 var pagesOf = map[string][]string{
 	"empty":   {"/", "/calls", "/servers", "/clients", "/events", "/settings", "/servers/none"},
 	"waiting": {"/"},
-	"busy":    {"/", "/servers", "/servers/files", "/servers/browser", "/servers/browser/findings", "/servers/files/findings", "/servers?q=fil&state=ready&sort=-calls", "/servers?q=nothing", "/clients", "/clients/1", "/clients/99", "/calls", "/calls?server=files&before=2", "/calls?q=nothing", "/calls/1", "/calls/2", "/calls/2?view=raw", "/calls/2?view=edits", "/calls/99", "/events", "/events?kind=loss", "/settings"},
+	"busy":    {"/", "/servers", "/servers/files", "/servers/browser", "/servers/browser/findings", "/servers/files/findings", "/servers/files/resources", "/servers/files/prompts", "/servers/search/prompts", "/servers/browser/resources", "/servers/files/resources?q=nothing", "/servers?q=fil&state=ready&sort=-calls", "/servers?q=nothing", "/clients", "/clients/1", "/clients/99", "/calls", "/calls?server=files&before=2", "/calls?q=nothing", "/calls/1", "/calls/2", "/calls/2?view=raw", "/calls/2?view=edits", "/calls/99", "/events", "/events?kind=loss", "/settings"},
 	"many":    {"/", "/servers?page=2&sort=name", "/clients"},
-	"hostile": {"/", "/servers", "/servers/" + "%3Cscript%3Ealert(1)%3C%2Fscript%3E%22%27%3E%3Cimg%20src%3Dx%20onerror%3Dalert(2)%3E%1B%5B31m%E2%80%AE%E2%80%8B%F3%A0%81%81%E2%81%A6javascript:alert(3)", "/servers/" + url.PathEscape(hostile) + "/findings", "/clients", "/clients/1", "/events", "/calls", "/calls/7", "/calls/7?view=raw"},
+	"hostile": {"/", "/servers", "/servers/" + "%3Cscript%3Ealert(1)%3C%2Fscript%3E%22%27%3E%3Cimg%20src%3Dx%20onerror%3Dalert(2)%3E%1B%5B31m%E2%80%AE%E2%80%8B%F3%A0%81%81%E2%81%A6javascript:alert(3)", "/servers/" + url.PathEscape(hostile) + "/findings", "/servers/" + url.PathEscape(hostile) + "/resources", "/servers/" + url.PathEscape(hostile) + "/prompts", "/clients", "/clients/1", "/events", "/calls", "/calls/7", "/calls/7?view=raw"},
 }
 
 // TestGolden compares each page in each state with its file below testdata. The files have only

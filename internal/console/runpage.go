@@ -114,9 +114,11 @@ func (c *Console) runWith(r *http.Request, failed *questionView, status int) (*V
 	crumbs := []Crumb{{"Servers", pathOf("servers")}, {x.Server, pathOf("servers", x.Server)}}
 	switch x.Method {
 	case mcp.MethodGetPrompt:
-		v.What = "prompt"
+		v.What, v.Subject = "prompt", pathOf("servers", x.Server, "prompts")
+		crumbs = append(crumbs, Crumb{"Prompts", v.Subject})
 	case mcp.MethodReadResource:
-		v.What = "resource"
+		v.What, v.Subject = "resource", pathOf("servers", x.Server, "resources")
+		crumbs = append(crumbs, Crumb{"Resources", v.Subject})
 	default:
 		v.Subject = pathOf("servers", x.Server, "tools", x.Name)
 		v.Again = v.Subject + "?run=" + url.QueryEscape(x.ID) + "#run"

@@ -170,6 +170,7 @@ func serverParts(s *admin.Server, current string) []part {
 	parts := []part{
 		{Title: "Handshake", Path: base + "#handshake"}, {Title: "Calls", Path: base + "#calls"},
 		{Title: "Logs", Path: base + "#log"}, {Title: "Tools", Path: prefix + "/tools?" + url.Values{"server": {s.Name}}.Encode()},
+		{Title: "Resources", Path: base + "/resources"}, {Title: "Prompts", Path: base + "/prompts"},
 		{Title: "Findings", Path: base + "/findings"}, {Title: "Settings", Path: base + "#settings"},
 	}
 	for i := range parts {

@@ -1,0 +1,69 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// ItemQuery selects resources, resource templates or prompts for FindItems.
+type ItemQuery struct {
+	Server string
+	Method string // the method of the list, for example resources/list
+	Text   string // words that an item must contain, all of them; "" for all items
+	From   int    // items to leave out, from the first on
+	Limit  int    // 0 means 50
+}
+
+// FoundItems is a page of items.
+type FoundItems struct {
+	Items []Item
+	Total int  // items that match, on all pages
+	Read  bool // the list has been read; if false, the items are unknown
+}
+
+// mostSearched is the number of items of one list that a search looks at.
+const mostSearched = 5000
+
+// FindItems returns a page of a list of a server, with the items that clients do not see at the
+// end. It reads nothing from servers.
+func (a *API) FindItems(q ItemQuery) FoundItems {
+	list := a.itemsOf(q.Server, q.Method)
+	c, _ := a.opts.Runtime.Config(q.Server)
+	all := slices.Concat(list.Shown, list.Hidden)
+	item := func(i int) Item { return a.item(c, q.Method, all[i], i < len(list.Shown)) }
+	out := FoundItems{Read: list.Have, Total: len(all)}
+	limit := cmp.Or(max(q.Limit, 0), usualPage)
+	words := strings.Fields(strings.ToLower(excerpt.Cut(q.Text, maxQuery)))
+	if len(words) == 0 {
+		from := min(max(q.From, 0), len(all))
+		for i := from; i < min(from+limit, len(all)); i++ {
+			out.Items = append(out.Items, item(i))
+		}
+		return out
+	}
+	out.Total = 0
+	for i := range all[:min(len(all), mostSearched)] {
+		x := item(i)
+		text := strings.ToLower(strings.Join([]string{x.Name, x.Title, x.Description, x.URI, x.URITemplate, x.MIMEType}, " "))
+		if slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(text, word) }) {
+			continue
+		}
+		if out.Total++; out.Total > q.From && len(out.Items) < limit {
+			out.Items = append(out.Items, x)
+		}
+	}
+	return out
+}
+
+// ReadItems reads a list of a ready server that is not fresh, and waits a moment for it. It does
+// nothing for other servers and methods.
+func (a *API) ReadItems(ctx context.Context, server, method string) {
+	if lists := a.opts.Runtime.Lists(); lists != nil && slices.Contains([]string{mcp.MethodListResources, mcp.MethodListTemplates, mcp.MethodListPrompts}, method) {
+		lists.Refresh(ctx, server, method)
+	}
+}
