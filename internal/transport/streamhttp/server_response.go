@@ -37,6 +37,7 @@ type response struct {
 	mu     sync.Mutex // guards the fields below; it is not held during writes
 	state  state
 	stream *httpdoor.Stream
+	header http.Header // header of the stream, which nobody modifies any more
 	status int    // status of the JSON response, after it was written
 	number uint32 // number of the stream in its session; 0 if clients cannot resume the stream
 }
@@ -158,6 +159,7 @@ func (res *response) beginLocked() {
 		res.stream.Init(s.rules, "", httpdoor.Discard)
 	}
 	c := res.stream.Attach(res.w, res.r)
+	res.header = res.w.Header()
 	if rev.Can(mcp.PrimingEvent) {
 		// 2025-11-25 §Transports, "Sending Messages to the Server" 6.
 		res.stream.Prime(httpdoor.Retry)
@@ -181,8 +183,19 @@ func (res *response) Event(b []byte) error {
 	return stream.Push("message", b)
 }
 
-// Finish sends the answer; see transport.Responder.
+// Finish sends the answer; see transport.Responder. If the client has disconnected, Finish
+// returns an error.
 func (res *response) Finish(b []byte, code int64) error {
+	err := res.finish(b, code)
+	if err == nil && len(b) > 0 && res.r.Context().Err() != nil && !errors.Is(context.Cause(res.r.Context()), mcp.ErrShutdown) {
+		return errGone
+	}
+	return err
+}
+
+var errGone = errors.New("the client has disconnected")
+
+func (res *response) finish(b []byte, code int64) error {
 	res.mu.Lock()
 	before := res.state
 	res.state = finished
@@ -220,11 +233,14 @@ func (res *response) Finish(b []byte, code int64) error {
 
 // Head returns the head of the response; see transport.Headed.
 func (res *response) Head() *jsonrpc.Head {
-	status := res.status
-	if status == 0 {
-		status = http.StatusOK // an event stream
+	if res.status != 0 {
+		return jsonrpc.NewHead("", "", res.status, res.w.Header(), responseFields...)
 	}
-	return jsonrpc.NewHead("", "", status, res.w.Header(), responseFields...)
+	// The response is an event stream. The goroutine that writes it uses res.w.
+	res.mu.Lock()
+	header := res.header
+	res.mu.Unlock()
+	return jsonrpc.NewHead("", "", http.StatusOK, header, responseFields...)
 }
 
 // responseFields are the reasons for the fields of a response.
