@@ -126,6 +126,20 @@ func (x *Record) Routed(a *mcp.Attempt) {
 	r.mu.Unlock()
 }
 
+// Received records a message of the client that concerns the call, if the call is recorded.
+// head may be that of its HTTP request. A nil Record does nothing.
+func (x *Record) Received(raw []byte, head Header) {
+	if x == nil {
+		return
+	}
+	x.ring.mu.Lock()
+	t := x.trail
+	x.ring.mu.Unlock()
+	if t != nil {
+		t.Received(jsonrpc.ClientWire, raw, head.Head())
+	}
+}
+
 // keepLocked keeps the story of an ended call. It drops the oldest stories beyond the limit.
 func (r *Ring) keepLocked(x *Record) {
 	if x.trail == nil {

@@ -68,6 +68,8 @@ func (s *Conn) failure(ctx context.Context, c *mcp.Attempt, err error) *mcp.Erro
 		e.Cause, e.Message = "timeout", "the server did not answer in time"
 	case errors.Is(cause, mcp.ErrCancelled):
 		e.Cause, e.Message, e.Origin = "cancelled", "the request was cancelled", mcp.FromClient
+	case errors.Is(cause, context.Canceled): // net/http ends the context of a request with this cause
+		e.Cause, e.Message, e.Origin = "cancelled", "the client disconnected before the answer arrived", mcp.FromClient
 	case ctx.Err() != nil:
 		e.Cause, e.Message = "shutdown", "the request ended before the answer arrived"
 	case errors.Is(context.Cause(s.life), ErrRemoved):

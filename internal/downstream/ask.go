@@ -150,6 +150,7 @@ type requestCaller struct {
 	call      *mcp.Call
 	responder transport.Responder
 	request   transport.Request // the HTTP request of the call
+	flight    *inflight         // nil if the client cannot cancel the call
 	live      bool              // the client can be asked while the call runs
 
 	writing  sync.Mutex // held while the responder writes, so that messages are written one at a time

@@ -121,6 +121,9 @@ type inflight struct {
 	cancel context.CancelCauseFunc
 	listen bool // subscriptions/listen, which ends only with its client
 	over   bool // the client has cancelled the request; guarded by Session.mu
+	// record follows the call of the request. It is nil before the call begins and after it has
+	// ended; guarded by Session.mu.
+	record *calls.Record
 }
 
 func newInflight(ctx context.Context, m *jsonrpc.Message) *inflight {
@@ -194,9 +197,9 @@ func (c *Session) request(ctx context.Context, in transport.Incoming, r transpor
 // need the table. expected is the request's entry from Expect, or nil. The function leave removes
 // the request and reports whether the client has cancelled it. Further calls return the same
 // result.
-func (c *Session) enter(ctx context.Context, m *jsonrpc.Message, expected *inflight) (_ context.Context, leave func() (cancelled bool), _ *jsonrpc.Error) {
+func (c *Session) enter(ctx context.Context, m *jsonrpc.Message, expected *inflight) (_ context.Context, _ *inflight, leave func() (cancelled bool), _ *jsonrpc.Error) {
 	if c.out == nil {
-		return ctx, func() bool { return false }, nil
+		return ctx, nil, func() bool { return false }, nil
 	}
 	f := expected
 	if f == nil {
@@ -207,7 +210,7 @@ func (c *Session) enter(ctx context.Context, m *jsonrpc.Message, expected *infli
 	delete(c.arriving, f)
 	if c.closed != nil {
 		f.cancel(c.closed)
-		return ctx, nil, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "the connection of the client has ended"}
+		return ctx, nil, nil, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "the connection of the client has ended"}
 	}
 	leave = func() bool {
 		c.mu.Lock()
@@ -221,18 +224,18 @@ func (c *Session) enter(ctx context.Context, m *jsonrpc.Message, expected *infli
 	}
 	if f.over {
 		// The client has cancelled the request, and its id is already free.
-		return f.ctx, leave, nil
+		return f.ctx, f, leave, nil
 	}
 	if _, dup := c.inflight[f.id]; dup {
 		f.cancel(nil)
 		// §Base, all revisions: an id must not be reused while it is in flight.
-		return ctx, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "a request with this id is still running"}
+		return ctx, nil, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "a request with this id is still running"}
 	}
 	if c.inflight == nil {
 		c.inflight = make(map[jsonrpc.ID]*inflight)
 	}
 	c.inflight[f.id] = f
-	return f.ctx, leave, nil
+	return f.ctx, f, leave, nil
 }
 
 func (c *Session) modern(ctx context.Context, in transport.Incoming, o mcp.Opening, r transport.Responder, expected *inflight) {
@@ -249,7 +252,7 @@ func (c *Session) modern(ctx context.Context, in transport.Incoming, o mcp.Openi
 		c.fail(m.ID, r, bad)
 		return
 	}
-	ctx, leave, bad := c.enter(ctx, m, expected)
+	ctx, flight, leave, bad := c.enter(ctx, m, expected)
 	if bad != nil {
 		c.fail(m.ID, r, bad)
 		return
@@ -273,7 +276,7 @@ func (c *Session) modern(ctx context.Context, in transport.Incoming, o mcp.Openi
 		_ = r.Finish(jsonrpc.AppendResult(nil, m.ID, dialect.Hello(o.Revision, &own)), 0)
 		return
 	}
-	c.serve(ctx, call, &requestCaller{client: c, call: call, responder: r, request: in.Request}, leave)
+	c.serve(ctx, call, &requestCaller{client: c, call: call, responder: r, request: in.Request, flight: flight}, leave)
 }
 
 // clientOf reads the client information from a modern request.
@@ -312,12 +315,13 @@ func (c *Session) legacy(ctx context.Context, in transport.Incoming, o mcp.Openi
 		// that. Use the revision for clients that do not name a version.
 		info = c.adopt(o.Revision)
 	}
+	var flight *inflight
 	leave, bad := func() bool { return false }, (*jsonrpc.Error)(nil)
 	if !in.HTTP || info.Info != nil || expected != nil {
 		// A client that has not opened a session over HTTP cannot cancel, and many such clients
 		// use the same id for all requests. Each request has its own response, so the same id may
 		// be used again.
-		ctx, leave, bad = c.enter(ctx, m, expected)
+		ctx, flight, leave, bad = c.enter(ctx, m, expected)
 	}
 	if bad != nil {
 		c.fail(m.ID, r, bad)
@@ -333,7 +337,7 @@ func (c *Session) legacy(ctx context.Context, in transport.Incoming, o mcp.Openi
 		// notifications.
 		c.attach()
 	}
-	c.serve(ctx, call, &requestCaller{client: c, call: call, responder: r, request: in.Request, live: true}, leave)
+	c.serve(ctx, call, &requestCaller{client: c, call: call, responder: r, request: in.Request, flight: flight, live: true}, leave)
 }
 
 // adopt returns client information for a client that has not sent initialize.
@@ -361,7 +365,11 @@ func (c *Session) serve(ctx context.Context, call *mcp.Call, s *requestCaller, l
 		call.Number = c.endpoint.Events.NextCall()
 	}
 	record, sent, cancelled := c.endpoint.Calls.Begin(call, &s.request), 0, false
-	defer func() { record.End(sent, cancelled) }()
+	c.follow(s.flight, record)
+	defer func() {
+		c.follow(s.flight, nil)
+		record.End(sent, cancelled)
+	}()
 	var reply *mcp.Reply
 	var err error
 	if utf8.ValidString(call.Name) {
@@ -396,6 +404,16 @@ func (c *Session) serve(ctx context.Context, call *mcp.Call, s *requestCaller, l
 	sent = len(out)
 }
 
+// follow sets the record of the call of a request. f and record may be nil.
+func (c *Session) follow(f *inflight, record *calls.Record) {
+	if f == nil || c.endpoint.Calls == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f.record = record
+}
+
 // publishLosses publishes the losses of a call. call is nil for losses outside calls.
 func (c *Session) publishLosses(call *mcp.Call, all mcp.Losses) {
 	for _, l := range all {
@@ -427,7 +445,7 @@ func (c *Session) OneWay(ctx context.Context, in transport.Incoming) error {
 	}
 	switch m.Method {
 	case mcp.NoteCancelled:
-		c.cancelRequest(m)
+		c.cancelRequest(m, in.Request)
 	case mcp.NoteInitialized:
 		c.attach()
 	default:
@@ -442,7 +460,7 @@ func (c *Session) OneWay(ctx context.Context, in transport.Incoming) error {
 
 // cancelRequest cancels the request that a notification names, and frees its id. It ignores
 // unknown and finished requests (§Cancellation, all revisions).
-func (c *Session) cancelRequest(m *jsonrpc.Message) {
+func (c *Session) cancelRequest(m *jsonrpc.Message, from transport.Request) {
 	id := jsonrpc.ID(m.Param("requestId").Of(m.Raw))
 	var all []*inflight
 	c.mu.Lock()
@@ -458,6 +476,8 @@ func (c *Session) cancelRequest(m *jsonrpc.Message) {
 	}
 	for _, f := range all {
 		f.over = true
+		// The record may be used for another call once the lock is free.
+		f.record.Received(m.Raw, &from)
 	}
 	c.mu.Unlock()
 	for _, f := range all {

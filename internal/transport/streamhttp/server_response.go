@@ -38,8 +38,8 @@ type response struct {
 	state  state
 	stream *httpdoor.Stream
 	header http.Header // header of the stream, which nobody modifies any more
-	status int    // status of the JSON response, after it was written
-	number uint32 // number of the stream in its session; 0 if clients cannot resume the stream
+	status int         // status of the JSON response, after it was written
+	number uint32      // number of the stream in its session; 0 if clients cannot resume the stream
 }
 
 type state uint8
