@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"log/slog"
 
 	"github.com/spf13/cobra"
@@ -25,6 +26,9 @@ When the configuration file changes, Dragoman validates the whole file and
 applies it without interrupting calls. If the file has errors, Dragoman reports
 them and keeps the old configuration. docs/configuration.md describes the
 format. Existing files with mcpServers work unchanged.
+
+Without a configuration file, serve starts without servers. Add some in the
+console, which writes ~/.config/dragoman/config.yaml.
 
 If a server refers to an environment variable that is not set, only this server
 fails. With --strict, Dragoman refuses the whole file. A running Dragoman reads
@@ -75,8 +79,14 @@ purpose. --quiet-demo leaves the clients out.`,
 					return problems.Err()
 				}
 			case !demo:
-				err := a.noConfig()
-				return withHint(err, "%s, or try `dragoman serve --demo`", hintsOf(err)[0])
+				// Servers can be added in the console, so it must be there.
+				if !noConsole && !stdio && config.CheckListen(cmp.Or(listen, snapshot.Listen), false, "") == nil {
+					path = a.newConfig()
+				}
+				if path == "" {
+					err := a.noConfig()
+					return withHint(err, "%s, or try `dragoman serve --demo`", hintsOf(err)[0])
+				}
 			}
 			if demo {
 				var err error
@@ -98,7 +108,7 @@ purpose. --quiet-demo leaves the clients out.`,
 			}
 			a.warnOpen(c.Context(), address)
 			a.showProgress()
-			start := startOptions{program: a.program}
+			start := startOptions{program: a.program, console: !noConsole && snapshot.Console && config.CheckListen(cmp.Or(listen, snapshot.Listen), false, "") == nil}
 			switch {
 			case listen != "":
 				start.flags = " --listen " + listen

@@ -17,6 +17,7 @@ import (
 type startOptions struct {
 	program  string // how this program was started, for example "go run ./cmd/dragoman"
 	endpoint string // the URL for clients
+	console  bool   // there is a console
 	flags    string // the flags with which other commands find this process, with a leading space; "" for none
 }
 
@@ -39,7 +40,11 @@ func (a *app) showStart(o startOptions, s daemon.Start) {
 func (o startOptions) text(s daemon.Start, now time.Time, width int, colour bool) string {
 	r := s.Report
 	if len(r.Servers) == 0 {
-		return "dragoman: no server is configured; `" + o.program + " import` takes those of another client, or add some under mcpServers in " + cmp.Or(clean(r.Config), "dragoman.yaml") + "\n"
+		ways := "`" + o.program + " import` takes those of another client, or add some under mcpServers in " + cmp.Or(clean(r.Config), "dragoman.yaml") + "\n"
+		if o.console {
+			ways = "add one in the console, or " + ways
+		}
+		return "dragoman: no server is configured; " + ways
 	}
 	t := screen.Table{Width: width, Colour: colour, Columns: []screen.Column{
 		{Title: "SERVER", Whole: true, Most: widestName}, {Title: "STATE", Whole: true}, {Title: "REVISION", Whole: true},

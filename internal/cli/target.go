@@ -371,6 +371,18 @@ func (a *app) noConfig() error {
 	return withHint(errNoConfig, "run `dragoman import` to take over the servers of your clients, or create one of %s, or name a file with -c FILE", strings.Join(config.Places(a.env), ", "))
 }
 
+// newConfig returns the path of the usual configuration file, which does not exist yet, and
+// creates its folder, so that the file can be watched. It returns "" if there is no such path or
+// the folder cannot be created.
+func (a *app) newConfig() string {
+	places := config.Places(a.env)
+	path := places[len(places)-1]
+	if !filepath.IsAbs(path) || os.MkdirAll(filepath.Dir(path), 0o700) != nil {
+		return ""
+	}
+	return path
+}
+
 // completeTarget completes the names of configured servers. first contains other words that are
 // valid in the same place.
 func (a *app) completeTarget(file *string, first ...string) cobra.CompletionFunc {
