@@ -129,7 +129,7 @@ func TestRunForm(t *testing.T) {
 			{"search", "do=run&v/query=a&v/limit=many", 422, "", `<li><a href="#a5"><bdi>limit</bdi></a> <bdi>must be an integer, such as 42</bdi>.</li>`},
 			{"search", "do=run&timeout=soon", 422, "", "The timeout must be a number of seconds"},
 			{"search", "do=json&v/query=a%0D%0Ab&v/limit=007", 422, "", "must be an integer"},
-			{"search", "do=json&v/query=a%0D%0Ab&v/limit=7", 200, "", html.EscapeString(`{"query":"a\nb","limit":7}`)},
+			{"search", "do=json&v/query=a%0D%0Ab&v/limit=7", 200, "", html.EscapeString("{\n  \"query\": \"a\\nb\",\n  \"limit\": 7\n}")},
 			{"search", "do=form&json=%7B%22query%22:%22x%22,%22archived%22:true%7D", 200, "", `value="true" checked`},
 			{"search", "do=form&json=%7B%22other%22:1%7D", 200, "", "members that the schema does not list"},
 			{"search", "do=form&json=%5B%5D", 422, "", "The text must be a JSON object"},
@@ -178,7 +178,7 @@ func TestRunAnswers(t *testing.T) {
 			{"do=cancel&question=q2", 303, "cancel 1-2 q2 ", ""},
 			{"do=accept&question=q2", 303, "accept 1-2 q2 ", ""},
 			{"do=accept&question=q9", 303, "", ""},
-			{"do=json&question=q1&v/queue=net", 200, "", html.EscapeString(`{"queue":"net"}`)},
+			{"do=json&question=q1&v/queue=net", 200, "", html.EscapeString("{\n  \"queue\": \"net\"\n}")},
 			{"do=accept&question=q1&j/queue=%7B", 422, "", "is not valid JSON"},
 		} {
 			h.source.did = nil

@@ -73,7 +73,9 @@ func (f *runForm) read(t *admin.ToolDetail, sent url.Values) (q admin.RunRequest
 		q.Timeout = n
 	}
 	if f.Destructive && !f.Confirmed {
-		f.Unconfirmed, ok = true, false
+		if f.Unconfirmed = true; ok {
+			f.Problem, ok = "The tool was not run. Confirm below that it may destroy data.", false
+		}
 	}
 	return q, ok
 }
@@ -96,6 +98,7 @@ func switchForm(f *form.Form, do string, value []byte, ok bool, fresh func() *fo
 		return f, true
 	case do == "json":
 		f.AsJSON(value)
+		f.Text = formatted([]byte(f.Text))
 		return f, true
 	}
 	to = fresh()
@@ -105,8 +108,8 @@ func switchForm(f *form.Form, do string, value []byte, ok bool, fresh func() *fo
 	return to, true
 }
 
-// report adds the problem of a request that the API has refused. prefix is the place of the object
-// in the request.
+// reportTo adds the problem of a request that the API has refused. prefix is the place of the object
+// in the request. rest is the problem if it does not belong to a field.
 func reportTo(f *form.Form, bad *admin.Problem, prefix string) (rest string) {
 	if len(bad.Errors) == 0 {
 		return bad.Error()
