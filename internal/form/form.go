@@ -16,7 +16,7 @@ const (
 	maxSchema  = 256 << 10 // bytes of a schema that gets fields
 	maxNesting = 64        // levels of such a schema
 	maxFields  = 200       // fields, including fields in groups
-	maxWork    = 32 << 20  // bytes to search; after that all other fields are JSON text
+	maxWork    = 8 << 20   // bytes to search; after that all other fields are JSON text
 	maxGroups  = 4         // levels of groups
 	maxRefused = 8         // groups with too many members; after that no more groups are tried
 	maxChoices = 500       // choices of one field
@@ -213,7 +213,7 @@ func (m *maker) field(p *schema.Property, key string, depth, i int) *Field {
 	f.Label = f.Name
 	f.ID = idOf(cmp.Or(m.ID, "f"), key, i)
 	if p.JSON("$ref") != nil || p.JSON("allOf") != nil {
-		m.work += 4 * m.size // references lead through the whole schema
+		m.work += 2 * m.size // references lead through the whole schema
 	}
 	if m.work > maxWork {
 		f.Kind, f.Type = JSON, "any JSON value"
