@@ -29,7 +29,7 @@ with the first line of each description. The server is a URL, the name of a
 configured server, or a command after --.
 
 If you name a kind but no server, the command asks the running "dragoman serve"
-on this machine. It prints the items of all servers.
+on this machine. The command prints the items of all servers.
 
 Without a kind and a server, the command opens all configured servers at the
 same time and prints a table of their health. The table shows the state,
