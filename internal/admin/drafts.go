@@ -340,7 +340,7 @@ func sentence(text, hint string) string {
 
 // readClientFile reads the file of a client. Only the known places of the client are read.
 func (a *API) readClientFile(q DraftRequest) (*intake.Source, *Problem) {
-	none := &Problem{Type: "no-such-file", Title: "No such file of a client", Status: http.StatusNotFound, Detail: "GET " + apiRoot + "/client-files lists the files of the clients on this machine."}
+	none := &Problem{Type: "no-such-file", Title: "The client has no such file", Status: http.StatusNotFound, Detail: "GET " + apiRoot + "/client-files lists the files of the clients on this machine."}
 	c, ok := clientfile.ByID(q.Client)
 	if !ok {
 		return nil, none

@@ -258,13 +258,13 @@ func (t *target) resolve(x *draftServer, env intake.Env) (config.Server, *failur
 			if errors.As(bad, &e) {
 				return config.Server{}, invalid(e.Problems[0].Path + " " + e.Problems[0].Text)
 			}
-			return config.Server{}, invalid("the server cannot be read")
+			return config.Server{}, invalid("the settings of the server cannot be read")
 		}
 	}
 	c, ok := s.Server(x.name)
 	switch {
 	case !ok:
-		return c, invalid("the server cannot be read")
+		return c, invalid("the settings of the server cannot be read")
 	case c.Unusable != nil:
 		f := runtime.UnusableFailure(*c.Unusable)
 		f.Action = "enter a value for " + c.Unusable.Variable + " above, and test again"

@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/logcode"
 )
 
-// rules maps the name of each fixture to its rule. It has all rules.
+// rules has all rules, by the name of the fixture of each.
 var rules = map[string]func(*Tree) []string{
 	"contracts":     Contracts,
 	"dates":         Dates,

@@ -168,7 +168,7 @@ func (r *Ring) forgetLocked(x *Record) {
 	r.unlistLocked(x)
 }
 
-// unlistLocked removes a call from the recorded ones. It is usually the oldest.
+// unlistLocked removes a call from the recorded calls. This is usually the oldest call.
 func (r *Ring) unlistLocked(x *Record) {
 	if len(r.recorded) > 0 && r.recorded[0] == x {
 		r.recorded[0] = nil

@@ -136,7 +136,7 @@ func New(o Options) *Console {
 	c.handle("GET /calls/{number}/wires.txtar", c.serveTranscript)
 	c.handle("GET /palette.json", c.servePalette)
 	c.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		c.fail(w, r, notFound("No page has this address", "The link may be of an older version of Dragoman.", Crumb{}))
+		c.fail(w, r, notFound("No page has this address", "The link may come from an older version of Dragoman.", Crumb{}))
 	})
 	if o.Off == "" {
 		c.untap = c.traffic.tap(o.Events, c.feed.changed)

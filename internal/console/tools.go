@@ -17,7 +17,7 @@ import (
 const (
 	mostMeters     = 8       // endpoints with their cost
 	mostToolsFound = 2000    // tools in the palette
-	contextSize    = 200_000 // tokens; the context that the cost is compared with
+	contextSize    = 200_000 // the size of a context in tokens, for comparison with the cost
 	messageShown   = 16 << 10
 	messageStart   = 4 << 10 // bytes of a longer message that are shown
 	mostAbout      = 64 << 10

@@ -37,7 +37,7 @@ const (
 type Failure struct {
 	Class  Class  `json:"class"`
 	Server string `json:"server,omitempty"` // the configured name; "" if the failure is not about a server
-	// Sentence says what happened and to whom, with the cause first. It has no full stop.
+	// Sentence says what happened, with the cause first. It has no full stop.
 	Sentence string `json:"sentence"`
 	// Evidence has at most MaxEvidence lines, the most useful ones first.
 	Evidence     []string `json:"evidence,omitempty"`

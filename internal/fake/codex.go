@@ -143,7 +143,8 @@ func (w *codexWorker) nextThread() string {
 	return "thread-" + strconv.Itoa(w.last)
 }
 
-// send sends a message. Messages of a worker have no member "jsonrpc", those of a shim do.
+// send sends a message. The messages of a shim have the member "jsonrpc", the messages of a worker
+// do not.
 func (p *codexPipe) send(members string) {
 	if p.w.shim {
 		members = `"jsonrpc":"2.0",` + members

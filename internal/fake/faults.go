@@ -199,7 +199,7 @@ func badSchemas() []tool {
 	return []tool{
 		bad("dialect", "Its schema uses draft 4, in which exclusiveMinimum is a boolean.",
 			`{"$schema":"http://json-schema.org/draft-04/schema#","type":"object","properties":{"n":{"type":"number","minimum":0,"exclusiveMinimum":true}}}`),
-		bad("empty", "Its schema is empty: it does not even have a type.", `{}`),
+		bad("empty", "Its schema is empty and has no type.", `{}`),
 		bad("header", "Its schema mirrors a number in a header with an invalid name.",
 			`{"type":"object","properties":{"ratio":{"type":"number","x-mcp-header":"not a name"}}}`),
 		bad("invalid", "Its schema is invalid: an unknown type, and required is not a list.",

@@ -179,7 +179,7 @@ func encoded(in writeIn, former []byte, fi fs.FileInfo) (content []byte, enc, en
 		}
 	}
 	if in.Append && len(former) > 0 && cs.name != old.name {
-		return nil, "", "", refuse("use the encoding keep or base64", "the existing file is not in that encoding, so nothing can be appended in it")
+		return nil, "", "", refuse("use the encoding keep or base64", "the existing file has another encoding, so text in this encoding cannot be appended")
 	}
 	text := in.Content
 	if in.Newlines != "as_is" && old.name != "" {

@@ -97,7 +97,7 @@ func TestWriteKeepsEncoding(t *testing.T) {
 	if got := r.content("f"); got != utf16of("one\r\ntwo\r\n", utf16Less) {
 		t.Errorf("after append: %q", got)
 	}
-	r.refused("write_file", args{"path": "f", "content": "x", "append": true, "encoding": utf8Plain}, "not in that encoding")
+	r.refused("write_file", args{"path": "f", "content": "x", "append": true, "encoding": utf8Plain}, "has another encoding")
 }
 
 // TestWriteThroughSymlink writes to the target of a symlink and keeps the symlink.
