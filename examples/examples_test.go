@@ -18,8 +18,8 @@ func TestExamples(t *testing.T) {
 	if err != nil || len(scripts) == 0 {
 		t.Fatalf("no examples: %v", err)
 	}
-	program := filepath.Join(t.TempDir(), "dragoman")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./cmd/dragoman")
+	programs := t.TempDir()
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", programs, "./cmd/dragoman", "./examples/post")
 	build.Dir = ".."
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -31,7 +31,7 @@ func TestExamples(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
 			c := exec.CommandContext(ctx, "sh", script)
-			c.Env = append(os.Environ(), "DRAGOMAN="+program)
+			c.Env = append(os.Environ(), "DRAGOMAN="+filepath.Join(programs, "dragoman"), "POST="+filepath.Join(programs, "post"))
 			c.Cancel = func() error { return c.Process.Signal(os.Interrupt) } // so that it stops its children
 			c.WaitDelay = 10 * time.Second
 			out, err := c.CombinedOutput()

@@ -1,6 +1,7 @@
 # Functions for the examples. A script sets `here` to its folder and reads this file.
 #
-# DRAGOMAN is the program. Without it, the script builds one with Go.
+# DRAGOMAN is the program, and POST a small HTTP client. Without them, the script builds both with
+# Go.
 
 set -eu
 folder=$(mktemp -d)
@@ -26,6 +27,15 @@ export DRAGOMAN HOME XDG_CONFIG_HOME XDG_CACHE_HOME XDG_RUNTIME_DIR
 
 dragoman() { "$DRAGOMAN" "$@"; }
 
+# post URL [BODY [HEADER: VALUE]...] sends a request, and prints status, headers and body.
+post() {
+	if [ -z "${POST:-}" ]; then
+		(cd "$here/../.." && go build -o "$folder/post" ./examples/post)
+		POST=$folder/post
+	fi
+	"$POST" "$@"
+}
+
 title() { printf '\n%s\n' "$*"; }
 
 # prove TEXT COMMAND... runs a command, and prints whether the text is so.
@@ -49,17 +59,18 @@ lacks() { ! grep -F -- "$2" "$1"; }
 equal() { cat >"$folder/want" && diff -u "$folder/want" "$1"; }
 
 # serve ARGUMENTS... starts `dragoman serve` on a free port, waits until it is ready, and sets
-# `url` to the address without a path.
+# `url` to the address without a path, and `log` to the file with its log.
 serve() {
-	"$DRAGOMAN" serve --listen 127.0.0.1:0 --log-format json --no-console "$@" >"$folder/serve.out" 2>"$folder/serve.log" &
+	log=$(mktemp "$folder/serve.XXXXXX")
+	"$DRAGOMAN" serve --listen 127.0.0.1:0 --log-format json --no-console "$@" >/dev/null 2>"$log" &
 	children="$children $!"
 	url=
 	for _ in $(seq 600); do
-		url=$(sed -n 's/.*MCP clients connect to \(http:.*\)\/mcp.*/\1/p' "$folder/serve.log" | head -n 1)
-		[ -n "$url" ] && grep -q 'servers after the start' "$folder/serve.log" && break
+		url=$(sed -n 's/.*MCP clients connect to \(http:.*\)\/mcp.*/\1/p' "$log" | head -n 1)
+		[ -n "$url" ] && grep -q 'servers after the start' "$log" && break
 		sleep 0.1
 	done
-	[ -n "$url" ] || { echo "serve did not start:"; cat "$folder/serve.log"; exit 1; }
+	[ -n "$url" ] || { echo "serve did not start:"; cat "$log"; exit 1; }
 }
 
 # end prints the result and sets the exit status.
