@@ -613,7 +613,7 @@ func (d *draft) show(a *API) Draft {
 func (x *draftServer) describe(s *DraftServer) {
 	if x.status != intake.Skipped {
 		for _, n := range x.server.Notes {
-			s.Notes = append(s.Notes, excerpt.Line(excerpt.MaskSecrets(n.String()), maxDraftText))
+			s.Notes = append(s.Notes, excerpt.Line(excerpt.MaskSecrets(cmp.Or(n.Key, "The server")+" "+n.Text), maxDraftText))
 		}
 	}
 	e := x.server.Entry

@@ -8,8 +8,9 @@ import (
 
 // PathName returns a name as one element of the path of a URL, escaped with url.PathEscape. HTTP
 // clients remove the elements "." and "..", even escaped ones. http.ServeMux matches neither an
-// empty element nor "%2F" alone. So these four names get "~" in front. To keep all elements
-// different, names that consist of "~" and one of these names get another "~".
+// empty element nor "%2F" alone. The path /console/servers/add is a page, and not a server with
+// the name add. So these five names get "~" in front. To keep all elements different, names that
+// consist of "~" and one of these names get another "~".
 func PathName(name string) string {
 	if needsTilde(name) {
 		name = "~" + name
@@ -20,7 +21,7 @@ func PathName(name string) string {
 // needsTilde reports whether PathName puts "~" in front of a name.
 func needsTilde(name string) bool {
 	switch strings.TrimLeft(name, "~") {
-	case "", ".", "..", "/":
+	case "", ".", "..", "/", "add":
 		return true
 	}
 	return false

@@ -142,12 +142,35 @@ func (a *API) TryDraft(id string, q Choice) (Draft, *Problem) {
 		case !a.drafts.work.Go(func() {
 			defer s.x.cancel(nil)
 			a.perform(s.ctx, s.x, s.server)
+			d.judge()
 		}):
 			s.x.cancel(nil)
 			s.x.end(trialCancelled, runtime.Trial{})
 		}
 	}
 	return d.show(a), nil
+}
+
+// judge stops using the servers that have failed, after all trials, if others have connected. A
+// server that only needs the value of a variable stays in use.
+func (d *draft) judge() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	connected := false
+	for _, x := range d.servers {
+		if !x.use || x.trial == nil {
+			continue
+		}
+		if !x.trial.over() {
+			return
+		}
+		connected = connected || x.trial.snapshot().State == trialConnected
+	}
+	for _, x := range d.servers {
+		if f := x.trial; connected && x.use && f != nil && f.snapshot().Failure != nil && f.snapshot().Failure.Class != failure.MissingVariable {
+			x.use = false
+		}
+	}
 }
 
 // CancelTrials cancels the trials of a draft.

@@ -6,23 +6,16 @@ import (
 	"strings"
 )
 
-// Diff returns the difference between two versions of a file as one hunk of a unified diff, or
-// "" if there is none. show removes secrets from a line before it is printed.
+// diffContext is the number of unchanged lines that a diff shows around a change.
+const diffContext = 3
+
+// Diff returns the difference between two versions of a file as a unified diff, or "" if there
+// is none. show returns the form of a line that may be printed.
 func Diff(path string, before, after []byte, show func(string) string) string {
 	if bytes.Equal(before, after) {
 		return ""
 	}
-	const context = 3
 	a, b := splitLines(before), splitLines(after)
-	head := 0
-	for head < len(a) && head < len(b) && a[head] == b[head] {
-		head++
-	}
-	tail := 0
-	for tail < len(a)-head && tail < len(b)-head && a[len(a)-1-tail] == b[len(b)-1-tail] {
-		tail++
-	}
-	from, until := max(0, head-context), max(0, tail-context)
 	var out strings.Builder
 	old, now := path, path
 	if before == nil {
@@ -31,26 +24,97 @@ func Diff(path string, before, after []byte, show func(string) string) string {
 	if after == nil {
 		now = "/dev/null"
 	}
-	fmt.Fprintf(&out, "--- %s\n+++ %s\n@@ -%s +%s @@\n", old, now, hunk(from, len(a)-until-from), hunk(from, len(b)-until-from))
+	fmt.Fprintf(&out, "--- %s\n+++ %s\n", old, now)
 	line := func(mark, l string) {
 		out.WriteString(mark + show(strings.TrimRight(l, "\r\n")) + "\n")
 		if !strings.HasSuffix(l, "\n") {
 			out.WriteString("\\ No newline at end of file\n")
 		}
 	}
-	for _, l := range a[from:head] {
-		line(" ", l)
-	}
-	for _, l := range a[head : len(a)-tail] {
-		line("-", l)
-	}
-	for _, l := range b[head : len(b)-tail] {
-		line("+", l)
-	}
-	for _, l := range a[len(a)-tail : len(a)-until] {
-		line(" ", l)
+	changes := changedLines(a, b)
+	for i := 0; i < len(changes); {
+		end := i + 1 // changes that are near are in one hunk
+		for end < len(changes) && changes[end].a-changes[end-1].aEnd <= 2*diffContext {
+			end++
+		}
+		first, last := changes[i], changes[end-1]
+		head := min(first.a, diffContext)
+		tail := min(len(a)-last.aEnd, diffContext)
+		from, to := first.a-head, first.b-head
+		fmt.Fprintf(&out, "@@ -%s +%s @@\n", hunk(from, last.aEnd+tail-from), hunk(to, last.bEnd+tail-to))
+		at := from
+		for _, c := range changes[i:end] {
+			for ; at < c.a; at++ {
+				line(" ", a[at])
+			}
+			for ; at < c.aEnd; at++ {
+				line("-", a[at])
+			}
+			for _, l := range b[c.b:c.bEnd] {
+				line("+", l)
+			}
+		}
+		for ; at < last.aEnd+tail; at++ {
+			line(" ", a[at])
+		}
+		i = end
 	}
 	return out.String()
+}
+
+// lineChange says that the lines a to aEnd of the old file became the lines b to bEnd.
+type lineChange struct{ a, aEnd, b, bEnd int }
+
+// mostCells bounds the work of changedLines. Larger changes are shown as one.
+const mostCells = 4 << 20
+
+// changedLines returns the shortest list of changes between two files, in order.
+func changedLines(a, b []string) (out []lineChange) {
+	head := 0
+	for head < len(a) && head < len(b) && a[head] == b[head] {
+		head++
+	}
+	tail := 0
+	for tail < len(a)-head && tail < len(b)-head && a[len(a)-1-tail] == b[len(b)-1-tail] {
+		tail++
+	}
+	n, m := len(a)-head-tail, len(b)-head-tail
+	if n*m > mostCells || n == 0 || m == 0 {
+		return []lineChange{{head, head + n, head, head + m}}
+	}
+	// same[i*(m+1)+j] is the length of the longest common subsequence from line i and line j on.
+	same := make([]int32, (n+1)*(m+1))
+	for i := n - 1; i >= 0; i-- {
+		for j := m - 1; j >= 0; j-- {
+			if at := i*(m+1) + j; a[head+i] == b[head+j] {
+				same[at] = same[at+m+2] + 1
+			} else {
+				same[at] = max(same[at+m+1], same[at+1])
+			}
+		}
+	}
+	for i, j := 0, 0; i < n || j < m; {
+		if i < n && j < m && a[head+i] == b[head+j] {
+			i, j = i+1, j+1
+			continue
+		}
+		c := lineChange{a: head + i, b: head + j}
+		for i < n || j < m {
+			switch {
+			case i < n && j < m && a[head+i] == b[head+j]:
+			case j == m || i < n && same[(i+1)*(m+1)+j] >= same[i*(m+1)+j+1]:
+				i++
+				continue
+			default:
+				j++
+				continue
+			}
+			break
+		}
+		c.aEnd, c.bEnd = head+i, head+j
+		out = append(out, c)
+	}
+	return out
 }
 
 // hunk formats a range of lines. from is the index of the first line, counted from 0.

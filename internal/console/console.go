@@ -85,8 +85,10 @@ type Options struct {
 	Config  func() *config.Snapshot
 	Clients func() []runtime.ClientReport         // returns the connected clients; nil means that there are none
 	Operate func(string, runtime.Operation) error // starts an operation on a server; nil means that there are no operations
-	Events  *event.Publisher                      // gets the console's events; may be nil
-	Log     *slog.Logger                          // if it is nil, nothing is logged
+	// Add tries new servers and adds them to the configuration. Nil means that the console cannot.
+	Add    Adder
+	Events *event.Publisher // gets the console's events; may be nil
+	Log    *slog.Logger     // if it is nil, nothing is logged
 	// Program is the command that starts Dragoman in a terminal, and Path is the same for the
 	// files of clients, which need the full path. "" means dragoman.
 	Program, Path string
@@ -119,11 +121,15 @@ func New(o Options) *Console {
 	c := &Console{opts: o, mux: http.NewServeMux(), traffic: newTraffic(), streams: admin.NewStreams(mostConsoles), stop: func() {}, untap: func() {}}
 	c.feed = newFeeds(c)
 	c.finders = append(c.finders, c.foundTools)
+	if o.Add != nil {
+		c.finders = append(c.finders, func(*http.Request) []paletteItem { return []paletteItem{{"Add a server", "page", addPath("")}} })
+	}
 	for _, p := range c.pages() {
 		c.add(p)
 	}
 	c.handle("POST /theme", c.setTheme)
 	c.handle("POST /signout", c.signOut)
+	c.handle("POST /servers/add", c.changeDraft)
 	c.handle("POST /servers/{name}/{operation}", c.operate)
 	c.handle("POST /servers/{name}/tools/{tool}", c.startRun)
 	c.handle("POST /runs/{id}", c.changeRun)
@@ -384,6 +390,7 @@ type screen struct {
 	URL     string // the path and the query of this page
 	Host    string
 	Say     string // the result of the user's last action; "" for none
+	CanAdd  bool   // the console can add servers
 }
 
 type navEntry struct {
@@ -417,7 +424,7 @@ func (c *Console) add(p Page) {
 // show answers with a page. For a feed it collects only the live values.
 func (c *Console) show(w http.ResponseWriter, r *http.Request, p *Page, t *template.Template) {
 	st := stateOf(r)
-	s := &screen{Page: p, Theme: themeOf(r), Now: time.Now(), URL: pageURL(r.URL), Host: r.Host, Live: st.live}
+	s := &screen{Page: p, Theme: themeOf(r), Now: time.Now(), URL: pageURL(r.URL), Host: r.Host, Live: st.live, CanAdd: c.opts.Add != nil}
 	view, err := p.View(r)
 	switch {
 	case err != nil && st.feed:

@@ -7,7 +7,7 @@ func (c *Console) pages() []Page {
 		c.overviewPage(),
 		c.callsPage(), c.callPage(),
 		c.clientsPage(), c.clientPage(),
-		c.serversPage(), c.serverPage(), c.findingsPage(), c.resourcesPage(), c.promptsPage(), c.toolsPage(), c.toolPage(), c.runPage(),
+		c.serversPage(), c.addServerPage(), c.serverPage(), c.findingsPage(), c.resourcesPage(), c.promptsPage(), c.toolsPage(), c.toolPage(), c.runPage(),
 		c.connectPage(), c.compatibilityPage(), c.eventsPage(), c.settingsPage(),
 	}
 }

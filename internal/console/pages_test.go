@@ -206,6 +206,9 @@ func stageWith(t testing.TB, name string, p *event.Publisher) *house {
 		s.source.report, s.source.read = &s.report, map[string]bool{}
 		o.Source, o.Events, o.Config = &s.source, p, func() *config.Snapshot { return snapshot }
 		o.Operate = func(string, runtime.Operation) error { return nil }
+		if add := adders[name]; add != nil {
+			o.Add = add()
+		}
 	})
 	h.source = &s.source
 	if s.play != nil {

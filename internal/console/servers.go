@@ -270,23 +270,9 @@ func (v *serverView) steps(all []admin.HandshakeStep) {
 		return
 	}
 	v.HandshakeAt = v.Handshake.At
-	begun := int64(0) // the time when the previous step ended
-	for i, s := range all {
-		x := stepView{
-			At: spanText(time.Duration(begun) * time.Millisecond), Sent: s.Sent, Got: upper(s.Got), Why: upper(s.Reason),
-			Params: s.Params, Answer: s.Answer, ParamsSize: s.ParamsBytes, AnswerSize: s.AnswerBytes, Class: "no",
-		}
-		begun = s.AtMS
-		if strings.HasPrefix(s.Got, "a result") || strings.HasPrefix(s.Got, "no answer, as expected") {
-			x.Class = "ok"
-		}
-		if i == len(all)-1 && v.Revision != "" {
-			x.Class, x.End = "end", "Connected: "+v.Revision+" over "+v.Transport+"."
-		}
-		if x.ParamsSize+x.AnswerSize > 0 {
-			x.Sizes = "params sent: " + bytesText(x.ParamsSize) + ", answer: " + bytesText(x.AnswerSize)
-		}
-		v.Steps = append(v.Steps, x)
+	v.Steps = stepsOf(all)
+	if n := len(v.Steps); n > 0 && v.Revision != "" {
+		v.Steps[n-1].Class, v.Steps[n-1].End = "end", "Connected: "+v.Revision+" over "+v.Transport+"."
 	}
 }
 

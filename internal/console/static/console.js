@@ -22,6 +22,11 @@ document.addEventListener("click", async (e) => {
   }
   if (e.target.closest?.("[data-reload-page]")) location.reload();
 });
+// A pasted configuration is read at once. Nothing is started by that.
+document.addEventListener("paste", (e) => {
+  const t = e.target.closest?.("[data-paste]");
+  if (t && !t.value.trim()) setTimeout(() => { if (t.value.trim()) t.form.requestSubmit(); });
+});
 // Forms: typed text is never replaced, and Ctrl+Enter sends.
 document.addEventListener("input", (e) => { const f = e.target.closest?.("[data-form]"); if (f) f.dataset.typed = ""; });
 document.addEventListener("keydown", (e) => {
