@@ -113,11 +113,18 @@ func (d *duplication) run(from place, fi fs.FileInfo, to place, dir *os.Root, ba
 				d.report(int(d.bytes), from.name)
 			})
 		},
-		before: func() (err error) {
-			if old != nil {
-				k, err = d.keepCopy(d.ctx, to, old)
+		before: func() error {
+			if old == nil {
+				return nil
 			}
-			return err
+			keep := func() (err error) {
+				k, err = d.keepCopy(d.ctx, to, old)
+				return err
+			}
+			if d.moving {
+				return keep() // move is in changing
+			}
+			return to.change(d.ctx, keep)
 		},
 	})
 	if err != nil {

@@ -27,6 +27,9 @@ type lines struct {
 
 	mu  sync.Mutex // held while one message is written
 	out io.Writer
+
+	closing sync.Once
+	closed  error // of Close
 }
 
 var errLongLine = errors.New("the client sent a message that is too long")
@@ -148,10 +151,12 @@ func (l *lines) Write(p []byte) (int, error) {
 	return l.out.Write(p)
 }
 
-// Close closes the input if that is possible, which ends a read of it.
+// Close closes the input if that is possible, which ends a read of it. It may be called again.
 func (l *lines) Close() error {
-	if c, ok := l.in.(io.Closer); ok {
-		return c.Close()
-	}
-	return nil
+	l.closing.Do(func() {
+		if c, ok := l.in.(io.Closer); ok {
+			l.closed = c.Close()
+		}
+	})
+	return l.closed
 }

@@ -78,7 +78,9 @@ func (s *Server) readResource(ctx context.Context, req *mcp.ReadResourceRequest)
 	c.MIMEType = mimeOf(fi.Name(), head, cs)
 	if cs.name != "" {
 		if text, ok := cs.decode(raw[cs.bom:]); ok {
-			c.Text = text
+			if c.Text = text; text == "" {
+				c.Blob = []byte{} // the SDK leaves out an empty text
+			}
 			return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{c}}, nil
 		}
 		c.MIMEType = "application/octet-stream"
@@ -112,6 +114,9 @@ func (s *Server) names(ctx context.Context, at place) (string, error) {
 			b.WriteByte('/')
 		}
 		b.WriteByte('\n')
+	}
+	if total == 0 {
+		b.WriteString("(empty)\n")
 	}
 	if total > namesMost {
 		b.WriteString("… there are more; list them with the tool list_dir\n")

@@ -108,7 +108,7 @@ func TestSearch(t *testing.T) {
 
 func TestSearchLongLines(t *testing.T) {
 	r := open(t, Options{})
-	r.put("long", strings.Repeat("x", 3*searchLine)+"needle"+strings.Repeat("y", 1000)+"\nneedle\n")
+	r.put("long", strings.Repeat("x", searchLine+10)+"needle"+strings.Repeat("y", 1000)+"\nneedle\n")
 	var out searchOut
 	r.ok("search_files", args{"content": "needle"}, &out)
 	if len(out.Results) != 1 || len(out.Results[0].Lines) != 2 || out.Results[0].Lines[1].Line != 2 {

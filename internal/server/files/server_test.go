@@ -38,6 +38,17 @@ func open(t *testing.T, o Options) *rig {
 
 func openWith(t *testing.T, o Options, change func(*Server)) *rig {
 	t.Helper()
+	return connect(t, o, change, nil)
+}
+
+// openVersion does the same as open for a client of one revision. "" is the newest.
+func openVersion(t *testing.T, o Options, version string) *rig {
+	t.Helper()
+	return connect(t, o, nil, &mcp.ClientSessionOptions{ProtocolVersion: version})
+}
+
+func connect(t *testing.T, o Options, change func(*Server), session *mcp.ClientSessionOptions) *rig {
+	t.Helper()
 	if o.Roots == nil {
 		o.Roots = []string{t.TempDir()}
 	}
@@ -67,7 +78,7 @@ func openWith(t *testing.T, o Options, change func(*Server)) *rig {
 		},
 		ResourceListChangedHandler: func(context.Context, *mcp.ResourceListChangedRequest) { r.lists <- struct{}{} },
 	})
-	r.client, err = c.Connect(t.Context(), &mcp.IOTransport{Reader: outRead, Writer: inWrite, MaxLineLength: -1}, nil)
+	r.client, err = c.Connect(t.Context(), &mcp.IOTransport{Reader: outRead, Writer: inWrite, MaxLineLength: -1}, session)
 	if err != nil {
 		t.Fatal(err)
 	}
