@@ -54,12 +54,18 @@ func serving(t testing.TB, servers ...config.Server) *rig {
 	t.Helper()
 	c := *config.Default()
 	c.Servers = servers
+	return servingSnapshot(t, &c)
+}
+
+// servingSnapshot returns an API over the servers of a configuration.
+func servingSnapshot(t testing.TB, c *config.Snapshot) *rig {
+	t.Helper()
 	recent := logring.New()
 	log := slog.New(logring.NewHandler(recent, slog.DiscardHandler))
 	guard, budget := httpdoor.NewGuard(nil, nil, nil), transport.NewBudget(64<<20)
 	ring := calls.New(calls.Options{Record: true})
-	r := &rig{t: t, runtime: runtime.New(runtime.Options{Config: &c, Events: &event.Publisher{}, Calls: ring, Log: log, Recent: recent, Guard: guard, Budget: budget, Version: "test"})}
-	r.runtime.Apply(&c)
+	r := &rig{t: t, runtime: runtime.New(runtime.Options{Config: c, Events: &event.Publisher{}, Calls: ring, Log: log, Recent: recent, Guard: guard, Budget: budget, Version: "test"})}
+	r.runtime.Apply(c)
 	r.runtime.Warm()
 	r.api = New(Options{Runtime: r.runtime, Budget: budget, Recent: recent, Calls: ring, Losses: func() []Loss { return []Loss{} }, Version: "test", Local: true, Env: emptyHome(t)})
 	mux := http.NewServeMux()

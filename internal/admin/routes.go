@@ -99,7 +99,7 @@ func routes() []route {
 			summary: "A new link that opens the console once", answer: ConsoleLink{}, problems: []int{409}, serve: (*API).serveConsoleLink,
 		},
 	}
-	return slices.Concat(all, storyRoutes, serverRoutes, runRoutes, examRoutes, draftRoutes)
+	return slices.Concat(all, storyRoutes, serverRoutes, []route{settingsRoute}, runRoutes, examRoutes, draftRoutes)
 }
 
 var callParameters = []parameter{

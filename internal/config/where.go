@@ -37,6 +37,24 @@ func (s *Snapshot) Lines(where map[string]int) (out []Line) {
 	return out
 }
 
+// inherited maps settings of a server to the global settings that apply if the server has none.
+var inherited = map[string]string{
+	"callTimeout": "dragoman.limits.call", "callMax": "dragoman.limits.callMax", "startTimeout": "dragoman.limits.start",
+	"inheritEnv": "dragoman.inheritEnv", "message": "dragoman.limits.message",
+}
+
+// LineOf returns the line of the file that sets a setting of a server, for example "env": the
+// line of the server's own setting, or else of the global setting that applies to all servers. It
+// returns 0 for a default. where is the result of the function Where.
+func LineOf(where map[string]int, server, key string) int {
+	for _, path := range []string{"dragoman.servers." + server + "." + key, "mcpServers." + server + "." + key, inherited[key]} {
+		if at := where[path]; at > 0 {
+			return at
+		}
+	}
+	return 0
+}
+
 // cutKey splits a line of AppendYAML into the key and the value.
 func cutKey(line string) (key, value string, ok bool) {
 	if strings.HasPrefix(line, "- ") || strings.HasPrefix(line, "#") {

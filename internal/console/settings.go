@@ -95,8 +95,8 @@ func (c *Console) settingsOf(s *config.Snapshot, server string) *settings {
 		case l.Key == "" || l.Value == "":
 		case l.At > 0:
 			x.From = filepath.Base(out.File) + ", line " + strconv.Itoa(l.At)
-		case lines[inherited[l.Key]] > 0 && strings.HasPrefix(l.Path, "dragoman.servers."):
-			x.From = filepath.Base(out.File) + ", line " + strconv.Itoa(lines[inherited[l.Key]])
+		case server != "" && within(l.Path, "dragoman.servers."+server) && config.LineOf(lines, server, l.Key) > 0:
+			x.From = filepath.Base(out.File) + ", line " + strconv.Itoa(config.LineOf(lines, server, l.Key))
 		case out.Known:
 			x.From = "default"
 		}
@@ -106,12 +106,6 @@ func (c *Console) settingsOf(s *config.Snapshot, server string) *settings {
 		out.Lines = append(out.Lines, x)
 	}
 	return out
-}
-
-// inherited maps settings of a server to the global settings that apply if the server has
-// none.
-var inherited = map[string]string{
-	"callTimeout": "dragoman.limits.call", "callMax": "dragoman.limits.callMax", "startTimeout": "dragoman.limits.start", "inheritEnv": "dragoman.inheritEnv",
 }
 
 func within(path, base string) bool { return path == base || strings.HasPrefix(path, base+".") }

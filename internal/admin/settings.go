@@ -1,0 +1,59 @@
+package admin
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/config"
+)
+
+// ServerSettings are the settings in force of a server, with the lines of the configuration file
+// that set them.
+type ServerSettings struct {
+	Server string       `json:"server"`
+	File   string       `json:"file,omitempty" doc:"the configuration file; left out if there is none"`
+	Known  bool         `json:"known" doc:"whether the lines are known; false if the file has changed since it was loaded"`
+	Lines  []ConfigLine `json:"settings" doc:"in the order of the configuration"`
+}
+
+// ConfigLine is one setting.
+type ConfigLine struct {
+	Path  string `json:"path" doc:"for example dragoman.servers.files.startTimeout"`
+	Value string `json:"value,omitempty" doc:"the value as YAML, with secrets masked; left out for a mapping"`
+	Line  int    `json:"line,omitempty" doc:"the line of the file that sets it for this server or for all servers; left out for a default"`
+}
+
+var settingsRoute = route{
+	method: http.MethodGet, path: "/servers/{name}/settings", access: thisUser, name: "serverSettings",
+	summary: "The settings in force of a server, each with its line in the configuration file",
+	answer:  ServerSettings{}, problems: []int{404}, read: (*API).readSettings,
+}
+
+// readSettings answers /servers/{name}/settings.
+func (a *API) readSettings(r *http.Request) (any, *Problem) {
+	name := r.PathValue("name")
+	if bad := a.noServer(name); bad != nil {
+		return nil, bad
+	}
+	out := ServerSettings{Server: name, Lines: []ConfigLine{}}
+	s := a.opts.Runtime.Current()
+	if s == nil {
+		return out, nil
+	}
+	where := s.Where()
+	if out.Known = where != nil; s.File != "" {
+		out.File = a.opts.Config
+	}
+	base, own := "mcpServers."+name, "dragoman.servers."+name
+	for _, l := range s.Lines(where) {
+		if l.Key == "" || l.Path != base && l.Path != own && !strings.HasPrefix(l.Path, base+".") && !strings.HasPrefix(l.Path, own+".") {
+			continue // a setting of another server, or of none
+		}
+		x := ConfigLine{Path: l.Path, Value: l.Value, Line: l.At}
+		if x.Line == 0 && strings.HasPrefix(l.Path, own+".") {
+			x.Line = config.LineOf(where, name, l.Key)
+		}
+		out.Lines = append(out.Lines, x)
+	}
+	return out, nil
+}
