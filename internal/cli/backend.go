@@ -48,6 +48,4 @@ type Session interface {
 	// Describe returns the server's description of itself.
 	Describe(ctx context.Context) (runtime.Description, error)
 	Close() error
-	// Trace returns the trace of the handshake, a line for each step.
-	Trace() string
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -82,8 +80,7 @@ func (a *app) onServer(ctx context.Context, w where, f *clientFlags, ask *asker,
 	return err
 }
 
-// connect opens a session. With --verbose it prints the trace of the handshake. If ask is nil,
-// requests of the server are not answered.
+// connect opens a session. If ask is nil, requests of the server are not answered.
 func (a *app) connect(ctx context.Context, s config.Server, ask *asker) (Session, error) {
 	a.showProgress()
 	o := daemon.ConnectOptions{Server: s, Log: a.log, Progress: a.status.Step, Version: version()}
@@ -95,41 +92,9 @@ func (a *app) connect(ctx context.Context, s config.Server, ask *asker) (Session
 	}
 	session, err := a.backend.Connect(ctx, o)
 	if err != nil {
-		a.showTrace(s.Name, traceOf(err))
 		return nil, err
 	}
-	a.showTrace(s.Name, session.Trace())
 	return session, nil
-}
-
-// tracer returns the function that prints traces, or nil without --verbose.
-func (a *app) tracer() func(server, trace string) {
-	if !a.verbose {
-		return nil
-	}
-	return a.showTrace
-}
-
-// showTrace prints the trace of a handshake, a line for each step.
-func (a *app) showTrace(server, trace string) {
-	trace = strings.TrimRight(trace, "\n")
-	if !a.verbose || trace == "" {
-		return
-	}
-	if a.status.records.Load() == nil {
-		_, _ = a.status.Write([]byte("dragoman: handshake with " + clean(server) + ":\n" + cleanLines(trace) + "\n"))
-		return
-	}
-	for line := range strings.Lines(trace) {
-		attrs := []slog.Attr{slog.String("code", "handshake_step"), slog.String("server", clean(server))}
-		text := clean(strings.TrimSpace(line))
-		if at, step, ok := strings.Cut(text, " ms  "); ok {
-			if ms, err := strconv.Atoi(at); err == nil {
-				attrs, text = append(attrs, slog.Int("at_ms", ms)), step
-			}
-		}
-		a.status.record(slog.LevelDebug, "handshake step", append(attrs, slog.String("step", strings.TrimSpace(text)))...)
-	}
 }
 
 // withSession opens a session with s, runs body and closes the session.

@@ -16,7 +16,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/failure"
-	"github.com/dragoman-mcp/dragoman/internal/handshake"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -219,15 +218,6 @@ func hintsOf(err error) []string {
 		out = append(out, given.Hint())
 	}
 	return out
-}
-
-// traceOf returns the trace of a failed handshake, or "".
-func traceOf(err error) string {
-	var h *handshake.Error
-	if errors.As(err, &h) {
-		return h.Trace.String()
-	}
-	return ""
 }
 
 // flagError converts an error of cobra about flags to a usageError.

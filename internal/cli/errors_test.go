@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/failure"
-	"github.com/dragoman-mcp/dragoman/internal/handshake"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -59,15 +58,5 @@ func TestErrors(t *testing.T) {
 		if got != tt.want && !strings.HasPrefix(tt.want, "hint") || !strings.HasSuffix(got, tt.want) {
 			t.Errorf("%v:\n got %s\nwant %s", tt.err, got, tt.want)
 		}
-	}
-}
-
-func TestTraceOfFailedHandshake(t *testing.T) {
-	err := &mcp.Error{Err: &handshake.Error{Trace: handshake.Trace{{Sent: "initialize", Got: "silence", Reason: "time is over"}}}}
-	if got := traceOf(err); !strings.Contains(got, "initialize -> silence; time is over") {
-		t.Errorf("%q", got)
-	}
-	if got := traceOf(errors.New("x")); got != "" {
-		t.Errorf("%q", got)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/logcode"
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
+	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
 // startLog creates the logger of a command. Flags override the configuration. The parameter usual
@@ -28,6 +29,8 @@ func (a *app) startLog(usual slog.Level, c *config.Log) {
 		}
 	}
 	switch {
+	case a.traceBytes:
+		level = upstream.LevelBytes
 	case a.verbose:
 		level = slog.LevelDebug
 	case a.quiet:

@@ -69,6 +69,7 @@ type app struct {
 	given commandLine // set when the command has ended
 
 	verbose, quiet, plain bool
+	traceBytes            bool
 	logFormat             string
 	noHelp                error // the error for help about an unknown command; nil if there is none
 	log                   *slog.Logger

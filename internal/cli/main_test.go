@@ -180,6 +180,7 @@ func fakeBackend() Backend {
 			if slices.Contains(strings.Fields(os.Getenv("FAKE_DOWN")), o.Server.Name) {
 				return nil, errors.New("no answer from " + o.Server.Name)
 			}
+			o.Log.Debug("handshake step", "server", o.Server.Name, "n", 1, "sent", "initialize")
 			return &fakeSession{o: o, fail: fail}, nil
 		},
 		Record: func(ctx context.Context, o daemon.RecordOptions) (int, error) {
@@ -295,5 +296,4 @@ func (s *fakeSession) Describe(context.Context) (runtime.Description, error) {
 	}, nil
 }
 
-func (s *fakeSession) Close() error  { return nil }
-func (s *fakeSession) Trace() string { return "     0 ms  initialize -> 2025-11-25; as offered\n" }
+func (s *fakeSession) Close() error { return nil }

@@ -42,6 +42,7 @@ signal stops the program at once, with 130 or 143.`,
 			if a.plain {
 				a.status.terminal, a.status.colour = false, false
 			}
+			a.verbose = a.verbose || a.traceBytes
 			if a.verbose && a.quiet {
 				return usagef("remove one of them", "--verbose and --quiet cannot be used together")
 			}
@@ -75,7 +76,8 @@ signal stops the program at once, with 130 or 143.`,
 	root.Flags().BoolVar(&showVersion, "version", false, "print the version and exit")
 	f := root.PersistentFlags()
 	f.SortFlags = false
-	f.BoolVarP(&a.verbose, "verbose", "v", false, "print debug logs and a trace of each handshake")
+	f.BoolVarP(&a.verbose, "verbose", "v", false, "print debug logs, the steps of each handshake, and the stderr of servers")
+	f.BoolVar(&a.traceBytes, "trace-bytes", false, "with the steps of handshakes, print the messages; implies --verbose")
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "print only errors")
 	f.BoolVar(&a.plain, "plain", false, "use no colours and no animation, for screen readers (also with ACCESSIBLE=1)")
 	f.StringVar(&a.logFormat, "log-format", "", "log `FORMAT` on stderr: text or json")

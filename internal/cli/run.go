@@ -120,7 +120,7 @@ every user of the machine can read them. Quote ${NAME}, or the shell expands it.
 			}
 			err = a.backend.Run(c.Context(), daemon.RunOptions{
 				Server: server, Listen: listen, Hosts: hosts, Terminal: a.keyboard, Log: a.log, LogCalls: logCalls, Progress: a.status.Step,
-				Trace: a.tracer(), Version: version(),
+				Version: version(),
 				Ready: func(endpoint string) {
 					a.status.End()
 					switch {

@@ -119,7 +119,7 @@ purpose. --quiet-demo leaves the clients out.`,
 			self, _ := programPath() // without the path, the console shows only the name of the program
 			err := a.backend.Serve(c.Context(), daemon.ServeOptions{
 				ConfigPath: path, Config: snapshot, Listen: listen, Hosts: hosts, Strict: strict, Stdio: stdio,
-				Log: a.log, LogCalls: logCalls || snapshot.Log.Calls, Progress: a.status.Step, Trace: a.tracer(), Version: version(), Dump: a.showStatus,
+				Log: a.log, LogCalls: logCalls || snapshot.Log.Calls, Progress: a.status.Step, Version: version(), Dump: a.showStatus,
 				KeyFolders: admin.KeyFolders(a.env), NoConsole: noConsole, DemoClients: demo && !quietDemo,
 				Program: a.program, Path: self, Env: a.env,
 				Console: func(c daemon.Console) {

@@ -31,8 +31,7 @@ func (answering) Request(context.Context, string, []byte) ([]byte, error) { retu
 func (answering) Describe(context.Context) (runtime.Description, error) {
 	return runtime.Description{Transport: "http"}, nil
 }
-func (answering) Close() error  { return nil }
-func (answering) Trace() string { return "" }
+func (answering) Close() error { return nil }
 
 // TestThroughServe checks when a command uses a running serve process.
 func TestThroughServe(t *testing.T) {

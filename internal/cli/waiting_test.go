@@ -52,8 +52,7 @@ func (s *startingSession) Describe(context.Context) (runtime.Description, error)
 	return runtime.Description{}, nil
 }
 
-func (s *startingSession) Close() error  { return nil }
-func (s *startingSession) Trace() string { return "" }
+func (s *startingSession) Close() error { return nil }
 
 func tools(names ...string) (out [][]byte) {
 	for _, n := range names {

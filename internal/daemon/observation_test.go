@@ -109,12 +109,13 @@ func maskMetrics(text string) string {
 
 var (
 	logTime = regexp.MustCompile(`^time=\S+ `)
-	logRace = regexp.MustCompile(`msg="(answer or cancellation could not be sent to the server|discarded an unexpected message from the server|subscriptions/listen ended)"`)
+	logRace = regexp.MustCompile(`msg="(handshake step|answer or cancellation could not be sent to the server|discarded an unexpected message from the server|subscriptions/listen ended)"`)
 	logVary = regexp.MustCompile(`(pid|port|remote|took|after)=\S+|127\.0\.0\.1:\d+`)
 )
 
 // maskLog returns the lines of a log, sorted, without times and numbers that vary. It omits
-// lines that depend on the moment at which one listen replaces another, and repeats of
+// lines that depend on the moment at which one listen replaces another, steps of handshakes with
+// servers, which depend on which client comes first, and repeats of
 // handshakes, which are logged again after a minute.
 func maskLog(text string) string {
 	repeated := map[string]bool{}

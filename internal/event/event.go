@@ -32,10 +32,12 @@ const (
 	Lifecycle                     // a server or a session changed its state
 	Refusal                       // a request was refused before it became a call
 	Rename                        // clients see an item under an unusual name
+	Step                          // a message of a handshake with a server was sent or answered
+	Stderr                        // a line on stderr of a server; Detail is the line
 	kinds                         // the number of kinds plus one
 )
 
-var kindNames = [kinds]string{"", "call", "server_request", "loss", "handshake", "notification", "lifecycle", "refusal", "rename"}
+var kindNames = [kinds]string{"", "call", "server_request", "loss", "handshake", "notification", "lifecycle", "refusal", "rename", "step", "stderr"}
 
 // String returns the name of the kind for logs and JSON. It returns "" for an unknown kind.
 func (k Kind) String() string {
@@ -93,6 +95,14 @@ type Opening struct {
 	Remote          string // the client's address without port, or its transport
 }
 
+// HandshakeStep describes a Step. All texts are printable, bounded and without secrets.
+type HandshakeStep struct {
+	N         int    // counts the steps of a session from 1
+	Sent, Got string // Got is "" if the message is being sent
+	Reason    string // the reason for what Dragoman does next
+	Bytes     string // the first 4 KiB of the message; "" unless the log shows messages
+}
+
 // DefaultProject is the project of all events while Dragoman has only one project.
 const DefaultProject = "default"
 
@@ -135,6 +145,8 @@ type Event struct {
 	// Opening describes the Handshake of a client. It is nil for other events. It must not be
 	// modified.
 	Opening *Opening
-	Trace   string // the client's W3C trace id
-	Detail  string // text for people
+	// Step describes a Step. It is nil for other events. It must not be modified.
+	Step   *HandshakeStep
+	Trace  string // the client's W3C trace id
+	Detail string // text for people
 }

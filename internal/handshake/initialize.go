@@ -312,6 +312,7 @@ func (o *opening) announce(ctx context.Context) (state, *Error) {
 	limited, stop := context.WithTimeout(ctx, o.limit)
 	defer stop()
 	begun := time.Now()
+	o.watch(Progress{Sent: sent})
 	err := o.link.Post(limited, mcp.NoteInitialized, nil, &o.rules)
 	if err == nil {
 		o.note(sent, "no answer, as expected", "the connection is open")

@@ -79,6 +79,10 @@ type Offer struct {
 	// means the built-in dialects.
 	Dialects []*dialect.Profile
 
+	// Watch is called as the handshake happens: before a message is sent, and when its outcome is
+	// known. It must not block. Nil means that nobody watches.
+	Watch func(Progress)
+
 	// HTTP says that the Link is Streamable HTTP. It is false for pipes. HTTP+SSE counts as a
 	// pipe.
 	HTTP bool

@@ -42,6 +42,7 @@ type opening struct {
 	state   state
 	trace   Trace
 	bytes   Step // the messages of the next step
+	watched int  // number of calls of Offer.Watch
 
 	// The following fields record what was tried.
 	probes        int
@@ -187,6 +188,7 @@ func (o *opening) exchange(ctx context.Context, limit time.Duration, method stri
 		defer cancel()
 	}
 	o.keepSent(params)
+	o.watch(Progress{Sent: method, Bytes: o.bytes.Params})
 	begun := time.Now()
 	msg, err := o.link.Exchange(ctx, method, params, rules)
 	return o.classify(msg, err, time.Since(begun))

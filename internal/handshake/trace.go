@@ -24,6 +24,16 @@ type Step struct {
 	ParamsSize, AnswerSize int
 }
 
+// Progress is a part of a Step, at the moment when it happens.
+type Progress struct {
+	N         int    // counts from 1
+	Sent, Got string // Got is "" if the message is being sent
+	Reason    string // the reason for the next step; "" if the message is being sent
+	// Bytes are the first MaxShown bytes of the params, or of the answer. They may hold
+	// secrets.
+	Bytes []byte
+}
+
 // MaxShown is the maximum length in bytes of Params, and of Answer, in a Step.
 const MaxShown = 4 << 10
 
@@ -77,8 +87,18 @@ func (t Trace) AppendJSON(dst []byte) []byte {
 	return append(dst, ']')
 }
 
+// watch reports progress.
+func (o *opening) watch(p Progress) {
+	if o.offer.Watch != nil {
+		o.watched++
+		p.N = o.watched
+		o.offer.Watch(p)
+	}
+}
+
 // note adds a step.
 func (o *opening) note(sent, got, reason string) {
+	o.watch(Progress{Sent: sent, Got: got, Reason: reason, Bytes: o.bytes.Answer})
 	defer func() { o.bytes = Step{} }()
 	if len(o.trace) < maxSteps {
 		step := o.bytes

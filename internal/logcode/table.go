@@ -32,7 +32,7 @@ var table = []Entry{
 	{"server_not_started", "a server is not started", "The configuration of one server has a problem, so this server is not started. The other servers work."},
 	{"server_era_changed", "the server now has a protocol revision of the other era (legacy or modern)", "A server used a legacy revision before and now uses a modern one, or the reverse."},
 	{"server_broadcasts", "server sends messages for one session to all sessions", "A server sends messages of one session to the other sessions too."},
-	{"server_stderr", "", "A line that a server wrote to stderr. Only commands that show stderr log it, such as `record`."},
+	{"server_stderr", "server stderr", "A line that a server wrote to stderr. The level is debug, except for commands that show stderr, such as `record`."},
 	{"server_state", "", "The state of one server after the start of `serve`."},
 	{"started", "", "How many servers are ready after the start of `serve`."},
 	{"instructions_truncated", "server instructions truncated", "The instructions of a server are too long."},
@@ -107,7 +107,7 @@ var table = []Entry{
 	{"hint", "", "What to do about the error in the record before."},
 	{"note", "", "Something is missing in the result of a command."},
 	{"warning", "", "A command could not do something."},
-	{"handshake_step", "", "One step of a handshake, with `--verbose`."},
+	{"handshake_step", "handshake step", "One step of a handshake with a server, as it happens: `sent` alone when a message is sent, and with `got` and `reason` when the answer is known. `bytes` has the message with `--trace-bytes`. The level is debug."},
 	{"status", "", "The whole status, on SIGUSR1."},
 	{"change", "", "The change that `connect --write` makes."},
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
-	"sync"
 
 	"github.com/dragoman-mcp/dragoman/internal/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/config"
@@ -62,20 +61,11 @@ type Session struct {
 	roots    []string
 	refused  func(method string)
 	detach   func()
-	untap    func() // ends the goroutine that fills trace
-
-	mu    sync.Mutex
-	trace string
 }
 
 // Connect opens a session with a server. If it fails, the error says why.
 func Connect(ctx context.Context, o ConnectOptions) (*Session, error) {
 	s := &Session{answer: o.Answer, roots: o.Roots, refused: o.Refused}
-	s.untap = o.Events.Tap(event.Of(event.Handshake), func(e event.Event) {
-		s.mu.Lock()
-		s.trace += e.Detail
-		s.mu.Unlock()
-	})
 	s.upstream = NewUpstream(o.Server, Hooks{Log: o.Log, Events: o.Events, Version: o.Version})
 	s.facts = &mcp.ClientInfo{Revision: mcp.LatestLegacy, Info: info(o.Version), Conversation: 1}
 	s.facts.Capabilities = capabilities(o)
@@ -127,13 +117,6 @@ func (s *Session) Describe(ctx context.Context) (Description, error) {
 	return Description{Revision: h.Revision, Transport: r.Transport, Info: h.Info, Capabilities: h.Capabilities, Instructions: text}, nil
 }
 
-// Trace returns the trace of the handshake, one line for each step.
-func (s *Session) Trace() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.trace
-}
-
 // Close ends the session and stops the server. It waits until both have ended.
 func (s *Session) Close() {
 	if s.detach != nil {
@@ -141,7 +124,6 @@ func (s *Session) Close() {
 	}
 	s.host.Bridge.Close()
 	CloseAll([]*upstream.Upstream{s.upstream}, StopLimit)
-	s.untap()
 }
 
 // List is the result of Session.List: all pages of a list.

@@ -37,6 +37,9 @@ type Log struct {
 // NewLog returns a Log for all further events of p.
 func NewLog(p *event.Publisher, o LogOptions) *Log {
 	want := []event.Kind{event.Loss, event.Refusal, event.Rename, event.Handshake}
+	if o.Log.Enabled(context.Background(), slog.LevelDebug) {
+		want = append(want, event.Step, event.Stderr)
+	}
 	if o.Step != nil {
 		want = append(want, event.Lifecycle)
 	}
@@ -89,6 +92,17 @@ func (l *Log) write(e *event.Event) {
 			slog.String("server", e.Server), slog.String("list", e.Method), slog.String("name", e.Name), slog.String("why", e.Detail))
 	case event.Refusal:
 		l.record(e, e.Detail, slog.String("server", e.Server), slog.String("principal", e.Who.Key()), slog.String("method", e.Method), slog.String("code", "request_refused"))
+	case event.Step:
+		attrs := []slog.Attr{slog.String("server", e.Server), slog.Int("n", e.Step.N), slog.String("sent", e.Step.Sent)}
+		if e.Step.Got != "" {
+			attrs = append(attrs, slog.String("got", e.Step.Got), slog.String("reason", e.Step.Reason))
+		}
+		if e.Step.Bytes != "" {
+			attrs = append(attrs, slog.String("bytes", e.Step.Bytes))
+		}
+		l.record(e, "handshake step", attrs...)
+	case event.Stderr:
+		l.record(e, "server stderr", slog.String("server", e.Server), slog.String("line", e.Detail))
 	case event.Lifecycle:
 		l.o.Step(e.Server, e.Detail)
 	case event.Handshake:

@@ -42,6 +42,9 @@ func TestLog(t *testing.T) {
 		{Kind: event.Lifecycle, Server: "s", Detail: "starting"},
 		{Kind: event.Lifecycle, Server: "s"},
 		{Kind: event.Handshake, Name: "client"},
+		{Kind: event.Step, Level: slog.LevelDebug, Server: "s", Step: &event.HandshakeStep{N: 1, Sent: "initialize", Bytes: "{}"}},
+		{Kind: event.Step, Level: slog.LevelDebug, Server: "s", Step: &event.HandshakeStep{N: 2, Sent: "initialize", Got: "a result", Reason: "the server uses 2025-11-25"}},
+		{Kind: event.Stderr, Level: slog.LevelDebug, Server: "s", Detail: "hello"},
 		{Kind: event.Handshake, Level: slog.LevelInfo, Method: "initialize", From: mcp.R20250618, Outcome: event.Negotiated, Took: time.Millisecond, Opening: &event.Opening{Client: "c", Version: "1", Requested: "1.0", Remote: "stdio"}},
 		{Kind: event.Handshake, Level: slog.LevelWarn, Method: "server/discover", Code: -32022, Outcome: event.UnsupportedVersion, Opening: &event.Opening{Client: "c", Version: "1", Remote: "::1"}},
 		{Kind: event.Handshake, Server: "s", Detail: "initialize -> 2025-11-25\n"},
@@ -56,6 +59,9 @@ level=DEBUG msg=loss server=s what=tasks why="no room"
 level=WARN msg="not sent to clients" server="" what=tools/list why="too many"
 level=WARN msg="renamed an item" server=s list=tools/list name=x why="too long"
 level=WARN msg=refused server=s principal=ann method=tools/call code=request_refused
+level=DEBUG msg="handshake step" server=s n=1 sent=initialize bytes={}
+level=DEBUG msg="handshake step" server=s n=2 sent=initialize got="a result" reason="the server uses 2025-11-25"
+level=DEBUG msg="server stderr" server=s line=hello
 level=INFO msg=initialize client=c client_version=1 requested=1.0 revision=2025-06-18 outcome=negotiated took=1ms remote=stdio project=default
 level=WARN msg=initialize client=c client_version=1 requested=none revision=none outcome=unsupported_version took=0s remote=::1 project=default method=server/discover error_code=-32022
 `; b.String() != want {

@@ -64,7 +64,9 @@ func (u *Upstream) listPages(ctx context.Context, f *mcp.ClientInfo, via *sessio
 	var params []byte
 	size := 0
 	for n := 0; n < maxPages && size <= maxListBytes; n++ {
+		answered := s.steps.list(method)
 		r, err := s.server.Call(ctx, u.ownCall(method, params, f), mcp.NoCaller{})
+		answered(r, err)
 		if err != nil {
 			return nil, false, err
 		}

@@ -24,6 +24,7 @@ import (
 
 // session is one session with the server. On stdio, it includes the child process.
 type session struct {
+	steps  *stepLog
 	server *conn.Conn
 	child  *stdio.Process // the child process; nil over HTTP
 	shared bool           // all calls share one pipe
@@ -240,7 +241,9 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientInfo, anew bo
 			return u.spec.Credentials.Headers(ctx, scope)
 		}
 	}
-	s := &session{shared: adapter == nil, pipe: true, legacyFirst: legacyFirst, number: u.numbers.Add(1)}
+	steps := &stepLog{u: u}
+	offer.Watch = steps.watch()
+	s := &session{steps: steps, shared: adapter == nil, pipe: true, legacyFirst: legacyFirst, number: u.numbers.Add(1)}
 	facts := u.facts()
 	o := conn.Options{
 		Name: u.spec.Name, Given: facts.Given, Credentials: facts.Credentials || credentials != nil, Clean: facts.Clean,
@@ -344,7 +347,7 @@ func (u *Upstream) process(a Adapter) stdio.Spec {
 	}
 	return stdio.Spec{
 		Command: u.spec.Command, Args: u.spec.Args, Env: env, Dir: u.spec.Dir,
-		Options: stdio.Options{Limits: u.limits()}, OnStderr: u.opts.Stderr,
+		Options: stdio.Options{Limits: u.limits()}, OnStderr: u.stderr(),
 	}
 }
 

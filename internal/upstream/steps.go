@@ -1,0 +1,97 @@
+package upstream
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/dragoman-mcp/dragoman/internal/event"
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/handshake"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// LevelBytes is the level of a logger that also gets the messages of handshakes, with secrets
+// masked.
+const LevelBytes = slog.LevelDebug - 4
+
+// maxStderrLine is the number of characters of a line of stderr that are logged.
+const maxStderrLine = 500
+
+// stepLog publishes the steps of a handshake as they happen, and those of the first tools/list
+// after it.
+type stepLog struct {
+	u *Upstream
+	n atomic.Int64
+	// listed says that the log has a tools/list of this session.
+	listed atomic.Bool
+}
+
+// watch returns the function for handshake.Offer, or nil if nobody reads the steps.
+func (l *stepLog) watch() func(handshake.Progress) {
+	if !l.enabled() {
+		return nil
+	}
+	return func(p handshake.Progress) { l.write(p.Sent, p.Got, p.Reason, p.Bytes) }
+}
+
+func (l *stepLog) enabled() bool {
+	return l != nil && l.u.opts.Events.Wants(event.Step)
+}
+
+// write publishes one step. got is "" if the message is being sent. The log is written by another
+// goroutine, so a slow terminal does not delay a handshake.
+func (l *stepLog) write(sent, got, reason string, message []byte) {
+	clean := l.u.opts.Clean
+	e := &event.HandshakeStep{N: int(l.n.Add(1)), Sent: sent, Got: clean(got), Reason: clean(reason)}
+	if len(message) > 0 && l.u.opts.Log.Enabled(context.Background(), LevelBytes) {
+		e.Bytes = excerpt.MaskSecrets(clean(excerpt.Line(string(message), handshake.MaxShown)))
+	}
+	l.u.opts.Events.Publish(event.Event{Kind: event.Step, Level: slog.LevelDebug, Server: l.u.spec.Name, Step: e})
+}
+
+// list logs that Dragoman reads the tools of a session for the first time. The returned
+// function logs the answer.
+func (l *stepLog) list(method string) func(*mcp.Reply, error) {
+	if method != mcp.MethodListTools || !l.enabled() || l.listed.Swap(true) {
+		return func(*mcp.Reply, error) {}
+	}
+	l.write(method, "", "", nil)
+	return func(r *mcp.Reply, err error) {
+		switch {
+		case err != nil:
+			l.write(method, "no answer: "+excerpt.Line(err.Error(), 200), "the tools are not known", nil)
+		case r.Code() != 0:
+			l.write(method, "error "+strconv.FormatInt(r.Code(), 10), "the tools are not known", r.Msg.Raw)
+		default:
+			n := 0
+			for range jsonrpc.Elements(r.Msg.Raw, r.Msg.ResultMember("tools")) {
+				n++
+			}
+			got, reason := strconv.Itoa(n)+" tools", "these are all tools"
+			if n == 1 {
+				got = "1 tool"
+			}
+			if jsonrpc.KindOf(r.Msg.Raw, r.Msg.ResultMember("nextCursor")) == '"' {
+				reason = "there are more pages"
+			}
+			l.write(method, got, reason, r.Msg.Raw)
+		}
+	}
+}
+
+// stderr returns the function that gets the lines on stderr of the server's processes.
+func (u *Upstream) stderr() func([]byte) {
+	if !u.opts.Events.Wants(event.Stderr) {
+		return u.opts.Stderr
+	}
+	return func(line []byte) {
+		if u.opts.Stderr != nil {
+			u.opts.Stderr(line)
+		}
+		text := excerpt.MaskSecrets(u.opts.Clean(excerpt.Line(string(line), maxStderrLine)))
+		u.opts.Events.Publish(event.Event{Kind: event.Stderr, Level: slog.LevelDebug, Server: u.spec.Name, Detail: text})
+	}
+}
