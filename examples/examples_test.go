@@ -28,7 +28,7 @@ func TestExamples(t *testing.T) {
 	for _, script := range scripts {
 		t.Run(filepath.Dir(script), func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
 			c := exec.CommandContext(ctx, "sh", script)
 			c.Env = append(os.Environ(), "DRAGOMAN="+filepath.Join(programs, "dragoman"), "POST="+filepath.Join(programs, "post"))
