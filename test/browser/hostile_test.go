@@ -167,7 +167,7 @@ const active = `(() => {
 		if (e.tagName === "A" && e.hasAttribute("href") && (e.protocol !== "http:" || e.host !== location.host)) found.add("a link: " + name);
 		for (const a of e.attributes) {
 			if (a.name.startsWith("on") || a.name === "style") found.add("a handler or style: " + name);
-			if (unseen.test(a.value) && e.tagName !== "OPTION") found.add("an attribute with an invisible character: " + a.name + " of " + name);
+			if (unseen.test(a.value) && e.tagName !== "OPTION" && e.type !== "hidden") found.add("an attribute with an invisible character: " + a.name + " of " + name);
 		}
 	}
 	const walk = document.createTreeWalker(document, NodeFilter.SHOW_TEXT);
