@@ -22,7 +22,7 @@ import (
 	"testing"
 )
 
-// sdk is a client of the TypeScript SDK v2 that finds out the revision of the server itself. It
+// sdk is a client of the TypeScript SDK v2 that determines the revision of the server itself. It
 // calls one tool once.
 const sdk = `import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 const client = new Client({ name: 'sdk-auto', version: '1' }, { versionNegotiation: { mode: 'auto' } })
@@ -33,8 +33,9 @@ await client.close()
 process.exit(0)
 `
 
-// endToEnd does what a person does first: open the link, add the reference server, run its tools, connect a real client, and read its call. Both sides are recorded
-// outside of Dragoman, and the page must show exactly the recorded bytes.
+// endToEnd does the first steps of a new user: open the link, add the reference server, run its
+// tools, connect a real client, and read its call. Both sides are recorded outside of Dragoman, and
+// the page must show exactly the recorded bytes.
 func (r *rig) endToEnd(t *testing.T) {
 	everything := filepath.Join(install(t, filepath.Join("..", "peers")), "node_modules", "@modelcontextprotocol", "server-everything", "dist", "index.js")
 	clients := install(t, filepath.Join("..", "clients"))
@@ -43,7 +44,7 @@ func (r *rig) endToEnd(t *testing.T) {
 		t.Fatal("make browser needs node")
 	}
 
-	// tee records what Dragoman and the server send each other.
+	// tee records the messages between Dragoman and the server.
 	folder := t.TempDir()
 	toServer, fromServer := filepath.Join(folder, "to-server"), filepath.Join(folder, "from-server")
 	script := fmt.Sprintf("tee -a %s | %s %s | tee -a %s", toServer, node, everything, fromServer)
@@ -96,8 +97,8 @@ func (r *rig) endToEnd(t *testing.T) {
 
 	p.clean("end to end", "404 (Not Found)")
 
-	// One that asks. The tools of the reference server that ask exist only in sessions of
-	// clients that can answer, so no page lists them.
+	// A tool with a question to the user. In the reference server, such tools exist only in
+	// sessions of clients that can answer, so no page lists them.
 	h = r.serve(t, fmt.Sprintf("mcpServers:\n  strict: {command: %q, args: [fake, strict-2025-11-25]}\n", r.dragoman))
 	p = r.enter(t, h)
 	p.wait("the server", `fetch("/console/servers/strict/tools/elicit").then((a) => a.ok)`)
@@ -112,7 +113,7 @@ func (r *rig) endToEnd(t *testing.T) {
 	p.clean("a question", "404 (Not Found)")
 }
 
-// leg is one message on the page of a call, as both sides have it.
+// leg is one message on the page of a call, as each side recorded it.
 type leg struct{ Left, Right string }
 
 // legs returns the messages of the page of a call without headers.
