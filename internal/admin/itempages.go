@@ -13,7 +13,7 @@ import (
 // ItemQuery selects resources, resource templates or prompts for FindItems.
 type ItemQuery struct {
 	Server string
-	Method string // the method of the list, for example resources/list
+	Method string // the method of the list, such as resources/list
 	Text   string // words that an item must contain, all of them; "" for all items
 	From   int    // items to leave out, from the first on
 	Limit  int    // 0 means 50
@@ -29,7 +29,7 @@ type FoundItems struct {
 // mostSearched is the number of items of one list that a search looks at.
 const mostSearched = 5000
 
-// FindItems returns a page of a list of a server, with the items that clients do not see at the
+// FindItems returns a page of a list of a server, and puts the items that clients do not see at the
 // end. It reads nothing from servers.
 func (a *API) FindItems(q ItemQuery) FoundItems {
 	list := a.itemsOf(q.Server, q.Method)
@@ -60,8 +60,8 @@ func (a *API) FindItems(q ItemQuery) FoundItems {
 	return out
 }
 
-// ReadItems reads a list of a ready server that is not fresh, and waits a moment for it. It does
-// nothing for other servers and methods.
+// If a list of a ready server is not fresh, ReadItems reads the list and waits a moment for it. It
+// does nothing for other servers and methods.
 func (a *API) ReadItems(ctx context.Context, server, method string) {
 	if lists := a.opts.Runtime.Lists(); lists != nil && slices.Contains([]string{mcp.MethodListResources, mcp.MethodListTemplates, mcp.MethodListPrompts}, method) {
 		lists.Refresh(ctx, server, method)
