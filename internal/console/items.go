@@ -65,7 +65,7 @@ func (c *Console) promptsPage() Page {
 	return Page{Path: "/servers/{name}/prompts", Template: "prompts.html", View: func(r *http.Request) (*View, error) { return c.promptsWith(r, nil) }}
 }
 
-// itemsOf returns the beginning of a page of items. title is that of the page.
+// itemsOf returns the beginning of a page of items. title is the title of the page.
 func (c *Console) itemsOf(r *http.Request, title string, methods ...string) (*itemsView, *View, error) {
 	s, err := c.findServer(r)
 	if err != nil {
@@ -83,7 +83,7 @@ func (c *Console) itemsOf(r *http.Request, title string, methods ...string) (*it
 	return v, &View{Title: title, Crumbs: []Crumb{{"Servers", pathOf("servers")}, {s.Name, pathOf("servers", s.Name)}}, Data: v}, nil
 }
 
-// page returns the items of the page that the query selects.
+// page returns the items of the selected page.
 func (c *Console) page(v *itemsView, method string) admin.FoundItems {
 	q := admin.ItemQuery{Server: v.Name, Method: method, Text: v.Search, Limit: pageRows}
 	found := c.opts.Source.FindItems(q)

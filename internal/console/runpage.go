@@ -84,7 +84,7 @@ type runLine struct {
 type questionView struct {
 	admin.Question
 	Form    *form.Form // nil for a page to visit
-	Host    string     // of the page to visit; "" if it is not a web address
+	Host    string     // the host of the page to visit; "" if it is not a web address
 	Odd     string     // a warning about the address; "" for none
 	Problem string
 	Failed  bool // the answer was not sent
