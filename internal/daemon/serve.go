@@ -336,7 +336,7 @@ func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 	empty := emptiness{patience: d.opts.secondLook, log: d.log}
 	defer empty.stop()
 	var unchanged time.Time // the last time that a changed file had the same configuration
-	var done chan<- error   // of the request that is being answered; nil for none
+	var done chan<- error   // the channel of the request that is being answered; nil for none
 	answer := func(err error) {
 		if done != nil {
 			done <- err

@@ -86,7 +86,7 @@ func storyLines(stories []admin.Story, wire string) (lines []string, masked [][]
 	for _, s := range stories {
 		for _, m := range s.Messages {
 			if m.Wire != wire || m.Size == 0 || m.Error != "" && wire == admin.WireClient {
-				continue // nobody has seen the message
+				continue // neither peer has seen the message
 			}
 			way := "> "
 			if m.Direction == "sent" {
@@ -121,7 +121,7 @@ func differ(seen, told []string, masked [][]admin.Range) string {
 	return ""
 }
 
-// sides returns the messages that a peer sent, followed by those that it received.
+// sides returns the messages that a peer sent, followed by the messages that it received.
 func sides(lines []string, masked [][]admin.Range) (out []string, outMasked [][]admin.Range) {
 	for _, way := range []byte(">-<") {
 		for i, l := range lines {
@@ -188,12 +188,12 @@ func testBothWires(t *testing.T, client, server string) {
 	tool := func(name, arguments string) string {
 		return `{"name":"web__` + name + `","arguments":` + arguments + `}`
 	}
-	if err := call(ctx, mcp.MethodCallTool, tool("echo", `{"text":"first"}`), fake.CallOptions{}); err != nil { // opens the session
+	if err := call(ctx, mcp.MethodCallTool, tool("echo", `{"text":"first"}`), fake.CallOptions{}); err != nil { // this call opens the session
 		t.Fatal(err)
 	}
 	last := r.awaitCalls("", 1)[0].Number
-	// check compares the stories of the calls since the last check with what the fakes saw. In
-	// a call that was cancelled, messages cross.
+	// check compares the stories of the calls since the last check with the messages that the fakes
+	// saw. In a cancelled call, messages of the two sides may cross.
 	check := func(name string, crossing bool) []admin.Story {
 		t.Helper()
 		var stories []admin.Story
@@ -231,7 +231,7 @@ func testBothWires(t *testing.T, client, server string) {
 			}
 			return true
 		}
-		// The last messages and heads are recorded and captured soon.
+		// The last messages and heads may be recorded and captured a little later.
 		for end := time.Now().Add(time.Minute); !holds(); time.Sleep(5 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("%s: %s", name, problem)
@@ -274,7 +274,7 @@ func testBothWires(t *testing.T, client, server string) {
 			t.Errorf("task: no poll in %q", polls)
 		}
 	}
-	giving, up := context.WithCancel(ctx) // the client gives up when the server has the call
+	giving, up := context.WithCancel(ctx) // the client cancels the call when the server has received it
 	ended := make(chan error, 1)
 	go func() {
 		ended <- call(giving, mcp.MethodCallTool, tool("wait", `{"steps":1,"ms":60000}`), fake.CallOptions{Progress: true})
@@ -296,8 +296,8 @@ func testBothWires(t *testing.T, client, server string) {
 	}
 }
 
-// headsOf checks that each field of each head of a story is an edit with a note. It returns what
-// is wrong, or "".
+// headsOf checks that each field of each head of a story is an edit with a note. It returns a
+// description of the first fault, or "".
 func headsOf(s admin.Story) string {
 	notes := notesOf(s)
 	want := map[string]string{
