@@ -12,8 +12,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// opened publishes the initialize or server/discover m of a client, which began at start. f is
-// the client with the revision that it got. err says why the handshake failed.
+// opened publishes the initialize or server/discover m of a client, which arrived at the time
+// start. f describes the client and its negotiated revision. err is the reason if the handshake
+// failed.
 func (c *Session) opened(m *jsonrpc.Message, f *mcp.ClientInfo, start time.Time, err error) {
 	e := event.Event{From: f.Revision, Took: time.Since(start), Outcome: event.OK}
 	opening := openingOf(m)
@@ -35,7 +36,7 @@ func (c *Session) refused(m *jsonrpc.Message, bad *jsonrpc.Error) {
 	}
 }
 
-// peer describes the client as its transport did, as far as events need it.
+// peer returns the parts of the transport's description of the client that events need.
 func (c *Session) peer() transport.Peer {
 	return transport.Peer{Transport: c.transport, Who: c.who, Remote: c.remote}
 }
@@ -58,7 +59,8 @@ func isVersionError(e *jsonrpc.Error) bool {
 	return e.Code == mcp.CodeUnsupportedVersion || bytes.Contains(e.Data, []byte(versionCode))
 }
 
-// publishOpening publishes the handshake of a client. e has the parts that differ.
+// publishOpening publishes the handshake of a client. e contains the fields that depend on the kind
+// of handshake.
 func (r *Endpoint) publishOpening(p transport.Peer, method string, o *event.Opening, e event.Event) {
 	if !r.Events.Wants(event.Handshake) {
 		return
@@ -69,7 +71,7 @@ func (r *Endpoint) publishOpening(p transport.Peer, method string, o *event.Open
 	}
 	e.Kind, e.Level, e.Who, e.Method, e.Name, e.Opening = event.Handshake, slog.LevelInfo, p.Who, method, o.Client, o
 	if e.Outcome == event.UnsupportedVersion {
-		e.Level = slog.LevelWarn // somebody has to update the client, or to accept its revision
+		e.Level = slog.LevelWarn // a person has to update the client, or to accept its revision
 	}
 	r.Events.Publish(e)
 }
