@@ -9,7 +9,7 @@ import (
 type commandLine struct {
 	words []string
 	env   []assignment // the variables before the command
-	dir   string       // of a "cd DIR &&" before the command; "" for none
+	dir   string       // the DIR of a "cd DIR &&" before the command; "" for none
 }
 
 // assignment is NAME=VALUE.
