@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// makeDevice makes /dev/zero again, if the system allows that.
+// makeDevice makes a device like /dev/zero, if the system allows it.
 func makeDevice(path string) { _ = unix.Mknod(path, unix.S_IFCHR|0o644, int(unix.Mkdev(1, 5))) }
 
 // TestAttackFullDisk fills a small file system.
@@ -63,7 +63,7 @@ func TestAttackFullDisk(t *testing.T) {
 				t.Errorf("%s is left", e.Name())
 			}
 		}
-		// A deletion needs no space, and gives some back in the end.
+		// A deletion needs no space, and makes space free in the end.
 		if _, _, err := s.delete(t.Context(), nil, deleteIn{Path: "b", Permanent: true}); err != nil {
 			t.Error(err)
 		}

@@ -17,14 +17,14 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// canary is in every file outside the root. No answer may contain it.
+// canary is a text in every file outside the root. No answer may contain it.
 const canary = "the-canary-of-the-filesystem-server"
 
 // attack reports whether `make attack` runs the tests.
 func attack() bool { return attackTime() > 0 }
 
-// attackTime is how long `make attack` lets each attack run. It is zero otherwise, and the
-// attacks have a fixed number of calls.
+// attackTime is the time for each attack in `make attack`. Without `make attack` it is zero, and
+// the attacks make a fixed number of calls.
 func attackTime() time.Duration {
 	n, _ := strconv.Atoi(os.Getenv("DRAGOMAN_ATTACK"))
 	return time.Duration(n) * time.Second
@@ -37,7 +37,8 @@ type trap struct {
 	outside, other string
 }
 
-// newTrap makes a folder outside the root, and one whose path begins with that of the root.
+// newTrap makes a folder outside the root, and another folder whose path begins with the path of
+// the root.
 func newTrap(t *testing.T) *trap {
 	t.Helper()
 	base, err := filepath.EvalSymlinks(t.TempDir())
@@ -59,7 +60,7 @@ func newTrap(t *testing.T) *trap {
 	return p
 }
 
-// around returns a text with everything outside the root: names, modes, times and contents.
+// around returns a text that describes everything outside the root: names, modes, times and contents.
 func (p *trap) around() string {
 	p.t.Helper()
 	var b strings.Builder
@@ -75,7 +76,7 @@ func (p *trap) around() string {
 			return err
 		}
 		fmt.Fprintf(&b, "%s %v %d", path, fi.Mode(), fi.Size())
-		if path != p.base { // its time changes with the root
+		if path != p.base { // the time of this folder changes with the root
 			fmt.Fprintf(&b, " %v", fi.ModTime())
 		}
 		if fi.Mode().IsRegular() {
@@ -94,7 +95,7 @@ func (p *trap) around() string {
 	return b.String()
 }
 
-// fill makes what is missing in the root: files, and symlinks that lead outside.
+// fill makes the entries that are missing in the root: files, and symlinks that lead outside.
 func (p *trap) fill() {
 	_ = os.MkdirAll(filepath.Join(p.root, "sub", "deep"), 0o755)
 	_ = os.WriteFile(filepath.Join(p.root, "file"), []byte("inside"), 0o644)
@@ -138,7 +139,7 @@ func (p *trap) tricks() (all []string) {
 	return all
 }
 
-// hostile calls every tool with a path in every place.
+// hostile calls every tool with a path in every argument.
 func (r *rig) hostile(p string, check func(call, answer string)) {
 	calls := []struct {
 		tool string
@@ -214,7 +215,7 @@ func TestAttackSwaps(t *testing.T) {
 	p := newTrap(t)
 	r := openWith(t, Options{Roots: []string{p.root}, Poll: time.Millisecond}, func(s *Server) { s.volatile = true })
 	before := p.around()
-	// The test makes its changes through a root too, so that it does not change what is outside.
+	// The test makes its changes through a root too, so that it does not change files outside.
 	root, err := os.OpenRoot(p.root)
 	if err != nil {
 		t.Fatal(err)
@@ -340,7 +341,7 @@ func TestAttackLargeFile(t *testing.T) {
 	if out.Text != "end" || !out.End {
 		t.Errorf("the last bytes: %+v", out)
 	}
-	if attack() { // these read the whole file
+	if attack() { // these calls read the whole file
 		r.wholeFile()
 	}
 	r.refused("write_file", args{"path": "big", "content": "x", "append": true}, "append works up to")

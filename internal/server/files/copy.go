@@ -69,7 +69,7 @@ func (s *Server) copy(ctx context.Context, req *mcp.CallToolRequest, in copyIn) 
 	}, nil
 }
 
-// duplicate copies from to to, which may be in another root.
+// duplicate copies the place from to the place to, which may be in another root.
 func (s *Server) duplicate(ctx context.Context, req *mcp.CallToolRequest, from place, fi fs.FileInfo, to place, dir *os.Root, base string, old fs.FileInfo, overwrite bool) (*undone, error) {
 	d := &duplication{Server: s, ctx: ctx, report: s.progress(ctx, req), moving: true}
 	return d.run(from, fi, to, dir, base, old, overwrite)
@@ -171,7 +171,7 @@ func (d *duplication) folder(from place, dir *os.Root, base string) (err error) 
 	return nil
 }
 
-// tree copies what is in a folder.
+// tree copies the content of a folder.
 func (d *duplication) tree(from, to *os.Root, depth int) error {
 	if depth > searchDepth {
 		return refuse("copy its parts one by one", "the folder is more than %d folders deep", searchDepth)
@@ -209,7 +209,7 @@ func (d *duplication) entry(from, to *os.Root, name string, depth int) error {
 	d.report(int(d.bytes), name)
 	fi, err := from.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // deleted meanwhile
+		return nil // the entry was deleted meanwhile
 	}
 	if err != nil {
 		return err

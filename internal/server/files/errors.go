@@ -12,13 +12,13 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
-// refusal is a failure for the client: what is wrong, and what to do next.
+// refusal is a failure for the client. It names the problem and the next step.
 type refusal struct{ text, next string }
 
 func (r *refusal) Error() string { return upper(r.text) + ". " + upper(r.next) + "." }
 
-// refuse returns a failure. next is an instruction, the rest a sentence; both begin with a
-// small letter and have no full stop.
+// refuse returns a failure. next is an instruction, and the other arguments make a sentence. Both
+// begin with a small letter and have no full stop.
 func refuse(next, format string, args ...any) error {
 	return &refusal{text: fmt.Sprintf(format, args...), next: next}
 }

@@ -65,7 +65,7 @@ func globExpr(glob string) (string, bool) {
 			b.WriteString("[^/]")
 		case '[':
 			end := strings.IndexByte(glob[i+1:], ']')
-			if end == 0 { // the bracket is the first of the class
+			if end == 0 { // the bracket is the first character of the class
 				if end = strings.IndexByte(glob[i+2:], ']'); end >= 0 {
 					end++
 				}

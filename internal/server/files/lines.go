@@ -16,14 +16,14 @@ import (
 )
 
 // lines passes the messages of a client to the SDK, which closes the conversation at a line
-// that is not a message. lines answers such a line itself and goes on. One goroutine may read
+// that is not a message. lines answers such a line itself and continues. One goroutine may read
 // while others write.
 type lines struct {
 	in  io.Reader
 	buf *bufio.Reader
-	now []byte // what is left of the current line
+	now []byte // the rest of the current line
 
-	revision string // what the client asked for with initialize
+	revision string // the revision that the client requested with initialize
 
 	mu  sync.Mutex // held while one message is written
 	out io.Writer
@@ -51,7 +51,7 @@ func (l *lines) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// next returns the next line if it is a message, with its end. It returns nil for all others.
+// next returns the next line if it is a message, with its end. It returns nil for any other line.
 func (l *lines) next() ([]byte, error) {
 	var line []byte
 	for {
@@ -118,12 +118,12 @@ func (l *lines) check(text []byte) []byte {
 		} `json:"_meta"`
 	}
 	if len(m.Params) == 0 || json.Unmarshal(m.Params, &params) != nil {
-		return nil // the SDK says what is wrong with the parameters
+		return nil // the SDK reports errors in the parameters
 	}
 	if m.Method == "initialize" {
 		l.revision = params.Version
 	}
-	// The SDK takes a version that it does not know for an old one, and misses server/discover.
+	// The SDK treats an unknown version as an old one, and does not recognise server/discover.
 	supported := sdk.SupportedProtocolVersions()
 	if v := params.Meta.Version; v != nil && len(m.ID) > 0 && !slices.Contains(supported, *v) {
 		return failure(m.ID, sdk.CodeUnsupportedProtocolVersion, "unsupported protocol version", sdk.UnsupportedProtocolVersionData{Supported: supported, Requested: *v})

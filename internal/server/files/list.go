@@ -91,7 +91,7 @@ func (s *Server) list(ctx context.Context, _ *mcp.CallToolRequest, in listIn) (*
 	for _, n := range names {
 		e, err := describe(dir, n)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // deleted meanwhile
+			continue // the entry was deleted meanwhile
 		}
 		if err != nil {
 			return nil, listOut{}, s.failed("list", at, err)
@@ -101,12 +101,11 @@ func (s *Server) list(ctx context.Context, _ *mcp.CallToolRequest, in listIn) (*
 	return nil, out, nil
 }
 
-// page returns the first limit+1 names after a name, in order, and the number of all names.
-// wanted says which names count. It holds at most twice as many names, whatever the size of
-// the folder.
+// page returns the first limit+1 names after a name, in order, and the number of all names. wanted
+// selects the names. The function holds at most twice as many names, for a folder of any size.
 func page(ctx context.Context, dir *os.Root, after string, limit int, wanted func(string) bool) (names []string, total int, err error) {
 	keep := limit + 1
-	bound := "" // the largest name that was kept last
+	bound := "" // the largest of the names that are kept
 	err = eachName(dir, func(group []string) error {
 		for _, n := range group {
 			if n == "" || !wanted(n) {

@@ -103,7 +103,7 @@ func sameEntry(a, b place) bool {
 	return err1 == nil && err2 == nil && os.SameFile(x, y)
 }
 
-// syncParent makes the entries of the folder of a place last through a crash.
+// syncParent syncs the folder of a place, so that its entries survive a crash.
 func (s *Server) syncParent(at place) {
 	parent, _ := at.parent(s)
 	if dir, err := s.folder(parent); err == nil {
@@ -112,7 +112,7 @@ func (s *Server) syncParent(at place) {
 	}
 }
 
-// tidy removes the folders of an entry of the undo folder that became empty.
+// tidy removes empty folders from an entry of the undo folder.
 func (p place) tidy() {
 	if !p.inUndo() {
 		return
@@ -125,7 +125,7 @@ func (p place) tidy() {
 }
 
 // pair returns the two places of a call that moves or copies, and the metadata of the source.
-// With follow the source of a symlink is what it points to.
+// If follow is true and the source is a symlink, the source is the target of the symlink.
 func (s *Server) pair(source, destination string, follow bool) (from place, fi fs.FileInfo, to place, err error) {
 	fail := func(err error) (place, fs.FileInfo, place, error) { return place{}, nil, place{}, err }
 	if from, err = s.target(source); err != nil {
@@ -161,8 +161,8 @@ func (s *Server) pair(source, destination string, follow bool) (from place, fi f
 	return from, fi, to, nil
 }
 
-// free checks that a destination may get what is at the source. It returns the file that is
-// there already, or nil.
+// free checks that the destination may be replaced by the source. It returns the file that already
+// exists at the destination, or nil.
 func (s *Server) free(dir *os.Root, base string, to place, source fs.FileInfo, overwrite bool) (fs.FileInfo, error) {
 	old, err := dir.Lstat(base)
 	switch {

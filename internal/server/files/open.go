@@ -29,8 +29,8 @@ func typeOf(m fs.FileMode) string {
 	return typeOther
 }
 
-// regular opens a regular file to read. It does not open anything else, because opening a pipe
-// may wait and opening a device may do something.
+// regular opens a regular file to read. It opens nothing else, because opening a pipe may wait and
+// opening a device may have an effect.
 func (s *Server) regular(at place) (*os.File, fs.FileInfo, error) {
 	rel := filepath.FromSlash(at.rel)
 	fi, err := at.dir.Stat(rel)
@@ -68,7 +68,8 @@ func onlyFile(at place, fi fs.FileInfo) error {
 	return refuse("use the path of a file", "%s is a device, a pipe or a socket, which this server never opens", quote(at.name))
 }
 
-// folder opens a folder. The result stays the same folder, whatever happens to its path.
+// folder opens a folder. The result stays the same folder, even if its path later leads to another
+// folder.
 func (s *Server) folder(at place) (*os.Root, error) {
 	// The dot makes the system refuse anything but a folder instead of opening it. A pipe
 	// would wait.

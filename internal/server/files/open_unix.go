@@ -35,7 +35,7 @@ func keepOwner(f *os.File, old fs.FileInfo) {
 	}
 }
 
-// syncFolder makes the entries of a folder last through a crash.
+// syncFolder syncs a folder, so that its entries survive a crash.
 func syncFolder(dir *os.Root) error {
 	f, err := dir.OpenFile(".", openFolder, 0)
 	if err != nil {
@@ -43,7 +43,7 @@ func syncFolder(dir *os.Root) error {
 	}
 	defer func() { _ = f.Close() }()
 	if err = f.Sync(); errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTSUP) {
-		return nil // some network file systems have no such call
+		return nil // some network file systems cannot sync a folder
 	}
 	return err
 }

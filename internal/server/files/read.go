@@ -104,7 +104,7 @@ func (s *Server) read(ctx context.Context, _ *mcp.CallToolRequest, in readIn) (*
 	return res, out, nil
 }
 
-// readPart reads what in asks for. picture has the bytes of an image that is sent as one.
+// readPart reads the part that in selects. picture has the bytes of an image that is sent as an image.
 func readPart(ctx context.Context, f *os.File, fi fs.FileInfo, in readIn) (out readOut, picture []byte, err error) {
 	head, err := headOf(f)
 	if err != nil {
@@ -180,7 +180,7 @@ func readPart(ctx context.Context, f *os.File, fi fs.FileInfo, in readIn) (out r
 			raw, atEnd = raw[:k], false
 		} else if !atEnd {
 			if k := cs.lastLine(raw); k > 0 {
-				raw = raw[:k] // whole lines, if there is one
+				raw = raw[:k] // keep only whole lines, if raw has one
 			}
 		}
 	}
@@ -326,7 +326,7 @@ func skipLines(ctx context.Context, f *os.File, at, n int64, cs charset) (_, fou
 	return at, found, nil
 }
 
-// tail returns where the last n lines of a file begin. A line end at the end of the file
+// tail returns the position of the last n lines of a file. A line end at the end of the file
 // belongs to the last line.
 func tail(ctx context.Context, f *os.File, size, n int64, cs charset) (int64, error) {
 	begin := int64(cs.bom)

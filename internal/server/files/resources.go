@@ -133,7 +133,7 @@ func invalid(err error) error {
 	return err
 }
 
-// subscribe begins to watch what a client subscribes to.
+// subscribe begins to watch the file or folder that a client subscribes to.
 func (s *Server) subscribe(ctx context.Context, req *mcp.SubscribeRequest) error {
 	at, err := s.ofURI(req.Params.URI)
 	if err != nil {
@@ -143,7 +143,7 @@ func (s *Server) subscribe(ctx context.Context, req *mcp.SubscribeRequest) error
 	return invalid(err)
 }
 
-// unsubscribe ends a subscription. The watch itself ends when nobody asks for it any more.
+// unsubscribe ends a subscription. The watch itself ends later, if no client uses it any more.
 func (s *Server) unsubscribe(_ context.Context, req *mcp.UnsubscribeRequest) error {
 	at, err := s.ofURI(req.Params.URI)
 	if err != nil {

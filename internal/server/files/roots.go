@@ -21,7 +21,7 @@ const (
 
 // root is one folder that the user named.
 type root struct {
-	name string   // how paths of a server with several roots begin
+	name string   // the beginning of paths on a server with several roots
 	abs  string   // the absolute path that the user named
 	real string   // abs without symlinks
 	dir  *os.Root // confines every access
@@ -33,7 +33,7 @@ type root struct {
 type place struct {
 	*root
 	rel  string // with slashes; "." is the root itself
-	name string // as the client writes the path
+	name string // the path as the client writes it
 }
 
 // openRoots opens the folders. It closes them again if one of them cannot be opened.
@@ -99,8 +99,8 @@ func freeName(roots []*root, base string) string {
 	}
 }
 
-// find returns the place that a path of a client names. all is true, and the place empty, if
-// the path names the list of all roots of a server with several. It does not touch the disk.
+// find returns the place that a path of a client names. If a server has several roots and the path
+// names the list of these roots, all is true and the place is empty. find does not use the disk.
 func (s *Server) find(p string) (_ place, all bool, err error) {
 	if len(p) > maxPath {
 		return place{}, false, refuse("use a shorter path", "the path has %d bytes, and the limit is %d", len(p), maxPath)
@@ -146,7 +146,8 @@ func (s *Server) find(p string) (_ place, all bool, err error) {
 	return place{}, false, refuse("begin the path with the name of a root: "+s.rootNames(), "%s does not begin with the name of a root", quote(p))
 }
 
-// absolute returns the place of an absolute path. The longest root that contains the path wins.
+// absolute returns the place of an absolute path. If several roots contain the path, the longest
+// one is used.
 func (s *Server) absolute(p string) (place, bool, error) {
 	p = path.Clean(p)
 	var found *root
@@ -207,7 +208,7 @@ func clean(p string) (string, bool) {
 	return strings.Join(out, "/"), true
 }
 
-// checkNames refuses paths that the system would not take as a path below a folder: on
+// checkNames refuses paths that the system would not treat as paths below a folder: on
 // Windows, names of devices, of streams and of volumes.
 func checkNames(rel string) error {
 	if filepath.IsLocal(filepath.FromSlash(rel)) {
@@ -216,7 +217,7 @@ func checkNames(rel string) error {
 	return refuse("use another name", "%s contains a name that this system reserves", quote(rel))
 }
 
-// display returns how clients write a place.
+// display returns a place as clients write it.
 func (s *Server) display(r *root, rel string) string {
 	switch {
 	case len(s.roots) == 1:
@@ -298,9 +299,9 @@ func (s *Server) ofURI(uri string) (place, error) {
 }
 
 // resolve follows the symlinks of a place as far as it exists, and returns the place without
-// them. With last false it does not follow the last element. It refuses symlinks that lead
-// outside. The result is a help only: somebody may exchange a folder at any time, and os.Root
-// still confines every access.
+// them. If last is false, it does not follow the last element. It refuses symlinks that lead
+// outside. The result does not protect anything, because somebody may exchange a folder at any
+// time. os.Root still confines every access.
 func (s *Server) resolve(at place, last bool) (place, error) {
 	rest := strings.Split(at.rel, "/")
 	done := "."
@@ -325,7 +326,7 @@ func (s *Server) resolve(at place, last bool) (place, error) {
 		}
 		target, err := at.dir.Readlink(filepath.FromSlash(next))
 		if err != nil {
-			done = next // not a symlink, or it does not exist
+			done = next // the element is not a symlink, or does not exist
 			continue
 		}
 		if steps++; steps > maxLinkSteps {

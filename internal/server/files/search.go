@@ -24,12 +24,12 @@ import (
 const (
 	foundUsual   = 100
 	foundMost    = 1000
-	searchMost   = 1_000_000        // entries that are looked at
+	searchMost   = 1_000_000        // entries that a search examines
 	searchTime   = 50 * time.Second // shorter than the usual timeout of a client
 	searchDepth  = 64               // folders below the searched one
 	linesPerFile = 5                // lines that are shown of one file
 	searchLine   = 1 << 20          // bytes of a line that are searched at once
-	sortMost     = 20_000           // names of one folder that are put in order
+	sortMost     = 20_000           // names of one folder that are sorted
 	progressStep = 500 * time.Millisecond
 )
 
@@ -84,7 +84,7 @@ type search struct {
 	ctx      context.Context
 	in       searchIn
 	name     func(rel string) bool
-	content  *regexp.Regexp // nil without content
+	content  *regexp.Regexp // nil if the search has no text to find
 	out      searchOut
 	deadline time.Time
 	report   func(done int, message string)
@@ -188,11 +188,11 @@ func (r *search) folder(at place, dir *os.Root, rel string, depth int) error {
 	if err == nil || errors.Is(err, errStopped) || r.ctx.Err() != nil || depth == 0 {
 		return err
 	}
-	r.out.Skipped++ // a folder that is not readable, or that somebody deleted
+	r.out.Skipped++ // the folder is not readable, or somebody deleted it
 	return nil
 }
 
-// entry looks at one entry of a folder, and searches it if it is a folder.
+// entry examines one entry of a folder. If the entry is a folder, it is searched.
 func (r *search) entry(at place, dir *os.Root, name, rel string, depth int) error {
 	if err := r.ctx.Err(); err != nil {
 		return err
@@ -207,7 +207,7 @@ func (r *search) entry(at place, dir *os.Root, name, rel string, depth int) erro
 	}
 	e, err := describe(dir, name)
 	if err != nil {
-		return nil // deleted meanwhile
+		return nil // the entry was deleted meanwhile
 	}
 	if (r.in.Type == "" || r.in.Type == e.Type) && r.name(rel) {
 		found := result{Path: at.name, Type: e.Type, Size: e.Size, Modified: e.Modified}
@@ -290,7 +290,7 @@ func (r *search) lines(at place, dir *os.Root, name string) ([]matched, error) {
 			}
 		}
 		if err != nil {
-			return found, nil // the end of the file, or a file that became unreadable
+			return found, nil // the file has ended or became unreadable
 		}
 		if end {
 			if number++; number%4096 == 0 && r.now().After(r.deadline) {
@@ -302,8 +302,8 @@ func (r *search) lines(at place, dir *os.Root, name string) ([]matched, error) {
 	}
 }
 
-// nextPart returns the next line with its end, or a part of a line that is too long. end is
-// true if the line ends there.
+// nextPart returns the next line with its end, or a part of a line that is too long. end is true if
+// the line ends with this part.
 func nextPart(in *bufio.Reader, cs charset, line []byte) (_ []byte, end bool, err error) {
 	for len(line) < searchLine || int64(len(line))%cs.unit() != 0 {
 		part, err := in.ReadSlice('\n')
@@ -349,8 +349,8 @@ func around(text string, span []int) string {
 	return cut
 }
 
-// progress returns a function that tells the client how far a call is, twice a second at most.
-// It does nothing if the client did not ask for progress.
+// progress returns a function that reports the progress of a call to the client, at most twice a
+// second. It does nothing if the client did not ask for progress.
 func (s *Server) progress(ctx context.Context, req *mcp.CallToolRequest) func(done int, message string) {
 	token := req.Params.GetProgressToken()
 	if token == nil {

@@ -119,11 +119,11 @@ func TestSearchLongLines(t *testing.T) {
 	}
 }
 
-// TestSearchDeadline stops a search whose time is over.
+// TestSearchDeadline checks that a search stops after its time limit.
 func TestSearchDeadline(t *testing.T) {
 	var ticks atomic.Int64
 	r := openWith(t, Options{}, func(s *Server) {
-		s.now = func() time.Time { return time.Unix(30*ticks.Add(1), 0) } // each look at the clock takes half a minute
+		s.now = func() time.Time { return time.Unix(30*ticks.Add(1), 0) } // the clock advances half a minute with each call
 	})
 	for i := range 600 {
 		r.put(fmt.Sprintf("%d/f", i), "")
@@ -150,7 +150,7 @@ func TestSearchProgress(t *testing.T) {
 	var ticks atomic.Int64
 	s.now = func() time.Time {
 		return time.Unix(ticks.Add(1), 0).Add(-time.Duration(ticks.Load()) * time.Second / 2)
-	} // half a second each look
+	} // the clock advances half a second with each call
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var reports atomic.Int64

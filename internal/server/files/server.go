@@ -21,10 +21,10 @@ import (
 const (
 	maxLine    = 32 << 20 // bytes of one message of the client
 	maxRunning = 16       // calls that run at the same time
-	maxWaiting = 256      // calls that wait for one of these
+	maxWaiting = 256      // calls that wait until another call ends
 )
 
-// Prefix begins the names of the tools with Options.Prefixed.
+// Prefix is put before the name of each tool if Options.Prefixed is set.
 const Prefix = "filesystem."
 
 // dialectKey is the member of a tool's _meta in which Dragoman finds the flags for clients
@@ -35,7 +35,7 @@ const dialectKey = "io.github.dragoman-mcp/dialect"
 type Options struct {
 	// Roots are the folders that clients may use, at least one.
 	Roots []string
-	// ReadOnly leaves out the tools that change something.
+	// ReadOnly leaves out the tools that make changes.
 	ReadOnly bool
 	// Prefixed puts Prefix before the name of each tool.
 	Prefixed bool
@@ -92,9 +92,9 @@ func Open(o Options) (*Server, error) {
 	return s, nil
 }
 
-// guard refuses what the SDK does not handle. It would answer the methods of capabilities that
-// the server does not have with empty lists. It cannot repeat a URI with a character that is
-// not printable, and would end the conversation.
+// guard refuses requests that the SDK does not handle correctly. If the server does not have a
+// capability, the SDK would answer its methods with empty lists. If a URI has a character that is
+// not printable, the SDK cannot repeat the URI and would end the conversation.
 func guard(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		switch method {
@@ -146,15 +146,15 @@ func (s *Server) instructions() string {
 	return text + " Long answers come in parts. They say how to continue."
 }
 
-// tool describes a tool. In and Out are those of its handler.
+// tool describes a tool. In and Out are the types of its handler's input and output.
 type tool struct {
 	name, title, description string
 
-	writes      bool // changes files
-	destroys    bool // may replace or remove something
+	writes      bool // the tool changes files
+	destroys    bool // the tool may replace or remove files
 	idempotent  bool // a second call with the same arguments changes nothing
 	confirm     bool // a client with confirmations should ask its user first
-	undo        bool // what a call changes can be changed back
+	undo        bool // a change by the tool can be undone
 	restrictIn  func(map[string]*jsonschema.Schema)
 	restrictOut func(map[string]*jsonschema.Schema)
 }
@@ -237,5 +237,5 @@ func integers(p *jsonschema.Schema, least, most float64) {
 // words sets the values that a text argument may have.
 func words(p *jsonschema.Schema, values ...any) { p.Enum = values }
 
-// stamp is how answers give a time.
+// stamp is the format of times in answers.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }

@@ -17,7 +17,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// deadline is how long a test waits for something that takes a moment.
+// deadline is the longest time that a test waits for an event.
 const deadline = 60 * time.Second
 
 // rig is a server with a client.
@@ -164,7 +164,7 @@ func (r *rig) content(name string) string {
 	return string(b)
 }
 
-// noTemps fails if a file that was being written is left.
+// noTemps fails if a temporary file is left.
 func (r *rig) noTemps() {
 	r.t.Helper()
 	_ = filepath.WalkDir(r.root, func(path string, d fs.DirEntry, err error) error {

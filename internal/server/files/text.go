@@ -24,7 +24,7 @@ const (
 	endsMixed = "mixed"
 )
 
-// headSize is how many bytes decide whether a file is text.
+// headSize is the number of bytes that decide whether a file is text.
 const headSize = 8 << 10
 
 // charset is the encoding of a file. The zero value means that the file is not text.
@@ -61,7 +61,7 @@ func charsetOf(head []byte, whole bool) charset {
 	switch {
 	case bytes.HasPrefix(head, []byte("\xef\xbb\xbf")):
 		return charset{utf8Marked, 3}
-	case bytes.HasPrefix(head, []byte("\xff\xfe\x00\x00")): // UTF-32, which this server does not read
+	case bytes.HasPrefix(head, []byte("\xff\xfe\x00\x00")): // the file is UTF-32, which this server does not read
 		return charset{}
 	case bytes.HasPrefix(head, []byte("\xff\xfe")):
 		return charset{utf16Less, 2}

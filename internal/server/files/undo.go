@@ -17,9 +17,9 @@ import (
 	"unicode/utf8"
 )
 
-// undoFolder is the folder of a root that keeps what calls replaced or deleted. Each entry is
-// a folder with the time, a random part and a size in its name. It has the kept file or folder
-// under the path that it had in the root.
+// undoFolder is the folder of a root that keeps the files and folders that calls replaced or
+// deleted. Each entry is a folder with the time, a random part and a size in its name. It has the
+// kept file or folder under the path that it had in the root.
 const undoFolder = ".dragoman-undo"
 
 // treeMost is the most entries of a folder that one call deletes with undo, or copies.
@@ -32,7 +32,7 @@ type Undo struct {
 	Age     time.Duration // zero means no bound
 }
 
-// undone tells a client where the former file is.
+// undone tells a client the path of the former file.
 type undone struct {
 	Path string `json:"path" jsonschema:"Where the former file or folder is now."`
 	How  string `json:"how" jsonschema:"How to bring it back."`
@@ -56,14 +56,14 @@ func notUndo(at place) error {
 	return nil
 }
 
-// keep is an entry of the undo folder in the making.
+// keep is a new entry of the undo folder.
 type keep struct {
-	at    place // of the kept file
+	at    place // the place of the kept file
 	entry string
 }
 
-// newKeep makes room for size bytes in the undo folder and returns where to put what is at a
-// place. It returns nil if the server keeps nothing. The caller is in changing.
+// newKeep makes room for size bytes in the undo folder and returns an entry for the file or folder
+// at a place. It returns nil if the server keeps nothing. The caller must hold changing.
 func (s *Server) newKeep(at place, size int64) (*keep, error) {
 	if s.o.Undo.Size <= 0 || at.inUndo() {
 		return nil, nil
@@ -122,7 +122,7 @@ func (s *Server) prune(r *root, size int64) error {
 	}); err != nil {
 		return err
 	}
-	slices.Sort(names) // the time comes first
+	slices.Sort(names) // each name begins with its time
 	most := s.o.Undo.Entries
 	if most == 0 {
 		most = 1000
@@ -156,14 +156,14 @@ func keptEntry(name string) (at time.Time, size int64, ok bool) {
 	return at, size, err == nil && size >= 0
 }
 
-// drop removes an entry that was not needed.
+// drop removes an unused entry.
 func (k *keep) drop() {
 	if k != nil {
 		_ = k.at.dir.RemoveAll(filepath.FromSlash(k.entry))
 	}
 }
 
-// told describes the entry for a client.
+// told returns the entry as a client sees it.
 func (k *keep) told(s *Server, was place) *undone {
 	if k == nil {
 		return nil
@@ -171,8 +171,8 @@ func (k *keep) told(s *Server, was place) *undone {
 	return &undone{Path: k.at.name, How: fmt.Sprintf("Call move_file with source %q, destination %q and overwrite true.", k.at.name, s.display(was.root, was.rel))}
 }
 
-// keepCopy keeps a file that a rename is about to replace. The file stays where it is, so that
-// its path never lacks a file.
+// keepCopy keeps a file that a rename is about to replace. The file stays where it is, so that its
+// path always has a file.
 func (s *Server) keepCopy(ctx context.Context, at place, fi fs.FileInfo) (*keep, error) {
 	k, err := s.newKeep(at, fi.Size())
 	if err != nil || k == nil {
@@ -263,7 +263,8 @@ func (r *root) change(ctx context.Context, f func() error) error {
 	return f()
 }
 
-// copyTo copies in to out in steps, so that a call can be cancelled. done is told the bytes.
+// copyTo copies in to out in steps, so that a call can be cancelled. done gets the number of copied
+// bytes.
 func (s *Server) copyTo(ctx context.Context, out io.Writer, in io.Reader, done func(int64)) error {
 	const step = 8 << 20
 	if s.filling != nil {
@@ -286,8 +287,8 @@ func (s *Server) copyTo(ctx context.Context, out io.Writer, in io.Reader, done f
 	}
 }
 
-// finish gives a file that is written the permissions of another one, and makes its bytes last
-// through a crash.
+// finish gives a file that is written the permissions of another one, and syncs it, so that its
+// bytes survive a crash.
 func (s *Server) finish(f *os.File, like fs.FileInfo) error {
 	if like != nil {
 		if err := f.Chmod(like.Mode().Perm()); err != nil {
@@ -300,7 +301,7 @@ func (s *Server) finish(f *os.File, like fs.FileInfo) error {
 	return f.Sync()
 }
 
-// validName refuses a path that has names which other tools could not take.
+// validName refuses a path with names that other tools could not use.
 func validName(at place) error {
 	if !utf8.ValidString(at.rel) {
 		return refuse("use another name", "%s is not valid UTF-8", quote(at.name))

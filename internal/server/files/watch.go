@@ -29,7 +29,7 @@ const (
 	changesMost = 1000   // changes that one watch remembers
 	waitMost    = 50     // seconds; shorter than the usual timeout of a client
 	waitersMost = 8
-	watchIdle   = 30 * time.Minute // a watch without subscription or question ends after this
+	watchIdle   = 30 * time.Minute // a watch without a subscription or a request ends after this time
 )
 
 type watchIn struct {
@@ -64,7 +64,7 @@ func (s *Server) addWatch() {
 	}, s.watchFolder)
 }
 
-// mark is what a poll compares of an entry.
+// mark has the properties of an entry that a poll compares.
 type mark struct {
 	kind     fs.FileMode
 	size     int64
@@ -78,12 +78,12 @@ type watch struct {
 	at        place
 	recursive bool
 
-	state      map[string]mark // by path below the folder; "." is the folder itself
+	state      map[string]mark // the marks by their path below the folder; "." is the folder itself
 	incomplete bool
 	changes    []changed
-	first      int            // the number of the first of changes
+	first      int            // the number of the first element of changes
 	news       chan struct{}  // closed at the next change
-	subscribed map[string]int // the URIs by which clients subscribed, and how often
+	subscribed map[string]int // the number of subscriptions by URI
 	used       time.Time
 }
 
@@ -244,8 +244,8 @@ func (s *Server) since(w *watch, cursor string) (watchOut, <-chan struct{}) {
 	return out, w.news
 }
 
-// poll looks at all watched folders until the server is closed. A look that takes long makes
-// the next pause longer.
+// poll looks at all watched folders until the server is closed. If a poll takes long, the next
+// pause is longer.
 func (s *Server) poll() {
 	pause := s.o.Poll
 	for work.Sleep(s.ctx, pause) == nil {
@@ -255,7 +255,7 @@ func (s *Server) poll() {
 	}
 }
 
-// lookAtAll looks once at each watched folder and tells what changed.
+// lookAtAll looks once at each watched folder and reports the changes.
 func (s *Server) lookAtAll(ctx context.Context) {
 	s.watch.mu.Lock()
 	all := slices.Clone(s.watch.all)
@@ -266,7 +266,7 @@ func (s *Server) lookAtAll(ctx context.Context) {
 			return
 		}
 		if err != nil {
-			state, incomplete = map[string]mark{}, false // it is gone, or not readable for now
+			state, incomplete = map[string]mark{}, false // the folder does not exist, or is not readable for now
 		}
 		for _, uri := range s.compare(w, state, incomplete) {
 			_ = s.mcp.ResourceUpdated(ctx, &mcp.ResourceUpdatedNotificationParams{URI: uri})
@@ -292,8 +292,8 @@ func (s *Server) idle() (gone []*watch) {
 	return gone
 }
 
-// compare takes the new state of a watch. If it differs from the former one, compare returns
-// the URIs whose subscribers must know.
+// compare stores the new state of a watch. If it differs from the former one, compare returns the
+// URIs whose subscribers must be notified.
 func (s *Server) compare(w *watch, state map[string]mark, incomplete bool) []string {
 	at := stamp(time.Now())
 	var news []changed
@@ -309,7 +309,7 @@ func (s *Server) compare(w *watch, state map[string]mark, incomplete bool) []str
 		case !ok:
 			tell(rel, "deleted")
 		case is != was && !(is.kind.IsDir() && was.kind.IsDir() && is.identity == was.identity):
-			tell(rel, "modified") // a folder changes with its entries, which are told themselves
+			tell(rel, "modified") // changes in a folder are reported for its entries
 		}
 	}
 	for _, rel := range slices.Sorted(maps.Keys(state)) {
@@ -349,7 +349,7 @@ func (s *Server) look(ctx context.Context, at place, recursive bool) (map[string
 	return state, lookBelow(ctx, dir, "", recursive, 0, state), nil
 }
 
-// lookBelow adds the entries of a folder to a state. It reports whether it left some out.
+// lookBelow adds the entries of a folder to a state. It returns whether it omitted some entries.
 func lookBelow(ctx context.Context, dir *os.Root, rel string, recursive bool, depth int, state map[string]mark) (incomplete bool) {
 	_ = eachName(dir, func(names []string) error {
 		for _, n := range names {

@@ -17,11 +17,11 @@ import (
 
 // Bounds of write_file, in bytes.
 const (
-	writeMost  = 16 << 20 // of one call
+	writeMost  = 16 << 20 // bytes of one call
 	appendMost = 256 << 20
 )
 
-// tempPrefix begins the names of files that are being written.
+// tempPrefix is the beginning of the names of temporary files.
 const tempPrefix = ".dragoman-tmp-"
 
 type writeIn struct {
@@ -198,7 +198,7 @@ func encoded(in writeIn, former []byte, fi fs.FileInfo) (content []byte, enc, en
 	return content, cs.name, endsOf(text), nil
 }
 
-// target returns the place of a path that a call is about to change.
+// target returns the place for a path that a call is about to change.
 func (s *Server) target(p string) (place, error) {
 	at, err := s.one(p)
 	switch {
@@ -210,8 +210,8 @@ func (s *Server) target(p string) (place, error) {
 	return at, validName(at)
 }
 
-// parentFolder opens the folder in which a place is, and makes it if it does not exist. The
-// result stays the same folder, whatever happens to its path.
+// parentFolder opens the folder in which a place is, and makes it if it does not exist. The result
+// stays the same folder, even if its path later leads to another folder.
 func (s *Server) parentFolder(at place) (*os.Root, string, error) {
 	parent, base := at.parent(s)
 	if parent.rel != "." {
@@ -225,20 +225,20 @@ func (s *Server) parentFolder(at place) (*os.Root, string, error) {
 	return dir, base, err
 }
 
-// change describes how replace makes a file.
+// change describes a file that replace makes.
 type change struct {
 	dir       *os.Root
 	base      string
 	old       fs.FileInfo // the file that exists; nil if there is none
-	like      fs.FileInfo // has the permissions of the new file; nil for those of a new file
-	overwrite bool        // otherwise a file that appeared meanwhile stays
+	like      fs.FileInfo // a file with the permissions to use; nil for the permissions of a new file
+	overwrite bool        // if false, a file that appeared meanwhile is kept
 
 	fill   func(*os.File) error
 	before func() error // runs right before the rename
 }
 
-// replace writes a file beside its target, makes it last, and renames it. If it fails, the
-// target is as before and nothing is left.
+// replace writes a file beside its target, syncs it, and renames it. If this fails, the target is
+// unchanged and no temporary file remains.
 func (s *Server) replace(ctx context.Context, c change) (_ fs.FileInfo, err error) {
 	temp := tempPrefix + rand.Text()
 	perm := fs.FileMode(0o666) // the umask of the server applies
@@ -268,7 +268,7 @@ func (s *Server) replace(ctx context.Context, c change) (_ fs.FileInfo, err erro
 	if err != nil {
 		return nil, err
 	}
-	if err := f.Close(); err != nil { // Windows renames no open file
+	if err := f.Close(); err != nil { // Windows cannot rename an open file
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
@@ -301,8 +301,8 @@ func settle(dir *os.Root, from, to string, overwrite bool) error {
 	return dir.Rename(from, to)
 }
 
-// sync makes the entries of a folder last through a crash. The change itself is done, so a
-// failure changes nothing for the client.
+// sync syncs a folder, so that its entries survive a crash. The change itself is complete, so a
+// failure does not matter to the client.
 func (s *Server) sync(dir *os.Root) {
 	if !s.volatile {
 		_ = syncFolder(dir)
