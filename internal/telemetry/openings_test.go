@@ -53,14 +53,14 @@ func TestOutcomesOfHandshakes(t *testing.T) {
 		modern     string // the revision in the header
 		strict     bool
 		fails      bool
-		limited    bool // over HTTP only, because a client on stdio opens one session
+		limited    bool // the case is for HTTP only, because a client on stdio opens one session
 		requested  string
 		revision   string
 		outcome    string
-		label      string // of the metric, if it differs from requested
-		client     string // "c_[1m" if ""
-		level      string // INFO if ""
-		statusHTTP int    // 200 if 0
+		label      string // the label of the metric, if it differs from requested
+		client     string // the client in the log; "" means "c_[1m"
+		level      string // the level in the log; "" means INFO
+		statusHTTP int    // the HTTP status; 0 means 200
 	}{
 		"ok":                    {body: opening(`"2025-06-18"`, who), requested: "2025-06-18", revision: "2025-06-18", outcome: "ok"},
 		"without params":        {body: `{"jsonrpc":"2.0","id":1,"method":"initialize"}`, requested: "none", revision: "2025-11-25", outcome: "ok", client: "unknown"},
@@ -96,7 +96,7 @@ func TestOutcomesOfHandshakes(t *testing.T) {
 				}
 				answer, remote := "", over
 				if over == "http" {
-					remote = "192.0.2.1" // of httptest
+					remote = "192.0.2.1" // the address that httptest uses
 					status := 0
 					status, answer = overHTTP(t, endpoint, test.body, test.modern, test.limited)
 					if want := max(test.statusHTTP, 200); test.statusHTTP >= 0 && status != want {
