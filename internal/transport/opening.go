@@ -11,12 +11,13 @@ type RefusedOpening struct {
 	Method string
 	// Msg is the request. It is nil if the request is not a valid message.
 	Msg *jsonrpc.Message
-	// Err is the error that the client gets. Limited says that the client only comes too often.
+	// Err is the error that the client gets. Limited says that the only problem is the rate of the
+	// client's requests.
 	Err     *jsonrpc.Error
 	Limited bool
 }
 
-// OpeningWatcher is an Acceptor that is told about such requests.
+// OpeningWatcher is an Acceptor that is notified of such requests.
 type OpeningWatcher interface {
 	// Refused must not keep Msg and must not block.
 	Refused(o RefusedOpening)
