@@ -16,7 +16,7 @@ BENCH    ?= .
 TARGETS  := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 .DEFAULT_GOAL := check
-.PHONY: check help build vet test lint race race-short soak attack fuzz bench bench-diff bench-compare bench-console conformance peers clients clients-check browser cross tidy release release-try release-check clean matrix matrix-check bin/matrix.md pictures pictures-check screenshots examples
+.PHONY: check help build vet test lint race race-short soak attack fuzz bench bench-diff bench-compare bench-console bench-pages conformance peers clients clients-check browser cross tidy release release-try release-check clean matrix matrix-check bin/matrix.md pictures pictures-check screenshots examples
 
 check: build vet lint race-short ## check a change: build, vet, lint, short race tests
 
@@ -77,6 +77,9 @@ bench-compare: ## compare Dragoman with a direct connection and with a plain pro
 
 bench-console: ## measure what the console and recording cost the relay
 	cd bench && go run . -paths serve,console,recording -only load -sizes 1024 -cells MM,LL -rounds 40
+
+bench-pages: ## measure the pages of the console with 200 servers and 50 open consoles
+	go test ./internal/daemon -run '^$$' -bench 'BenchmarkConsole$$' -benchtime 30x
 
 conformance: ## the official conformance suite (npm); ARGS=-direct, -only REGEXP, -v
 	cd test && go run ./conformance $(ARGS)

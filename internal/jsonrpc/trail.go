@@ -110,7 +110,8 @@ type HeadField struct{ Name, Value string }
 
 // NewHead returns a Head. method and path are those of a request, status is that of a response.
 // A trail leaves out a header that is longer than maxHead. Of several edits of one field, the last
-// one counts. edits may concern fields that the header does not have.
+// one counts. edits may concern fields that the header does not have. They must not be modified
+// afterwards.
 func NewHead(method, path string, status int, header map[string][]string, edits ...HeadEdit) *Head {
 	return &Head{Method: method, Path: path, Status: status, header: header, edits: edits}
 }

@@ -14,7 +14,6 @@ type trailMemory struct {
 	texts   []trailText
 	entries []trailEntry
 	changes []Change
-	edits   []HeadEdit
 	first   []byte // the first block, which stays when the memory is used again
 	block   []byte // the block with free space
 	scratch []byte
@@ -47,7 +46,7 @@ type trailEntry struct {
 // trailHead is a Head in the memory of a trail.
 type trailHead struct {
 	packed []byte // nil if there is no head
-	edits  part
+	edits  []HeadEdit
 }
 
 // These are the limits of memory that is used again, so that one large call does not occupy
@@ -55,7 +54,7 @@ type trailHead struct {
 const (
 	firstBlock   = 3 << 10 // the smallest first block
 	maxBlock     = 8 << 10 // the size of other blocks
-	maxKeptItems = 64      // the number of entries, texts, changes and edits
+	maxKeptItems = 64      // the number of entries, texts and changes
 )
 
 var trailMemories = sync.Pool{New: func() any {
@@ -64,13 +63,12 @@ var trailMemories = sync.Pool{New: func() any {
 
 // release makes the memory available for another trail.
 func (m *trailMemory) release() {
-	if cap(m.texts) > maxKeptItems || cap(m.entries) > maxKeptItems || cap(m.changes) > maxKeptItems || cap(m.edits) > maxKeptItems || cap(m.scratch) > maxHead {
+	if cap(m.texts) > maxKeptItems || cap(m.entries) > maxKeptItems || cap(m.changes) > maxKeptItems || cap(m.scratch) > maxHead {
 		return
 	}
 	clear(m.texts)
 	clear(m.entries)
-	clear(m.edits)
-	m.texts, m.entries, m.changes, m.edits = m.texts[:0], m.entries[:0], m.changes[:0], m.edits[:0]
+	m.texts, m.entries, m.changes = m.texts[:0], m.entries[:0], m.changes[:0]
 	if cap(m.block) > cap(m.first) {
 		m.first = m.block // the next call probably needs as much
 	}
@@ -201,9 +199,7 @@ func (m *trailMemory) pack(h *Head) (cost int) {
 
 // addPacked stores the head that pack has written into scratch.
 func (m *trailMemory) addPacked(h *Head) trailHead {
-	from := len(m.edits)
-	m.edits = append(m.edits, h.edits...)
-	return trailHead{packed: m.store(m.scratch), edits: part{from, len(m.edits)}}
+	return trailHead{packed: m.store(m.scratch), edits: h.edits}
 }
 
 // headOf returns a copy of a head, nil for none.
@@ -225,7 +221,7 @@ func (m *trailMemory) headOf(x *trailHead) *Head {
 		}
 		h.header[name] = append(h.header[name], value)
 	}
-	h.edits = append([]HeadEdit(nil), m.edits[x.edits.from:x.edits.to]...)
+	h.edits = x.edits
 	return h
 }
 
@@ -244,9 +240,8 @@ func cutShort(b []byte) (text string, rest []byte) {
 
 // adopt appends the contents of other. The times of the entries of other are increased by a duration.
 func (m *trailMemory) adopt(other *trailMemory, later time.Duration) {
-	texts, changes, edits := len(m.texts), len(m.changes), len(m.edits)
+	texts, changes := len(m.texts), len(m.changes)
 	m.changes = append(m.changes, other.changes...)
-	m.edits = append(m.edits, other.edits...)
 	for _, x := range other.texts {
 		x.input += texts
 		x.part = x.part.moved(changes)
@@ -257,8 +252,6 @@ func (m *trailMemory) adopt(other *trailMemory, later time.Duration) {
 		x.text += texts
 		x.input += texts
 		x.changes = x.changes.moved(changes)
-		x.request.edits = x.request.edits.moved(edits)
-		x.response.edits = x.response.edits.moved(edits)
 		m.entries = append(m.entries, x)
 	}
 }

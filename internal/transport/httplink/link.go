@@ -128,7 +128,8 @@ func New(address string, o Options) (*Link, error) {
 		l.edits = append(l.edits, jsonrpc.HeadEdit{Why: mcp.WhyConfigured, Name: "Authorization"})
 	}
 	for name := range l.header {
-		if name != "User-Agent" || set[name] {
+		// The transports always set Accept and Content-Type themselves.
+		if name != "Accept" && name != "Content-Type" && (name != "User-Agent" || set[name]) {
 			l.edits = append(l.edits, jsonrpc.HeadEdit{Why: mcp.WhyConfigured, Name: name})
 		}
 	}

@@ -222,8 +222,6 @@ func (c *Client) header(out *transport.Outgoing) (http.Header, []jsonrpc.HeadEdi
 	}
 	h["Content-Type"] = jsonOnly
 	h["Accept"] = jsonOrSSE
-	n.add(mcp.WhyConnection, "Content-Type")
-	n.add(mcp.WhyConnection, "Accept")
 	if out.Method != mcp.MethodInitialize {
 		c.sessionHeaders(h, rules, &n)
 	} else if rules.Version != "" {

@@ -55,7 +55,6 @@ func (s *stream) get(ctx context.Context) (*httplink.Response, error) {
 	}
 	h := s.c.link.NewHeader(4)
 	h["Accept"] = eventsOnly
-	n.add(mcp.WhyConnection, "Accept")
 	s.c.sessionHeaders(h, s.rules, &n)
 	if s.last != "" {
 		h[mcp.HeaderLastEvent] = []string{s.last}

@@ -1,0 +1,146 @@
+//go:build unix
+
+package daemon
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/calls"
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/work"
+)
+
+// These are the numbers of BenchmarkConsole.
+const (
+	benchServers  = 200
+	benchTools    = 25 // of each server
+	benchConsoles = 50
+)
+
+// manyTools answers like modern servers with benchTools tools each.
+func manyTools(w http.ResponseWriter, r *http.Request) {
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	m, err := jsonrpc.Scan(b, jsonrpc.Limits{})
+	if err != nil || m.Kind != jsonrpc.Request {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	result := `{"resultType":"complete","content":[{"type":"text","text":"done"}]}`
+	switch m.Method {
+	case "server/discover":
+		result = `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":600000,"cacheScope":"private"}`
+	case "tools/list":
+		var tools []string
+		for i := range benchTools {
+			tools = append(tools, fmt.Sprintf(`{"name":"tool_%d","description":"Looks up number %d of a list and returns what it finds there.","inputSchema":{"type":"object","properties":{"query":{"type":"string","description":"What to look for."},"limit":{"type":"integer","minimum":1}},"required":["query"]}}`, i, i))
+		}
+		result = `{"resultType":"complete","ttlMs":600000,"cacheScope":"private","tools":[` + strings.Join(tools, ",") + `]}`
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(jsonrpc.AppendResult(nil, m.ID, []byte(result)))
+}
+
+// BenchmarkConsole measures serve with 200 servers, 5,000 tools, a full list of calls and 50
+// open consoles: the time and the CPU time of a page with its request, and the CPU time of the
+// whole process while nothing happens. The process also contains the servers and the consoles.
+func BenchmarkConsole(b *testing.B) {
+	web := httptest.NewServer(http.HandlerFunc(manyTools))
+	defer web.Close()
+	settings := snapshot()
+	for i := range benchServers {
+		c, problem := config.Complete(config.Server{Name: fmt.Sprintf("server%03d", i), URL: web.URL + "/mcp"})
+		if problem != nil {
+			b.Fatal(problem)
+		}
+		settings.Servers = append(settings.Servers, c)
+	}
+	settings.Record = config.RecordMemory
+	var link string
+	r := serve(b, settings, func(o *ServeOptions) { o.Log, o.Console = nil, func(c Console) { link = c.Link() } })
+	r.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	cookie, _, _ := strings.Cut(r.do(b.Context(), "GET", strings.TrimPrefix(link, r.base), nil).header.Get("Set-Cookie"), ";")
+	page := func(path string) answer {
+		a := r.do(b.Context(), "GET", path, nil, "Cookie", cookie)
+		if a.status != http.StatusOK {
+			b.Fatalf("%s: %d %.300s", path, a.status, a.body)
+		}
+		return a
+	}
+	await(b, "the tools of all servers", 2*time.Minute, func() bool {
+		return strings.Contains(page("/console/tools").body, "<h1>5,000 tools")
+	})
+	header := modernHeader("tools/call", "server007__tool_7")
+	for range calls.Kept {
+		if a := r.post("/mcp", modernBody("1", "tools/call", `"name":"server007__tool_7","arguments":{"query":"x"}`), header...); a.status != http.StatusOK {
+			b.Fatalf("%d %s", a.status, a.body)
+		}
+	}
+
+	// The consoles show different pages.
+	ctx, cancel := context.WithCancel(b.Context())
+	var open sync.WaitGroup
+	defer open.Wait()
+	defer cancel()
+	pages := []string{"/console/", "/console/tools", "/console/calls", "/console/servers", "/console/clients"}
+	began := make(chan error, benchConsoles)
+	for i := range benchConsoles {
+		open.Go(func() {
+			q, err := http.NewRequestWithContext(ctx, http.MethodGet, r.base+"/console/events?"+url.Values{"page": {pages[i%len(pages)]}}.Encode(), nil)
+			if err != nil {
+				began <- err
+				return
+			}
+			q.Header.Set("Cookie", cookie)
+			resp, err := http.DefaultTransport.RoundTrip(q)
+			if err == nil && resp.StatusCode != http.StatusOK {
+				err = fmt.Errorf("status %d", resp.StatusCode)
+			}
+			began <- err
+			if err == nil {
+				_, _ = io.Copy(io.Discard, bufio.NewReader(resp.Body))
+				_ = resp.Body.Close()
+			}
+		})
+	}
+	for range benchConsoles {
+		if err := <-began; err != nil {
+			b.Fatal(err)
+		}
+	}
+
+	const pause = 10 * time.Second
+	_ = work.Sleep(b.Context(), pause/2) // until the consoles have the values of the calls
+	before, start := cpuTime(b), time.Now()
+	_ = work.Sleep(b.Context(), pause)
+	idle := 100 * float64(cpuTime(b)-before) / float64(time.Since(start))
+	b.Run("idle", func(b *testing.B) {
+		for b.Loop() { // measured above
+		}
+		b.ReportMetric(idle, "%-of-a-core")
+		b.ReportMetric(0, "ns/op")
+	})
+	for _, x := range []struct{ name, path string }{{"overview", "/console/"}, {"tools", "/console/tools"}, {"search", "/console/tools?q=tool_17"}, {"calls", "/console/calls"}} {
+		b.Run(x.name, func(b *testing.B) {
+			n, before := 0, cpuTime(b)
+			for b.Loop() {
+				page(x.path)
+				n++
+			}
+			b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/1000/float64(n), "cpu-ms/op")
+		})
+	}
+}
