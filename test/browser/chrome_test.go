@@ -175,6 +175,7 @@ type tab struct {
 	t       *testing.T
 	c       *chrome
 	session string
+	profile string
 	origin  string // the only origin that the page may load from
 
 	mu       sync.Mutex
@@ -211,7 +212,7 @@ func (c *chrome) newTab(t *testing.T, origin string) *tab {
 			t.Fatal(err)
 		}
 	}
-	p := &tab{t: t, c: c, session: made.SessionID, origin: origin, byID: map[string]int{}}
+	p := &tab{t: t, c: c, session: made.SessionID, profile: made.BrowserContextID, origin: origin, byID: map[string]int{}}
 	c.mu.Lock()
 	c.tabs[p.session] = p
 	c.mu.Unlock()

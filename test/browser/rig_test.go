@@ -165,7 +165,7 @@ type house struct {
 	program string
 	env     []string
 	origin  string // http://HOST:PORT
-	config  string // the configuration file; "" for none
+	config  string // the configuration file; without a text, the one that the console can write
 }
 
 var consoleLine = regexp.MustCompile(`the console is at (http://[^/]+)/console/`)
@@ -175,7 +175,8 @@ var consoleLine = regexp.MustCompile(`the console is at (http://[^/]+)/console/`
 func (r *rig) serve(t *testing.T, text string, args ...string) *house {
 	t.Helper()
 	home := t.TempDir()
-	h := &house{t: t, program: r.dragoman, env: append(os.Environ(), "HOME="+home, "XDG_RUNTIME_DIR="+home, "XDG_CACHE_HOME="+home, "XDG_CONFIG_HOME="+home, "GORACE=atexit_sleep_ms=0")}
+	h := &house{t: t, program: r.dragoman, env: append(os.Environ(), "HOME="+home, "XDG_RUNTIME_DIR="+home, "XDG_CACHE_HOME="+home, "XDG_CONFIG_HOME="+filepath.Join(home, "config"), "GORACE=atexit_sleep_ms=0")}
+	h.config = filepath.Join(home, "config", "dragoman", "config.yaml")
 	args = append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)
 	if text != "" {
 		h.config = filepath.Join(home, "dragoman.yaml")
