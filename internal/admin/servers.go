@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -350,7 +351,7 @@ func (a *API) readHandshake(r *http.Request) (any, *Problem) {
 // settingsOf returns the settings of a server that may be shown.
 func settingsOf(c config.Server) []Setting {
 	out := []Setting{
-		{"prefix", c.Prefix}, {"isolation", c.Isolation.String()}, {"lazy", fmt.Sprint(c.Lazy)},
+		{"prefix", cmp.Or(c.Prefix, "none")}, {"isolation", c.Isolation.String()}, {"lazy", fmt.Sprint(c.Lazy)},
 		{"startTimeout", c.StartTimeout.String()}, {"callTimeout", c.CallTimeout.String()}, {"callMax", c.CallMax.String()}, {"message", fmt.Sprint(c.Message)},
 	}
 	add := func(name, value string) {

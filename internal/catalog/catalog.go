@@ -28,7 +28,8 @@ type Source interface {
 type Catalog struct {
 	Sources []Source // in the order of the configuration
 	Names   Names
-	// Prefixes contains the prefix of each server whose prefix is not its name.
+	// Prefixes contains the prefix of each server whose prefix is not its name. "" means that
+	// its items keep their own names.
 	Prefixes map[string]string
 	// Expose hides items from all clients. The catalog does not keep hidden items, so they are
 	// not counted, reported or announced either. Nil shows all items.
@@ -160,7 +161,7 @@ func (c *Catalog) Warm(want func(server string) bool) {
 
 // prefix returns the prefix of the names of a server's items.
 func (c *Catalog) prefix(u Source) string {
-	if p := c.Prefixes[u.Name()]; p != "" {
+	if p, ok := c.Prefixes[u.Name()]; ok {
 		return p
 	}
 	return u.Name()

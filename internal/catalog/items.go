@@ -62,7 +62,7 @@ func (c *Catalog) Refresh(ctx context.Context, server, method string) {
 // server. If another item already has that name, clients do not see this item.
 func (c *Catalog) Offered(server, name string) string {
 	prefix := server
-	if p := c.Prefixes[server]; p != "" {
+	if p, ok := c.Prefixes[server]; ok {
 		prefix = p
 	}
 	return c.Names.Join(prefix, name)

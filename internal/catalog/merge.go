@@ -235,7 +235,7 @@ func (c *Catalog) mergeLocked(a *knownAudience, method string) *mergedList {
 				l.reject(u, name, taken(by, u, name), true)
 				continue
 			}
-			if key == "name" && x.offered != c.prefix(u)+c.Names.separator()+name {
+			if key == "name" && x.offered != c.Names.plain(c.prefix(u), name) {
 				l.reject(u, name, "the name is too long, is ambiguous, or contains characters that clients refuse; clients see the item as "+x.offered, false)
 			}
 		}

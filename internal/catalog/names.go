@@ -23,15 +23,24 @@ func (n Names) separator() string {
 	return n.Separator
 }
 
-// Join returns the name under which a server's item is offered. Different items always get
+// plain returns the name of a server's item without a hash.
+func (n Names) plain(server, item string) string {
+	if server == "" {
+		return item
+	}
+	return server + n.separator() + item
+}
+
+// Join returns the name under which a server's item is offered. server is its prefix; "" means
+// that its items keep their own names. Different items of servers with a prefix always get
 // different names. If the plain form is ambiguous, too long, or has characters that clients
 // refuse, the name ends with a hash of both parts.
 func (n Names) Join(server, item string) string {
 	sep := n.separator()
-	plain := server + sep + item
+	plain := n.plain(server, item)
 	// The first separator in the name is the one that Join added, so the name can be split
 	// again.
-	clear := strings.Index(plain, sep) == len(server) && !strings.HasSuffix(server, sep[:1]) && !strings.HasPrefix(item, sep[len(sep)-1:])
+	clear := server == "" || strings.Index(plain, sep) == len(server) && !strings.HasSuffix(server, sep[:1]) && !strings.HasPrefix(item, sep[len(sep)-1:])
 	if clear && len(plain) <= maxName && safe(plain) && !hashed(plain) {
 		return plain
 	}
@@ -46,7 +55,7 @@ func (n Names) Join(server, item string) string {
 
 // mayBe reports whether an offered name can belong to an item of a server.
 func (n Names) mayBe(server, offered string) bool {
-	return strings.HasPrefix(offered, clean(server+n.separator())) || hashed(offered)
+	return server == "" || strings.HasPrefix(offered, clean(server+n.separator())) || hashed(offered)
 }
 
 // hashed reports whether a name looks as if it ends with a hash. A plain name of this form gets

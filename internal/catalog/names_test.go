@@ -86,3 +86,23 @@ func TestNamesAreInjectiveBoundedAndPure(t *testing.T) {
 		}
 	}
 }
+
+// TestNoPrefix checks that the items of a server without a prefix keep their names, except for
+// names that clients refuse.
+func TestNoPrefix(t *testing.T) {
+	var n Names
+	for item, plain := range map[string]bool{
+		"filesystem.move_file": true, "a__b": true, "_x": true, "white space": false, strings.Repeat("x", 65): false,
+	} {
+		got := n.Join("", item)
+		if (got == item) != plain || len(got) > maxName || !safe(got) {
+			t.Errorf("%q becomes %q", item, got)
+		}
+		if !n.mayBe("", got) {
+			t.Errorf("%q is not expected", got)
+		}
+	}
+	if n.Join("", "white space") == n.Join("", "white_space") || n.Join("", "a b") == n.Join("a", " b") {
+		t.Error("two items have one name")
+	}
+}

@@ -6,7 +6,7 @@ import "reflect"
 // are derived from others map to "".
 var serverSettings = map[string]string{
 	"Command": "command", "Args": "args", "Env": "env", "Dir": "cwd", "InheritEnv": "inheritEnv", "URL": "url",
-	"Header": "headers", "Kind": "type", "CAFile": "caFile", "Prefix": "prefix", "Isolation": "isolation",
+	"Header": "headers", "Kind": "type", "CAFile": "caFile", "Prefix": "prefix", "Unprefixed": "prefix", "Isolation": "isolation",
 	"Revision": "revision", "Dialect": "dialect", "Profile": "dialect", "Lazy": "lazy", "Expose": "expose",
 	"CallTimeout": "callTimeout", "CallMax": "callMax", "StartTimeout": "startTimeout", "Message": "message",
 	"Disabled": "disabled", "Unusable": "variables",

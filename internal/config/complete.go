@@ -52,7 +52,7 @@ func Complete(s Server) (Server, *Problem) {
 		return s, &Problem{Path: "dialect", Text: "works only with a command, not with a url"}
 	}
 	d := Default().Limits
-	if s.Prefix == "" {
+	if s.Prefix == "" && !s.Unprefixed {
 		s.Prefix = s.Name
 	}
 	if s.CallTimeout == 0 {

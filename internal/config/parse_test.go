@@ -520,3 +520,22 @@ func TestSecretsInInstructions(t *testing.T) {
 		t.Error(listing(problems))
 	}
 }
+
+// TestNoPrefix checks that prefix: none is not a prefix, also for two servers and for a server
+// with this name, and that a printed configuration keeps it.
+func TestNoPrefix(t *testing.T) {
+	s, problems := Parse("f", []byte("mcpServers: {a: {command: x}, b: {command: y}, none: {command: z}}\ndragoman: {servers: {a: {prefix: none}, b: {prefix: none}}}"), nil)
+	if s == nil || len(problems) > 0 {
+		t.Fatal(listing(problems))
+	}
+	for range 2 {
+		for i, want := range []string{"", "", "none"} {
+			if x := s.Servers[i]; x.Prefix != want || x.Unprefixed != (want == "") {
+				t.Errorf("%s: %q, %t", x.Name, x.Prefix, x.Unprefixed)
+			}
+		}
+		if s, problems = Parse("f", s.AppendYAML(nil), nil); s == nil {
+			t.Fatal(listing(problems))
+		}
+	}
+}

@@ -172,7 +172,12 @@ func (p *printer) identity(id *Identity) {
 
 func (p *printer) settings(s *Server) {
 	p.line(2, word(s.Name)+":")
-	p.text(3, "prefix", s.Prefix)
+	switch {
+	case s.Unprefixed:
+		p.text(3, "prefix", noPrefix)
+	case s.Prefix != noPrefix: // a server called none has its name as prefix, without a setting
+		p.text(3, "prefix", s.Prefix)
+	}
 	p.text(3, "isolation", s.Isolation.String())
 	if s.Revision != mcp.Unknown {
 		p.text(3, "revision", s.Revision.String())

@@ -58,7 +58,7 @@ func (c *compiler) readServers(entries *node, settings *object, s *Snapshot) {
 			c.readSettings(own, &srv)
 		}
 		c.server, c.own = nil, ownEnv{}
-		if other, taken := prefixes[srv.Prefix]; taken && !srv.Disabled {
+		if other, taken := prefixes[srv.Prefix]; taken && !srv.Disabled && !srv.Unprefixed {
 			c.problem(m.place(), path, "has the same prefix as "+join("mcpServers", other),
 				"set another prefix for one of them: dragoman.servers."+printable(m.key)+".prefix")
 		} else if !srv.Disabled {
@@ -410,9 +410,14 @@ func badHeaderValue(v string) string {
 	return ""
 }
 
+// noPrefix is the value of prefix with which a server's items keep their own names.
+const noPrefix = "none"
+
 // readSettings reads the settings of one server under dragoman.servers.
 func (c *compiler) readSettings(o *object, srv *Server) {
-	if n := o.text("prefix", &srv.Prefix); n != nil {
+	if n := o.text("prefix", &srv.Prefix); n != nil && srv.Prefix == noPrefix {
+		srv.Prefix, srv.Unprefixed = "", true
+	} else if n != nil {
 		if bad := badName(srv.Prefix); bad != "" {
 			c.problem(n, o.at("prefix"), n.shown()+" "+bad, nameRules)
 		}

@@ -198,14 +198,16 @@ type Server struct {
 	// problem affects only this server. Nil means that the server can be used.
 	Unusable *Problem
 
-	Disabled  bool
-	Prefix    string // the prefix of the server's names; the default is Name
-	Isolation Isolation
-	Revision  mcp.Revision     // the only revision to use; Unknown detects it
-	Dialect   string           // the only dialect to use; "" detects it
-	Profile   *dialect.Profile // the profile of Dialect; nil if Dialect is "" or needs more than a profile
-	Lazy      bool             // start on first use
-	Expose    Expose
+	Disabled bool
+	Prefix   string // the prefix of the server's names; the default is Name
+	// Unprefixed means that the server's items keep their own names. Prefix is then "".
+	Unprefixed bool
+	Isolation  Isolation
+	Revision   mcp.Revision     // the only revision to use; Unknown detects it
+	Dialect    string           // the only dialect to use; "" detects it
+	Profile    *dialect.Profile // the profile of Dialect; nil if Dialect is "" or needs more than a profile
+	Lazy       bool             // start on first use
+	Expose     Expose
 
 	CallTimeout time.Duration // the same as Limits.Call, for this server
 	CallMax     time.Duration // the same as Limits.CallMax, for this server

@@ -214,7 +214,10 @@ func (c *Console) server(r *http.Request) (*View, error) {
 	if c.opts.Config != nil {
 		snapshot := c.opts.Config()
 		if x, ok := snapshot.Server(s.Name); ok {
-			v.Target, v.Prefix = targetOf(&x), x.Prefix+snapshot.Separator
+			v.Target = targetOf(&x)
+			if !x.Unprefixed {
+				v.Prefix = x.Prefix + snapshot.Separator
+			}
 		}
 		v.Settings = c.settingsOf(snapshot, s.Name)
 	}

@@ -34,7 +34,8 @@ type Merged struct {
 	Listens   *ListenQuota
 	Upstreams []Upstream // in the order of the configuration
 	Names     catalog.Names
-	// Prefixes contains the prefix of each server whose prefix is not its name.
+	// Prefixes contains the prefix of each server whose prefix is not its name. "" means that
+	// its items keep their own names.
 	Prefixes map[string]string
 	// Expose hides items from all clients. Nil shows all items.
 	Expose catalog.Filter

@@ -79,7 +79,7 @@ func (r *Runtime) planLocked(p *project, s *config.Snapshot, order []*server, en
 	}
 	for i, x := range order {
 		g.Upstreams = append(g.Upstreams, x)
-		if prefix := enabled[i].Prefix; prefix != "" && prefix != x.Name() {
+		if prefix := enabled[i].Prefix; prefix != x.Name() && (prefix != "" || enabled[i].Unprefixed) {
 			g.Prefixes[x.Name()] = prefix
 		}
 	}
