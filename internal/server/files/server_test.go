@@ -26,8 +26,8 @@ type rig struct {
 	s       *Server
 	client  *mcp.ClientSession
 	updated chan string // URIs of updated resources
-	lists   chan struct{}
-	root    string // the first root
+	lists   chan string // changes of the list of resources
+	root    string      // the first root
 }
 
 // open starts a server on a new folder and connects a client.
@@ -62,7 +62,7 @@ func connect(t *testing.T, o Options, change func(*Server), session *mcp.ClientS
 	if change != nil {
 		change(s)
 	}
-	r := &rig{t: t, s: s, root: o.Roots[0], updated: make(chan string, 100), lists: make(chan struct{}, 100)}
+	r := &rig{t: t, s: s, root: o.Roots[0], updated: make(chan string, 100), lists: make(chan string, 100)}
 	inRead, inWrite := io.Pipe()
 	outRead, outWrite := io.Pipe()
 	var running sync.WaitGroup
@@ -76,7 +76,7 @@ func connect(t *testing.T, o Options, change func(*Server), session *mcp.ClientS
 		ResourceUpdatedHandler: func(_ context.Context, req *mcp.ResourceUpdatedNotificationRequest) {
 			r.updated <- req.Params.URI
 		},
-		ResourceListChangedHandler: func(context.Context, *mcp.ResourceListChangedRequest) { r.lists <- struct{}{} },
+		ResourceListChangedHandler: func(context.Context, *mcp.ResourceListChangedRequest) { r.lists <- "" },
 	})
 	r.client, err = c.Connect(t.Context(), &mcp.IOTransport{Reader: outRead, Writer: inWrite, MaxLineLength: -1}, session)
 	if err != nil {

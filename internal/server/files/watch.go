@@ -85,7 +85,14 @@ type watch struct {
 	news       chan struct{}  // closed at the next change
 	subscribed map[string]int // the number of subscriptions by URI
 	used       time.Time
+
+	// The SDK counts a subscription a moment after it asked for the watch, and loses what
+	// changed between. So pending remembers, by URI, the number of the next change and how
+	// many looks later the subscribers are told again.
+	pending map[string]repeat
 }
+
+type repeat struct{ number, looks int }
 
 // watching holds the watches of a server.
 type watching struct {
@@ -153,11 +160,9 @@ func (s *Server) watchOf(ctx context.Context, at place, recursive bool, uri stri
 	}
 	w := &watch{
 		id: rand.Text()[:8], at: at, recursive: recursive, state: state, incomplete: incomplete,
-		first: 1, news: make(chan struct{}), subscribed: map[string]int{}, used: time.Now(),
+		first: 1, news: make(chan struct{}), subscribed: map[string]int{}, used: time.Now(), pending: map[string]repeat{},
 	}
-	if uri != "" {
-		w.subscribed[uri] = 1
-	}
+	w.subscribeLocked(uri)
 	removed, err := s.addWatched(w)
 	if err != nil {
 		return nil, err
@@ -173,13 +178,35 @@ func (s *Server) findWatch(at place, recursive bool, uri string) *watch {
 	for _, w := range s.watch.all {
 		if w.at.root == at.root && w.at.rel == at.rel && w.recursive == recursive {
 			w.used = time.Now()
-			if uri != "" {
-				w.subscribed[uri]++
-			}
+			w.subscribeLocked(uri)
 			return w
 		}
 	}
 	return nil
+}
+
+// subscribeLocked counts a subscription by a URI. Empty means none. The caller holds
+// watching.mu, or is the only one that knows w.
+func (w *watch) subscribeLocked(uri string) {
+	if uri != "" {
+		w.subscribed[uri]++
+		w.pending[uri] = repeat{number: w.first + len(w.changes), looks: 2}
+	}
+}
+
+// repeatsLocked returns the URIs whose subscribers are told again.
+func (w *watch) repeatsLocked() (uris []string) {
+	for uri, p := range w.pending {
+		if p.looks--; p.looks > 0 {
+			w.pending[uri] = p
+			continue
+		}
+		delete(w.pending, uri)
+		if w.first+len(w.changes) > p.number && w.subscribed[uri] > 0 {
+			uris = append(uris, uri)
+		}
+	}
+	return uris
 }
 
 // addWatched adds a watch, and starts to poll if it is the first. If there are too many, it
@@ -319,7 +346,7 @@ func (s *Server) compare(w *watch, state map[string]mark, incomplete bool) []str
 	}
 	w.state, w.incomplete = state, incomplete
 	if len(news) == 0 {
-		return nil
+		return w.repeatsLocked()
 	}
 	w.changes = append(w.changes, news...)
 	if over := len(w.changes) - changesMost; over > 0 {
@@ -328,6 +355,7 @@ func (s *Server) compare(w *watch, state map[string]mark, incomplete bool) []str
 	}
 	close(w.news)
 	w.news = make(chan struct{})
+	w.repeatsLocked() // everybody is told now
 	return slices.Sorted(maps.Keys(w.subscribed))
 }
 

@@ -95,6 +95,33 @@ func TestWatchWait(t *testing.T) {
 	}
 }
 
+// TestSubscribeRepeats tells subscribers again what changed while the SDK took the subscription.
+func TestSubscribeRepeats(t *testing.T) {
+	r := open(t, Options{Poll: time.Hour})
+	at, err := r.s.one(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := r.s.watchOf(t.Context(), at, true, at.uri())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []int
+	for i := range 5 {
+		if i == 0 {
+			r.put("new", "")
+		}
+		state, _, err := r.s.look(t.Context(), at, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		told = append(told, len(r.s.compare(w, state, false)))
+	}
+	if !slices.Equal(told, []int{1, 1, 0, 0, 0}) {
+		t.Errorf("told %v times", told)
+	}
+}
+
 // TestWatchBound watches more folders than the server can.
 func TestWatchBound(t *testing.T) {
 	r := open(t, Options{Poll: time.Hour})
@@ -111,15 +138,20 @@ func TestWatchBound(t *testing.T) {
 	}
 }
 
-// wait returns the next value of a channel.
-func wait[T any](t *testing.T, c <-chan T) (v T) {
-	t.Helper()
-	select {
-	case v = <-c:
-	case <-time.After(deadline):
-		t.Fatal("nothing came")
+// eventually does something again and again until a notification comes, and returns it.
+func (r *rig) eventually(c <-chan string, do func(i int)) string {
+	r.t.Helper()
+	until := time.Now().Add(deadline)
+	for i := 0; time.Now().Before(until); i++ {
+		do(i)
+		select {
+		case v := <-c:
+			return v
+		case <-time.After(10 * time.Millisecond):
+		}
 	}
-	return v
+	r.t.Fatal("nothing came")
+	return ""
 }
 
 func TestSubscriptions(t *testing.T) {
@@ -128,15 +160,19 @@ func TestSubscriptions(t *testing.T) {
 			r := openVersion(t, Options{Poll: time.Millisecond}, version)
 			r.put("w/f", "1")
 			var out watchOut
+			// The client does not wait until the server has taken its wish for changes of lists.
+			r.eventually(r.lists, func(i int) {
+				r.put(fmt.Sprintf("l%d/f", i), "")
+				r.ok("watch_folder", args{"path": fmt.Sprintf("l%d", i)}, nil)
+			})
 			r.ok("watch_folder", args{"path": "w"}, &out)
-			wait(t, r.lists)
 			if err := r.client.Subscribe(t.Context(), &mcp.SubscribeParams{URI: out.URI}); err != nil {
 				t.Skip("the client of the SDK cannot subscribe: ", err)
 			}
-			r.put("w/f", "changed")
-			if uri := wait(t, r.updated); uri != out.URI {
+			if uri := r.eventually(r.updated, func(i int) { r.put("w/f", strings.Repeat("x", i%50)) }); uri != out.URI {
 				t.Errorf("%s changed, not %s", uri, out.URI)
 			}
+			r.put("w/f", "changed")
 			res, err := r.client.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: out.URI + "/f"})
 			if err != nil || res.Contents[0].Text != "changed" {
 				t.Errorf("%+v %v", res, err)
