@@ -144,5 +144,5 @@ var classes = []Info{
 	{Removed, "The server was removed from the configuration, or Dragoman is stopping.",
 		"If Dragoman is restarting, call again after the restart."},
 	{Internal, "The failure does not belong to any other class.",
-		"Read the sentence. If it looks like a bug of Dragoman, report it."},
+		"Read the sentence. If the failure looks like a bug of Dragoman, report it."},
 }

@@ -22,7 +22,7 @@ type Facts struct {
 	// These are facts about a command.
 	Command string   // the program that was started, without arguments
 	Args    []string // the arguments of Command; they may be secret, so they are only compared
-	Start   string   // the operating system's reason why it could not be started
+	Start   string   // the operating system's reason if the command could not be started
 	Hint    string   // what the user should check if the program could not be started
 	PATH    string   // the PATH that was searched; "" if none was searched
 	Near    []string // commands in PATH with a similar name

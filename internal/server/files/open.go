@@ -60,7 +60,7 @@ func onlyFile(at place, fi fs.FileInfo) error {
 	case typeFile:
 		return nil
 	case typeFolder:
-		return refuse("use the path of a file; list_dir lists with list_dir", "%s is a folder", quote(at.name))
+		return refuse("use the path of a file; list_dir lists a folder", "%s is a folder", quote(at.name))
 	}
 	if fi.Mode()&fs.ModeSymlink != 0 {
 		return refuse("try again", "somebody made %s a symlink during the call", quote(at.name))
