@@ -37,9 +37,9 @@ type contestant struct {
 	addr             string
 	middle           *proc.Process // nil for a direct connection
 	crowd            *load.Crowd
-	samples          map[int][]sample // by size
+	samples          map[int][]sample // the samples by message size
 	base             *contestant      // the same contestant with the binary of -against; nil for none
-	plain            *contestant      // of serve with the console: the same without it; nil for none
+	plain            *contestant      // for serve with the console: the same contestant without the console; nil for none
 	err              error
 }
 
