@@ -23,7 +23,7 @@ const (
 // screenshots keeps screenshots of a fixed scene: the demo, with one more server that fails.
 func (r *rig) screenshots(t *testing.T) {
 	h := r.serve(t, "mcpServers:\n  tickets: {command: sh, args: [-c, \"echo 'TICKETS_TOKEN is not set' >&2; exit 1\"]}\n",
-		"--demo", "--listen", "127.0.0.1:7300") // the pages show the address, so it is the usual one
+		"--demo", "--listen", "127.0.0.1:7300") // the pages show the address, so use the usual address
 	p := r.enter(t, h)
 	if err := os.RemoveAll(pictures); err != nil {
 		t.Fatal(err)
