@@ -247,7 +247,7 @@ func (a *API) access(w http.ResponseWriter, r *http.Request) bool {
 // ConsoleLink is the response of POST /api/v1/console/link.
 type ConsoleLink struct {
 	URL     string    `json:"url"`     // the link; it opens the console once
-	Expires time.Time `json:"expires"` // the time at which it expires
+	Expires time.Time `json:"expires"` // the time at which the link expires
 }
 
 // serveConsoleLink answers POST /api/v1/console/link with a new link. The request needs the

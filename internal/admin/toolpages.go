@@ -27,7 +27,7 @@ type ToolQuery struct {
 type FoundTools struct {
 	Tools  []FoundTool
 	Total  int // tools that match, on all pages
-	Tokens int // what those of them cost that clients see at /mcp
+	Tokens int // the cost of the tools that clients see at /mcp
 }
 
 // FoundTool is one tool with its whole description.
