@@ -78,7 +78,7 @@ type lockPackage struct {
 	methods    map[string][]string          // types that have a method, by method name
 	fields     map[string]map[string]string // field types of this package's types, by type and field name
 	functions  []*lockFunction
-	does       map[string]string // by function name: the first blocking operation in the function
+	does       map[string]string // the first blocking operation of each function, by function name
 	imports    map[string]bool   // the names of imported packages
 }
 
