@@ -35,7 +35,7 @@ type pipeConn struct {
 	settled   bool                   // the handshake has ended
 	left      time.Time              // time when the last request was given up
 	ended     error                  // why the pipe has ended
-	quit      chan struct{}          // closed to fail the calls that were not sent; see withdraw
+	quit      chan struct{}          // closing this channel fails the calls that were not sent; see withdraw
 	stuck     time.Duration          // how long the server had not read when quit was closed; 0 while quit is open
 }
 
