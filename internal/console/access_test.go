@@ -39,7 +39,7 @@ type source struct {
 	did     []string    // the operations on runs
 	refuse  *admin.Problem
 	exam    *admin.Examination
-	items   map[string][]admin.Item // by the method of the list
+	items   map[string][]admin.Item // the items by the method of the list
 	read    map[string]bool         // the lists that a page has read
 }
 

@@ -31,7 +31,7 @@ type Adder interface {
 // addView has the values of the page that adds servers.
 type addView struct {
 	Way     string // "paste", "import" or "hand"
-	Text    string // what the user has pasted, if it could not be read
+	Text    string // the pasted text, if it could not be read
 	Problem string // why the last action failed; "" if it did not
 	Hand    handForm
 	Files   []fileRow
@@ -426,7 +426,7 @@ func (h handForm) text() string {
 		if h.Name != "" {
 			entry["name"] = h.Name
 		}
-		b, _ := json.Marshal(entry) // it has only texts
+		b, _ := json.Marshal(entry) // the value has only texts
 		return string(b)
 	}
 	var out strings.Builder

@@ -48,7 +48,7 @@ type callView struct {
 // that was made from it.
 type leg struct {
 	Title, Sub, At      string
-	Left, Right         string // what each side did: for example "Cursor sent"
+	Left, Right         string // the action of each side, such as "Cursor sent"
 	LeftHow, RightHow   string // how each message travelled and its size, for example "POST /mcp · 225 bytes"
 	Arrow               string
 	HasLeft, HasRight   bool

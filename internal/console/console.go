@@ -480,7 +480,7 @@ func (c *Console) fill(s *screen, r *http.Request) {
 // pageError is an error that is shown as a page.
 type pageError struct {
 	Status int
-	Title  string  // what happened, without a full stop
+	Title  string  // the problem as a sentence without a full stop
 	Text   string  // why, and what to do
 	Near   []Crumb // links to things with similar names
 	Next   Crumb   // the link that leads on; the zero value is the overview

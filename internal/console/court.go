@@ -240,7 +240,7 @@ func (k *court) draw(t *sums) {
 
 	// Each side has two ports. The legacy port grows down from the top, and the modern port up
 	// from the bottom.
-	var sizes [2][2]float64 // by side of the diagram and era
+	var sizes [2][2]float64 // the sizes by side of the diagram and era
 	outer := func(groups []peerGroup, side int) {
 		y := float64(headHeight)
 		type end struct {

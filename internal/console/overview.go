@@ -231,7 +231,7 @@ func (c *Console) needOf(s *admin.Server) (n need, ok bool) {
 	n = need{Class: "bad", Word: "Failed", Who: s.Name, Path: pathOf("servers", s.Name), Since: s.Since, Buttons: c.needButtons(s)}
 	switch s.State {
 	case "stopped":
-		return n, false // the operator has stopped it
+		return n, false // the operator has stopped the server
 	case "failed":
 		n.What = "failed"
 		if s.Restarts == 0 && len(s.Sessions) == 0 {

@@ -103,7 +103,7 @@ func latencyPlot(t *sums) *plot {
 		for i, m := range t.Hour {
 			took := m.p95(mode)
 			if took == 0 {
-				pen = "M" // no calls in this minute, so the line has a gap
+				pen = "M" // this minute had no calls, so the line has a gap
 				continue
 			}
 			at := left + (float64(i)+.5)*step
