@@ -32,7 +32,7 @@ const reloadsVar = "DRAGOMAN_SOAK_RELOADS"
 // reloading is a daemon whose servers are fakes, and whose file a test changes.
 type reloading struct {
 	*fileDaemon
-	urls map[string]string // by server name
+	urls map[string]string // the URLs by server name
 	n    int               // number of changes so far
 	last string            // content of the file
 }

@@ -38,7 +38,7 @@ type webServer struct {
 	opened   int
 	journal  []string
 	requests []webRequest
-	gone     map[string]chan struct{} // by session and id of a call; a cancellation of the call closes the channel
+	gone     map[string]chan struct{} // a channel by session and id of a call; a cancellation of the call closes it
 }
 
 // webRequest is one request that the server received.
