@@ -24,8 +24,8 @@ type throughDragoman struct {
 	// revisions are the revisions whose clients got an answer. No revision is tested with an
 	// app-server.
 	revisions []mcp.Revision
-	err       error  // the error if it does not work
-	why       string // the reason if it does not work
+	err       error  // the error if the way does not work
+	why       string // the reason if the way does not work
 	trace     string
 }
 

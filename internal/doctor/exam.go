@@ -61,7 +61,7 @@ type exam struct {
 // state has the results of the probes. The mutex of exam guards it.
 type state struct {
 	found   map[string]Finding
-	passed  map[string]bool // by probe: whether it ran and found nothing
+	passed  map[string]bool // the probes that ran and found nothing
 	jobs    []job           // jobs to run again, or later
 	deaths  []draft         // exits in shared conversations
 	started []time.Duration // the time until the first answer, for each conversation
