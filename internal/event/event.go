@@ -81,7 +81,7 @@ const (
 
 // The outcomes of a client's handshake, in addition to OK and mcp.Failed.
 const (
-	Negotiated         mcp.Outcome = "negotiated"          // the client got another revision than it asked for
+	Negotiated         mcp.Outcome = "negotiated"          // the client got another revision than the requested one
 	UnsupportedVersion mcp.Outcome = "unsupported_version" // Dragoman does not accept the revision
 	Malformed          mcp.Outcome = "malformed"           // the request lacks a member, or has one of a wrong type
 	RateLimited        mcp.Outcome = "rate_limited"        // the client opens too many sessions
