@@ -18,7 +18,7 @@ type tool struct {
 	of     feature
 	args   shape
 	input  string // the raw inputSchema, instead of one built from args
-	output string // outputSchema, in revisions that have it
+	output string // the outputSchema, in revisions that have this member
 	writes bool   // the tool changes something, so it does not have a readOnlyHint
 	waits  bool   // the tool runs concurrently with other requests
 	long   bool   // cancellations of the tool are counted, and its HTTP stream may be dropped
