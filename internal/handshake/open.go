@@ -164,7 +164,7 @@ type replyKind uint8
 const (
 	answered   replyKind = iota // msg is a Result or a Failure
 	refused                     // an HTTP error status; msg is the body if that is a Failure
-	silence                     // no answer before the timeout
+	silence                     // the server did not answer before the timeout
 	unreadable                  // an answer that is not a valid message
 	ended                       // the link has ended, or could not be opened
 	halted                      // the caller cancelled
