@@ -45,7 +45,7 @@ func Measured(key string, value slog.Value) slog.Attr { return slog.Any(key, spe
 // special is the value of an attribute that the limit treats in another way.
 type special struct {
 	value slog.Value
-	peer  bool // the attribute names a peer; otherwise it is measured
+	peer  bool // the attribute names a peer; otherwise the attribute is a measured value
 }
 
 // LogValue implements slog.LogValuer.
