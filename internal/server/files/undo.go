@@ -22,7 +22,7 @@ import (
 // kept file or folder under the path that it had in the root.
 const undoFolder = ".dragoman-undo"
 
-// treeMost is the most entries of a folder that one call deletes with undo, or copies.
+// treeMost is the largest number of entries in a folder that one call may copy, or delete with undo.
 const treeMost = 100_000
 
 // Undo bounds what an undo folder keeps. The oldest entries are removed first.
