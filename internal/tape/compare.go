@@ -14,7 +14,7 @@ import (
 
 // Difference is one deviation of a peer from the tape.
 type Difference struct {
-	Where string // the message, and the path in it
+	Where string // the message, and the path in the message
 	Tape  string // the value on the tape; "" if the tape has none
 	Live  string // the value of the peer; "" if the peer sent none
 }

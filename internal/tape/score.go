@@ -27,7 +27,7 @@ type score struct {
 	options Options
 
 	mu          sync.Mutex
-	seen        []bool        // by entry: whether the peer has sent it; only the peer's entries are used
+	seen        []bool        // for each entry, whether the peer has sent it; only the peer's entries are used
 	moved       chan struct{} // closed and replaced when seen changes
 	bonds       *bonds
 	differences []Difference
