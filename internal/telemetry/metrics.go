@@ -162,7 +162,7 @@ func (m *Metrics) opened(e event.Event) {
 	m.mu.Unlock()
 	m.handshakes.WithLabelValues(client, requestedLabel(e.Opening), string(e.Outcome)).Inc()
 	if e.From == mcp.Unknown {
-		return // refused before Dragoman worked on it
+		return // the request was refused before Dragoman processed it
 	}
 	m.latency.WithLabelValues(e.From.String()).Observe(e.Took.Seconds())
 }
