@@ -48,7 +48,7 @@ type pipe struct {
 	link    *httplink.Link // the link of the stream
 	resp    *httplink.Response
 	rd      *eventstream.Reader
-	long    jsonrpc.Salvage // gets the data of an event over the limit
+	long    jsonrpc.Salvage // called with the data of an event over the limit
 	limits  jsonrpc.Limits
 	timeout time.Duration
 

@@ -56,7 +56,7 @@ type writer struct {
 	mu    sync.Mutex // never held during a write
 	busy  bool       // a group is being written
 	going *group     // the group that the goroutine writes, or nil
-	moved time.Time  // time of the last progress of going
+	moved time.Time  // the time of the last progress of the running write
 	next  *group     // the group that collects lines; nil if there are none
 	free  []*group   // groups to reuse, at most keptGroups
 	err   error      // the reason why no more lines can be sent; nil while they can

@@ -288,7 +288,7 @@ func TestAnswerThatIsNoMessage(t *testing.T) {
 	long := strings.Repeat("x", 5000)
 	for _, tt := range []struct {
 		name, event string
-		bad         bool // the call fails; otherwise it gets the answer that follows
+		bad         bool // the call fails; otherwise the call gets the next answer
 		tooLarge    bool
 	}{
 		{"NaN", `{"jsonrpc":"2.0","id":7,"result":{"x":NaN}}`, true, false},
