@@ -40,7 +40,7 @@ func (u *Upstream) facts() failure.Facts {
 // childError adds the exit status and the output of a child to a failed handshake.
 type childError struct {
 	err    error
-	exit   string   // how the child exited; "" if it did not exit by itself
+	exit   string   // the exit of the child; "" if it did not exit by itself
 	stderr []string // the last lines of stderr
 	noise  []string // lines of stdout that are not messages
 	// withheld are environment variables that the child did not get and that stderr names; see
