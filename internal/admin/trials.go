@@ -267,14 +267,15 @@ func (t *target) resolve(x *draftServer, env intake.Env) (config.Server, *failur
 	}
 	add := []clientfile.Added{{Name: x.name, Entry: x.server.Entry, Settings: x.server.Settings}}
 	b, err := clientfile.AddServers(t.path, t.before, add)
-	s, problems := (*config.Snapshot)(nil), config.Problems(nil)
+	var s *config.Snapshot
 	if err == nil {
-		s, problems = config.Parse(t.path, b, env)
+		s, _ = config.Parse(t.path, b, env)
 	}
 	if s == nil { // the file is not one of Dragoman, or has the name already
 		if b, err = clientfile.AddServers("add.yaml", nil, add); err != nil {
 			return config.Server{}, invalid(err.Error())
 		}
+		var problems config.Problems
 		if s, problems = config.Parse(filepath.Join(filepath.Dir(t.path), "add.yaml"), b, env); s == nil {
 			bad := problems.Err()
 			var e *config.Error
