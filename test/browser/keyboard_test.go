@@ -4,6 +4,7 @@ package browser
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 )
@@ -93,6 +94,16 @@ func (r *rig) keyboard(t *testing.T) {
 		p.wait(want, fmt.Sprintf(`document.getElementById("live").textContent.startsWith(%q)`, want))
 	}
 
+	// A paused list counts the calls that are new, and shows them when it goes on.
+	p.open(h.origin + "/console/calls")
+	p.wait("live updates", `document.getElementById("live").textContent === "live"`)
+	p.press("p")
+	p.wait("the pause", `document.getElementById("live").textContent.startsWith("as of")`)
+	h.listTools(t)
+	p.wait("the count of new calls", `/^as of .* · [1-9]\d* new$/.test(document.getElementById("live").textContent) && !document.getElementById("new").hidden`)
+	p.press("p")
+	p.wait("live updates", `document.getElementById("live").textContent === "live"`)
+
 	// In a text field, and when they are disabled, the shortcuts do nothing.
 	p.open(h.origin + "/console/tools")
 	p.press("?")
@@ -158,4 +169,27 @@ func (r *rig) keyboard(t *testing.T) {
 		t.Errorf("the theme is %s", got)
 	}
 	p.clean("without scripts")
+}
+
+// listTools is a call of a client: a request of 2026-07-28 without a session.
+func (h *house) listTools(t *testing.T) {
+	t.Helper()
+	const body = `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"test","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.origin+"/mcp", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, value := range map[string]string{
+		"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/list",
+	} {
+		req.Header.Set(key, value)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Fatalf("tools/list answers %d", resp.StatusCode)
+	}
 }
