@@ -160,6 +160,7 @@ type draftServer struct {
 	server clientfile.Server
 	found  []intake.Secret
 	trial  *trial
+	judged *trial // the last trial that judgeLocked has seen
 }
 
 var draftRoutes = []route{
@@ -578,6 +579,7 @@ func (d *draft) show(a *API) Draft {
 	t := a.target()
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.judgeLocked()
 	out := Draft{ID: d.id, Form: d.form, File: d.file, Notes: []string{}, Servers: []DraftServer{}, Secrets: d.secrets, Expires: d.used.Add(draftLife).UTC()}
 	for _, n := range d.notes {
 		out.Notes = append(out.Notes, excerpt.Line(excerpt.MaskSecrets(n), maxDraftText))

@@ -237,6 +237,7 @@ type plan struct {
 func (a *API) plan(d *draft, t *target) (plan, *Problem) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.judgeLocked()
 	p := plan{Preview: Preview{File: t.path, Exists: t.before != nil, Why: t.why, Note: t.note, Variables: []PreviewVariable{}, Untested: []string{}}}
 	var add []clientfile.Added
 	names := map[string]bool{}

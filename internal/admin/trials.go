@@ -142,7 +142,6 @@ func (a *API) TryDraft(id string, q Choice) (Draft, *Problem) {
 		case !a.drafts.work.Go(func() {
 			defer s.x.cancel(nil)
 			a.perform(s.ctx, s.x, s.server)
-			d.judge()
 		}):
 			s.x.cancel(nil)
 			s.x.end(trialCancelled, runtime.Trial{})
@@ -151,11 +150,9 @@ func (a *API) TryDraft(id string, q Choice) (Draft, *Problem) {
 	return d.show(a), nil
 }
 
-// judge stops using the servers that have failed, after all trials, if others have connected. A
-// server that only needs the value of a variable stays in use.
-func (d *draft) judge() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+// judgeLocked stops using the servers whose trial has failed, once after all trials, if others
+// have connected. A server that only needs the value of a variable stays in use.
+func (d *draft) judgeLocked() {
 	connected := false
 	for _, x := range d.servers {
 		if !x.use || x.trial == nil {
@@ -167,7 +164,11 @@ func (d *draft) judge() {
 		connected = connected || x.trial.snapshot().State == trialConnected
 	}
 	for _, x := range d.servers {
-		if f := x.trial; connected && x.use && f != nil && f.snapshot().Failure != nil && f.snapshot().Failure.Class != failure.MissingVariable {
+		if x.trial == nil || x.judged == x.trial {
+			continue
+		}
+		x.judged = x.trial
+		if f := x.trial.snapshot().Failure; connected && f != nil && f.Class != failure.MissingVariable {
 			x.use = false
 		}
 	}

@@ -120,7 +120,7 @@ func (c *Console) addView(r *http.Request, v *addView, id string) (*View, error)
 		v.Key += p.Hash + p.Why
 	}
 	if v.Running {
-		view.Waiting = "testing"
+		view.Waiting, view.Moving = "testing", true
 	}
 	return view, nil
 }
