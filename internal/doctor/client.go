@@ -149,6 +149,12 @@ func (s *Stage) take(v *visitor, m *jsonrpc.Message, version string) [][]byte {
 		return s.note(v, m)
 	}
 	s.judgeID(v, m)
+	if m.Method == mcp.NoteInitialized {
+		// 2025-11-25 §Base, "Notifications": a notification must not have an id.
+		s.find(ClientInitializedID, m.Raw)
+		v.ready = true // the client does send it, so this is the only finding
+		return [][]byte{jsonrpc.AppendError(nil, m.ID, mcp.MethodNotFound(m.Method))}
+	}
 	result, bad := s.serve(v, m, version)
 	if bad != nil {
 		return [][]byte{jsonrpc.AppendError(nil, m.ID, bad)}
@@ -176,6 +182,10 @@ func (s *Stage) judgeID(v *visitor, m *jsonrpc.Message) {
 func (s *Stage) note(v *visitor, m *jsonrpc.Message) [][]byte {
 	switch m.Method {
 	case mcp.NoteInitialized:
+		if v.opened == "" {
+			s.find(ClientInitializedEarly, m.Raw)
+			return nil // it does not count: the client has to send it after the answer
+		}
 		v.ready = true
 		if v.http || v.opened != mcp.MethodInitialize {
 			return nil
@@ -333,6 +343,9 @@ func (s *Stage) perform(v *visitor, m *jsonrpc.Message, modern bool) (string, *j
 		v.lists = true
 		return head + cached + `"tools":[` + echoTool + `]}`, nil
 	case mcp.MethodCallTool:
+		if jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), "progressToken").IsZero() {
+			s.find(ClientNoProgressToken, m.Raw)
+		}
 		name, _ := jsonrpc.Text(m.Raw, m.Param("name"))
 		if name != "echo" {
 			return "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "unknown tool"}

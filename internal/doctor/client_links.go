@@ -119,6 +119,11 @@ func (s *Stage) post(w http.ResponseWriter, r *http.Request) {
 		if modern && m.Kind == jsonrpc.Request {
 			s.judgeMirrors(m, r.Header)
 		}
+		if !modern && version == "" && bad == nil {
+			// 2025-06-18 §Transports, "Protocol Version Header". Servers assume 2025-03-26
+			// without it.
+			s.find(ClientVersionHeader, raw, "MCP-Protocol-Version is missing, and there is no session that has a version")
+		}
 	}
 	s.mu.Unlock()
 	out := s.hear(v, raw, version)

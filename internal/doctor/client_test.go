@@ -181,22 +181,25 @@ func TestSloppyClients(t *testing.T) {
 	initialize := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
 	ready := `{"jsonrpc":"2.0","method":"notifications/initialized"}`
 	for want, lines := range map[string][]string{
-		ClientUnreadable:     {`{"jsonrpc":`},
-		ClientBatch:          {initialize, ready, `[{"jsonrpc":"2.0","id":2,"method":"ping"}]`},
-		ClientShape:          {`{"id":1,"method":"ping"}`},
-		ClientIDZero:         {strings.Replace(initialize, `"id":1`, `"id":0`, 1)},
-		ClientIDReused:       {initialize, ready, `{"jsonrpc":"2.0","id":1,"method":"ping"}`},
-		ClientUnknown:        {initialize, ready, `{"jsonrpc":"2.0","id":2,"method":"no/such"}`},
-		ClientUndeclared:     {initialize, ready, `{"jsonrpc":"2.0","id":2,"method":"prompts/list"}`},
-		ClientPingSilent:     {initialize, ready},
-		ClientUnknownSilent:  {initialize, ready, `{"jsonrpc":"2.0","id":"dragoman-ping","result":{}}`},
-		ClientVersion:        {strings.Replace(initialize, "2025-06-18", "2020-01-01", 1)},
-		ClientNoInfo:         {strings.Replace(initialize, `,"version":"1"`, "", 1)},
-		ClientNoCapabilities: {strings.Replace(initialize, `"capabilities":{},`, "", 1)},
-		ClientNoInitialized:  {initialize, `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`},
-		ClientTwice:          {initialize, initialize},
-		ClientNewWords:       {initialize, ready, `{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/logLevel":"info"}}}`},
-		ClientMeta:           {`{"jsonrpc":"2.0","id":1,"method":"server/discover"}`},
+		ClientUnreadable:       {`{"jsonrpc":`},
+		ClientBatch:            {initialize, ready, `[{"jsonrpc":"2.0","id":2,"method":"ping"}]`},
+		ClientShape:            {`{"id":1,"method":"ping"}`},
+		ClientIDZero:           {strings.Replace(initialize, `"id":1`, `"id":0`, 1)},
+		ClientIDReused:         {initialize, ready, `{"jsonrpc":"2.0","id":1,"method":"ping"}`},
+		ClientUnknown:          {initialize, ready, `{"jsonrpc":"2.0","id":2,"method":"no/such"}`},
+		ClientUndeclared:       {initialize, ready, `{"jsonrpc":"2.0","id":2,"method":"prompts/list"}`},
+		ClientPingSilent:       {initialize, ready},
+		ClientUnknownSilent:    {initialize, ready, `{"jsonrpc":"2.0","id":"dragoman-ping","result":{}}`},
+		ClientVersion:          {strings.Replace(initialize, "2025-06-18", "2020-01-01", 1)},
+		ClientNoInfo:           {strings.Replace(initialize, `,"version":"1"`, "", 1)},
+		ClientNoCapabilities:   {strings.Replace(initialize, `"capabilities":{},`, "", 1)},
+		ClientNoInitialized:    {initialize, `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`},
+		ClientTwice:            {initialize, initialize},
+		ClientInitializedID:    {initialize, `{"jsonrpc":"2.0","id":2,"method":"notifications/initialized"}`},
+		ClientInitializedEarly: {ready, initialize},
+		ClientNoProgressToken:  {initialize, ready, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo","arguments":{}}}`},
+		ClientNewWords:         {initialize, ready, `{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/logLevel":"info"}}}`},
+		ClientMeta:             {`{"jsonrpc":"2.0","id":1,"method":"server/discover"}`},
 		ClientBothEras: {
 			`{"jsonrpc":"2.0","id":"d","method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`, initialize,
 		},
@@ -296,5 +299,23 @@ func TestVisitOfHostileClient(t *testing.T) {
 	got := v.String()
 	if strings.ContainsFunc(got, func(r rune) bool { return !unicode.IsPrint(r) }) || strings.Count(got, `"x dragoman: error: `) != 4 {
 		t.Errorf("got %q", got)
+	}
+}
+
+// TestNoVersionWithoutSession checks that a client without a session is told that it sends no
+// version, and that a client that sends one is not.
+func TestNoVersionWithoutSession(t *testing.T) {
+	for _, version := range []string{"", "2025-06-18"} {
+		s := NewStage()
+		q := httptest.NewRequest(http.MethodPost, "/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":"1","method":"tools/list"}`))
+		q.Header.Set("Content-Type", "application/json")
+		q.Header.Set("Accept", "application/json, text/event-stream")
+		if version != "" {
+			q.Header.Set(mcp.HeaderVersion, version)
+		}
+		s.ServeHTTP(httptest.NewRecorder(), q)
+		if got := slices.Contains(clientCodes(s.Report()), ClientVersionHeader); got != (version == "") {
+			t.Errorf("version %q: found %t", version, got)
+		}
 	}
 }

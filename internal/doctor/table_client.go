@@ -2,17 +2,20 @@ package doctor
 
 // The codes of findings in clients.
 const (
-	ClientNoHandshake    = "DRG-CLIENT-NO-HANDSHAKE"
-	ClientBare           = "DRG-CLIENT-BARE-INITIALIZE"
-	ClientVersion        = "DRG-CLIENT-VERSION"
-	ClientNoInfo         = "DRG-CLIENT-NO-CLIENTINFO"
-	ClientNoCapabilities = "DRG-CLIENT-NO-CAPABILITIES"
-	ClientNoInitialized  = "DRG-CLIENT-NO-INITIALIZED"
-	ClientBothEras       = "DRG-CLIENT-BOTH-ERAS"
-	ClientTwice          = "DRG-CLIENT-INITIALIZE-TWICE"
-	ClientMeta           = "DRG-CLIENT-META"
-	ClientNewWords       = "DRG-CLIENT-NEW-WORDS"
-	ClientNeverLists     = "DRG-CLIENT-NEVER-LISTS"
+	ClientNoHandshake      = "DRG-CLIENT-NO-HANDSHAKE"
+	ClientBare             = "DRG-CLIENT-BARE-INITIALIZE"
+	ClientVersion          = "DRG-CLIENT-VERSION"
+	ClientNoInfo           = "DRG-CLIENT-NO-CLIENTINFO"
+	ClientNoCapabilities   = "DRG-CLIENT-NO-CAPABILITIES"
+	ClientNoInitialized    = "DRG-CLIENT-NO-INITIALIZED"
+	ClientInitializedID    = "DRG-CLIENT-INITIALIZED-ID"
+	ClientInitializedEarly = "DRG-CLIENT-INITIALIZED-EARLY"
+	ClientNoProgressToken  = "DRG-CLIENT-NO-PROGRESS-TOKEN"
+	ClientBothEras         = "DRG-CLIENT-BOTH-ERAS"
+	ClientTwice            = "DRG-CLIENT-INITIALIZE-TWICE"
+	ClientMeta             = "DRG-CLIENT-META"
+	ClientNewWords         = "DRG-CLIENT-NEW-WORDS"
+	ClientNeverLists       = "DRG-CLIENT-NEVER-LISTS"
 
 	ClientUnreadable    = "DRG-CLIENT-UNREADABLE"
 	ClientBatch         = "DRG-CLIENT-BATCH"
@@ -40,6 +43,9 @@ var conditionsOfClients = []Condition{
 	{ClientNoInfo, Warning, "does not send clientInfo", "MCP requires that a client sends its name and version in clientInfo. Strict servers refuse a client without it.", `Send "clientInfo":{"name":…,"version":…}.`, "Dragoman sends its own name and version to the server."},
 	{ClientNoCapabilities, Warning, "declares no capabilities in initialize", "MCP requires a capabilities object in initialize. Strict servers refuse a client without it.", "Send a capabilities object. If you have no capabilities, send {}.", "Dragoman treats the missing object as an empty object."},
 	{ClientNoInitialized, Error, "never sends notifications/initialized, or sends it too late", "Servers that wait for this notification refuse every request.", "Send notifications/initialized immediately after you receive the answer to initialize.", "Dragoman always sends the notification to the server, and does not wait for the client to send it."},
+	{ClientInitializedID, Error, "sends notifications/initialized with an id", "A message with an id is a request. Servers answer it with the error -32601, and keep waiting for the notification.", `Send {"jsonrpc":"2.0","method":"notifications/initialized"} without an id.`, "Dragoman answers the request with an error, and sends the notification to the server itself."},
+	{ClientInitializedEarly, Warning, "sends notifications/initialized before initialize", "Servers ignore the notification, or refuse it, and then wait for it after initialize.", "Send initialize, wait for its answer, and then send notifications/initialized.", "Dragoman ignores the early notification, and sends one to the server at the right time."},
+	{ClientNoProgressToken, Info, "calls tools without a progressToken", "Servers cannot report the progress of a call, so a long call looks like a call that hangs.", "Send a progressToken in _meta of the request if you can show progress.", "Dragoman asks the server for progress only if the client does."},
 	{ClientBothEras, Info, "sends initialize after server/discover succeeded", "A server that supports legacy and modern clients may treat the two messages as two clients.", "After server/discover succeeds, do not send initialize.", "Dragoman decides for each request whether it is legacy or modern."},
 	{ClientTwice, Warning, "sends initialize twice in one session", "Servers refuse the second initialize, or discard the state of the session.", "Send initialize once in each session.", "Dragoman answers the second initialize with an error, and keeps the session."},
 	{ClientMeta, Error, "sends requests of 2026-07-28 without the required _meta", "Servers of 2026-07-28 refuse each such request.", "Send protocolVersion and clientCapabilities in _meta of each request. Send the same version in the MCP-Protocol-Version header.", "Dragoman also refuses such a request. Dragoman's error says what is missing."},
@@ -58,7 +64,7 @@ var conditionsOfClients = []Condition{
 
 	{ClientAccept, Warning, "sends an incomplete Accept header", "Strict servers answer with HTTP status 406.", "Send the header Accept: application/json, text/event-stream.", "Dragoman answers in the format that the client accepts. If the client accepts neither format, Dragoman answers with HTTP status 406."},
 	{ClientContentType, Error, "does not send the header Content-Type: application/json", "Servers answer with HTTP status 415 or 400.", "Send the header Content-Type: application/json.", "Dragoman answers with HTTP status 415."},
-	{ClientVersionHeader, Warning, "sends a wrong MCP-Protocol-Version header in a session, or none", "Strict servers answer with HTTP status 400.", "Send the negotiated version in the header of each request after initialize.", "If the header is missing, Dragoman uses the negotiated version."},
+	{ClientVersionHeader, Warning, "sends a wrong MCP-Protocol-Version header after initialize, or none", "Strict servers answer with HTTP status 400.", "Send the negotiated version in the header of each request after initialize.", "If the header is missing, Dragoman uses the negotiated version."},
 	{ClientSession, Error, "uses session ids that the server has not assigned", "Servers answer with HTTP status 404.", "Send the Mcp-Session-Id that you received with the answer to initialize.", "Dragoman answers with HTTP status 404. The client has to open a new session."},
 	{ClientMirrors, Error, "sends headers that do not match the body", "Servers of 2026-07-28 refuse the request with the error -32020.", "Copy the method and the name from the body into the headers Mcp-Method and Mcp-Name.", "Dragoman also refuses the request. Dragoman's error says which header does not match."},
 	{ClientExplores, Info, "requests OAuth metadata", "This is correct. The client requests addresses under /.well-known to learn whether it has to sign in.", "You can ignore this finding.", "Dragoman answers with HTTP status 404, because it does not require authentication."},
