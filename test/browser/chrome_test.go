@@ -475,6 +475,16 @@ func button(text string) string {
 	return fmt.Sprintf(`[...document.querySelectorAll("main button, main a.btn")].find((b) => b.textContent.trim() === %q)`, text)
 }
 
+// pause pauses the live updates with a key, which does nothing in a text field.
+func (p *tab) pause() {
+	p.t.Helper()
+	if err := p.try(`document.activeElement?.blur()`, nil); err != nil {
+		p.t.Fatal(err)
+	}
+	p.press("p")
+	p.wait("a pause", `document.getElementById("live").textContent.startsWith("as of")`)
+}
+
 // size sets the size of the page in CSS pixels.
 func (p *tab) size(width, height int) {
 	p.t.Helper()

@@ -162,11 +162,7 @@ func (v *visit) check(address string) (links []string) {
 	v.weight(address)
 	// Without live updates nothing changes during the checks.
 	v.wait("live updates", `document.getElementById("live").textContent !== ""`)
-	if err := v.try("document.activeElement?.blur()", nil); err != nil { // in a text field, P is a letter
-		v.t.Fatal(err)
-	}
-	v.press("p")
-	v.wait("a pause", `document.getElementById("live").textContent.startsWith("as of")`)
+	v.pause()
 	v.looks()
 	v.size(1440, 900)
 	if !v.again {
