@@ -63,6 +63,7 @@ func TestConsole(t *testing.T) {
 	t.Run("pages", r.pages)
 	t.Run("keyboard", r.keyboard)
 	t.Run("hostile", r.hostile)
+	t.Run("adding", r.adding)
 	t.Run("end to end", r.endToEnd)
 }
 

@@ -1,0 +1,49 @@
+//go:build unix
+
+package browser
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// adding adds a server with the page of the console, as a new user does: one paste, and a click
+// for each step. The page has no serious fault on the way.
+func (r *rig) adding(t *testing.T) {
+	h := r.serve(t, "# written by hand\nmcpServers: {}\n")
+	p := r.enter(t, h)
+	p.click(`[...document.querySelectorAll("main a")].find((a) => a.textContent === "Add a server")`)
+	p.wait("the page", `location.pathname === "/console/servers/add" && document.activeElement?.id === "snip"`)
+	look := func() {
+		t.Helper()
+		v := &visit{tab: p, t: t, axe: r.axe}
+		v.looks()
+	}
+	look()
+	snippet := fmt.Sprintf(`{"mcpServers": {"every thing": {"command": %q, "args": ["fake", "strict-2025-06-18"], "env": {"API_TOKEN": "hunter2-token"}}, "typo": {"command": "no-such-program-at-all"}}}`, r.dragoman)
+	if err := p.try(fmt.Sprintf(`(() => {
+		const t = document.getElementById("snip"), data = new DataTransfer();
+		data.setData("text/plain", %q);
+		t.dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true }));
+		t.value = %q;
+	})()`, snippet, snippet), nil); err != nil {
+		t.Fatal(err)
+	}
+	p.wait("what will be started", `location.search.includes("draft=") && document.querySelector("main").textContent.includes("starts this program on this machine")`)
+	look()
+	p.click(button("Start and test"))
+	p.wait("the results", `document.querySelector("main").textContent.includes("1 connected, 1 failed") && document.querySelector(".trace")?.textContent.includes("initialize") && [...document.querySelectorAll("button")].some((b) => b.textContent === "Save 1 server")`)
+	look()
+	if text := eval[string](p, `document.documentElement.outerHTML`); strings.Contains(text, "hunter2") || !strings.Contains(text, "API_TOKEN") {
+		t.Error("the page shows a secret, or not its name")
+	}
+	p.click(button("Save 1 server"))
+	p.wait("the page of the server", `location.pathname === "/console/servers/every-thing" && document.querySelector(".trace")?.textContent.includes("initialize")`)
+	b, err := os.ReadFile(h.config)
+	if err != nil || !strings.HasPrefix(string(b), "# written by hand\n") || !strings.Contains(string(b), "  every-thing:\n") || strings.Contains(string(b), "hunter2") || strings.Contains(string(b), "typo") {
+		t.Errorf("%v\n%s", err, b)
+	}
+	p.clean("adding a server")
+}
