@@ -187,7 +187,7 @@ func (r *rig) serve(t *testing.T, text string, args ...string) *house {
 		args = append(args, "-c", h.config)
 	}
 	cmd := exec.Command(r.dragoman, args...)
-	cmd.Env, cmd.Dir = h.env, home
+	cmd.Env, cmd.Dir = append(h.env, "PATH="+filepath.Dir(r.dragoman)+string(os.PathListSeparator)+os.Getenv("PATH")), home
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	stderr, err := cmd.StderrPipe()
 	if err != nil {

@@ -4,6 +4,7 @@ package browser
 
 import (
 	"encoding/base64"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -62,6 +63,13 @@ func (r *rig) screenshots(t *testing.T) {
 	shot("tools", "/console/tools", 760, nil)
 	shot("server", "/console/servers/legacy", 1000, nil)
 	shot("failed", "/console/servers/tickets", 760, nil)
+
+	// A new server after its test.
+	p.open(h.origin + "/console/servers/add")
+	p.paste(fmt.Sprintf("%s fake strict-2025-11-25", filepath.Base(r.dragoman)))
+	p.click(button("Start and test"))
+	p.wait("the handshake", `document.querySelector(".trace .end")`)
+	shot("add", eval[string](p, `location.pathname + location.search`), 900, nil)
 
 	// A translated call with a loss.
 	p.open(h.origin + "/console/calls?q=forecast")
