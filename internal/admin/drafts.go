@@ -538,10 +538,10 @@ func (d *draft) choose(q Choice) *Problem {
 		names[c.Key] = name
 	}
 	if q.Secrets != "" && q.Secrets != secretsInFile && q.Secrets != secretsShown {
-		return badBody("The member secrets must be envFile or shown.")
+		return badBody(`"secrets" must be "envFile" or "shown".`)
 	}
 	if len(q.Values) > mostValues {
-		return badBody(fmt.Sprintf("The member values has more than %d values.", mostValues))
+		return badBody(fmt.Sprintf(`"values" has more than %d values.`, mostValues))
 	}
 	needs := map[string]bool{}
 	for _, x := range d.servers {

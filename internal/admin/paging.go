@@ -37,7 +37,7 @@ func pageOf[T any](r *http.Request, all []T, key func(*T) string) (p part[T], ba
 	if cursor := query.Get("cursor"); cursor != "" {
 		last, err := base64.RawURLEncoding.DecodeString(cursor)
 		if err != nil || len(cursor) > maxCursor {
-			return p, badParameter("cursor", "Use the member next of an earlier answer.")
+			return p, badParameter("cursor", `Use the value of "next" in an earlier answer.`)
 		}
 		from = sort.Search(len(all), func(i int) bool { return key(&all[i]) > string(last) })
 	}

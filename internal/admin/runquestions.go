@@ -162,10 +162,10 @@ func (a *API) AnswerRun(ctx context.Context, id string, in RunAnswer) (Run, *Pro
 		return Run{}, bad
 	}
 	if !slices.Contains([]string{"accept", "decline", "cancel"}, in.Action) {
-		return Run{}, badBody("The member action must be accept, decline or cancel.")
+		return Run{}, badBody(`"action" must be "accept", "decline" or "cancel".`)
 	}
 	if in.Action != "accept" && len(in.Content) > 0 {
-		return Run{}, badBody("The member content is allowed only if the member action is accept.")
+		return Run{}, badBody(`"content" is allowed only if "action" is "accept".`)
 	}
 	var question *runQuestion
 	x.mu.Lock()
@@ -182,7 +182,7 @@ func (a *API) AnswerRun(ctx context.Context, id string, in RunAnswer) (Run, *Pro
 	result := jsonrpc.AppendQuote([]byte(`{"action":`), in.Action)
 	if in.Action == "accept" && question.URL == "" {
 		if jsonrpc.Valid(in.Content, jsonrpc.Limits{Bytes: maxRunBody}) != nil || jsonrpc.KindOf(in.Content, jsonrpc.Whole(in.Content)) != '{' {
-			return Run{}, badBody("The member content must be a JSON object with the fields of the form.")
+			return Run{}, badBody(`"content" must be a JSON object with the fields of the form.`)
 		}
 		if bad := unfit(question.Schema, in.Content, "/content", "content", "The form does not fit its schema"); bad != nil {
 			return Run{}, bad

@@ -252,22 +252,22 @@ func (a *API) StartRun(ctx context.Context, server string, q RunRequest) (Run, *
 		}
 	}
 	if given != 1 {
-		return Run{}, badBody("Send exactly one of the members tool, prompt and resource.")
+		return Run{}, badBody(`Send exactly one of "tool", "prompt" and "resource".`)
 	}
 	if len(q.Arguments) > 0 && (jsonrpc.Valid(q.Arguments, jsonrpc.Limits{Bytes: maxRunBody}) != nil || jsonrpc.KindOf(q.Arguments, jsonrpc.Whole(q.Arguments)) != '{') {
-		return Run{}, badBody("The member arguments must be an object.")
+		return Run{}, badBody(`"arguments" must be a JSON object.`)
 	}
 	timeout := usualRunTimeout
 	if q.Timeout != 0 {
 		if timeout = time.Duration(q.Timeout) * time.Second; q.Timeout < 1 || timeout > mostRunTimeout {
-			return Run{}, badBody("The member timeout must be a number of seconds from 1 to 3600.")
+			return Run{}, badBody(`"timeout" must be a number of seconds from 1 to 3600.`)
 		}
 	}
 	revision := mcp.LatestLegacy
 	if q.Revision != "" {
 		rev, ok := mcp.ParseRevision(q.Revision)
 		if !ok || !rev.Legacy() {
-			return Run{}, badBody("The member revision must be a legacy revision, such as " + mcp.LatestLegacy.String() + ".")
+			return Run{}, badBody(`"revision" must be a legacy revision, such as ` + mcp.LatestLegacy.String() + ".")
 		}
 		revision = rev
 	}

@@ -308,7 +308,7 @@ func (a *API) record(r *http.Request) (any, *Problem) {
 	case len(in.Server) > maxName || len(in.Client) > maxName:
 		return nil, badBody("The name is too long.")
 	case in.Minutes < 0 || in.Minutes > longest:
-		return nil, badBody(fmt.Sprintf("The member minutes must be a number from 1 to %d.", longest))
+		return nil, badBody(fmt.Sprintf(`"minutes" must be a number from 1 to %d.`, longest))
 	case in.Server != "":
 		if missing := a.noServer(in.Server); missing != nil {
 			return nil, missing

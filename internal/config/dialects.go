@@ -137,7 +137,7 @@ func (c *compiler) readDialect(o *object, name string) *dialect.Profile {
 	o.size("maxMessage", &p.MaxMessage, leastSize, mostSize)
 	o.done()
 	if p.Bridge != "" && len(p.Detect.Has) > 0 {
-		c.problem(o.n, o.path, "is like "+p.Bridge+", which cannot be detected", "remove detect, and set the dialect of the server")
+		c.problem(o.n, o.path, "has both detect and like: "+p.Bridge+", but Dragoman cannot detect a dialect of this kind", "remove detect, and set the dialect of the server")
 	}
 	if p.Open.Pushed && p.Tools.Manifest == "" {
 		c.problem(o.n, o.path, "has open.pushed, but no tools.manifest", "add tools: {manifest: …}, or like: "+dialect.ManifestPushed)

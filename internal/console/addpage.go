@@ -373,7 +373,8 @@ func (c *Console) newDraft(q admin.DraftRequest) (id string, bad *admin.Problem)
 	return d.ID, bad
 }
 
-// keep saves the servers of a draft, as the page has shown it.
+// keep saves the servers of a draft. It saves nothing if the change differs from the one that the
+// page showed.
 func (c *Console) keep(w http.ResponseWriter, r *http.Request, v *addView, id string) {
 	kept, bad := c.opts.Add.KeepDraft(r.Context(), id, admin.KeepRequest{Choice: choiceOf(r), Hash: r.PostForm.Get("hash")})
 	switch {

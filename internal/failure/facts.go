@@ -21,7 +21,7 @@ type Facts struct {
 
 	// These are facts about a command.
 	Command string   // the program that was started, without arguments
-	Args    []string // the arguments of Command; they may be secret, so they are only compared
+	Args    []string // the arguments of Command; they may be secret, so they are never shown
 	Start   string   // the operating system's reason if the command could not be started
 	Hint    string   // what the user should check if the program could not be started
 	PATH    string   // the PATH that was searched; "" if none was searched

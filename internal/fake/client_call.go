@@ -332,7 +332,10 @@ func (c *Client) Subscribe(ctx context.Context, want Filter) (*Subscription, err
 		if f.err == nil && f.reply.Err != nil {
 			return nil, f.reply.Err
 		}
-		return nil, fmt.Errorf("%s ended before it was acknowledged: %w", f.method, errors.Join(f.err))
+		if f.err == nil {
+			return nil, fmt.Errorf("%s was answered before it was acknowledged", f.method)
+		}
+		return nil, fmt.Errorf("%s ended before it was acknowledged: %w", f.method, f.err)
 	case <-ctx.Done():
 		if f.end(func() { f.err = context.Cause(ctx) }) {
 			c.abandon(f)

@@ -73,8 +73,11 @@ func (t *talk) waitForTask(ctx context.Context, id, want string) error {
 		return err
 	}
 	asks := t.c.Asks()[before:]
-	if len(asks) != 1 || member(asks[0].Params, "_meta", mcp.KeyRelatedTask, "taskId") != quote(id) {
-		return fmt.Errorf("the task sent %d requests, want one with its task id", len(asks))
+	if len(asks) != 1 {
+		return fmt.Errorf("the client got %d requests of the task, want 1", len(asks))
+	}
+	if got := member(asks[0].Params, "_meta", mcp.KeyRelatedTask, "taskId"); got != quote(id) {
+		return fmt.Errorf("the request of the task names the task %s, want %s", got, quote(id))
 	}
 	return errors.Join(
 		same("what the task says", textOf(r.Result), want),

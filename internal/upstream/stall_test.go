@@ -55,7 +55,8 @@ type tool struct {
 	err  error
 }
 
-// start runs a call of the tool name with size bytes of arguments.
+// start starts a call of the named tool with size bytes of arguments. It returns when the call
+// has ended or waits.
 func start(ctx context.Context, t *testing.T, u *Upstream, all *sync.WaitGroup, name string, size int) *tool {
 	x := &tool{}
 	raw := fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":%q,"arguments":{"a":%q}}}`, name, strings.Repeat("x", size))

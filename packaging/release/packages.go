@@ -49,7 +49,8 @@ func (r *release) packageInfo(p platform, format string) (*nfpm.Info, error) {
 		Section: "net", Priority: "optional", Maintainer: maintainer, Homepage: homepage, License: license,
 		Description: summary + "\n" + description, DisableGlobbing: true,
 		Overridables: nfpm.Overridables{
-			// The service and its user need these packages. The program itself has no dependencies.
+			// The program has no dependencies. It needs ca-certificates for servers over HTTPS. Many MCP
+			// servers run on nodejs, npm or python3.
 			Recommends: []string{"ca-certificates"},
 			Suggests:   []string{"nodejs", "npm", "python3"},
 			Contents:   contents,

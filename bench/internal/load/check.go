@@ -31,7 +31,7 @@ func ResultOf(msg, id []byte) ([]byte, error) {
 	case !version:
 		return nil, fmt.Errorf("not JSON-RPC 2.0: %.200s", msg)
 	case !bytes.Equal(gotID, id):
-		return nil, fmt.Errorf("answer to %.40s, asked %s", gotID, id)
+		return nil, fmt.Errorf("the answer has the id %.40s, want %s", gotID, id)
 	case failed != nil:
 		return nil, fmt.Errorf("error %.300s", failed)
 	case result == nil:

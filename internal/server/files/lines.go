@@ -90,7 +90,10 @@ func (l *lines) check(text []byte) []byte {
 	if text[0] == '[' {
 		var all []json.RawMessage
 		_ = json.Unmarshal(text, &all)
-		if r, ok := mcp.ParseRevision(l.revision); !ok || !r.Can(mcp.Batches) || len(all) == 0 {
+		if len(all) == 0 {
+			return failure(nil, -32600, "the batch is empty", nil)
+		}
+		if r, ok := mcp.ParseRevision(l.revision); !ok || !r.Can(mcp.Batches) {
 			return failure(nil, -32600, "batches are part of revision 2025-03-26 only", nil)
 		}
 		for _, m := range all {
