@@ -3,8 +3,7 @@
 // keyboard only, on a phone, in both themes. axe-core examines every page.
 //
 // The tests control Chromium through the pipe of the Chrome DevTools Protocol. They find
-// Chromium on the PATH or in DRAGOMAN_CHROMIUM. If CI is set, the tests install Chromium, provided
-// that they run as root and apt-get exists. axe-core, and the client and the server of the
+// Chromium on the PATH or in DRAGOMAN_CHROMIUM. axe-core, and the client and the server of the
 // end-to-end test, come from npm at fixed versions and are kept below .cache.
 //
 // Nothing runs unless DRAGOMAN_BROWSER is set:
