@@ -38,8 +38,8 @@ func (a *app) configCheckCommand() *cobra.Command {
 FILE:LINE:COLUMN: KEY: problem; fix. Nothing is started.
 
 Below each problem, the command prints the line of the file, with a ^ under the
-column. The command hides values of "env" and "headers", comments and other text that may
-be secret.
+column. The command hides values of "env" and "headers", comments and other text
+that may be secret.
 
 If the file is usable, the last line is "ok" and the exit code is 0. Warnings do
 not change that.`,

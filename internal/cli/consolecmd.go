@@ -25,8 +25,8 @@ func (a *app) consoleCommand() *cobra.Command {
 		Use:   "console",
 		Short: "Make a link to the console of a running serve",
 		Long: `Ask a running "dragoman serve" on this machine for a link to its console, and
-print it. The link works once, within ten minutes. The link opens a session of twelve
-hours in the browser that opens it. Do not give the link to others.
+print it. The link works once, within ten minutes. The link opens a session of
+twelve hours in the browser that opens it. Do not give the link to others.
 
 Only the user who started serve can make a link. The address is that of
 --listen, else that of the configuration file, else 127.0.0.1:7300.`,

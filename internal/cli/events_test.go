@@ -215,8 +215,11 @@ func recorded(t *testing.T, text []byte) (all []matrixCall) {
 					ID     json.RawMessage
 					Method string
 					Params struct{ Name, URI, TaskID string }
-					Result *struct{ ResultType string }
-					Error  *struct{ Code int64 }
+					Result *struct {
+						ResultType string
+						IsError    bool
+					}
+					Error *struct{ Code int64 }
 				}
 			}
 		}
@@ -243,6 +246,8 @@ func recorded(t *testing.T, text []byte) (all []matrixCall) {
 				all[at].outcome = fmt.Sprint(m.Error.Code)
 			case m.Result != nil && m.Result.ResultType == mcp.ResultInputRequired:
 				all[at].outcome = "parked"
+			case m.Result != nil && m.Result.IsError:
+				all[at].outcome = "tool_error"
 			case m.Result != nil:
 				all[at].outcome = "ok"
 			}

@@ -43,9 +43,9 @@ The tool "violations" of a strict server returns what the client did that the
 revision does not allow.
 
 With --client, a strict client tries every feature of a server and prints the
-result of each step. The client calls only tools that are marked as read-only and need
-no arguments. Other client profiles deviate from MCP like a real client, or run
-a short script.
+result of each step. The client calls only tools that are marked as read-only
+and need no arguments. Other client profiles deviate from MCP like a real
+client, or run a short script.
 
 The timeout is ten seconds for each step and one minute in total. Change it with
 --set step=MS and --set whole=MS.`,

@@ -29,8 +29,8 @@ func (a *app) logsCommand() *cobra.Command {
 servers wrote to stderr. With NAME, print only the records of one server.
 
 The running serve keeps the last records in memory, up to 1,000 and 256 KiB for
-each server. The serve keeps records of level info even if its own log shows fewer.
-Secrets are masked and control characters are escaped.
+each server. The serve keeps records of level info even if its own log shows
+fewer. Secrets are masked and control characters are escaped.
 
 With -f, the command prints new records until you press Ctrl-C or serve stops.
 If records arrive faster than the terminal can print them, the command drops

@@ -174,8 +174,8 @@ report where the other side behaves differently.
 With only FILE, Dragoman plays the server on stdio. For a recording of HTTP, add
 --listen. With a URL or a command, Dragoman plays the client for that server.
 
-FILE may also be the transcript of one call, which "dragoman calls NUMBER
---save FILE" writes. The transcript has two sides: --wire client is the one between the
+FILE may also be the transcript of one call, which "dragoman calls NUMBER --save
+FILE" writes. The transcript has two sides: --wire client is the one between the
 client and Dragoman, --wire server the one between Dragoman and the server.
 Dragoman opens the session itself, because a call has no handshake.
 

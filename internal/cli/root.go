@@ -15,8 +15,8 @@ func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "dragoman",
 		Short: "Connect any MCP client to any MCP server",
-		Long: `Dragoman connects any MCP client to any MCP server. Dragoman translates between the
-protocol revisions that the two sides speak.
+		Long: `Dragoman connects any MCP client to any MCP server. Dragoman translates between
+the protocol revisions that the two sides speak.
 
 Results go to stdout. Errors, logs and progress go to stderr.
 
@@ -220,9 +220,9 @@ func (a *app) describeCompletion(root *cobra.Command) {
 			continue
 		}
 		c.Short = "Print a shell completion script"
-		c.Long = `Print a shell completion script. The script completes commands, flags and the names of
-configured servers when you press Tab. Run "dragoman completion SHELL --help" to
-see how to load the script.`
+		c.Long = `Print a shell completion script. The script completes commands, flags and the
+names of configured servers when you press Tab. Run "dragoman completion SHELL
+--help" to see how to load the script.`
 		c.Example = `  # For the current bash session.
   source <(dragoman completion bash)
 

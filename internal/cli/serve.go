@@ -32,8 +32,8 @@ console, which writes ~/.config/dragoman/config.yaml.
 
 If a server refers to an environment variable that is not set, only this server
 fails. With --strict, Dragoman refuses the whole file. A running Dragoman reads
-the file again when the file changes, and on SIGHUP. Dragoman keeps the environment
-variables that it was started with.
+the file again when the file changes, and on SIGHUP. Dragoman keeps the
+environment variables that it was started with.
 
 The console at /console/ shows clients, servers and calls in a browser. On a
 terminal, serve prints a link that opens it; "dragoman console" makes another.
@@ -44,8 +44,8 @@ to clients on this machine. On SIGUSR1 Dragoman writes the status to stderr as
 text.
 
 With --demo, Dragoman also runs two demo clients, so that the console has
-something to show. The demo clients make about 30 calls a minute, and some of these fail on
-purpose. --quiet-demo leaves the clients out.`,
+something to show. The demo clients make about 30 calls a minute, and some of
+these fail on purpose. --quiet-demo leaves the clients out.`,
 		Example: `  # Use ./dragoman.yaml or ~/.config/dragoman/config.yaml.
   dragoman serve
 

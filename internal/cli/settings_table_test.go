@@ -95,6 +95,10 @@ func serveSettings() map[string]setting {
 		},
 		"dragoman.server.instructions.command": {ours: own(`command: [echo, our words]`), effect: ours(`our words\n\n## a`)},
 		"dragoman.server.instructions.join":    {ours: own(`text: our words, join: upstreams-first`), effect: ours(`theirs\n\nour words`)},
+		"dragoman.envFile": {ours: `envFile: secrets, server: {title: "${PEER_SECRET:-none}"}`, effect: func(s *stage) {
+			ours(`"title":"from the file"`)(s)
+			play(s.T, setting{ours: `server: {title: "${PEER_SECRET:-none}"}`, effect: ours(`"title":"none"`)})
+		}},
 		"dragoman.inheritEnv": {ours: `inheritEnv: ["PEER_*"]`, effect: func(s *stage) {
 			s.call("echo", "{}")
 			s.wants(s.noted(), `inherited "from our environment"`)

@@ -208,6 +208,9 @@ func play(t *testing.T, row setting) {
 	if err := os.WriteFile(filepath.Join(dir, "ca.pem"), ca, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile(filepath.Join(dir, "secrets"), []byte("PEER_SECRET=from the file\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	text := row.whole
 	if text == "" {
 		text = `{mcpServers: {a: {command: settings-peer, env: {PEER_NOTES: "` + s.notes + `", PATH: "${PATH}", ` + row.env + `}, ` + row.entry + `}}, ` +

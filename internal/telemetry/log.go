@@ -17,7 +17,7 @@ const logDepth = 512
 // LogOptions are the options of NewLog.
 type LogOptions struct {
 	// Log receives losses, refusals, renamed items and the handshakes of clients as records. It is required.
-	Log *slog.Logger
+	Log *slog.Logger // nil means no log
 	// Step shows the current step of a server to a waiting user. An empty step means that the
 	// server is done. It may be nil.
 	Step func(server, step string)
@@ -36,6 +36,9 @@ type Log struct {
 
 // NewLog returns a Log for all further events of p.
 func NewLog(p *event.Publisher, o LogOptions) *Log {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
 	want := []event.Kind{event.Loss, event.Refusal, event.Rename, event.Handshake}
 	if o.Log.Enabled(context.Background(), slog.LevelDebug) {
 		want = append(want, event.Step, event.Stderr)
