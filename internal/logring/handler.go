@@ -27,6 +27,10 @@ func (h *Handler) Enabled(ctx context.Context, level slog.Level) bool {
 	return level >= slog.LevelInfo || h.next.Enabled(ctx, level)
 }
 
+// stderrLine is the message of a record that shows a line of a server's stderr. The ring has
+// these lines already; see Ring.Stderr.
+const stderrLine = "server stderr"
+
 // Handle implements slog.Handler.
 func (h *Handler) Handle(ctx context.Context, r slog.Record) error {
 	x := Record{Time: r.Time, Level: r.Level, Server: h.server, Text: cut(r.Message)}
@@ -35,7 +39,9 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) error {
 		x.Attrs = h.append(x.Attrs, &x.Server, h.group, a)
 		return true
 	})
-	h.ring.add(x)
+	if r.Message != stderrLine {
+		h.ring.add(x)
+	}
 	if !h.next.Enabled(ctx, r.Level) {
 		return nil
 	}
