@@ -52,7 +52,7 @@ var notRun = map[string]string{
 }
 
 // endless matches commands that run until they are stopped.
-var endless = regexp.MustCompile(`^dragoman (serve|run .*--listen|record .*://|fake .*--listen|doctor --client|logs.* -f|status.* --watch|calls.* -f)`)
+var endless = regexp.MustCompile(`^dragoman (serve\b|run .*--listen|record .*://|fake .*--listen|doctor --client|logs.* -f|status.* --watch|calls.* -f)`)
 
 // statuses are the expected exit codes, other than 0, of commands with these beginnings.
 var statuses = []struct {
@@ -154,7 +154,7 @@ func TestCommands(t *testing.T) {
 					continue
 				}
 				p.run(line)
-				if filepath.Base(path) == "cli.md" && strings.HasPrefix(line, "dragoman serve") {
+				if filepath.Base(path) == "cli.md" && isServe(line) {
 					p.run("dragoman serve") // later commands use the default file again
 				}
 			}
@@ -220,6 +220,7 @@ func newPlace(t *testing.T, bin, play, url string) *place {
 		write(name, play, 0o755)
 	}
 	write("notes/today.md", "# Today\n", 0o644)
+	write("work/todo.md", "# To do\n", 0o644)
 	write(".config/fish/completions/README", "", 0o644)
 	t.Cleanup(p.stopAll)
 	p.run("dragoman serve")
@@ -259,7 +260,7 @@ func (p *place) stopAll() {
 func (p *place) run(shown string) {
 	p.t.Helper()
 	line := p.here(shown)
-	if strings.HasPrefix(line, "dragoman serve") && !strings.Contains(line, "--listen") {
+	if isServe(line) && !strings.Contains(line, "--listen") {
 		line += " --listen " + p.here("127.0.0.1:7300")
 	}
 	if rest, ok := strings.CutPrefix(line, "dragoman calls 41"); ok {
@@ -292,7 +293,7 @@ func (p *place) run(shown string) {
 		p.judge(shown, c.Run(), out)
 		return
 	}
-	if strings.HasPrefix(line, "dragoman serve") {
+	if isServe(line) {
 		p.stopAll() // the previous command uses the port
 	}
 	if err := c.Start(); err != nil {
@@ -305,7 +306,7 @@ func (p *place) run(shown string) {
 		_ = syscall.Kill(-c.Process.Pid, syscall.SIGINT)
 		p.judge(shown, <-ended, out, 130)
 	})
-	if strings.HasPrefix(line, "dragoman serve") {
+	if isServe(line) {
 		p.await(line)
 		return
 	}
@@ -332,6 +333,9 @@ func (p *place) call() string {
 	}
 	return strings.TrimPrefix(strings.TrimSpace(string(out)), `"number":`)
 }
+
+// isServe reports whether a line runs dragoman serve, and not dragoman server.
+func isServe(line string) bool { return strings.HasPrefix(line+" ", "dragoman serve ") }
 
 // await waits until a serve process that was just started answers.
 func (p *place) await(line string) {
