@@ -213,7 +213,7 @@ func play(ctx context.Context, s scene, binary string) (*screen, error) {
 		}
 		if !c.hidden {
 			text = strings.NewReplacer(binary, "dragoman", dir, "~", address, usual).Replace(text)
-			out.write(token.ReplaceAllString(text, "link=TOKEN"))
+			out.write(handshakes.ReplaceAllString(token.ReplaceAllString(text, "link=TOKEN"), ""))
 		}
 	}
 	out.trim()
@@ -222,6 +222,10 @@ func play(ctx context.Context, s scene, binary string) (*screen, error) {
 
 // token matches the token of a link to the console. The token is new in each run.
 var token = regexp.MustCompile(`link=[\w-]+`)
+
+// handshakes matches the records of clients that connect. The clients of the demo may connect
+// before the command has printed everything, or afterwards.
+var handshakes = regexp.MustCompile(`(?m)^[^\n]*INF[^\n]*\binitialize[^\n]*\n`)
 
 // usual is the address in the pictures. The programs use a free address.
 const usual = "127.0.0.1:7300"
