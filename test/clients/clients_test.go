@@ -156,7 +156,7 @@ func section(versions map[string]string, rows []string) string {
 
 - TypeScript SDK v2: a server of @modelcontextprotocol/server %s that speaks 2026-07-28 and refuses older revisions (`+"`test/clients/modern.mjs`"+`);
 - everything: @modelcontextprotocol/server-everything %s, which speaks older revisions;
-- strict: `+"`dragoman fake strict-DATE`"+`, which speaks one revision and records violations of it; *rules* works if it recorded none.
+- strict: `+"`dragoman fake strict-DATE`"+`, which speaks one revision and records each message that breaks its rules. The feature *rules* works if there is no such message.
 
 A dash means that the client or the server's revision does not support it.
 
