@@ -30,6 +30,8 @@ func ResultOf(msg, id []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %.200s", err, msg)
 	case !version:
 		return nil, fmt.Errorf("not JSON-RPC 2.0: %.200s", msg)
+	case gotID == nil:
+		return nil, fmt.Errorf("the answer has no id, want %s", id)
 	case !bytes.Equal(gotID, id):
 		return nil, fmt.Errorf("the answer has the id %.40s, want %s", gotID, id)
 	case failed != nil:
