@@ -113,6 +113,9 @@ func missingTest(name string) string {
 	} else if !strings.HasPrefix(dir, "test/") {
 		dir = path.Join("internal", dir)
 	}
+	if m[2] == "TestScripts" && !exists(path.Join(dir, "testdata", "script", m[3]+".txtar")) {
+		return fmt.Sprintf("there is no script %q; name it as TestScripts/NAME", m[3])
+	}
 	files, _ := filepath.Glob(filepath.Join("..", "..", filepath.FromSlash(dir), "*_test.go"))
 	for _, file := range files {
 		text, err := os.ReadFile(file)

@@ -81,7 +81,7 @@ func TestCodesOfStrings(t *testing.T) {
 	} {
 		t.Run(code, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := refuser(t, code)
+				r := refuser(t, code, "no")
 				m := r.open("{}")
 				version, cause := r.server.Negotiated()
 				shown := code + ` "no"`
@@ -95,8 +95,45 @@ func TestCodesOfStrings(t *testing.T) {
 	}
 }
 
-// refuser plays a worker that refuses version 2 with a code, and accepts version 1.
-func refuser(t *testing.T, code string) *rig {
+// TestWordsOfRefusals plays workers that refuse version 2 with a code that says nothing. The words
+// of the message decide whether version 1 is offered.
+func TestWordsOfRefusals(t *testing.T) {
+	for _, c := range []struct {
+		code, message string
+		falls         bool
+	}{
+		{"-32000", "Invalid params for initialize", true},
+		{"-32603", "invalid params", true},
+		{"-32000", "unknown field `protocolVersion`, expected `clientInfo`", true},
+		{"-32603", "Unknown Field: capabilities", true},
+		{"-32000", "the request does not match the schema", true},
+		{"-32603", "Schema validation failed", true},
+		{"-32000", "boom", false},
+		{"-32603", "internal error", false},
+		{"-32001", "not logged in", false},
+		{"-32000", "the field is unknown to me", false},
+	} {
+		t.Run(c.code+" "+c.message, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := refuser(t, c.code, c.message)
+				m := r.open("{}")
+				version, cause := r.server.Negotiated()
+				shown := c.code + ` "` + c.message + `"`
+				if want := map[bool]string{true: "v1"}[c.falls]; version != want || !strings.Contains(cause, shown) {
+					t.Errorf("version %q because of %q, want %q because of %q: %s", version, cause, want, shown, m.Raw)
+				}
+				if want := map[bool]jsonrpc.Kind{true: jsonrpc.Result, false: jsonrpc.Failure}[c.falls]; m.Kind != want {
+					t.Errorf("the client gets %s", m.Raw)
+				}
+				_ = r.pipe.Close()
+				r.wg.Wait()
+			})
+		})
+	}
+}
+
+// refuser plays a worker that refuses version 2 with a code and a message, and accepts version 1.
+func refuser(t *testing.T, code, message string) *rig {
 	t.Helper()
 	in, out := newPipe(), newPipe()
 	r := &rig{t: t, server: codex.New(codex.Options{}), log: &journal{}, in: make(chan *jsonrpc.Message, 64)}
@@ -109,7 +146,7 @@ func refuser(t *testing.T, code string) *rig {
 			}
 			answer := `"result":{"userAgent":"x/1"}`
 			if !m.Param("protocolVersion").IsZero() {
-				answer = `"error":{"code":` + code + `,"message":"no"}`
+				answer = `"error":{"code":` + code + `,"message":"` + message + `"}`
 			}
 			_ = worker.Write(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,%s}`, m.ID, answer))
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -30,6 +31,9 @@ func runAsFake(mode string) {
 	}
 	journal := (&fakeServer{}).note
 	journal("start %d", os.Getpid())
+	if v, ok := os.LookupEnv("CODEX_WORKER_SUPERVISED"); ok {
+		journal("supervised %s", v)
+	}
 	s, err := fake.NewServer(words[0], fake.Options{Set: set})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -273,6 +277,40 @@ func TestCodexUnnamed(t *testing.T) {
 			}
 			if trace := p.trace.String(); !strings.Contains(trace, "userAgent and no capabilities") || !strings.Contains(trace, "initialize v2") {
 				t.Errorf("the trace does not have these lines")
+			}
+		})
+	}
+}
+
+// TestCodexSupervised checks the environment of the processes. A worker gets
+// CODEX_WORKER_SUPERVISED=true unless the user sets the variable. No other server gets it.
+func TestCodexSupervised(t *testing.T) {
+	t.Parallel()
+	codex := func(s *config.Server) { s.Dialect = dialect.CodexAppServer }
+	own := func(s *config.Server) { s.Env["CODEX_WORKER_SUPERVISED"] = config.NewSecret("no") }
+	for name, c := range map[string]struct {
+		worker    *upstreamUnderTest
+		processes int
+		want      []string
+	}{
+		"worker":                {child(t, "codex", "fake codex-app-server form=shim", codex), 1, []string{"true"}},
+		"older worker":          {child(t, "codex", "fake codex-app-server-old", codex), 1, []string{"true"}},
+		"set by the user":       {child(t, "codex", "fake codex-app-server", codex, own), 1, []string{"no"}},
+		"recognised by answers": {child(t, "codex", "fake codex-app-server"), 2, []string{"true"}},
+		"not a worker":          {child(t, "mcp", "fake strict-2025-11-25"), 1, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := dial(t, c.worker, "strict-2025-11-25", fake.ClientOptions{})
+			if _, err := p.Call(t.Context(), "tools/list", nil, fake.CallOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			p.stop()
+			if n := c.worker.count("start"); n != c.processes {
+				t.Errorf("%d processes, want %d", n, c.processes)
+			}
+			if got := c.worker.entries("supervised"); !slices.Equal(got, c.want) {
+				t.Errorf("the values are %q, want %q", got, c.want)
 			}
 		})
 	}

@@ -50,3 +50,27 @@ func TestCodexRefusesVersionTwo(t *testing.T) {
 		})
 	}
 }
+
+// TestCodexShimReturnsParams checks the result of a wrapper around Codex. It has the params of
+// initialize as they came, with their spaces and with members that nobody knows.
+func TestCodexShimReturnsParams(t *testing.T) {
+	const events = `{"event":"starting"}`
+	params := `{"protocolVersion":"v2", "clientInfo":{"name":"c","version":"1"},"client_info":{"name":"c","version":"1"},"capabilities":{},  "x":[1.0]}`
+	old := `{"clientInfo":{"name":"c","version":"1"}}`
+	result := func(params string) string {
+		return `{"jsonrpc":"2.0","id":1,"result":{"advertised_models":["fake-model"],"capabilities":{"tools":{}},"receivedParams":` + params + `}}`
+	}
+	for _, profile := range []string{"codex-app-server", "codex-app-server-old"} {
+		synctest.Test(t, func(t *testing.T) {
+			l := play(t, profile, "form=shim")
+			l.want("", events, `{"event":"ready"}`)
+			l.want(`{"id":1,"method":"initialize","params":`+params+`}`, result(params))
+			l.end()
+			l = play(t, profile, "form=shim", "v2=-32602")
+			l.want("", events, `{"event":"ready"}`)
+			l.want(`{"id":1,"method":"initialize","params":`+params+`}`, `{"jsonrpc":"2.0","error":{"code":-32602,"message":"Invalid params: unknown field `+"`protocolVersion`"+`"},"id":1}`)
+			l.want(`{"id":1,"method":"initialize","params":`+old+`}`, result(old))
+			l.end()
+		})
+	}
+}

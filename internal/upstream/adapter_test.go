@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -33,7 +34,7 @@ func (w *watcher) Adapt(p transport.Pipe) transport.Pipe {
 
 func (w *watcher) Readiness() string { return "well" }
 
-func (w *watcher) Environ() []string { return nil }
+func (w *watcher) Environ() []string { return []string{"WATCHED=yes"} }
 
 func (w *watcher) Negotiated() (version, cause string) { return "v1", "why" }
 
@@ -142,4 +143,39 @@ func (p *translated) Read() (*jsonrpc.Message, error) {
 		return jsonrpc.Scan(jsonrpc.AppendResult(nil, m.ID, []byte(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"c","version":"1"}}`)), jsonrpc.Limits{})
 	}
 	return m, err
+}
+
+// TestAdapterEnviron checks that an adapter adds its variables to the environment of the process,
+// except those that the configuration or the inherited environment sets.
+func TestAdapterEnviron(t *testing.T) {
+	for name, c := range map[string]struct {
+		spec      Spec
+		inherited string
+		adapter   Adapter
+		want      []string
+	}{
+		"added":              {adapter: &watcher{}, want: []string{"WATCHED=yes"}},
+		"set in env":         {spec: Spec{Env: map[string]string{"WATCHED": "no"}}, adapter: &watcher{}, want: []string{"WATCHED=no"}},
+		"inherited":          {spec: Spec{Inherit: func(string) bool { return true }}, inherited: "maybe", adapter: &watcher{}, want: []string{"WATCHED=maybe"}},
+		"not inherited":      {inherited: "maybe", adapter: &watcher{}, want: []string{"WATCHED=yes"}},
+		"without an adapter": {want: nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.inherited != "" {
+				t.Setenv("WATCHED", c.inherited)
+			}
+			c.spec.Name, c.spec.Command = "child", "x"
+			u := New(c.spec, Options{})
+			defer u.Close(t.Context())
+			var got []string
+			for _, v := range u.process(c.adapter).Env {
+				if strings.HasPrefix(v, "WATCHED=") {
+					got = append(got, v)
+				}
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
 }
