@@ -29,11 +29,10 @@ type Trail struct {
 	closed  bool
 }
 
-// TrailLimits bounds the trails that its method NewTrail makes. A limit of zero means no limit. The
-// limits must not change after the first call of NewTrail.
+// TrailLimits bounds the trails that its method NewTrail makes. A limit of zero means no limit. The limits must not change after the first call of NewTrail.
 type TrailLimits struct {
 	Message int // bytes that are kept of one message
-	Call    int // bytes of one trail
+	Call    int // bytes of one trail; at most 1 GiB
 	All     int // bytes of all trails that are not closed
 	Notes   int // notifications of one trail
 
@@ -235,22 +234,21 @@ func (t *Trail) Miss() {
 // Exchanged sets the heads of the HTTP exchange of a message. A nil head changes nothing.
 func (t *Trail) Exchanged(p Passage, request, response *Head) {
 	t.change(p, func(m *trailMemory, e *trailEntry) (more int) {
+		var cost int
 		if request != nil {
-			more += m.pack(request)
-			e.request = m.addPacked(request)
+			e.request, more = m.addHead(request)
 		}
 		if response != nil {
-			more += m.pack(response)
-			e.response = m.addPacked(response)
+			e.response, cost = m.addHead(response)
 		}
-		return more
+		return more + cost
 	})
 }
 
 // Failed says why a message was not sent, or why it got no answer.
 func (t *Trail) Failed(p Passage, why string) {
-	t.change(p, func(_ *trailMemory, e *trailEntry) int {
-		e.failed = why
+	t.change(p, func(m *trailMemory, e *trailEntry) int {
+		e.failed = m.store([]byte(why))
 		return len(why)
 	})
 }
@@ -286,7 +284,7 @@ func (t *Trail) Story() (texts []TrailText, entries []Entry, missed int) {
 	defer t.mu.Unlock()
 	if m := t.memory; m != nil {
 		for i := range m.texts {
-			texts = append(texts, m.textOf(i))
+			texts = append(texts, m.textOf(int32(i)))
 		}
 		for i := range m.entries {
 			entries = append(entries, m.entryOf(i))
@@ -360,14 +358,15 @@ func (t *Trail) pass(w Wire, sent bool, raw []byte, h *Head) Passage {
 	if e.text = m.find(kept, len(raw), hash); e.text < 0 {
 		cost += len(kept)
 	}
+	log, edits := len(m.log), len(m.edits)
 	if h != nil {
-		cost += m.pack(h)
+		var more int
+		e.request, more = m.addHead(h)
+		cost += more
 	}
 	if !t.takeLocked(cost) {
+		m.log, m.edits = m.log[:log], m.edits[:edits]
 		return 0
-	}
-	if h != nil {
-		e.request = m.addPacked(h)
 	}
 	if e.text < 0 {
 		e.text = m.addText(raw, t.limits.message(), hash)
@@ -398,10 +397,10 @@ func (t *Trail) spliceLocked(at time.Duration, text, input []byte, add func([]Ch
 		return
 	}
 	m := t.memoryLocked()
-	e := trailEntry{at: at, changes: part{from: len(m.changes)}}
+	e := trailEntry{at: at, changes: part{from: int32(len(m.changes))}}
 	m.changes = add(m.changes)
-	e.changes.to = len(m.changes)
-	cost := entryCost + changeCost*(e.changes.to-e.changes.from)
+	e.changes.to = int32(len(m.changes))
+	cost := entryCost + changeCost*e.changes.len()
 	kept, hash := text[:t.costOf(text)], t.hashOf(text)
 	if e.text = m.find(kept, len(text), hash); e.text < 0 {
 		cost += len(kept)
@@ -426,7 +425,7 @@ func (t *Trail) spliceLocked(at time.Duration, text, input []byte, add func([]Ch
 // takeLocked takes a number of bytes for an entry. Without so many bytes it counts the entry as
 // missed and returns false.
 func (t *Trail) takeLocked(n int) bool {
-	if t.limits.Call > 0 && t.used+n > t.limits.Call || !t.limits.take(n) {
+	if t.used+n > t.limits.call() || !t.limits.take(n) {
 		t.missed++
 		return false
 	}
@@ -443,6 +442,13 @@ func (l *TrailLimits) take(n int) bool {
 	return false
 }
 
+func (l *TrailLimits) call() int {
+	if l.Call > 0 {
+		return min(l.Call, maxTrail)
+	}
+	return maxTrail
+}
+
 func (l *TrailLimits) message() int {
 	if l.Message > 0 {
 		return l.Message
@@ -454,13 +460,13 @@ func (t *Trail) costOf(text []byte) int { return min(len(text), t.limits.message
 
 // find returns the index of a text that is kept already, or -1. kept is the part of the text
 // within the limit. It compares the last few.
-func (m *trailMemory) find(kept []byte, size int, hash uint64) int {
+func (m *trailMemory) find(kept []byte, size int, hash uint64) int32 {
 	for i := len(m.texts) - 1; i >= 0; i-- {
 		if i < len(m.texts)-alike && i >= alikeFirst {
 			i = alikeFirst - 1
 		}
 		if m.same(i, kept, size, hash) {
-			return i
+			return int32(i)
 		}
 	}
 	return -1
@@ -481,7 +487,7 @@ func (t *Trail) change(p Passage, f func(*trailMemory, *trailEntry) (more int)) 
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.memory == nil || int(p) > len(t.memory.entries) {
+	if t.memory == nil || int(p) > len(t.memory.entries) || t.used > maxTrail {
 		return
 	}
 	more := f(t.memory, &t.memory.entries[p-1])

@@ -9,114 +9,114 @@ import (
 )
 
 // trailMemory is the memory of one trail. Close returns it for another trail, so that a
-// recorded call needs few allocations. Nothing outside of the trail may refer to it.
+// recorded call needs few allocations. Nothing outside of the trail may refer to it. All bytes
+// are in one log, and entries and texts are small and have no pointers: a recorded call should
+// touch little memory, and most of it is no longer in the cache of the processor when it is used
+// again.
 type trailMemory struct {
+	log     []byte // texts, heads and errors
 	texts   []trailText
 	entries []trailEntry
 	changes []Change
-	first   []byte // the first block, which stays when the memory is used again
-	block   []byte // the block with free space
+	edits   [][]HeadEdit // the edits of the heads
 	scratch []byte
+}
+
+// part is a range of the log or of the changes.
+type part struct{ from, to int32 }
+
+func (p part) len() int { return int(p.to - p.from) }
+
+// moved returns the range after by more elements were put before it. An empty range stays.
+func (p part) moved(by int) part {
+	if p.from == p.to {
+		return part{}
+	}
+	return part{p.from + int32(by), p.to + int32(by)}
 }
 
 // trailText is a text. If it was made from another text, only the new bytes are kept.
 type trailText struct {
-	bytes []byte // the beginning of the text, or the new bytes of all its changes
-	size  int
-	hash  uint64 // hash of the whole text, if it is longer than the limit
-	made  bool   // the text is that of input with changes
-	input int
-	part  part // the changes
+	bytes   part // the beginning of the text, or the new bytes of all its changes
+	changes part
+	hash    uint64 // hash of the whole text, if it is longer than the limit
+	size    int
+	input   int32
+	made    bool // the text is that of input with changes
 }
-
-// part is a range of one of the lists in the memory.
-type part struct{ from, to int }
 
 // trailEntry is an Entry in the memory of a trail.
 type trailEntry struct {
 	at                time.Duration
-	text, input       int
+	text, input       int32
+	changes           part
+	failed            part
+	request, response trailHead
 	wire              Wire
 	sent              bool
-	failed            string
-	changes           part
-	request, response trailHead
 }
 
 // trailHead is a Head in the memory of a trail.
 type trailHead struct {
-	packed []byte // nil if there is no head
-	edits  []HeadEdit
+	packed part  // empty if there is no head
+	edits  int32 // the number of the edits in the list of edits, counted from 1; 0 for none
 }
 
 // These are the limits of memory that is used again, so that one large call does not occupy
 // memory for a long time.
 const (
-	firstBlock   = 3 << 10 // the smallest first block
-	maxBlock     = 8 << 10 // the size of other blocks
-	maxKeptItems = 64      // the number of entries, texts and changes
+	firstLog     = 4 << 10  // the capacity of a new log: two short texts, and heads
+	maxKeptLog   = 16 << 10 // the maximum of the log, and of scratch
+	maxKeptItems = 64       // the number of entries, texts and changes
 )
 
+// maxTrail is the maximum of a trail without a limit, because a part has 32-bit numbers.
+const maxTrail = 1 << 30
+
 var trailMemories = sync.Pool{New: func() any {
-	return &trailMemory{texts: make([]trailText, 0, 4), entries: make([]trailEntry, 0, 8)}
+	return &trailMemory{
+		log: make([]byte, 0, firstLog), texts: make([]trailText, 0, 4), entries: make([]trailEntry, 0, 8),
+		changes: make([]Change, 0, 4), edits: make([][]HeadEdit, 0, 4),
+	}
 }}
 
 // release makes the memory available for another trail.
 func (m *trailMemory) release() {
-	if cap(m.texts) > maxKeptItems || cap(m.entries) > maxKeptItems || cap(m.changes) > maxKeptItems || cap(m.scratch) > maxHead {
+	if cap(m.texts) > maxKeptItems || cap(m.entries) > maxKeptItems || cap(m.changes) > maxKeptItems || cap(m.edits) > maxKeptItems || cap(m.log) > maxKeptLog || cap(m.scratch) > maxKeptLog {
 		return
 	}
-	clear(m.texts)
-	clear(m.entries)
-	m.texts, m.entries, m.changes = m.texts[:0], m.entries[:0], m.changes[:0]
-	if cap(m.block) > cap(m.first) {
-		m.first = m.block // the next call probably needs as much
-	}
-	m.block = m.first[:0]
+	clear(m.edits)
+	m.log, m.texts, m.entries, m.changes, m.edits = m.log[:0], m.texts[:0], m.entries[:0], m.changes[:0], m.edits[:0]
 	trailMemories.Put(m)
 }
 
-// store copies bytes.
-func (m *trailMemory) store(b []byte) []byte {
-	n := len(b)
-	if n == 0 {
-		return nil
-	}
-	if cap(m.block)-len(m.block) < n {
-		switch {
-		case m.first == nil && n <= maxBlock/2:
-			// A call has about two texts, the changes of two more, and heads.
-			m.first = make([]byte, 0, min(firstBlock+2*n, maxBlock))
-			m.block = m.first
-		case n > maxBlock/4:
-			return bytes.Clone(b)
-		default:
-			m.block = make([]byte, 0, maxBlock)
-		}
-	}
-	at := len(m.block)
-	m.block = append(m.block, b...)
-	return m.block[at:len(m.block):len(m.block)]
+// store copies bytes into the log.
+func (m *trailMemory) store(b []byte) part {
+	at := len(m.log)
+	m.log = append(m.log, b...)
+	return part{int32(at), int32(len(m.log))}
 }
 
+func (m *trailMemory) bytes(p part) []byte { return m.log[p.from:p.to:p.to] }
+
 // addText stores a text of which at most limit bytes are kept.
-func (m *trailMemory) addText(text []byte, limit int, hash uint64) int {
+func (m *trailMemory) addText(text []byte, limit int, hash uint64) int32 {
 	m.texts = append(m.texts, trailText{bytes: m.store(text[:min(len(text), limit)]), size: len(text), hash: hash})
-	return len(m.texts) - 1
+	return int32(len(m.texts) - 1)
 }
 
 // addMade stores the text that was made from the text input with changes. If it cannot be made
 // again, it is stored like other texts.
-func (m *trailMemory) addMade(text []byte, limit int, hash uint64, input int, changes part) int {
-	if in := &m.texts[input]; in.made || in.size != len(in.bytes) || len(text) > limit {
+func (m *trailMemory) addMade(text []byte, limit int, hash uint64, input int32, changes part) int32 {
+	if in := &m.texts[input]; in.made || in.size != in.bytes.len() || len(text) > limit {
 		return m.addText(text, limit, hash)
 	}
 	m.scratch = m.scratch[:0]
 	for _, c := range m.changes[changes.from:changes.to] {
 		m.scratch = append(m.scratch, text[c.To.Start:c.To.End]...)
 	}
-	m.texts = append(m.texts, trailText{bytes: m.store(m.scratch), size: len(text), made: true, input: input, part: changes})
-	return len(m.texts) - 1
+	m.texts = append(m.texts, trailText{bytes: m.store(m.scratch), size: len(text), made: true, input: input, changes: changes})
+	return int32(len(m.texts) - 1)
 }
 
 // same reports whether text i is this one. kept is the part of the text within the limit.
@@ -126,11 +126,11 @@ func (m *trailMemory) same(i int, kept []byte, size int, hash uint64) bool {
 	case x.size != size || x.hash != hash:
 		return false
 	case !x.made:
-		return bytes.Equal(x.bytes, kept)
+		return bytes.Equal(m.bytes(x.bytes), kept)
 	}
-	input, with := m.texts[x.input].bytes, x.bytes
+	input, with := m.bytes(m.texts[x.input].bytes), m.bytes(x.bytes)
 	from, to := 0, 0
-	for _, c := range m.changes[x.part.from:x.part.to] {
+	for _, c := range m.changes[x.changes.from:x.changes.to] {
 		n, written := c.At.Start-from, c.To.End-c.To.Start
 		if !bytes.Equal(input[from:c.At.Start], kept[to:to+n]) || !bytes.Equal(with[:written], kept[to+n:to+n+written]) {
 			return false
@@ -141,15 +141,15 @@ func (m *trailMemory) same(i int, kept []byte, size int, hash uint64) bool {
 }
 
 // textOf returns a copy of a text.
-func (m *trailMemory) textOf(i int) TrailText {
+func (m *trailMemory) textOf(i int32) TrailText {
 	x := &m.texts[i]
 	if !x.made {
-		return TrailText{bytes.Clone(x.bytes), x.size}
+		return TrailText{append([]byte(nil), m.bytes(x.bytes)...), x.size}
 	}
-	input, with := m.texts[x.input].bytes, x.bytes
+	input, with := m.bytes(m.texts[x.input].bytes), m.bytes(x.bytes)
 	out := make([]byte, 0, x.size)
 	from := 0
-	for _, c := range m.changes[x.part.from:x.part.to] {
+	for _, c := range m.changes[x.changes.from:x.changes.to] {
 		n := c.To.End - c.To.Start
 		out = append(append(out, input[from:c.At.Start]...), with[:n]...)
 		with, from = with[n:], c.At.End
@@ -161,7 +161,7 @@ func (m *trailMemory) textOf(i int) TrailText {
 func (m *trailMemory) entryOf(i int) Entry {
 	x := &m.entries[i]
 	return Entry{
-		At: x.at, Text: x.text, Wire: x.wire, Sent: x.sent, Failed: x.failed, Input: x.input,
+		At: x.at, Text: int(x.text), Wire: x.wire, Sent: x.sent, Failed: string(m.bytes(x.failed)), Input: int(x.input),
 		Changes: append([]Change(nil), m.changes[x.changes.from:x.changes.to]...),
 		Request: m.headOf(&x.request), Response: m.headOf(&x.response),
 	}
@@ -177,39 +177,41 @@ func (m *trailMemory) notes() (n int) {
 	return n
 }
 
-// pack writes a head into scratch and returns the cost of its memory in bytes. It leaves out a
-// header that is longer than maxHead.
-func (m *trailMemory) pack(h *Head) (cost int) {
-	b := append(appendShort(m.scratch[:0], h.Method), byte(h.Status), byte(h.Status>>8))
-	b = appendShort(b, h.Path)
-	m.scratch = b
-	least := headCost + len(h.Method) + len(h.Path)
+// addHead stores a head and returns its cost in bytes. It leaves out a header that is longer than
+// maxHead.
+func (m *trailMemory) addHead(h *Head) (x trailHead, cost int) {
+	from := len(m.log)
+	m.log = append(appendShort(m.log, h.Method), byte(h.Status), byte(h.Status>>8))
+	m.log = appendShort(m.log, h.Path)
+	least, header := headCost+len(h.Method)+len(h.Path), len(m.log)
 	cost = least
 	for name, values := range h.header {
 		for _, value := range values {
-			if cost += fieldCost + len(name) + len(value); cost > maxHead {
-				return least
+			cost += fieldCost + len(name) + len(value)
+			if cost <= maxHead {
+				m.log = appendShort(appendShort(m.log, name), value)
 			}
-			b = appendShort(appendShort(b, name), value)
 		}
 	}
-	m.scratch = b
-	return cost
-}
-
-// addPacked stores the head that pack has written into scratch.
-func (m *trailMemory) addPacked(h *Head) trailHead {
-	return trailHead{packed: m.store(m.scratch), edits: h.edits}
+	if cost > maxHead {
+		m.log, cost = m.log[:header], least
+	}
+	if len(h.edits) > 0 {
+		m.edits = append(m.edits, h.edits)
+		x.edits = int32(len(m.edits))
+	}
+	x.packed = part{int32(from), int32(len(m.log))}
+	return x, cost
 }
 
 // headOf returns a copy of a head, nil for none.
 func (m *trailMemory) headOf(x *trailHead) *Head {
-	if x.packed == nil {
+	if x.packed.len() == 0 {
 		return nil
 	}
 	h := &Head{}
 	var rest []byte
-	h.Method, rest = cutShort(x.packed)
+	h.Method, rest = cutShort(m.bytes(x.packed))
 	h.Status = int(binary.LittleEndian.Uint16(rest))
 	h.Path, rest = cutShort(rest[2:])
 	for len(rest) > 0 {
@@ -221,7 +223,9 @@ func (m *trailMemory) headOf(x *trailHead) *Head {
 		}
 		h.header[name] = append(h.header[name], value)
 	}
-	h.edits = x.edits
+	if x.edits > 0 {
+		h.edits = m.edits[x.edits-1]
+	}
 	return h
 }
 
@@ -238,24 +242,30 @@ func cutShort(b []byte) (text string, rest []byte) {
 	return string(b[2:n]), b[n:]
 }
 
-// adopt appends the contents of other. The times of the entries of other are increased by a duration.
+// adopt appends the contents of other. The times of the entries of other are increased by a
+// duration.
 func (m *trailMemory) adopt(other *trailMemory, later time.Duration) {
-	texts, changes := len(m.texts), len(m.changes)
+	log, texts, changes, edits := len(m.log), len(m.texts), len(m.changes), len(m.edits)
+	m.log = append(m.log, other.log...)
 	m.changes = append(m.changes, other.changes...)
+	m.edits = append(m.edits, other.edits...)
 	for _, x := range other.texts {
-		x.input += texts
-		x.part = x.part.moved(changes)
+		x.bytes, x.changes, x.input = x.bytes.moved(log), x.changes.moved(changes), x.input+int32(texts)
 		m.texts = append(m.texts, x)
 	}
 	for _, x := range other.entries {
 		x.at += later
-		x.text += texts
-		x.input += texts
-		x.changes = x.changes.moved(changes)
+		x.text, x.input = x.text+int32(texts), x.input+int32(texts)
+		x.changes, x.failed = x.changes.moved(changes), x.failed.moved(log)
+		for _, h := range []*trailHead{&x.request, &x.response} {
+			h.packed = h.packed.moved(log)
+			if h.edits > 0 {
+				h.edits += int32(edits)
+			}
+		}
 		m.entries = append(m.entries, x)
 	}
+	other.release()
 }
-
-func (p part) moved(by int) part { return part{p.from + by, p.to + by} }
 
 var hashSeed = maphash.MakeSeed()
