@@ -424,16 +424,10 @@ func (a *API) cancelExam(r *http.Request) (any, *Problem) {
 func (a *API) serveExamStream(w http.ResponseWriter, r *http.Request) {
 	x, bad := a.findExam(r.PathValue("name"))
 	if bad != nil {
-		out := *bad
-		out.Instance = r.URL.Path
-		refuse(w, out)
+		refuseStream(w, r, *bad)
 		return
 	}
-	after := uint64(0)
-	if id := lastEventID(r); id != "" {
-		after = x.events.After(id)
-	}
-	a.examStreams.Serve(w, r, x.events.Follow(after, func(e Numbered[runEvent]) (string, []byte) { return e.Item.name, e.Item.data }))
+	serveRunEvents(w, r, a.examStreams, x.events)
 }
 
 // readMatrix answers /matrix.

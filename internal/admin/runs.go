@@ -592,14 +592,23 @@ func (a *API) FindRuns(server, name string, limit int) (out []Run) {
 func (a *API) serveRunStream(w http.ResponseWriter, r *http.Request) {
 	x, bad := a.runs.find(r.PathValue("id"))
 	if bad != nil {
-		out := *bad
-		out.Instance = r.URL.Path
-		refuse(w, out)
+		refuseStream(w, r, *bad)
 		return
 	}
+	serveRunEvents(w, r, a.runStreams, x.events)
+}
+
+// refuseStream answers a request for a stream that does not exist.
+func refuseStream(w http.ResponseWriter, r *http.Request, bad Problem) {
+	bad.Instance = r.URL.Path
+	refuse(w, bad)
+}
+
+// serveRunEvents sends the events of a run, beginning where the client stopped.
+func serveRunEvents(w http.ResponseWriter, r *http.Request, streams *Streams, events *Ring[runEvent]) {
 	after := uint64(0)
 	if id := lastEventID(r); id != "" {
-		after = x.events.After(id)
+		after = events.After(id)
 	}
-	a.runStreams.Serve(w, r, x.events.Follow(after, func(e Numbered[runEvent]) (string, []byte) { return e.Item.name, e.Item.data }))
+	streams.Serve(w, r, events.Follow(after, func(e Numbered[runEvent]) (string, []byte) { return e.Item.name, e.Item.data }))
 }
