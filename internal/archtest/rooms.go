@@ -35,6 +35,10 @@ var inner = map[string][][]string{
 		{"internal/transport/httpdoor", "internal/transport/httplink"},
 		{"internal/transport/inmem", "internal/transport/sse", "internal/transport/stdio", "internal/transport/streamhttp"},
 	},
+	"internal/server": {
+		{"internal/server/lines", "internal/server/requirements/store"},
+		{"internal/server/files", "internal/server/requirements"},
+	},
 }
 
 // rigs are packages for tests and examples only. The program does not import them. They may import any
@@ -46,6 +50,9 @@ var guests = map[string][]string{
 	// The core has its own wire code (docs/adr/0002). The SDK is for the built-in servers.
 	"github.com/modelcontextprotocol/go-sdk": {"internal/server"},
 	"github.com/google/jsonschema-go":        {"internal/server"},
+	// One store has a database (docs/adr/0021).
+	"modernc.org/sqlite":      {"internal/server/requirements/store"},
+	"github.com/jackc/pgx/v5": {"internal/server/requirements/store"},
 	// The built-in servers are commands. Nothing else may depend on them.
 	Module + "/internal/server": {"internal/server", "internal/cli"},
 }

@@ -1,0 +1,83 @@
+package store
+
+import (
+	"context"
+	"strings"
+)
+
+// Action says what happened to an object.
+type Action string
+
+// The actions of changes.
+const (
+	Created Action = "created"
+	Updated Action = "updated"
+	Removed Action = "removed"
+)
+
+// Change is an entry of the list of changes.
+type Change struct {
+	Seq    int64
+	Object string // the id of an item, a comment or a relation, or PromptObject
+	Action Action
+}
+
+// kept is the number of changes that the database keeps.
+const kept = 10_000
+
+// promptObject is the beginning of the object of a change to a prompt.
+const promptObject = "prompt:"
+
+// PromptObject returns the object of changes to a prompt.
+func PromptObject(name string) string { return promptObject + name }
+
+// PromptOf returns the name of the prompt in a change, or "".
+func PromptOf(object string) string {
+	name, ok := strings.CutPrefix(object, promptObject)
+	if !ok {
+		return ""
+	}
+	return name
+}
+
+// changed adds a change to the list. It does nothing for the object "".
+func (t *txn) changed(object string, a Action) error {
+	if object == "" {
+		return nil
+	}
+	seq, err := t.take("changes")
+	if err != nil {
+		return err
+	}
+	if _, err := t.exec("INSERT INTO changes (seq, object, action, happened) VALUES (?, ?, ?, ?)", seq, object, string(a), t.at); err != nil {
+		return err
+	}
+	if seq%100 == 0 {
+		_, err = t.exec("DELETE FROM changes WHERE seq <= ?", seq-kept)
+	}
+	return err
+}
+
+// Last returns the number of the last change, 0 if there was none.
+func (s *Store) Last(ctx context.Context) (seq int64, err error) {
+	err = s.db.QueryRowContext(ctx, "SELECT COALESCE(MAX(seq), 0) FROM changes").Scan(&seq)
+	return seq, s.engine.explain(err)
+}
+
+// Changes returns up to 1000 changes after the one with a number. complete is false if the
+// database does not keep all of them any more.
+func (s *Store) Changes(ctx context.Context, after int64) (list []Change, complete bool, err error) {
+	var first int64
+	err = s.read(ctx, func(t *txn) error {
+		if err := t.row("SELECT COALESCE(MIN(seq), 0) FROM changes", nil, &first); err != nil {
+			return err
+		}
+		return t.each(func(scan func(...any) error) error {
+			var c Change
+			err := scan(&c.Seq, &c.Object, &c.Action)
+			list = append(list, c)
+			return err
+		}, "SELECT seq, object, action FROM changes WHERE seq > ? ORDER BY seq LIMIT 1000", after)
+	})
+	return list, first <= after+1, err
+}

@@ -1,0 +1,307 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+	"strings"
+)
+
+// Details are an item with everything that belongs to it, as one state of the database. Each
+// list has at most MaxPage entries.
+type Details struct {
+	Item
+	Children      []Item
+	ChildrenTotal int
+	Relations     []Relation // from and to the item
+	Comments      []Comment  // the newest first
+	CommentsTotal int
+}
+
+// Details returns an item with its children, relations and comments.
+func (s *Store) Details(ctx context.Context, id string) (d Details, err error) {
+	if id, _, err = ParseID(id); err != nil {
+		return Details{}, err
+	}
+	err = s.read(ctx, func(t *txn) error {
+		if d.Item, err = t.item(id); err != nil {
+			return err
+		}
+		if d.ChildrenTotal, err = t.count("FROM items WHERE parent = ?", id); err != nil {
+			return err
+		}
+		if d.CommentsTotal, err = t.count("FROM comments WHERE item = ?", id); err != nil {
+			return err
+		}
+		err := t.each(func(scan func(...any) error) error {
+			it, err := scanItem(scan)
+			d.Children = append(d.Children, it)
+			return err
+		}, "SELECT "+itemColumns+" FROM items WHERE parent = ? ORDER BY rank, number LIMIT ?", id, MaxPage)
+		if err != nil {
+			return err
+		}
+		if d.Relations, err = t.relations("WHERE source = ? OR target = ? ORDER BY number LIMIT ?", id, id, MaxPage); err != nil {
+			return err
+		}
+		d.Comments, err = t.comments("WHERE item = ? ORDER BY number DESC LIMIT ?", id, MaxPage)
+		return err
+	})
+	return d, err
+}
+
+// Link adds a relation. It refuses one that exists, and one of an item to itself.
+func (s *Store) Link(ctx context.Context, source, kind, target string) (r Relation, err error) {
+	err = s.write(ctx, func(t *txn) error {
+		r, err = t.link(source, kind, target)
+		return err
+	})
+	return r, err
+}
+
+func (t *txn) link(source, kind, target string) (Relation, error) {
+	source, target, err := t.ends(source, kind, target)
+	if err != nil {
+		return Relation{}, err
+	}
+	old, err := t.relation(source, kind, target)
+	switch {
+	case err == nil:
+		return Relation{}, fail(Conflict, "use the one that exists", "the relation exists already as %s", old.ID)
+	case !IsCode(err, NotFound):
+		return Relation{}, err
+	}
+	for _, id := range []string{source, target} {
+		n, err := t.count("FROM relations WHERE source = ? OR target = ?", id, id)
+		if err != nil {
+			return Relation{}, err
+		}
+		if n >= MaxRelations {
+			return Relation{}, fail(Full, "remove one with unlink_items, or link its parent", "%s has %d relations, which is the most", id, n)
+		}
+	}
+	n, err := t.take(relationPrefix)
+	if err != nil {
+		return Relation{}, err
+	}
+	r := Relation{ID: reference(relationPrefix, n), Source: source, Type: kind, Target: target, Created: t.at}
+	if _, err := t.exec("INSERT INTO relations (id, number, source, type, target, created) VALUES (?, ?, ?, ?, ?, ?)", r.ID, n, r.Source, r.Type, r.Target, r.Created); err != nil {
+		return Relation{}, err
+	}
+	return r, errors.Join(t.changed(r.ID, Created), t.changed(source, Updated), t.changed(target, Updated))
+}
+
+// Unlink removes a relation and returns it.
+func (s *Store) Unlink(ctx context.Context, source, kind, target string) (r Relation, err error) {
+	err = s.write(ctx, func(t *txn) error {
+		source, target, err := t.ends(source, kind, target)
+		if err != nil {
+			return err
+		}
+		if r, err = t.relation(source, kind, target); err != nil {
+			return err
+		}
+		if _, err := t.exec("DELETE FROM relations WHERE id = ?", r.ID); err != nil {
+			return err
+		}
+		return errors.Join(t.changed(r.ID, Removed), t.changed(r.Source, Updated), t.changed(r.Target, Updated))
+	})
+	return r, err
+}
+
+// ends checks the members of a relation, and returns its ids in their usual form.
+func (t *txn) ends(source, kind, target string) (string, string, error) {
+	if err := among(kind, "type of relation", RelationTypes()); err != nil {
+		return "", "", err
+	}
+	ids := []string{source, target}
+	for i, id := range ids {
+		id, _, err := ParseID(id)
+		if err != nil {
+			return "", "", err
+		}
+		if _, err := t.item(id); err != nil {
+			return "", "", err
+		}
+		ids[i] = id
+	}
+	if ids[0] == ids[1] {
+		return "", "", invalid("use two items", "%s cannot have a relation to itself", ids[0])
+	}
+	return ids[0], ids[1], nil
+}
+
+// relation returns the relation between two items. A mutual one is found in both directions.
+func (t *txn) relation(source, kind, target string) (Relation, error) {
+	found, err := t.relations("WHERE source = ? AND type = ? AND target = ?", source, kind, target)
+	if err == nil && len(found) == 0 && slices.Contains(mutual, kind) {
+		found, err = t.relations("WHERE source = ? AND type = ? AND target = ?", target, kind, source)
+	}
+	if err != nil {
+		return Relation{}, err
+	}
+	if len(found) == 0 {
+		return Relation{}, fail(NotFound, "get_item shows the relations of an item", "there is no relation %s from %s to %s", kind, source, target)
+	}
+	return found[0], nil
+}
+
+func (t *txn) relations(where string, args ...any) ([]Relation, error) {
+	var all []Relation
+	err := t.each(func(scan func(...any) error) error {
+		var r Relation
+		err := scan(&r.ID, &r.Source, &r.Type, &r.Target, &r.Created)
+		all = append(all, r)
+		return err
+	}, "SELECT id, source, type, target, created FROM relations "+where, args...)
+	return all, err
+}
+
+// Relation returns a relation by its id.
+func (s *Store) Relation(ctx context.Context, id string) (r Relation, err error) {
+	if id, err = parseOther(id, relationPrefix, "relation"); err != nil {
+		return Relation{}, err
+	}
+	err = s.read(ctx, func(t *txn) error {
+		found, err := t.relations("WHERE id = ?", id)
+		if err == nil && len(found) == 0 {
+			return fail(NotFound, "get_item shows the relations of an item", "%s does not exist", id)
+		}
+		if err == nil {
+			r = found[0]
+		}
+		return err
+	})
+	return r, err
+}
+
+// Comment adds a comment to an item. Item and Text are required.
+func (s *Store) Comment(ctx context.Context, c Comment) (Comment, error) {
+	err := s.write(ctx, func(t *txn) (err error) {
+		c, err = t.comment(c)
+		return err
+	})
+	return c, err
+}
+
+func (t *txn) comment(c Comment) (Comment, error) {
+	var err error
+	if c.Text, err = text(c.Text, "text", MaxComment, true); err != nil {
+		return Comment{}, err
+	}
+	if c.Author, err = line(c.Author, "author", MaxAuthor, false); err != nil {
+		return Comment{}, err
+	}
+	if c.Item, _, err = ParseID(c.Item); err != nil {
+		return Comment{}, err
+	}
+	if _, err := t.item(c.Item); err != nil {
+		return Comment{}, err
+	}
+	n, err := t.count("FROM comments WHERE item = ?", c.Item)
+	if err != nil {
+		return Comment{}, err
+	}
+	if n >= MaxComments {
+		return Comment{}, fail(Full, "write it into the description", "%s has %d comments, which is the most", c.Item, n)
+	}
+	num, err := t.take(commentPrefix)
+	if err != nil {
+		return Comment{}, err
+	}
+	c.ID, c.Created, c.Resolved = reference(commentPrefix, num), t.at, false
+	if _, err := t.exec("INSERT INTO comments (id, number, item, author, body, resolved, created, haystack) VALUES (?, ?, ?, ?, ?, 0, ?, ?)", c.ID, num, c.Item, c.Author, c.Text, c.Created, strings.ToLower(c.Text)); err != nil {
+		return Comment{}, err
+	}
+	return c, errors.Join(t.changed(c.ID, Created), t.changed(c.Item, Updated))
+}
+
+// Resolve marks a comment as resolved or open.
+func (s *Store) Resolve(ctx context.Context, id string, resolved bool) (c Comment, err error) {
+	if id, err = parseOther(id, commentPrefix, "comment"); err != nil {
+		return Comment{}, err
+	}
+	err = s.write(ctx, func(t *txn) error {
+		if c, err = t.commentOf(id); err != nil || c.Resolved == resolved {
+			return err
+		}
+		c.Resolved = resolved
+		flag := 0
+		if resolved {
+			flag = 1
+		}
+		if _, err := t.exec("UPDATE comments SET resolved = ? WHERE id = ?", flag, id); err != nil {
+			return err
+		}
+		return errors.Join(t.changed(id, Updated), t.changed(c.Item, Updated))
+	})
+	return c, err
+}
+
+// CommentOf returns a comment by its id.
+func (s *Store) CommentOf(ctx context.Context, id string) (c Comment, err error) {
+	if id, err = parseOther(id, commentPrefix, "comment"); err != nil {
+		return Comment{}, err
+	}
+	err = s.read(ctx, func(t *txn) error {
+		c, err = t.commentOf(id)
+		return err
+	})
+	return c, err
+}
+
+func (t *txn) commentOf(id string) (Comment, error) {
+	found, err := t.comments("WHERE id = ?", id)
+	if err == nil && len(found) == 0 {
+		return Comment{}, fail(NotFound, "get_item shows the comments of an item", "%s does not exist", id)
+	}
+	if err != nil {
+		return Comment{}, err
+	}
+	return found[0], nil
+}
+
+// Comments returns the comments of an item, with the newest first. before is the id of the last
+// comment of the previous page, or "". next is for the next page, or "".
+func (s *Store) Comments(ctx context.Context, item, before string, limit int) (list []Comment, next string, err error) {
+	if item, _, err = ParseID(item); err != nil {
+		return nil, "", err
+	}
+	limit = limitOf(limit)
+	where, args := "WHERE item = ?", []any{item}
+	if before != "" {
+		if before, err = parseOther(before, commentPrefix, "comment"); err != nil {
+			return nil, "", invalid("use next_cursor of the previous page", "the cursor is not valid")
+		}
+		where, args = where+" AND number < ?", append(args, number(before))
+	}
+	err = s.read(ctx, func(t *txn) error {
+		if _, err := t.item(item); err != nil {
+			return err
+		}
+		list, err = t.comments(where+" ORDER BY number DESC LIMIT ?", append(args, limit+1)...)
+		return err
+	})
+	if len(list) > limit {
+		list = list[:limit]
+		next = list[limit-1].ID
+	}
+	return list, next, err
+}
+
+func (t *txn) comments(where string, args ...any) ([]Comment, error) {
+	var all []Comment
+	err := t.each(func(scan func(...any) error) error {
+		var c Comment
+		var resolved int
+		err := scan(&c.ID, &c.Item, &c.Author, &c.Text, &resolved, &c.Created)
+		c.Resolved = resolved != 0
+		all = append(all, c)
+		return err
+	}, "SELECT id, item, author, body, resolved, created FROM comments "+where, args...)
+	return all, err
+}
+
+// none reports whether a query found no row.
+func none(err error) bool { return errors.Is(err, sql.ErrNoRows) }

@@ -1,0 +1,177 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+	"modernc.org/sqlite"
+)
+
+// engine is what differs between the two databases.
+type engine struct {
+	name     string // of the database, for errors
+	tables   string // the part of a query from FROM that finds all tables
+	marker   string // the same for the table that marks our databases
+	snapshot sql.IsolationLevel
+	lock     string // makes a transaction wait for other changes, or ""
+	bind     func(query string) string
+	explain  func(error) error // turns errors of the driver into sentences
+}
+
+// schemaName is the PostgreSQL schema that is used without a setting.
+const schemaName = "dragoman_requirements"
+
+// IsURL reports whether a database is one of PostgreSQL and not a file.
+func IsURL(database string) bool {
+	return strings.HasPrefix(database, "postgres://") || strings.HasPrefix(database, "postgresql://")
+}
+
+func connect(ctx context.Context, o Options) (*sql.DB, engine, error) {
+	switch {
+	case o.Database == "":
+		return nil, engine{}, fail(Unusable, "name a file, or a URL such as postgres://user@host/database", "no database is named")
+	case IsURL(o.Database):
+		return postgres(ctx, o)
+	case strings.Contains(o.Database, "://"):
+		return nil, engine{}, fail(Unusable, "name a file, or a URL that begins with postgres://", "the database has an unknown kind of URL")
+	}
+	return file(o.Database)
+}
+
+// file opens an SQLite database. An SQLite connection waits up to five seconds for other
+// processes. WAL lets processes read while another one writes. With synchronous=FULL, a commit returns
+// when the operating system says that the log is on the disk.
+func file(path string) (*sql.DB, engine, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, engine{}, err
+	}
+	name := quote(path)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, engine{}, fail(Unusable, "create the folder with mkdir, or use another path", "the folder of the database %s does not exist", name)
+	case errors.Is(err, fs.ErrPermission):
+		return nil, engine{}, fail(Unusable, "change its permissions, or use another path", "this user may not write the database %s", name)
+	case err != nil:
+		return nil, engine{}, fail(Unusable, "use the path of a file", "the server cannot open the database %s: %v", name, unwrapPath(err))
+	}
+	fi, err := f.Stat()
+	_ = f.Close()
+	if err != nil || !fi.Mode().IsRegular() {
+		return nil, engine{}, fail(Unusable, "use the path of a file", "%s is not a file", name)
+	}
+	slashed := filepath.ToSlash(path)
+	if runtime.GOOS == "windows" && !strings.HasPrefix(slashed, "/") {
+		slashed = "/" + slashed
+	}
+	u := url.URL{Scheme: "file", Path: slashed, RawQuery: "_txlock=immediate" +
+		"&_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)"}
+	db, err := sql.Open("sqlite", u.String())
+	if err != nil {
+		return nil, engine{}, err
+	}
+	return db, engine{
+		name:   name,
+		tables: "FROM sqlite_master WHERE type = 'table'",
+		marker: "FROM sqlite_master WHERE type = 'table' AND name = 'dragoman_requirements'",
+		bind:   func(q string) string { return q },
+		explain: func(err error) error {
+			var e *sqlite.Error
+			if !errors.As(err, &e) {
+				return err
+			}
+			switch e.Code() & 0xff {
+			case 5, 6: // SQLITE_BUSY, SQLITE_LOCKED
+				return fail(Unusable, "try again; if it stays so, end the other process", "another process has been writing to the database %s for more than 5 seconds", name)
+			case 8: // SQLITE_READONLY
+				return fail(Unusable, "change the permissions of the file and its folder", "the database %s is read-only", name)
+			case 10, 14: // SQLITE_IOERR, SQLITE_CANTOPEN
+				return fail(Unusable, "check the disk, and the permissions of the folder", "the server cannot read or write the database %s", name)
+			case 11: // SQLITE_CORRUPT
+				return fail(Unusable, "restore it from a backup, or recover it with the command .recover of sqlite3", "the database %s is damaged", name)
+			case 13: // SQLITE_FULL
+				return fail(Unusable, "free space and try again", "the disk with the database %s is full, so nothing was changed", name)
+			case 26: // SQLITE_NOTADB
+				return fail(Unusable, "use the path of another file", "%s is not an SQLite database", name)
+			}
+			return err
+		},
+	}, nil
+}
+
+func unwrapPath(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
+// postgres opens a PostgreSQL database. The password may come from the environment variable
+// PGPASSWORD or from a password file.
+func postgres(ctx context.Context, o Options) (*sql.DB, engine, error) {
+	c, err := pgx.ParseConfig(o.Database)
+	if err != nil {
+		return nil, engine{}, fail(Unusable, "use a URL such as postgres://user@host:5432/database", "the URL of the database is not valid")
+	}
+	schema := o.Schema
+	if schema == "" {
+		schema = schemaName
+	}
+	name := fmt.Sprintf("%s on %s", quote(c.Database), quote(c.Host))
+	if c.ConnectTimeout == 0 {
+		c.ConnectTimeout = 10 * time.Second
+	}
+	c.RuntimeParams["search_path"] = pgx.Identifier{schema}.Sanitize()
+	c.RuntimeParams["application_name"] = "dragoman-requirements"
+	c.RuntimeParams["synchronous_commit"] = "on"
+	e := engine{
+		name:     name,
+		tables:   "FROM information_schema.tables WHERE table_schema = current_schema()",
+		marker:   "FROM information_schema.tables WHERE table_schema = current_schema() AND table_name = 'dragoman_requirements'",
+		snapshot: sql.LevelRepeatableRead,
+		lock:     "SELECT pg_advisory_xact_lock(hashtext(current_schema()))",
+		bind:     numbered,
+	}
+	e.explain = func(err error) error {
+		var connecting *pgconn.ConnectError
+		var p *pgconn.PgError
+		switch {
+		case errors.As(err, &p) && (p.Code == "28P01" || p.Code == "28000"):
+			return fail(Unusable, "check the user in the URL, and the variable PGPASSWORD", "the database %s refuses the user or the password", name)
+		case errors.As(err, &p) && p.Code == "3D000":
+			return fail(Unusable, "create it with createdb, or use another name", "the database %s does not exist", name)
+		case errors.As(err, &p) && p.Code == "42501":
+			return fail(Unusable, "grant CREATE on the database, or create the schema "+schema+" for this user", "the user has no permission in the database %s: %s", name, p.Message)
+		case errors.As(err, &connecting):
+			return fail(Unusable, "check that PostgreSQL runs there, and the URL", "the server cannot connect to the database %s", name)
+		}
+		return err
+	}
+	db := stdlib.OpenDB(*c)
+	var exists bool
+	if err = db.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM information_schema.schemata WHERE schema_name = $1)", schema).Scan(&exists); err == nil && !exists {
+		_, err = db.ExecContext(ctx, "CREATE SCHEMA IF NOT EXISTS "+pgx.Identifier{schema}.Sanitize())
+		if p := (*pgconn.PgError)(nil); errors.As(err, &p) && p.Code == "23505" {
+			err = nil // another process created it at the same time
+		}
+	}
+	if err != nil {
+		_ = db.Close()
+		return nil, engine{}, e.explain(err)
+	}
+	return db, e, nil
+}

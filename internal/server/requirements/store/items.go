@@ -1,0 +1,340 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+const itemColumns = "id, kind, COALESCE(parent, ''), title, description, status, type, priority, version, created, updated"
+
+func scanItem(scan func(...any) error) (Item, error) {
+	var it Item
+	err := scan(&it.ID, &it.Kind, &it.Parent, &it.Title, &it.Description, &it.Status, &it.Type, &it.Priority, &it.Version, &it.Created, &it.Updated)
+	return it, err
+}
+
+// Create adds an item. Kind and Title are required, and Parent for an acceptance criterion. Type
+// and Priority have defaults. The store sets the other members.
+func (s *Store) Create(ctx context.Context, it Item) (Item, error) {
+	err := s.write(ctx, func(t *txn) (err error) {
+		it, err = t.create(it)
+		return err
+	})
+	return it, err
+}
+
+func (t *txn) create(it Item) (Item, error) {
+	r, ok := rules[it.Kind]
+	if !ok {
+		return Item{}, among(it.Kind, "kind", Kinds())
+	}
+	if it.Status != "" {
+		return Item{}, invalid("leave it out; update_item changes it later", "a new item cannot have a status")
+	}
+	it.Status, it.Version, it.Created, it.Updated = r.statuses[0], 1, t.at, t.at
+	if it.Priority == "" {
+		it.Priority = defaultPriority
+	}
+	if it.Type == "" && it.Kind == Requirement {
+		it.Type = Types()[0]
+	}
+	if err := t.check(&it); err != nil {
+		return Item{}, err
+	}
+	n, err := t.count("FROM items")
+	if err != nil {
+		return Item{}, err
+	}
+	if n >= MaxItems {
+		return Item{}, fail(Full, "use another database", "the database has %d items, which is the most", n)
+	}
+	num, err := t.take(r.prefix)
+	if err != nil {
+		return Item{}, err
+	}
+	it.ID = reference(r.prefix, num)
+	_, err = t.exec("INSERT INTO items (id, kind, rank, number, parent, title, description, status, type, priority, version, created, updated, haystack) VALUES (?, ?, ?, ?, NULLIF(?, ''), ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		it.ID, string(it.Kind), slices.Index(Kinds(), it.Kind), num, it.Parent, it.Title, it.Description, string(it.Status), it.Type, it.Priority, it.Version, it.Created, it.Updated, haystack(it))
+	if err != nil {
+		return Item{}, err
+	}
+	return it, errors.Join(t.changed(it.ID, Created), t.changed(it.Parent, Updated))
+}
+
+// haystack is the text in which a search looks.
+func haystack(it Item) string {
+	return strings.ToLower(it.ID + "\n" + it.Title + "\n" + it.Description)
+}
+
+// check checks the members of an item that a client sets.
+func (t *txn) check(it *Item) (err error) {
+	r := rules[it.Kind]
+	if it.Title, err = line(it.Title, "title", MaxTitle, true); err != nil {
+		return err
+	}
+	if it.Description, err = text(it.Description, "description", MaxDescription, false); err != nil {
+		return err
+	}
+	if err := among(it.Priority, "priority", Priorities()); err != nil {
+		return err
+	}
+	switch {
+	case it.Kind == Requirement:
+		if err := among(it.Type, "type of requirement", Types()); err != nil {
+			return err
+		}
+	case it.Type != "":
+		return invalid("leave it out", "%s has no type", r.noun)
+	}
+	return t.checkParent(it)
+}
+
+func (t *txn) checkParent(it *Item) error {
+	r := rules[it.Kind]
+	if it.Parent == "" {
+		if !r.orphans {
+			return invalid("name "+nouns(r.parents), "%s needs a parent", r.noun)
+		}
+		return nil
+	}
+	if len(r.parents) == 0 {
+		return invalid("leave out the parent, or use link_items", "%s has no parent", r.noun)
+	}
+	id, kind, err := ParseID(it.Parent)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(r.parents, kind) {
+		return invalid("name "+nouns(r.parents)+", or use link_items", "%s cannot belong to %s (%s)", r.noun, rules[kind].noun, id)
+	}
+	if _, err := t.item(id); err != nil {
+		return err
+	}
+	it.Parent = id
+	return nil
+}
+
+// nouns returns "a user story or an epic", with the ids that they have.
+func nouns(kinds []Kind) string {
+	list := make([]string, len(kinds))
+	for i, k := range kinds {
+		list[i] = fmt.Sprintf("%s (%s-…)", rules[k].noun, rules[k].prefix)
+	}
+	return strings.Join(list, " or ")
+}
+
+// item returns an item by its id in its usual form.
+func (t *txn) item(id string) (Item, error) {
+	it, err := scanItem(func(into ...any) error {
+		return t.row("SELECT "+itemColumns+" FROM items WHERE id = ?", []any{id}, into...)
+	})
+	if none(err) {
+		return Item{}, fail(NotFound, "find it with search_items or list_items", "%s does not exist", id)
+	}
+	return it, err
+}
+
+// Item returns an item.
+func (s *Store) Item(ctx context.Context, id string) (it Item, err error) {
+	if id, _, err = ParseID(id); err != nil {
+		return Item{}, err
+	}
+	err = s.read(ctx, func(t *txn) (err error) {
+		it, err = t.item(id)
+		return err
+	})
+	return it, err
+}
+
+// Update says what to change in an item. A nil member stays as it is.
+type Update struct {
+	Title, Description, Type, Priority *string
+	Status                             *Status
+	Parent                             *string // "" removes the parent
+}
+
+// Update changes an item if its version is the given one. Otherwise somebody else has changed
+// the item, and the error is of code Conflict. A new status must be allowed after the present
+// one. If nothing differs, the version stays.
+func (s *Store) Update(ctx context.Context, id string, version int64, u Update) (Item, error) {
+	id, kind, err := ParseID(id)
+	if err != nil {
+		return Item{}, err
+	}
+	var it Item
+	err = s.write(ctx, func(t *txn) error {
+		was, err := t.item(id)
+		if err != nil {
+			return err
+		}
+		if was.Version != version {
+			return fail(Conflict, fmt.Sprintf("read %s with get_item, and repeat the update with version %d if it is still right", id, was.Version), "%s has version %d, not %d, because somebody changed it", id, was.Version, version)
+		}
+		it = was
+		set(&it.Title, u.Title)
+		set(&it.Description, u.Description)
+		set(&it.Type, u.Type)
+		set(&it.Priority, u.Priority)
+		set(&it.Parent, u.Parent)
+		set(&it.Status, u.Status)
+		if it.Status != was.Status {
+			if err := allowed(kind, was.ID, was.Status, it.Status); err != nil {
+				return err
+			}
+		}
+		if err := t.check(&it); err != nil {
+			return err
+		}
+		if it == was {
+			return nil
+		}
+		it.Version, it.Updated = was.Version+1, t.at
+		_, err = t.exec("UPDATE items SET parent = NULLIF(?, ''), title = ?, description = ?, status = ?, type = ?, priority = ?, version = ?, updated = ?, haystack = ? WHERE id = ?",
+			it.Parent, it.Title, it.Description, string(it.Status), it.Type, it.Priority, it.Version, it.Updated, haystack(it), id)
+		if err != nil {
+			return err
+		}
+		err = errors.Join(t.changed(id, Updated), t.changed(it.Parent, Updated))
+		if was.Parent != it.Parent {
+			err = errors.Join(err, t.changed(was.Parent, Updated))
+		}
+		return err
+	})
+	if err != nil {
+		return Item{}, err
+	}
+	return it, nil
+}
+
+func set[T any](to, from *T) {
+	if from != nil {
+		*to = *from
+	}
+}
+
+// allowed checks that a status may follow another one.
+func allowed(k Kind, id string, from, to Status) error {
+	if err := among(to, "status of "+rules[k].noun, rules[k].statuses); err != nil {
+		return err
+	}
+	next := transitions[k][from]
+	if slices.Contains(next, to) {
+		return nil
+	}
+	names := make([]string, len(next))
+	for i, n := range next {
+		names[i] = string(n)
+	}
+	return fail(Forbidden, "use one of "+strings.Join(names, ", "), "%s is %s, and %s cannot follow", id, from, to)
+}
+
+// Query selects items. Empty members select everything.
+type Query struct {
+	Kind     Kind
+	Status   Status
+	Type     string
+	Priority string
+	Parent   string
+	Search   string // words that must all occur in the id, the title, the description or the comments
+	Prefix   string // the beginning of the id
+	After    string // the id of the last item of the previous page
+	Limit    int    // at most MaxPage; 0 means 50
+}
+
+// Page is a part of a list of items.
+type Page struct {
+	Items []Item
+	Total int    // the number of items on all pages
+	Next  string // for Query.After; "" on the last page
+}
+
+// Items returns items in the order of their kinds and numbers.
+func (s *Store) Items(ctx context.Context, q Query) (p Page, err error) {
+	where, args, err := q.where()
+	if err != nil {
+		return Page{}, err
+	}
+	limit := limitOf(q.Limit)
+	err = s.read(ctx, func(t *txn) error {
+		p.Total, err = t.count("FROM items WHERE "+where, args...)
+		if err != nil {
+			return err
+		}
+		if q.After != "" {
+			id, kind, err := ParseID(q.After)
+			if err != nil {
+				return invalid("use next_cursor of the previous page", "the cursor is not valid")
+			}
+			rank := slices.Index(Kinds(), kind)
+			where += " AND (rank > ? OR (rank = ? AND number > ?))"
+			args = append(args, rank, rank, number(id))
+		}
+		return t.each(func(scan func(...any) error) error {
+			it, err := scanItem(scan)
+			if len(p.Items) == limit {
+				p.Next = p.Items[limit-1].ID
+				return nil
+			}
+			p.Items = append(p.Items, it)
+			return err
+		}, "SELECT "+itemColumns+" FROM items WHERE "+where+" ORDER BY rank, number LIMIT ?", append(args, limit+1)...)
+	})
+	return p, err
+}
+
+func limitOf(n int) int {
+	if n <= 0 {
+		return 50
+	}
+	return min(n, MaxPage)
+}
+
+func (q Query) where() (string, []any, error) {
+	where, args := "1 = 1", []any{}
+	add := func(condition string, values ...any) {
+		where += " AND " + condition
+		args = append(args, values...)
+	}
+	if q.Kind != "" {
+		if err := among(q.Kind, "kind", Kinds()); err != nil {
+			return "", nil, err
+		}
+		add("kind = ?", string(q.Kind))
+	}
+	if q.Status != "" {
+		add("status = ?", string(q.Status))
+	}
+	if q.Type != "" {
+		add("type = ?", q.Type)
+	}
+	if q.Priority != "" {
+		add("priority = ?", q.Priority)
+	}
+	if q.Parent != "" {
+		id, _, err := ParseID(q.Parent)
+		if err != nil {
+			return "", nil, err
+		}
+		add("parent = ?", id)
+	}
+	if q.Prefix != "" {
+		add(`id LIKE ? ESCAPE '\'`, like(strings.ToUpper(q.Prefix))+"%")
+	}
+	search, err := text(q.Search, "search text", MaxSearch, false)
+	if err != nil {
+		return "", nil, err
+	}
+	for _, word := range strings.Fields(strings.ToLower(search)) {
+		pattern := "%" + like(word) + "%"
+		add(`(haystack LIKE ? ESCAPE '\' OR EXISTS (SELECT 1 FROM comments WHERE comments.item = items.id AND comments.haystack LIKE ? ESCAPE '\'))`, pattern, pattern)
+	}
+	return where, args, nil
+}
+
+// like escapes the characters that have a meaning in a pattern.
+func like(s string) string {
+	return strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`).Replace(s)
+}

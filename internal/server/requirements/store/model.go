@@ -1,0 +1,199 @@
+package store
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Kind is what an item is.
+type Kind string
+
+// The kinds of items, in the order in which lists show them.
+const (
+	Epic        Kind = "epic"
+	Story       Kind = "user_story"
+	Criterion   Kind = "acceptance_criterion"
+	Requirement Kind = "requirement"
+)
+
+// Kinds returns all kinds in the order of lists.
+func Kinds() []Kind { return []Kind{Epic, Story, Criterion, Requirement} }
+
+// rule is what the store knows about a kind.
+type rule struct {
+	prefix   string   // of the reference id
+	noun     string   // for sentences, with its article
+	parents  []Kind   // kinds of possible parents
+	orphans  bool     // the parent may be missing
+	statuses []Status // the first is that of a new item
+}
+
+var rules = map[Kind]rule{
+	Epic:        {prefix: "EP", noun: "an epic", orphans: true, statuses: []Status{"backlog", "draft", "in_progress", "done", "cancelled"}},
+	Story:       {prefix: "US", noun: "a user story", parents: []Kind{Epic}, orphans: true, statuses: []Status{"backlog", "draft", "in_progress", "done", "cancelled"}},
+	Criterion:   {prefix: "AC", noun: "an acceptance criterion", parents: []Kind{Story}, statuses: []Status{"open", "met", "failed", "obsolete"}},
+	Requirement: {prefix: "REQ", noun: "a requirement", parents: []Kind{Epic, Story, Criterion}, orphans: true, statuses: []Status{"draft", "review", "approved", "implemented", "verified", "obsolete"}},
+}
+
+// transitions lists the statuses that may follow a status.
+var transitions = map[Kind]map[Status][]Status{
+	Epic:  work,
+	Story: work,
+	Criterion: {
+		"open":     {"met", "failed", "obsolete"},
+		"met":      {"open", "failed", "obsolete"},
+		"failed":   {"open", "met", "obsolete"},
+		"obsolete": {"open"},
+	},
+	Requirement: {
+		"draft":       {"review", "obsolete"},
+		"review":      {"draft", "approved", "obsolete"},
+		"approved":    {"review", "implemented", "obsolete"},
+		"implemented": {"approved", "verified", "obsolete"},
+		"verified":    {"implemented", "obsolete"},
+		"obsolete":    {"draft"},
+	},
+}
+
+var work = map[Status][]Status{
+	"backlog":     {"draft", "cancelled"},
+	"draft":       {"backlog", "in_progress", "cancelled"},
+	"in_progress": {"draft", "done", "cancelled"},
+	"done":        {"in_progress"},
+	"cancelled":   {"backlog"},
+}
+
+// Status is the state of an item. Each kind has its own statuses.
+type Status string
+
+// Statuses returns the statuses of a kind. The first is that of a new item.
+func Statuses(k Kind) []Status { return slices.Clone(rules[k].statuses) }
+
+// Next returns the statuses that an item may get after a status.
+func Next(k Kind, s Status) []Status { return slices.Clone(transitions[k][s]) }
+
+// Types returns the types of requirements. The first is the default.
+func Types() []string {
+	return []string{"functional", "non_functional", "constraint", "interface", "business_rule"}
+}
+
+// Priorities returns the priorities of items, with the highest first.
+func Priorities() []string { return []string{"critical", "high", "medium", "low"} }
+
+// defaultPriority is the priority of an item that is created without one.
+const defaultPriority = "medium"
+
+// RelationTypes returns the types of relations.
+func RelationTypes() []string {
+	return []string{"depends_on", "blocks", "derives_from", "conflicts_with", "relates_to"}
+}
+
+// mutual are the relation types that mean the same in both directions.
+var mutual = []string{"conflicts_with", "relates_to"}
+
+// Prefixes of the reference ids of comments and relations.
+const (
+	commentPrefix  = "CM"
+	relationPrefix = "REL"
+)
+
+// Item is an epic, a user story, an acceptance criterion or a requirement.
+type Item struct {
+	ID          string // reference id, for example REQ-007; it never changes
+	Kind        Kind
+	Parent      string // the id of the parent, or ""
+	Title       string
+	Description string
+	Status      Status
+	Type        string // of a requirement, otherwise ""
+	Priority    string
+	Version     int64 // 1 for a new item, one more with each update
+	Created     string
+	Updated     string // times are RFC 3339 in UTC with milliseconds
+}
+
+// Relation leads from one item to another.
+type Relation struct {
+	ID, Source, Type, Target, Created string
+}
+
+// Comment is a remark about an item.
+type Comment struct {
+	ID, Item, Author, Text, Created string
+	Resolved                        bool
+}
+
+// Prompt is a text for models. At most one prompt is active.
+type Prompt struct {
+	Name, Title, Description, Content string
+	Active                            bool
+	Version                           int64 // 1 for a new prompt, one more with each update
+	Created, Updated                  string
+}
+
+// Instructions returns the description and the content of the prompt.
+func (p Prompt) Instructions() string {
+	return strings.TrimSpace(p.Description + "\n\n" + p.Content)
+}
+
+// Bounds of texts, in bytes, and of numbers.
+const (
+	MaxTitle       = 500
+	MaxDescription = 64 << 10
+	MaxComment     = 16 << 10
+	MaxAuthor      = 100
+	MaxName        = 64 // of a prompt
+	MaxSummary     = 2 << 10
+	MaxContent     = 48 << 10 // of a prompt
+	MaxSearch      = 200
+	MaxPage        = 200 // entries of a page
+	MaxPrompts     = 200
+	MaxComments    = 2000 // of one item
+	MaxRelations   = 500  // of one item
+	MaxItems       = 100_000
+)
+
+// reference returns the reference id with a number.
+func reference(prefix string, n int64) string { return fmt.Sprintf("%s-%03d", prefix, n) }
+
+// parse splits a reference id. It accepts lower case and missing zeros.
+func parse(id string) (prefix string, n int64, ok bool) {
+	prefix, digits, ok := strings.Cut(strings.TrimSpace(id), "-")
+	if !ok || digits == "" || len(digits) > 12 || strings.ContainsFunc(digits, func(r rune) bool { return r < '0' || r > '9' }) {
+		return "", 0, false
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	return strings.ToUpper(prefix), n, err == nil && n > 0
+}
+
+// ParseID returns the reference id of an item in its usual form, and its kind. It accepts lower
+// case and missing zeros, so req-7 is REQ-007.
+func ParseID(id string) (string, Kind, error) {
+	if prefix, n, ok := parse(id); ok {
+		for k, r := range rules {
+			if r.prefix == prefix {
+				return reference(prefix, n), k, nil
+			}
+		}
+	}
+	return "", "", invalid("use an id such as EP-001, US-001, AC-001 or REQ-001; search_items finds it", "%s is not the id of an item", quote(id))
+}
+
+// parseOther returns the usual form of the id of a comment or a relation.
+func parseOther(id, prefix, noun string) (string, error) {
+	if p, n, ok := parse(id); ok && p == prefix {
+		return reference(prefix, n), nil
+	}
+	return "", invalid(fmt.Sprintf("use an id such as %s-001; get_item shows it", prefix), "%s is not the id of a %s", quote(id), noun)
+}
+
+// Prefix returns the prefix of the reference ids of a kind, for example REQ.
+func Prefix(k Kind) string { return rules[k].prefix }
+
+// number returns the number in a reference id in its usual form.
+func number(id string) int64 {
+	_, n, _ := parse(id)
+	return n
+}

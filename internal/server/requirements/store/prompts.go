@@ -1,0 +1,188 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+const promptColumns = "name, title, description, content, active, version, created, updated"
+
+func scanPrompt(scan func(...any) error) (Prompt, error) {
+	var p Prompt
+	var active int
+	err := scan(&p.Name, &p.Title, &p.Description, &p.Content, &active, &p.Version, &p.Created, &p.Updated)
+	p.Active = active != 0
+	return p, err
+}
+
+// SavePrompt creates a prompt if p.Version is 0. Otherwise it replaces the prompt of this
+// version. Active, Created and Updated are ignored. check may refuse the result.
+func (s *Store) SavePrompt(ctx context.Context, p Prompt, check func(Prompt) error) (Prompt, error) {
+	err := s.write(ctx, func(t *txn) (err error) {
+		p, err = t.savePrompt(p, check)
+		return err
+	})
+	return p, err
+}
+
+func (t *txn) savePrompt(p Prompt, check func(Prompt) error) (Prompt, error) {
+	var err error
+	if err := promptName(p.Name); err != nil {
+		return Prompt{}, err
+	}
+	if p.Title, err = line(p.Title, "title", MaxTitle, false); err != nil {
+		return Prompt{}, err
+	}
+	if p.Description, err = text(p.Description, "description", MaxSummary, false); err != nil {
+		return Prompt{}, err
+	}
+	if p.Content, err = text(p.Content, "content", MaxContent, true); err != nil {
+		return Prompt{}, err
+	}
+	was, err := t.prompt(p.Name)
+	switch {
+	case IsCode(err, NotFound) && p.Version == 0:
+		n, err := t.count("FROM prompts")
+		if err != nil {
+			return Prompt{}, err
+		}
+		if n >= MaxPrompts {
+			return Prompt{}, fail(Full, "delete one with delete_prompt", "there are %d prompts, which is the most", n)
+		}
+		p.Active, p.Version, p.Created, p.Updated = false, 1, t.at, t.at
+		if err := check(p); err != nil {
+			return Prompt{}, err
+		}
+		if _, err := t.exec("INSERT INTO prompts ("+promptColumns+") VALUES (?, ?, ?, ?, 0, ?, ?, ?)", p.Name, p.Title, p.Description, p.Content, p.Version, p.Created, p.Updated); err != nil {
+			return Prompt{}, err
+		}
+		return p, t.changed(PromptObject(p.Name), Created)
+	case err != nil:
+		return Prompt{}, err
+	case p.Version == 0:
+		return Prompt{}, fail(Conflict, fmt.Sprintf("use another name, or replace it by giving version %d", was.Version), "the prompt %s exists already", p.Name)
+	case p.Version != was.Version:
+		return Prompt{}, fail(Conflict, fmt.Sprintf("read it, and repeat the change with version %d if it is still right", was.Version), "the prompt %s has version %d, not %d, because somebody changed it", p.Name, was.Version, p.Version)
+	}
+	p.Active, p.Version, p.Created, p.Updated = was.Active, was.Version+1, was.Created, t.at
+	if err := check(p); err != nil {
+		return Prompt{}, err
+	}
+	if _, err := t.exec("UPDATE prompts SET title = ?, description = ?, content = ?, version = ?, updated = ? WHERE name = ?", p.Title, p.Description, p.Content, p.Version, p.Updated, p.Name); err != nil {
+		return Prompt{}, err
+	}
+	return p, t.changed(PromptObject(p.Name), Updated)
+}
+
+func promptName(name string) error {
+	if name == "" || len(name) > MaxName || strings.ContainsFunc(name, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '_')
+	}) {
+		return invalid(fmt.Sprintf("use small letters, digits, - and _, at most %d", MaxName), "%s is not a name for a prompt", quote(name))
+	}
+	return nil
+}
+
+// DeletePrompt deletes a prompt. If it was active, none is active afterwards.
+func (s *Store) DeletePrompt(ctx context.Context, name string) error {
+	return s.write(ctx, func(t *txn) error {
+		if _, err := t.prompt(name); err != nil {
+			return err
+		}
+		if _, err := t.exec("DELETE FROM prompts WHERE name = ?", name); err != nil {
+			return err
+		}
+		return t.changed(PromptObject(name), Removed)
+	})
+}
+
+// Activate makes a prompt the active one, and the former one inactive. With the name "" no
+// prompt is active afterwards. check may refuse the prompt.
+func (s *Store) Activate(ctx context.Context, name string, check func(Prompt) error) error {
+	return s.write(ctx, func(t *txn) error { return t.activate(name, check) })
+}
+
+func (t *txn) activate(name string, check func(Prompt) error) error {
+	if name != "" {
+		p, err := t.prompt(name)
+		if err != nil || p.Active {
+			return err
+		}
+		if err := check(p); err != nil {
+			return err
+		}
+	}
+	was, err := t.prompts("WHERE active = 1")
+	if err != nil {
+		return err
+	}
+	for _, p := range was {
+		if _, err := t.exec("UPDATE prompts SET active = 0 WHERE name = ?", p.Name); err != nil {
+			return err
+		}
+		if err := t.changed(PromptObject(p.Name), Updated); err != nil {
+			return err
+		}
+	}
+	if name == "" {
+		return nil
+	}
+	if _, err := t.exec("UPDATE prompts SET active = 1 WHERE name = ?", name); err != nil {
+		return err
+	}
+	return t.changed(PromptObject(name), Updated)
+}
+
+func (t *txn) prompt(name string) (Prompt, error) {
+	p, err := scanPrompt(func(into ...any) error {
+		return t.row("SELECT "+promptColumns+" FROM prompts WHERE name = ?", []any{name}, into...)
+	})
+	if none(err) {
+		return Prompt{}, fail(NotFound, "list the prompts with list_prompts", "there is no prompt %s", quote(name))
+	}
+	return p, err
+}
+
+func (t *txn) prompts(where string) ([]Prompt, error) {
+	var all []Prompt
+	err := t.each(func(scan func(...any) error) error {
+		p, err := scanPrompt(scan)
+		all = append(all, p)
+		return err
+	}, "SELECT "+promptColumns+" FROM prompts "+where)
+	return all, err
+}
+
+// Prompt returns a prompt by its name.
+func (s *Store) Prompt(ctx context.Context, name string) (p Prompt, err error) {
+	if err := promptName(name); err != nil {
+		return Prompt{}, err
+	}
+	err = s.read(ctx, func(t *txn) error {
+		p, err = t.prompt(name)
+		return err
+	})
+	return p, err
+}
+
+// Prompts returns all prompts, ordered by name.
+func (s *Store) Prompts(ctx context.Context) (all []Prompt, err error) {
+	err = s.read(ctx, func(t *txn) error {
+		all, err = t.prompts("ORDER BY name")
+		return err
+	})
+	return all, err
+}
+
+// Active returns the active prompt. Its name is "" if none is active.
+func (s *Store) Active(ctx context.Context) (p Prompt, err error) {
+	err = s.read(ctx, func(t *txn) error {
+		found, err := t.prompts("WHERE active = 1")
+		if err == nil && len(found) > 0 {
+			p = found[0]
+		}
+		return err
+	})
+	return p, err
+}

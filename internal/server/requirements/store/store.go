@@ -1,0 +1,162 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Options say which database a Store uses.
+type Options struct {
+	// Database is the path of an SQLite file, which is created with mode 0600 if it is missing,
+	// or a URL that begins with postgres:// or postgresql://.
+	Database string
+	// Schema is the PostgreSQL schema with the tables. "" is dragoman_requirements.
+	Schema string
+}
+
+// Store is an open database. Close it after use.
+type Store struct {
+	db     *sql.DB
+	engine engine
+	turn   chan struct{} // holds a value while a change runs
+	now    func() time.Time
+}
+
+// connections is the largest number of connections that a Store opens.
+const connections = 4
+
+// patience bounds one change, and the opening of a database.
+const patience = 30 * time.Second
+
+// Open opens a database and brings its tables up to date. It refuses a database of a newer
+// version, and one that belongs to another program.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	db, e, err := connect(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(connections)
+	db.SetMaxIdleConns(connections)
+	s := &Store{db: db, engine: e, turn: make(chan struct{}, 1), now: time.Now}
+	if err := s.migrate(ctx); err != nil {
+		_ = db.Close()
+		return nil, e.explain(err)
+	}
+	return s, nil
+}
+
+// Close closes the database.
+func (s *Store) Close() error { return s.db.Close() }
+
+// txn is a transaction.
+type txn struct {
+	ctx context.Context
+	tx  *sql.Tx
+	e   engine
+	at  string // the time of the changes
+}
+
+// write runs a change in a transaction. If it returns nil, the change is on the disk, as far as
+// the operating system and the disk keep their promises. ctx can end only the wait for other
+// changes: once the transaction has begun, its outcome is always known.
+func (s *Store) write(ctx context.Context, change func(*txn) error) error {
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return s.engine.explain(err)
+	}
+	t := &txn{ctx: ctx, tx: tx, e: s.engine, at: stamp(s.now())}
+	if s.engine.lock != "" {
+		_, err = tx.ExecContext(ctx, s.engine.lock)
+	}
+	if err == nil {
+		err = change(t)
+	}
+	if err != nil {
+		_ = tx.Rollback()
+		return s.engine.explain(err)
+	}
+	return s.engine.explain(tx.Commit())
+}
+
+// read runs queries on one state of the database.
+func (s *Store) read(ctx context.Context, queries func(*txn) error) error {
+	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true, Isolation: s.engine.snapshot})
+	if err != nil {
+		return s.engine.explain(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	return s.engine.explain(queries(&txn{ctx: ctx, tx: tx, e: s.engine}))
+}
+
+func (t *txn) exec(query string, args ...any) (int64, error) {
+	res, err := t.tx.ExecContext(t.ctx, t.e.bind(query), args...)
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
+}
+
+// row reads one row. The error is sql.ErrNoRows if there is none.
+func (t *txn) row(query string, args []any, into ...any) error {
+	return t.tx.QueryRowContext(t.ctx, t.e.bind(query), args...).Scan(into...)
+}
+
+// each calls scan for each row.
+func (t *txn) each(scan func(scan func(...any) error) error, query string, args ...any) error {
+	rows, err := t.tx.QueryContext(t.ctx, t.e.bind(query), args...)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		if err := scan(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// count returns the number of rows of a query that begins with FROM.
+func (t *txn) count(from string, args ...any) (n int, err error) {
+	return n, t.row("SELECT COUNT(*) "+from, args, &n)
+}
+
+// take returns the next number of a counter. Numbers are never used again.
+func (t *txn) take(counter string) (n int64, err error) {
+	if _, err := t.exec("INSERT INTO counters (name, last) VALUES (?, 0) ON CONFLICT (name) DO NOTHING", counter); err != nil {
+		return 0, err
+	}
+	return n, t.row("UPDATE counters SET last = last + 1 WHERE name = ? RETURNING last", []any{counter}, &n)
+}
+
+// stamp is the format of times in the database.
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+// numbered replaces each question mark of a query by $1, $2 and so on.
+func numbered(query string) string {
+	parts := strings.Split(query, "?")
+	var b strings.Builder
+	for i, part := range parts {
+		b.WriteString(part)
+		if i < len(parts)-1 {
+			fmt.Fprintf(&b, "$%d", i+1)
+		}
+	}
+	return b.String()
+}
