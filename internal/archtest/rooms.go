@@ -143,7 +143,7 @@ var lockExceptions = map[string]string{
 	"internal/tape/recorder.go: Recorder.closed: Recorder.write is called: the interface w is called":                                                        oneTape,
 	"internal/tape/recorder.go: Recorder.head: Recorder.write is called: the interface w is called":                                                          oneTape,
 	"internal/tape/recorder.go: Recorder.part: Recorder.write is called: the interface w is called":                                                          oneTape,
-	"internal/server/files/lines.go: lines.Write: the interface out is called":                                                                               oneOutput,
+	"internal/server/lines/lines.go: Conn.Write: the interface out is called":                                                                                oneOutput,
 }
 
 // The reasons of lockExceptions. Each of these locks exists to order the writes to one target.
@@ -152,7 +152,7 @@ const (
 	oneResponse = "requestCaller.writing is of one response: one event after another, nothing after the answer"
 	oneCall     = "flow.taking is of one call: its messages in their order"
 	oneRead     = "mcp.Subscriber.ClientInfo is one atomic read"
-	oneOutput   = "lines.mu is of one output: one message after another"
+	oneOutput   = "Conn.mu is of one output: one message after another"
 	oneTape     = "the lock is of one tape or one replay: its sections in their order"
 )
 

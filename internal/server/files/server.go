@@ -14,14 +14,14 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/dragoman-mcp/dragoman/internal/server/lines"
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
 // Bounds of a server.
 const (
-	maxLine    = 32 << 20 // bytes of one message of the client
-	maxRunning = 16       // calls that run at the same time
-	maxWaiting = 256      // calls that wait until another call ends
+	maxRunning = 16  // calls that run at the same time
+	maxWaiting = 256 // calls that wait until another call ends
 )
 
 // Prefix is put before the name of each tool if Options.Prefixed is set.
@@ -123,7 +123,7 @@ func (s *Server) Close() error {
 
 // Serve answers one client, whose messages come from in, until in ends or ctx does.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
-	l := &lines{in: in, out: out}
+	l := lines.New(in, out)
 	err := s.mcp.Run(ctx, &mcp.IOTransport{Reader: l, Writer: l, MaxLineLength: -1})
 	if errors.Is(err, io.EOF) {
 		return nil

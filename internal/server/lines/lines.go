@@ -1,4 +1,4 @@
-package files
+package lines
 
 import (
 	"bufio"
@@ -15,10 +15,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// lines passes the messages of a client to the SDK, which closes the conversation at a line
-// that is not a message. lines answers such a line itself and continues. One goroutine may read
-// while others write.
-type lines struct {
+// maxLine is the largest message of a client, in bytes.
+const maxLine = 32 << 20
+
+// Conn passes the messages of a client to the SDK. One goroutine may read while others write.
+type Conn struct {
 	in  io.Reader
 	buf *bufio.Reader
 	now []byte // the rest of the current line
@@ -34,8 +35,11 @@ type lines struct {
 
 var errLongLine = errors.New("the client sent a message that is too long")
 
+// New returns a Conn for a client whose messages come from in.
+func New(in io.Reader, out io.Writer) *Conn { return &Conn{in: in, out: out} }
+
 // Read returns the bytes of the next messages, each on a line of its own.
-func (l *lines) Read(p []byte) (int, error) {
+func (l *Conn) Read(p []byte) (int, error) {
 	if l.buf == nil {
 		l.buf = bufio.NewReaderSize(l.in, 64<<10)
 	}
@@ -52,7 +56,7 @@ func (l *lines) Read(p []byte) (int, error) {
 }
 
 // next returns the next line if it is a message, with its end. It returns nil for any other line.
-func (l *lines) next() ([]byte, error) {
+func (l *Conn) next() ([]byte, error) {
 	var line []byte
 	for {
 		part, err := l.buf.ReadSlice('\n')
@@ -83,7 +87,7 @@ func (l *lines) next() ([]byte, error) {
 }
 
 // check returns the answer to a message that must not reach the SDK, or nil.
-func (l *lines) check(text []byte) []byte {
+func (l *Conn) check(text []byte) []byte {
 	if !json.Valid(text) {
 		return failure(nil, -32700, "the line is not valid JSON", nil)
 	}
@@ -148,14 +152,14 @@ func failure(id json.RawMessage, code int, text string, data any) []byte {
 }
 
 // Write writes one message. The SDK passes each message in one call.
-func (l *lines) Write(p []byte) (int, error) {
+func (l *Conn) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.out.Write(p)
 }
 
 // Close closes the input if that is possible, which ends a read of it. It may be called again.
-func (l *lines) Close() error {
+func (l *Conn) Close() error {
 	l.closing.Do(func() {
 		if c, ok := l.in.(io.Closer); ok {
 			l.closed = c.Close()

@@ -1,4 +1,4 @@
-package files
+package lines
 
 import (
 	"bytes"
@@ -30,7 +30,7 @@ func TestLines(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var out bytes.Buffer
-			got, err := io.ReadAll(&lines{in: strings.NewReader(test.in), out: &out})
+			got, err := io.ReadAll(New(strings.NewReader(test.in), &out))
 			if err != nil || string(got) != test.passed {
 				t.Errorf("passed %q, %v", got, err)
 			}
@@ -44,7 +44,7 @@ func TestLines(t *testing.T) {
 // TestLinesBound ends the conversation at a message that is too long.
 func TestLinesBound(t *testing.T) {
 	var out bytes.Buffer
-	_, err := io.Copy(io.Discard, &lines{in: io.LimitReader(endless{}, 2*maxLine), out: &out})
+	_, err := io.Copy(io.Discard, New(io.LimitReader(endless{}, 2*maxLine), &out))
 	if err == nil || !strings.Contains(out.String(), "32 MiB") {
 		t.Errorf("%v %q", err, out.String())
 	}
