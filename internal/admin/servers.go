@@ -359,6 +359,9 @@ func settingsOf(c config.Server) []Setting {
 			out = append(out, Setting{name, value})
 		}
 	}
+	if c.Ping > 0 {
+		add("ping", c.Ping.String())
+	}
 	add("revision", revisionText(c.Revision))
 	add("dialect", c.Dialect)
 	add("inheritEnv", strings.Join(c.InheritEnv, ", "))

@@ -303,6 +303,14 @@ func serverSettings() map[string]setting {
 				s.wants(s.call("echo", "{}"), `"content"`)
 			},
 		},
+		"dragoman.servers.NAME.ping": {own: `ping: 5s`, effect: func(s *stage) {
+			s.call("echo", "{}")
+			for end := time.Now().Add(time.Minute); !strings.Contains(s.noted(), `"method":"ping"`); time.Sleep(20 * time.Millisecond) {
+				if time.Now().After(end) {
+					s.Fatal("the idle server was not pinged")
+				}
+			}
+		}},
 		"dragoman.servers.NAME.inheritEnv": {ours: `inheritEnv: ["*"]`, own: `inheritEnv: []`, effect: func(s *stage) {
 			s.call("echo", "{}")
 			s.wants(s.noted(), `inherited ""`)

@@ -8,7 +8,7 @@ var serverSettings = map[string]string{
 	"Command": "command", "Args": "args", "Env": "env", "Dir": "cwd", "InheritEnv": "inheritEnv", "URL": "url",
 	"Header": "headers", "Kind": "type", "CAFile": "caFile", "Prefix": "prefix", "Unprefixed": "prefix", "Isolation": "isolation",
 	"Revision": "revision", "Dialect": "dialect", "Profile": "dialect", "Lazy": "lazy", "Expose": "expose",
-	"CallTimeout": "callTimeout", "CallMax": "callMax", "StartTimeout": "startTimeout", "Message": "message",
+	"CallTimeout": "callTimeout", "CallMax": "callMax", "StartTimeout": "startTimeout", "Message": "message", "Ping": "ping",
 	"Disabled": "disabled", "Unusable": "variables",
 	"Name": "", "Given": "", "Fingerprint": "",
 }

@@ -195,6 +195,9 @@ func (p *printer) settings(s *Server) {
 	p.text(3, "callTimeout", short(s.CallTimeout))
 	p.text(3, "callMax", short(s.CallMax))
 	p.text(3, "startTimeout", short(s.StartTimeout))
+	if s.Ping > 0 {
+		p.text(3, "ping", short(s.Ping))
+	}
 	filters := []struct {
 		name string
 		f    *Filter

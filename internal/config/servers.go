@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/clientfile"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -162,7 +163,7 @@ func (c *compiler) readEntry(o *object, srv *Server) {
 // dragoman.servers.
 var (
 	entryKeys   = []string{"command", "args", "env", "cwd", "url", "headers", "type", "disabled"}
-	settingKeys = []string{"callMax", "callTimeout", "caFile", "dialect", "expose", "inheritEnv", "isolation", "lazy", "prefix", "revision", "startTimeout"}
+	settingKeys = []string{"callMax", "callTimeout", "caFile", "dialect", "expose", "inheritEnv", "isolation", "lazy", "ping", "prefix", "revision", "startTimeout"}
 )
 
 // foreignMembers reports unknown and unused keys. misspelt is true if one of these keys looks like
@@ -456,6 +457,7 @@ func (c *compiler) readSettings(o *object, srv *Server) {
 	}
 	o.duration("callMax", &srv.CallMax, leastTime, mostTime)
 	o.duration("startTimeout", &srv.StartTimeout, leastTime, mostTime)
+	c.readPing(o, srv)
 	if srv.CallTimeout > srv.CallMax {
 		c.problem(o.n, o.at("callMax"), fmt.Sprintf("%s is shorter than callTimeout, which is %s", short(srv.CallMax), short(srv.CallTimeout)), "raise callMax or lower callTimeout")
 	}
@@ -466,6 +468,34 @@ func (c *compiler) readSettings(o *object, srv *Server) {
 		e.done()
 	}
 	o.done()
+}
+
+// The bounds of ping. A shorter interval would cost more than it shows, and a longer one would show
+// nothing.
+const (
+	leastPing = 5 * time.Second
+	mostPing  = time.Hour
+)
+
+// pingOff is the value of ping that means the same as no ping.
+const pingOff = "off"
+
+// readPing reads the interval of the pings of one server. Its dialect and revision must be read
+// before.
+func (c *compiler) readPing(o *object, srv *Server) {
+	var text string
+	n := o.text("ping", &text)
+	if n == nil || text == pingOff {
+		return
+	}
+	o.duration("ping", &srv.Ping, leastPing, mostPing)
+	switch {
+	case srv.Ping == 0:
+	case srv.Revision != mcp.Unknown && !srv.Revision.Can(mcp.Ping):
+		c.warning(n, o.at("ping"), "has no effect, because revision "+srv.Revision.String()+" has no ping", "")
+	case srv.Profile.Suppresses(mcp.MethodPing):
+		c.warning(n, o.at("ping"), "has no effect, because servers of the dialect "+printable(srv.Dialect)+" do not accept a ping", "")
+	}
 }
 
 func (c *compiler) readFilter(o *object, key string, f *Filter) {

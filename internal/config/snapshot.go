@@ -214,6 +214,8 @@ type Server struct {
 	// StartTimeout is the same as Limits.Start, and Message the same as Limits.Message.
 	StartTimeout time.Duration
 	Message      int
+	// Ping is the interval at which idle sessions of a legacy server are pinged. 0 means never.
+	Ping time.Duration
 
 	// Fingerprint changes when a setting changes that requires a restart of the server. It is
 	// derived from secrets, so it may be compared but must not be logged.

@@ -85,6 +85,9 @@ func rowOf(e *keptEvent) eventRow {
 		}
 	case event.Lifecycle:
 		row.Class = "busy"
+		if e.Failed {
+			row.Class = "bad"
+		}
 	case event.Loss:
 		row.Class = "warn"
 	case event.Refusal:

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/calls"
@@ -71,8 +72,11 @@ func startTrailed(t testing.TB, config string, trail *jsonrpc.Trail) transcript.
 func startWith(t testing.TB, config string, trail *jsonrpc.Trail, ring *calls.Ring) transcript.Ends {
 	t.Helper()
 	adapt, pin := func(p transport.Pipe) transport.Pipe { return p }, mcp.Unknown
+	var ping time.Duration
 	switch config = strings.TrimSpace(config); config {
 	case "":
+	case "ping: 5s":
+		ping = 5 * time.Second
 	case "dialect: " + dialect.CodexAppServer:
 		adapt, pin = codex.New(codex.Options{}).Adapt, mcp.LatestLegacy
 	default:
@@ -81,7 +85,7 @@ func startWith(t testing.TB, config string, trail *jsonrpc.Trail, ring *calls.Ri
 	client, runnerClient := transcript.Pipe()
 	behind, runnerUpstream := transcript.Pipe()
 	var reached atomic.Bool
-	u := upstream.New(upstream.Spec{Name: "s", OneClient: true, Pin: pin, Pipe: func(context.Context) (transport.Pipe, error) {
+	u := upstream.New(upstream.Spec{Name: "s", OneClient: true, Pin: pin, Ping: ping, Pipe: func(context.Context) (transport.Pipe, error) {
 		if reached.Swap(true) {
 			return nil, errors.New("the transcript's server was opened twice")
 		}

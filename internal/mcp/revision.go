@@ -150,6 +150,9 @@ const (
 	// StructuredResults means that a tool may have an outputSchema and a result may have
 	// structuredContent (since 2025-06-18).
 	StructuredResults
+	// Ping means that either side may send ping (§Ping of the four legacy revisions; 2026-07-28
+	// §Changelog, "Remove ping").
+	Ping
 	// StructuredAny means that structuredContent may be any JSON value, and that an
 	// outputSchema may have any type (2026-07-28). Earlier revisions allow only objects.
 	StructuredAny
@@ -190,6 +193,7 @@ var features = [featureCount]struct{ from, to Revision }{
 	SamplingBlocks:       {R20251125, Latest},
 	StructuredResults:    {R20250618, Latest},
 	StructuredAny:        {R20260728, Latest},
+	Ping:                 {R20241105, R20251125},
 }
 
 // Can reports whether a peer of revision r has the feature.

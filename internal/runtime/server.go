@@ -99,7 +99,7 @@ func NewUpstream(c config.Server, h Hooks) *upstream.Upstream {
 		Isolation: upstream.Isolation(c.Isolation.String()), OneClient: h.OneClient, Pin: c.Revision,
 		Dialect: c.Profile, Dialects: h.Dialects, Given: c.Given, CAFile: c.CAFile,
 		Unusable: unusableOf(c),
-		Start:    c.StartTimeout, Idle: c.CallTimeout, Hard: c.CallMax, Message: c.Message,
+		Start:    c.StartTimeout, Idle: c.CallTimeout, Hard: c.CallMax, Ping: c.Ping, Message: c.Message,
 	}
 	if c.Kind == config.KindHTTP || c.Kind == config.KindSSE {
 		spec.Kind = c.Kind.String()
@@ -145,7 +145,7 @@ func NewUpstream(c config.Server, h Hooks) *upstream.Upstream {
 }
 
 func timesOf(c config.Server) upstream.Times {
-	return upstream.Times{Start: c.StartTimeout, Idle: c.CallTimeout, Hard: c.CallMax}
+	return upstream.Times{Start: c.StartTimeout, Idle: c.CallTimeout, Hard: c.CallMax, Ping: c.Ping}
 }
 
 // info returns the Implementation object for sessions that do not belong to a client. An empty

@@ -15,7 +15,8 @@ import (
 // An HTTP server can disappear unnoticed, because there is no pipe that ends. So if a server is
 // kept open, Dragoman pings its sessions. It checks an idle session once a minute, and any session
 // soon after a call failed or a stream of the server ended. A session that fails two checks in a
-// row is ended, and the server is opened again in the background.
+// row is ended, and the server is opened again in the background. If the operator has set an
+// interval for pings, ping.go replaces the check once a minute.
 
 const (
 	checkEvery   = time.Minute
@@ -26,8 +27,12 @@ const (
 	checkAgain = time.Second
 )
 
-// errNoAnswer is the reason for the end of a session that failed its checks.
-var errNoAnswer = errors.New("the server does not answer a ping")
+// errNoAnswer is the reason for the end of a session that failed its checks. errPingTimeout is the
+// error of a ping without an answer.
+var (
+	errNoAnswer    = errors.New("the server does not answer a ping")
+	errPingTimeout = errors.New("no answer")
+)
 
 // checkLaterLocked schedules a check of a session and replaces the previous schedule. It has an
 // effect only if the server uses HTTP and is kept open.
@@ -37,6 +42,15 @@ func (u *Upstream) checkLaterLocked(s *session, after time.Duration) {
 	}
 	s.stopCheck()
 	s.check = time.AfterFunc(after, func() { u.work.Go(func() { u.check(s) }) })
+}
+
+// checkInAMinuteLocked schedules the next regular check of a session, unless the session is pinged.
+func (u *Upstream) checkInAMinuteLocked(s *session) {
+	if s.ping != nil {
+		s.stopCheck()
+		return
+	}
+	u.checkLaterLocked(s, checkEvery)
 }
 
 // stopCheck cancels the scheduled check. The caller must hold Upstream.mu.
@@ -54,7 +68,7 @@ func (u *Upstream) checkSoon(s *session) {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if s.check != nil {
+	if s.check != nil || s.ping != nil {
 		u.checkLaterLocked(s, max(checkGap-time.Since(s.checked), 0))
 	}
 }
@@ -66,7 +80,7 @@ func (u *Upstream) check(s *session) {
 	s.checked = time.Now()
 	skip := s.server.Running() > 0
 	if skip {
-		u.checkLaterLocked(s, checkEvery)
+		u.checkInAMinuteLocked(s)
 	}
 	skip = skip || s.over || s.outdated || u.closed || !u.kept
 	u.mu.Unlock()
@@ -88,7 +102,7 @@ func (u *Upstream) check(s *session) {
 		return
 	}
 	u.mu.Lock()
-	u.checkLaterLocked(s, checkEvery)
+	u.checkInAMinuteLocked(s)
 	u.mu.Unlock()
 }
 
@@ -107,21 +121,38 @@ func (u *Upstream) others(s *session) (all []*session) {
 // the session cannot be used. Any answer counts, even the error that the client sent too many
 // requests.
 func (u *Upstream) pingFails(s *session) error {
-	ctx, stop := context.WithTimeout(u.life, checkTimeout)
-	defer stop()
-	_, err := s.server.Call(ctx, u.ownCall(pingMethod(s), nil, nil), mcp.NoCaller{})
-	var status *transport.StatusError
-	if errors.As(err, &status) && status.Status == http.StatusTooManyRequests {
+	err := u.pingWithin(s, checkTimeout)
+	if statusOf(err) == http.StatusTooManyRequests {
 		return nil
 	}
 	return err
 }
 
+// pingWithin pings the server. The error is errPingTimeout if there is no answer within limit.
+func (u *Upstream) pingWithin(s *session, limit time.Duration) error {
+	ctx, stop := context.WithTimeout(u.life, limit)
+	defer stop()
+	_, err := s.server.Call(ctx, u.ownCall(pingMethod(s), nil, nil), mcp.NoCaller{})
+	if err != nil && u.life.Err() == nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("%w within %s", errPingTimeout, limit)
+	}
+	return err
+}
+
+// statusOf returns the HTTP status in an error, or 0 if there is none.
+func statusOf(err error) int {
+	var status *transport.StatusError
+	if errors.As(err, &status) {
+		return status.Status
+	}
+	return 0
+}
+
 // pingMethod returns the method that is used as a ping. The modern revisions have no ping
 // (2026-07-28 §Changelog), but all modern servers support server/discover.
 func pingMethod(s *session) string {
-	if s.server.Revision().Modern() {
-		return mcp.MethodDiscover
+	if s.server.Revision().Can(mcp.Ping) {
+		return mcp.MethodPing
 	}
-	return mcp.MethodPing
+	return mcp.MethodDiscover
 }

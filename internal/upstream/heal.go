@@ -50,7 +50,7 @@ func (u *Upstream) KeepOpen(keep bool) {
 		return
 	}
 	for _, s := range u.sessionsLocked() {
-		u.checkLaterLocked(s, checkEvery)
+		u.checkInAMinuteLocked(s)
 	}
 	if (u.status.State == Broken || u.status.Reason != "") && !u.hasSessionLocked() {
 		u.healLaterLocked(max(time.Until(u.notBefore), 0))
@@ -166,7 +166,7 @@ func (u *Upstream) failedLocked(err error, why *failure.Failure) {
 	}
 	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
 		// The server did not cause this failure. One log line is enough for all servers.
-		u.lines = append(u.lines, logLine{slog.LevelWarn, "no free file descriptors: servers cannot be started or connected to; raise the limit of open files (ulimit -n)", nil})
+		u.lines = append(u.lines, logLine{level: slog.LevelWarn, text: "no free file descriptors: servers cannot be started or connected to; raise the limit of open files (ulimit -n)"})
 		return
 	}
 	if repeated {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/failure"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
@@ -97,9 +98,21 @@ func (u *Upstream) rewatchLocked(s *session, after time.Duration) {
 
 func (u *Upstream) markResponsiveLocked(s *session) {
 	if !s.unresponsiveSince.IsZero() {
-		s.unresponsiveSince = time.Time{}
-		u.logLocked(slog.LevelInfo, "server answers again")
+		s.unresponsiveSince, s.unresponsive = time.Time{}, nil
+		s.unanswered.Store(false)
+		u.tellLocked(slog.LevelInfo, "server answers again", "answers again")
 	}
+}
+
+// markUnresponsiveLocked records that the server does not answer on a session, and why.
+func (u *Upstream) markUnresponsiveLocked(s *session, why *failure.Failure, attrs ...any) {
+	if !s.unresponsiveSince.IsZero() {
+		return
+	}
+	s.unresponsiveSince, s.unresponsive = time.Now(), why
+	s.unanswered.Store(true)
+	u.faultLocked(why)
+	u.tellLocked(slog.LevelWarn, "server does not answer", "does not answer: "+why.Sentence, attrs...)
 }
 
 // lastsTooLong reports whether every call that has waited this long has timed out. tasks/result
@@ -126,9 +139,7 @@ func (u *Upstream) probe(s *session) {
 	case err == nil || silent < u.silence():
 		u.markResponsiveLocked(s)
 	case s.unresponsiveSince.IsZero():
-		s.unresponsiveSince = time.Now()
-		u.faultLocked(u.unresponsive)
-		u.logLocked(slog.LevelWarn, "server does not answer", "silent_for", silent.Round(time.Millisecond).String())
+		u.markUnresponsiveLocked(s, u.unresponsive, "silent_for", silent.Round(time.Millisecond).String())
 	}
 	u.rewatchLocked(s, u.silence()/3)
 }

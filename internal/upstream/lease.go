@@ -129,6 +129,9 @@ func (l *Lease) Call(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Re
 		}
 		if err == nil {
 			s.served.Store(true)
+			if s.unanswered.Load() {
+				u.answered(s)
+			}
 			u.remember(s, a, reply)
 			u.noteListen(s, a.Msg.Method, reply)
 		}

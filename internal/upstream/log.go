@@ -5,7 +5,9 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/failure"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
 // logLine is a log line that is written after the lock is released. If a goroutine wrote it under
@@ -14,11 +16,18 @@ type logLine struct {
 	level slog.Level
 	text  string
 	attrs []any
+	event string // the detail of the event to publish; "" for none
 }
 
 // logLocked queues a log line about the server until the next unlock.
 func (u *Upstream) logLocked(level slog.Level, text string, attrs ...any) {
-	u.lines = append(u.lines, logLine{level, text, append([]any{"server", u.spec.Name}, attrs...)})
+	u.tellLocked(level, text, "", attrs...)
+}
+
+// tellLocked does the same as logLocked, and also publishes an event. detail is the event's detail;
+// if it is "", there is no event.
+func (u *Upstream) tellLocked(level slog.Level, text, detail string, attrs ...any) {
+	u.lines = append(u.lines, logLine{level, text, append([]any{"server", u.spec.Name}, attrs...), detail})
 }
 
 // unlock unlocks mu and writes the queued log lines. Callers of functions that queue lines must
@@ -89,5 +98,13 @@ func (u *Upstream) logEnd(s *session, f *failure.Failure, pause time.Duration) {
 func (u *Upstream) write(lines []logLine) {
 	for _, l := range lines {
 		u.opts.Log.Log(context.Background(), l.level, l.text, l.attrs...)
+		if l.event != "" {
+			outcome := event.OK
+			if l.level >= slog.LevelWarn {
+				outcome = mcp.Failed
+			}
+			u.opts.Events.Publish(event.Event{Kind: event.Lifecycle, Level: l.level, Server: u.spec.Name, Outcome: outcome, Detail: l.event})
+			u.step("")
+		}
 	}
 }

@@ -163,6 +163,7 @@ func (u *Upstream) takeDownLocked(cause error) []*session {
 	all := slices.Clone(u.sessionsLocked())
 	for _, s := range all {
 		s.stopCheck()
+		s.stopPings()
 		if s.reap != nil {
 			s.reap.Stop()
 			s.reap = nil

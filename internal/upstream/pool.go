@@ -565,8 +565,9 @@ func (u *Upstream) openLocked(p *pool, f *mcp.ClientInfo) {
 func (u *Upstream) openedLocked(p *pool, f *mcp.ClientInfo, s *session) {
 	u.readyLocked()
 	s.opened = time.Now()
-	u.checkLaterLocked(s, checkEvery)
 	s.idle = s.opened
+	u.startPingsLocked(s)
+	u.checkInAMinuteLocked(s)
 	opened := s.server.Opening()
 	u.status.Revision = opened.Revision
 	if opened.Remember() && (opened.Revision.Modern() || !s.legacyFirst) {

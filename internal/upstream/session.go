@@ -12,6 +12,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/conn"
 	"github.com/dragoman-mcp/dragoman/internal/event"
+	"github.com/dragoman-mcp/dragoman/internal/failure"
 	"github.com/dragoman-mcp/dragoman/internal/handshake"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -37,6 +38,7 @@ type session struct {
 	ending      sync.Once
 	watched     atomic.Bool // the watch timer is running
 	served      atomic.Bool // the session has answered a call of a client
+	unanswered  atomic.Bool // unresponsiveSince is set
 
 	// Upstream.mu guards the following fields.
 	pool              *pool     // nil for the link to a modern server
@@ -50,6 +52,8 @@ type session struct {
 	over              bool         // the session has ended, and cleanUp has taken it out of service
 	check             *time.Timer  // timer of the next check; see checkLaterLocked
 	checked           time.Time    // time of the last check
+	ping              *time.Timer  // timer of the next ping; nil if the session is not pinged; see ping.go
+	pinged            time.Time    // time of the end of the last ping; zero for none
 	outdated          bool         // the session is out of service; see outdateLocked
 	outdatedBy        error        // cause of the end of a session that is out of service
 	noListen          time.Time    // the time of the server's answer that it does not support subscriptions/listen; zero for never
@@ -57,9 +61,10 @@ type session struct {
 	level             mcp.LogLevel // log level that was set at the server; 0 for none
 	watch             *time.Timer  // the watch timer; nil if it is not running
 	watchedFrom       time.Time
-	stall             *time.Timer // timer that checks whether the server reads; nil while the session is idle
-	stuck             bool        // the server does not read; see setAsideLocked
-	unresponsiveSince time.Time   // start of the unresponsive state; zero if the server is responsive
+	stall             *time.Timer      // timer that checks whether the server reads; nil while the session is idle
+	stuck             bool             // the server does not read; see setAsideLocked
+	unresponsiveSince time.Time        // start of the unresponsive state; zero if the server is responsive
+	unresponsive      *failure.Failure // why the server is unresponsive; nil if it is responsive
 }
 
 // shut ends the session and its child process, and waits for both. When ctx ends, the child is
@@ -374,6 +379,7 @@ func (u *Upstream) cleanUp(s *session) {
 	u.mu.Lock()
 	s.over = true
 	s.stopCheck()
+	s.stopPings()
 	u.unwatchLocked(s)
 	if s.stall != nil {
 		s.stall.Stop()

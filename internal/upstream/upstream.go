@@ -92,13 +92,27 @@ type Spec struct {
 	// Silence is used for servers on a pipe. If a call waits and the server does not send anything
 	// for this time, Dragoman pings the server. 0 means 15 s.
 	Silence time.Duration
+	// Ping is the interval at which idle legacy sessions are pinged. 0 means never. SetTimes changes
+	// it too.
+	Ping time.Duration
 }
 
-// Times are the timeouts of a server; see Spec.
-type Times struct{ Start, Idle, Hard time.Duration }
+// Times are the timeouts of a server, and the interval of its pings; see Spec.
+type Times struct{ Start, Idle, Hard, Ping time.Duration }
 
-// SetTimes changes the timeouts of future handshakes and calls.
-func (u *Upstream) SetTimes(t Times) { u.times.Store(&t) }
+// SetTimes changes the timeouts of future handshakes and calls, and the interval of pings.
+func (u *Upstream) SetTimes(t Times) {
+	if before := u.times.Swap(&t); before == nil || before.Ping == t.Ping {
+		return
+	}
+	u.mu.Lock()
+	defer u.unlock()
+	u.pingNoted = false
+	for _, s := range u.sessionsLocked() {
+		u.startPingsLocked(s)
+		u.checkInAMinuteLocked(s)
+	}
+}
 
 // piped reports whether the server uses a configured pipe instead of HTTP. Such a server has no
 // headers, and its transport does not have to be detected.
@@ -200,6 +214,7 @@ type Upstream struct {
 	awaySince       time.Time    // start of the time in which the server is needed but not ready; zero if it is ready
 	tries           int          // number of attempts since awaySince; concurrent opens are one attempt
 	closed          bool
+	pingNoted       bool // the log says that the server is not pinged
 	up              bool // the server is open
 	starts          int  // number of starts
 	fault           Fault
@@ -231,7 +246,8 @@ const (
 	// See Reason. A new attempt does not change the state until it succeeds.
 	Broken State = "failed"
 	// Unresponsive means that calls wait, no message has arrived for a while, and the server does
-	// not answer a ping. The state is also Unresponsive if the server does not read. See Reason.
+	// not answer a ping. The state is also Unresponsive if an idle server does not answer a ping (see
+	// Spec.Ping), or if the server does not read. See Reason.
 	Unresponsive State = "unresponsive"
 	// Stopped means that an operator has stopped the server. Only Start, Restart and Probe open
 	// it again.
@@ -277,7 +293,7 @@ func New(spec Spec, o Options) *Upstream {
 		u.opts.Log = slog.New(slog.DiscardHandler)
 	}
 	u.numbers.Store(firstNumber())
-	u.SetTimes(Times{Start: spec.Start, Idle: spec.Idle, Hard: spec.Hard})
+	u.SetTimes(Times{Start: spec.Start, Idle: spec.Idle, Hard: spec.Hard, Ping: spec.Ping})
 	u.sessions = o.Sessions
 	if u.sessions == nil {
 		u.sessions = conn.NewSessions()
@@ -339,9 +355,9 @@ func (u *Upstream) statusLocked() Status {
 	count := func(x *session) {
 		s.Sessions++
 		s.Running += x.server.Running()
-		if silent, _ := x.server.Silence(); !x.unresponsiveSince.IsZero() && silent >= time.Since(x.unresponsiveSince) && s.State == Ready {
-			s.State, s.Since, s.Reason = Unresponsive, x.unresponsiveSince, reasonUnresponsive
-			s.Failure = u.unresponsive
+		if silent, known := x.server.Silence(); !x.unresponsiveSince.IsZero() && (!known || silent >= time.Since(x.unresponsiveSince)) && s.State == Ready {
+			s.State, s.Since, s.Reason = Unresponsive, x.unresponsiveSince, x.unresponsive.Sentence
+			s.Failure = x.unresponsive
 		}
 	}
 	for _, l := range u.linksLocked() {
@@ -406,6 +422,7 @@ func (u *Upstream) Close(ctx context.Context) {
 			s.reap.Stop()
 		}
 		s.stopCheck()
+		s.stopPings()
 		u.work.Go(func() { s.shut(u.graceful, errStopped) })
 	}
 	u.work.Close()

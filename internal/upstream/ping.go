@@ -1,0 +1,185 @@
+package upstream
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/failure"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// An operator can have the idle sessions of a server pinged (Spec.Ping; 2025-11-25 §Ping,
+// "Implementation Considerations": periodic pings, a frequency that can be configured, and logged
+// failures). A ping goes to each legacy session, on any transport, that has no calls and has been
+// quiet for the interval. Any answer counts, even the error -32601. If there is no answer, the
+// server is unresponsive until it answers a ping or a call, or until it sends anything on a pipe.
+//
+// A ping never ends the process of a server, because a server may be busy with work of its own. If
+// calls wait for a server that is unresponsive, health.go ends it in the usual time. Over HTTP,
+// pings replace the check once a minute (see check.go). That check then follows when the server
+// cannot be reached, or when it has been unresponsive for twice the idle timeout of a call.
+
+const (
+	// pingTimeout is how long the answer to a ping may take. It is shorter if the interval is.
+	pingTimeout = 10 * time.Second
+	// pingAgain is the pause before the next ping of a server that has not answered one, unless the
+	// interval is shorter.
+	pingAgain = 5 * time.Second
+	// pingJitter is the largest part of the interval, as a divisor, by which an interval is longer
+	// or shorter. So the sessions of many servers are not pinged at the same time.
+	pingJitter = 10
+)
+
+// pingEvery returns the interval at which a session is pinged, or 0 if it is not pinged. why says
+// why a session is not pinged although the operator wants it; otherwise why is "".
+func (u *Upstream) pingEvery(s *session) (every time.Duration, why string) {
+	every = u.times.Load().Ping
+	switch {
+	case every <= 0:
+		return 0, ""
+	case !s.server.Revision().Can(mcp.Ping):
+		return 0, "the server's revision has no ping"
+	case s.server.Opening().Dialect.Suppresses(mcp.MethodPing):
+		return 0, "the server's dialect has no ping"
+	}
+	return every, ""
+}
+
+// startPingsLocked schedules the pings of a session that was opened, or whose interval has changed.
+func (u *Upstream) startPingsLocked(s *session) {
+	s.stopPings()
+	every, why := u.pingEvery(s)
+	if why != "" && !u.pingNoted {
+		u.pingNoted = true
+		u.logLocked(slog.LevelInfo, "server is not pinged", "reason", why)
+	}
+	if every > 0 {
+		u.pingLaterLocked(s, spread(every))
+	}
+}
+
+// spread returns the interval with a random deviation.
+func spread(every time.Duration) time.Duration {
+	return every - every/pingJitter + rand.N(2*every/pingJitter+1)
+}
+
+// pingLaterLocked schedules the next ping of a session and replaces the previous schedule.
+func (u *Upstream) pingLaterLocked(s *session, after time.Duration) {
+	s.stopPings()
+	if !s.over && !s.outdated && !u.closed {
+		s.ping = time.AfterFunc(after, func() { u.work.Go(func() { u.pingIdle(s) }) })
+	}
+}
+
+// stopPings cancels the scheduled ping. The caller must hold Upstream.mu.
+func (s *session) stopPings() {
+	if s.ping != nil {
+		s.ping.Stop()
+		s.ping = nil
+	}
+}
+
+// isBusy reports whether a session is in use. The calls of such a session show whether the server
+// answers. The caller must hold Upstream.mu.
+func (s *session) isBusy() bool { return s.users > 0 || s.server.Running() > 0 }
+
+// quietLocked returns how long nothing has happened on a session.
+func (s *session) quietLocked() time.Duration {
+	quiet := min(time.Since(s.opened), time.Since(s.idle), time.Since(s.pinged))
+	if silent, known := s.server.Silence(); known {
+		quiet = min(quiet, silent)
+	}
+	return quiet
+}
+
+// pingIdle runs when the timer of a session's pings fires. It pings the server if the session has
+// been idle for the interval.
+func (u *Upstream) pingIdle(s *session) {
+	u.mu.Lock()
+	every, _ := u.pingEvery(s)
+	wait := spread(every)
+	switch stalled, _ := s.server.Stalled(); {
+	case every == 0 || s.over || s.outdated || u.closed:
+		s.stopPings()
+		u.mu.Unlock()
+		return
+	case s.isBusy(), stalled > 0: // stall.go reports a server that does not read
+	case s.unresponsiveSince.IsZero() && s.quietLocked() < every-every/pingJitter:
+		wait -= s.quietLocked()
+	default:
+		wait = 0
+	}
+	if wait > 0 {
+		u.pingLaterLocked(s, wait)
+		u.mu.Unlock()
+		return
+	}
+	u.mu.Unlock()
+
+	began := time.Now()
+	limit := min(every, pingTimeout)
+	err := u.pingWithin(s, limit)
+	if u.life.Err() != nil || s.server.Err() != nil {
+		return
+	}
+	if err != nil && isOver(err) {
+		u.drop(s, err)
+		return
+	}
+	if status := statusOf(err); status > 0 && status < http.StatusInternalServerError {
+		err = nil // the server refuses the ping, so it is there
+	}
+	late := errors.Is(err, errPingTimeout)
+	why := u.pingFailure(err, limit)
+
+	u.mu.Lock()
+	defer u.unlock()
+	s.pinged = time.Now()
+	if silent, known := s.server.Silence(); known && silent < time.Since(began) {
+		err = nil // the server has sent something else
+	}
+	check := false
+	switch {
+	case err == nil:
+		u.markResponsiveLocked(s)
+	case s.isBusy() && s.unresponsiveSince.IsZero():
+		// A call has begun in the meantime. health.go watches it.
+	default:
+		u.markUnresponsiveLocked(s, why, why.Attrs()...)
+		check = !late || u.lastsTooLong(time.Since(s.unresponsiveSince))
+	}
+	if check {
+		u.checkLaterLocked(s, max(checkGap-time.Since(s.checked), 0))
+	}
+	if !s.unresponsiveSince.IsZero() {
+		every = min(every, pingAgain)
+	}
+	u.pingLaterLocked(s, spread(every))
+}
+
+// pingFailure returns the failure of a server that has not answered a ping, or nil if err is nil.
+func (u *Upstream) pingFailure(err error, limit time.Duration) *failure.Failure {
+	var e *mcp.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &e) && e.Failure != nil:
+		return e.Failure
+	}
+	f := u.facts()
+	f.Class, f.Cause, f.Running = failure.Silent, "timeout", true
+	f.Sentence = fmt.Sprintf("server %q does not answer a ping within %s, although it is idle", u.spec.Name, limit)
+	f.Action = "read the log of the server; if it does not answer again, restart it"
+	return failure.Of(errors.New(err.Error()), f)
+}
+
+// answered records that a call has got an answer on a session that was unresponsive.
+func (u *Upstream) answered(s *session) {
+	u.mu.Lock()
+	defer u.unlock()
+	u.markResponsiveLocked(s)
+}
