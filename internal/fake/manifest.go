@@ -64,12 +64,12 @@ type manifestTool struct {
 var manifestTools = []manifestTool{
 	{name: "files.add", about: "Adds two numbers.",
 		schema: `{"type":"object","properties":{"a":{"type":"number","minimum":0,"exclusiveMinimum":true},"b":{"type":"number","nullable":true}},"required":["a"]}`},
-	{name: "files.bare", about: "Answers with a value that is no result of a tool.", schema: `{"type":"object"}`},
-	{name: "files.fail", about: "Fails with an error of a code.",
+	{name: "files.bare", about: "Answers with a value that is not a tool result.", schema: `{"type":"object"}`},
+	{name: "files.fail", about: "Fails with the given error code.",
 		schema: `{"type":"object","properties":{"code":{"type":"integer"}},"required":["code"]}`},
 	{name: "files.move", about: "Moves a file.", confirm: true, undo: true,
 		schema: `{"type":"object","properties":{"source":{"type":"string"},"destination":{"type":"string"}},"required":["source","destination"]}`},
-	{name: "files.seen", about: "Tells which methods it was sent.", schema: `{"type":"object"}`},
+	{name: "files.seen", about: "Returns the methods that the server has received.", schema: `{"type":"object"}`},
 }
 
 // list returns the tools in this variant's spelling.

@@ -58,8 +58,8 @@ func taskExtensions() []extension {
 func taskTools(of feature) []tool {
 	args := shape{may("ask", aBool)}
 	return []tool{
-		{name: "task", about: "Becomes a task where the client takes one; asks for a name and an age if told to.", of: of, args: args, task: optional, waits: true, run: runTask},
-		{name: "task_only", about: "Becomes a task and nothing else.", of: of, args: args, task: required, waits: true, run: runTask},
+		{name: "task", about: "Runs as a task if the client supports tasks. With ask, it asks the user for a name and an age.", of: of, args: args, task: optional, waits: true, run: runTask},
+		{name: "task_only", about: "Can be called only as a task.", of: of, args: args, task: required, waits: true, run: runTask},
 	}
 }
 

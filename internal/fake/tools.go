@@ -31,22 +31,22 @@ func coreTools() []tool {
 	return []tool{
 		{name: "add", about: "Adds two numbers.", of: always, args: shape{need("a", aNumber), need("b", aNumber)}, run: add,
 			output: `{"type":"object","properties":{"sum":{"type":"number"}},"required":["sum"]}`},
-		{name: "cancelled", about: "Tells how many calls of wait were cancelled.", of: always, run: cancelled},
-		{name: "count", about: "Tells how often it was called: in this session, or where there are none in this process.", of: always, writes: true, run: count},
-		{name: "echo", about: "Says back what it is given.", of: always, args: shape{need("text", aString)}, run: echo},
-		{name: "fail", about: "Reports an error as a tool does.", of: always, run: func(*exchange, jsonrpc.Span) (string, error) { return "", toolError("failed as asked") }},
-		{name: "grow", about: "Adds the tool grown, and removes it when it is there.", of: always, writes: true, run: grow},
-		{name: "grown", about: "Is there after grow.", of: always, absent: true, run: func(*exchange, jsonrpc.Span) (string, error) { return textResult("grown"), nil }},
-		{name: "headers", about: "Tells the header that came with its argument.", of: mirrored, run: headers,
+		{name: "cancelled", about: "Returns the number of cancelled calls of the tool wait.", of: always, run: cancelled},
+		{name: "count", about: "Returns how many times it was called in this session. Without sessions, the count is for this process.", of: always, writes: true, run: count},
+		{name: "echo", about: "Returns its argument text.", of: always, args: shape{need("text", aString)}, run: echo},
+		{name: "fail", about: "Returns a tool error (isError).", of: always, run: func(*exchange, jsonrpc.Span) (string, error) { return "", toolError("failed as asked") }},
+		{name: "grow", about: "Adds the tool grown to the list, or removes it if it is in the list.", of: always, writes: true, run: grow},
+		{name: "grown", about: "Is in the list only after a call of grow.", of: always, absent: true, run: func(*exchange, jsonrpc.Span) (string, error) { return textResult("grown"), nil }},
+		{name: "headers", about: "Returns the header that repeats its argument.", of: mirrored, run: headers,
 			args: shape{{name: "region", kind: aString, header: "Region"}}},
-		{name: "log", about: "Logs a text at four levels.", of: always, args: shape{need("text", aString)}, run: logText},
+		{name: "log", about: "Logs a text at four log levels.", of: always, args: shape{need("text", aString)}, run: logText},
 		{name: "media", about: "Returns every kind of content.", of: always, run: media},
-		{name: "refuse", about: "Answers with an error of the protocol.", of: always, run: func(*exchange, jsonrpc.Span) (string, error) {
+		{name: "refuse", about: "Answers with a JSON-RPC error.", of: always, run: func(*exchange, jsonrpc.Span) (string, error) {
 			return "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "refused as asked", Data: []byte(`{"why":"asked"}`)}
 		}},
-		{name: "touch", about: "Reports a resource as updated.", of: always, args: shape{need("uri", aString)}, writes: true, run: touch},
-		{name: "violations", about: "Tells what the client has done that the revision does not allow, one a line.", of: always, run: violations},
-		{name: "wait", about: "Takes its time, and reports progress if that is wanted.", of: always, waits: true, long: true, run: wait,
+		{name: "touch", about: "Sends a notification that a resource was updated.", of: always, args: shape{need("uri", aString)}, writes: true, run: touch},
+		{name: "violations", about: "Returns the client's violations of the revision, one on each line.", of: always, run: violations},
+		{name: "wait", about: "Waits before it answers, and reports progress if the client requests it.", of: always, waits: true, long: true, run: wait,
 			args: shape{may("steps", anInteger), may("ms", anInteger)}},
 	}
 }

@@ -10,13 +10,13 @@ import (
 // askTools returns the tools that send requests to the client.
 func askTools() []tool {
 	return []tool{
-		{name: "ask_all", about: "Asks for a sample, a form where the revision has them, and the roots: at once where that is possible, or one after the other.", of: always, waits: true, run: askAll},
-		{name: "ask_twice", about: "Asks for two samples, the second one with the first one's text.", of: always, waits: true, run: askTwice},
-		{name: "elicit", about: "Asks for a name and an age.", of: forms, waits: true, run: elicit},
-		{name: "elicit_rich", about: "Asks for fields with titles, lists of options and default values.", of: richForms, waits: true, run: elicitRich},
-		{name: "elicit_url", about: "Asks to visit a page.", of: formModes, waits: true, run: elicitURL},
-		{name: "roots", about: "Asks for the client's roots.", of: always, waits: true, run: roots},
-		{name: "sample", about: "Asks the client's model.", of: always, args: shape{need("prompt", aString)}, waits: true, run: sample},
+		{name: "ask_all", about: "Sends requests for a sample, for a form (if the revision has forms) and for the roots. It sends them at the same time if the revision allows it.", of: always, waits: true, run: askAll},
+		{name: "ask_twice", about: "Requests two samples. The second request contains the text of the first sample.", of: always, waits: true, run: askTwice},
+		{name: "elicit", about: "Asks the user for a name and an age.", of: forms, waits: true, run: elicit},
+		{name: "elicit_rich", about: "Asks the user to fill in a form with titles, lists of options and default values.", of: richForms, waits: true, run: elicitRich},
+		{name: "elicit_url", about: "Asks the user to open a page.", of: formModes, waits: true, run: elicitURL},
+		{name: "roots", about: "Requests the client's roots.", of: always, waits: true, run: roots},
+		{name: "sample", about: "Requests a sample from the client's model.", of: always, args: shape{need("prompt", aString)}, waits: true, run: sample},
 	}
 }
 
