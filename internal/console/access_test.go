@@ -15,8 +15,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/admin"
 )
 
-// house is a console under test, with the cookie of the browser that opened it.
-type house struct {
+// testConsole is a console under test, with the cookie of the browser that opened it.
+type testConsole struct {
 	t       testing.TB
 	access  *admin.Access
 	console *Console
@@ -181,9 +181,9 @@ func (s *source) RecentCalls(_, _ string, limit int) (list []admin.Call) {
 }
 
 // open returns a console for a status. The browser has opened a link.
-func open(t testing.TB, status *admin.Report, change ...func(*Options)) *house {
+func open(t testing.TB, status *admin.Report, change ...func(*Options)) *testConsole {
 	t.Helper()
-	h := &house{t: t, access: admin.NewAccess(true), mux: http.NewServeMux()}
+	h := &testConsole{t: t, access: admin.NewAccess(true), mux: http.NewServeMux()}
 	if status.Started.IsZero() {
 		status.Started = time.Now()
 	}
@@ -203,7 +203,7 @@ func open(t testing.TB, status *admin.Report, change ...func(*Options)) *house {
 }
 
 // request returns a request with headers in pairs.
-func (h *house) request(method, target string, header ...string) *http.Request {
+func (h *testConsole) request(method, target string, header ...string) *http.Request {
 	r := httptest.NewRequest(method, target, nil)
 	r.Host = "127.0.0.1:7300"
 	for i := 0; i+1 < len(header); i += 2 {
@@ -217,7 +217,7 @@ func (h *house) request(method, target string, header ...string) *http.Request {
 }
 
 // ask sends a request with the cookie of the browser, unless the headers have one.
-func (h *house) ask(method, target string, header ...string) (*http.Response, string) {
+func (h *testConsole) ask(method, target string, header ...string) (*http.Response, string) {
 	h.t.Helper()
 	r := h.request(method, target, header...)
 	if _, ok := r.Header["Cookie"]; !ok {
@@ -352,7 +352,7 @@ type readCloser struct{ io.Reader }
 func (readCloser) Close() error { return nil }
 
 // newRecorder answers a request.
-func newRecorder(h *house, r *http.Request) *http.Response {
+func newRecorder(h *testConsole, r *http.Request) *http.Response {
 	w := httptest.NewRecorder()
 	h.mux.ServeHTTP(w, r)
 	return w.Result()

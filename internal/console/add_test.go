@@ -125,13 +125,13 @@ func init() {
 var adders = map[string]func() *adder{}
 
 // adding returns a console that can add servers.
-func adding(t testing.TB, a *adder) *house {
+func adding(t testing.TB, a *adder) *testConsole {
 	t.Helper()
 	return open(t, &admin.Report{}, func(o *Options) { o.Add = a })
 }
 
 // sendForm sends a form of the page, with headers in pairs.
-func (h *house) sendForm(form url.Values, header ...string) *httptest.ResponseRecorder {
+func (h *testConsole) sendForm(form url.Values, header ...string) *httptest.ResponseRecorder {
 	h.t.Helper()
 	r := h.request(http.MethodPost, "/console/servers/add", header...)
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -142,7 +142,7 @@ func (h *house) sendForm(form url.Values, header ...string) *httptest.ResponseRe
 }
 
 // sendAdd sends a form of the page as the user of the console.
-func (h *house) sendAdd(pairs ...string) (status int, location, body string) {
+func (h *testConsole) sendAdd(pairs ...string) (status int, location, body string) {
 	h.t.Helper()
 	form := url.Values{}
 	for i := 0; i+1 < len(pairs); i += 2 {

@@ -445,7 +445,7 @@ func (c *Console) show(w http.ResponseWriter, r *http.Request, p *Page, t *templ
 	var body bytes.Buffer
 	if err := t.ExecuteTemplate(&body, "frame", s); err != nil {
 		c.opts.Log.Error("a page of the console could not be made", "page", p.Path, "cause", err.Error())
-		http.Error(w, "The page could not be made. The log says why.", http.StatusInternalServerError)
+		http.Error(w, "The page could not be made. The log contains the reason.", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")

@@ -14,32 +14,32 @@ import (
 // The measures of the diagram in pixels. The style sheet gives the rows the same heights, so the
 // server knows where to draw the lines.
 const (
-	headHeight  = 40 // the height of the heading "Clients"
-	groupHeight = 36 // the height of a heading such as "Legacy: session"
-	rowHeight   = 48
-	loomWidth   = 440
-	houseLeft   = 108
-	houseRight  = 332
-	houseTop    = headHeight + groupHeight
-	houseFoot   = 44  // the space below the box of Dragoman
-	leastLoom   = 384 // the smallest height of the diagram; lower ones have no room for the labels of the knot
-	portInset   = 48  // the distance from the top and the bottom of the box to the outermost line
-	thinnest    = 1.25
-	thickest    = 20.0 // the width of all lines of a side together
-	perCall     = 0.8  // the width for one call per minute
+	headHeight   = 40 // the height of the heading "Clients"
+	groupHeight  = 36 // the height of a heading such as "Legacy: session"
+	rowHeight    = 48
+	diagramWidth = 440
+	boxLeft      = 108
+	boxRight     = 332
+	boxTop       = headHeight + groupHeight
+	boxFoot      = 44  // the space below the box of Dragoman
+	leastHeight  = 384 // the smallest height of the diagram; lower ones have no room for the labels of the knot
+	portInset    = 48  // the distance from the top and the bottom of the box to the outermost line
+	thinnest     = 1.25
+	thickest     = 20.0 // the width of all lines of a side together
+	perCall      = 0.8  // the width for one call per minute
 )
 
-// court is the diagram of clients, Dragoman and servers. The house in it is the box of
-// Dragoman, and the knot is the mark where translated lines cross.
+// court is the diagram of clients, Dragoman and servers. The knot is the mark at which
+// translated lines cross.
 type court struct {
 	Left, Right       []peerGroup
 	LeftMore          string
 	RightMore         string
 	Height            int
-	HouseHeight       int
+	BoxHeight         int
 	Knot              int
-	Lines             []loomLine
-	Doors             string // an SVG path for the marks at which the lines meet the box
+	Lines             []diagramLine
+	Ports             string // an SVG path for the marks at which the lines meet the box
 	Translated        bool
 	LabelTop          int
 	LabelFoot         int
@@ -101,7 +101,7 @@ func (p peerRow) Failed() string {
 	return ""
 }
 
-type loomLine struct {
+type diagramLine struct {
 	ID, Class, D, Of string
 	Width            float64
 }
@@ -161,9 +161,9 @@ func newCourt(clients []clientSum, status *admin.Report, t *sums) *court {
 	if len(status.Servers) == 0 {
 		k.RightMore = "No server is configured."
 	}
-	k.Height = max(heightOf(k.Left, k.LeftMore), heightOf(k.Right, k.RightMore), leastLoom)
-	k.HouseHeight = k.Height - houseFoot - houseTop
-	k.Knot = houseTop + k.HouseHeight/2
+	k.Height = max(heightOf(k.Left, k.LeftMore), heightOf(k.Right, k.RightMore), leastHeight)
+	k.BoxHeight = k.Height - boxFoot - boxTop
+	k.Knot = boxTop + k.BoxHeight/2
 	k.draw(t)
 	k.lanesOf(t)
 	for _, g := range slices.Concat(k.Left, k.Right) {
@@ -236,7 +236,7 @@ func (k *court) draw(t *sums) {
 		scale = min(perCall, thickest/float64(total))
 	}
 	width := func(calls int) float64 { return max(thinnest, float64(calls)*scale) }
-	top, foot := float64(houseTop+portInset), float64(houseTop+k.HouseHeight-portInset)
+	top, foot := float64(boxTop+portInset), float64(boxTop+k.BoxHeight-portInset)
 
 	// Each side has two ports. The legacy port grows down from the top, and the modern port up
 	// from the bottom.
@@ -279,11 +279,11 @@ func (k *court) draw(t *sums) {
 				}
 				port := at + e.w/2
 				at += e.w
-				d := fmt.Sprintf("M0 %sC56.2 %s 56.2 %s %d %s", px(e.at), px(e.at), px(port), houseLeft, px(port))
+				d := fmt.Sprintf("M0 %sC56.2 %s 56.2 %s %d %s", px(e.at), px(e.at), px(port), boxLeft, px(port))
 				if side == 1 {
-					d = fmt.Sprintf("M%d %sC383.8 %s 383.8 %s %d %s", houseRight, px(port), px(port), px(e.at), loomWidth, px(e.at))
+					d = fmt.Sprintf("M%d %sC383.8 %s 383.8 %s %d %s", boxRight, px(port), px(port), px(e.at), diagramWidth, px(e.at))
 				}
-				k.Lines = append(k.Lines, loomLine{ID: "l-" + e.row.ID, Class: class, D: d, Of: e.row.ID, Width: e.w})
+				k.Lines = append(k.Lines, diagramLine{ID: "l-" + e.row.ID, Class: class, D: d, Of: e.row.ID, Width: e.w})
 			}
 		}
 	}
@@ -303,7 +303,7 @@ func (k *court) draw(t *sums) {
 	}
 	knot := float64(k.Knot)
 	straight := func(id, class string, y, w float64) {
-		k.Lines = append(k.Lines, loomLine{ID: id, Class: class, D: fmt.Sprintf("M%d %sH%d", houseLeft, px(y), houseRight), Width: w})
+		k.Lines = append(k.Lines, diagramLine{ID: id, Class: class, D: fmt.Sprintf("M%d %sH%d", boxLeft, px(y), boxRight), Width: w})
 	}
 	if w := inner[0][0]; w > 0 {
 		straight("l-ll", "", top+w/2, w)
@@ -317,22 +317,22 @@ func (k *court) draw(t *sums) {
 		}
 		k.Translated = true
 		k.Lines = append(k.Lines,
-			loomLine{ID: id + "a", Class: fromClass, Width: w, D: fmt.Sprintf("M%d %sC166 %s 174 %s 220 %s", houseLeft, px(from), px(from), px((from+3*knot)/4), px(knot))},
-			loomLine{ID: id + "b", Class: toClass, Width: w, D: fmt.Sprintf("M220 %sC266 %s 274 %s %d %s", px(knot), px((to+3*knot)/4), px(to), houseRight, px(to))})
+			diagramLine{ID: id + "a", Class: fromClass, Width: w, D: fmt.Sprintf("M%d %sC166 %s 174 %s 220 %s", boxLeft, px(from), px(from), px((from+3*knot)/4), px(knot))},
+			diagramLine{ID: id + "b", Class: toClass, Width: w, D: fmt.Sprintf("M220 %sC266 %s 274 %s %d %s", px(knot), px((to+3*knot)/4), px(to), boxRight, px(to))})
 	}
 	legacy, modern := top+inner[0][0], foot-inner[1][1]
 	cross("l-lm", inner[0][1], legacy+inner[0][1]/2, modern-inner[0][1]/2, "", "new")
 	cross("l-ml", inner[1][0], modern-inner[1][0]/2, legacy+inner[1][0]/2, "new", "")
 
-	for side, x := range []int{houseLeft, houseRight} {
+	for side, x := range []int{boxLeft, boxRight} {
 		if h := max(sizes[side][0], inner[0][0]+inner[side][1-side]); h > 0 && (sizes[side][0] > 0 || inner[0][0] > 0) {
-			k.Doors += fmt.Sprintf("M%d %sV%s", x, px(top-5), px(top+h+5))
+			k.Ports += fmt.Sprintf("M%d %sV%s", x, px(top-5), px(top+h+5))
 		}
 		if h := max(sizes[side][1], inner[1][1]+inner[1-side][side]); h > 0 && (sizes[side][1] > 0 || inner[1][1] > 0) {
-			k.Doors += fmt.Sprintf("M%d %sV%s", x, px(foot+5), px(foot-h-5))
+			k.Ports += fmt.Sprintf("M%d %sV%s", x, px(foot+5), px(foot-h-5))
 		}
 	}
-	k.LabelTop, k.LabelFoot, k.FootText = houseTop+34, int(foot)+25, houseTop+k.HouseHeight+24
+	k.LabelTop, k.LabelFoot, k.FootText = boxTop+34, int(foot)+25, boxTop+k.BoxHeight+24
 	k.Legacy, k.Modern = t.Lanes[0][0], t.Lanes[1][1]
 	k.Down, k.Up = t.Lanes[0][1].Through, t.Lanes[1][0].Through
 }

@@ -44,7 +44,7 @@ func (p pipeRecorder) Flush()                           {}
 func (p pipeRecorder) SetWriteDeadline(time.Time) error { return nil }
 
 // watch opens the stream of a page.
-func watch(t *testing.T, h *house, page, last string) *watcher {
+func watch(t *testing.T, h *testConsole, page, last string) *watcher {
 	ctx, cancel := context.WithCancel(t.Context())
 	w := &watcher{}
 	var wg sync.WaitGroup

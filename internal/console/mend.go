@@ -22,7 +22,7 @@ type mend struct {
 
 var address = []string{"url", "httpUrl", "serverUrl"}
 
-// mends has the mend of each class. All other classes have usualMend.
+// mends has the classes with their own mend. All other classes have usualMend.
 var mends = map[failure.Class]mend{
 	failure.CommandNotFound:   {settings: []string{"command"}, command: true},
 	failure.CannotStart:       {settings: []string{"command"}, command: true},

@@ -184,10 +184,10 @@ func examOf(server, text string) *admin.Examination {
 const hostile = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>\x1b[31m\u202e\u200b\U000e0041\u2066javascript:alert(3)"
 
 // stage opens a console in a scene. It must run in a synctest bubble.
-func stage(t testing.TB, name string) *house { return stageWith(t, name, &event.Publisher{}) }
+func stage(t testing.TB, name string) *testConsole { return stageWith(t, name, &event.Publisher{}) }
 
 // stageWith opens a console in a scene, with events of p.
-func stageWith(t testing.TB, name string, p *event.Publisher) *house {
+func stageWith(t testing.TB, name string, p *event.Publisher) *testConsole {
 	t.Helper()
 	s := scenes[name]()
 	s.report.Started, s.report.Configured, s.report.State, s.report.Version = time.Now(), time.Now(), "serving", "1.0"

@@ -99,7 +99,7 @@ func init() {
 }
 
 // post sends a form.
-func (h *house) post(target, sent string) (*http.Response, string) {
+func (h *testConsole) post(target, sent string) (*http.Response, string) {
 	h.t.Helper()
 	r := h.request("POST", target, "Cookie", h.cookie, "Content-Type", "application/x-www-form-urlencoded", "Sec-Fetch-Site", "same-origin")
 	r.Body = readCloser{strings.NewReader(sent)}

@@ -166,7 +166,7 @@ func (b *rowBuilder) edit(e *admin.Edit, source, message string, fromServer bool
 	}
 }
 
-// pairRows returns the rows of a message beside its source.
+// pairRows returns the rows that show a message and, beside it, the message from which it was made.
 func pairRows(source, m *admin.Message, view string, fromServer bool) []wireRow {
 	b := &rowBuilder{fold: view == showEdits}
 	from, to := layoutOf(source.Bytes(), view), layoutOf(m.Bytes(), view)

@@ -175,7 +175,7 @@ func (p *tab) paste(text string) {
 }
 
 // callWithSDK runs the client and returns the revision that it speaks.
-func (h *house) callWithSDK(node, packages, url, tool, arguments string) string {
+func (h *serveRun) callWithSDK(node, packages, url, tool, arguments string) string {
 	h.t.Helper()
 	folder := h.t.TempDir()
 	file := filepath.Join(folder, "client.mjs")

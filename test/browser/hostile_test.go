@@ -95,7 +95,7 @@ func hostileServer(in io.Reader, out, log io.Writer) {
 	}
 }
 
-// hostile visits all pages of a house with a hostile server and a hostile client. Their texts have
+// hostile visits all pages of a console with a hostile server and a hostile client. Their texts have
 // no effect, and every invisible character is visible as its code point.
 func (r *rig) hostile(t *testing.T) {
 	self, err := os.Executable()
@@ -175,7 +175,7 @@ const active = `(() => {
 })()`
 
 // hostileClient calls two tools as a client with a hostile name.
-func (h *house) hostileClient() {
+func (h *serveRun) hostileClient() {
 	h.t.Helper()
 	quoted, err := json.Marshal(hostileText + longWord)
 	if err != nil {

@@ -172,7 +172,7 @@ func (r *rig) keyboard(t *testing.T) {
 }
 
 // listTools is a call of a client: a request of 2026-07-28 without a session.
-func (h *house) listTools(t *testing.T) {
+func (h *serveRun) listTools(t *testing.T) {
 	t.Helper()
 	const body = `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"test","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.origin+"/mcp", strings.NewReader(body))

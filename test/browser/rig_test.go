@@ -144,8 +144,8 @@ func program(t *testing.T) string {
 	return out
 }
 
-// house is a running `dragoman serve`.
-type house struct {
+// serveRun is a running `dragoman serve`.
+type serveRun struct {
 	t       *testing.T
 	program string
 	env     []string
@@ -157,10 +157,10 @@ var consoleLine = regexp.MustCompile(`the console is at (http://[^/]+)/console/`
 
 // serve starts `dragoman serve` on a free port, with a configuration file if text is not "".
 // The process ends with the test.
-func (r *rig) serve(t *testing.T, text string, args ...string) *house {
+func (r *rig) serve(t *testing.T, text string, args ...string) *serveRun {
 	t.Helper()
 	home := t.TempDir()
-	h := &house{t: t, program: r.dragoman, env: append(os.Environ(), "HOME="+home, "XDG_RUNTIME_DIR="+home, "XDG_CACHE_HOME="+home, "XDG_CONFIG_HOME="+filepath.Join(home, "config"), "GORACE=atexit_sleep_ms=0")}
+	h := &serveRun{t: t, program: r.dragoman, env: append(os.Environ(), "HOME="+home, "XDG_RUNTIME_DIR="+home, "XDG_CACHE_HOME="+home, "XDG_CONFIG_HOME="+filepath.Join(home, "config"), "GORACE=atexit_sleep_ms=0")}
 	h.config = filepath.Join(home, "config", "dragoman", "config.yaml")
 	args = append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)
 	if text != "" {
@@ -231,7 +231,7 @@ func (r *rig) serve(t *testing.T, text string, args ...string) *house {
 }
 
 // run runs the program as a user would and returns its stdout.
-func (h *house) run(args ...string) string {
+func (h *serveRun) run(args ...string) string {
 	h.t.Helper()
 	ctx, cancel := context.WithTimeout(h.t.Context(), patience)
 	defer cancel()
@@ -247,7 +247,7 @@ func (h *house) run(args ...string) string {
 }
 
 // link returns a one-time link.
-func (h *house) link() string {
+func (h *serveRun) link() string {
 	h.t.Helper()
 	u, err := url.Parse(h.origin)
 	if err != nil {
@@ -262,7 +262,7 @@ func (h *house) link() string {
 }
 
 // enter opens the console in a new tab with a one-time link.
-func (r *rig) enter(t *testing.T, h *house) *tab {
+func (r *rig) enter(t *testing.T, h *serveRun) *tab {
 	t.Helper()
 	p := r.chrome.newTab(t, h.origin)
 	p.open(h.link())
