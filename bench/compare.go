@@ -54,7 +54,7 @@ func parseOptions(args []string) (options, error) {
 	flags.IntVar(&o.rounds, "rounds", 5, "slices per contestant and size")
 	flags.IntVar(&o.clients, "clients", 64, "clients, each with one call in flight")
 	sizes := flags.String("sizes", "256,1024,65536", "bytes of text in each call and answer")
-	cells := flags.String("cells", strings.Join(allCells, ","), "eras, client's then upstream's: M is modern, L legacy")
+	cells := flags.String("cells", strings.Join(allCells, ","), "pairs of eras, the client's first: M is modern, L is legacy")
 	paths := flags.String("paths", strings.Join(usualPaths, ","), "contestants: none in the middle, ReverseProxy, the same with a buffer pool, Dragoman to HTTP, Dragoman to stdio; serve, console and recording are dragoman serve without the console, with it, and with record: memory")
 	only := flags.String("only", strings.Join(allParts, ","), "what to measure")
 	flags.IntVar(&o.handshakes, "handshakes", 200, "handshakes per contestant")
@@ -100,7 +100,7 @@ func parseOptions(args []string) (options, error) {
 		problems = append(problems, fmt.Errorf("-clients: at most %d", load.MaxClients))
 	}
 	if o.json && o.md {
-		problems = append(problems, errors.New("-json and -markdown exclude each other"))
+		problems = append(problems, errors.New("-json and -markdown cannot be used together"))
 	}
 	o.dragomanArgs = strings.Fields(*extra)
 	if len(problems) > 0 {
