@@ -74,7 +74,7 @@ func (d *Denied) Error() string { return d.Detail }
 func (d *Denied) Problem(path string) Problem {
 	title := "Only the user of this process may do this"
 	if d.Status == http.StatusUnauthorized {
-		title = "The request proves no access"
+		title = "The request has no valid key or session"
 	}
 	return Problem{Type: d.Kind, Title: title, Status: d.Status, Detail: d.Detail, Instance: path}
 }
@@ -92,7 +92,7 @@ func (a *Access) Check(r *http.Request) error {
 		if len(given) == 1 && strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare([]byte(key), []byte(a.key)) == 1 {
 			return nil
 		}
-		return &Denied{http.StatusUnauthorized, "wrong-key", "The key is not that of this process. Each start of `dragoman serve` makes a new key."}
+		return &Denied{http.StatusUnauthorized, "wrong-key", "The key belongs to another process. Each start of `dragoman serve` makes a new key."}
 	}
 	if !a.SignedIn(r) {
 		return &Denied{http.StatusUnauthorized, "no-access", "Run `dragoman console` for a link that opens the console, or send the key of this process as a bearer token."}

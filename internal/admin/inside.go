@@ -35,7 +35,7 @@ func Invoke[T any](ctx context.Context, a *API, method, target string, body any)
 	case x.answer != nil:
 		answer, ok := x.answer.(T)
 		if !ok {
-			return answer, &Problem{Type: "internal", Title: "The route has another answer", Status: http.StatusInternalServerError}
+			return answer, &Problem{Type: "internal", Title: "The answer of the route has an unexpected type", Status: http.StatusInternalServerError}
 		}
 		return answer, nil
 	case x.status >= 300:
@@ -46,7 +46,7 @@ func Invoke[T any](ctx context.Context, a *API, method, target string, body any)
 		return answer, bad
 	}
 	if err := json.Unmarshal(x.body.Bytes(), &answer); err != nil {
-		return answer, &Problem{Type: "internal", Title: "The route has another answer", Status: http.StatusInternalServerError, Detail: err.Error()}
+		return answer, &Problem{Type: "internal", Title: "The answer of the route has an unexpected type", Status: http.StatusInternalServerError, Detail: err.Error()}
 	}
 	return answer, nil
 }

@@ -34,7 +34,7 @@ func TestInvoke(t *testing.T) {
 			t.Errorf("%q: %+v", target, bad)
 		}
 	}
-	if _, bad := Invoke[Servers](t.Context(), r.api, http.MethodGet, "/tools", nil); bad == nil || !strings.Contains(bad.Title, "another answer") {
+	if _, bad := Invoke[Servers](t.Context(), r.api, http.MethodGet, "/tools", nil); bad == nil || !strings.Contains(bad.Title, "unexpected type") {
 		t.Errorf("%+v", bad)
 	}
 }

@@ -60,7 +60,7 @@ func (a *API) FindItems(q ItemQuery) FoundItems {
 	return out
 }
 
-// If a list of a ready server is not fresh, ReadItems reads the list and waits a moment for it. It
+// ReadItems reads a list of a ready server if it is not fresh, and waits a moment for it. It
 // does nothing for other servers and methods.
 func (a *API) ReadItems(ctx context.Context, server, method string) {
 	if lists := a.opts.Runtime.Lists(); lists != nil && slices.Contains([]string{mcp.MethodListResources, mcp.MethodListTemplates, mcp.MethodListPrompts}, method) {

@@ -52,11 +52,11 @@ const apiRoot = "/api/v1"
 
 var (
 	pageParameters = []parameter{
-		{"limit", "integer", "how many items to return, 1 to 500; 50 if it is not given"},
-		{"cursor", "string", "the member next of the page before"},
+		{"limit", "integer", "how many items to return, 1 to 500; the default is 50"},
+		{"cursor", "string", "the member `next` of the previous page"},
 	}
 	logParameters = []parameter{
-		{"limit", "integer", "how many of the last records to begin with, 0 to 20000; 100 if it is not given"},
+		{"limit", "integer", "how many past records to send first, 0 to 20000; the default is 100"},
 		{"after", "string", "only records after the record with this id"},
 	}
 )
@@ -70,7 +70,7 @@ func routes() []route {
 		},
 		{
 			method: http.MethodGet, path: "/status", name: "status",
-			summary: "The state of everything, as `dragoman status` shows it", answer: Report{}, serve: (*API).serveStatus,
+			summary: "The status of Dragoman and its servers, as `dragoman status` shows it", answer: Report{}, serve: (*API).serveStatus,
 		},
 		{
 			method: http.MethodGet, path: "/logs", name: "logs",
@@ -109,7 +109,7 @@ var callParameters = []parameter{
 	{"outcome", "string", "only calls with this outcome; loss selects the calls that lost something"},
 	{"q", "string", "only calls that contain this text"},
 	{"before", "integer", "only calls that are older than the call with this number"},
-	{"limit", "integer", "how many calls to return, 0 to 2000; 50 if it is not given"},
+	{"limit", "integer", "how many calls to return, 0 to 2000; the default is 50"},
 }
 
 // register registers the routes with a mux.

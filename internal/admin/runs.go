@@ -30,8 +30,8 @@ type RunRequest struct {
 	Prompt    string          `json:"prompt,omitempty" doc:"the name of a prompt, as the server calls it"`
 	Resource  string          `json:"resource,omitempty" doc:"the URI of a resource to read"`
 	Arguments json.RawMessage `json:"arguments,omitempty" doc:"an object that Dragoman sends to the server byte for byte"`
-	Timeout   int             `json:"timeout,omitempty" doc:"seconds until the run is cancelled, 1 to 3600; 300 if it is not given"`
-	Revision  string          `json:"revision,omitempty" doc:"the legacy revision that the run speaks as a client; 2025-11-25 if it is not given"`
+	Timeout   int             `json:"timeout,omitempty" doc:"seconds until the run is cancelled, 1 to 3600; the default is 300"`
+	Revision  string          `json:"revision,omitempty" doc:"the legacy revision that the run speaks as a client; the default is 2025-11-25"`
 	Unchecked bool            `json:"unchecked,omitempty" doc:"send the arguments without checking them against the schema of the tool"`
 }
 

@@ -282,7 +282,7 @@ type RecordingWindow struct {
 type RecordingRequest struct {
 	Server  string `json:"server,omitempty"`
 	Client  string `json:"client,omitempty"`
-	Minutes int    `json:"minutes,omitempty" doc:"1 to 60; 10 if it is not given"`
+	Minutes int    `json:"minutes,omitempty" doc:"1 to 60; the default is 10"`
 }
 
 // readRecording answers GET /api/v1/recording.

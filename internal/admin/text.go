@@ -91,7 +91,7 @@ func (s *Server) text(line func(int, string, ...any), ago func(time.Time) string
 	switch {
 	case s.LastError == nil:
 	case s.Reason != "" && s.LastError.Text == s.Reason:
-		line(1, "last error: the same, %s ago", ago(s.LastError.At))
+		line(1, "last error: same as the reason, %s ago", ago(s.LastError.At))
 	default:
 		line(1, "last error, %s ago: %q", ago(s.LastError.At), s.LastError.Text)
 	}

@@ -35,7 +35,7 @@ func TestTextDoesNotRepeatTheFailure(t *testing.T) {
 		Lists: []List{{Method: "tools/list", Failed: why + "; run it by hand"}, {Method: "prompts/list", Failed: "something else"}},
 	}
 	text := string(s.Text(now))
-	for _, want := range []string{"last error: the same, 0s ago", "never read, failed for the same reason", `failed: "something else"`} {
+	for _, want := range []string{"last error: same as the reason, 0s ago", "never read, failed for the same reason", `failed: "something else"`} {
 		if !strings.Contains(text, want+"\n") {
 			t.Errorf("no %q in\n%s", want, text)
 		}

@@ -31,7 +31,7 @@ type Window struct {
 	Until  time.Time
 }
 
-// Record says whether all calls that begin from now on are recorded. Record(false) also drops
+// Record turns recording on or off for all calls that begin later. Record(false) also drops
 // the existing recordings, except those that an open window covers.
 func (r *Ring) Record(on bool) {
 	r.mu.Lock()

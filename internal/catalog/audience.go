@@ -45,7 +45,7 @@ type knownAudience struct {
 // exists.
 var everybody = &knownAudience{facts: &mcp.ClientInfo{}}
 
-// These constants bound the audiences other than everybody. Each audience may need its own
+// These constants bound the audiences other than the audience everybody. Each audience may need its own
 // session at every legacy server, so there are few. A new audience does not replace one that is
 // in use.
 const (
@@ -55,7 +55,7 @@ const (
 )
 
 // audience returns the audience whose lists a client sees. If the bounds leave no room for the
-// client's own audience, it returns everybody.
+// client's own audience, it returns the audience everybody.
 func (c *Catalog) audience(f *mcp.ClientInfo) *knownAudience {
 	key := AudienceOf(f)
 	if key == (Audience{}) {

@@ -48,7 +48,7 @@ type Catalog struct {
 	Announce func(note string, to Audience)
 
 	mu        sync.Mutex
-	audiences map[Audience]*knownAudience // all audiences except everybody
+	audiences map[Audience]*knownAudience // all audiences except the audience everybody
 	listeners map[Audience]int            // number of clients that get notifications of changes
 	lists     map[serverListKey]*serverList
 	merged    map[mergedListKey]*mergedList // a missing entry is merged again on the next use

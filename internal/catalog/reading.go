@@ -150,7 +150,7 @@ func (c *Catalog) read(life context.Context, a *knownAudience, method string, u 
 			p.until = r.finished.Add(untoldLife)
 		}
 		for key := range c.merged {
-			// An audience without a list of its own sees the list of everybody.
+			// An audience without a list of its own sees the list of the audience everybody.
 			if key.method == method && (key.audience == a.Audience || a == everybody) {
 				delete(c.merged, key)
 			}
@@ -197,7 +197,7 @@ func sameItems(a, b [][]byte) bool {
 }
 
 // seenLocked returns the list that clients of an audience see of a server. It is the list that was
-// read for this audience. Until that list exists, it is the list of everybody. So a server's items
+// read for this audience. Until that list exists, it is the list of the audience everybody. So a server's items
 // are shown even if no further session can be opened for the audience. seenLocked returns nil if
 // neither list was requested.
 func (c *Catalog) seenLocked(method string, u Source, a *knownAudience) *serverList {

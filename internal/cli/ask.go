@@ -105,7 +105,7 @@ func (k *asker) answer(ctx context.Context, q runtime.Question) runtime.Answer {
 	case q.URL != "" && k.canAsk():
 		return runtime.Answer{Action: k.askPage(ctx, q.Message, q.URL)}
 	case q.URL != "":
-		return declined("it needs a page to be opened, and stdin and stderr are not a terminal: " + excerpt.Word(q.URL, maxQuoted))
+		return declined("a page must be opened, but stdin and stderr are not a terminal: " + excerpt.Word(q.URL, maxQuoted))
 	case len(q.Schema) == 0:
 		return declined("the request is not a form")
 	}
@@ -361,7 +361,7 @@ func objectIn(fields []tool.Argument, values map[string][]byte) []byte {
 func (t *terminal) confirm(fields []tool.Argument, values map[string][]byte) string {
 	t.say(t.bold("This will be sent to the server:"))
 	if len(values) == 0 {
-		t.say("  nothing but your consent")
+		t.say("  only your consent")
 	}
 	for _, f := range fields {
 		if v, ok := values[f.Name]; ok {

@@ -44,7 +44,7 @@ func TestForms(t *testing.T) {
 		{"cancel a field", askedForm, "Ann\n:cancel\n", `cancel `, askFlags{}, nil},
 		{"decline at the end", askedForm, "Ann\n\n\n\n\nd\n", `decline `, askFlags{}, nil},
 		{"the input ends", askedForm, "Ann\n", `cancel `, askFlags{}, nil},
-		{"no fields", `{"type":"object","properties":{}}`, "\n", `accept {}`, askFlags{}, []string{"nothing but your consent"}},
+		{"no fields", `{"type":"object","properties":{}}`, "\n", `accept {}`, askFlags{}, []string{"only your consent"}},
 		{"consent refused", `{"type":"object","properties":{}}`, "n\n", `decline `, askFlags{}, nil},
 		{"given in advance", askedForm, "", `accept {"name":"Ann","age":30}`, askFlags{accept: []string{"name=Ann", "age=30"}}, nil},
 		{"half given in advance", askedForm, "Ann\n\n\n\n\n", `accept {"name":"Ann","age":30,"ok":true}`, askFlags{accept: []string{"age=30"}}, nil},

@@ -268,7 +268,7 @@ func (a *app) serveSections(ctx context.Context, base string) []bugSection {
 	}
 	report := &admin.Report{}
 	if err := json.Unmarshal(body, report); err != nil || report.Version == "" {
-		return []bugSection{{title, "something else answers there", base + " does not answer as a serve of Dragoman does: " + firstLine(body)}}
+		return []bugSection{{title, "another program answers there", base + " does not answer as a serve of Dragoman does: " + firstLine(body)}}
 	}
 	now := time.Now()
 	failures := ""

@@ -74,7 +74,7 @@ Only the user who started serve can make a link. The address is that of
 	flags := flagsInOrder(c)
 	f.add(c)
 	flags.BoolVar(&open, "open", false, "open the link in the browser, and do not print it")
-	flags.BoolVar(&asJSON, "json", false, "print the link and when it ends as JSON")
+	flags.BoolVar(&asJSON, "json", false, "print the link and its expiry time as JSON")
 	return c
 }
 

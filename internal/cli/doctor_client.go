@@ -28,7 +28,7 @@ func (a *app) examineClient(c *cobra.Command, f *doctorFlags, args []string) err
 	a.startLog(slog.LevelError, nil)
 	switch given := f.t.given(); {
 	case len(args) > 0:
-		return usagef("remove one of them", "--client takes no server, but got %q", args[0])
+		return usagef("remove one of them", "--client cannot be used with a server, but got %q", args[0])
 	case given != "":
 		return usagef("remove it", "%s cannot be used with --client", given)
 	case f.stdio && c.Flags().Changed("listen"):

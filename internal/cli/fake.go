@@ -79,7 +79,7 @@ The timeout is ten seconds for each step and one minute in total. Change it with
 			case client != "":
 				return fakeClientArgs(c, client, args)
 			case list && len(args) > 0:
-				return usagef("remove one of them", "--list takes no profile, but got %q", args[0])
+				return usagef("remove one of them", "--list cannot be used with a profile, but got %q", args[0])
 			case list:
 				return nil
 			case asJSON:

@@ -426,7 +426,7 @@ func (a *app) printCompletion(result []byte, asJSON bool) error {
 	total, counted := jsonrpc.Int(result, jsonrpc.Find(result, at, "total"))
 	switch {
 	case n == 0:
-		a.status.Printf("the server has no values for it")
+		a.status.Printf("the server has no values for this argument")
 	case counted && total > n:
 		a.status.Printf("these are %d of %s values", n, strconv.FormatInt(total, 10))
 	case jsonrpc.KindOf(result, jsonrpc.Find(result, at, "hasMore")) == 't':

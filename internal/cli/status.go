@@ -122,7 +122,7 @@ func (s *status) erase() {
 	s.eraseLocked()
 }
 
-// Pause hides the current step, for a question to the person. The returned function shows it
+// Pause hides the current step, so that a person can be asked. The returned function shows it
 // again, unless another step has begun.
 func (s *status) Pause() (resume func()) {
 	s.mu.Lock()

@@ -215,7 +215,7 @@ func (s *requestCaller) finish(b []byte, code int64) {
 		return
 	}
 	if err != nil {
-		t.Failed(p, "the client did not take it: "+err.Error())
+		t.Failed(p, "the answer could not be sent to the client: "+err.Error())
 	}
 	if r, ok := s.responder.(transport.Headed); ok {
 		t.Exchanged(p, nil, r.Head())

@@ -31,20 +31,20 @@ func TestDocs(t *testing.T) {
 
 const intro = `# Failures
 
-When a server or a listener does not work, Dragoman says so in one form, which is the same on the command line, in the log, in the error to the client, in ` + "`/api/v1/status`" + ` and in ` + "`/readyz`" + `:
+If a server or a listener does not work, Dragoman reports a *failure*. A failure has the same members on the command line, in the log, in the error to the client, in ` + "`/api/v1/status`" + ` and in ` + "`/readyz`" + `:
 
 | member | log attribute | meaning |
 |---|---|---|
-| ` + "`class`" + ` | ` + "`class`" + ` | what kind of failure it is: one of the codes below, which do not change |
-| ` + "`server`" + ` | ` + "`server`" + ` | the name of the server; left out where none is concerned |
-| ` + "`sentence`" + ` | ` + "`sentence`" + ` | what happened, to whom, the cause first |
-| ` + "`evidence`" + ` | ` + "`evidence`" + ` | at most 12 lines in the server's own words, the telling ones first; secrets are masked |
+| ` + "`class`" + ` | ` + "`class`" + ` | the kind of the failure: one of the codes below, which do not change |
+| ` + "`server`" + ` | ` + "`server`" + ` | the name of the server; left out if the failure does not concern a server |
+| ` + "`sentence`" + ` | ` + "`sentence`" + ` | what happened and to which server, with the cause first |
+| ` + "`evidence`" + ` | ` + "`evidence`" + ` | at most 12 lines of the server's output, the most useful ones first; secrets are masked |
 | ` + "`evidenceFrom`" + ` | ` + "`evidence_from`" + ` | ` + "`stderr`" + ` or ` + "`stdout`" + ` of the process, the HTTP ` + "`response`" + `, the last ` + "`exchange`" + ` of the handshake, or the operating ` + "`system`" + ` |
 | ` + "`action`" + ` | ` + "`action`" + ` | one thing to do: a command, a setting or a link |
 | ` + "`status`" + ` | ` + "`status`" + ` | the HTTP status, if there was one |
-| ` + "`cause`" + ` | ` + "`cause`" + ` | the word that errors to clients also have in ` + "`data.cause`" + ` |
+| ` + "`cause`" + ` | ` + "`cause`" + ` | a word for the cause, which errors to clients also have in ` + "`data.cause`" + ` |
 
-An error to a client is a JSON-RPC error; its ` + "`message`" + ` is the sentence and the action, and ` + "`data.failure`" + ` has the members above. If other machines can reach the listener, clients and ` + "`/readyz`" + ` get no output of the server's process and no paths: class, sentence and action remain.
+An error to a client is a JSON-RPC error; its ` + "`message`" + ` is the sentence and the action, and ` + "`data.failure`" + ` has the members above. If other machines can reach the listener, clients and ` + "`/readyz`" + ` get only class, sentence and action, without output of the server's process and without paths.
 
 `
 

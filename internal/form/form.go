@@ -220,7 +220,7 @@ func (m *maker) field(p *schema.Property, key string, depth, i int) *Field {
 		return f
 	}
 	to := plain(p.View)
-	m.work += 30 * len(to.Raw()) // the code below looks for about this number of members
+	m.work += 30 * len(to.Raw()) // about the number of member lookups in the rest of this function
 	text := func(name string, limit int) string {
 		s := p.Text(name) // a member beside a reference has precedence
 		if s == "" {

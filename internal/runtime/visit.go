@@ -37,7 +37,7 @@ type Visitor struct {
 }
 
 // ErrModern is the error for a visitor with a modern revision.
-var ErrModern = errors.New("a visitor needs a revision with initialize")
+var ErrModern = errors.New("a session needs a legacy revision")
 
 // Visit opens a session with a server. If the server is not configured, the error is ErrNoServer.
 // If the server cannot be opened, the error is a *jsonrpc.Error.

@@ -35,7 +35,7 @@ func (s *Server) addCopy() {
 		writes:      true, destroys: true, confirm: true, undo: true,
 		restrictOut: func(p map[string]*jsonschema.Schema) {
 			p["replaced"] = schemaOf[undone](nil)
-			p["replaced"].Description = "Where the file is that the destination had before."
+			p["replaced"].Description = "Where the former file of the destination is now."
 		},
 	}, s.copy)
 }
@@ -69,7 +69,8 @@ func (s *Server) copy(ctx context.Context, req *mcp.CallToolRequest, in copyIn) 
 	}, nil
 }
 
-// duplicate copies the place from to the place to, which may be in another root.
+// duplicate copies the file or folder at the place from. The copy gets the place to, which may be
+// in another root.
 func (s *Server) duplicate(ctx context.Context, req *mcp.CallToolRequest, from place, fi fs.FileInfo, to place, dir *os.Root, base string, old fs.FileInfo, overwrite bool) (*undone, error) {
 	d := &duplication{Server: s, ctx: ctx, report: s.progress(ctx, req), moving: true}
 	return d.run(from, fi, to, dir, base, old, overwrite)
@@ -122,7 +123,7 @@ func (d *duplication) run(from place, fi fs.FileInfo, to place, dir *os.Root, ba
 				return err
 			}
 			if d.moving {
-				return keep() // move is in changing
+				return keep() // the move already holds changing
 			}
 			return to.change(d.ctx, keep)
 		},

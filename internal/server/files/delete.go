@@ -24,7 +24,7 @@ type deleteOut struct {
 func (s *Server) addDelete() {
 	add(s, tool{
 		name: "delete_file", title: "Delete",
-		description: "Delete a file, a folder or a symlink. It goes to the undo folder; the answer says how to bring it back. A folder that is not empty needs recursive.",
+		description: "Delete a file, a folder or a symlink. It goes to the undo folder, and the answer says how to bring it back. To delete a folder that is not empty, set recursive to true.",
 		writes:      true, destroys: true, confirm: true, undo: true,
 		restrictOut: func(p map[string]*jsonschema.Schema) {
 			words(p["type"], typeFile, typeFolder, typeSymlink, typeOther)

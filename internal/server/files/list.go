@@ -25,7 +25,7 @@ type listIn struct {
 	Path   string `json:"path,omitempty" jsonschema:"The folder. The default is the root, or the list of roots if there are several."`
 	Hidden bool   `json:"hidden,omitempty" jsonschema:"Also list names that begin with a dot."`
 	Limit  int    `json:"limit,omitempty" jsonschema:"The most entries in the answer. The default is 200."`
-	Cursor string `json:"cursor,omitempty" jsonschema:"The next_cursor of the answer before, to get the next page."`
+	Cursor string `json:"cursor,omitempty" jsonschema:"The next_cursor of the previous answer, to get the next page."`
 }
 
 type listOut struct {
@@ -67,7 +67,7 @@ func (s *Server) list(ctx context.Context, _ *mcp.CallToolRequest, in listIn) (*
 	}
 	after, err := base64.RawURLEncoding.DecodeString(in.Cursor)
 	if err != nil {
-		return nil, listOut{}, refuse("pass the next_cursor of the answer before, or none", "the cursor is not one of this server")
+		return nil, listOut{}, refuse("pass the next_cursor of the previous answer, or leave cursor out", "this server did not return the cursor")
 	}
 	if in.Limit == 0 {
 		in.Limit = pageUsual

@@ -49,7 +49,7 @@ func TestList(t *testing.T) {
 	}
 	r.refused("list_dir", args{"path": "f000"}, "not a folder")
 	r.refused("list_dir", args{"path": "none"}, "does not exist")
-	r.refused("list_dir", args{"cursor": "!"}, "not one of this server")
+	r.refused("list_dir", args{"cursor": "!"}, "did not return the cursor")
 }
 
 func TestListOddNames(t *testing.T) {

@@ -33,7 +33,7 @@ type metadataOut struct {
 func (s *Server) addMetadata() {
 	add(s, tool{
 		name: "get_metadata", title: "Get metadata",
-		description: "Get type, size, time, permissions, MIME type and encoding of a file or folder without reading it. A symlink is described itself, not what it points to.",
+		description: "Get type, size, time, permissions, MIME type and encoding of a file or folder without reading it. For a symlink, the answer describes the symlink and not its target.",
 		restrictOut: func(p map[string]*jsonschema.Schema) {
 			words(p["type"], typeFile, typeFolder, typeSymlink, typeOther)
 		},

@@ -35,7 +35,7 @@ func (s *Server) addMove() {
 		writes:      true, destroys: true, confirm: true, undo: true,
 		restrictOut: func(p map[string]*jsonschema.Schema) {
 			p["replaced"] = schemaOf[undone](nil)
-			p["replaced"].Description = "Where the file is that the destination had before."
+			p["replaced"].Description = "Where the former file of the destination is now."
 		},
 	}, s.move)
 }

@@ -27,7 +27,7 @@ const (
 
 type readIn struct {
 	Path   string `json:"path" jsonschema:"The file."`
-	Offset *int64 `json:"offset,omitempty" jsonschema:"Begin at this byte. Use the next_offset of the answer before to continue."`
+	Offset *int64 `json:"offset,omitempty" jsonschema:"Begin at this byte. Use the next_offset of the previous answer to continue."`
 	Limit  int    `json:"limit,omitempty" jsonschema:"The most bytes of the file to return. The default is 131072."`
 	Line   int64  `json:"line,omitempty" jsonschema:"Begin at this line; the first line is 1. A negative number counts from the end: -20 returns the last 20 lines."`
 	Lines  int    `json:"lines,omitempty" jsonschema:"The most lines to return. The default is 2000."`
@@ -136,7 +136,7 @@ func readPart(ctx context.Context, f *os.File, fi fs.FileInfo, in readIn) (out r
 	switch {
 	case in.Offset != nil:
 		if start = *in.Offset; start > size && start > int64(len(head)) {
-			return out, nil, refuse("use an offset below the size", "the file has %d bytes, so nothing is at byte %d", size, start)
+			return out, nil, refuse("use an offset below the size", "the file has %d bytes, so there is no byte %d", size, start)
 		}
 	case in.Line < 0:
 		lines = int64(in.Lines)

@@ -169,7 +169,7 @@ func TestReadRefuses(t *testing.T) {
 	r.refused("read_file", args{"path": "b"}, "does not exist")
 	r.refused("read_file", args{"path": "."}, "is a folder")
 	r.refused("read_file", args{"path": "a/b"}, "not a folder")
-	r.refused("read_file", args{"path": "a", "offset": 5}, "nothing is at byte 5")
+	r.refused("read_file", args{"path": "a", "offset": 5}, "there is no byte 5")
 	r.refused("read_file", args{"path": "a", "offset": -1}, "negative")
 	r.refused("read_file", args{"path": "a", "offset": 1, "line": 1}, "cannot be used together")
 	r.refused("read_file", args{"path": "bin", "line": 1}, "no lines")

@@ -30,7 +30,7 @@ func (s *Server) addResources() {
 	}
 	s.mcp.AddResourceTemplate(&mcp.ResourceTemplate{
 		URITemplate: "file:///{+path}", Name: "file", Title: "A file or folder",
-		Description: "Any file or folder below the roots, by its absolute path. A folder lists its entries. Subscriptions tell about changes.",
+		Description: "Any file or folder below the roots, by its absolute path. A folder lists its entries. Subscribers are notified of changes.",
 	}, s.readResource)
 }
 
@@ -67,7 +67,7 @@ func (s *Server) readResource(ctx context.Context, req *mcp.ReadResourceRequest)
 	}
 	defer func() { _ = f.Close() }()
 	if fi.Size() > resourceMost {
-		return nil, invalid(refuse("read it in parts with the tool read_file", "%s has %d bytes, and a resource has at most %d", quote(at.name), fi.Size(), resourceMost))
+		return nil, invalid(refuse("read it in parts with the tool read_file", "%s has %d bytes, and the limit for a resource is %d", quote(at.name), fi.Size(), resourceMost))
 	}
 	raw, err := io.ReadAll(io.LimitReader(f, resourceMost))
 	if err != nil {

@@ -48,7 +48,7 @@ type searchOut struct {
 	Results  []result `json:"results"`
 	Searched int      `json:"searched" jsonschema:"How many entries were looked at."`
 	Skipped  int      `json:"skipped,omitempty" jsonschema:"How many files and folders were not searched because they are binary, not readable or too deep."`
-	Complete bool     `json:"complete" jsonschema:"The search saw everything. If false, stopped says why."`
+	Complete bool     `json:"complete" jsonschema:"The search saw everything. If false, stopped is the reason."`
 	Stopped  string   `json:"stopped,omitempty" jsonschema:"Why the search stopped early, and what to do."`
 }
 

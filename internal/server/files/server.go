@@ -141,9 +141,9 @@ func (s *Server) instructions() string {
 	case s.o.ReadOnly:
 		text += " It cannot change anything."
 	case s.o.Undo.Size > 0:
-		text += " What a call replaces or deletes stays in " + undoFolder + " for a while. The answer says where; move_file moves it back."
+		text += " Files that a call replaces or deletes stay in " + undoFolder + " for a while. The answer contains the path, and move_file moves the file back."
 	}
-	return text + " Long answers come in parts. They say how to continue."
+	return text + " Long answers come in parts, and each part says how to get the next one."
 }
 
 // tool describes a tool. In and Out are the types of its handler's input and output.

@@ -51,7 +51,7 @@ func (p place) inUndo() bool {
 // notUndo refuses a place in the undo folder as the target of a change.
 func notUndo(at place) error {
 	if at.inUndo() {
-		return refuse("use another path; to bring a file back, pass its path in the undo folder to move_file as source", "%s is in the undo folder, which only holds what calls replaced", quote(at.name))
+		return refuse("use another path; to bring a file back, pass its path in the undo folder to move_file as source", "%s is in the undo folder, which is only for files that calls replaced or deleted", quote(at.name))
 	}
 	return nil
 }
@@ -69,7 +69,7 @@ func (s *Server) newKeep(at place, size int64) (*keep, error) {
 		return nil, nil
 	}
 	if size > s.o.Undo.Size {
-		return nil, refuse("set permanent to true to do it without a way back, or start the server with a larger --undo-size",
+		return nil, refuse("set permanent to true to change it without undo, or start the server with a larger --undo-size",
 			"%s has %d bytes, and the undo folder keeps at most %d", quote(at.name), size, s.o.Undo.Size)
 	}
 	if err := s.openUndo(at.root); err != nil {

@@ -35,7 +35,7 @@ const (
 type watchIn struct {
 	Path      string `json:"path,omitempty" jsonschema:"The folder to watch."`
 	Recursive *bool  `json:"recursive,omitempty" jsonschema:"Also watch the folders in it. The default is true."`
-	Since     string `json:"since,omitempty" jsonschema:"The cursor of the answer before. The answer has the changes since then."`
+	Since     string `json:"since,omitempty" jsonschema:"The cursor of the previous answer. The answer has the changes since then."`
 	Wait      int    `json:"wait,omitempty" jsonschema:"With since: wait up to this many seconds for a change. The default is 0."`
 }
 
@@ -88,7 +88,7 @@ type watch struct {
 
 	// The SDK counts a subscription a moment after it asked for the watch, and loses what
 	// changed between. So pending remembers, by URI, the number of the next change and how
-	// many looks later the subscribers are told again.
+	// many looks later the subscribers are notified again.
 	pending map[string]repeat
 }
 
@@ -194,7 +194,7 @@ func (w *watch) subscribeLocked(uri string) {
 	}
 }
 
-// repeatsLocked returns the URIs whose subscribers are told again.
+// repeatsLocked returns the URIs whose subscribers are notified again.
 func (w *watch) repeatsLocked() (uris []string) {
 	for uri, p := range w.pending {
 		if p.looks--; p.looks > 0 {
@@ -355,7 +355,7 @@ func (s *Server) compare(w *watch, state map[string]mark, incomplete bool) []str
 	}
 	close(w.news)
 	w.news = make(chan struct{})
-	w.repeatsLocked() // everybody is told now
+	w.repeatsLocked() // all subscribers are notified now
 	return slices.Sorted(maps.Keys(w.subscribed))
 }
 

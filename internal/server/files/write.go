@@ -61,7 +61,7 @@ func (s *Server) addWrite() {
 // restrictUndo makes the member undo an object. A pointer would otherwise allow null.
 func restrictUndo(p map[string]*jsonschema.Schema) {
 	p["undo"] = schemaOf[undone](nil)
-	p["undo"].Description = "How to take the change back."
+	p["undo"].Description = "How to undo the change."
 }
 
 func (s *Server) write(ctx context.Context, _ *mcp.CallToolRequest, in writeIn) (*mcp.CallToolResult, writeOut, error) {
