@@ -19,6 +19,9 @@ func scanItem(scan func(...any) error) (Item, error) {
 // Create adds an item. Kind and Title are required, and Parent for an acceptance criterion. Type
 // and Priority have defaults. The store sets the other members.
 func (s *Store) Create(ctx context.Context, it Item) (Item, error) {
+	if it.Status != "" {
+		return Item{}, invalid("leave it out; update_item changes it later", "a new item cannot have a status")
+	}
 	err := s.write(ctx, func(t *txn) (err error) {
 		it, err = t.create(it)
 		return err
@@ -31,10 +34,10 @@ func (t *txn) create(it Item) (Item, error) {
 	if !ok {
 		return Item{}, among(it.Kind, "kind", Kinds())
 	}
-	if it.Status != "" {
-		return Item{}, invalid("leave it out; update_item changes it later", "a new item cannot have a status")
+	if it.Status == "" {
+		it.Status = r.statuses[0]
 	}
-	it.Status, it.Version, it.Created, it.Updated = r.statuses[0], 1, t.at, t.at
+	it.Version, it.Created, it.Updated = 1, t.at, t.at
 	if it.Priority == "" {
 		it.Priority = defaultPriority
 	}

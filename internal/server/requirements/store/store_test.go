@@ -510,3 +510,48 @@ func TestCancelledChange(t *testing.T) {
 		t.Errorf("there are %d items", p.Total)
 	}
 }
+
+func TestFillAndDump(t *testing.T) {
+	onBoth(t, func(t *testing.T, o Options) {
+		s, ctx := open(t, o), t.Context()
+		set := Set{
+			Items: []Item{
+				{Kind: Epic, Title: "A", Status: "in_progress"}, {Kind: Epic, Title: "B"},
+				{Kind: Story, Title: "C", Parent: "EP-001"}, {Kind: Criterion, Title: "D", Parent: "US-001"}, {Kind: Requirement, Title: "E", Parent: "EP-002"},
+			},
+			Relations: []Relation{{Source: "US-001", Type: "depends_on", Target: "EP-001"}, {Source: "REQ-001", Type: "blocks", Target: "US-001"}},
+			Comments:  []Comment{{Item: "AC-001", Text: "F"}, {Item: "REQ-001", Text: "G"}},
+			Prompts:   []Prompt{{Name: "one", Content: "x", Active: true}, {Name: "two", Content: "y"}},
+		}
+		bad := set
+		bad.Comments = []Comment{{Item: "AC-009", Text: "x"}}
+		if _, err := s.Fill(ctx, bad); err == nil {
+			t.Error("Fill accepts a comment on nothing")
+		}
+		if filled, err := s.Fill(ctx, set); !filled || err != nil {
+			t.Fatalf("Fill: %v %v", filled, err)
+		}
+		if filled, err := s.Fill(ctx, set); filled || err != nil {
+			t.Errorf("the second Fill: %v %v", filled, err)
+		}
+		if p := must[Prompt](t)(s.Active(ctx)); p.Name != "one" {
+			t.Errorf("%q is active", p.Name)
+		}
+		dump := must[Dump](t)
+		all := dump(s.Dump(ctx, "", 1<<20))
+		if len(all.Items) != 5 || len(all.Relations) != 2 || len(all.Comments) != 2 || all.Items[0].Status != "in_progress" {
+			t.Errorf("the dump is %+v", all)
+		}
+		part := dump(s.Dump(ctx, "ep-1", 1<<20))
+		if len(part.Items) != 3 || len(part.Relations) != 1 || len(part.Comments) != 1 {
+			t.Errorf("the part is %+v", part)
+		}
+		_, err := s.Dump(ctx, "", 100)
+		refused(t, err, Full, "root")
+		_, err = s.Dump(ctx, "EP-009", 1<<20)
+		refused(t, err, NotFound)
+		if ids := must[[]string](t)(s.IDs(ctx, "CM", "CM-", 1)); !slices.Equal(ids, []string{"CM-001"}) {
+			t.Errorf("the ids are %v", ids)
+		}
+	})
+}

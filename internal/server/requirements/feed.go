@@ -1,0 +1,142 @@
+package requirements
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/dragoman-mcp/dragoman/internal/server/requirements/store"
+)
+
+// maxSubscriptions is the largest number of URIs to which clients can subscribe.
+const maxSubscriptions = 1000
+
+// feed is what the server needs to tell clients about changes.
+type feed struct {
+	poke    chan struct{}           // has a value after a change of this process
+	prompts map[string]store.Prompt // what the SDK has; only of New and then of follow
+
+	mu         sync.Mutex
+	subscribed map[string]int // URIs with the number of subscriptions
+}
+
+// now makes the server look for changes at once.
+func (f *feed) now() {
+	select {
+	case f.poke <- struct{}{}:
+	default:
+	}
+}
+
+// follow tells the clients about the changes of this and other processes, until the server
+// closes. last is the number of the last change that is known.
+func (s *Server) follow(last int64) {
+	tick := time.NewTicker(s.o.Poll)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-tick.C:
+		case <-s.feed.poke:
+		}
+		last = s.news(s.ctx, last)
+	}
+}
+
+// news tells the clients about the changes after a number, and returns the new number. If the
+// database fails, it returns the old one, and the next call tries again.
+func (s *Server) news(ctx context.Context, last int64) int64 {
+	newest, err := s.store.Last(ctx)
+	if err != nil || newest == last {
+		return last
+	}
+	changes, complete, err := s.store.Changes(ctx, last)
+	if err != nil {
+		return last
+	}
+	if !complete || newest < last || len(changes) == 0 {
+		s.everything(ctx)
+		return newest
+	}
+	uris := map[string]bool{}
+	before, prompts, list := last, false, false
+	for _, c := range changes {
+		last = c.Seq
+		if name := store.PromptOf(c.Object); name != "" {
+			prompts = true
+			uris[collections[promptCollection].uri(name)], uris[instructionsURI] = true, true
+			continue
+		}
+		uris[uriOf(c.Object)] = true
+		if _, _, err := store.ParseID(c.Object); err == nil {
+			uris[overviewURI] = true
+			list = list || c.Action == store.Created
+		}
+	}
+	if prompts {
+		if err := s.loadPrompts(ctx); err != nil {
+			return before // the next call tries again
+		}
+	}
+	if list {
+		s.addOverview()
+	}
+	for _, uri := range s.subscriptions() {
+		if uris[uri] {
+			_ = s.mcp.ResourceUpdated(ctx, &mcp.ResourceUpdatedNotificationParams{URI: uri})
+		}
+	}
+	if last < newest {
+		s.feed.now() // there are more
+	}
+	return last
+}
+
+// everything tells the clients that anything may have changed.
+func (s *Server) everything(ctx context.Context) {
+	_ = s.loadPrompts(ctx)
+	s.addOverview()
+	for _, uri := range s.subscriptions() {
+		_ = s.mcp.ResourceUpdated(ctx, &mcp.ResourceUpdatedNotificationParams{URI: uri})
+	}
+}
+
+func (s *Server) subscriptions() []string {
+	s.feed.mu.Lock()
+	defer s.feed.mu.Unlock()
+	var all []string
+	for uri := range s.feed.subscribed {
+		all = append(all, uri)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// subscribe accepts a subscription to a resource that exists.
+func (s *Server) subscribe(ctx context.Context, req *mcp.SubscribeRequest) error {
+	uri := req.Params.URI
+	if _, err := s.contents(ctx, uri); err != nil {
+		return err
+	}
+	s.feed.mu.Lock()
+	defer s.feed.mu.Unlock()
+	if s.feed.subscribed[uri] == 0 && len(s.feed.subscribed) >= maxSubscriptions {
+		return wrong("there are 1000 subscriptions already. Subscribe to " + overviewURI + ", which changes with every item.")
+	}
+	s.feed.subscribed[uri]++
+	return nil
+}
+
+func (s *Server) unsubscribe(_ context.Context, req *mcp.UnsubscribeRequest) error {
+	uri := req.Params.URI
+	s.feed.mu.Lock()
+	defer s.feed.mu.Unlock()
+	if s.feed.subscribed[uri]--; s.feed.subscribed[uri] <= 0 {
+		delete(s.feed.subscribed, uri)
+	}
+	return nil
+}

@@ -1,0 +1,247 @@
+package requirements
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+	"time"
+	"unicode"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/dragoman-mcp/dragoman/internal/server/lines"
+	"github.com/dragoman-mcp/dragoman/internal/server/requirements/store"
+	"github.com/dragoman-mcp/dragoman/internal/work"
+)
+
+// Bounds of a server.
+const (
+	maxRunning = 16  // calls that run at the same time
+	maxWaiting = 256 // calls that wait until another call ends
+	pageSize   = 100 // entries of resources/list
+	handshake  = 2 * time.Second
+)
+
+// dialectKey is the member of a tool's _meta in which Dragoman finds the flags for clients
+// that read a manifest. See docs/dialects.md.
+const dialectKey = "io.github.dragoman-mcp/dialect"
+
+// Options are the settings of a Server.
+type Options struct {
+	// Store is the open database. The caller closes it after the server.
+	Store *store.Store
+	// Version is the version that the server reports.
+	Version string
+	// Poll is the pause between two questions for the changes of other processes. Zero means half
+	// a second.
+	Poll time.Duration
+}
+
+// Server serves a database to clients. Close ends it.
+type Server struct {
+	o     Options
+	store *store.Store
+	mcp   *mcp.Server
+
+	running chan struct{} // holds a value for each call that runs
+	waiting atomic.Int64
+
+	ctx   context.Context // ends with Close
+	stop  context.CancelFunc
+	group work.Group
+	feed  feed
+}
+
+// New makes a server for an open database. It reads the prompts, and fails if it cannot.
+func New(ctx context.Context, o Options) (*Server, error) {
+	if o.Poll == 0 {
+		o.Poll = 500 * time.Millisecond
+	}
+	s := &Server{o: o, store: o.Store, running: make(chan struct{}, maxRunning)}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	s.feed.poke = make(chan struct{}, 1)
+	s.feed.subscribed = map[string]int{}
+	s.mcp = mcp.NewServer(&mcp.Implementation{
+		Name: "dragoman-requirements", Title: "Dragoman requirements server", Version: o.Version,
+	}, &mcp.ServerOptions{
+		Capabilities: &mcp.ServerCapabilities{
+			Tools: &mcp.ToolCapabilities{}, Prompts: &mcp.PromptCapabilities{ListChanged: true},
+			Resources: &mcp.ResourceCapabilities{ListChanged: true, Subscribe: true},
+		},
+		CompletionHandler:  s.complete,
+		SubscribeHandler:   s.subscribe,
+		UnsubscribeHandler: s.unsubscribe,
+	})
+	s.mcp.AddReceivingMiddleware(s.middleware)
+	s.addTools()
+	s.addResources()
+	last, err := s.store.Last(ctx)
+	if err == nil {
+		err = s.loadPrompts(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.group.Go(func() { s.follow(last) })
+	return s, nil
+}
+
+// Close ends the search for changes and waits for it.
+func (s *Server) Close() {
+	s.stop()
+	s.group.Wait()
+}
+
+// Serve answers one client, whose messages come from in, until in ends or ctx does.
+func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
+	l := lines.New(in, out)
+	err := s.mcp.Run(ctx, &mcp.IOTransport{Reader: l, Writer: l, MaxLineLength: -1})
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// middleware adds what the SDK lacks: instructions that can change, and a list of resources that
+// comes from the database. It refuses logging, which the SDK would accept without the capability,
+// and URIs that the SDK cannot repeat in an error.
+func (s *Server) middleware(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		switch method {
+		case "logging/setLevel":
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "this server has no logging"}
+		case "resources/read":
+			p, ok := req.GetParams().(*mcp.ReadResourceParams)
+			if ok && strings.ContainsFunc(p.URI, func(r rune) bool { return !unicode.IsPrint(r) }) {
+				return nil, wrong("the URI has a character that is not printable. Percent-encode it.")
+			}
+		case "resources/list":
+			return s.listResources(ctx, req, next)
+		}
+		res, err := next(ctx, method, req)
+		switch r := res.(type) {
+		case *mcp.InitializeResult:
+			if r != nil {
+				r.Instructions = s.instructions(ctx)
+			}
+		case *mcp.DiscoverResult:
+			if r != nil {
+				r.Instructions = s.instructions(ctx)
+			}
+		}
+		return res, err
+	}
+}
+
+// instructions returns the text of the active prompt. It returns "" if none is active, or if the
+// database does not answer, so that the handshake works anyway.
+func (s *Server) instructions(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, handshake)
+	defer cancel()
+	p, err := s.store.Active(ctx)
+	if err != nil {
+		return ""
+	}
+	return p.Instructions()
+}
+
+// tool describes a tool.
+type tool struct {
+	name, title, description string
+
+	writes     bool // the tool changes the database
+	destroys   bool // the tool may replace or remove something
+	idempotent bool // a second call with the same arguments changes nothing
+	restrict   func(map[string]*jsonschema.Schema)
+}
+
+// add registers a tool.
+func add[In, Out any](s *Server, t tool, run func(context.Context, *mcp.CallToolRequest, In) (Out, error)) {
+	no := false
+	m := &mcp.Tool{
+		Name: t.name, Title: t.title, Description: t.description,
+		InputSchema: schemaOf[In](t.restrict), OutputSchema: schemaOf[Out](nil),
+		Annotations: &mcp.ToolAnnotations{
+			Title: t.title, ReadOnlyHint: !t.writes, IdempotentHint: t.idempotent || !t.writes, DestructiveHint: &t.destroys, OpenWorldHint: &no,
+		},
+		Meta: mcp.Meta{dialectKey: map[string]any{"confirmationRequired": t.destroys, "undoSupported": false}},
+	}
+	mcp.AddTool(s.mcp, m, func(ctx context.Context, req *mcp.CallToolRequest, in In) (*mcp.CallToolResult, Out, error) {
+		var none Out
+		done, err := s.begin(ctx)
+		if err != nil {
+			return nil, none, err
+		}
+		defer done()
+		out, err := run(ctx, req, in)
+		if err != nil {
+			return nil, none, sentence(err)
+		}
+		if t.writes {
+			s.feed.now()
+		}
+		return nil, out, nil
+	})
+}
+
+// schemaOf returns the schema of a type. restrict may change the schemas of its members.
+func schemaOf[T any](restrict func(map[string]*jsonschema.Schema)) *jsonschema.Schema {
+	schema, err := jsonschema.For[T](nil)
+	if err != nil {
+		panic(fmt.Sprintf("schema of %T: %v", *new(T), err)) // the types of this package have schemas
+	}
+	if restrict != nil {
+		restrict(schema.Properties)
+	}
+	return schema
+}
+
+// begin waits until a call may run. The caller calls the result when the call ends.
+func (s *Server) begin(ctx context.Context) (func(), error) {
+	if s.waiting.Add(1) > maxWaiting {
+		s.waiting.Add(-1)
+		return nil, errors.New("more than 256 calls wait already. Wait for the answers of some calls first.")
+	}
+	defer s.waiting.Add(-1)
+	select {
+	case s.running <- struct{}{}:
+		return func() { <-s.running }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// sentence turns an error of the store into sentences for a client: what is wrong, and what to
+// do. The texts of other errors may have secrets, so the client does not get them.
+func sentence(err error) error {
+	var e *store.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &e):
+		return errors.New(upper(e.Text) + ". " + upper(e.Next) + ".")
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	}
+	return errors.New("The database failed. Check that it runs and that its disk has space, then try again.")
+}
+
+// upper makes the first letter of a sentence a capital, unless the sentence begins with the
+// name of a tool.
+func upper(s string) string {
+	word, _, _ := strings.Cut(s, " ")
+	if s == "" || strings.ContainsAny(word, "_.") {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
+
+// wrong is an error of the protocol about parameters.
+func wrong(text string) error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: text}
+}

@@ -1,0 +1,152 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+// Set is the content of a new database. Objects get their ids in the order of the lists, so they
+// can refer to each other.
+type Set struct {
+	Items     []Item // with a status, if it is not that of a new item
+	Relations []Relation
+	Comments  []Comment
+	Prompts   []Prompt // the one with Active becomes the active one
+}
+
+// Fill writes a set into a database, all of it or nothing. It returns false and does nothing if
+// the database has an item or a prompt.
+func (s *Store) Fill(ctx context.Context, set Set) (filled bool, err error) {
+	err = s.write(ctx, func(t *txn) error {
+		for _, table := range []string{"items", "prompts", "counters"} {
+			if n, err := t.count("FROM " + table); err != nil || n > 0 {
+				return err
+			}
+		}
+		filled = true
+		for _, it := range set.Items {
+			if it.Status != "" && !slices.Contains(rules[it.Kind].statuses, it.Status) {
+				return fmt.Errorf("%s: unknown status %s", it.Title, it.Status)
+			}
+			if _, err := t.create(it); err != nil {
+				return fmt.Errorf("%s: %w", it.Title, err)
+			}
+		}
+		for _, r := range set.Relations {
+			if _, err := t.link(r.Source, r.Type, r.Target); err != nil {
+				return fmt.Errorf("%s %s %s: %w", r.Source, r.Type, r.Target, err)
+			}
+		}
+		for _, c := range set.Comments {
+			if _, err := t.comment(c); err != nil {
+				return fmt.Errorf("comment on %s: %w", c.Item, err)
+			}
+		}
+		accept := func(Prompt) error { return nil }
+		for _, p := range set.Prompts {
+			if _, err := t.savePrompt(p, accept); err != nil {
+				return fmt.Errorf("prompt %s: %w", p.Name, err)
+			}
+			if p.Active {
+				if err := t.activate(p.Name, accept); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	return filled && err == nil, err
+}
+
+// Dump is a part of the database, or all of it.
+type Dump struct {
+	Items     []Item
+	Relations []Relation // between these items
+	Comments  []Comment  // about these items, with the oldest first
+}
+
+// Dump returns all items, or one item with everything below it, as one state of the database.
+// It fails with an error of code Full if the texts have more bytes than most.
+func (s *Store) Dump(ctx context.Context, root string, most int) (d Dump, err error) {
+	from, args := "FROM items", []any{}
+	if root != "" {
+		if root, _, err = ParseID(root); err != nil {
+			return Dump{}, err
+		}
+		from = `FROM items WHERE id IN (WITH RECURSIVE tree (id) AS (
+			SELECT id FROM items WHERE id = ? UNION SELECT items.id FROM items JOIN tree ON items.parent = tree.id
+		) SELECT id FROM tree)`
+		args = []any{root}
+	}
+	size := 0
+	grow := func(texts ...string) error {
+		for _, one := range texts {
+			size += len(one) + 64
+		}
+		if size > most {
+			return fail(Full, "export one epic or user story with root", "the export has more than %d MiB", most>>20)
+		}
+		return nil
+	}
+	err = s.read(ctx, func(t *txn) error {
+		if root != "" {
+			if _, err := t.item(root); err != nil {
+				return err
+			}
+		}
+		has := map[string]bool{}
+		err := t.each(func(scan func(...any) error) error {
+			it, err := scanItem(scan)
+			if err != nil {
+				return err
+			}
+			has[it.ID] = true
+			d.Items = append(d.Items, it)
+			return grow(it.Title, it.Description)
+		}, "SELECT "+itemColumns+" "+from+" ORDER BY rank, number", args...)
+		if err != nil {
+			return err
+		}
+		err = t.each(func(scan func(...any) error) error {
+			var r Relation
+			if err := scan(&r.ID, &r.Source, &r.Type, &r.Target, &r.Created); err != nil || !has[r.Source] || !has[r.Target] {
+				return err
+			}
+			d.Relations = append(d.Relations, r)
+			return grow(r.ID)
+		}, "SELECT id, source, type, target, created FROM relations ORDER BY number")
+		if err != nil {
+			return err
+		}
+		return t.each(func(scan func(...any) error) error {
+			var c Comment
+			var resolved int
+			if err := scan(&c.ID, &c.Item, &c.Author, &c.Text, &resolved, &c.Created); err != nil || !has[c.Item] {
+				return err
+			}
+			c.Resolved = resolved != 0
+			d.Comments = append(d.Comments, c)
+			return grow(c.Text)
+		}, "SELECT id, item, author, body, resolved, created FROM comments ORDER BY number")
+	})
+	return d, err
+}
+
+// IDs returns up to limit reference ids of comments (prefix CM) or relations (REL) that begin
+// with a text.
+func (s *Store) IDs(ctx context.Context, prefix, beginning string, limit int) (ids []string, err error) {
+	table, ok := map[string]string{commentPrefix: "comments", relationPrefix: "relations"}[prefix]
+	if !ok {
+		return nil, nil
+	}
+	err = s.read(ctx, func(t *txn) error {
+		return t.each(func(scan func(...any) error) error {
+			var id string
+			err := scan(&id)
+			ids = append(ids, id)
+			return err
+		}, "SELECT id FROM "+table+` WHERE id LIKE ? ESCAPE '\' ORDER BY number LIMIT ?`, like(beginning)+"%", limit)
+	})
+	return ids, err
+}
