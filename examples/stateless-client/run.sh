@@ -33,11 +33,20 @@ for _ in $(seq 600); do
 	[ -n "$at" ] && break
 	sleep 0.1
 done
-dragoman fake --client bare-http-client "$at" >"$folder/client" 2>&1 || true
+dragoman fake --client bare-http-client --set version=none "$at" >"$folder/client" 2>&1 || true
 kill -INT "$doctor"
 wait "$doctor" || true
-prove 'it opens no session' has "$folder/report" DRG-CLIENT-NO-HANDSHAKE
-prove 'it uses an id again' has "$folder/report" DRG-CLIENT-ID-REUSED
+# row CHECK RESULT says whether the table of the report has the check with the result.
+row() { grep -Eq "^$1  +$2" "$folder/report"; }
+sed -n '/^A CLIENT/,/^$/p' "$folder/report"
+prove 'right: its messages are valid JSON-RPC' row 'sends valid JSON-RPC messages' yes
+prove 'right: it accepts both forms of an answer' row 'accepts JSON and event streams' yes
+prove 'right: it sends Content-Type' row 'sends Content-Type: application/json' yes
+prove 'wrong: it opens no session' row 'begins with initialize, or is of 2026-07-28' DRG-CLIENT-NO-HANDSHAKE
+prove 'wrong: it uses an id again' row 'uses each id once' DRG-CLIENT-ID-REUSED
+prove 'missing: the version of the protocol' row 'sends the right MCP-Protocol-Version' DRG-CLIENT-HTTP-VERSION
+prove 'missing: a progress token' row 'sends a progressToken with calls' DRG-CLIENT-NO-PROGRESS-TOKEN
+prove 'each finding says how to fix it' has "$folder/report" 'fix: Send initialize first'
 
 title 'A whole session with curl'
 if ! command -v curl >/dev/null; then

@@ -60,7 +60,9 @@ problem.
 
 With --client, Dragoman acts as a server of both eras and checks what the client
 sends. Give the client the URL or the command that is printed and use it for a
-while. Then quit the client or press Ctrl-C to get the report.
+while. Then quit the client or press Ctrl-C to get the report. The report begins
+with a table of what the client does right and what it does wrong. With --all
+the table also has what was not seen.
 
 Exit codes: 0 if no finding has the level error, 1 if one has, 2 for a usage
 error, 3 if the server is unreachable. With --client the same codes describe the

@@ -20,6 +20,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/doctor"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/screen"
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
@@ -189,12 +190,55 @@ func (a *app) printClient(r *doctor.ClientReport, f *doctorFlags) error {
 	return clientExit(r.Messages > 0, doctor.Worst(r.Findings) != doctor.Error)
 }
 
-// clientText returns the report as text: a description of each client, then the findings.
+// checksText returns a table with one row for each check. One column says what is right, and one
+// what is wrong. If all is set, the table also has the checks that did not apply.
+func (a *app) checksText(r *doctor.ClientReport, all bool) string {
+	t := screen.Table{
+		Columns: []screen.Column{{Title: "A CLIENT", Whole: true}, {Title: "RIGHT", Whole: true}, {Title: "WRONG OR MISSING", Whole: true}},
+		Colour:  a.screen && a.status.colour,
+	}
+	for _, c := range r.Checks {
+		row := screen.Cells(c.Title, "", "")
+		switch c.State {
+		case doctor.CheckRight:
+			row[1] = screen.Cell{Text: "yes", Style: screen.Green}
+		case doctor.CheckWrong:
+			row[2] = wrongCell(c.Codes)
+		case doctor.CheckNotSeen:
+			if !all {
+				continue
+			}
+			row[1] = screen.Cell{Text: "not seen", Style: screen.Dim}
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return "\n" + t.Text()
+}
+
+// wrongCell returns the cell with the codes of findings and their levels.
+func wrongCell(codes []string) screen.Cell {
+	out, style := make([]string, len(codes)), screen.Dim
+	for i, code := range codes {
+		c, _ := doctor.Lookup(code)
+		out[i] = fmt.Sprintf("%s (%s)", code, c.Level)
+		switch {
+		case c.Level == doctor.Error:
+			style = screen.Red
+		case c.Level == doctor.Warning && style != screen.Red:
+			style = screen.Yellow
+		}
+	}
+	return screen.Cell{Text: strings.Join(out, ", "), Style: style}
+}
+
+// clientText returns the report as text: a description of each client, then the checks and the
+// findings.
 func (a *app) clientText(r *doctor.ClientReport, all bool) string {
 	var b strings.Builder
 	w := bufio.NewWriter(&b)
 	_, _ = w.WriteString(r.Text())
 	if r.Messages > 0 {
+		_, _ = w.WriteString(a.checksText(r, all))
 		a.printFindings(w, r.Findings, all)
 		hidden := 0
 		if !all {

@@ -20,6 +20,7 @@ type Stage struct {
 
 	mu       sync.Mutex
 	found    map[string]Finding
+	judged   map[string]bool     // the checks that the messages of a client were compared with, by id
 	visitors map[string]*visitor // the visitors over HTTP, by session id
 	all      []*visitor          // all visitors, in order of arrival
 	messages int
@@ -33,7 +34,7 @@ func NewStage(speaks ...mcp.Revision) *Stage {
 	if len(speaks) == 0 {
 		speaks = mcp.Revisions()
 	}
-	return &Stage{speaks: speaks, found: map[string]Finding{}, visitors: map[string]*visitor{}}
+	return &Stage{speaks: speaks, found: map[string]Finding{}, judged: map[string]bool{}, visitors: map[string]*visitor{}}
 }
 
 // visitor is one conversation with a client. The mutex of the stage guards it.
@@ -86,13 +87,23 @@ func (s *Stage) find(code string, raw []byte, what ...string) {
 	s.found[code] = Finding{Condition: c, Evidence: evidence(append([]string{line}, what...)...)}
 }
 
+// judge records that a client did something to which the given checks apply. If the client did it
+// wrong, find records that too. The caller holds s.mu.
+func (s *Stage) judge(checks ...string) {
+	for _, id := range checks {
+		s.judged[id] = true
+	}
+}
+
 // hear handles one message from a client. It returns the messages to send. If the client's message
 // gets an answer, the answer is the first of them.
 func (s *Stage) hear(v *visitor, raw []byte, version string) [][]byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.messages++
+	s.judge(checkMessages)
 	if jsonrpc.IsBatch(raw) {
+		s.judge(checkBatches)
 		if !v.revision.Can(mcp.Batches) {
 			s.find(ClientBatch, raw)
 		}
@@ -143,6 +154,12 @@ func (s *Stage) unreadable(raw []byte, err error) []byte {
 func (s *Stage) take(v *visitor, m *jsonrpc.Message, version string) [][]byte {
 	switch m.Kind {
 	case jsonrpc.Result, jsonrpc.Failure:
+		switch v.asked[m.ID] {
+		case ClientPingSilent:
+			s.judge(checkPing)
+		case ClientUnknownSilent:
+			s.judge(checkUnknown)
+		}
 		delete(v.asked, m.ID)
 		return nil
 	case jsonrpc.Notification:
@@ -151,6 +168,7 @@ func (s *Stage) take(v *visitor, m *jsonrpc.Message, version string) [][]byte {
 	s.judgeID(v, m)
 	if m.Method == mcp.NoteInitialized {
 		// 2025-11-25 §Base, "Notifications": a notification must not have an id.
+		s.judge(checkInitialized)
 		s.find(ClientInitializedID, m.Raw)
 		v.ready = true // the client does send it, so this is the only finding
 		return [][]byte{jsonrpc.AppendError(nil, m.ID, mcp.MethodNotFound(m.Method))}
@@ -163,6 +181,10 @@ func (s *Stage) take(v *visitor, m *jsonrpc.Message, version string) [][]byte {
 }
 
 func (s *Stage) judgeID(v *visitor, m *jsonrpc.Message) {
+	s.judge(checkIDZero)
+	if len(v.used) > 0 {
+		s.judge(checkIDs)
+	}
 	switch {
 	case m.ID == "0":
 		s.find(ClientIDZero, m.Raw)
@@ -183,9 +205,11 @@ func (s *Stage) note(v *visitor, m *jsonrpc.Message) [][]byte {
 	switch m.Method {
 	case mcp.NoteInitialized:
 		if v.opened == "" {
+			s.judge(checkInitialized)
 			s.find(ClientInitializedEarly, m.Raw)
 			return nil // it does not count: the client has to send it after the answer
 		}
+		s.judge(checkInitialized)
 		v.ready = true
 		if v.http || v.opened != mcp.MethodInitialize {
 			return nil
@@ -206,16 +230,21 @@ func (s *Stage) note(v *visitor, m *jsonrpc.Message) [][]byte {
 
 // serve answers a request.
 func (s *Stage) serve(v *visitor, m *jsonrpc.Message, version string) (result string, bad *jsonrpc.Error) {
+	if v.opened != "" {
+		s.judge(checkOnce, checkEra)
+	}
 	o, bad := mcp.Classify(m, version, v.http)
 	if bad != nil && m.Method != mcp.MethodInitialize {
 		s.find(ClientMeta, m.Raw, bad.Message)
 		return "", bad
 	}
 	modern := o.Revision.Modern()
+	s.judge(checkHandshake)
 	switch {
 	case m.Method == mcp.MethodInitialize:
 		return s.initialize(v, m)
 	case modern:
+		s.judge(checkMeta)
 		if bad := mcp.CheckModern(m, o); bad != nil {
 			s.find(ClientMeta, m.Raw, bad.Message)
 			return "", bad
@@ -277,11 +306,13 @@ func (s *Stage) initialize(v *visitor, m *jsonrpc.Message) (string, *jsonrpc.Err
 	offered, ok := jsonrpc.Text(m.Raw, m.Param("protocolVersion"))
 	switch {
 	case m.Params.IsZero():
+		s.judge(checkParams)
 		s.find(ClientBare, m.Raw)
 	case !ok:
 		s.find(ClientVersion, m.Raw, "protocolVersion is missing")
 	}
 	if !m.Params.IsZero() {
+		s.judge(checkParams, checkVersion, checkInfo, checkCapabilities)
 		if jsonrpc.Find(m.Raw, info, "name").IsZero() || jsonrpc.Find(m.Raw, info, "version").IsZero() {
 			s.find(ClientNoInfo, m.Raw)
 		}
@@ -326,6 +357,7 @@ func (s *Stage) perform(v *visitor, m *jsonrpc.Message, modern bool) (string, *j
 	if known != nil && !known.In(v.revision) && v.revision != mcp.Unknown {
 		known = nil
 	}
+	s.judge(checkMethods)
 	if known == nil {
 		s.find(ClientUnknown, m.Raw)
 		return "", &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "unknown method"}
@@ -341,8 +373,10 @@ func (s *Stage) perform(v *visitor, m *jsonrpc.Message, modern bool) (string, *j
 		return "{}", nil
 	case mcp.MethodListTools:
 		v.lists = true
+		s.judge(checkDeclared, checkLists)
 		return head + cached + `"tools":[` + echoTool + `]}`, nil
 	case mcp.MethodCallTool:
+		s.judge(checkDeclared, checkProgress)
 		if jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), "progressToken").IsZero() {
 			s.find(ClientNoProgressToken, m.Raw)
 		}

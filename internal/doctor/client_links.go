@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -26,10 +28,24 @@ func (s *Stage) ServePipe(ctx context.Context, in io.ReadCloser, out io.Writer) 
 	s.mu.Unlock()
 	defer s.leave(v)
 	r := bufio.NewReaderSize(in, 64<<10)
+	var held *heldAnswer
+	defer func() { _ = held.send() }()
 	for {
 		line, err := readLine(r)
+		early := held.cancel()
+		if early && len(bytes.TrimSpace(line)) > 0 {
+			s.hurried(line)
+		}
+		if bad := held.send(); bad != nil {
+			return bad
+		}
+		held = nil
 		if len(bytes.TrimSpace(line)) > 0 {
-			for _, b := range s.hear(v, line, "") {
+			answers := s.hear(v, line, "")
+			if len(answers) == 1 && isInitialize(line) {
+				held, answers = holdAnswer(out, answers[0]), nil
+			}
+			for _, b := range answers {
 				if _, bad := out.Write(append(b, '\n')); bad != nil {
 					return bad
 				}
@@ -45,6 +61,77 @@ func (s *Stage) ServePipe(ctx context.Context, in io.ReadCloser, out io.Writer) 
 			return err
 		}
 	}
+}
+
+// answerDelay is how long the stage waits before it answers initialize on a pipe. A client that does
+// not wait for the answer sends its next message in this time.
+const answerDelay = 200 * time.Millisecond
+
+// heldAnswer is an answer that is written when its timer fires, or before the next message is
+// handled. A nil heldAnswer is no answer.
+type heldAnswer struct {
+	out   io.Writer
+	body  []byte
+	timer *time.Timer
+	done  chan struct{} // closed when the timer's function has ended
+	stop  sync.Once
+	early bool // the timer was stopped before it fired; set by stop
+	write sync.Once
+	err   error // the error of the write; set by write
+}
+
+func holdAnswer(out io.Writer, body []byte) *heldAnswer {
+	h := &heldAnswer{out: out, body: append(body, '\n'), done: make(chan struct{})}
+	h.timer = time.AfterFunc(answerDelay, func() {
+		defer close(h.done)
+		h.writeOnce()
+	})
+	return h
+}
+
+// cancel stops the timer. It reports whether the answer was not written yet.
+func (h *heldAnswer) cancel() bool {
+	if h == nil {
+		return false
+	}
+	h.stop.Do(func() {
+		if h.early = h.timer.Stop(); !h.early {
+			<-h.done
+		}
+	})
+	return h.early
+}
+
+// send writes the answer if it was not written yet, and returns the error of the write.
+func (h *heldAnswer) send() error {
+	if h == nil {
+		return nil
+	}
+	h.cancel()
+	h.writeOnce()
+	return h.err
+}
+
+func (h *heldAnswer) writeOnce() {
+	h.write.Do(func() { _, h.err = h.out.Write(h.body) })
+}
+
+func isInitialize(raw []byte) bool {
+	m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: maxLine, Tolerant: true})
+	return err == nil && m.Kind == jsonrpc.Request && m.Method == mcp.MethodInitialize
+}
+
+// hurried handles a message that a client has sent before it got the answer to initialize. Only
+// notifications/initialized has to wait for the answer (2025-11-25 §Lifecycle, "Initialization":
+// "After successful initialization").
+func (s *Stage) hurried(raw []byte) {
+	m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: maxLine, Tolerant: true})
+	if err != nil || m.Method != mcp.NoteInitialized {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.find(ClientInitializedEarly, raw, "the client did not wait for the answer to initialize")
 }
 
 // maxBody is the maximum length of a request body in bytes.
@@ -98,6 +185,7 @@ func (s *Stage) post(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(mcp.HeaderSession, session)
 	case v != nil:
 		s.judgeSession(v, raw, version)
+		s.judge(checkSession)
 		if method := r.Header.Get(mcp.HeaderMethod); method != "" && v.opened == mcp.MethodInitialize && !modern {
 			s.find(ClientNewWords, raw, mcp.HeaderMethod+": "+clip(method))
 		}
@@ -118,6 +206,9 @@ func (s *Stage) post(w http.ResponseWriter, r *http.Request) {
 		}
 		if modern && m.Kind == jsonrpc.Request {
 			s.judgeMirrors(m, r.Header)
+		}
+		if !modern && bad == nil {
+			s.judge(checkHeader)
 		}
 		if !modern && version == "" && bad == nil {
 			// 2025-06-18 §Transports, "Protocol Version Header". Servers assume 2025-03-26
@@ -151,6 +242,9 @@ func statusOf(answer []byte, modern bool) int {
 // judgeHeaders checks the headers required of every POST (2025-11-25 §Transports,
 // "Sending Messages to the Server").
 func (s *Stage) judgeHeaders(r *http.Request) {
+	s.mu.Lock()
+	s.judge(checkContentType, checkAccept)
+	s.mu.Unlock()
 	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if kind != "application/json" {
 		s.see(ClientContentType, "Content-Type: "+r.Header.Get("Content-Type"))
@@ -170,7 +264,11 @@ func (s *Stage) judgeHeaders(r *http.Request) {
 // judgeSession checks the version header (2025-06-18 §Transports, "Protocol Version
 // Header").
 func (s *Stage) judgeSession(v *visitor, raw []byte, version string) {
-	if v.opened == mcp.MethodInitialize && v.revision.Can(mcp.VersionHeader) && version != v.revision.String() {
+	if v.opened != mcp.MethodInitialize || !v.revision.Can(mcp.VersionHeader) {
+		return
+	}
+	s.judge(checkHeader)
+	if version != v.revision.String() {
 		what := "MCP-Protocol-Version is missing"
 		if version != "" {
 			what = "MCP-Protocol-Version is " + clip(version) + ", but " + v.revision.String() + " was negotiated"
@@ -182,6 +280,7 @@ func (s *Stage) judgeSession(v *visitor, raw []byte, version string) {
 // judgeMirrors checks the headers that repeat the body (2026-07-28 §Streamable HTTP,
 // "Request Metadata").
 func (s *Stage) judgeMirrors(m *jsonrpc.Message, h http.Header) {
+	s.judge(checkMirrors)
 	if bad := mirror.CheckValue(mcp.HeaderMethod, h.Values(mcp.HeaderMethod), m.Method); bad != nil {
 		s.find(ClientMirrors, m.Raw, bad.Message)
 	}

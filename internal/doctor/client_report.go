@@ -14,7 +14,43 @@ import (
 type ClientReport struct {
 	Findings []Finding // the findings, worst first
 	Visits   []Visit   // one visit per conversation
+	Checks   []Check   // what the client has to do, in the order of the report
 	Messages int       // number of messages received
+}
+
+// Check is something that a client has to do, and whether it does.
+type Check struct {
+	ID    string // a word that never changes
+	Title string // what the client has to do
+	State CheckState
+	Codes []string // the findings that say what is wrong; nil if State is not CheckWrong
+}
+
+// CheckState says whether a client does what a check requires.
+type CheckState string
+
+// These are the values of CheckState.
+const (
+	CheckRight   CheckState = "right"
+	CheckWrong   CheckState = "wrong"
+	CheckNotSeen CheckState = "not_seen" // the client did nothing to which the check applies
+)
+
+// checksLocked returns all checks. The caller holds s.mu.
+func (s *Stage) checksLocked() []Check {
+	out := make([]Check, len(clientChecks))
+	for i, c := range clientChecks {
+		out[i] = Check{ID: c.id, Title: c.title, State: CheckNotSeen}
+		if s.judged[c.id] {
+			out[i].State = CheckRight
+		}
+		for _, code := range c.codes {
+			if _, found := s.found[code]; found {
+				out[i].State, out[i].Codes = CheckWrong, append(out[i].Codes, code)
+			}
+		}
+	}
+	return out
 }
 
 // Visit describes one conversation.
@@ -51,6 +87,7 @@ func (s *Stage) Report() *ClientReport {
 		r.Findings = append(r.Findings, f)
 	}
 	slices.SortFunc(r.Findings, severity)
+	r.Checks = s.checksLocked()
 	return r
 }
 
@@ -79,7 +116,7 @@ func requests(n int) string {
 	return strconv.Itoa(n) + " requests"
 }
 
-// JSON returns the report as one object: {"findings":[…],"verdict":{…}}.
+// JSON returns the report as one object: {"findings":[…],"verdict":{…},"checks":[…]}.
 func (r *ClientReport) JSON() []byte {
 	out := fmt.Appendf(beginJSON(r.Findings), "{\"reached\":%t,\"healthy\":%t,\"messages\":%d,\"conversations\":[", r.Messages > 0, Worst(r.Findings) != Error, r.Messages)
 	for i, v := range r.Visits {
@@ -91,7 +128,18 @@ func (r *ClientReport) JSON() []byte {
 		out = jsonrpc.AppendStrings(out, v.Declares)
 		out = fmt.Appendf(out, `,"requests":%d}`, v.Requests)
 	}
-	return append(out, `]}}`...)
+	out = append(out, "]},\n\"checks\":["...)
+	for i, c := range r.Checks {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = appendMembers(append(out, '\n'), "id", c.ID, "check", c.Title, "state", string(c.State))
+		if len(c.Codes) > 0 {
+			out = jsonrpc.AppendStrings(append(out[:len(out)-1], `,"findings":`...), c.Codes)
+			out = append(out, '}')
+		}
+	}
+	return append(out, `]}`...)
 }
 
 // Text returns one line per visit.

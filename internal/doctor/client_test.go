@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"bufio"
 	"context"
 	"io"
 	"net/http"
@@ -19,6 +20,16 @@ import (
 func clientCodes(r *ClientReport) (out []string) {
 	for _, f := range r.Findings {
 		out = append(out, f.Code)
+	}
+	return out
+}
+
+// checksIn returns the ids of the checks in a state.
+func checksIn(r *ClientReport, state CheckState) (out []string) {
+	for _, c := range r.Checks {
+		if c.State == state {
+			out = append(out, c.ID)
+		}
 	}
 	return out
 }
@@ -97,6 +108,9 @@ func TestStrictClientsAreHealthy(t *testing.T) {
 			t.Helper()
 			if w := Worst(r.Findings); w == Error || w == Warning {
 				t.Errorf("unexpected findings:\n%s", dumpClient(r))
+			}
+			if wrong := checksIn(r, CheckWrong); len(wrong) > 0 && !slices.Equal(wrong, []string{checkProgress}) || len(checksIn(r, CheckRight)) < 10 {
+				t.Errorf("%+v", r.Checks)
 			}
 			if len(r.Visits) != 1 || r.Visits[0].Revision != rev.String() || r.Visits[0].Requests < 2 {
 				t.Errorf("%+v", r.Visits)
@@ -299,6 +313,109 @@ func TestVisitOfHostileClient(t *testing.T) {
 	got := v.String()
 	if strings.ContainsFunc(got, func(r rune) bool { return !unicode.IsPrint(r) }) || strings.Count(got, `"x dragoman: error: `) != 4 {
 		t.Errorf("got %q", got)
+	}
+}
+
+// TestEveryFindingBelongsToACheck checks that each finding in clients makes one check wrong, so that
+// the list of what is right never contradicts the findings.
+func TestEveryFindingBelongsToACheck(t *testing.T) {
+	owner := map[string]string{
+		ClientExplores: "none, because it says that the client is right",
+	}
+	for _, c := range clientChecks {
+		for _, code := range c.codes {
+			if owner[code] != "" {
+				t.Errorf("%s belongs to %s and to %s", code, owner[code], c.id)
+			}
+			owner[code] = c.id
+		}
+	}
+	for _, c := range conditionsOfClients {
+		if owner[c.Code] == "" {
+			t.Errorf("%s belongs to no check", c.Code)
+		}
+	}
+}
+
+// TestChecks checks what is right, wrong and not seen of a client without a session.
+func TestChecks(t *testing.T) {
+	s := NewStage()
+	for range 2 {
+		q := httptest.NewRequest(http.MethodPost, "/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"echo","arguments":{}}}`))
+		q.Header.Set("Content-Type", "application/json")
+		q.Header.Set("Accept", "application/json, text/event-stream")
+		s.ServeHTTP(httptest.NewRecorder(), q)
+	}
+	r := s.Report()
+	if got, want := checksIn(r, CheckRight), []string{checkMessages, checkIDZero, checkOnce, checkEra, checkMethods, checkDeclared, checkAccept, checkContentType}; !slices.Equal(got, want) {
+		t.Errorf("right: %q", got)
+	}
+	if got, want := checksIn(r, CheckWrong), []string{checkIDs, checkHandshake, checkLists, checkProgress, checkHeader}; !slices.Equal(got, want) {
+		t.Errorf("wrong: %q", got)
+	}
+	if got := string(r.JSON()); !strings.Contains(got, `{"id":"ids","check":"uses each id once","state":"wrong","findings":["DRG-CLIENT-ID-REUSED"]}`) ||
+		!strings.Contains(got, `{"id":"accept","check":"accepts JSON and event streams","state":"right"}`) || !strings.Contains(got, `{"id":"ping","check":"answers ping","state":"not_seen"}`) {
+		t.Error(got)
+	}
+	if r := NewStage().Report(); len(checksIn(r, CheckNotSeen)) != len(clientChecks) {
+		t.Errorf("without a client: %+v", r.Checks)
+	}
+}
+
+// TestInitializedBeforeTheAnswer checks that notifications/initialized is early if the client has
+// not read the answer to initialize, and not early a moment later.
+func TestInitializedBeforeTheAnswer(t *testing.T) {
+	const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}` + "\n"
+	const ready = `{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n"
+	for name, c := range map[string]struct {
+		first, second string
+		want          bool
+	}{
+		"in one write":       {initialize + ready, "", true},
+		"before the answer":  {initialize, ready, true},
+		"a ping in between":  {initialize, `{"jsonrpc":"2.0","id":2,"method":"ping"}` + "\n", false},
+		"nothing in between": {initialize, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := NewStage()
+				in, w := io.Pipe()
+				answers, out := io.Pipe()
+				done := make(chan error, 1)
+				go func() {
+					done <- s.ServePipe(t.Context(), in, out)
+					_ = out.Close()
+				}()
+				got := make(chan string, 16)
+				go func() {
+					all := bufio.NewScanner(answers)
+					for all.Scan() {
+						got <- all.Text()
+					}
+					close(got)
+				}()
+				_, _ = io.WriteString(w, c.first)
+				if c.second != "" {
+					_, _ = io.WriteString(w, c.second)
+				}
+				if first := <-got; !strings.Contains(first, `"protocolVersion"`) {
+					t.Errorf("the first answer is %s", first)
+				}
+				if !c.want {
+					_, _ = io.WriteString(w, ready)
+				}
+				_ = w.Close()
+				for range got { // the other answers, and requests of the stage
+				}
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+				r := s.Report()
+				if slices.Contains(clientCodes(r), ClientInitializedEarly) != c.want || slices.Contains(clientCodes(r), ClientNoInitialized) {
+					t.Error(dumpClient(r))
+				}
+			})
+		})
 	}
 }
 
