@@ -132,17 +132,25 @@ func (t *traffic) note(e *event.Event) {
 }
 
 // failedCall reports whether the client got an error. The error result of a tool does not
-// count.
+// count, nor does a call that the client cancelled.
 func failedCall(e *event.Event) bool {
 	switch e.Outcome {
-	case event.OK, event.ToolError, event.Parked, event.Negotiated, "":
+	case event.OK, event.ToolError, event.Parked, event.Negotiated, event.Cancelled, "":
 		return false
 	}
 	return true
 }
 
+// endedListening reports whether a call is a subscription that ended without an error. Such a call
+// has its rows and totals, but no rate, error rate or latency: it lasts as long as its client
+// listens.
+func endedListening(e *event.Event) bool {
+	return e.Method == mcp.MethodListen && !failedCall(e)
+}
+
 func (t *traffic) callLocked(e *event.Event) {
 	failed, through := failedCall(e), e.Server != "" && e.To != mcp.Unknown && e.Outcome != event.Refused
+	listened := endedListening(e)
 	slot := e.Time.Unix() / 5
 	t.calls++
 	key := clientKey{revision: e.From}
@@ -151,7 +159,9 @@ func (t *traffic) callLocked(e *event.Event) {
 		key.name, key.version, key.transport = n.name, n.version, transportOf(e.Client)
 		c := t.clientLocked(key, e.Time)
 		c.last, c.calls = e.Time, c.calls+1
-		c.add(slot, failed, through)
+		if !listened {
+			c.add(slot, failed, through)
+		}
 		if failed {
 			c.failed++
 		}
@@ -179,11 +189,16 @@ func (t *traffic) callLocked(e *event.Event) {
 		}
 		if s != nil {
 			s.last, s.calls = e.Time, s.calls+1
-			s.add(slot, failed, through)
+			if !listened {
+				s.add(slot, failed, through)
+			}
 			if failed {
 				s.failed++
 			}
 		}
+	}
+	if listened {
+		return
 	}
 	m := t.minuteLocked(e.Time)
 	if failed {

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/admin"
 	"github.com/dragoman-mcp/dragoman/internal/downstream"
 	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -57,6 +58,46 @@ func TestTraffic(t *testing.T) {
 		}
 		if len(present(s)) != 0 {
 			t.Error("a client without calls is present")
+		}
+	})
+}
+
+// TestCancelledCalls checks that a cancelled call is not a failed one, and that the end of a
+// subscription is in no rate.
+func TestCancelledCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr, p := newTraffic(), &event.Publisher{}
+		defer tr.tap(p, func() {})()
+		for i := range 3 {
+			call(p, "Cursor", "1", mcp.R20260728, "files", mcp.R20260728, event.OK, uint64(i+1))
+		}
+		call(p, "Cursor", "1", mcp.R20260728, "files", mcp.R20260728, event.Cancelled, 4)
+		for i, outcome := range []mcp.Outcome{event.Cancelled, event.OK} {
+			p.Publish(event.Event{
+				Kind: event.Call, Method: mcp.MethodListen, Server: "files", From: mcp.R20260728, To: mcp.R20260728, Outcome: outcome, Took: time.Hour, Call: uint64(i + 5),
+				Client: &mcp.ClientInfo{Revision: mcp.R20260728, Info: []byte(`{"name":"Cursor","version":"1"}`), Remote: "127.0.0.1"},
+			})
+		}
+		s := tr.sums(time.Now(), nil)
+		if c := s.Clients[0]; c.Calls != 4 || c.Failed != 0 || c.All != 6 || c.Bad != 0 || c.Word() != "working" {
+			t.Errorf("%+v", c)
+		}
+		if n := s.Servers["files"]; n.Calls != 4 || n.Failed != 0 || n.All != 6 || n.Bad != 0 {
+			t.Errorf("%+v", n)
+		}
+		if n := s.Lanes[1][1]; n.Through != 4 || n.Failed != 0 {
+			t.Errorf("%+v", s.Lanes)
+		}
+		if m := s.Hour[len(s.Hour)-1]; m.relayed != 4 || m.other != 0 || m.failed != 0 || m.p95(0) > time.Second {
+			t.Errorf("%+v %v", m, m.p95(0))
+		}
+		if text := subtitle(&admin.Report{}, s); !strings.Contains(text, "Error rate in the last hour: 0% (0 of 4 calls).") {
+			t.Error(text)
+		}
+		// A subscription that Dragoman refuses is a failed call.
+		p.Publish(event.Event{Kind: event.Call, Method: mcp.MethodListen, Server: "files", From: mcp.R20260728, Outcome: mcp.Failed, Call: 7})
+		if n := tr.sums(time.Now(), nil).Servers["files"]; n.Failed != 1 || n.Bad != 1 {
+			t.Errorf("a failed subscription: %+v", n)
 		}
 	})
 }
