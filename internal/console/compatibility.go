@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/admin"
+	"github.com/dragoman-mcp/dragoman/internal/matrix"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
 // Bounds of the page of compatibility.
@@ -292,18 +294,11 @@ func addName(all []nameCount, name string) []nameCount {
 	return append(all, nameCount{name, 1})
 }
 
-// lossesOver returns what a pair loses over two transports. untested means that the matrix does not
-// have these transports, for example HTTP+SSE in later revisions. Then lossesOver returns only what
-// is lost over all transports.
+// lossesOver returns what a pair loses over two transports. untested means that a revision does
+// not define its transport, as with HTTP+SSE in later revisions, so the matrix does not have the
+// pair over them. Then lossesOver returns only what is lost over all transports.
 func lossesOver(m *admin.Matrix, p *admin.MatrixPair, client, server string) (out []letterView, untested bool) {
-	// Something is lost with every transport, so the losses name all transports of the matrix.
-	clients, servers := map[string]bool{}, map[string]bool{}
-	for _, l := range p.Losses {
-		for _, t := range l.Transports {
-			clients[t.Client], servers[t.Server] = true, true
-		}
-	}
-	untested = !clients[client] || !servers[server]
+	untested = !defines(p.Client, client) || !defines(p.Server, server)
 	for _, l := range p.Losses {
 		why := ""
 		if untested && l.Always {
@@ -319,4 +314,10 @@ func lossesOver(m *admin.Matrix, p *admin.MatrixPair, client, server string) (ou
 		}
 	}
 	return out, untested
+}
+
+// defines reports whether a revision defines a transport.
+func defines(revision, transport string) bool {
+	r, ok := mcp.ParseRevision(revision)
+	return ok && slices.Contains(matrix.Transports(r), matrix.Transport(transport))
 }

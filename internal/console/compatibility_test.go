@@ -74,3 +74,35 @@ func TestPairsHere(t *testing.T) {
 		}
 	})
 }
+
+// TestLossesOver checks the losses over pairs of transports, and which transports the matrix
+// has for a pair.
+func TestLossesOver(t *testing.T) {
+	t.Parallel()
+	m := (*admin.API)(nil).Matrix()
+	for _, x := range []struct {
+		client, over, server, to string
+		untested                 bool
+		lost                     bool
+	}{
+		{client: "2025-11-25", over: "http", server: "2025-11-25", to: "stdio"},
+		{client: "2025-11-25", over: "http", server: "2025-11-25", to: "http"},
+		{client: "2025-11-25", over: "stdio", server: "2025-11-25", to: "stdio", lost: true}, // stdio has no streams
+		{client: "2025-11-25", over: "http", server: "2026-07-28", to: "stdio"},
+		{client: "2025-11-25", over: "sse", server: "2025-11-25", to: "stdio", untested: true},
+		{client: "2024-11-05", over: "http", server: "2025-11-25", to: "stdio", untested: true, lost: true},
+		{client: "2024-11-05", over: "sse", server: "2025-11-25", to: "stdio", lost: true},
+		{client: "2025-06-18", over: "http", server: "2025-11-25", to: "http", lost: true},
+	} {
+		var pair *admin.MatrixPair
+		for i := range m.Pairs {
+			if m.Pairs[i].Client == x.client && m.Pairs[i].Server == x.server {
+				pair = &m.Pairs[i]
+			}
+		}
+		lost, untested := lossesOver(&m, pair, x.over, x.to)
+		if untested != x.untested || len(lost) > 0 != x.lost {
+			t.Errorf("%s over %s with %s over %s: untested %v, lost %+v", x.client, x.over, x.server, x.to, untested, lost)
+		}
+	}
+}

@@ -17,8 +17,9 @@ const (
 	SSE   Transport = "sse"  // HTTP+SSE
 )
 
-// transportsOf returns the transports that a revision defines.
-func transportsOf(r mcp.Revision) []Transport {
+// Transports returns the transports that a revision defines. The matrix has a cell for each of
+// them. The revision must be known.
+func Transports(r mcp.Revision) []Transport {
 	if r.Can(mcp.StreamableHTTP) {
 		return []Transport{Stdio, HTTP}
 	}
@@ -83,8 +84,8 @@ func (f *Filter) pairs() []Pair {
 	var out []Pair
 	for _, client := range revisions() {
 		for _, server := range revisions() {
-			for _, ct := range transportsOf(client) {
-				for _, st := range transportsOf(server) {
+			for _, ct := range Transports(client) {
+				for _, st := range Transports(server) {
 					if wanted(f.Clients, client) && wanted(f.Servers, server) && wanted(f.ClientTransports, ct) && wanted(f.ServerTransports, st) {
 						out = append(out, Pair{client, server, ct, st})
 					}

@@ -34,8 +34,8 @@ func Expected(client, server mcp.Revision) []ExpectedLoss {
 	var out []ExpectedLoss
 	for _, f := range features() {
 		x, pairs := ExpectedLoss{Feature: f.name}, 0
-		for _, ct := range transportsOf(client) {
-			for _, st := range transportsOf(server) {
+		for _, ct := range Transports(client) {
+			for _, st := range Transports(server) {
 				pairs++
 				p := Pair{client, server, ct, st}
 				why := lossOf(f.name, p)

@@ -76,7 +76,7 @@ func (r *Report) ends() (clients, servers []end) {
 		if a.revision != b.revision {
 			return slices.Index(revisions(), a.revision) - slices.Index(revisions(), b.revision)
 		}
-		of := transportsOf(a.revision)
+		of := Transports(a.revision)
 		return slices.Index(of, a.transport) - slices.Index(of, b.transport)
 	}
 	pairs := r.pairs
