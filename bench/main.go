@@ -73,7 +73,7 @@ func serveEcho(ctx context.Context, args []string) error {
 	addr := flags.String("http", "", "serve Streamable HTTP on `ADDR`, at /mcp")
 	stdio := flags.Bool("stdio", false, "serve on stdin and stdout")
 	name := flags.String("era", "modern", "speak `ERA`: modern (2026-07-28) or legacy (2025-11-25 and before)")
-	untilEOF := flags.Bool("until-eof", false, "with -http, end when stdin does")
+	untilEOF := flags.Bool("until-eof", false, "with -http, exit when stdin ends")
 	if err := parse(flags, args); err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ func serveProxy(ctx context.Context, args []string) error {
 	addr := flags.String("listen", "127.0.0.1:0", "listen on `ADDR`")
 	to := flags.String("to", "", "forward to `URL` (its scheme and host)")
 	pool := flags.Bool("pool", false, "give the proxy a buffer pool")
-	untilEOF := flags.Bool("until-eof", false, "end when stdin does")
+	untilEOF := flags.Bool("until-eof", false, "exit when stdin ends")
 	if err := parse(flags, args); err != nil {
 		return err
 	}

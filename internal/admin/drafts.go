@@ -28,8 +28,8 @@ type DraftRequest struct {
 	File   string `json:"file,omitempty" doc:"the file of the client, if it has several; /client-files lists them"`
 }
 
-// Draft has servers that could be added to the configuration. The draft is in memory only, and ends 30
-// minutes after its last use.
+// Draft has servers that could be added to the configuration. The draft is in memory only, and ends
+// 30 minutes after its last use.
 type Draft struct {
 	ID      string        `json:"id"`
 	Form    string        `json:"form" doc:"what the text is, such as a command or JSON; or the client of the file"`
@@ -341,7 +341,7 @@ func sentence(text, hint string) string {
 
 // readClientFile reads the file of a client. Only the known places of the client are read.
 func (a *API) readClientFile(q DraftRequest) (*intake.Source, *Problem) {
-	none := &Problem{Type: "no-such-file", Title: "The client has no such file", Status: http.StatusNotFound, Detail: "GET " + apiRoot + "/client-files lists the files of the clients on this machine."}
+	none := &Problem{Type: "no-such-file", Title: "The client does not have this file", Status: http.StatusNotFound, Detail: "GET " + apiRoot + "/client-files lists the files of the clients on this machine."}
 	c, ok := clientfile.ByID(q.Client)
 	if !ok {
 		return nil, none

@@ -429,7 +429,7 @@ func (a *API) KeepDraft(ctx context.Context, id string, q KeepRequest) (Kept, *P
 	case len(p.Untested) > 0:
 		return conflict("not-tested", "A server has not been tested", "Test "+strings.Join(p.Untested, ", ")+" first.")
 	case q.Hash != p.Hash:
-		return conflict("changed", "The change is no longer the one that was shown", "The configuration file or the choice has changed since the preview. Nothing was written. Check the change again.")
+		return conflict("changed", "The change differs from the preview", "The configuration file or the choice has changed since the preview. Nothing was written. Check the change again.")
 	}
 	out := Kept{File: p.File, Servers: p.servers, Lines: []string{}}
 	if p.env != nil {

@@ -88,7 +88,7 @@ func KeyAddresses(address string) []string {
 
 // ReadKeys returns the keys for an address, best first. The host of address may be
 // "localhost". A key may belong to a process that ended without removing its file. The error
-// says why there is no key.
+// is the reason why there is no key.
 func ReadKeys(folders []string, address string) (keys []string, err error) {
 	addresses := KeyAddresses(address)
 	for _, folder := range folders {

@@ -46,7 +46,7 @@ type Message struct {
 	// Masked are the ranges of bytes that were replaced because they are secret. The
 	// replacement has the same length.
 	Masked []Range `json:"masked,omitempty" doc:"ranges of bytes that Dragoman replaced because they contain secrets"`
-	// Error says why the message was not sent, or why it got no answer.
+	// Error is the reason why the message was not sent, or why it got no answer.
 	Error    string `json:"error,omitempty" doc:"why the message was not sent, or why it got no answer"`
 	Request  *Head  `json:"request,omitempty" doc:"the HTTP request that carried the message"`
 	Response *Head  `json:"response,omitempty" doc:"the HTTP response that carried the message"`

@@ -32,7 +32,7 @@ func (a *API) serveTranscript(w http.ResponseWriter, r *http.Request) {
 }
 
 // Transcript returns a tape of both wires of a call, which `dragoman replay` plays. The problem
-// says why a call has none: it still runs, or its messages were not kept whole.
+// is the reason why there is none: the call still runs, or its messages were not kept whole.
 func (a *API) Transcript(number uint64) ([]byte, *Problem) {
 	c, ok := a.opts.Calls.Find(number)
 	if !ok {
@@ -70,7 +70,7 @@ func (a *API) Transcript(number uint64) ([]byte, *Problem) {
 				continue
 			}
 			if m.Cut() > 0 {
-				return no("not-whole", fmt.Sprintf("A message of %d bytes was not kept whole.", m.Size))
+				return no("not-whole", fmt.Sprintf("A message of %d bytes was not kept completely.", m.Size))
 			}
 			if !began {
 				began = true

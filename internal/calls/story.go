@@ -23,8 +23,8 @@ type Message struct {
 	Sent bool   // Dragoman sent the message; false if it received it
 	Text []byte // the bytes of the message, or only the first ones
 	Size int    // the length of the whole message
-	// Failed says why the message was not sent, or why it got no answer. It is "" if there was no
-	// failure.
+	// Failed is the reason why the message was not sent, or why it got no answer. It is "" if there
+	// was no failure.
 	Failed            string
 	Request, Response *jsonrpc.Head // the heads of the HTTP messages; nil if there was none
 	// Source is the index of the message that this one was made from. It is -1 for a message
@@ -132,7 +132,8 @@ func opsOf(changes []jsonrpc.Change, size int) (ops []op) {
 	return ops
 }
 
-// compose returns one list of steps with the same effect as the steps of a followed by the steps of b.
+// compose returns one list of steps with the same effect as the steps of a followed by the steps of
+// b.
 func compose(a, b []op) (out []op) {
 	position := 0 // the position in the input of a after the steps that were taken
 	// take returns the steps of a for the next n bytes of its output. Steps that produce no

@@ -11,8 +11,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// maxRepeated bounds text of a client or a server that is repeated in an answer or a log, in
-// bytes.
+// maxRepeated is the maximum number of bytes of a client's or a server's text that an answer or a
+// log record repeats.
 const maxRepeated = 128
 
 type mergedListKey struct {

@@ -19,7 +19,8 @@ type View struct {
 	show   Filter
 }
 
-// View returns the view of a client. show filters the items. If it is nil, the client sees all items.
+// View returns the view of a client. show filters the items. If it is nil, the client sees all
+// items.
 func (c *Catalog) View(f *mcp.ClientInfo, show Filter) View { return View{c, f, show} }
 
 // Shows reports whether the client may see an item of a server. The item need not be listed.
@@ -45,10 +46,10 @@ func (v View) Servers() []Source {
 	return out
 }
 
-// Find returns the target of an offered name, or false if the client sees no item with that
-// name. Find also looks in the list of the audience everybody. A name has the same target for all clients,
-// and only the server can say whether this client may use it. So a call does not need the list
-// of its own audience. An unknown name may belong to a server that has not been read yet: Find
+// Find returns the target of an offered name, or false if the client sees no item with that name.
+// Find also looks in the list of the audience everybody. A name has the same target for all
+// clients, and only the server can say whether this client may use it. So a call does not need the
+// list of its own audience. An unknown name may belong to a server that has not been read yet: Find
 // waits for that server and for no other.
 func (v View) Find(ctx context.Context, kind Kind, name string) (Target, bool) {
 	return v.find(ctx, v.c.audience(v.client), kind, name)
@@ -93,9 +94,9 @@ func (v View) find(ctx context.Context, a *knownAudience, kind Kind, name string
 	return Target{}, false
 }
 
-// NotFound returns the error for a tool or prompt that Find does not find. The name may have
-// the prefix of a server whose list could never be read. Then the name may be correct, and the
-// error says why the server cannot be reached. All names with that prefix get the same error.
+// NotFound returns the error for a tool or prompt that Find does not find. The name may have the
+// prefix of a server whose list could never be read. Then the name may be correct, and the error is
+// the reason why the server cannot be reached. All names with that prefix get the same error.
 func (v View) NotFound(kind Kind, name string) error {
 	if server, why, cause := v.unread(kind.method(), name); server != "" {
 		e := &mcp.Error{

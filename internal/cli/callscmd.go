@@ -103,7 +103,7 @@ serve stops.`,
 				return usagef("use a number from 0", "-n does not accept %d", which.lines)
 			}
 			if save != "" && len(args) == 0 {
-				return usagef("add the number of a call", "--save needs a call")
+				return usagef("add the number of a call", "--save needs the number of a call")
 			}
 			return oneOf("--outcome", which.outcome, callOutcomes)
 		},

@@ -120,7 +120,7 @@ func (a *app) runConnect(ctx context.Context, client *clientfile.Client, o conne
 	if o.file == "" {
 		var ok bool
 		if place, ok = intake.Machine(a.env).Target(client, o.project); !ok {
-			return usagef("remove --project", "%s has no file for one project", client.Title)
+			return usagef("remove --project", "%s does not have configuration files for single projects", client.Title)
 		}
 	}
 	before, err := clientfile.Load(place.Path)
@@ -228,8 +228,8 @@ func (a *app) entryFor(client *clientfile.Client, base string, o connectFlags) (
 	return e, nil
 }
 
-// checkServer returns an error if the server of --server is not configured here. With --url it allows
-// any name, because the other machine may have other servers.
+// checkServer returns an error if the server of --server is not configured here. With --url it
+// allows any name, because the other machine may have other servers.
 func (a *app) checkServer(path string, found bool, o connectFlags) error {
 	switch {
 	case o.address != "":

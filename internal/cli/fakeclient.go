@@ -22,7 +22,7 @@ func fakeClientArgs(c *cobra.Command, profile string, args []string) error {
 		return err
 	}
 	if err := p.Reaches(fake.Where{Command: command, URL: address}); err != nil {
-		return usagef("use the other: a URL, or a command after --", "%s", err)
+		return usagef("use a URL instead of a command, or a command after -- instead of a URL", "%s", err)
 	}
 	return nil
 }

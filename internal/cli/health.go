@@ -86,7 +86,7 @@ func (a *app) listHealth(ctx context.Context, f *clientFlags, asJSON bool) error
 	if why == "" {
 		a.tell("using the running serve at %s", base)
 	} else {
-		a.tell("starting the servers, not using a serve: %s", why)
+		a.tell("starting the servers, because no running serve is used: %s", why)
 	}
 	a.showProgress()
 	rows := a.examineAll(ctx, snapshot.Servers, limit, func(s config.Server) (config.Server, *serveReport) {

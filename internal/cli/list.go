@@ -23,7 +23,7 @@ func (a *app) listCommand() *cobra.Command {
 	var health, asJSON bool
 	c := &cobra.Command{
 		Use:   "list [tools|resources|prompts|templates] [URL | NAME | -- COMMAND [ARG]...]",
-		Short: "List the tools, resources or prompts of a server, or the health of all",
+		Short: "List the tools, resources or prompts of a server, or the health of all servers",
 		Long: `List the tools of a server, or its resources, prompts or resource templates,
 with the first line of each description. The server is a URL, the name of a
 configured server, or a command after --.

@@ -84,7 +84,7 @@ some records and prints how many. The command never slows the servers down.`,
 	}
 	flags := flagsInOrder(c)
 	flags.BoolVarP(&follow, "follow", "f", false, "print new records as they come, until Ctrl-C")
-	flags.IntVarP(&lines, "lines", "n", 100, "begin with the last `N` records")
+	flags.IntVarP(&lines, "lines", "n", 100, "print the last `N` records first")
 	flags.BoolVar(&asJSON, "json", false, "print each record as JSON on one line")
 	f.add(c)
 	return c

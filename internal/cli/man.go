@@ -164,8 +164,8 @@ func manRoff(c *cobra.Command) []byte {
 // commands use.
 var (
 	manFiles = [][2]string{
-		{"./dragoman.yaml, ./dragoman.yml, ./dragoman.json", "The configuration, if the working directory has one of them."},
-		{"~/.config/dragoman/config.yaml", "The configuration otherwise. The directory ~/.config can be changed with XDG_CONFIG_HOME."},
+		{"./dragoman.yaml, ./dragoman.yml, ./dragoman.json", "The configuration, if the working directory has one of these files."},
+		{"~/.config/dragoman/config.yaml", "The configuration if the working directory has none. XDG_CONFIG_HOME replaces the directory ~/.config."},
 		{"/etc/dragoman/dragoman.yaml", "The configuration of the system service that the packages for Linux install."},
 	}
 	manEnvironment = [][2]string{

@@ -240,7 +240,7 @@ The command prints each difference. If there are differences, the exit code is
 			}
 			o.Ready = func(endpoint string) {
 				if !a.quiet {
-					a.status.Printf("playing the server at %s until you press Ctrl-C; differences are printed then", reachable(endpoint))
+					a.status.Printf("playing the server at %s; press Ctrl-C to stop and to print the differences", reachable(endpoint))
 				}
 			}
 			found, err := a.backend.Replay(c.Context(), o)

@@ -140,7 +140,7 @@ func TestStatusText(t *testing.T) {
 	golden(t, "status-screen.txt", a.statusText("127.0.0.1:7300", testReport(), "", noon))
 	again := testReport()
 	again.Servers[2].RetryAt, again.Servers[2].Opening = nil, 1
-	if got := a.statusText("x:1", again, "", noon); !strings.Contains(strings.Join(strings.Fields(got), " "), "it is being tried again now") {
+	if got := a.statusText("x:1", again, "", noon); !strings.Contains(strings.Join(strings.Fields(got), " "), "Dragoman is trying again now") {
 		t.Errorf("while a server is opened again: %s", got)
 	}
 	none := testReport()

@@ -33,8 +33,8 @@ func (a *app) statusCommand() *cobra.Command {
 		Use:   "status [NAME]",
 		Short: "Show the state of a running serve and its servers",
 		Long: `Ask a running "dragoman serve" on this machine for its state, and print a table
-of its servers. CALLS is the number of calls since serve started that have
-ended, RUNNING the number of those that have not. The table says why a server is
+of its servers. CALLS is the number of calls that have ended since serve
+started. RUNNING is the number of running calls. The table says why a server is
 not ready, and when Dragoman tries again. With NAME, print everything about one
 server, including the trace of its last handshake.
 
@@ -192,7 +192,7 @@ func noteOf(s *admin.Server, now time.Time) string {
 	case s.RetryAt != nil && s.RetryAt.After(now):
 		parts = append(parts, "next attempt in "+spanOf(s.RetryAt.Sub(now)))
 	case s.Failure != nil && s.Opening > 0:
-		parts = append(parts, "it is being tried again now")
+		parts = append(parts, "Dragoman is trying again now")
 	case s.State == "idle" && s.Reason == "":
 		parts = append(parts, "starts on first use")
 	}

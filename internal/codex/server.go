@@ -127,8 +127,8 @@ func (s *Server) Readiness() string {
 // starts them. Without it, they print nothing and wait.
 func (s *Server) Environ() []string { return []string{"CODEX_WORKER_SUPERVISED=true"} }
 
-// Negotiated returns the version of the last handshake, "v1" or "v2". cause says why it was not
-// version 2, or why the handshake failed. Then the version is "".
+// Negotiated returns the version of the last handshake, "v1" or "v2". cause is the reason why it
+// was not version 2, or why the handshake failed. Then the version is "".
 func (s *Server) Negotiated() (version, cause string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -200,9 +200,9 @@ func TestAddForms(t *testing.T) {
 			t.Errorf("%d %s", status, body)
 		}
 		// A refused action keeps the page, with the reason.
-		a.bad = &admin.Problem{Status: 409, Detail: "The change is no longer the one that was shown."}
+		a.bad = &admin.Problem{Status: 409, Detail: "The change differs from the preview."}
 		for _, do := range []string{"try", "keep", "update", "read"} {
-			if status, _, body := h.sendAdd("do", do, "draft", "d1", "text", "a | b <script>"); status != 409 || !strings.Contains(body, "no longer the one") || strings.Contains(body, "<script>") || do == "read" && !strings.Contains(body, "a | b &lt;script&gt;") {
+			if status, _, body := h.sendAdd("do", do, "draft", "d1", "text", "a | b <script>"); status != 409 || !strings.Contains(body, "differs from the preview") || strings.Contains(body, "<script>") || do == "read" && !strings.Contains(body, "a | b &lt;script&gt;") {
 				t.Errorf("%s: %d %s", do, status, body)
 			}
 		}

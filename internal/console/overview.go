@@ -289,7 +289,7 @@ func (c *Console) operate(w http.ResponseWriter, r *http.Request) {
 	name, op := r.PathValue("name"), runtime.Operation(r.PathValue("operation"))
 	done := map[runtime.Operation]string{runtime.OpStart: "is starting", runtime.OpStop: "is stopping", runtime.OpRestart: "is restarting", runtime.OpProbe: "is probed again"}[op]
 	if done == "" || c.opts.Operate == nil {
-		c.fail(w, r, notFound("There is no operation "+excerpt.Quote(string(op), 64)+" for a server", "It can start, stop, restart and probe a server.", Crumb{"Show the server", pathOf("servers", name)}))
+		c.fail(w, r, notFound("There is no operation "+excerpt.Quote(string(op), 64)+" for a server", "The operations are start, stop, restart and probe.", Crumb{"Show the server", pathOf("servers", name)}))
 		return
 	}
 	switch err := c.opts.Operate(name, op); {

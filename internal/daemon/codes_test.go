@@ -154,7 +154,7 @@ func (x errorCase) check(t *testing.T, a answer) {
 // also in headers. The server gets a name and headers that match the body, and never the client's
 // headers. If a header contradicts the client's body, Dragoman refuses the request and does not
 // send it to the server. Only a tool with an invalid x-mcp-header is missing from the list, and the
-// log says why.
+// log contains the reason.
 func TestT20_RenamedToolsAndTheirHeaders(t *testing.T) {
 	t.Parallel()
 	web := newWeb(t, true, func(s *webServer) {

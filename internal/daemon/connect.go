@@ -30,7 +30,7 @@ type Session struct {
 	flush func()         // flushes the log
 }
 
-// Connect opens a session with a server. If it fails, the error says why.
+// Connect opens a session with a server. If it fails, the error is the reason.
 func Connect(ctx context.Context, o ConnectOptions) (*Session, error) {
 	limited, flush := limitLog(orDiscard(o.Log))
 	o.Server.Name = nameOf(o.Server)

@@ -50,7 +50,7 @@ func TestT28_ChildrenThatMisbehave(t *testing.T) {
 }
 
 // TestT28_LargeLine checks that a line of nearly 16 MiB, the longest that Dragoman accepts,
-// arrives complete. A call with a longer answer fails, and the error says why. The server and
+// arrives complete. A call with a longer answer fails, and the error is the reason. The server and
 // the calls of all other clients keep running.
 func TestT28_LargeLine(t *testing.T) {
 	t.Parallel()

@@ -36,8 +36,8 @@ type RecordOptions struct {
 // Record connects a client and a server and writes their messages to a tape. The server's process
 // inherits the whole environment of Dragoman, because the client started Dragoman instead of the
 // server. Record returns when the server's process exits, or over HTTP when ctx ends. code is the
-// exit status of the process, as a shell reports it. Over HTTP it is 0. The error says why client
-// and server were not connected, or why the recording is incomplete.
+// exit status of the process, as a shell reports it. Over HTTP it is 0. The error is the reason why
+// client and server were not connected, or why the recording is incomplete.
 func Record(ctx context.Context, o RecordOptions) (code int, err error) {
 	r := tape.NewRecorder(o.Tape, o.About, o.Server.Secrets())
 	if o.Server.URL != "" {

@@ -9,9 +9,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Asked returns the event for m, a request that a server sent to a client at the time began.
-// answer is the client's answer. If there is no answer, err says why. c is the call during which
-// the request was sent, or nil if unknown.
+// Asked returns the event for m, a request that a server sent to a client at the time began. answer
+// is the client's answer. If there is no answer, err is the reason. c is the call during which the
+// request was sent, or nil if unknown.
 func Asked(server string, c *mcp.Call, m, answer *jsonrpc.Message, began time.Time, err error) Event {
 	e := Event{
 		Kind: ServerRequest, Level: slog.LevelDebug, Time: time.Now(), Server: server, Method: m.Method,

@@ -23,7 +23,7 @@ var ErrTrySSE = errors.New("the address may speak HTTP+SSE")
 // Cause is a one-word reason for a failed handshake.
 type Cause string
 
-// A Cause says why a handshake failed.
+// A Cause is the reason why a handshake failed.
 const (
 	CauseCancelled       Cause = "cancelled"         // the ctx of the caller ended
 	CauseTimeout         Cause = "timeout"           // no answer before the timeout
@@ -60,8 +60,8 @@ type Error struct {
 	// CauseDialect. Answer then contains the server's initialize result, as JSON.
 	Dialect string
 	Answer  []byte
-	// Err is ErrDiedOnProbe, ErrTrySSE, the error of the Link, or several of these errors joined. It
-	// is nil if the only reason is the server's answer.
+	// Err is ErrDiedOnProbe, ErrTrySSE, the error of the Link, or several of these errors joined.
+	// It is nil if the only reason is the server's answer.
 	Err error
 
 	healthy bool // an earlier connection answered a probe

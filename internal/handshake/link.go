@@ -161,7 +161,7 @@ func (o *Outcome) Remember() bool { return o.remember }
 
 // Finding is a deviation of a server that Dragoman tolerates.
 type Finding struct {
-	Code string // one of the constants below
+	Code string // one of the constants FoundUnknownVersion and the following
 	Text string // a sentence for people, at most 400 bytes
 }
 

@@ -28,7 +28,7 @@ type Pasted struct {
 	Notes   []string            // notes about the whole text
 }
 
-// PasteError says why a text cannot be read. It never contains the pasted text.
+// PasteError is the reason why a text cannot be read. It never contains the pasted text.
 type PasteError struct {
 	Text string // the problem, in lower case and without a full stop
 	Hint string // what to do; "" if Text says so
@@ -127,7 +127,8 @@ func paste(text string, opt clientfile.Options) (Pasted, error) {
 	return commands(text, opt)
 }
 
-// snippet reads a snippet or a file of a client. form and name say its format.
+// snippet reads a snippet or a file of a client. form is its format, and the ending of name decides
+// between JSON, TOML and YAML.
 func snippet(form, name, text string, opt clientfile.Options) (Pasted, error) {
 	root, err := config.ParseSnippet(name, []byte(text))
 	if err != nil {
@@ -428,7 +429,7 @@ func addCommand(l commandLine) (servers *clientfile.Value, ok bool, err error) {
 	}
 	positional = append(positional, rest...) // a command keeps all of its arguments
 	if len(positional) == 0 || len(positional) == 1 && address == "" {
-		return nil, true, &PasteError{Text: "the command names no server to start or to reach", Hint: pasteForms}
+		return nil, true, &PasteError{Text: "the command does not contain a server to start or to connect to", Hint: pasteForms}
 	}
 	entry := &clientfile.Value{Kind: clientfile.Map}
 	switch {
@@ -486,7 +487,7 @@ func installLink(address string) (name string, entry *clientfile.Value, ok bool,
 		root, err = config.ParseSnippet("paste.json", []byte(text))
 	}
 	if err != nil || !isEntry(root) {
-		return "", nil, true, &PasteError{Text: "the link has no valid configuration of a server", Hint: pasteForms}
+		return "", nil, true, &PasteError{Text: "the link does not contain a valid server configuration", Hint: pasteForms}
 	}
 	if n := root.Get("name"); n != nil {
 		name = n.Text

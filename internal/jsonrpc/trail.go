@@ -29,7 +29,8 @@ type Trail struct {
 	closed  bool
 }
 
-// TrailLimits bounds the trails that its method NewTrail makes. A limit of zero means no limit. The limits must not change after the first call of NewTrail.
+// TrailLimits bounds the trails that its method NewTrail makes. A limit of zero means no limit. The
+// limits must not change after the first call of NewTrail.
 type TrailLimits struct {
 	Message int // bytes that are kept of one message
 	Call    int // bytes of one trail; at most 1 GiB
@@ -91,8 +92,8 @@ type Head struct {
 	edits        []HeadEdit
 }
 
-// HeadEdit says why Dragoman has written a field of a head that it sends, or does not forward a
-// field of a head that it has received. NoReason says that the field was forwarded.
+// HeadEdit is the reason why Dragoman has written a field of a head that it sends, or does not
+// forward a field of a head that it has received. NoReason says that the field was forwarded.
 type HeadEdit struct {
 	Why Reason
 	// Name is the canonical name of the field. If it ends in a hyphen, it is the beginning of the
@@ -245,7 +246,7 @@ func (t *Trail) Exchanged(p Passage, request, response *Head) {
 	})
 }
 
-// Failed says why a message was not sent, or why it got no answer.
+// Failed is the reason why a message was not sent, or why it got no answer.
 func (t *Trail) Failed(p Passage, why string) {
 	t.change(p, func(m *trailMemory, e *trailEntry) int {
 		e.failed = m.store([]byte(why))

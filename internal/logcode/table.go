@@ -14,7 +14,7 @@ func Table() []Entry { return append([]Entry(nil), table...) }
 var table = []Entry{
 	// State of servers.
 	{"server_ready", "server ready", "A server is ready, for the first time or again. `took` is how long Dragoman tried to open it, or waited for it."},
-	{"server_failed", "server could not be opened", "A server could not be started, connected to or initialized. `class`, `sentence` and `action` describe the failure, and `retry_after` says when Dragoman tries again."},
+	{"server_failed", "server could not be opened", "A server could not be started, connected to or initialized. `class`, `sentence` and `action` describe the failure, and `retry_after` is the time until the next attempt."},
 	{"server_failed", "server could still not be opened", ""},
 	{"server_ended", "server ended", "The process of a server has exited. If it exits again for the same reason within ten minutes, the record is short and `times` counts."},
 	{"server_ended", "server ended again", ""},
@@ -59,12 +59,12 @@ var table = []Entry{
 	{"session_id_invalid", "ignored an invalid session id of the server", "A session id of a server contains characters that are not allowed in a header."},
 
 	// Clients and calls.
-	{"initialize", "initialize", "A client has sent `initialize` or `server/discover`. `outcome` says how it ended; with `unsupported_version` the level is warn. Repeats of one client within a minute are counted in `more`."},
+	{"initialize", "initialize", "A client has sent `initialize` or `server/discover`. `outcome` is its result; with `unsupported_version` the level is warn. Repeats of one client within a minute are counted in `more`."},
 	{"loss", "loss", "A part of a message was left out, because the revision of the receiver does not have it. The level is debug."},
 	{"not_passed_on", "not sent to clients", "Clients do not get an item or a message. `why` is the reason."},
 	{"renamed", "renamed an item", "Clients see an item under another name. `why` is the reason."},
 	{"request_refused", "", "A request was refused before it was sent to a server. The message contains the reason."},
-	{"host_refused", "", "The Host or Origin header of a request is not allowed. `fix` says which setting allows it."},
+	{"host_refused", "", "The Host or Origin header of a request is not allowed. `fix` names the setting that allows it."},
 	{"host_refused", "too many refused hosts and origins; further ones are not logged", ""},
 	{"calls_not_logged", "too many calls at once; some were not logged", "The output of the log was too slow, so some calls were not logged. `missed` is their number."},
 	{"events_not_logged", "too many events at once; some were not logged", "The output of the log was too slow, so some events were not logged."},

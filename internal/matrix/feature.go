@@ -196,7 +196,7 @@ func playPrompts(ctx context.Context, t *talk) error {
 
 func playCompletion(ctx context.Context, t *talk) error {
 	if t.Client.Can(mcp.Completions) && !t.c.Offers("completions") {
-		return errors.New("the server does not declare completions, so a client does not ask for any")
+		return errors.New("the server does not declare completions, so a client does not request them")
 	}
 	for _, ref := range []string{
 		`{"ref":{"type":"ref/prompt","name":"greet"},"argument":{"name":"name","value":"a"}}`,

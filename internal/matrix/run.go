@@ -149,7 +149,7 @@ func play(ctx context.Context, o *Options, p Pair, direct bool) map[string]verdi
 	}
 	var wrong []string
 	if err := t.c.Close(); err != nil {
-		wrong = append(wrong, "the conversation did not end well: "+err.Error())
+		wrong = append(wrong, "the conversation did not end cleanly: "+err.Error())
 	}
 	for _, v := range s.reported() {
 		if !t.provoked(v) {

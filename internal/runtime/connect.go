@@ -63,7 +63,7 @@ type Session struct {
 	detach   func()
 }
 
-// Connect opens a session with a server. If it fails, the error says why.
+// Connect opens a session with a server. If it fails, the error is the reason.
 func Connect(ctx context.Context, o ConnectOptions) (*Session, error) {
 	s := &Session{answer: o.Answer, roots: o.Roots, refused: o.Refused}
 	s.upstream = NewUpstream(o.Server, Hooks{Log: o.Log, Events: o.Events, Version: o.Version})

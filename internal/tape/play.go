@@ -20,7 +20,7 @@ import (
 // When PlayPipe acts as the client, it closes its end and gives the server time to exit. When
 // it acts as the server, it ends when the client ends, or at the point at which the server
 // ended on the tape. PlayPipe always closes To. At the end it calls stop, which must unblock
-// From. The error says why the replay could not continue.
+// From. The error is the reason why the replay could not continue.
 func (t *Tape) PlayPipe(ctx context.Context, client bool, peer Ends, stop func(), o Options) ([]Difference, error) {
 	if t.http {
 		return nil, errors.New("the recording was made over HTTP, but this connection is stdio")

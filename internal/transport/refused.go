@@ -14,7 +14,7 @@ var ErrTooLarge = errors.New("message exceeds the size limit")
 // ErrEndless is the final error of a connection. It means that a message over the size limit did
 // not end within Endless bytes. On stdio, it can also mean that such a message stopped in the
 // middle.
-var ErrEndless = errors.New("a message that is larger than the size limit has no end")
+var ErrEndless = errors.New("a message that is larger than the size limit does not end")
 
 // Endless returns the number of bytes of one message that are skipped before the connection is
 // closed. limit is the size limit of messages. The result is 16 times the limit, and at least

@@ -125,7 +125,7 @@ func (u *Upstream) lastsTooLong(silent time.Duration) bool {
 	return idle > 0 && silent >= 2*idle
 }
 
-// probe pings the server. Any answer counts.
+// probe pings the server. Any answer shows that the server runs.
 func (u *Upstream) probe(s *session) {
 	ctx, stop := context.WithTimeout(u.life, u.silence()*2/3)
 	defer stop()

@@ -198,7 +198,7 @@ func (u *Upstream) acksOf(l *listening) int {
 
 func reason(err error) string {
 	if err == nil {
-		return "the server ended it"
+		return "the server ended the subscription"
 	}
 	return err.Error()
 }

@@ -53,8 +53,8 @@ type Spec struct {
 	// handshake.Error), or nil if the dialect has none. AdapterFor may be nil.
 	AdapterFor func(dialect string) Adapter
 
-	// Unusable says why Dragoman cannot open the server with its configuration. For a usable
-	// server, Unusable is nil. An unusable server is in the state Broken from the start, and
+	// Unusable is the reason why Dragoman cannot open the server with its configuration. For a
+	// usable server, Unusable is nil. An unusable server is in the state Broken from the start, and
 	// Dragoman does not try to open it.
 	Unusable error
 
@@ -92,8 +92,8 @@ type Spec struct {
 	// Silence is used for servers on a pipe. If a call waits and the server does not send anything
 	// for this time, Dragoman pings the server. 0 means 15 s.
 	Silence time.Duration
-	// Ping is the interval at which idle legacy sessions are pinged. 0 means never. SetTimes changes
-	// it too.
+	// Ping is the interval at which idle legacy sessions are pinged. 0 means never. SetTimes
+	// changes it too.
 	Ping time.Duration
 }
 
@@ -246,8 +246,8 @@ const (
 	// See Reason. A new attempt does not change the state until it succeeds.
 	Broken State = "failed"
 	// Unresponsive means that calls wait, no message has arrived for a while, and the server does
-	// not answer a ping. The state is also Unresponsive if an idle server does not answer a ping (see
-	// Spec.Ping), or if the server does not read. See Reason.
+	// not answer a ping. The state is also Unresponsive if an idle server does not answer a ping
+	// (see Spec.Ping), or if the server does not read. See Reason.
 	Unresponsive State = "unresponsive"
 	// Stopped means that an operator has stopped the server. Only Start, Restart and Probe open
 	// it again.

@@ -167,7 +167,7 @@ func integer(s string) (int64, bool) {
 			return 0, false
 		}
 		if unsigned = strings.TrimLeft(unsigned, "0"); len(unsigned) > 6 {
-			unsigned = "999999" // more zeros than any valid value can have
+			unsigned = "999999" // larger than the exponent of any valid value
 		}
 		exp, _ = strconv.Atoi("0" + unsigned)
 		if exponent[0] == '-' {

@@ -32,8 +32,8 @@ type Param struct {
 	Header string
 }
 
-// SchemaError says why a tool's inputSchema is invalid. Clients and servers that use mirrored
-// headers do not list such a tool.
+// SchemaError is the reason why a tool's inputSchema is invalid. Clients and servers that use
+// mirrored headers do not list such a tool.
 type SchemaError struct {
 	At     string // JSON pointer to the schema with the annotation
 	Reason string

@@ -48,7 +48,7 @@ type entry struct {
 func (s *Server) addList() {
 	add(s, tool{
 		name: "list_dir", title: "List a folder",
-		description: "List the entries of one folder, in pages ordered by name, with type, size and time. Symlinks are listed, not followed. To look below folders, use search_files.",
+		description: "List the entries of one folder, in pages ordered by name, with type, size and time. Symlinks are listed, not followed. To search in subfolders, use search_files.",
 		restrictIn:  func(p map[string]*jsonschema.Schema) { integers(p["limit"], 1, pageMost) },
 	}, s.list)
 }

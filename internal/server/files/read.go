@@ -56,7 +56,7 @@ type readOut struct {
 func (s *Server) addRead() {
 	add(s, tool{
 		name: "read_file", title: "Read a file",
-		description: "Read a file, or a part of it by bytes or by lines. Text comes as text, whatever its encoding; pictures come as images, other files as base64. A long file comes in parts: next_offset or next_line says how to continue.",
+		description: "Read a file, or a part of it by bytes or by lines. Text is returned as text in every encoding, pictures as images, and other files as base64. A long file is returned in parts: to get the next part, pass next_offset or next_line.",
 		restrictIn: func(p map[string]*jsonschema.Schema) {
 			integers(p["limit"], 4, readMost)
 			integers(p["lines"], 1, linesMost)
@@ -104,7 +104,8 @@ func (s *Server) read(ctx context.Context, _ *mcp.CallToolRequest, in readIn) (*
 	return res, out, nil
 }
 
-// readPart reads the part that in selects. picture has the bytes of an image that is sent as an image.
+// readPart reads the part that in selects. picture has the bytes of an image that is sent as an
+// image.
 func readPart(ctx context.Context, f *os.File, fi fs.FileInfo, in readIn) (out readOut, picture []byte, err error) {
 	head, err := headOf(f)
 	if err != nil {

@@ -70,7 +70,7 @@ type matched struct {
 func (s *Server) addSearch() {
 	add(s, tool{
 		name: "search_files", title: "Search files",
-		description: "Find files and folders below a folder, by name, by content, or both. Symlinks are not followed. The search stops at its limits and says so; narrow path or pattern then.",
+		description: "Find files and folders below a folder, by name, by content, or both. Symlinks are not followed. If the search stops at a limit, the answer says so. Then use a smaller folder or a narrower pattern.",
 		restrictIn: func(p map[string]*jsonschema.Schema) {
 			integers(p["max_results"], 1, foundMost)
 			words(p["type"], typeFile, typeFolder, typeSymlink)

@@ -206,7 +206,7 @@ func schemaOf[T any](restrict func(map[string]*jsonschema.Schema)) *jsonschema.S
 func (s *Server) begin(ctx context.Context) (func(), error) {
 	if s.waiting.Add(1) > maxWaiting {
 		s.waiting.Add(-1)
-		return nil, refuse("wait for the answers of some calls first", "more than %d calls wait already", maxWaiting)
+		return nil, refuse("wait for the answers of some calls first", "too many calls are waiting: the limit is %d", maxWaiting)
 	}
 	defer s.waiting.Add(-1)
 	select {

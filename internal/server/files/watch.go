@@ -122,7 +122,7 @@ func (s *Server) watchFolder(ctx context.Context, _ *mcp.CallToolRequest, in wat
 		return nil, out, nil
 	}
 	if !s.waiter(1) {
-		return nil, none, refuse("call again without wait", "%d calls wait for changes already", waitersMost)
+		return nil, none, refuse("call again without wait", "%d calls are already waiting for changes", waitersMost)
 	}
 	defer s.waiter(-1)
 	timer := time.NewTimer(time.Duration(in.Wait) * time.Second)
@@ -222,7 +222,7 @@ func (s *Server) addWatched(w *watch) (removed *watch, err error) {
 			}
 		}
 		if oldest < 0 {
-			return nil, refuse("end a subscription first", "the server watches %d folders already", watchMost)
+			return nil, refuse("end a subscription first", "the server already watches %d folders", watchMost)
 		}
 		removed = s.watch.all[oldest]
 		s.watch.all = slices.Delete(s.watch.all, oldest, oldest+1)

@@ -119,7 +119,7 @@ func (l *lines) read() ([]byte, error) {
 	return l.r.ReadSlice('\n')
 }
 
-// discard discards a part of a line over the limit. err says why the part ended. discard
+// discard discards a part of a line over the limit. err is the reason why the part ended. discard
 // reports whether the line must be reported now.
 func (l *lines) discard(frag []byte, err error) bool {
 	l.skipped += int64(len(frag))

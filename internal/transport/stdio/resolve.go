@@ -15,7 +15,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/failure"
 )
 
-// StartError says why a command could not be started.
+// StartError is the reason why a command could not be started.
 type StartError struct {
 	Command string
 	Err     error
