@@ -45,8 +45,11 @@ func reference(b *bytes.Buffer, c *cobra.Command) {
 		fmt.Fprintf(b, "\n## %s\n\n%s.\n", c.CommandPath(), c.Short)
 	}
 	use := c.UseLine()
-	if !c.Runnable() || len(c.Commands()) > 0 {
+	switch {
+	case !c.Runnable() || isGroup(c):
 		use = c.CommandPath() + " COMMAND"
+	case len(c.Commands()) > 0:
+		use += "\n" + c.CommandPath() + " COMMAND"
 	}
 	fmt.Fprintf(b, "\n```\n%s\n```\n\n%s\n", use, strings.TrimSpace(c.Long))
 	if c.Example != "" {

@@ -110,8 +110,11 @@ func manRoff(c *cobra.Command) []byte {
 	r.line(`%s \- %s`, roffText(manName(c)), roffText(c.Short))
 	r.section("SYNOPSIS")
 	use := c.UseLine()
-	if len(c.Commands()) > 0 {
+	switch {
+	case isGroup(c):
 		use = c.CommandPath() + " COMMAND"
+	case len(c.Commands()) > 0:
+		use += "\n" + c.CommandPath() + " COMMAND"
 	}
 	r.line(".nf")
 	r.text(use)

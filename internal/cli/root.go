@@ -91,10 +91,27 @@ signal stops the program at once, with 130 or 143.`,
 	return root
 }
 
-// usageOf prints the usage of a command. If a command has subcommands, its usage does not show a
-// line without a subcommand, because that would only report an error.
+// alsoRuns is the annotation of a command that has subcommands and can run without one. Its Args
+// refuses all arguments.
+const alsoRuns = "also-runs"
+
+// isGroup reports whether a command has subcommands and only reports an error without one.
+func isGroup(c *cobra.Command) bool {
+	return c.HasAvailableSubCommands() && c.Annotations[alsoRuns] == ""
+}
+
+// refuseWord returns the error for a word that is not a subcommand of c.
+func refuseWord(c *cobra.Command, words []string) error {
+	if isGroup(c) {
+		return c.RunE(c, words) // only returns an error
+	}
+	return c.Args(c, words)
+}
+
+// usageOf prints the usage of a command. The usage of a group does not show a line without a
+// subcommand, because that would only report an error.
 func usageOf(c *cobra.Command, usual func(*cobra.Command) error) error {
-	if c.HasAvailableSubCommands() {
+	if isGroup(c) {
 		run := c.RunE
 		c.RunE = nil
 		defer func() { c.RunE = run }()
@@ -149,7 +166,7 @@ func (a *app) checkHelp(root *cobra.Command) {
 	usual := root.HelpFunc()
 	root.SetHelpFunc(func(c *cobra.Command, args []string) {
 		if words := c.Flags().Args(); c.HasAvailableSubCommands() && len(words) > 0 {
-			a.noHelp = c.RunE(c, words) // RunE of a command with subcommands only returns an error
+			a.noHelp = refuseWord(c, words)
 			return
 		}
 		usual(c, args)
@@ -167,7 +184,7 @@ func (a *app) checkHelp(root *cobra.Command) {
 			case len(rest) > 0 && c == root:
 				return a.unknownCommand(root, rest)
 			case len(rest) > 0 && c.HasAvailableSubCommands():
-				return c.RunE(c, rest)
+				return refuseWord(c, rest)
 			case len(rest) > 0:
 				return usagef("run `dragoman help "+strings.TrimPrefix(c.CommandPath(), "dragoman ")+"`", "%s has no command %q", c.CommandPath(), rest[0])
 			}

@@ -24,8 +24,11 @@ server on stdio. Every MCP client can use it, directly or through dragoman.`,
   dragoman server filesystem ~/notes
 
   # Let a client read it.
-  dragoman server filesystem --read-only ~/notes`,
-	}, a.filesystemCommand())
+  dragoman server filesystem --read-only ~/notes
+
+  # Let a client read and write requirements, beginning with an example.
+  dragoman server requirements --example`,
+	}, a.filesystemCommand(), a.requirementsCommand())
 }
 
 // Names of the tools of the filesystem server.

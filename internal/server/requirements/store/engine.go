@@ -47,20 +47,26 @@ func connect(ctx context.Context, o Options) (*sql.DB, engine, error) {
 	case strings.Contains(o.Database, "://"):
 		return nil, engine{}, fail(Unusable, "name a file, or a URL that begins with postgres://", "the database has an unknown kind of URL")
 	}
-	return file(o.Database)
+	return file(o.Database, o.Existing)
 }
 
 // file opens an SQLite database. An SQLite connection waits up to five seconds for other
 // processes. WAL lets processes read while another one writes. With synchronous=FULL, a commit returns
 // when the operating system says that the log is on the disk.
-func file(path string) (*sql.DB, engine, error) {
+func file(path string, existing bool) (*sql.DB, engine, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, engine{}, err
 	}
 	name := quote(path)
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	create := os.O_CREATE
+	if existing {
+		create = 0
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|create, 0o600)
 	switch {
+	case existing && errors.Is(err, fs.ErrNotExist):
+		return nil, engine{}, fail(Unusable, "name the database with --db; the server creates it when it starts", "there is no database %s", name)
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, engine{}, fail(Unusable, "create the folder with mkdir, or use another path", "the folder of the database %s does not exist", name)
 	case errors.Is(err, fs.ErrPermission):

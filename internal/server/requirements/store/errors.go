@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -55,7 +56,7 @@ func text(s, name string, most int, required bool) (string, error) {
 	switch {
 	case !utf8.ValidString(s):
 		return "", invalid("send it as UTF-8", "the %s is not valid UTF-8", name)
-	case strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' && r != '\r' }):
+	case strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) && !strings.ContainsRune("\r\n\t", r) }):
 		return "", invalid("remove it", "the %s has a control character", name)
 	}
 	s = strings.TrimSpace(s)

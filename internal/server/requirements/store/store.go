@@ -13,6 +13,8 @@ type Options struct {
 	// Database is the path of an SQLite file, which is created with mode 0600 if it is missing,
 	// or a URL that begins with postgres:// or postgresql://.
 	Database string
+	// Existing refuses a file that does not exist, instead of creating it.
+	Existing bool
 	// Schema is the PostgreSQL schema with the tables. "" is dragoman_requirements.
 	Schema string
 }

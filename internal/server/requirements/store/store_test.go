@@ -445,6 +445,8 @@ func TestOpenRefuses(t *testing.T) {
 	if err := os.WriteFile(garbage, []byte(strings.Repeat("no database ", 1000)), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	_, err := Open(t.Context(), Options{Database: filepath.Join(dir, "x.db"), Existing: true})
+	refused(t, err, Unusable, "no database", "--db")
 	for _, test := range []struct{ database, words string }{
 		{"", "no database"},
 		{dir, "path of a file"},

@@ -1,0 +1,259 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dragoman-mcp/dragoman/internal/server/requirements"
+	"github.com/dragoman-mcp/dragoman/internal/server/requirements/store"
+)
+
+func (a *app) requirementsCommand() *cobra.Command {
+	var db string
+	var example bool
+	c := &cobra.Command{
+		Use:         "requirements [flags]",
+		Annotations: map[string]string{alsoRuns: "true"},
+		Short:       "Serve requirements from a database",
+		Long: `Run an MCP server on stdio that keeps epics, user stories, acceptance criteria
+and requirements, with relations and comments. Each object has a reference id
+that never changes, such as REQ-007, and is a resource. Statuses change along
+allowed transitions only.
+
+The server also keeps prompts. The description and the content of the active
+prompt are the instructions of the server for new sessions.
+
+The database is an SQLite file, which is created with mode 0600, or PostgreSQL.
+Several servers can use one database at the same time. They tell their clients
+about each other's changes. The password for PostgreSQL can come from PGPASSWORD
+or ~/.pgpass. docs/servers.md describes the tools and their limits.`,
+		Example: `  # Try it with an example.
+  dragoman list -- dragoman server requirements --db example.db --example
+  dragoman call search_items query=calendar -- dragoman server requirements --db example.db
+
+  # Use the database of a team.
+  dragoman server requirements --db postgres://me@db.example/team
+
+  # Serve it over HTTP.
+  dragoman run --listen 127.0.0.1:7301 -- dragoman server requirements`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			hint := "run `" + c.CommandPath() + " --help`"
+			if near := nearCommand(c, args[0]); near != "" {
+				hint = near
+			}
+			return usagef(hint, "%s has no command %q", c.CommandPath(), args[0])
+		},
+		RunE: func(c *cobra.Command, _ []string) error {
+			s, err := openRequirements(c.Context(), db, false)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = s.Close() }()
+			if example {
+				filled, err := s.Fill(c.Context(), requirements.Example())
+				if err != nil {
+					return storeError(err)
+				}
+				if !filled {
+					a.status.Printf("the database has items already, so the example is not added")
+				}
+			}
+			server, err := requirements.New(c.Context(), requirements.Options{Store: s, Version: version()})
+			if err != nil {
+				return storeError(err)
+			}
+			defer server.Close()
+			if a.keyboard && a.stdin == os.Stdin {
+				a.status.Printf("waiting for an MCP client on stdin; to try the server, run `%s list -- %s server requirements`", a.program, a.program)
+			}
+			return withoutStop(c.Context(), server.Serve(c.Context(), a.stdin, a.stdout))
+		},
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) { return nil, noFiles },
+	}
+	databaseFlag(c, &db)
+	c.Flags().BoolVar(&example, "example", false, "fill an empty database with an example")
+	c.AddCommand(a.activePromptCommand(), a.exportCommand())
+	return c
+}
+
+func databaseFlag(c *cobra.Command, db *string) {
+	c.Flags().StringVar(db, "db", "", "the database: a `FILE`, or a URL that begins with postgres:// (default dragoman/requirements.db in $XDG_DATA_HOME)")
+}
+
+func (a *app) activePromptCommand() *cobra.Command {
+	var db string
+	var none bool
+	c := &cobra.Command{
+		Use:   "prompt [flags] [NAME]",
+		Short: "Print or choose the active prompt",
+		Long: `Print the description and the content of the active prompt, which are the
+instructions of the server. Without an active prompt, print nothing.
+
+With a NAME, make this prompt the active one. Running servers tell their
+clients that the list of prompts has changed. New sessions get the new
+instructions.`,
+		Example: `  # Print the instructions.
+  dragoman server requirements prompt
+
+  # Choose another prompt.
+  dragoman server requirements prompt reviewer`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 || len(args) == 1 && none {
+				return usagef("name one prompt, or use --none", "too many arguments")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			s, err := openRequirements(c.Context(), db, true)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = s.Close() }()
+			switch {
+			case none:
+				return storeError(requirements.Activate(c.Context(), s, ""))
+			case len(args) == 1:
+				err := requirements.Activate(c.Context(), s, args[0])
+				if store.IsCode(err, store.NotFound) {
+					return a.noPrompt(c.Context(), s, err)
+				}
+				return storeError(err)
+			}
+			p, err := s.Active(c.Context())
+			if err != nil {
+				return storeError(err)
+			}
+			if text := p.Instructions(); text != "" {
+				_, err = fmt.Fprintln(a.stdout, text)
+				return err
+			}
+			return nil
+		},
+		ValidArgsFunction: func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, noFiles
+			}
+			s, err := openRequirements(c.Context(), db, true)
+			if err != nil {
+				return nil, noFiles
+			}
+			defer func() { _ = s.Close() }()
+			return promptNames(c.Context(), s), noFiles
+		},
+	}
+	databaseFlag(c, &db)
+	c.Flags().BoolVar(&none, "none", false, "leave no prompt active")
+	return c
+}
+
+func promptNames(ctx context.Context, s *store.Store) []string {
+	all, err := s.Prompts(ctx)
+	if err != nil {
+		return nil
+	}
+	names := []string{}
+	for _, p := range all {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// noPrompt is the error for a prompt that does not exist. It names the prompts that do.
+func (a *app) noPrompt(ctx context.Context, s *store.Store, err error) error {
+	names := promptNames(ctx, s)
+	if len(names) == 0 {
+		return withHint(err, "create one with the tool save_prompt; there is none yet")
+	}
+	list := clean(names[0])
+	for _, n := range names[1:min(len(names), 10)] {
+		list += ", " + clean(n)
+	}
+	return withHint(err, "use one of the prompts %s", list)
+}
+
+func (a *app) exportCommand() *cobra.Command {
+	var db, format, root string
+	c := &cobra.Command{
+		Use:   "export [flags]",
+		Short: "Print all items as Markdown or ReqIF",
+		Long: `Print all items with their relations and comments, or one item with everything
+that belongs to it. ReqIF is the XML format in which requirements tools exchange
+requirements.`,
+		Example: `  # Write a file that people can read.
+  dragoman server requirements export > requirements.md
+
+  # Write one epic for another tool.
+  dragoman server requirements export --format reqif --root EP-001 > epic.reqif`,
+		Args: noArguments,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if format != requirements.Markdown && format != requirements.ReqIF {
+				return usagef("use markdown or reqif", "--format does not accept %q", format)
+			}
+			s, err := openRequirements(c.Context(), db, true)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = s.Close() }()
+			return storeError(requirements.Export(c.Context(), s, a.stdout, format, root, version()))
+		},
+	}
+	databaseFlag(c, &db)
+	c.Flags().StringVar(&format, "format", requirements.Markdown, "`markdown` or reqif")
+	c.Flags().StringVar(&root, "root", "", "print only the item with this `ID` and what belongs to it")
+	_ = c.RegisterFlagCompletionFunc("format", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return []string{requirements.Markdown, requirements.ReqIF}, noFiles
+	})
+	return c
+}
+
+// openRequirements opens a database. "" is the file in the user's data folder, which is created
+// with its folder unless existing is set.
+func openRequirements(ctx context.Context, db string, existing bool) (*store.Store, error) {
+	if db == "" {
+		folder, err := dataFolder()
+		if err != nil {
+			return nil, withHint(err, "name a file with --db")
+		}
+		if !existing {
+			if err := os.MkdirAll(folder, 0o700); err != nil {
+				return nil, withHint(err, "name a file in another folder with --db")
+			}
+		}
+		db = filepath.Join(folder, "requirements.db")
+	}
+	s, err := store.Open(ctx, store.Options{Database: db, Existing: existing})
+	return s, storeError(err)
+}
+
+// dataFolder returns the folder for data that a user wants to keep.
+func dataFolder() (string, error) {
+	if base := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(base) {
+		return filepath.Join(base, "dragoman"), nil
+	}
+	if base := os.Getenv("LocalAppData"); runtime.GOOS == "windows" && base != "" {
+		return filepath.Join(base, "dragoman"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(home, ".local", "share", "dragoman"), nil
+}
+
+// storeError adds the next step to an error of the store.
+func storeError(err error) error {
+	var e *store.Error
+	if errors.As(err, &e) {
+		return withHint(err, "%s", e.Next)
+	}
+	return err
+}
