@@ -28,7 +28,7 @@ var formats = []struct {
 		func(v *Value) bool { return isServer(v) }},
 	{"a mapping of servers without the key mcpServers", "write mcpServers above them",
 		func(v *Value) bool { return isMap(v) && len(v.Members) > 0 && isServer(v.Members[0].Value) }},
-	{"a list of servers", "write them under mcpServers, each below its name instead of the key name",
+	{"a list of servers", "write mcpServers as a mapping from the name of each server to its settings",
 		func(v *Value) bool {
 			return v != nil && v.Kind == List && len(namedEntries(v)) > 0 || listed(v, "mcpServers") || listed(v, "mcp_servers")
 		}},

@@ -331,8 +331,8 @@ func (t *Trail) memoryLocked() *trailMemory {
 	return t.memory
 }
 
-// pass records a message. Notifications beyond their limit are not kept, so that the answer of
-// a call fits that has many.
+// pass records a message. If a call has more notifications than the limit allows, the further ones
+// are not kept, so that there is space for the answer.
 func (t *Trail) pass(w Wire, sent bool, raw []byte, h *Head) Passage {
 	at := time.Since(t.began)
 	t.mu.Lock()
@@ -423,8 +423,8 @@ func (t *Trail) spliceLocked(at time.Duration, text, input []byte, add func([]Ch
 	m.entries = append(m.entries, e)
 }
 
-// takeLocked takes a number of bytes for an entry. Without so many bytes it counts the entry as
-// missed and returns false.
+// takeLocked takes a number of bytes for an entry. If the limits do not allow so many bytes, it
+// counts the entry as missed and returns false.
 func (t *Trail) takeLocked(n int) bool {
 	if t.used+n > t.limits.call() || !t.limits.take(n) {
 		t.missed++

@@ -27,7 +27,7 @@ type part struct{ from, to int32 }
 
 func (p part) len() int { return int(p.to - p.from) }
 
-// moved returns the range after by more elements were put before it. An empty range stays.
+// moved returns the range after by elements were inserted before it. An empty range does not change.
 func (p part) moved(by int) part {
 	if p.from == p.to {
 		return part{}

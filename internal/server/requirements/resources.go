@@ -37,7 +37,7 @@ func (s *Server) addResources() {
 	for _, c := range collections {
 		s.mcp.AddResourceTemplate(&mcp.ResourceTemplate{
 			URITemplate: c.template(), Name: c.name, Title: c.title, MIMEType: "application/json",
-			Description: c.title + " by its " + c.argument() + ". Subscriptions tell about changes.",
+			Description: c.title + " by its " + c.argument() + ". Subscribers are notified of changes.",
 		}, s.readResource)
 	}
 }

@@ -205,7 +205,7 @@ func schemaOf[T any](restrict func(map[string]*jsonschema.Schema)) *jsonschema.S
 func (s *Server) begin(ctx context.Context) (func(), error) {
 	if s.waiting.Add(1) > maxWaiting {
 		s.waiting.Add(-1)
-		return nil, errors.New("more than 256 calls wait already. Wait for the answers of some calls first.")
+		return nil, errors.New("too many calls are waiting: the limit is 256. Wait for the answers of some calls first.")
 	}
 	defer s.waiting.Add(-1)
 	select {

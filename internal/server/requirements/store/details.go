@@ -78,7 +78,7 @@ func (t *txn) link(source, kind, target string) (Relation, error) {
 			return Relation{}, err
 		}
 		if n >= MaxRelations {
-			return Relation{}, fail(Full, "remove one with unlink_items, or link its parent", "%s has %d relations, which is the most", id, n)
+			return Relation{}, fail(Full, "remove one with unlink_items, or link its parent", "%s has %d relations, which is the maximum", id, n)
 		}
 	}
 	n, err := t.take(relationPrefix)
@@ -204,7 +204,7 @@ func (t *txn) comment(c Comment) (Comment, error) {
 		return Comment{}, err
 	}
 	if n >= MaxComments {
-		return Comment{}, fail(Full, "write it into the description", "%s has %d comments, which is the most", c.Item, n)
+		return Comment{}, fail(Full, "write it into the description", "%s has %d comments, which is the maximum", c.Item, n)
 	}
 	num, err := t.take(commentPrefix)
 	if err != nil {

@@ -52,7 +52,7 @@ func (t *txn) create(it Item) (Item, error) {
 		return Item{}, err
 	}
 	if n >= MaxItems {
-		return Item{}, fail(Full, "use another database", "the database has %d items, which is the most", n)
+		return Item{}, fail(Full, "use another database", "the database has %d items, which is the maximum", n)
 	}
 	num, err := t.take(r.prefix)
 	if err != nil {
