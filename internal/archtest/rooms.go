@@ -5,7 +5,7 @@ package archtest
 // and runtime connects the two. An entry includes the folders below it, unless they have their
 // own entry.
 var layers = [][]string{
-	{"internal/excerpt", "internal/identity", "internal/jsonrpc", "internal/logcode", "internal/loglimit", "internal/screen", "internal/servername", "internal/work"},
+	{"internal/excerpt", "internal/identity", "internal/jsonrpc", "internal/logcode", "internal/loglimit", "internal/pattern", "internal/screen", "internal/servername", "internal/work"},
 	{"internal/failure"},
 	{"internal/mcp", "internal/schema", "internal/tokens"},
 	{"internal/calls", "internal/event", "internal/form", "internal/logring", "internal/tool"},

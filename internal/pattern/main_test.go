@@ -1,0 +1,10 @@
+package pattern
+
+import (
+	"os"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/leaktest"
+)
+
+func TestMain(m *testing.M) { os.Exit(leaktest.Run(m)) }

@@ -1,0 +1,113 @@
+package pattern
+
+import (
+	"errors"
+	"regexp"
+	"regexp/syntax"
+	"sync/atomic"
+)
+
+// Bounds of patterns.
+const (
+	// MaxBytes is the longest expression that Compile accepts.
+	MaxBytes = 4 << 10
+	// MaxSize is the largest size of an expression that Compile accepts, in instructions.
+	MaxSize = 2000
+	// UsualBudget is the number of steps that a check or a search may take: some seconds.
+	UsualBudget = 100_000_000
+)
+
+// ErrTooLarge is the error of Compile for an expression that is longer than MaxBytes or larger
+// than MaxSize.
+var ErrTooLarge = errors.New("the expression is too large: it is too long or repeats too much")
+
+// Pattern is a compiled expression. Compile creates it.
+type Pattern struct {
+	re   *regexp.Regexp
+	size int
+}
+
+// Compile compiles an expression. The error is ErrTooLarge, or the error of package regexp.
+func Compile(expr string) (*Pattern, error) {
+	if len(expr) > MaxBytes {
+		return nil, ErrTooLarge
+	}
+	tree, err := syntax.Parse(expr, syntax.Perl)
+	if err != nil {
+		return nil, err
+	}
+	size := 2 + instructions(tree) // the instruction that fails, and the one that matches
+	if size > MaxSize {
+		return nil, ErrTooLarge
+	}
+	re, err := regexp.Compile(expr)
+	if err != nil {
+		return nil, err
+	}
+	return &Pattern{re, size}, nil
+}
+
+// Regexp returns the expression for all kinds of matches.
+func (p *Pattern) Regexp() *regexp.Regexp { return p.re }
+
+// Size returns the size of the expression in instructions, between 1 and MaxSize.
+func (p *Pattern) Size() int { return p.size }
+
+// Cost returns the most steps that one match with a text of n bytes takes.
+func (p *Pattern) Cost(n int) int64 { return int64(p.size) * (int64(n) + 1) }
+
+// rangesPerStep is the number of ranges of a class of characters that count as one instruction.
+// A class such as \pL has hundreds of ranges.
+const rangesPerStep = 32
+
+// instructions returns a number that is at least the number of instructions of an expression,
+// but stops counting above MaxSize. The parser bounds the depth of the expression.
+func instructions(re *syntax.Regexp) int {
+	n := 1
+	switch re.Op {
+	case syntax.OpLiteral:
+		n = max(1, len(re.Rune))
+	case syntax.OpCharClass:
+		n += len(re.Rune) / 2 / rangesPerStep
+	case syntax.OpCapture, syntax.OpStar:
+		n = 2
+	case syntax.OpAlternate:
+		n = max(1, len(re.Sub)-1)
+	case syntax.OpConcat, syntax.OpRepeat:
+		n = 0
+	}
+	for _, sub := range re.Sub {
+		n = min(n+instructions(sub), MaxSize+1)
+	}
+	if re.Op == syntax.OpRepeat {
+		// The part is repeated Min times. The last one is a loop, or optional parts follow.
+		if re.Max < 0 {
+			n = n*max(re.Min, 1) + 2
+		} else {
+			n = n*re.Min + (n+1)*(re.Max-re.Min) + 1
+		}
+		n = min(n, MaxSize+1)
+	}
+	return n
+}
+
+// Budget is a number of steps that several matches share. The zero value is empty. A Budget may
+// be used concurrently.
+type Budget struct{ left atomic.Int64 }
+
+// Set sets the number of steps that are left.
+func (b *Budget) Set(steps int64) { b.left.Store(steps) }
+
+// Take takes the steps of one match from the budget. If too few are left, it reports false and
+// takes nothing, and the caller does without the match.
+func (b *Budget) Take(steps int64) bool {
+	for {
+		left := b.left.Load()
+		if steps > left {
+			return false
+		}
+		if b.left.CompareAndSwap(left, left-steps) {
+			return true
+		}
+	}
+}
