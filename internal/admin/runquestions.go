@@ -64,7 +64,7 @@ func (x *run) hear(m *jsonrpc.Message, clean func(string) string) {
 	case m.Method == mcp.NoteMessage:
 		l := RunLog{Time: time.Now().UTC(), Level: text("level", maxName), Logger: text("logger", maxName), Text: text("data", maxRunText)}
 		if data := m.Param("data"); l.Text == "" && !data.IsZero() {
-			l.Text = excerpt.Lines(clean(cleanEscaped(clean, string(data.Of(m.Raw)), maxNested)), maxRunText)
+			l.Text = excerpt.Lines(excerpt.MaskJSON(string(data.Of(m.Raw)), clean), maxRunText)
 		}
 		x.keepLog(l)
 		x.publish(EventLog, l)

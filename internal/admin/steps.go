@@ -36,22 +36,9 @@ func stepsOf(all handshake.Trace, clean func(string) string) (out []HandshakeSte
 	for _, x := range all {
 		out = append(out, HandshakeStep{
 			AtMS: x.At.Milliseconds(), Sent: clean(x.Sent), Got: clean(x.Got), Reason: clean(x.Reason),
-			Params: beginning(x.Params, x.ParamsSize, clean), ParamsBytes: x.ParamsSize,
-			Answer: beginning(x.Answer, x.AnswerSize, clean), AnswerBytes: x.AnswerSize,
+			Params: excerpt.MaskHead(x.Params, x.ParamsSize, clean), ParamsBytes: x.ParamsSize,
+			Answer: excerpt.MaskHead(x.Answer, x.AnswerSize, clean), AnswerBytes: x.AnswerSize,
 		})
 	}
 	return out
-}
-
-// maskReach is the number of bytes at the end of a cut message that are not shown. A secret
-// there may be cut too, so that it could not be recognised.
-const maskReach = 512
-
-// beginning returns the beginning of a message with its secrets masked. size is the size of
-// the whole message.
-func beginning(b []byte, size int, clean func(string) string) string {
-	if size > len(b) {
-		b = b[:max(0, len(b)-maskReach)]
-	}
-	return excerpt.MaskSecrets(clean(cleanEscaped(clean, string(b), maxNested)))
 }

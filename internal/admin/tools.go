@@ -443,7 +443,7 @@ func (a *API) knownTool(server, name string) (*indexed, *Problem) {
 // cleanJSON masks the secrets in JSON of a server. It returns null if the result is no longer
 // valid JSON.
 func cleanJSON(clean func(string) string, raw []byte) json.RawMessage {
-	text := clean(cleanEscaped(clean, string(raw), maxNested))
+	text := excerpt.MaskJSON(string(raw), clean)
 	if text == string(raw) {
 		return raw
 	}

@@ -94,7 +94,7 @@ func (c *Catalog) read(life context.Context, a *knownAudience, method string, u 
 	ctx, cancel := context.WithTimeout(life, readingLimit)
 	defer cancel()
 	began := time.Now()
-	h, err := u.Hello(ctx, a.facts)
+	h, err := u.Hello(mcp.WithPurpose(ctx, "lists"), a.facts)
 	var items, hidden [][]byte
 	complete := true
 	if err == nil && method != "" {

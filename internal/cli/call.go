@@ -164,7 +164,7 @@ func (a *app) call(ctx context.Context, w where, name string, words []string, f 
 	defer files.Close()
 	x := &toolCall{app: a, where: w, name: name, base: base, arguments: append(arguments, flagged...), check: !f.noCheck, ask: ask}
 	var result []byte
-	err = a.onServer(ctx, w, &f.client, ask, func(ctx context.Context, s Session, server config.Server) error {
+	err = a.onServer(mcp.WithPurpose(ctx, mcp.MethodCallTool), w, &f.client, ask, func(ctx context.Context, s Session, server config.Server) error {
 		x.session, x.server = s, server.Name
 		result, err = x.run(ctx)
 		return err

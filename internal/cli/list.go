@@ -11,6 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/admin"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 )
 
@@ -105,7 +106,7 @@ servers anyway.`,
 			}
 			var l runtime.List
 			name := ""
-			err := a.onServer(c.Context(), w, &f, nil, func(ctx context.Context, s Session, server config.Server) (err error) {
+			err := a.onServer(mcp.WithPurpose(c.Context(), runtime.ListMethod(kind)), w, &f, nil, func(ctx context.Context, s Session, server config.Server) (err error) {
 				name = server.Name
 				a.status.Step(name, "listing "+kind)
 				l, err = a.listWhole(ctx, s, name, kind, nil)

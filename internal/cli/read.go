@@ -63,7 +63,7 @@ content to files in a folder and prints their paths.`,
 			}
 			defer files.Close()
 			var result []byte
-			err = a.onServer(c.Context(), w, &f, asking, func(ctx context.Context, s Session, server config.Server) (err error) {
+			err = a.onServer(mcp.WithPurpose(c.Context(), mcp.MethodReadResource), w, &f, asking, func(ctx context.Context, s Session, server config.Server) (err error) {
 				a.status.Step(server.Name, "reading "+uri)
 				result, err = s.Request(ctx, mcp.MethodReadResource, append(jsonrpc.AppendQuote([]byte(`{"uri":`), uri), '}'))
 				return err
@@ -198,7 +198,7 @@ If there are several messages, each one begins with a line that shows its role.`
 			defer files.Close()
 			var result []byte
 			listed := true
-			err = a.onServer(c.Context(), w, &f, asking, func(ctx context.Context, s Session, server config.Server) (err error) {
+			err = a.onServer(mcp.WithPurpose(c.Context(), mcp.MethodGetPrompt), w, &f, asking, func(ctx context.Context, s Session, server config.Server) (err error) {
 				if !noCheck {
 					if listed, err = a.checkPrompt(ctx, s, server.Name, w, name, given); err != nil {
 						return err
@@ -386,7 +386,7 @@ the name of a configured server, or a command after --.`,
 				params = append(append(append(params, `,"context":{"arguments":`...), textObject(known)...), '}')
 			}
 			var result []byte
-			err = a.onServer(c.Context(), w, &f, nil, func(ctx context.Context, s Session, server config.Server) (err error) {
+			err = a.onServer(mcp.WithPurpose(c.Context(), mcp.MethodComplete), w, &f, nil, func(ctx context.Context, s Session, server config.Server) (err error) {
 				a.status.Step(server.Name, "completing "+argumentName)
 				result, err = s.Request(ctx, mcp.MethodComplete, append(params, '}'))
 				return err

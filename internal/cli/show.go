@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/screen"
 	"github.com/dragoman-mcp/dragoman/internal/tokens"
@@ -59,7 +60,7 @@ output schema returns content, such as text.`,
 		},
 		RunE: func(c *cobra.Command, _ []string) error {
 			w.file = f.file
-			return a.onServer(c.Context(), w, &f, nil, func(ctx context.Context, s Session, server config.Server) error {
+			return a.onServer(mcp.WithPurpose(c.Context(), mcp.MethodListTools), w, &f, nil, func(ctx context.Context, s Session, server config.Server) error {
 				if name != "" {
 					return a.showTool(ctx, s, server.Name, w, name, asJSON, withSchema)
 				}

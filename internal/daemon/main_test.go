@@ -40,6 +40,11 @@ func TestMain(m *testing.M) {
 		runAsToolbox(answer)
 		return
 	}
+	if os.Getenv(asServer) == talker {
+		time.AfterFunc(5*time.Minute, func() { os.Exit(99) })
+		runAsTalker()
+		return
+	}
 	if era, ok := strings.CutPrefix(os.Getenv(asServer), "hostile "); ok {
 		time.AfterFunc(10*time.Minute, func() { os.Exit(99) })
 		runAsHostileServer(era)

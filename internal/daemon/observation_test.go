@@ -110,7 +110,7 @@ func maskMetrics(text string) string {
 var (
 	logTime = regexp.MustCompile(`^time=\S+ `)
 	logRace = regexp.MustCompile(`msg="(handshake step|answer or cancellation could not be sent to the server|discarded an unexpected message from the server|subscriptions/listen ended)"`)
-	logVary = regexp.MustCompile(`(pid|port|remote|took|after)=\S+|127\.0\.0\.1:\d+`)
+	logVary = regexp.MustCompile(`(pid|port|remote|took|after|for)=\S+|127\.0\.0\.1:\d+`)
 )
 
 // maskLog returns the lines of a log, sorted, without times and numbers that vary. It omits

@@ -100,6 +100,7 @@ type HandshakeStep struct {
 	N         int    // counts the steps of a session from 1
 	Sent, Got string // Got is "" if the message is being sent
 	Reason    string // the reason for what Dragoman does next
+	For       string // the method for which the server is opened; "lists", "keep open" or "check era"
 	Bytes     string // the first 4 KiB of the message; "" unless the log shows messages
 }
 

@@ -188,7 +188,7 @@ func (o *opening) exchange(ctx context.Context, limit time.Duration, method stri
 		defer cancel()
 	}
 	o.keepSent(params)
-	o.watch(Progress{Sent: method, Bytes: o.bytes.Params})
+	o.watch(Progress{Sent: method, Bytes: o.bytes.Params, Size: o.bytes.ParamsSize})
 	begun := time.Now()
 	msg, err := o.link.Exchange(ctx, method, params, rules)
 	return o.classify(msg, err, time.Since(begun))

@@ -30,8 +30,9 @@ type Progress struct {
 	Sent, Got string // Got is "" if the message is being sent
 	Reason    string // the reason for the next step; "" if the message is being sent
 	// Bytes are the first MaxShown bytes of the params, or of the answer. They may hold
-	// secrets.
+	// secrets. Size is the full size in bytes.
 	Bytes []byte
+	Size  int
 }
 
 // MaxShown is the maximum length in bytes of Params, and of Answer, in a Step.
@@ -98,7 +99,7 @@ func (o *opening) watch(p Progress) {
 
 // note adds a step.
 func (o *opening) note(sent, got, reason string) {
-	o.watch(Progress{Sent: sent, Got: got, Reason: reason, Bytes: o.bytes.Answer})
+	o.watch(Progress{Sent: sent, Got: got, Reason: reason, Bytes: o.bytes.Answer, Size: o.bytes.AnswerSize})
 	defer func() { o.bytes = Step{} }()
 	if len(o.trace) < maxSteps {
 		step := o.bytes

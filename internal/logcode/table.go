@@ -13,7 +13,7 @@ func Table() []Entry { return append([]Entry(nil), table...) }
 
 var table = []Entry{
 	// State of servers.
-	{"server_ready", "server ready", "A server is ready, for the first time or again. `took` is how long Dragoman tried to open it, or waited for it."},
+	{"server_ready", "server ready", "A server is ready, for the first time or again. `took` is how long Dragoman tried to open it, or waited for it. `for` is the method for which it was opened, as in `handshake_step`. If each call has a process of its own, only the first record has the level info."},
 	{"server_failed", "server could not be opened", "A server could not be started, connected to or initialized. `class`, `sentence` and `action` describe the failure, and `retry_after` is the time until the next attempt."},
 	{"server_failed", "server could still not be opened", ""},
 	{"server_ended", "server ended", "The process of a server has exited. If it exits again for the same reason within ten minutes, the record is short and `times` counts."},
@@ -108,7 +108,7 @@ var table = []Entry{
 	{"hint", "", "What to do about the error in the record before."},
 	{"note", "", "Something is missing in the result of a command."},
 	{"warning", "", "A command continues, although a part of its work failed. The message contains the reason."},
-	{"handshake_step", "handshake step", "One step of a handshake with a server, as it happens: `sent` alone when a message is sent, and with `got` and `reason` when the answer is known. `bytes` has the message with `--trace-bytes`. The level is debug."},
+	{"handshake_step", "handshake step", "One step of a handshake with a server, as it happens: `sent` alone when a message is sent, and with `got` and `reason` when the answer is known. `for` is the method for which the server is opened. `bytes` has the message with `--trace-bytes`. The level is debug."},
 	{"status", "", "The whole status, on SIGUSR1."},
 	{"change", "", "The change that `connect --write` makes."},
 }

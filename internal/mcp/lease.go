@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"context"
 	"errors"
 
 	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
@@ -15,10 +16,35 @@ type Need struct {
 	// Session is the number of the only suitable session, such as that of a task. 0 means any
 	// session.
 	Session uint64
+	// Method is the method of the request that needs the session, for the log. If it is "", the
+	// log has the purpose of the context; see WithPurpose.
+	Method string
 }
 
 // NeedOf returns the Need of a call.
-func NeedOf(c *Call) Need { return Need{ForCall: c.Method == nil || c.Method.MayAsk} }
+func NeedOf(c *Call) Need {
+	n := Need{ForCall: c.Method == nil || c.Method.MayAsk}
+	if c.Method != nil {
+		n.Method = c.Msg.Method
+	}
+	return n
+}
+
+// purposeKey is the key of a purpose in a context.
+type purposeKey struct{}
+
+// WithPurpose returns a context that says for what a server is opened, for the log. It is for code
+// that opens a server before it sends a request. The purpose is a method, or "lists" if Dragoman
+// reads the lists that it merges.
+func WithPurpose(ctx context.Context, purpose string) context.Context {
+	return context.WithValue(ctx, purposeKey{}, purpose)
+}
+
+// PurposeOf returns the purpose of a context, or "" if it has none.
+func PurposeOf(ctx context.Context) string {
+	purpose, _ := ctx.Value(purposeKey{}).(string)
+	return purpose
+}
 
 // ToolFacts are the facts about one tool in a server's tool list.
 type ToolFacts struct {

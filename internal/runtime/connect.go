@@ -139,13 +139,26 @@ type List struct {
 // maxMissing is the largest number of missing servers that a list names.
 const maxMissing = 64
 
+// ListMethod returns the method that lists "tools", "resources", "prompts" or "templates". It
+// returns "" for another kind.
+func ListMethod(kind string) string {
+	switch kind {
+	case "tools":
+		return mcp.MethodListTools
+	case "resources":
+		return mcp.MethodListResources
+	case "prompts":
+		return mcp.MethodListPrompts
+	case "templates":
+		return mcp.MethodListTemplates
+	}
+	return ""
+}
+
 // List returns all pages of "tools", "resources", "prompts" or "templates".
 func (s *Session) List(ctx context.Context, kind string) (List, error) {
-	method, ok := map[string]string{
-		"tools": mcp.MethodListTools, "resources": mcp.MethodListResources,
-		"prompts": mcp.MethodListPrompts, "templates": mcp.MethodListTemplates,
-	}[kind]
-	if !ok {
+	method := ListMethod(kind)
+	if method == "" {
 		return List{}, fmt.Errorf("%q is not the name of a list: use tools, resources, prompts or templates", kind)
 	}
 	h, err := s.host.Hello(ctx, s.facts)

@@ -100,6 +100,9 @@ func (l *Log) write(e *event.Event) {
 		if e.Step.Got != "" {
 			attrs = append(attrs, slog.String("got", e.Step.Got), slog.String("reason", e.Step.Reason))
 		}
+		if e.Step.For != "" {
+			attrs = append(attrs, slog.String("for", e.Step.For))
+		}
 		if e.Step.Bytes != "" {
 			attrs = append(attrs, slog.String("bytes", e.Step.Bytes))
 		}

@@ -121,7 +121,7 @@ func (u *Upstream) checkEra(s *session, l *eraCheck) {
 	u.mu.Lock()
 	life, operation := u.opens, u.operation
 	u.mu.Unlock()
-	next, err := u.open(life, &pool{}, nil, true)
+	next, err := u.open(life, &pool{}, nil, purposeCheckEra)
 	u.mu.Lock()
 	if err == nil && u.operation != operation {
 		// In the meantime, an operator has taken the sessions out of service.

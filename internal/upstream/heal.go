@@ -118,7 +118,7 @@ func (u *Upstream) openHomeLocked() {
 		p = u.newPoolLocked("", nil, "")
 	}
 	if p.opening == nil {
-		u.openLocked(p, nil)
+		u.openLocked(p, nil, purposeKeepOpen)
 	}
 }
 
@@ -213,18 +213,19 @@ func (u *Upstream) endError(s *session, why *failure.Failure) *mcp.Error {
 	return e
 }
 
-// readyLocked records that the server has been opened, and logs how long that took.
-func (u *Upstream) readyLocked() {
+// readyLocked records that the session s has opened the server, and logs how long that took. If
+// each call has a process of its own, only the first one is logged at level info.
+func (u *Upstream) readyLocked(s *session) {
 	u.notBefore, u.lastErr = time.Time{}, nil
 	u.opened = time.Now()
 	u.stopHealingLocked()
 	if u.awaySince.IsZero() {
 		return
 	}
-	level := slog.LevelDebug
-	if u.kept || u.tries > 1 {
-		level = slog.LevelInfo
+	level := slog.LevelInfo
+	if u.spec.Isolation == PerCall && u.starts > 0 && u.tries <= 1 {
+		level = slog.LevelDebug
 	}
-	u.logLocked(level, "server ready", "took", time.Since(u.awaySince).Round(time.Millisecond).String(), "attempts", u.tries)
+	u.logLocked(level, "server ready", "took", time.Since(u.awaySince).Round(time.Millisecond).String(), "attempts", u.tries, "for", s.steps.purpose)
 	u.awaySince, u.tries = time.Time{}, 0
 }

@@ -88,7 +88,7 @@ func TestConcurrentOpensAreOneAttempt(t *testing.T) {
 		if n := h.starts(); n != 2 {
 			t.Errorf("%d processes were started, want 2", n)
 		}
-		if text := log.String(); !strings.Contains(text, "attempts=1\n") || strings.Contains(text, "attempts=2") {
+		if text := log.String(); !strings.Contains(text, "attempts=1 for=initialize\n") || strings.Contains(text, "attempts=2") {
 			t.Errorf("the log is %s", text)
 		}
 	})

@@ -39,7 +39,7 @@ func (u *Upstream) Acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need
 		}
 		// An HTTP server may also know the task in another session.
 	}
-	l, err := u.acquire(ctx, f, need.ForCall)
+	l, err := u.acquire(ctx, f, need)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +177,7 @@ func (l *Lease) Call(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Re
 // again replaces the failed session with another one.
 func (l *Lease) again(ctx context.Context) error {
 	l.giveBack()
-	next, err := l.u.acquire(ctx, l.client, l.need.ForCall)
+	next, err := l.u.acquire(ctx, l.client, l.need)
 	if err != nil {
 		return err
 	}
@@ -245,7 +245,7 @@ func (l *Lease) callInSession(ctx context.Context, a *mcp.Attempt, k mcp.Caller)
 			if u.spec.piped() || a.Msg.Method == mcp.MethodCallTool {
 				return nil, u.sessionOver()
 			}
-			if next, err = u.acquire(ctx, l.client, l.need.ForCall); err != nil {
+			if next, err = u.acquire(ctx, l.client, l.need); err != nil {
 				return nil, err
 			}
 		}

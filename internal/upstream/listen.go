@@ -204,7 +204,7 @@ func reason(err error) string {
 }
 
 func (u *Upstream) listenOnce(ctx context.Context, on *link, l *listening) error {
-	lease, err := u.acquire(ctx, on.who, false)
+	lease, err := u.acquire(ctx, on.who, mcp.Need{Method: mcp.MethodListen})
 	if err != nil {
 		return err
 	}
@@ -346,7 +346,7 @@ func (w *Subscriber) Watch(ctx context.Context, want mcp.SubscriptionFilter) (mc
 	u.mu.Lock()
 	w.want.Tools, w.want.Prompts, w.want.Resources = want.Tools, want.Prompts, want.Resources
 	u.mu.Unlock()
-	lease, err := u.acquire(ctx, w.info, false)
+	lease, err := u.acquire(ctx, w.info, mcp.Need{Method: mcp.MethodListen})
 	if err != nil {
 		return mcp.SubscriptionFilter{}, err
 	}

@@ -49,7 +49,7 @@ func (u *Upstream) listPages(ctx context.Context, f *mcp.ClientInfo, via *sessio
 	}
 	s := via
 	if s == nil {
-		lease, err := u.acquire(ctx, f, false)
+		lease, err := u.acquire(ctx, f, mcp.Need{Method: method})
 		if err != nil {
 			return nil, false, err
 		}

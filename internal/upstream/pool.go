@@ -126,18 +126,18 @@ func (u *Upstream) useModernLocked(f *mcp.ClientInfo, scope string) bool {
 	return f == nil || !f.Revision.Legacy() || u.noLegacy || !canBeAsked(f)
 }
 
-// acquire returns a lease on a session for a client, and opens a session if necessary. forCall
-// says that a call will run on the session. Then acquire chooses a session on which server
-// requests can be attributed. The caller must release the lease.
-func (u *Upstream) acquire(ctx context.Context, f *mcp.ClientInfo, forCall bool) (*Lease, error) {
+// acquire returns a lease on a session for a client, and opens a session if necessary. If a call
+// will run on the session, acquire chooses a session on which server requests can be attributed.
+// It ignores need.Session. The caller must release the lease.
+func (u *Upstream) acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need) (*Lease, error) {
 	scope := u.scopeOf(f)
 	for {
-		s, open, freed, err := u.pick(f, scope, forCall)
+		s, open, freed, err := u.pick(ctx, f, scope, need)
 		if err != nil {
 			return nil, err
 		}
 		if s != nil {
-			return u.newLease(s, f, f != nil && forCall && s.pool != nil), nil
+			return u.newLease(s, f, f != nil && need.ForCall && s.pool != nil), nil
 		}
 		if open != nil {
 			freed = open.done
@@ -154,8 +154,8 @@ func (u *Upstream) acquire(ctx context.Context, f *mcp.ClientInfo, forCall bool)
 }
 
 // pick returns a session. If no session is available yet, it returns what the caller must wait for:
-// an open, or a free exclusive session.
-func (u *Upstream) pick(f *mcp.ClientInfo, scope string, forCall bool) (s *session, open *opening, freed <-chan struct{}, err error) {
+// an open, or a free exclusive session. It uses ctx only for the purpose of an open.
+func (u *Upstream) pick(ctx context.Context, f *mcp.ClientInfo, scope string, need mcp.Need) (s *session, open *opening, freed <-chan struct{}, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.closed {
@@ -192,7 +192,7 @@ func (u *Upstream) pick(f *mcp.ClientInfo, scope string, forCall bool) (s *sessi
 		p = u.newPoolLocked(key, f, scope)
 	}
 	defer u.tidyLocked(p)
-	if s := u.chooseLocked(p, f, forCall); s != nil {
+	if s := u.chooseLocked(p, f, need.ForCall); s != nil {
 		s.users++
 		s.taken = true
 		u.watchStallLocked(s)
@@ -200,7 +200,7 @@ func (u *Upstream) pick(f *mcp.ClientInfo, scope string, forCall bool) (s *sessi
 			s.reap.Stop()
 			s.reap = nil
 		}
-		if f != nil && forCall {
+		if f != nil && need.ForCall {
 			s.owner = f.Conversation
 			s.calls++
 		}
@@ -225,7 +225,7 @@ func (u *Upstream) pick(f *mcp.ClientInfo, scope string, forCall bool) (s *sessi
 	if wait := time.Until(u.notBefore); wait > 0 && u.lastErr != nil {
 		return nil, nil, nil, u.lastErr
 	}
-	u.openLocked(p, f)
+	u.openLocked(p, f, purposeOf(ctx, need))
 	return nil, p.opening, nil, nil
 }
 
@@ -485,8 +485,8 @@ func (u *Upstream) openingLocked() bool {
 }
 
 // openLocked starts an open for the pool. The open continues if its first caller gives up, because
-// other callers may also wait for it.
-func (u *Upstream) openLocked(p *pool, f *mcp.ClientInfo) {
+// other callers may also wait for it. purpose is that of the first caller.
+func (u *Upstream) openLocked(p *pool, f *mcp.ClientInfo, purpose string) {
 	o := &opening{done: make(chan struct{})}
 	alone := !u.openingLocked()
 	p.opening = o
@@ -505,7 +505,7 @@ func (u *Upstream) openLocked(p *pool, f *mcp.ClientInfo) {
 	u.nextTry = time.Time{}
 	life, operation := u.opens, u.operation
 	u.work.Go(func() {
-		s, err := u.open(life, p, f, false)
+		s, err := u.open(life, p, f, purpose)
 		if err == nil {
 			u.replayLevel(s, p)
 		}
@@ -563,7 +563,7 @@ func (u *Upstream) openLocked(p *pool, f *mcp.ClientInfo) {
 }
 
 func (u *Upstream) openedLocked(p *pool, f *mcp.ClientInfo, s *session) {
-	u.readyLocked()
+	u.readyLocked(s)
 	s.opened = time.Now()
 	s.idle = s.opened
 	u.startPingsLocked(s)

@@ -78,9 +78,9 @@ func (s *session) shut(ctx context.Context, cause error) {
 	})
 }
 
-// open starts the server or connects to it, and performs the handshake for the client f. If anew is
-// set, it ignores the stored era of the server.
-func (u *Upstream) open(ctx context.Context, p *pool, f *mcp.ClientInfo, anew bool) (*session, error) {
+// open starts the server or connects to it, and performs the handshake for the client f. If the
+// purpose is purposeCheckEra, it ignores the stored era of the server.
+func (u *Upstream) open(ctx context.Context, p *pool, f *mcp.ClientInfo, purpose string) (*session, error) {
 	defer u.step("")
 	limit := u.times.Load().Start
 	if limit <= 0 {
@@ -88,7 +88,7 @@ func (u *Upstream) open(ctx context.Context, p *pool, f *mcp.ClientInfo, anew bo
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	s, err := u.dial(ctx, p, f, anew)
+	s, err := u.dial(ctx, p, f, purpose)
 	var before handshake.Trace // the traces of earlier attempts
 	for try := 0; try < 2 && errors.Is(err, handshake.ErrDiedOnProbe); try++ {
 		// If the server has answered a probe before, it does not crash on probes, so the exit has
@@ -103,17 +103,17 @@ func (u *Upstream) open(ctx context.Context, p *pool, f *mcp.ClientInfo, anew bo
 		}
 		u.mu.Unlock()
 		before = append(before, traceOf(err)...)
-		s, err = u.dial(ctx, p, f, anew)
+		s, err = u.dial(ctx, p, f, purpose)
 	}
 	if u.recognise(err) {
-		s, err = u.dial(ctx, p, f, anew)
+		s, err = u.dial(ctx, p, f, purpose)
 	}
 	if errors.Is(err, handshake.ErrTrySSE) && u.spec.Kind == "" {
 		u.mu.Lock()
 		u.sse = true
 		u.mu.Unlock()
 		first := err
-		if s, err = u.dial(ctx, p, f, anew); err == nil {
+		if s, err = u.dial(ctx, p, f, purpose); err == nil {
 			before = append(before, traceOf(first)...)
 		} else {
 			u.mu.Lock()
@@ -208,7 +208,7 @@ func (u *Upstream) displayName() string {
 }
 
 // dial makes one attempt to open the server over the known or configured transport.
-func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientInfo, anew bool) (*session, error) {
+func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientInfo, purpose string) (*session, error) {
 	legacyFirst := false
 	u.mu.Lock()
 	offer := handshake.Offer{
@@ -225,7 +225,7 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientInfo, anew bo
 		legacyFirst = true
 		offer.Known = mcp.LatestLegacy
 	}
-	if anew {
+	if purpose == purposeCheckEra {
 		// A server on a pipe that answers initialize counts as legacy, even if it also supports the
 		// modern era. Over HTTP, the probe comes first, for the reason given above.
 		overSSE = u.spec.Kind == "sse"
@@ -246,7 +246,7 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientInfo, anew bo
 			return u.spec.Credentials.Headers(ctx, scope)
 		}
 	}
-	steps := &stepLog{u: u}
+	steps := &stepLog{u: u, purpose: purpose}
 	offer.Watch = steps.watch()
 	s := &session{steps: steps, shared: adapter == nil, pipe: true, legacyFirst: legacyFirst, number: u.numbers.Add(1)}
 	facts := u.facts()

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/handshake"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
 // LevelBytes is the level of a logger that also gets the messages of handshakes, with secrets
@@ -20,11 +22,24 @@ const LevelBytes = slog.LevelDebug - 4
 // maxStderrLine is the number of characters of a line of stderr that are logged.
 const maxStderrLine = 500
 
+// These are the purposes of sessions that Dragoman opens without a request.
+const (
+	purposeKeepOpen = "keep open" // the server is kept open, or an operator starts it
+	purposeCheckEra = "check era" // see checkEra
+)
+
+// purposeOf returns for what a session is opened, as the log shows it: the method of the request that
+// needs it. A client that has not sent a request yet needs the session for its own initialize.
+func purposeOf(ctx context.Context, need mcp.Need) string {
+	return cmp.Or(need.Method, mcp.PurposeOf(ctx), mcp.MethodInitialize)
+}
+
 // stepLog publishes the steps of a handshake as they happen, and those of the first tools/list
 // after it.
 type stepLog struct {
-	u *Upstream
-	n atomic.Int64
+	u       *Upstream
+	purpose string // why the session is opened; see purposeOf
+	n       atomic.Int64
 	// listed says that the log has a tools/list of this session.
 	listed atomic.Bool
 }
@@ -34,7 +49,7 @@ func (l *stepLog) watch() func(handshake.Progress) {
 	if !l.enabled() {
 		return nil
 	}
-	return func(p handshake.Progress) { l.write(p.Sent, p.Got, p.Reason, p.Bytes) }
+	return func(p handshake.Progress) { l.write(p.Sent, p.Got, p.Reason, p.Bytes, p.Size) }
 }
 
 func (l *stepLog) enabled() bool {
@@ -43,13 +58,27 @@ func (l *stepLog) enabled() bool {
 
 // write publishes one step. got is "" if the message is being sent. The log is written by another
 // goroutine, so a slow terminal does not delay a handshake.
-func (l *stepLog) write(sent, got, reason string, message []byte) {
+// message is the beginning of the message, and size its full size in bytes.
+func (l *stepLog) write(sent, got, reason string, message []byte, size int) {
 	clean := l.u.opts.Clean
-	e := &event.HandshakeStep{N: int(l.n.Add(1)), Sent: sent, Got: clean(got), Reason: clean(reason)}
+	e := &event.HandshakeStep{N: int(l.n.Add(1)), Sent: sent, Got: clean(got), Reason: clean(reason), For: l.purpose}
 	if len(message) > 0 && l.u.opts.Log.Enabled(context.Background(), LevelBytes) {
-		e.Bytes = excerpt.MaskSecrets(clean(excerpt.Line(string(message), handshake.MaxShown)))
+		e.Bytes = shownBytes(message, size, clean)
 	}
 	l.u.opts.Events.Publish(event.Event{Kind: event.Step, Level: slog.LevelDebug, Server: l.u.spec.Name, Step: e})
+}
+
+// shownBytes returns the beginning of a message in a form for the log, with secrets masked. It has at
+// most handshake.MaxShown bytes.
+func shownBytes(message []byte, size int, clean func(string) string) string {
+	if len(message) > handshake.MaxShown {
+		message = message[:handshake.MaxShown]
+	}
+	text := excerpt.MaskHead(message, size, clean)
+	if size > len(message) {
+		text += "…"
+	}
+	return excerpt.Line(text, handshake.MaxShown)
 }
 
 // list logs that Dragoman reads the tools of a session for the first time. The returned
@@ -58,13 +87,13 @@ func (l *stepLog) list(method string) func(*mcp.Reply, error) {
 	if method != mcp.MethodListTools || !l.enabled() || l.listed.Swap(true) {
 		return func(*mcp.Reply, error) {}
 	}
-	l.write(method, "", "", nil)
+	l.write(method, "", "", nil, 0)
 	return func(r *mcp.Reply, err error) {
 		switch {
 		case err != nil:
-			l.write(method, "no answer: "+excerpt.Line(err.Error(), 200), "the tools are not known", nil)
+			l.write(method, "no answer: "+excerpt.Line(err.Error(), 200), "the tools are not known", nil, 0)
 		case r.Code() != 0:
-			l.write(method, "error "+strconv.FormatInt(r.Code(), 10), "the tools are not known", r.Msg.Raw)
+			l.write(method, "error "+strconv.FormatInt(r.Code(), 10), "the tools are not known", r.Msg.Raw, len(r.Msg.Raw))
 		default:
 			n := 0
 			for range jsonrpc.Elements(r.Msg.Raw, r.Msg.ResultMember("tools")) {
@@ -77,7 +106,7 @@ func (l *stepLog) list(method string) func(*mcp.Reply, error) {
 			if jsonrpc.KindOf(r.Msg.Raw, r.Msg.ResultMember("nextCursor")) == '"' {
 				reason = "there are more pages"
 			}
-			l.write(method, got, reason, r.Msg.Raw)
+			l.write(method, got, reason, r.Msg.Raw, len(r.Msg.Raw))
 		}
 	}
 }
@@ -91,7 +120,8 @@ func (u *Upstream) stderr() func([]byte) {
 		if u.opts.Stderr != nil {
 			u.opts.Stderr(line)
 		}
-		text := excerpt.MaskSecrets(u.opts.Clean(excerpt.Line(string(line), maxStderrLine)))
+		// Mask before the line is cut, because a part of a secret is not recognised.
+		text := excerpt.Line(excerpt.MaskSecrets(u.opts.Clean(stdio.Printable(line))), maxStderrLine)
 		u.opts.Events.Publish(event.Event{Kind: event.Stderr, Level: slog.LevelDebug, Server: u.spec.Name, Detail: text})
 	}
 }

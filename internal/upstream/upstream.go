@@ -447,7 +447,7 @@ func (u *Upstream) sessionsLocked() []*session {
 // the client f, which may be nil. While the server is unavailable, Hello returns an error with the
 // reason, and not an older value.
 func (u *Upstream) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo, error) {
-	l, err := u.acquire(ctx, f, false)
+	l, err := u.acquire(ctx, f, mcp.Need{})
 	if err != nil {
 		return nil, err
 	}

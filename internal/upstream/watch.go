@@ -228,7 +228,7 @@ func (p *pool) watchedLocked(uri string) bool {
 // subscription starts or stops watching a resource at the server. A server with sessions gets a
 // request. A modern server gets a listen with the new union of subscriptions.
 func (u *Upstream) subscription(ctx context.Context, w *Subscriber, method, uri string) (*mcp.Reply, error) {
-	lease, err := u.acquire(ctx, w.info, false)
+	lease, err := u.acquire(ctx, w.info, mcp.Need{Method: method})
 	if err != nil {
 		return nil, err
 	}
@@ -501,7 +501,7 @@ func (u *Upstream) SetLevel(ctx context.Context, c *mcp.Call) (*mcp.Reply, error
 	if !ok {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "level must be a log level, such as info"}
 	}
-	lease, err := u.acquire(ctx, c.Client, false)
+	lease, err := u.acquire(ctx, c.Client, mcp.Need{Method: mcp.MethodSetLevel})
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package admin
+package excerpt
 
 import (
 	"strings"
@@ -28,11 +28,16 @@ func TestEscapedSecrets(t *testing.T) {
 			t.Errorf("%s\n got %s\nwant %s", raw, got, want)
 		}
 	}
-	if got := string(cleanJSON(clean, []byte(`{"default":"p\/s\"<é>😀9"}`))); got != `{"default":"***"}` {
-		t.Errorf("a definition: %s", got)
-	}
-	if got := beginning([]byte(`{"instructions":"use p\/s\"<é>😀9"}`), 0, clean); got != `{"instructions":"use ***"}` {
+	if got := MaskHead([]byte(`{"instructions":"use p\/s\"<é>😀9"}`), 0, clean); got != `{"instructions":"use ***"}` {
 		t.Errorf("a handshake: %s", got)
+	}
+	// A secret that is cut with its message must not be shown in part.
+	long := `{"instructions":"` + strings.Repeat("x", 4000) + " " + secret[:5]
+	if got := MaskHead([]byte(long), len(long)+100, clean); strings.Contains(got, "p/s") || len(got) < 3000 {
+		t.Errorf("a message that is cut: %s", got)
+	}
+	if got := MaskHead([]byte(`{"a":"sk-live_0123456789abcdef"}`), 0, clean); got != `{"a":"***"}` {
+		t.Errorf("what looks like a secret: %s", got)
 	}
 	deep := strings.Repeat(`"\`, 1<<16)
 	if got := cleanEscaped(clean, deep, maxNested); got != deep {

@@ -1,11 +1,31 @@
-package admin
+package excerpt
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
-
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
+
+// MaskJSON returns JSON of a peer with its secrets masked. clean masks the secrets that are known.
+// MaskJSON also finds a secret that is written with escapes, and one in JSON within a string. The
+// JSON may be cut off.
+func MaskJSON(raw string, clean func(string) string) string {
+	return clean(cleanEscaped(clean, raw, maxNested))
+}
+
+// maskReach is the number of bytes at the end of a cut message that are not shown. A secret
+// there may be cut too, so that it could not be recognised.
+const maskReach = 512
+
+// MaskHead does the same as MaskJSON for the beginning of a message, and also masks what looks like
+// a secret. size is the size of the whole message. If b is not the whole message, MaskHead leaves
+// out the end of b.
+func MaskHead(b []byte, size int, clean func(string) string) string {
+	if size > len(b) {
+		b = b[:max(0, len(b)-maskReach)]
+	}
+	return MaskSecrets(MaskJSON(string(b), clean))
+}
 
 // maxNested bounds how deeply JSON within strings of JSON is searched for secrets.
 const maxNested = 4
@@ -40,12 +60,21 @@ func cleanEscaped(clean func(string) string, raw string, depth int) string {
 		}
 		if masked := clean(cleanEscaped(clean, text, depth-1)); masked != text {
 			out.WriteString(raw[from:start])
-			quoted := jsonrpc.AppendQuote(nil, masked)
-			out.Write(quoted[1 : len(quoted)-1])
+			out.WriteString(escaped(masked))
 			from = end
 		}
 	}
 	return out.String() + raw[from:]
+}
+
+// escaped returns s as the inside of a JSON string.
+func escaped(s string) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(s) // a string can always be encoded
+	quoted := bytes.TrimSuffix(b.Bytes(), []byte{'\n'})
+	return string(quoted[1 : len(quoted)-1])
 }
 
 // unescaped decodes the inside of a JSON string. If the end of the string is cut off within an

@@ -1,0 +1,50 @@
+//go:build unix
+
+package daemon
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// TestHandshakesReachNoOpenServer checks that Dragoman answers the handshakes of clients from what it
+// knows. Servers that are open get nothing, however many clients connect.
+func TestHandshakesReachNoOpenServer(t *testing.T) {
+	t.Parallel()
+	// A server that is not kept open is not pinged in the background.
+	lazy := func(c *config.Server) { c.Lazy = true }
+	legacy, modern := newWeb(t, false), newWeb(t, true)
+	r := serve(t, snapshot(legacy.as(t, "old", lazy), modern.as(t, "new", lazy)))
+	r.joined()
+	// Dragoman tries to subscribe to the changes of the modern server once, for all clients.
+	r.initialize("/mcp", "2025-06-18", "{}")
+	await(t, "Dragoman has tried to subscribe", time.Minute, func() bool { return len(modern.of(mcp.MethodListen)) > 0 })
+	methods := func() (all []string) {
+		for _, s := range []*webServer{legacy, modern} {
+			s.mu.Lock()
+			for _, x := range s.requests {
+				all = append(all, x.m.Method)
+			}
+			s.mu.Unlock()
+		}
+		return all
+	}
+	before := methods()
+	for range 20 {
+		r.initialize("/mcp", "2025-06-18", "{}")
+		r.initialize("/mcp", "2025-03-26", "{}")
+		for _, path := range []string{"/mcp", "/s/old/mcp", "/s/new/mcp"} {
+			if a := r.modern(path, "1", "server/discover", "", ""); a.code(t) != 0 || !strings.Contains(a.body, `"tools"`) {
+				t.Errorf("server/discover at %s: %d %s", path, a.status, a.body)
+			}
+		}
+	}
+	if after := methods(); !slices.Equal(after, before) || !slices.Contains(after, mcp.MethodListTools) {
+		t.Errorf("the servers got %d requests before and %d after the handshakes: %q", len(before), len(after), after)
+	}
+}
