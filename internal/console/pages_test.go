@@ -556,3 +556,18 @@ func benchmarkPage(b *testing.B, page string) {
 		}
 	}
 }
+
+// TestReasonsInRows checks that the reason in a row of servers does not repeat the name.
+func TestReasonsInRows(t *testing.T) {
+	t.Parallel()
+	for _, x := range [][3]string{
+		{`server "a b" exited with status 1`, "a b", "Exited with status 1"},
+		{`server "other" exited`, "a", `Server "other" exited`},
+		{"the environment variable X is not set", "a", "The environment variable X is not set"},
+		{"", "a", ""},
+	} {
+		if got := withoutName(x[0], x[1]); got != x[2] {
+			t.Errorf("%q: %q", x[0], got)
+		}
+	}
+}

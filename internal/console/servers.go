@@ -81,9 +81,9 @@ func (c *Console) servers(r *http.Request) (*View, error) {
 			}
 		}
 		if s.Failure != nil {
-			row.Note = s.Failure.Sentence
+			row.Note = withoutName(s.Failure.Sentence, s.Name)
 		} else if s.State != "ready" && s.State != "idle" {
-			row.Note = s.Reason
+			row.Note = withoutName(s.Reason, s.Name)
 		}
 		all = append(all, row)
 	}
@@ -101,6 +101,12 @@ func (c *Console) servers(r *http.Request) (*View, error) {
 		l.Key += row.Name + row.Revision + row.Note + row.Tools + "\n"
 	}
 	return &View{Title: "Servers", Data: l}, nil
+}
+
+// withoutName returns a sentence about a server without the server at its beginning, because the
+// row has the name already.
+func withoutName(sentence, name string) string {
+	return upper(strings.TrimPrefix(sentence, "server "+strconv.Quote(name)+" "))
 }
 
 // shownLogs is the number of log records on the page of a server.

@@ -233,6 +233,10 @@ func (v *visit) looks() {
 	if v.again {
 		return
 	}
+	for _, width := range []int{390, 768, 900, 1024} {
+		v.size(width, 900)
+		v.states(width)
+	}
 	v.size(1440, 900)
 	v.media("forced-colors=active", "prefers-color-scheme=light")
 	v.examine("forced colours", `runOnly: ["color-contrast"],`)
@@ -316,6 +320,18 @@ func (v *visit) fits(width int) {
 	})()`)
 	for _, o := range over {
 		v.t.Errorf("%d px: %s", width, o)
+	}
+}
+
+// states checks that the states in the tables can be seen without scrolling sideways.
+func (v *visit) states(width int) {
+	v.t.Helper()
+	hidden := eval[[]string](v.tab, `[...document.querySelectorAll("td .st")].filter((e) => {
+		const box = e.closest(".scroll");
+		return box && e.checkVisibility({ visibilityProperty: true }) && e.getBoundingClientRect().right > box.getBoundingClientRect().right;
+	}).map((e) => e.closest("tr").textContent.slice(0, 120)).slice(0, 4)`)
+	for _, row := range hidden {
+		v.t.Errorf("%d px: the state is outside the table in the row %s", width, row)
 	}
 }
 
