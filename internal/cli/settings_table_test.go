@@ -94,7 +94,18 @@ func serveSettings() map[string]setting {
 			},
 		},
 		"dragoman.server.instructions.command": {ours: own(`command: [echo, our words]`), effect: ours(`our words\n\n## a`)},
-		"dragoman.server.instructions.join":    {ours: own(`text: our words, join: upstreams-first`), effect: ours(`theirs\n\nour words`)},
+		"dragoman.server.instructions.keep": {
+			ours: own(`command: [sh, -c, 'echo run $$'], keep: 100ms`),
+			effect: func(s *stage) {
+				first := s.hello("/mcp", "2025-11-25")
+				s.wants(first, "run ")
+				time.Sleep(150 * time.Millisecond) // longer than keep, so another process runs
+				if second := s.hello("/mcp", "2025-11-25"); second == first {
+					s.Errorf("the command did not run again: %s", second)
+				}
+			},
+		},
+		"dragoman.server.instructions.join": {ours: own(`text: our words, join: upstreams-first`), effect: ours(`theirs\n\nour words`)},
 		"dragoman.envFile": {ours: `envFile: secrets, server: {title: "${PEER_SECRET:-none}"}`, effect: func(s *stage) {
 			ours(`"title":"from the file"`)(s)
 			play(s.T, setting{ours: `server: {title: "${PEER_SECRET:-none}"}`, effect: ours(`"title":"none"`)})

@@ -226,6 +226,10 @@ func (c *compiler) readInstructions(o *object, in *Instructions, outside bool) {
 			c.problem(o.get("command"), o.at("command"), "must be a list of a program and its arguments", "write [program, argument, …]")
 		}
 	}
+	o.duration("keep", &in.Keep, leastKeep, mostTime)
+	if n := o.get("keep"); n != nil && in.Command == nil {
+		c.problem(n, o.at("keep"), "is for a command, and there is none", "remove it; a file is read again when it changes")
+	}
 	if len(sources) > 1 {
 		c.problem(o.n, o.path, "has "+strings.Join(sources, " and "), "keep one of them")
 	}
@@ -284,6 +288,7 @@ func (c *compiler) readSeparator(o *object, s *Snapshot) {
 }
 
 const (
+	leastKeep = 100 * time.Millisecond
 	leastTime = time.Second
 	mostTime  = 24 * time.Hour
 	leastSize = 1 << 10

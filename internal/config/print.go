@@ -166,6 +166,9 @@ func (p *printer) identity(id *Identity) {
 		p.text(3, "file", in.File)
 	case len(in.Command) > 0:
 		p.list(3, "command", excerpt.Arguments(in.Command, mask))
+		if in.Keep != 0 {
+			p.text(3, "keep", short(in.Keep))
+		}
 	}
 	p.text(3, "join", in.Join.String())
 }

@@ -73,6 +73,8 @@ type Instructions struct {
 	Text    string
 	File    string   // absolute, or relative to the working directory
 	Command []string // a command that prints the text to stdout
+	// Keep is how long the output of Command is used. Zero means a minute.
+	Keep    time.Duration
 	Join    Join
 	Outside bool // Text has values from outside the file
 }

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -33,7 +34,7 @@ type instructions struct {
 const (
 	maxInstructions     = 256 << 10
 	instructionsCommand = 5 * time.Second
-	instructionsKept    = time.Minute // how long a command's output is used
+	instructionsKept    = time.Minute // how long a command's output is used without a setting
 )
 
 func (i *instructions) get(ctx context.Context, in config.Instructions, log *slog.Logger) string {
@@ -43,7 +44,7 @@ func (i *instructions) get(ctx context.Context, in config.Instructions, log *slo
 	case in.File != "":
 		return i.file(in.File, log)
 	case len(in.Command) > 0:
-		return i.command(ctx, in.Command, log)
+		return i.command(ctx, in.Command, cmp.Or(in.Keep, instructionsKept), log)
 	}
 	return ""
 }
@@ -79,9 +80,9 @@ func (i *instructions) file(path string, log *slog.Logger) string {
 
 var errNoFile = errors.New("is not a regular file")
 
-// command returns the last output of the command. If several callers wait, the command runs once
+// command returns the last output of the command, which is used for the time keep. If several callers wait, the command runs once
 // for all of them. It continues to run even if the caller that started it stops waiting.
-func (i *instructions) command(ctx context.Context, argv []string, log *slog.Logger) string {
+func (i *instructions) command(ctx context.Context, argv []string, keep time.Duration, log *slog.Logger) string {
 	source := strings.Join(argv, "\x00")
 	for {
 		i.mu.Lock()
@@ -106,7 +107,7 @@ func (i *instructions) command(ctx context.Context, argv []string, log *slog.Log
 	text := output(context.WithoutCancel(ctx), argv, log)
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.source, i.text, i.until = source, text, time.Now().Add(instructionsKept)
+	i.source, i.text, i.until = source, text, time.Now().Add(keep)
 	close(i.running)
 	i.running = nil
 	return text

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
 )
@@ -39,5 +40,23 @@ func TestInstructionsCommandOnce(t *testing.T) {
 	wait.Wait()
 	if b, _ := os.ReadFile(ran); string(b) != "x\n" {
 		t.Errorf("ran %d times", strings.Count(string(b), "x"))
+	}
+}
+
+// TestInstructionsCommandAgain checks that the command runs again after the configured time.
+func TestInstructionsCommandAgain(t *testing.T) {
+	var texts instructions
+	said := filepath.Join(t.TempDir(), "said")
+	in := config.Instructions{Command: []string{"/bin/cat", said}, Keep: time.Millisecond}
+	log := slog.New(slog.DiscardHandler)
+	for _, want := range []string{"one", "two", ""} {
+		if err := os.WriteFile(said, []byte(want), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for end := time.Now().Add(time.Minute); texts.get(t.Context(), in, log) != want; {
+			if time.Now().After(end) {
+				t.Fatalf("the text is never %q", want)
+			}
+		}
 	}
 }
