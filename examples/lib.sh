@@ -58,6 +58,16 @@ lacks() { ! grep -F -- "$2" "$1"; }
 # equal FILE compares a file with the text on stdin.
 equal() { cat >"$folder/want" && diff -u "$folder/want" "$1"; }
 
+# soon COMMAND... runs a command until it succeeds, for a minute at most.
+soon() {
+	for _ in $(seq 300); do
+		"$@" >"$folder/last" 2>&1 && return
+		sleep 0.2
+	done
+	cat "$folder/last"
+	return 1
+}
+
 # serve ARGUMENTS... starts `dragoman serve` on a free port, waits until it is ready, and sets
 # `url` to the address without a path, and `log` to the file with its log.
 serve() {

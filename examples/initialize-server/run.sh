@@ -9,6 +9,12 @@ initialize() {
 	tail -n 1 "$folder/answer" >"$folder/body"
 }
 
+# instructed TEXT looks for the text in the answer to a new client.
+instructed() {
+	initialize 2025-03-26
+	has "$folder/body" "$1"
+}
+
 # counted OUTCOME looks for the outcome in the metrics and in the log.
 counted() {
 	post "$url/metrics" >"$folder/metrics"
@@ -50,6 +56,34 @@ prove 'the next client gets the new text' has "$folder/body" '"instructions":"As
 rm "$folder/prompt.md"
 initialize 2025-03-26
 prove 'without a prompt, the text is empty and the handshake works' has "$folder/body" '"instructions":""'
+
+title 'The instructions are the active prompt of the requirements server'
+cat >"$folder/dragoman.yaml" <<END
+mcpServers:
+  requirements: {command: "$DRAGOMAN", args: [server, requirements, --db, "$folder/requirements.db", --example]}
+dragoman:
+  revisions: {accept: ["2025-03-26"], otherwise: refuse}
+  server:
+    instructions:
+      command: ["$DRAGOMAN", server, requirements, prompt, --db, "$folder/requirements.db"]
+      keep: 100ms
+      join: own-only
+END
+serve -c "$folder/dragoman.yaml"
+initialize 2025-03-26
+prove 'they are the description and the content of the prompt' has "$folder/body" '"instructions":"You help a team to write and maintain requirements.\n\nRefer to each object by its id'
+prove 'the capabilities have prompts, resources and tools with their flags' has "$folder/body" '"prompts":{"listChanged":true},"resources":{"listChanged":true,"subscribe":true},"tools":{"listChanged":true}'
+session=$(sed -n 's/^Mcp-Session-Id: //p' "$folder/answer" | tr -d '\r')
+post "$url/mcp" '{"jsonrpc":"2.0","method":"notifications/initialized"}' "Mcp-Session-Id: $session" >"$folder/body"
+"$POST" "$url/mcp" '' "Mcp-Session-Id: $session" >"$folder/stream" &
+children="$children $!"
+
+post "$url/mcp" '{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"requirements__activate_prompt","arguments":{"name":"reviewer"}}}' "Mcp-Session-Id: $session" >"$folder/body"
+prove 'a tool activates another prompt' has "$folder/body" 'reviewer'
+prove 'the client is told that the list of prompts has changed' soon has "$folder/stream" '"method":"notifications/prompts/list_changed"'
+prove 'the next client gets the other prompt' soon instructed '"instructions":"You review requirements and change nothing.'
+dragoman server requirements prompt --db "$folder/requirements.db" --none
+prove 'without an active prompt, the text is empty and the handshake works' soon instructed '"instructions":""'
 
 title 'Other settings: another version is negotiated, and too many handshakes are refused'
 cat >"$folder/dragoman.yaml" <<END

@@ -3,7 +3,8 @@
 //
 //	post URL [BODY [HEADER: VALUE]...]
 //
-// Without a body it sends GET.
+// Without a body, or with an empty one, it sends GET. It prints the body as it arrives, so that a
+// script can read an event stream.
 package main
 
 import (
@@ -28,7 +29,7 @@ func run(args []string) error {
 		return fmt.Errorf("usage: post URL [BODY [HEADER: VALUE]...]")
 	}
 	method, body := http.MethodGet, ""
-	if len(args) > 1 {
+	if len(args) > 1 && args[1] != "" {
 		method, body = http.MethodPost, args[1]
 	}
 	r, err := http.NewRequest(method, args[0], strings.NewReader(body))
@@ -38,24 +39,24 @@ func run(args []string) error {
 	if method == http.MethodPost {
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("Accept", "application/json, text/event-stream")
+	} else {
+		r.Header.Set("Accept", "*/*, text/event-stream")
 	}
 	for _, header := range args[min(2, len(args)):] {
 		name, value, _ := strings.Cut(header, ":")
 		r.Header.Set(name, strings.TrimSpace(value))
 	}
-	resp, err := (&http.Client{Timeout: 30 * time.Second}).Do(r)
+	resp, err := (&http.Client{Timeout: 5 * time.Minute}).Do(r)
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	if err != nil {
-		return err
-	}
 	var head bytes.Buffer
 	if err := resp.Header.Write(&head); err != nil {
 		return err
 	}
-	_, err = fmt.Printf("%s\n%s\n%s\n", resp.Status, strings.ReplaceAll(head.String(), "\r\n", "\n"), answer)
+	fmt.Printf("%s\n%s\n", resp.Status, strings.ReplaceAll(head.String(), "\r\n", "\n"))
+	_, err = io.Copy(os.Stdout, io.LimitReader(resp.Body, 1<<20))
+	fmt.Println()
 	return err
 }
