@@ -149,7 +149,7 @@ func (a *API) configured(name string) bool {
 	return false
 }
 
-// cursorOf returns the position of the record with an id. If the id is from another process,
+// cursorOf returns the position of the record with the given id. If the id is from another process,
 // it returns the position of the oldest record.
 func (a *API) cursorOf(id string, f logring.Filter) (c logring.Cursor) {
 	if !parseEventID(id, a.opts.Recent.Epoch(), &c.Seq, &c.Ordinal) {

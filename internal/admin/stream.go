@@ -252,7 +252,7 @@ func (r *Ring[T]) Tail(n int) uint64 {
 // ID returns the id of an item for Last-Event-ID.
 func (r *Ring[T]) ID(number uint64) string { return eventID(r.epoch, number) }
 
-// After returns the number of the item with an id. If the id is from another process, it
+// After returns the number of the item with the given id. If the id is from another process, it
 // returns the number before the oldest item.
 func (r *Ring[T]) After(id string) (number uint64) {
 	if !parseEventID(id, r.epoch, &number) {

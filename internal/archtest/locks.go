@@ -410,7 +410,7 @@ func (p *lockPackage) isField(name string) bool {
 	return false
 }
 
-// fieldType returns the type of the fields with a name. It returns "" if these fields have
+// fieldType returns the type of the fields with the given name. It returns "" if these fields have
 // different types.
 func (p *lockPackage) fieldType(name string) (t string) {
 	for _, fields := range p.fields {

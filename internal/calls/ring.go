@@ -411,7 +411,7 @@ func (r *Ring) All() []Call {
 	return all
 }
 
-// Find returns the call with a number.
+// Find returns the call with the given number.
 func (r *Ring) Find(number uint64) (c Call, ok bool) {
 	if r == nil {
 		return Call{}, false

@@ -135,7 +135,7 @@ func opsOf(changes []jsonrpc.Change, size int) (ops []op) {
 // compose returns one list of steps with the same effect as the steps of a followed by the steps of
 // b.
 func compose(a, b []op) (out []op) {
-	position := 0 // the position in the input of a after the steps that were taken
+	position := 0 // of the next step in the input of a
 	// take returns the steps of a for the next n bytes of its output. Steps that produce no
 	// bytes are taken together with the steps before them.
 	take := func(n int) (taken []op) {

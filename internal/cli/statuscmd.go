@@ -102,7 +102,7 @@ func statusOf(ctx context.Context, s *running, name string) (*admin.Report, erro
 	return r, err
 }
 
-// serverNamed returns the server of a report with a name. It returns nil if there is none.
+// serverNamed returns the server of a report with the given name. It returns nil if there is none.
 func serverNamed(r *admin.Report, name string) *admin.Server {
 	for i := range r.Servers {
 		if r.Servers[i].Name == name {

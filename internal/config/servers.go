@@ -192,7 +192,8 @@ func (c *compiler) foreignMembers(o *object, srv *Server) (misspelt bool) {
 	return misspelt
 }
 
-// readCompatibility reads compatibility_mode, the word of other programs for an isolation.
+// readCompatibility reads compatibility_mode, the key of other programs that corresponds to
+// isolation.
 func (c *compiler) readCompatibility(o *object, srv *Server) {
 	for _, key := range clientfile.CompatibilityKeys {
 		var mode string

@@ -257,9 +257,9 @@ func (v *compatibility) here(c *Console, r *http.Request, m *admin.Matrix, pairs
 	switch {
 	case len(v.Here) > 0:
 	case len(clients) == 0:
-		v.Nothing = "No client has connected within the last hour. The losses of its pairs appear here after its first request."
+		v.Nothing = "No client has connected within the last hour. Losses appear here after the first request of a client."
 	case open == 0:
-		v.Nothing = "No server has been opened yet. The losses of its pairs appear here when its revision is known."
+		v.Nothing = "No server has been opened yet. Losses appear here when the revision of a server is known."
 	default:
 		v.Nothing = "No client can reach a server whose revision is known."
 	}

@@ -87,7 +87,7 @@ var builtin = []*Profile{
 // the slice but must not modify the profiles.
 func Builtin() []*Profile { return slices.Clone(builtin) }
 
-// Lookup returns the built-in profile with a name, or nil if there is none.
+// Lookup returns the built-in profile with the given name, or nil if there is none.
 func Lookup(name string) *Profile {
 	for _, p := range builtin {
 		if p.Name == name {

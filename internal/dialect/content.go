@@ -254,8 +254,7 @@ func appendContinuation(list, role, content []byte) []byte {
 	return append(append(append(list, `"content":`...), content...), '}')
 }
 
-// message appends a sampling message whose content is replaced by with. If with is nil, the
-// content is kept.
+// message appends a sampling message. If with is not nil, it replaces the content of the message.
 func (f *converter) message(list []byte, at, content jsonrpc.Span, with []byte) []byte {
 	if len(list) > 1 {
 		list = append(list, ',')

@@ -124,7 +124,7 @@ func (w *codexWorker) hear(h *arrival, _ func()) {
 		p.request(m)
 	case jsonrpc.Notification:
 		if m.Method == "initialized" {
-			p.c.s.violate(m.Method, "it is not needed")
+			p.c.s.violate(m.Method, "Codex does not need this notification")
 			p.out.send([]byte(`{"error":{"code":-32601,"message":"unknown notification"}}`))
 		}
 	default:

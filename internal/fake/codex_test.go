@@ -23,7 +23,7 @@ func TestCodexIsNoMCP(t *testing.T) {
 		l.want(`{"id":2,"method":"turn/start","params":{"threadId":"thread-9"}}`, `{"error":{"code":-32600,"message":"thread not found: thread-9"},"id":2}`)
 		l.broken()
 		l.want(`{"method":"initialized"}`, `{"error":{"code":-32601,"message":"unknown notification"}}`)
-		l.broken("initialized: it is not needed")
+		l.broken("initialized: Codex does not need this notification")
 		l.end()
 	})
 }

@@ -35,7 +35,7 @@ const (
 	alwaysFits   = 1 << 10
 )
 
-// fits reports whether m may be added to the queue waiting.
+// fits reports whether m may be added to a queue.
 func fits(waiting []queued, m *jsonrpc.Message) bool {
 	if repeats(m.Method) && len(m.Raw) <= alwaysFits {
 		return true

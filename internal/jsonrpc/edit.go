@@ -128,8 +128,8 @@ func compare(x, y edit) int {
 	return cmp.Compare(y.at.End, x.at.End)
 }
 
-// Replace replaces the bytes at by with. If with is empty, the bytes are removed. If at is absent,
-// nothing changes.
+// Replace replaces the bytes of the span at. The new bytes are with: if with is empty, the old
+// bytes are removed. If the span is absent, nothing changes.
 func (e *Edits) Replace(why Reason, at Span, with []byte) {
 	if !at.IsZero() {
 		e.add(edit{at: at, with: with, why: why})

@@ -253,9 +253,9 @@ func playErrors(ctx context.Context, t *talk) error {
 		return errors.New("the tool refuse returned a result and not an error")
 	}
 	err = errors.Join(
-		same("the code of refuse", fmt.Sprint(r.Err.Code), "-32602"),
-		same("the message of refuse", r.Err.Message, "refused as asked"),
-		same("the data of refuse", member(r.Err.Data, "why"), `"asked"`),
+		same("the code of the error of the tool refuse", fmt.Sprint(r.Err.Code), "-32602"),
+		same("the message of the error of the tool refuse", r.Err.Message, "refused as asked"),
+		same("the data of the error of the tool refuse", member(r.Err.Data, "why"), `"asked"`),
 	)
 	if err != nil {
 		return err

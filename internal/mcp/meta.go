@@ -56,7 +56,7 @@ var logLevels = [...]string{"debug", "info", "notice", "warning", "error", "crit
 // messages.
 type LogLevel uint8
 
-// ParseLogLevel returns the level with a name. ok is false for any other text.
+// ParseLogLevel returns the level with the given name. ok is false for any other text.
 func ParseLogLevel(s string) (l LogLevel, ok bool) {
 	for i, n := range logLevels {
 		if n == s {

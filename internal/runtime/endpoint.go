@@ -35,8 +35,8 @@ type EndpointOptions struct {
 	Log    *slog.Logger
 }
 
-// NewEndpoint creates the endpoint of the server with a name. With the name "" it creates the
-// merged endpoint of all servers. r handles the messages of the endpoint's clients.
+// NewEndpoint creates the endpoint of the server with the given name. With the name "" it creates
+// the merged endpoint of all servers. r handles the messages of the endpoint's clients.
 func NewEndpoint(name string, r *downstream.Endpoint, o EndpointOptions) *Endpoint {
 	return &Endpoint{
 		name: name,

@@ -46,7 +46,7 @@ func (r *Runtime) Operate(name string, op Operation) error {
 	return errors.New("unknown operation")
 }
 
-// server returns the current server with a name, or nil if there is none.
+// server returns the current server with the given name, or nil if there is none.
 func (r *Runtime) server(name string) *server {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -85,7 +85,7 @@ var (
 	nodeFlags = words("-r --require --import --loader --experimental-loader --env-file --env-file-if-exists -C --conditions --tsconfig --project -P -c --config -d --define")
 )
 
-// launcherOf returns the launcher with a name. The name is in lower case and has no Windows
+// launcherOf returns the launcher with the given name. The name is in lower case and has no Windows
 // extension.
 func launcherOf(program string) (l launcher, ok bool) {
 	npm := launcher{valued: npmFlags, source: words("-p --package"), folder: words("--prefix -C --dir --cwd"), name: npmLaunch}

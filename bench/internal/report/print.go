@@ -69,7 +69,7 @@ func (r *Report) tables() []table {
 	for _, x := range r.Versus {
 		v.rows = append(v.rows, append([]string{x.String(), x.To.String(), size(x.Size), fmt.Sprint(x.Pairs)}, append(ratio(x.CPU), ratio(x.Rate)...)...))
 	}
-	h := table{title: "Handshake on a new connection, one at a time", rows: [][]string{{"contestant", "opening", "p50 µs", "p99 µs", "p50 to direct"}}}
+	h := table{title: "Handshake on a new connection, one at a time", rows: [][]string{{"contestant", "opening", "p50 µs", "p99 µs", "p50 relative to direct"}}}
 	for _, v := range r.Handshakes {
 		ratio := "-"
 		if v.Ratio > 0 {

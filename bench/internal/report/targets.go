@@ -48,17 +48,17 @@ func (r *Report) Judge() {
 	for _, v := range r.Versus {
 		limit := map[string]float64{Console: consoleCPU, Recording: recordingCPU}[v.Path]
 		if limit > 0 && v.Size == 1024 && v.CPU != nil && !v.Base && v.To.Path == Serve {
-			r.add(Target{Promise: "CPU per call to serve without the console, " + size(v.Size), Who: v.String(), Value: v.CPU.Median, Limit: limit, Unit: "x", Spread: fmt.Sprintf("%.3f to %.3f", v.CPU.Low, v.CPU.High)})
+			r.add(Target{Promise: "CPU per call relative to serve without the console, " + size(v.Size), Who: v.String(), Value: v.CPU.Median, Limit: limit, Unit: "x", Spread: fmt.Sprintf("%.3f to %.3f", v.CPU.Low, v.CPU.High)})
 		}
 	}
 	for _, h := range r.Handshakes {
 		if h.Path == HTTP && !h.Base && h.Ratio > 0 {
-			r.add(Target{Promise: h.Opening + ", p50 to direct", Who: h.String(), Value: h.Ratio, Limit: handshake, Unit: "x"})
+			r.add(Target{Promise: h.Opening + ", p50 relative to direct", Who: h.String(), Value: h.Ratio, Limit: handshake, Unit: "x"})
 		}
 	}
 	for _, s := range r.Starts {
 		if s.Path == Stdio {
-			r.add(Target{Promise: "start to first answered list", Who: s.String(), Value: s.Time.Median, Limit: firstList, Unit: "ms", Spread: between(s.Time)})
+			r.add(Target{Promise: "from start to the first answered list", Who: s.String(), Value: s.Time.Median, Limit: firstList, Unit: "ms", Spread: between(s.Time)})
 		}
 	}
 	r.judgeIdle()

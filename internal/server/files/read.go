@@ -104,8 +104,8 @@ func (s *Server) read(ctx context.Context, _ *mcp.CallToolRequest, in readIn) (*
 	return res, out, nil
 }
 
-// readPart reads the part that in selects. picture has the bytes of an image that is sent as an
-// image.
+// readPart reads the part of a file that the arguments select. picture has the bytes of an image
+// that is sent as an image.
 func readPart(ctx context.Context, f *os.File, fi fs.FileInfo, in readIn) (out readOut, picture []byte, err error) {
 	head, err := headOf(f)
 	if err != nil {

@@ -201,7 +201,8 @@ func schemaOf[T any](restrict func(map[string]*jsonschema.Schema)) *jsonschema.S
 	return schema
 }
 
-// begin waits until a call may run. The caller calls the result when the call ends.
+// begin waits until a call may run. It returns a function, which must be called when the call
+// ends.
 func (s *Server) begin(ctx context.Context) (func(), error) {
 	if s.waiting.Add(1) > maxWaiting {
 		s.waiting.Add(-1)

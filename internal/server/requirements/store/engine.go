@@ -50,9 +50,9 @@ func connect(ctx context.Context, o Options) (*sql.DB, engine, error) {
 	return file(o.Database, o.Existing)
 }
 
-// file opens an SQLite database. An SQLite connection waits up to five seconds for other
-// processes. WAL lets processes read while another one writes. With synchronous=FULL, a commit returns
-// when the operating system says that the log is on the disk.
+// file opens an SQLite database. An SQLite connection waits up to five seconds for other processes.
+// WAL lets processes read while another one writes. With synchronous=FULL, a commit returns when
+// the operating system says that the log is on the disk.
 func file(path string, existing bool) (*sql.DB, engine, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -172,7 +172,7 @@ func postgres(ctx context.Context, o Options) (*sql.DB, engine, error) {
 	if err = db.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM information_schema.schemata WHERE schema_name = $1)", schema).Scan(&exists); err == nil && !exists {
 		_, err = db.ExecContext(ctx, "CREATE SCHEMA IF NOT EXISTS "+pgx.Identifier{schema}.Sanitize())
 		if p := (*pgconn.PgError)(nil); errors.As(err, &p) && p.Code == "23505" {
-			err = nil // another process created it at the same time
+			err = nil // another process created the schema at the same time
 		}
 	}
 	if err != nil {

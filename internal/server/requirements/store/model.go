@@ -155,7 +155,7 @@ const (
 	MaxItems       = 100_000
 )
 
-// reference returns the reference id with a number.
+// reference returns the reference id with the given number.
 func reference(prefix string, n int64) string { return fmt.Sprintf("%s-%03d", prefix, n) }
 
 // parse splits a reference id. It accepts lower case and missing zeros.
