@@ -2,9 +2,12 @@ package dialect
 
 import (
 	"bytes"
+	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
 
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -14,6 +17,8 @@ const (
 	maxFormFields  = 1000 // a form with more fields is not converted
 	maxFormOptions = 64   // a field with more options becomes a text field instead of one field per option
 	maxFormText    = 200  // bytes of a title or name that is repeated for each option
+	maxFormTotal   = 1000 // a form with more options and default options in all of its lists is not converted
+	maxFormWords   = 1000 // a list with more entries in the client's answer is refused
 )
 
 // Form remembers how the fields of a form were converted, so that Restore can convert the
@@ -27,9 +32,11 @@ type Form struct {
 type choice struct {
 	key      string // the name of the field
 	required bool
-	fields   []string // the names of the yes-or-no fields, one for each option, or the name of one text field
-	options  []option
-	comma    string // the separator in the text field, or "" if there are yes-or-no fields
+	fields   []string       // the names of the yes-or-no fields, one for each option, or the name of one text field
+	options  []option       // no two have the same value
+	comma    string         // the separator in the text field, or "" if there are yes-or-no fields
+	byValue  map[string]int // the options of a text field by value
+	byTitle  map[string]int // the options of a text field by folded title
 }
 
 type option struct {
@@ -46,15 +53,20 @@ type option struct {
 // enumNames, and default values only for booleans (schema.ts, PrimitiveSchemaDefinition). So a
 // list of options becomes one yes-or-no field for each option, and other default values and
 // limits become a part of the description.
+//
+// A form that is too large stays as it is, with a loss. An option that is listed twice becomes
+// one option.
 func ConvertForm(t *jsonrpc.Trail, to mcp.Revision, m *jsonrpc.Message, l *mcp.Losses) (*jsonrpc.Message, *Form) {
 	if m.Method != mcp.MethodElicit || to.Can(mcp.RichForms) {
 		return m, nil
 	}
 	schema := m.Param("requestedSchema")
-	f := formConverter{raw: m.Raw, losses: l, taken: map[string]bool{}, required: map[string]bool{}}
+	f := formConverter{raw: m.Raw, taken: map[string]bool{}, next: map[string]int{}, required: map[string]bool{}}
 	fields := jsonrpc.Find(m.Raw, schema, "properties")
+	count := 0
 	for x := range jsonrpc.Members(m.Raw, fields) {
-		if len(f.taken) == maxFormFields {
+		if count++; count > maxFormFields {
+			l.Add("elicitation.size", "the form has more than "+strconv.Itoa(maxFormFields)+" fields, so it is not converted")
 			return m, nil
 		}
 		name, _ := jsonrpc.Text(m.Raw, x.Key)
@@ -66,7 +78,13 @@ func ConvertForm(t *jsonrpc.Trail, to mcp.Revision, m *jsonrpc.Message, l *mcp.L
 		f.required[name] = true
 	}
 	for x := range jsonrpc.Members(m.Raw, fields) {
-		f.field(x)
+		if f.field(x); f.total > maxFormTotal {
+			l.Add("elicitation.size", "the form has more than "+strconv.Itoa(maxFormTotal)+" options, so it is not converted")
+			return m, nil
+		}
+	}
+	for _, x := range f.losses {
+		l.Add(x.What, x.Why)
 	}
 	f.dropRequired(required)
 	if f.edits.Len() == 0 {
@@ -81,9 +99,11 @@ func ConvertForm(t *jsonrpc.Trail, to mcp.Revision, m *jsonrpc.Message, l *mcp.L
 
 type formConverter struct {
 	raw      []byte
-	losses   *mcp.Losses
+	losses   mcp.Losses
 	edits    jsonrpc.Edits
 	taken    map[string]bool // the names of all fields
+	next     map[string]int  // the number that a name which is taken gets next
+	total    int             // the options and default options that were read
 	required map[string]bool
 	form     Form
 }
@@ -176,10 +196,14 @@ func joinSentences(text, added string) string {
 	return text + ". " + added
 }
 
-// options returns the options of a list: texts, or objects with const and title. It returns nil
-// if one of them is something else.
+// options returns the options of a list: texts, or objects with const and title. It returns each
+// value once. It returns nil if one of them is something else, or if the form has too many.
 func (f *formConverter) options(list jsonrpc.Span) (out []option) {
+	known := map[string]bool{}
 	for x := range jsonrpc.Elements(f.raw, list) {
+		if f.total++; f.total > maxFormTotal {
+			return nil
+		}
 		v := x
 		if jsonrpc.KindOf(f.raw, x) == '{' {
 			v = f.find(x, "const")
@@ -188,6 +212,10 @@ func (f *formConverter) options(list jsonrpc.Span) (out []option) {
 		if !ok {
 			return nil
 		}
+		if known[text] {
+			continue
+		}
+		known[text] = true
 		o := option{value: v.Of(f.raw), text: text, title: text}
 		if title := f.text(x, "title"); title != "" {
 			o.title = title
@@ -209,20 +237,19 @@ func (f *formConverter) choice(x jsonrpc.Member) {
 	}
 	key, _ := jsonrpc.Text(f.raw, x.Key)
 	c := choice{key: key, options: options, required: f.required[key]}
-	var selected []option
+	defaults := map[string]bool{}
 	for _, d := range f.options(f.find(x.Value, "default")) {
-		for _, o := range options {
-			if o.text == d.text {
-				selected = append(selected, o)
-			}
-		}
+		defaults[d.text] = true
+	}
+	if f.total > maxFormTotal {
+		return
 	}
 	about := joinSentences(f.text(x.Value, "description"), f.limits(x.Value))
 	var out []byte
 	if len(options) > maxFormOptions {
-		out = f.asText(x, &c, about, selected)
+		out = f.asText(x, &c, about, defaults)
 	} else {
-		out = f.asBooleans(x, &c, about, selected)
+		out = f.asBooleans(x, &c, about, defaults)
 	}
 	f.edits.Replace(mcp.WhyForm, jsonrpc.Span{Start: x.Key.Start, End: x.Value.End}, out)
 	f.form.choices = append(f.form.choices, c)
@@ -248,8 +275,23 @@ func (f *formConverter) limits(at jsonrpc.Span) string {
 	return "Select at least " + n(least) + " and at most " + n(most) + "."
 }
 
-// asBooleans returns one yes-or-no field for each option.
-func (f *formConverter) asBooleans(x jsonrpc.Member, c *choice, about string, selected []option) (out []byte) {
+// unused returns a name that no field has, and takes it.
+func (f *formConverter) unused(base string) string {
+	name := base
+	for f.taken[name] {
+		n := f.next[base] + 1
+		f.next[base] = n
+		if name = base + "_"; n > 1 {
+			name += strconv.Itoa(n)
+		}
+	}
+	f.taken[name] = true
+	return name
+}
+
+// asBooleans returns one yes-or-no field for each option. defaults has the values of the options
+// that are selected at first.
+func (f *formConverter) asBooleans(x jsonrpc.Member, c *choice, about string, defaults map[string]bool) (out []byte) {
 	base, title := c.key, f.text(x.Value, "title")
 	if len(base) > maxFormText {
 		base = "choice"
@@ -257,13 +299,9 @@ func (f *formConverter) asBooleans(x jsonrpc.Member, c *choice, about string, se
 	if title == "" || len(title) > maxFormText {
 		title = base
 	}
-	defaults := !f.find(x.Value, "default").IsZero()
+	hasDefault := !f.find(x.Value, "default").IsZero()
 	for i, o := range c.options {
-		name := base + "_" + strconv.Itoa(i+1)
-		for f.taken[name] {
-			name += "_"
-		}
-		f.taken[name] = true
+		name := f.unused(base + "_" + strconv.Itoa(i+1))
 		c.fields = append(c.fields, name)
 		if i > 0 {
 			out = append(out, ',')
@@ -273,27 +311,28 @@ func (f *formConverter) asBooleans(x jsonrpc.Member, c *choice, about string, se
 		if i == 0 && about != "" {
 			out = jsonrpc.AppendQuote(append(out, `,"description":`...), about)
 		}
-		if defaults {
-			out = strconv.AppendBool(append(out, `,"default":`...), contains(selected, o.text))
+		if hasDefault {
+			out = strconv.AppendBool(append(out, `,"default":`...), defaults[o.text])
 		}
 		out = append(out, '}')
 	}
 	return out
 }
 
-func contains(all []option, text string) bool {
-	for _, o := range all {
-		if o.text == text {
-			return true
-		}
-	}
-	return false
-}
-
-// asText returns one text field, which names all options in its description.
-func (f *formConverter) asText(x jsonrpc.Member, c *choice, about string, selected []option) (out []byte) {
+// asText returns one text field, which names all options in its description. defaults has the
+// values of the options that are selected at first.
+func (f *formConverter) asText(x jsonrpc.Member, c *choice, about string, defaults map[string]bool) (out []byte) {
 	c.comma, c.fields = ",", []string{c.key}
-	for _, o := range c.options {
+	c.byValue, c.byTitle = map[string]int{}, map[string]int{}
+	var selected []option
+	for i, o := range c.options {
+		c.byValue[o.text] = i
+		if title := folded(o.title); !has(c.byTitle, title) {
+			c.byTitle[title] = i
+		}
+		if defaults[o.text] {
+			selected = append(selected, o)
+		}
 		if strings.Contains(o.text, ",") || strings.Contains(o.title, ",") {
 			c.comma = ";"
 		}
@@ -346,14 +385,15 @@ func (f *formConverter) dropRequired(required jsonrpc.Span) {
 }
 
 // Restore converts a client's answer to a form back to the form of the server's revision. It
-// returns m if no change is needed.
-func (f *Form) Restore(t *jsonrpc.Trail, m *jsonrpc.Message) *jsonrpc.Message {
+// returns m if no change is needed. The error says in a part of a sentence why the answer cannot
+// be converted. The result is at most as large as the form and the escaped answer together.
+func (f *Form) Restore(t *jsonrpc.Trail, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 	if f == nil || len(f.choices) == 0 || m.Kind != jsonrpc.Result {
-		return m
+		return m, nil
 	}
 	content := m.ResultMember("content")
 	if jsonrpc.KindOf(m.Raw, content) != '{' {
-		return m
+		return m, nil
 	}
 	given := map[string]jsonrpc.Span{}
 	for x := range jsonrpc.Members(m.Raw, content) {
@@ -377,7 +417,9 @@ func (f *Form) Restore(t *jsonrpc.Trail, m *jsonrpc.Message) *jsonrpc.Message {
 			}
 			answered, gone[name] = true, true
 			if c.comma != "" {
-				c.parse(m.Raw, at, add)
+				if err := c.parse(m.Raw, at, add); err != nil {
+					return nil, err
+				}
 			} else if v := bytes.Trim(at.Of(m.Raw), `"`); string(v) == "true" {
 				add(c.options[i].value)
 			}
@@ -389,7 +431,7 @@ func (f *Form) Restore(t *jsonrpc.Trail, m *jsonrpc.Message) *jsonrpc.Message {
 		insert = append(append(append(insert, ':'), list...), ']')
 	}
 	if insert == nil && len(gone) == 0 {
-		return m
+		return m, nil
 	}
 	// The members are written again, because names may contain escapes.
 	out := []byte{'{'}
@@ -407,29 +449,61 @@ func (f *Form) Restore(t *jsonrpc.Trail, m *jsonrpc.Message) *jsonrpc.Message {
 	}
 	var e jsonrpc.Edits
 	e.Replace(mcp.WhyForm, content, append(append(out, insert...), '}'))
-	return mcp.RewriteOrKeep(t, m, &e)
+	return mcp.RewriteOrKeep(t, m, &e), nil
 }
 
-// parse calls add with each option that a text contains. Text that is no option is added as it
-// is, so that the server can refuse it.
-func (c *choice) parse(raw []byte, at jsonrpc.Span, add func([]byte)) {
+// parse calls add once for each option that a text contains. Text that is no option is added as
+// it is, so that the server can refuse it.
+func (c *choice) parse(raw []byte, at jsonrpc.Span, add func([]byte)) error {
 	text, ok := jsonrpc.Text(raw, at)
 	if !ok {
 		add(at.Of(raw))
-		return
+		return nil
 	}
-next:
+	used := map[int]bool{}
+	words := 0
 	for word := range strings.SplitSeq(text, c.comma) {
 		word = strings.TrimSpace(word)
 		if word == "" {
 			continue
 		}
-		for _, o := range c.options {
-			if strings.EqualFold(o.title, word) || o.text == word {
-				add(o.value)
-				continue next
-			}
+		if words++; words > maxFormWords {
+			return fmt.Errorf("the list in the field %s has more than %d entries", excerpt.Word(c.key, 100), maxFormWords)
 		}
-		add(jsonrpc.AppendQuote(nil, word))
+		i, ok := c.find(word)
+		switch {
+		case !ok:
+			add(jsonrpc.AppendQuote(nil, word))
+		case !used[i]:
+			used[i] = true
+			add(c.options[i].value)
+		}
 	}
+	return nil
+}
+
+// find returns the index of the first option with a value, or with a title in any case.
+func (c *choice) find(word string) (int, bool) {
+	byTitle, titled := c.byTitle[folded(word)]
+	byValue, valued := c.byValue[word]
+	if titled && (!valued || byTitle < byValue) {
+		return byTitle, true
+	}
+	return byValue, valued
+}
+
+// folded returns a text in one case. Two texts are equal after it if strings.EqualFold says so.
+func folded(text string) string {
+	return strings.Map(func(r rune) rune {
+		least := r
+		for x := unicode.SimpleFold(r); x != r; x = unicode.SimpleFold(x) {
+			least = min(least, x)
+		}
+		return least
+	}, text)
+}
+
+func has(m map[string]int, key string) bool {
+	_, ok := m[key]
+	return ok
 }

@@ -27,6 +27,15 @@ func formAnswer(t testing.TB, content string) *jsonrpc.Message {
 	return m
 }
 
+func restored(t testing.TB, form *Form, answer *jsonrpc.Message) *jsonrpc.Message {
+	t.Helper()
+	m, err := form.Restore(nil, answer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
 func TestForm(t *testing.T) {
 	for _, tt := range []struct {
 		name, schema, converted string
@@ -87,7 +96,7 @@ func TestForm(t *testing.T) {
 				t.Errorf("the message was copied: %v", got != m)
 			}
 			for _, a := range tt.answers {
-				back := form.Restore(nil, formAnswer(t, a[0]))
+				back := restored(t, form, formAnswer(t, a[0]))
 				if s := string(back.ResultMember("content").Of(back.Raw)); s != a[1] {
 					t.Errorf("the server gets %s for %s, want %s", s, a[0], a[1])
 				}
@@ -105,6 +114,115 @@ func TestForm(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// list returns the JSON array of n texts.
+func list(n int, text func(i int) string) string {
+	var all []string
+	for i := range n {
+		all = append(all, text(i))
+	}
+	return string(jsonrpc.AppendStrings(nil, all))
+}
+
+// TestOptionsThatAreListedTwice checks that an option counts once, however often it is listed as
+// an option or as a default. Otherwise 4 KB become a megabyte.
+func TestOptionsThatAreListedTwice(t *testing.T) {
+	same := list(450, func(int) string { return "a" })
+	m := formRequest(t, `{"type":"object","properties":{"t":{"type":"array","items":{"enum":`+same+`},"default":`+same+`}}}`)
+	var got *jsonrpc.Message
+	allocs := testing.AllocsPerRun(3, func() { got, _ = ConvertForm(nil, mcp.R20250618, m, new(mcp.Losses)) })
+	if allocs > 3000 {
+		t.Errorf("the conversion takes %v allocations", allocs)
+	}
+	if s, want := string(got.Param("requestedSchema").Of(got.Raw)), `{"type":"object","properties":{"t_1":{"type":"boolean","title":"t: a","default":true}}}`; s != want {
+		t.Errorf("the client gets %.300s", s)
+	}
+}
+
+// TestFormsThatAreTooLarge checks the bounds of a form. Beyond them it stays as it is, and the
+// loss is named.
+func TestFormsThatAreTooLarge(t *testing.T) {
+	number := func(i int) string { return fmt.Sprint("o", i) }
+	many := func(n int, f func(i int) string) string {
+		var all []string
+		for i := range n {
+			all = append(all, f(i))
+		}
+		return strings.Join(all, ",")
+	}
+	choice := func(options, defaults int) string {
+		return `{"type":"array","items":{"enum":` + list(options, number) + `},"default":` + list(defaults, number) + `}`
+	}
+	for name, c := range map[string]struct {
+		fields string
+		loss   string
+	}{
+		"the most options":        {`"t":` + choice(maxFormTotal, 0), ""},
+		"one option more":         {`"t":` + choice(maxFormTotal+1, 0), "the form has more than 1000 options, so it is not converted"},
+		"equal options":           {`"t":{"type":"array","items":{"enum":` + list(2400, func(int) string { return "a" }) + `}}`, "the form has more than 1000 options, so it is not converted"},
+		"defaults count too":      {`"t":` + choice(600, 500), "the form has more than 1000 options, so it is not converted"},
+		"several lists":           {many(40, func(i int) string { return fmt.Sprintf(`"t%d":%s`, i, choice(20, 10)) }), "the form has more than 1000 options, so it is not converted"},
+		"options of another kind": {`"t":{"type":"string","oneOf":` + list(maxFormTotal+1, number) + `}`, "the form has more than 1000 options, so it is not converted"},
+		"fields":                  {many(maxFormFields+1, func(i int) string { return fmt.Sprintf(`"f%d":{"type":"string","default":"x"}`, i) }), "the form has more than 1000 fields, so it is not converted"},
+	} {
+		var losses mcp.Losses
+		m := formRequest(t, `{"type":"object","properties":{`+c.fields+`}}`)
+		got, form := ConvertForm(nil, mcp.R20250618, m, &losses)
+		if (c.loss != "") != (got == m) || (c.loss != "") != (form == nil) {
+			t.Errorf("%s: the form was converted: %v", name, got != m)
+		}
+		if c.loss != "" && (len(losses) != 1 || losses[0].What != "elicitation.size" || losses[0].Why != c.loss) {
+			t.Errorf("%s: losses %v", name, losses)
+		}
+	}
+}
+
+// TestNamesThatAreTaken checks that the search for a free name does not begin again for each
+// field, and that names stay short.
+func TestNamesThatAreTaken(t *testing.T) {
+	var fields []string
+	for i := range 900 { // their names are too long to repeat, so each one wants to be choice_1
+		fields = append(fields, fmt.Sprintf(`"%s%d":{"type":"array","items":{"enum":["a"]}}`, strings.Repeat("x", maxFormText), i))
+	}
+	m := formRequest(t, `{"type":"object","properties":{`+strings.Join(fields, ",")+`}}`)
+	var got *jsonrpc.Message
+	if n := testing.AllocsPerRun(1, func() { got, _ = ConvertForm(nil, mcp.R20250618, m, new(mcp.Losses)) }); n > 60_000 {
+		t.Errorf("the conversion takes %v allocations", n)
+	}
+	if len(got.Raw) > len(m.Raw) {
+		t.Errorf("%d bytes became %d", len(m.Raw), len(got.Raw))
+	}
+	for _, name := range []string{`"choice_1"`, `"choice_1_"`, `"choice_1_2"`, `"choice_1_899"`} {
+		if strings.Count(string(got.Raw), name+":") != 1 {
+			t.Errorf("the field %s is missing", name)
+		}
+	}
+}
+
+// TestAnswersThatRepeatOptions checks that the client's answer selects each option once, and that
+// a long answer is refused.
+func TestAnswersThatRepeatOptions(t *testing.T) {
+	big := strings.Repeat("x", 10_000)
+	options := []string{`{"const":"` + big + `","title":"ſhort K"}`}
+	for i := range maxFormOptions {
+		options = append(options, fmt.Sprintf(`{"const":"v%d","title":"V%d"}`, i, i))
+	}
+	_, form := ConvertForm(nil, mcp.R20250618, formRequest(t, `{"type":"object","properties":{"t":{"type":"array","items":{"anyOf":[`+strings.Join(options, ",")+`]}}}}`), new(mcp.Losses))
+	back := restored(t, form, formAnswer(t, `{"t":"`+strings.Repeat("SHORT K,v1,V1,other,", 200)+`"}`))
+	if want := len(big) + 200*len(`"other",`) + 200; len(back.Raw) > want {
+		t.Errorf("the server gets %d bytes, want at most %d", len(back.Raw), want)
+	}
+	if s := string(back.Raw); strings.Count(s, big) != 1 || strings.Count(s, `"v1"`) != 1 || strings.Count(s, `"other"`) != 200 {
+		t.Errorf("the server gets %.200s", s)
+	}
+	_, err := form.Restore(nil, formAnswer(t, `{"t":"`+strings.Repeat("v1,", maxFormWords+1)+`"}`))
+	if err == nil || err.Error() != "the list in the field t has more than 1000 entries" {
+		t.Errorf("a long answer: %v", err)
+	}
+	if restored(t, form, formAnswer(t, `{"t":"`+strings.Repeat("v1,,", maxFormWords)+`"}`)) == nil {
+		t.Error("the longest answer is refused")
 	}
 }
 
@@ -129,7 +247,7 @@ func TestLongListOfOptions(t *testing.T) {
 	if len(losses) != 1 || losses[0].What != "elicitation.options" {
 		t.Errorf("losses %v", losses)
 	}
-	back := form.Restore(nil, formAnswer(t, `{"v":" value 3,v4, other ,"}`))
+	back := restored(t, form, formAnswer(t, `{"v":" value 3,v4, other ,"}`))
 	if s := string(back.ResultMember("content").Of(back.Raw)); s != `{"v":["v3","v4","other"]}` {
 		t.Errorf("the server gets %s", s)
 	}
@@ -147,7 +265,7 @@ func TestAnswersWithoutForm(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := form.Restore(nil, m); got != m {
+		if got := restored(t, form, m); got != m {
 			t.Errorf("%s became %s", s, got.Raw)
 		}
 	}
@@ -174,7 +292,13 @@ func FuzzForm(f *testing.F) {
 		if len(got.Raw) > 100*len(m.Raw)+100*maxFormText {
 			t.Errorf("%d bytes became %d", len(m.Raw), len(got.Raw))
 		}
-		back := form.Restore(nil, answer)
+		back, err := form.Restore(nil, answer)
+		if err != nil {
+			return
+		}
+		if len(back.Raw) > 6*(len(m.Raw)+len(answer.Raw))+100 {
+			t.Errorf("%d bytes became %d", len(answer.Raw), len(back.Raw))
+		}
 		if _, err := jsonrpc.Scan(back.Raw, jsonrpc.Limits{Bytes: len(back.Raw) + 1}); err != nil {
 			t.Fatalf("%s: %v", back.Raw, err)
 		}

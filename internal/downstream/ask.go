@@ -37,15 +37,15 @@ func (c *Session) askClient(ctx context.Context, call *mcp.Call, m *jsonrpc.Mess
 	if call != nil {
 		t = call.Trail
 	}
+	if !c.declares(m.Method) {
+		return nil, mcp.ErrCannotAsk // before the conversion, which is work
+	}
 	var form *dialect.Form
 	if f := c.info.Load(); f != nil {
 		var lost mcp.Losses
 		m = dialect.ConvertRequest(t, f.Revision, m, &lost)
 		m, form = dialect.ConvertForm(t, f.Revision, m, &lost)
 		c.publishLosses(call, lost)
-	}
-	if !c.declares(m.Method) {
-		return nil, mcp.ErrCannotAsk
 	}
 	a := &ask{done: make(chan struct{})}
 	c.mu.Lock()
@@ -74,7 +74,11 @@ func (c *Session) askClient(ctx context.Context, call *mcp.Call, m *jsonrpc.Mess
 			if t != nil {
 				t.Received(jsonrpc.ClientWire, a.reply.Raw, a.from.Head())
 			}
-			return withID(t, form.Restore(t, a.reply), m.ID)
+			reply, err := form.Restore(t, a.reply)
+			if err != nil {
+				return nil, invalidAnswer(err.Error())
+			}
+			return withID(t, reply, m.ID)
 		case <-ctx.Done():
 			err = context.Cause(ctx)
 		}
@@ -140,7 +144,12 @@ func (c *Session) resolve(id jsonrpc.ID, m *jsonrpc.Message, from transport.Requ
 // Refuse fails the server request whose answer from the client could not be read. See
 // transport.Refuser.
 func (c *Session) Refuse(bad *transport.BadAnswer) {
-	c.resolve(bad.ID, nil, transport.Request{}, fmt.Errorf("the client's answer is not valid: %s", bad.Err.Message))
+	c.resolve(bad.ID, nil, transport.Request{}, invalidAnswer(bad.Err.Message))
+}
+
+// invalidAnswer returns the error for an answer that the server cannot get.
+func invalidAnswer(why string) error {
+	return fmt.Errorf("the client's answer is not valid: %s", why)
 }
 
 // requestCaller sends messages to a client while one of the client's requests runs. It keeps

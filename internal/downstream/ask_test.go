@@ -3,12 +3,14 @@ package downstream
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/pipetest"
 )
@@ -152,6 +154,58 @@ func TestUndeclaredRequestsAreNotSent(t *testing.T) {
 				t.Errorf("%s, outside a call: %v", capabilities, err)
 			}
 		})
+	}
+}
+
+// longForm is a form that a client of 2025-06-18 gets as one text field.
+func longForm() string {
+	var options []string
+	for i := range 65 {
+		options = append(options, fmt.Sprintf(`"o%d"`, i))
+	}
+	return `{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{"t":{"type":"array","items":{"enum":[` + strings.Join(options, ",") + `]}}}}}}`
+}
+
+// TestUndeclaredFormsAreNotConverted checks that a form for a client without elicitation costs
+// no conversion.
+func TestUndeclaredFormsAreNotConverted(t *testing.T) {
+	for capabilities, want := range map[string]int{`{}`: 0, `{"elicitation":{}}`: 1} {
+		lost := 0
+		events := &event.Publisher{}
+		events.Tap(event.Of(event.Loss), func(event.Event) { lost++ })
+		h := &fakeHandler{}
+		visit(t, &Endpoint{Handler: h, Events: events}, func(w *pipetest.Wire) {
+			w.Say(strings.Replace(declaring(capabilities), "2025-11-25", "2025-06-18", 1), ready)
+			w.Heard()
+			ctx, stop := context.WithTimeout(context.Background(), time.Second) // created in the synctest bubble
+			defer stop()
+			_, _ = h.standing.Ask(ctx, pipetest.Scan(t, longForm()))
+		})
+		if lost != want {
+			t.Errorf("%s: %d losses", capabilities, lost)
+		}
+	}
+}
+
+// TestAnswersThatCannotBeConverted checks that an answer with too many entries fails the server
+// request, in the same way as an answer that cannot be read.
+func TestAnswersThatCannotBeConverted(t *testing.T) {
+	a := &asker{}
+	h := &fakeHandler{on: methods{mcp.MethodCallTool: func(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+		_, err := s.Ask(ctx, pipetest.Scan(t, longForm()))
+		a.errs = append(a.errs, err)
+		return nil, err
+	}}}
+	visit(t, &Endpoint{Handler: h}, func(w *pipetest.Wire) {
+		w.Say(strings.Replace(declaring(`{"elicitation":{}}`), "2025-11-25", "2025-06-18", 1), ready)
+		w.Heard()
+		w.Say(asking)
+		w.Heard()
+		w.Say(`{"jsonrpc":"2.0","id":1,"result":{"action":"accept","content":{"t":"` + strings.Repeat("o1,", 2000) + `"}}}`)
+		w.Heard()
+	})
+	if len(a.errs) != 1 || a.errs[0] == nil || a.errs[0].Error() != "the client's answer is not valid: the list in the field t has more than 1000 entries" {
+		t.Errorf("the server request ended with %v", a.errs)
 	}
 }
 
