@@ -6,16 +6,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/pattern"
 )
 
 // Limits of a schema that is compiled.
@@ -31,6 +32,8 @@ const (
 	// maxWork bounds the number of schemas that one check may apply. In a few hundred bytes,
 	// alternatives that refer to each other can cause an unlimited number.
 	maxWork = 1_000_000
+	// maxPatterns bounds the sum of the sizes of a schema's patterns, in instructions.
+	maxPatterns = 50_000
 	// maxProblems bounds the problems that one check reports.
 	maxProblems = 20
 )
@@ -38,6 +41,7 @@ const (
 // Checker is a compiled schema. Compile creates it.
 type Checker struct {
 	compiled *jsonschema.Schema
+	steps    *steps
 }
 
 // errRemote is the error for a schema that refers to another document.
@@ -72,7 +76,8 @@ func Compile(raw []byte) (*Checker, error) {
 	for _, name := range formats {
 		c.RegisterFormat(&jsonschema.Format{Name: name, Validate: func(any) error { return nil }})
 	}
-	c.UseRegexpEngine(compilePattern)
+	p := patterns{left: maxPatterns, steps: &steps{}}
+	c.UseRegexpEngine(p.compile)
 	const here = "urn:dragoman:schema"
 	if err := c.AddResource(here, doc); err != nil {
 		return nil, compileError(err)
@@ -81,7 +86,7 @@ func Compile(raw []byte) (*Checker, error) {
 	if err != nil {
 		return nil, compileError(err)
 	}
-	return &Checker{compiled}, nil
+	return &Checker{compiled, p.steps}, nil
 }
 
 // anything is a pattern that matches all texts.
@@ -90,19 +95,49 @@ type anything string
 func (anything) MatchString(string) bool { return true }
 func (a anything) String() string        { return string(a) }
 
-// compilePattern compiles a pattern of a schema. Patterns are regular expressions of ECMA-262.
-// Package regexp does not support all of them, for example lookahead. Such patterns and very long
-// patterns are ignored, because the server checks its arguments anyway.
-func compilePattern(text string) (jsonschema.Regexp, error) {
-	const longest = 4 << 10
-	if len(text) > longest {
+// steps is what the patterns of a schema may cost during one check.
+type steps struct {
+	pattern.Budget
+	short atomic.Int64 // counts the matches that were left out
+}
+
+// bounded is a pattern of a schema. If the patterns have used up the steps of a check, it matches
+// all texts, and the check ends with an error.
+type bounded struct {
+	*pattern.Pattern
+	steps *steps
+}
+
+func (b bounded) MatchString(s string) bool {
+	if !b.steps.Take(b.Cost(len(s))) {
+		b.steps.short.Add(1)
+		return true
+	}
+	return b.Regexp().MatchString(s)
+}
+
+func (b bounded) String() string { return b.Regexp().String() }
+
+// patterns compiles the patterns of one schema.
+type patterns struct {
+	left  int // instructions
+	steps *steps
+}
+
+// compile compiles a pattern. Patterns are regular expressions of ECMA-262. Package regexp does
+// not support all of them, for example lookahead. Such patterns and patterns that are too large
+// are ignored, because the server checks its arguments anyway.
+func (p *patterns) compile(text string) (jsonschema.Regexp, error) {
+	if p.left <= 0 {
 		return anything(text), nil
 	}
-	re, err := regexp.Compile(text)
+	c, err := pattern.Compile(text)
 	if err != nil {
+		p.left -= min(len(text), pattern.MaxBytes) // reading it was work, too
 		return anything(text), nil
 	}
-	return re, nil
+	p.left -= c.Size()
+	return bounded{c, p.steps}, nil
 }
 
 // compileError returns the reason why the library refuses a schema, in one sentence.
@@ -209,7 +244,12 @@ func (c *Checker) Check(value []byte) ([]Problem, error) {
 	case n > maxWork:
 		return nil, errors.New("a check would take too long, because the schema has too many nested alternatives and references")
 	}
+	short := c.steps.short.Load()
+	c.steps.Set(pattern.UsualBudget)
 	err = c.compiled.Validate(doc)
+	if c.steps.short.Load() != short {
+		return nil, errors.New("a check would take too long, because the patterns of the schema are large and the value is long")
+	}
 	if err == nil {
 		return nil, nil
 	}

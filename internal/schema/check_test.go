@@ -113,6 +113,63 @@ func TestChecksOfManyLevels(t *testing.T) {
 	}
 }
 
+// TestPatternsAreBounded checks that a pattern that would take minutes is left out, and that all
+// patterns of a check share one bound.
+func TestPatternsAreBounded(t *testing.T) {
+	large := `(?:.{0,999}){3}b` // 6000 instructions
+	wide := `^b(?:.{0,900})*$`  // 1800 instructions; fails at once
+	many := strings.Repeat(`"`+strings.Repeat("a", 10_000)+`",`, 20)
+	for _, c := range []struct{ name, schema, value, problem, err string }{
+		{"a large pattern", `{"pattern":"` + large + `"}`, `"` + strings.Repeat("a", 100_000) + `"`, "", ""},
+		{"a long text", `{"pattern":"` + wide + `"}`, `"` + strings.Repeat("a", 100_000) + `"`, "", "the patterns of the schema are large and the value is long"},
+		{"many texts", `{"items":{"pattern":"` + wide + `"}}`, `[` + many + `"b"]`, "", "the patterns of the schema are large and the value is long"},
+		{"names", `{"patternProperties":{"` + wide + `":false}}`, `{"` + strings.Repeat("a", 100_000) + `":1}`, "", "the patterns of the schema are large and the value is long"},
+		{"a usual pattern and a long text", `{"pattern":"^b"}`, `"` + strings.Repeat("a", 100_000) + `"`, `must match the pattern "^b"`, ""},
+		{"a large pattern and a short text", `{"pattern":"` + wide + `"}`, `"a"`, `must match the pattern "` + wide + `"`, ""},
+	} {
+		k, err := Compile([]byte(c.schema))
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		all, err := k.Check([]byte(c.value))
+		if say(all) != c.problem || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%s: got %q and %v", c.name, say(all), err)
+		}
+		if k.steps.short.Load() > 0 != (c.err != "") {
+			t.Errorf("%s: %d matches were left out", c.name, k.steps.short.Load())
+		}
+	}
+}
+
+// TestPatternsOfASchemaAreBounded checks that the patterns of a schema together have a bounded
+// size. Patterns beyond it are left out.
+func TestPatternsOfASchemaAreBounded(t *testing.T) {
+	p := patterns{left: maxPatterns, steps: &steps{}}
+	compiled := 0
+	for i := range 1000 {
+		re, err := p.compile(fmt.Sprintf("a{900}b%d", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := re.(bounded); ok {
+			compiled++
+		}
+	}
+	if compiled == 0 || compiled > maxPatterns/900+1 {
+		t.Errorf("%d patterns were compiled", compiled)
+	}
+	p = patterns{left: maxPatterns, steps: &steps{}}
+	for range 1000 {
+		if _, err := p.compile(strings.Repeat("(a{999})", 500)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if p.left > 0 {
+		t.Error("patterns that are left out cost nothing")
+	}
+}
+
 // FuzzCheck checks that no schema and no value make the package panic, and that the text of a
 // problem stays on one line.
 func FuzzCheck(f *testing.F) {

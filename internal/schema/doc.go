@@ -4,7 +4,7 @@
 //
 // A schema comes from a peer, so the package does not trust it. It never loads another
 // document. A schema with a $ref to another document cannot be used by Checker, and View does
-// not follow the reference. Size, depth, numbers and the work of one check are bounded. If a
+// not follow the reference. Size, depth, numbers, patterns and the work of one check are bounded. If a
 // schema cannot be used, Compile or Check returns an error. A call should not fail because of this
 // error. The assertion "format" is ignored, because servers disagree about it.
 //
