@@ -68,23 +68,9 @@ func (a *app) showImport(all []candidate, sources []*source) error {
 // tellImport prints what was written and what the user still has to do, to stderr.
 func (a *app) tellImport(into string, created, written, dry bool, all []candidate, secrets []string) {
 	n := 0
-	var missing []string
-	seen := map[string]bool{}
 	for _, c := range all {
-		if c.Status != intake.New {
-			continue
-		}
-		n++
-		for _, v := range c.Server.Variables {
-			if _, ok := a.env(v.Name); ok || v.Optional || seen[v.Name] {
-				continue
-			}
-			seen[v.Name] = true
-			line := "set " + v.Name + " for the server " + c.Name
-			if v.About != "" {
-				line += " (" + v.About + ")"
-			}
-			missing = append(missing, line)
+		if c.Status == intake.New {
+			n++
 		}
 	}
 	if len(secrets) > 0 && n > 0 {
@@ -98,7 +84,7 @@ func (a *app) tellImport(into string, created, written, dry bool, all []candidat
 	if a.quiet {
 		return
 	}
-	for _, l := range missing {
+	for _, l := range a.missingVariables(all) {
 		a.status.label(yellow, "hint", clean(l))
 	}
 	switch {
@@ -115,6 +101,39 @@ func (a *app) tellImport(into string, created, written, dry bool, all []candidat
 	case written:
 		a.status.Printf("added %s to %s; a running serve reloads it", quantity(n, "server"), into)
 	}
+}
+
+// missingVariables returns one line for each variable that new servers need and that is not set. The
+// line names all servers that need the variable.
+func (a *app) missingVariables(all []candidate) []string {
+	var names []string
+	users, about := map[string][]string{}, map[string]string{}
+	for _, c := range all {
+		if c.Status != intake.New {
+			continue
+		}
+		for _, v := range c.Server.Variables {
+			if _, ok := a.env(v.Name); ok || v.Optional {
+				continue
+			}
+			if users[v.Name] == nil {
+				names, about[v.Name] = append(names, v.Name), v.About
+			}
+			users[v.Name] = append(users[v.Name], c.Name)
+		}
+	}
+	out := make([]string, len(names))
+	for i, name := range names {
+		servers := "the server "
+		if len(users[name]) > 1 {
+			servers = "the servers "
+		}
+		out[i] = "set " + name + " for " + servers + strings.Join(users[name], ", ")
+		if about[name] != "" {
+			out[i] += " (" + about[name] + ")"
+		}
+	}
+	return out
 }
 
 // literalSecrets returns the places where new servers have literal values that look like

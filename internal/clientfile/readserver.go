@@ -47,10 +47,12 @@ func readServer(c *Client, m *Member, project string, inputs map[string]*Value, 
 	return s
 }
 
-// need records a variable that the server needs. It records each variable only once.
+// need records a variable that the server needs. It records each variable only once. The variable
+// is optional only if all references to it have a default.
 func (s *Server) need(v Variable) {
 	for i := range s.Variables {
 		if s.Variables[i].Name == v.Name {
+			s.Variables[i].Optional = s.Variables[i].Optional && v.Optional
 			return
 		}
 	}
@@ -306,7 +308,7 @@ func (r *reading) timeout(m *Member) {
 // finish creates the converted entry from the parts that the other methods collected.
 func (r *reading) finish(m *Member, opt Options) {
 	head := &Value{Kind: Map, Line: m.Line, Col: m.Col}
-	r.resolved()
+	defer r.resolved(r.env) // the arguments and the working directory may refer to further variables
 	switch {
 	case len(r.command) > 0 && r.command[0].Text != "" && r.address == "":
 		head.set("command", r.scalar(r.command[0]))
@@ -388,9 +390,9 @@ func refersTo(text, name string) bool {
 }
 
 // resolved removes the variables that env defines from those that the user must set.
-func (r *reading) resolved() {
+func (r *reading) resolved(env *Value) {
 	r.s.Variables = slices.DeleteFunc(r.s.Variables, func(v Variable) bool {
-		own := r.env.Get(v.Name)
+		own := env.Get(v.Name)
 		return own != nil && !refersTo(own.Text, v.Name)
 	})
 }

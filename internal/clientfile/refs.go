@@ -24,6 +24,9 @@ var patterns = map[refs]*regexp.Regexp{
 	refsOpencode: regexp.MustCompile(`\{((?:env|file):[^}]+)\}`),
 }
 
+// own matches a reference in Dragoman's own form. The groups are the name and the default.
+var own = regexp.MustCompile(`\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(:-[^}]*)?\}`)
+
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // expander converts the references in one file to the form of Dragoman.
@@ -54,6 +57,9 @@ func (x *expander) expand(s string) string {
 	pattern := patterns[x.refs]
 	switch {
 	case x.refs == refsAny:
+		for _, m := range own.FindAllStringSubmatch(strings.ReplaceAll(s, "$${", ""), -1) {
+			x.found(Variable{Name: m[1], Optional: m[2] != ""})
+		}
 		return s
 	case pattern == nil:
 		return literal(s)
