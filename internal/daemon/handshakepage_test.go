@@ -1,0 +1,48 @@
+//go:build unix
+
+package daemon
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// TestHandshakePage checks that docs/handshake.md has the log records of a real handshake. The
+// records of other goroutines may come in another order, so the lines are compared as a set.
+func TestHandshakePage(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/handshake.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	record := regexp.MustCompile(`^(?:time=\S+ )?(level=\S+ msg="(?:handshake step|server ready)" server=files .*?)(?: code=\S+)?\n?$`)
+	took := regexp.MustCompile(`took=\S+`)
+	records := func(text string) (all []string) {
+		for line := range strings.Lines(text) {
+			if m := record.FindStringSubmatch(line); m != nil {
+				all = append(all, took.ReplaceAllString(m[1], "took=T"))
+			}
+		}
+		slices.Sort(all)
+		return all
+	}
+	want := records(string(page))
+	// A revision is set, because a probe has a timeout of its own: on a busy machine, the process may
+	// start too late for it.
+	files := child(t, "files", "fake gate-initialized", func(s *config.Server) { s.Revision = mcp.R20250618 })
+	r := serve(t, snapshot(files))
+	await(t, "the log has the last record of the handshake", 30*time.Second, func() bool { return len(records(r.log.String())) >= len(want) })
+	if got := records(r.log.String()); !slices.Equal(got, want) || len(want) != 7 {
+		t.Errorf("docs/handshake.md has\n%s\nbut the log is\n%s", strings.Join(want, "\n"), strings.Join(got, "\n"))
+	}
+	if !strings.Contains(string(page), `msg="server is not ready"`) || !strings.Contains(r.log.String(), `msg="server is not ready" server=files step="tools/list -> error -32000`) {
+		t.Errorf("the page or the log lacks the retries:\n%s", r.log)
+	}
+}
