@@ -279,11 +279,11 @@ func FuzzForm(f *testing.F) {
 	f.Fuzz(func(t *testing.T, schema, content string) {
 		m, err := jsonrpc.Scan([]byte(`{"jsonrpc":"2.0","id":7,"method":"elicitation/create","params":{"requestedSchema":`+schema+`}}`), jsonrpc.Limits{})
 		if err != nil {
-			t.Skip()
+			t.Skip("the schema is not JSON: ", err)
 		}
 		answer, err := jsonrpc.Scan([]byte(`{"jsonrpc":"2.0","id":7,"result":{"action":"accept","content":`+content+`}}`), jsonrpc.Limits{})
 		if err != nil {
-			t.Skip()
+			t.Skip("the answer is not JSON: ", err)
 		}
 		got, form := ConvertForm(nil, mcp.R20250618, m, new(mcp.Losses))
 		if _, err := jsonrpc.Scan(got.Raw, jsonrpc.Limits{Bytes: len(got.Raw) + 1}); err != nil {

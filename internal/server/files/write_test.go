@@ -105,7 +105,7 @@ func TestWriteThroughSymlink(t *testing.T) {
 	r := open(t, Options{})
 	r.put("real/a.txt", "old")
 	if err := os.Symlink("real", r.path("dir")); err != nil {
-		t.Skip(err)
+		t.Skip("this system makes no symlinks: ", err)
 	}
 	if err := os.Symlink("../dir/a.txt", r.path("real/link")); err != nil {
 		t.Fatal(err)
