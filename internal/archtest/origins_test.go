@@ -90,6 +90,9 @@ func TestOrigins(t *testing.T) {
 		t.Errorf("%d statements, want %d", len(seen), all)
 	}
 	count("all", "all", all)
+	if met := counts["all"]["yes"]; met < 155 {
+		t.Errorf("%d statements are met, want at least 155", met)
+	}
 }
 
 // missingTest returns what is wrong with the name of a test in docs/origins.md, or "" if the test

@@ -30,6 +30,8 @@ func TestJudge(t *testing.T) {
 		{name: "excused", leg: leg{want: 3, of: 3, excused: map[string]string{"two": "x"}}, found: map[string]outcome{"one": pass(), "two": fail(), "three": pass()}, passed: 2},
 		{name: "excused in vain", leg: leg{want: 3, of: 3, excused: map[string]string{"two": "x"}}, found: map[string]outcome{"one": pass(), "two": pass(), "three": pass()}, passed: 3, note: "two passes"},
 		{name: "excused unknown", leg: leg{want: 3, of: 3, excused: map[string]string{"four": "x"}}, found: map[string]outcome{"one": pass(), "two": pass(), "three": pass()}, passed: 3, problem: "four is excused and does not exist"},
+		{name: "excused check", leg: leg{want: 3, of: 3, excusedChecks: map[string]string{"b": "x"}}, found: map[string]outcome{"one": pass(), "two": fail(), "three": pass()}, passed: 3},
+		{name: "another check fails", leg: leg{want: 3, of: 3, excusedChecks: map[string]string{"a": "x"}}, found: map[string]outcome{"one": pass(), "two": fail(), "three": pass()}, passed: 2, problem: "failed: two", note: "the check a does not fail"},
 		{name: "another set", leg: leg{want: 3, of: 4}, found: map[string]outcome{"one": pass(), "two": pass(), "three": pass()}, passed: 3, problem: "the suite has changed"},
 	}
 	for _, tc := range tests {
@@ -129,5 +131,30 @@ func TestTellModern(t *testing.T) {
 		if got := string(tellModern([]byte(in))); got != want {
 			t.Errorf("%s: got %s, want %s", in, got, want)
 		}
+	}
+}
+
+// TestBuiltInLegs checks that each built-in server has legs in both eras, through run and serve, and that
+// nothing is excused without a reason.
+func TestBuiltInLegs(t *testing.T) {
+	for name := range builtIn {
+		n := 0
+		for _, l := range legs {
+			if _, of, ok := builtInOf(l.via); !ok || of != name {
+				continue
+			}
+			n++
+			for what, reason := range l.excused {
+				if what == "" || reason == "" {
+					t.Errorf("%s: %q is excused because of %q", l.name(), what, reason)
+				}
+			}
+		}
+		if n != 4 {
+			t.Errorf("%s has %d legs, want 4", name, n)
+		}
+	}
+	if _, _, ok := builtInOf("run-url"); ok {
+		t.Error("run-url is not a built-in server")
 	}
 }

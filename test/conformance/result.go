@@ -120,6 +120,7 @@ func (l *leg) judge(found map[string]outcome, names []string) verdict {
 	var failed, missing []string
 	for _, n := range names {
 		o, ran := found[n]
+		o = o.without(l.excusedChecks)
 		reason, excused := l.excused[n]
 		switch {
 		case o.ok():
@@ -145,6 +146,11 @@ func (l *leg) judge(found map[string]outcome, names []string) verdict {
 			v.problems = append(v.problems, n+" is excused and does not exist")
 		}
 	}
+	for id := range l.excusedChecks {
+		if !l.fails(found, id) {
+			v.notes = append(v.notes, "the check "+id+" does not fail: take it off the list of excuses")
+		}
+	}
 	if len(names) != l.of {
 		v.problems = append(v.problems, fmt.Sprintf("%d scenarios count, not %d as in legs.go: the suite has changed", len(names), l.of))
 	}
@@ -153,4 +159,18 @@ func (l *leg) judge(found map[string]outcome, names []string) verdict {
 	}
 	slices.Sort(v.problems)
 	return v
+}
+
+// fails reports whether a check fails in any scenario, or is not there in this revision.
+func (l *leg) fails(found map[string]outcome, id string) bool {
+	there := false
+	for _, o := range found {
+		for _, c := range o {
+			there = there || c.ID == id
+			if c.ID == id && c.Status == "FAILURE" {
+				return true
+			}
+		}
+	}
+	return !there
 }

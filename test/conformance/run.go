@@ -77,13 +77,14 @@ func (r *rig) run(ctx context.Context, l *leg, w io.Writer) (passed, failed int,
 }
 
 // report writes one line for each scenario, and the summary of the leg. Without -v it omits
-// scenarios that passed.
+// scenarios that passed or are excused.
 func (r *rig) report(w io.Writer, l *leg, found map[string]outcome, v *verdict, took time.Duration) {
 	fmt.Fprintf(w, "== %s\n", l.name())
 	for _, n := range slices.Sorted(maps.Keys(found)) {
-		o := found[n]
+		o := found[n].without(l.excusedChecks)
 		counts := slices.Contains(v.names, n)
-		if !applicable(n) || (!r.verbose && (o.ok() || !counts)) {
+		why, excused := l.excused[n]
+		if !applicable(n) || (!r.verbose && (o.ok() || !counts || excused)) {
 			continue
 		}
 		word, remark := "ok  ", ""
@@ -92,7 +93,7 @@ func (r *rig) report(w io.Writer, l *leg, found map[string]outcome, v *verdict, 
 		}
 		if !counts {
 			word, remark = strings.ToLower(word), " (not scored)"
-		} else if why, ok := l.excused[n]; ok {
+		} else if excused {
 			remark = " (excused: " + why + ")"
 		}
 		fmt.Fprintf(w, "   %s %s%s\n", word, n, remark)

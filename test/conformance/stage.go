@@ -23,13 +23,27 @@ type stage struct {
 // build starts the processes that the leg needs, and returns the URL for the suite. The caller
 // must call strike, even if build fails.
 func (s *stage) build(ctx context.Context, l *leg) (url string, err error) {
+	how, name, own := builtInOf(l.via)
 	binary := s.rig.server
+	if own {
+		binary = s.rig.dragoman
+	}
 	if strings.Contains(l.via, "-tasks-") {
 		binary = s.rig.self
 	}
 	s.server = filepath.Join(s.dir, filepath.Base(s.rig.server))
 	if err := linkOrCopy(binary, s.server); err != nil {
 		return "", err
+	}
+	if own {
+		args, err := builtIn[name](s.dir)
+		if err != nil {
+			return "", err
+		}
+		if how == "serve" {
+			return s.dragomanServe(ctx, args...)
+		}
+		return s.dragomanRun(ctx, append([]string{"--", s.server}, args...)...)
 	}
 	switch l.via {
 	case "direct":
