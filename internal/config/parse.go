@@ -30,7 +30,7 @@ func Default() *Snapshot {
 			Start:               30 * time.Second,
 			ManifestClient:      8 * time.Second,
 			InitializePerSecond: 5,
-			InFlight:            256 << 20,
+			InFlight:            96 << 20,
 		},
 	}
 }

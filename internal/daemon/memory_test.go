@@ -107,11 +107,26 @@ func TestW11_TooMuchUnderWayIsShed(t *testing.T) {
 func TestInFlightFollowsTheMemory(t *testing.T) {
 	before := debug.SetMemoryLimit(64 << 20)
 	defer debug.SetMemoryLimit(before)
+	t.Setenv("GOMEMLIMIT", "64MiB")
 	for _, test := range []struct{ configured, body, most int }{
 		{256 << 20, 4 << 20, 16 << 20}, {8 << 20, 4 << 20, 8 << 20}, {1 << 20, 4 << 20, 4 << 20}, {256 << 20, 32 << 20, 32 << 20},
 	} {
 		if got := runtime.InFlight(test.configured, test.body); got != int64(test.most) {
 			t.Errorf("%+v: %d", test, got)
 		}
+	}
+	if runtime.RaiseMemoryLimit(64 << 20); debug.SetMemoryLimit(-1) != 64<<20 {
+		t.Error("the limit of the environment was raised")
+	}
+	// Dragoman's own limit does not reduce a configured value.
+	t.Setenv("GOMEMLIMIT", "")
+	if got := runtime.InFlight(48<<20, 4<<20); got != 48<<20 {
+		t.Errorf("without GOMEMLIMIT: %d", got)
+	}
+	if runtime.RaiseMemoryLimit(8 << 20); debug.SetMemoryLimit(-1) != 64<<20 {
+		t.Error("the limit was raised without need")
+	}
+	if runtime.RaiseMemoryLimit(48 << 20); debug.SetMemoryLimit(-1) != 192<<20 {
+		t.Errorf("the limit is %d, want 192 MiB", debug.SetMemoryLimit(-1))
 	}
 }

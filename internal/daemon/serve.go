@@ -216,7 +216,9 @@ func newDaemon(o ServeOptions, local bool) *daemon {
 	}
 	d.stopMetrics = d.metrics.Subscribe(d.events)
 	d.shown = telemetry.NewLog(d.events, telemetry.LogOptions{Log: o.Log, Step: o.Progress, Trace: o.Trace})
-	d.budget = transport.NewBudget(runtime.InFlight(o.Config.Limits.InFlight, o.Config.Limits.Body))
+	inFlight := runtime.InFlight(o.Config.Limits.InFlight, o.Config.Limits.Body)
+	runtime.RaiseMemoryLimit(inFlight)
+	d.budget = transport.NewBudget(inFlight)
 	hosts, origins := slices.Concat(o.Config.Hosts, o.Hosts), slices.Clone(o.Config.Origins)
 	if host, origin := o.Config.PublicHost(); host != "" {
 		hosts, origins = append(hosts, host), append(origins, origin)

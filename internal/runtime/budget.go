@@ -1,22 +1,38 @@
 package runtime
 
 import (
+	"math"
 	"os"
 	"runtime/debug"
 	"strconv"
 	"strings"
 )
 
+// memoryPerByte is how much memory the process may need for each byte of a message in flight. A
+// message is in memory three times while it is translated.
+const memoryPerByte = 4
+
 // InFlight returns how many bytes of messages may be in memory at the same time. It is the
-// configured value, but at most a quarter of the memory limit of the process, because a
-// message is in memory three times while it is translated. It is never less than the size of
-// the largest body.
+// configured value, but at most a quarter of the memory that the process may use: GOMEMLIMIT or
+// the limit of its container, whichever is less. It is never less than the size of the largest
+// body.
 func InFlight(configured, body int) int64 {
-	limit := debug.SetMemoryLimit(-1) // returns the memory limit; a negative argument does not change the limit
+	limit := int64(math.MaxInt64)
+	if os.Getenv("GOMEMLIMIT") != "" {
+		limit = debug.SetMemoryLimit(-1) // returns the memory limit; a negative argument does not change the limit
+	}
 	if b, err := os.ReadFile("/sys/fs/cgroup/memory.max"); err == nil {
 		if n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64); err == nil {
 			limit = min(limit, n)
 		}
 	}
-	return max(int64(body), min(int64(configured), limit/4))
+	return max(int64(body), min(int64(configured), limit/memoryPerByte))
+}
+
+// RaiseMemoryLimit raises the memory limit of the garbage collector, if inFlight bytes of messages
+// need more memory than it allows. It does nothing if the environment sets GOMEMLIMIT.
+func RaiseMemoryLimit(inFlight int64) {
+	if os.Getenv("GOMEMLIMIT") == "" && debug.SetMemoryLimit(-1)/memoryPerByte < inFlight {
+		debug.SetMemoryLimit(inFlight * memoryPerByte)
+	}
 }
