@@ -47,9 +47,13 @@ func TestOf(t *testing.T) {
 			f.Running = true
 			f.Stderr = []string{"Server running on stdio"}
 		}), class: Exited,
-			sentence: `server "gh" was killed by the signal "killed"`, action: "if you did not stop it, look for an out-of-memory message in the system log"},
+			sentence: `server "gh" was killed by SIGKILL`, action: "if you did not stop it, look for an out-of-memory message in the system log"},
 		{facts: with(stderr(), func(f *Facts) { f.Exit = "signal: killed"; f.Call = true; f.Stderr = []string{"out of memory"} }), class: Exited,
-			sentence: `server "gh" was killed by the signal "killed" before it answered: "out of memory"`},
+			sentence: `server "gh" was killed by SIGKILL before it answered: "out of memory"`},
+		{facts: with(stderr(), func(f *Facts) { f.Exit = "signal: segmentation fault (core dumped)" }), class: Exited,
+			sentence: `server "gh" was killed by SIGSEGV before it was ready and printed nothing to stderr`},
+		{facts: with(stderr(), func(f *Facts) { f.Exit = "signal: signal 40" }), class: Exited,
+			sentence: `server "gh" was killed by the signal "signal 40" before it was ready and printed nothing to stderr`},
 		{facts: stderr("Error: Cannot find module '/x/y.js'"), class: Exited, action: "install the packages of the server (npm install), or correct the path of the script"},
 		{facts: with(stderr("Error: Cannot find module '/x/dist/y.js'"), func(f *Facts) { f.Args = []string{"--no-warnings", "./dist/y.js"} }), class: Exited,
 			sentence: `server "gh" exited with status 1 before it was ready: the file /x/dist/y.js does not exist`, action: "correct the path of the file"},

@@ -275,13 +275,31 @@ func (f *Facts) exit() string {
 	case isStatus:
 		return "exited with status " + code + before
 	case isSignal:
-		return "was killed by the signal " + strconv.Quote(signal) + before
+		return "was killed by " + signalName(signal) + before
 	case f.Exit != "":
 		return "exited (" + f.Exit + ")" + before
 	case f.Command != "" && !f.Call:
 		return "closed its stdout" + before
 	}
 	return "exited" + before
+}
+
+// signalName returns the name of a signal, for example SIGKILL for "killed". text is the signal as
+// package os writes it.
+func signalName(text string) string {
+	text = strings.TrimSuffix(text, " (core dumped)")
+	if name := signals[text]; name != "" {
+		return name
+	}
+	return "the signal " + strconv.Quote(text)
+}
+
+// signals has the names of the signals that end a process, by their texts in package syscall.
+var signals = map[string]string{
+	"aborted": "SIGABRT", "alarm clock": "SIGALRM", "bad system call": "SIGSYS", "broken pipe": "SIGPIPE", "bus error": "SIGBUS",
+	"floating point exception": "SIGFPE", "hangup": "SIGHUP", "illegal instruction": "SIGILL", "interrupt": "SIGINT", "killed": "SIGKILL",
+	"quit": "SIGQUIT", "segmentation fault": "SIGSEGV", "terminated": "SIGTERM", "trace/breakpoint trap": "SIGTRAP", "CPU time limit exceeded": "SIGXCPU",
+	"file size limit exceeded": "SIGXFSZ", "user defined signal 1": "SIGUSR1", "user defined signal 2": "SIGUSR2",
 }
 
 // killed reports whether another program ended the process with a signal.
