@@ -66,7 +66,7 @@ func TestW01_CutOff(t *testing.T) {
 			sse.send(call("8", "hang", ""))
 			sse.send(call("9", "work", token))
 			arrived += 2
-			await(t, "the calls have arrived", 5*time.Second, func() bool { return u.count("call") == arrived+1 })
+			await(t, "the calls have arrived", 30*time.Second, func() bool { return u.count("call") == arrived+1 })
 			stopped := make(chan error, 1)
 			calling.Go(func() { stopped <- r.stop() })
 			for seen := map[string]bool{}; len(seen) < 2; {
@@ -132,7 +132,7 @@ func TestW01_CutOffUnsent(t *testing.T) {
 		s, _ := r.status()
 		return int(s.InFlight.Held)
 	}
-	await(t, "the server was started", 5*time.Second, func() bool { return u.count("start") == 1 && waiting() > 300 })
+	await(t, "the server was started", 30*time.Second, func() bool { return u.count("start") == 1 && waiting() > 300 })
 	calling.Go(func() { _ = r.stop() })
 	if m := sse.events.event(); m == nil || errorData(m, "cause") != "shutdown" || errorData(m, "outcome") != "not_sent" {
 		t.Errorf("HTTP+SSE: %v", m)
@@ -170,7 +170,7 @@ func TestW01_CutOffPipe(t *testing.T) {
 					p.send(toolCall("4", prefix+"ask", "{}"))
 					calls["4"] = true
 				}
-				await(t, "the calls have arrived", 5*time.Second, func() bool { return u.count("call") == len(calls) })
+				await(t, "the calls have arrived", 30*time.Second, func() bool { return u.count("call") == len(calls) })
 				stop()
 				for len(calls) > 0 {
 					m := p.read()

@@ -62,7 +62,7 @@ func TestW10_NoDescriptors(t *testing.T) {
 		defer c.Close()
 		idle = append(idle, c)
 	}
-	await(t, "the warning", 5*time.Second, func() bool { return strings.Contains(log.String(), "no free file descriptors") })
+	await(t, "the warning", 30*time.Second, func() bool { return strings.Contains(log.String(), "no free file descriptors") })
 	r.post("/mcp", toolCall("3", "echo", `{"v":2}`), session...).wantText(t, `{"v":2}`)
 	// A server that must be started now fails to start. The error of its call says so.
 	pids := u.pids(t)

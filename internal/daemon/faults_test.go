@@ -191,7 +191,7 @@ func TestU08_NeverAnswers(t *testing.T) {
 			u := child(t, "child", mode, withShortTimeouts)
 			r := run(t, u)
 			r.call("/mcp", "hang", "{}").wantFault(t, "timeout", "unknown")
-			await(t, "the cancellation", 5*time.Second, func() bool { return u.count("cancelled") == 1 })
+			await(t, "the cancellation", 30*time.Second, func() bool { return u.count("cancelled") == 1 })
 			r.call("/mcp", "echo", `{"v":1}`).wantText(t, `{"v":1}`)
 			if u.count("start") != 1 {
 				t.Error("the process was replaced")

@@ -128,7 +128,7 @@ func TestP7_BadConfigChangesNothing(t *testing.T) {
 	slow := make(chan answer, 1)
 	var calling sync.WaitGroup
 	calling.Go(func() { slow <- w.call("/s/a/mcp", "slow", `{"v":"slow"}`) })
-	await(t, "the call has arrived", 5*time.Second, func() bool { return u.count("call slow") == 1 })
+	await(t, "the call has arrived", 30*time.Second, func() bool { return u.count("call slow") == 1 })
 	for i, bad := range []string{
 		"mcpServers: [",
 		"mcpServers:\n  b: {comand: x}\n  c: {command: y, url: z}\n",
@@ -319,7 +319,7 @@ func TestW08_RemovedWithCalls(t *testing.T) {
 			var calling sync.WaitGroup
 			calling.Go(func() { w.call("/s/u/mcp", "slow", `{"v":1}`).wantText(t, `{"v":1}`) })
 			calling.Go(func() { w.call("/s/u/mcp", "hang", `{}`).wantFault(t, "removed", "unknown") })
-			await(t, "the calls have arrived", 5*time.Second, func() bool { return u.count("call slow") == 1 && u.count("call hang") == 1 })
+			await(t, "the calls have arrived", 30*time.Second, func() bool { return u.count("call slow") == 1 && u.count("call hang") == 1 })
 			w.write(t, text(other))
 			w.waitLog(t, "configuration applied", 1)
 			calling.Wait()
@@ -369,7 +369,7 @@ func TestW01_Stop(t *testing.T) {
 					}
 				})
 			}
-			await(t, "the calls have arrived", 5*time.Second, func() bool { return u.count("call slow") == 10 && u.count("call hang") == 10 })
+			await(t, "the calls have arrived", 30*time.Second, func() bool { return u.count("call slow") == 10 && u.count("call hang") == 10 })
 			start := time.Now()
 			stopped := make(chan error, 1)
 			calling.Go(func() { stopped <- r.stop() })
@@ -410,7 +410,7 @@ func TestStopWhileStarting(t *testing.T) {
 	running.Go(func() {
 		done <- Serve(ctx, ServeOptions{Config: snapshot(u), Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)})
 	})
-	await(t, "the server was started", 5*time.Second, func() bool { return u.count("start") == 1 })
+	await(t, "the server was started", 30*time.Second, func() bool { return u.count("start") == 1 })
 	start := time.Now()
 	stop()
 	running.Wait()

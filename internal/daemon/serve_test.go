@@ -335,7 +335,7 @@ func TestReadyzAndMetrics(t *testing.T) {
 	r.modern("/mcp", "1", "server/discover", "", "")
 	session := r.initialize("/s/a/mcp", "2025-03-26", "{}")
 	r.post("/s/a/mcp", toolCall("2", "nothing", `{}`), "Mcp-Session-Id", session)
-	await(t, "the dead server has failed", 5*time.Second, func() bool {
+	await(t, "the dead server has failed", 30*time.Second, func() bool {
 		return strings.Contains(r.do(t.Context(), "GET", "/readyz", nil).body, `"name":"dead","state":"failed"`)
 	})
 	ready := r.do(t.Context(), "GET", "/readyz", nil)

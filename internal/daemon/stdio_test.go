@@ -88,7 +88,7 @@ func TestJ13_ReusedID(t *testing.T) {
 	p := runPipe(t, u)
 	p.initialize("{}")
 	p.send(toolCall("7", "slow", `{"first":1}`))
-	await(t, "the call has arrived", 5*time.Second, func() bool { return u.count("call slow") == 1 })
+	await(t, "the call has arrived", 30*time.Second, func() bool { return u.count("call slow") == 1 })
 	p.send(toolCall("7", "echo", `{"second":1}`))
 	if m := p.answerTo("7"); errorCode(m) != -32600 {
 		t.Errorf("the second: %s", m.Raw)
@@ -135,7 +135,7 @@ func TestS10_EndOfInput(t *testing.T) {
 	for i := range 3 {
 		p.send(toolCall(fmt.Sprint(10+i), "hang", "{}"))
 	}
-	await(t, "the calls have arrived", 5*time.Second, func() bool { return u.count("call hang") == 3 })
+	await(t, "the calls have arrived", 30*time.Second, func() bool { return u.count("call hang") == 3 })
 	_ = p.in.Close()
 	if err := p.wait(5 * time.Second); err != nil {
 		t.Errorf("ended with %v", err)
@@ -172,7 +172,7 @@ func TestS06_EndDuringInitialize(t *testing.T) {
 	u := child(t, "child", "mute")
 	p := runPipe(t, u)
 	p.send(initializeBody("2025-11-25", "{}"))
-	await(t, "the server was started", 5*time.Second, func() bool { return u.count("start") == 1 })
+	await(t, "the server was started", 30*time.Second, func() bool { return u.count("start") == 1 })
 	_ = p.in.Close()
 	if err := p.wait(5 * time.Second); err != nil {
 		t.Errorf("ended with %v", err)
@@ -348,7 +348,7 @@ func TestN09_StopOnPipe(t *testing.T) {
 				t.Fatalf("the first message is %s", m.Raw)
 			}
 			p.send(modernBody("7", "tools/call", `"name":"hang","arguments":{}`))
-			await(t, "the call has arrived", 5*time.Second, func() bool { return u.count("call hang") == 1 })
+			await(t, "the call has arrived", 30*time.Second, func() bool { return u.count("call hang") == 1 })
 			stop()
 			seen := map[string]*jsonrpc.Message{}
 			for range 3 {
