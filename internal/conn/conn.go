@@ -238,11 +238,11 @@ func (s *Conn) attempt(ctx context.Context, opened *handshake.Outcome, c *mcp.At
 		if why := unusable(err); why != "" {
 			s.opts.Log.Warn("answer is not valid", "server", s.opts.Name, "method", excerpt.Name(c.Msg.Method), "cause", why)
 		}
-		err = s.failure(ctx, c, err)
+		failed := s.failure(ctx, c, err)
 		if c.Trail != nil {
-			c.Trail.Failed(out.Passage, excerpt.Cut(err.Error(), maxFailed))
+			c.Trail.Failed(out.Passage, excerpt.Cut(failed.Message, maxFailed))
 		}
-		return nil, err
+		return nil, failed
 	}
 	if opened.Dialect != nil {
 		answer = opened.Dialect.Answer(c.Trail, c.Msg.Method, answer)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -62,6 +63,7 @@ func calling(t *testing.T, rev mcp.Revision, o Options, script func(s *Conn, w *
 // running is a call of a client, with the messages that the client got.
 type running struct {
 	cancel context.CancelCauseFunc
+	trail  *jsonrpc.Trail
 	answer func(m *jsonrpc.Message) (*jsonrpc.Message, error) // returns the answer of Ask; nil blocks
 
 	mu    sync.Mutex
@@ -134,8 +136,9 @@ func start(s *Conn, facts *mcp.ClientInfo, line string) *running {
 		panic(err)
 	}
 	c := mcp.NewAttempt(mcp.NewCall(m, m.Param(mcp.KeyMeta), facts))
+	c.Trail = jsonrpc.NewTrail(1 << 20)
 	ctx, cancel := context.WithCancelCause(context.Background())
-	r.cancel = cancel
+	r.cancel, r.trail = cancel, c.Trail
 	go func() {
 		defer cancel(nil)
 		reply, err := s.Call(ctx, c, r)
@@ -229,6 +232,17 @@ func TestGivingUp(t *testing.T) {
 			t.Errorf("got %s %s", got, cause)
 		}
 		w.Want()
+		// The recording says why in a sentence for people.
+		var failed []string
+		_, entries, _ := a.trail.Story()
+		for _, e := range entries {
+			if e.Failed != "" {
+				failed = append(failed, e.Failed)
+			}
+		}
+		if !slices.Equal(failed, []string{"the request to the server was cancelled"}) {
+			t.Errorf("the recording says %q", failed)
+		}
 	})
 }
 

@@ -3,7 +3,11 @@ package handshake
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"io/fs"
 	"slices"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +18,17 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
+
+func TestUnsent(t *testing.T) {
+	err := fmt.Errorf("%w: %w; %w", transport.ErrNotSent, &fs.PathError{Op: "write", Path: "|1", Err: syscall.EPIPE}, io.EOF)
+	if got := unsent(err); got != "could not send: the pipe to the server is broken" {
+		t.Error(got)
+	}
+	err = fmt.Errorf("%w: no room", transport.ErrNotSent)
+	if got := unsent(err); got != "could not send: no room" {
+		t.Error(got)
+	}
+}
 
 // fieldErrors are error objects that real servers send.
 var fieldErrors = []struct {

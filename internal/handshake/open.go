@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
@@ -265,6 +266,9 @@ func (r *reply) got() string {
 // unsent returns a short description of why a message could not be sent.
 func unsent(err error) string {
 	said := "could not send: "
+	if errors.Is(err, syscall.EPIPE) {
+		return said + "the pipe to the server is broken"
+	}
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
 		// The caller already knows the address, so only the reason is shown.
