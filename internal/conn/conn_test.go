@@ -1,9 +1,11 @@
 package conn
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -372,6 +374,28 @@ func TestQuestionsOfAServer(t *testing.T) {
 			t.Errorf("%d requests ended, and %d were refused", len(a.taken), len(got))
 		}
 	})
+}
+
+// TestNobodyToAsk checks the refusal of a request outside calls if nobody can answer it, and that
+// it is not a warning, because it is usual with clients of 2026-07-28.
+func TestNobodyToAsk(t *testing.T) {
+	for _, x := range []struct {
+		err   error
+		level string
+	}{{mcp.NobodyToAsk, "INFO"}, {mcp.SeveralAsk, "WARN"}} {
+		var log bytes.Buffer
+		o := Options{
+			Log: slog.New(slog.NewTextHandler(&log, nil)),
+			Ask: func(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error) { return nil, x.err },
+		}
+		calling(t, mcp.R20251125, o, func(_ *Conn, w *pipetest.Wire) {
+			w.Say(`{"jsonrpc":"2.0","id":"q","method":"roots/list"}`)
+			w.Want(`{"jsonrpc":"2.0","id":"q","error":{"code":-32601,"message":"roots/list cannot be answered: ` + x.err.Error() + `"}}`)
+		})
+		if !strings.Contains(log.String(), "level="+x.level+` msg="server request refused"`) || !errors.Is(x.err, mcp.ErrCannotAsk) {
+			t.Errorf("%v: the log has %q", x.err, log.String())
+		}
+	}
 }
 
 func TestAModernServerDoesNotAsk(t *testing.T) {

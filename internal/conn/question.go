@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -93,7 +94,11 @@ func (s *Conn) serveRequest(m *jsonrpc.Message, f *flow, mates []*flow) {
 		switch {
 		case errors.Is(err, errServerCancelled):
 		case err != nil:
-			s.opts.Log.Warn("server request refused", "server", s.opts.Name, "method", excerpt.Name(m.Method), "cause", err.Error())
+			level := slog.LevelWarn
+			if errors.Is(err, mcp.NobodyToAsk) {
+				level = slog.LevelInfo // usual with clients of 2026-07-28
+			}
+			s.opts.Log.Log(ctx, level, "server request refused", "server", s.opts.Name, "method", excerpt.Name(m.Method), "cause", err.Error())
 			s.deliverTo(f, refusal(m, err.Error()))
 		default:
 			var lost mcp.Losses
@@ -191,7 +196,7 @@ func (s *Conn) ask(ctx context.Context, m *jsonrpc.Message, owners []*flow) (f *
 	} else if s.opts.Ask != nil {
 		answer, err = s.opts.Ask(ctx, m)
 	} else {
-		err = mcp.ErrCannotAsk
+		err = mcp.NobodyToAsk
 	}
 	if s.opts.Events.Wants(event.ServerRequest) {
 		s.opts.Events.Publish(event.Asked(s.opts.Name, f.about(), m, answer, began, err))

@@ -51,7 +51,7 @@ func (c *Session) askClient(ctx context.Context, call *mcp.Call, m *jsonrpc.Mess
 	c.mu.Lock()
 	if c.closed != nil || len(c.asks) >= maxAsks {
 		c.mu.Unlock()
-		return nil, mcp.ErrCannotAsk
+		return nil, mcp.CannotAsk("too many requests wait for an answer of the client, or it has left")
 	}
 	c.lastAsk++
 	n := c.lastAsk

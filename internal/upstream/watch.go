@@ -385,8 +385,11 @@ func (u *Upstream) askSubscriber(ctx context.Context, p *pool, m *jsonrpc.Messag
 		if n == 1 {
 			return one.Ask(ctx, m)
 		}
-		if n > 1 || waited == 20 {
-			return nil, mcp.ErrCannotAsk
+		switch {
+		case n > 1:
+			return nil, mcp.SeveralAsk
+		case waited == 20:
+			return nil, mcp.NobodyToAsk
 		}
 		// Some servers ask for roots right after the handshake, when the client of the session
 		// has not finished its own handshake yet.
