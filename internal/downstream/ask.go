@@ -38,7 +38,7 @@ func (c *Session) askClient(ctx context.Context, call *mcp.Call, m *jsonrpc.Mess
 		t = call.Trail
 	}
 	if !c.declares(m.Method) {
-		return nil, mcp.ErrCannotAsk // before the conversion, which is work
+		return nil, mcp.CannotAsk("the client does not declare support for it") // before the conversion, which is work
 	}
 	var form *dialect.Form
 	if f := c.info.Load(); f != nil {
