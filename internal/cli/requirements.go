@@ -38,10 +38,10 @@ or ~/.pgpass. docs/servers.md describes the tools and their limits.`,
   dragoman call search_items query=calendar -- dragoman server requirements --db example.db
 
   # Use the database of a team.
-  dragoman server requirements --db postgres://me@db.example/team
+  dragoman server requirements --db postgres://me@localhost/team
 
   # Serve it over HTTP.
-  dragoman run --listen 127.0.0.1:7301 -- dragoman server requirements`,
+  dragoman run --listen 127.0.0.1:7303 -- dragoman server requirements`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return nil
