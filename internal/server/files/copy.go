@@ -6,7 +6,9 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -24,7 +26,7 @@ type copyOut struct {
 	Type        string  `json:"type"`
 	Entries     int     `json:"entries" jsonschema:"How many files and folders were copied."`
 	Bytes       int64   `json:"bytes"`
-	Skipped     int     `json:"skipped,omitempty" jsonschema:"How many devices, pipes and sockets were not copied."`
+	Skipped     int     `json:"skipped,omitempty" jsonschema:"How many devices, pipes, sockets and undo folders were not copied."`
 	Replaced    *undone `json:"replaced,omitempty"`
 }
 
@@ -46,20 +48,26 @@ func (s *Server) copy(ctx context.Context, req *mcp.CallToolRequest, in copyIn) 
 	if err != nil {
 		return nil, none, err
 	}
-	dir, base, err := s.parentFolder(to)
-	if err != nil {
-		return nil, none, err
-	}
-	defer func() { _ = dir.Close() }()
-	old, err := s.free(dir, base, to, fi, in.Overwrite)
-	if err != nil {
-		return nil, none, err
-	}
-	if old == nil && sameEntry(from, to) {
-		return nil, none, refuse("choose another destination", "source and destination are the same file")
-	}
-	d := &duplication{Server: s, ctx: ctx, report: s.progress(ctx, req)}
-	replaced, err := d.run(from, fi, to, dir, base, old, in.Overwrite)
+	d := &duplication{Server: s, ctx: ctx, report: s.progress(ctx, req), root: from.rel == "."}
+	var replaced *undone
+	err = s.inParent(to, func(dir *os.Root, base string) error {
+		old, err := s.free(dir, base, to, fi, in.Overwrite) // fail before the copy, not after it
+		if err != nil {
+			return err
+		}
+		temp, err := d.make(from, fi, dir, old)
+		if err != nil {
+			return s.failed("copy", from, err)
+		}
+		err = to.change(ctx, func() (err error) {
+			replaced, err = s.install(ctx, temp, fi, to, dir, base, in.Overwrite)
+			return err
+		})
+		if err != nil {
+			_ = dir.RemoveAll(temp)
+		}
+		return s.failed("copy", to, err)
+	})
 	if err != nil {
 		return nil, none, err
 	}
@@ -69,11 +77,25 @@ func (s *Server) copy(ctx context.Context, req *mcp.CallToolRequest, in copyIn) 
 	}, nil
 }
 
-// duplicate copies the file or folder at the place from. The copy gets the place to, which may be
-// in another root.
-func (s *Server) duplicate(ctx context.Context, req *mcp.CallToolRequest, from place, fi fs.FileInfo, to place, dir *os.Root, base string, old fs.FileInfo, overwrite bool) (*undone, error) {
-	d := &duplication{Server: s, ctx: ctx, report: s.progress(ctx, req), moving: true}
-	return d.run(from, fi, to, dir, base, old, overwrite)
+// install gives a temporary copy of source its name. It keeps the file that has this name. The
+// caller holds changing of the root.
+func (s *Server) install(ctx context.Context, temp string, source fs.FileInfo, to place, dir *os.Root, base string, overwrite bool) (*undone, error) {
+	old, err := s.free(dir, base, to, source, overwrite)
+	if err != nil {
+		return nil, err
+	}
+	var k *keep
+	if old != nil {
+		if k, err = s.keepCopy(ctx, to, old); err != nil {
+			return nil, err
+		}
+	}
+	if err := settle(dir, temp, base, old != nil); err != nil {
+		k.drop()
+		return nil, err
+	}
+	s.sync(dir)
+	return k.told(s, to), nil
 }
 
 // duplication is one copy of a file or a folder.
@@ -82,69 +104,72 @@ type duplication struct {
 	ctx    context.Context
 	report func(done int, message string)
 	moving bool // the source is removed afterwards, so nothing may be skipped
+	root   bool // the source is a whole root, whose undo folder is skipped
 
 	entries, skipped int
 	bytes            int64
+	made             fs.FileInfo // the new folder
+	copied           []copied    // if moving, each folder before its entries
 }
 
-func (d *duplication) run(from place, fi fs.FileInfo, to place, dir *os.Root, base string, old fs.FileInfo, overwrite bool) (*undone, error) {
+// copied is one entry that a move copied, as it was when the copy of it began.
+type copied struct {
+	rel  string // below the source; "." is the source itself
+	mark mark
+}
+
+// make copies the source to a new temporary name in dir. old is the file that the copy replaces,
+// or nil.
+func (d *duplication) make(from place, fi fs.FileInfo, dir *os.Root, old fs.FileInfo) (temp string, err error) {
 	switch typeOf(fi.Mode()) {
 	case typeFolder:
-		return nil, d.failed("copy", from, d.folder(from, dir, base))
+		return d.folder(from, dir)
 	case typeSymlink:
-		target, err := from.dir.Readlink(filepath.FromSlash(from.rel))
-		if err == nil {
-			err = dir.Symlink(target, base)
-		}
 		d.entries++
-		return nil, d.failed("copy", from, err)
+		d.record(".", fi)
+		target, err := from.dir.Readlink(filepath.FromSlash(from.rel))
+		if err != nil {
+			return "", err
+		}
+		temp = tempPrefix + rand.Text()
+		return temp, dir.Symlink(target, temp)
 	}
 	in, fi, err := d.regular(from)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	defer func() { _ = in.Close() }()
-	var k *keep
 	d.entries++
-	_, err = d.replace(d.ctx, change{
-		dir: dir, base: base, old: old, like: fi, overwrite: overwrite,
+	d.record(".", fi)
+	temp, _, err = d.temporary(change{
+		dir: dir, old: old, like: fi,
 		fill: func(w *os.File) error {
 			return d.copyTo(d.ctx, w, in, func(n int64) {
 				d.bytes += n
 				d.report(int(d.bytes), from.name)
 			})
 		},
-		before: func() error {
-			if old == nil {
-				return nil
-			}
-			keep := func() (err error) {
-				k, err = d.keepCopy(d.ctx, to, old)
-				return err
-			}
-			if d.moving {
-				return keep() // the move already holds changing
-			}
-			return to.change(d.ctx, keep)
-		},
 	})
-	if err != nil {
-		k.drop()
-		return nil, d.failed("copy", to, err)
-	}
-	return k.told(d.Server, to), nil
+	return temp, err
 }
 
-// folder copies a folder into a temporary one, which gets its name when it is complete.
-func (d *duplication) folder(from place, dir *os.Root, base string) (err error) {
+// record remembers an entry that is about to be copied.
+func (d *duplication) record(rel string, fi fs.FileInfo) {
+	if d.moving {
+		d.copied = append(d.copied, copied{rel: rel, mark: markOf(fi)})
+	}
+}
+
+// folder copies a folder into a new temporary one in dir.
+func (d *duplication) folder(from place, dir *os.Root) (_ string, err error) {
 	source, err := d.Server.folder(from)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer func() { _ = source.Close() }()
 	temp := tempPrefix + rand.Text()
 	if err := dir.Mkdir(temp, 0o700); err != nil {
-		return err
+		return "", err
 	}
 	defer func() {
 		if err != nil {
@@ -153,27 +178,19 @@ func (d *duplication) folder(from place, dir *os.Root, base string) (err error) 
 	}()
 	made, err := dir.OpenRoot(temp + string(os.PathSeparator) + ".")
 	if err != nil {
-		return err
+		return "", err
 	}
-	err = d.tree(source, made, 0)
+	if d.made, err = made.Stat("."); err == nil {
+		err = d.tree(source, made, ".", 0)
+	}
 	if e := made.Close(); err == nil {
 		err = e
 	}
-	if err != nil {
-		return err
-	}
-	if _, err := dir.Lstat(base); err == nil {
-		return fs.ErrExist
-	}
-	if err := dir.Rename(temp, base); err != nil {
-		return err
-	}
-	d.sync(dir)
-	return nil
+	return temp, err
 }
 
-// tree copies the content of a folder.
-func (d *duplication) tree(from, to *os.Root, depth int) error {
+// tree copies the content of a folder. rel is its path below the source.
+func (d *duplication) tree(from, to *os.Root, rel string, depth int) error {
 	if depth > searchDepth {
 		return refuse("copy its parts one by one", "the folder is more than %d folders deep", searchDepth)
 	}
@@ -182,12 +199,17 @@ func (d *duplication) tree(from, to *os.Root, depth int) error {
 		return err
 	}
 	d.entries++
+	d.record(rel, fi)
 	err = eachName(from, func(names []string) error {
 		for _, n := range names {
-			if depth == 0 && isUndo(n) {
+			switch {
+			case d.root && depth == 0 && isUndo(n):
+				d.skipped++
 				continue
+			case strings.HasPrefix(n, tempPrefix) && !d.isMade(from, n):
+				continue // another call is writing it
 			}
-			if err := d.entry(from, to, n, depth); err != nil {
+			if err := d.entry(from, to, n, path.Join(rel, n), depth); err != nil {
 				return err
 			}
 		}
@@ -200,7 +222,7 @@ func (d *duplication) tree(from, to *os.Root, depth int) error {
 	return to.Chmod(".", fi.Mode().Perm())
 }
 
-func (d *duplication) entry(from, to *os.Root, name string, depth int) error {
+func (d *duplication) entry(from, to *os.Root, name, rel string, depth int) error {
 	if err := d.ctx.Err(); err != nil {
 		return err
 	}
@@ -220,8 +242,15 @@ func (d *duplication) entry(from, to *os.Root, name string, depth int) error {
 		d.entries++
 		at := place{root: &root{dir: from}, rel: name, name: name}
 		d.bytes += fi.Size()
-		return d.copyBytes(d.ctx, at, place{root: &root{dir: to}, rel: name, name: name})
+		fi, err := d.copyBytes(d.ctx, at, place{root: &root{dir: to}, rel: name, name: name})
+		if err == nil {
+			d.record(rel, fi)
+		}
+		return err
 	case typeFolder:
+		if os.SameFile(d.made, fi) {
+			return refuse("choose a destination outside the source", "the destination is inside the source")
+		}
 		sub, err := from.OpenRoot(name + string(os.PathSeparator) + ".")
 		if err != nil {
 			return err
@@ -235,13 +264,14 @@ func (d *duplication) entry(from, to *os.Root, name string, depth int) error {
 			return err
 		}
 		defer func() { _ = made.Close() }()
-		return d.tree(sub, made, depth+1)
+		return d.tree(sub, made, rel, depth+1)
 	case typeSymlink:
 		target, err := from.Readlink(name)
 		if err != nil {
 			return err
 		}
 		d.entries++
+		d.record(rel, fi)
 		return to.Symlink(target, name)
 	}
 	if d.moving {
@@ -249,4 +279,10 @@ func (d *duplication) entry(from, to *os.Root, name string, depth int) error {
 	}
 	d.skipped++
 	return nil
+}
+
+// isMade reports whether a name leads to the folder that the duplication makes.
+func (d *duplication) isMade(dir *os.Root, name string) bool {
+	fi, err := dir.Lstat(name)
+	return err == nil && os.SameFile(d.made, fi)
 }

@@ -3,6 +3,7 @@ package files
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"path/filepath"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -76,7 +77,12 @@ func (s *Server) delete(ctx context.Context, _ *mcp.CallToolRequest, in deleteIn
 		}
 		err = at.dir.Rename(rel, filepath.FromSlash(k.at.rel))
 		if isCrossDevice(err) && out.Type == typeFile {
-			if err = s.copyBytes(ctx, at, k.at); err == nil {
+			var was fs.FileInfo
+			if was, err = s.copyBytes(ctx, at, k.at); err == nil {
+				if is, e := at.dir.Lstat(rel); e != nil || markOf(is) != markOf(was) {
+					k.drop()
+					return refuse("try again", "%s changed during the call, so it was not deleted", quote(at.name))
+				}
 				err = at.dir.Remove(rel)
 			}
 		}

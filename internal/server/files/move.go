@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -26,6 +27,9 @@ type moveOut struct {
 	Type        string  `json:"type"`
 	Undo        string  `json:"undo" jsonschema:"How to move it back."`
 	Replaced    *undone `json:"replaced,omitempty"`
+
+	Remaining      []string `json:"remaining,omitempty" jsonschema:"What changed during a move to another root or disk and so stayed in the source. The destination has no copy of it, or an older one."`
+	RemainingCount int      `json:"remaining_count,omitempty" jsonschema:"How many entries stayed; remaining has the first 100."`
 }
 
 func (s *Server) addMove() {
@@ -50,57 +54,79 @@ func (s *Server) move(ctx context.Context, req *mcp.CallToolRequest, in moveIn) 
 		Source: from.name, Destination: to.name, Type: typeOf(fi.Mode()),
 		Undo: fmt.Sprintf("Call move_file with source %q and destination %q.", to.name, from.name),
 	}
-	dir, base, err := s.parentFolder(to)
-	if err != nil {
-		return nil, none, err
-	}
-	defer func() { _ = dir.Close() }()
-	err = to.change(ctx, func() error {
-		old, err := s.free(dir, base, to, fi, in.Overwrite)
-		if err != nil {
-			return err
-		}
-		if from.root == to.root {
-			var k *keep
-			if old != nil {
-				if k, err = s.keepCopy(ctx, to, old); err != nil {
-					return err
-				}
-			}
-			err = settle(to.dir, filepath.FromSlash(from.rel), filepath.FromSlash(to.rel), old != nil || fi.IsDir() || from.rel == to.rel || sameEntry(from, to))
-			if err == nil {
-				out.Replaced = k.told(s, to)
-				s.sync(dir)
-				s.syncParent(from)
-				return nil
-			}
-			k.drop()
-			if !isCrossDevice(err) {
+	err = s.inParent(to, func(dir *os.Root, base string) error {
+		if from.root == to.root && !s.apart {
+			err := to.change(ctx, func() (err error) {
+				out.Replaced, err = s.rename(ctx, from, to, dir, base, in.Overwrite)
+				return err
+			})
+			if err == nil || !isCrossDevice(err) {
 				return s.failed("move", from, err)
 			}
 		}
-		// The two are on different file systems: copy, then remove.
-		if out.Replaced, err = s.duplicate(ctx, req, from, fi, to, dir, base, old, in.Overwrite); err != nil {
-			return err
-		}
-		if err := from.dir.RemoveAll(filepath.FromSlash(from.rel)); err != nil {
-			return s.failed("remove", from, err)
-		}
-		s.syncParent(from)
-		return nil
+		t := &transfer{Server: s, from: from, to: to, dir: dir, base: base, overwrite: in.Overwrite}
+		err := t.run(ctx, req, fi)
+		out.Replaced, out.Remaining, out.RemainingCount = t.replaced, t.remaining, t.remainingCount
+		return err
 	})
 	if err != nil {
 		return nil, none, err
+	}
+	if out.RemainingCount > 0 {
+		out.Undo = fmt.Sprintf("Move the entries of %q back to %q one by one.", to.name, from.name)
 	}
 	from.tidy()
 	return nil, out, nil
 }
 
-// sameEntry reports whether two paths name one entry, as on file systems that ignore case.
-func sameEntry(a, b place) bool {
-	x, err1 := a.dir.Lstat(filepath.FromSlash(a.rel))
-	y, err2 := b.dir.Lstat(filepath.FromSlash(b.rel))
-	return err1 == nil && err2 == nil && os.SameFile(x, y)
+// rename moves an entry within a file system. The caller holds changing of the root.
+func (s *Server) rename(ctx context.Context, from, to place, dir *os.Root, base string, overwrite bool) (*undone, error) {
+	source, target := filepath.FromSlash(from.rel), filepath.FromSlash(to.rel)
+	fi, err := from.dir.Lstat(source)
+	if err != nil {
+		return nil, err
+	}
+	var old fs.FileInfo
+	respelled := s.respelled(from, fi, dir, base)
+	if !respelled {
+		if old, err = s.free(dir, base, to, fi, overwrite); err != nil {
+			return nil, err
+		}
+	}
+	var k *keep
+	if old != nil {
+		if k, err = s.keepCopy(ctx, to, old); err != nil {
+			return nil, err
+		}
+	}
+	if err := settle(to.dir, source, target, old != nil || respelled || fi.IsDir()); err != nil {
+		k.drop()
+		return nil, err
+	}
+	s.sync(dir)
+	s.syncParent(from)
+	return k.told(s, to), nil
+}
+
+// respelled reports whether a name is another spelling of the source, in the same folder. Such
+// names exist on file systems that ignore case. The names of hard links are not spellings.
+func (s *Server) respelled(from place, fi fs.FileInfo, dir *os.Root, base string) bool {
+	old, err := dir.Lstat(base)
+	if err != nil || !os.SameFile(old, fi) || path.Base(from.rel) == base {
+		return false
+	}
+	parent, _ := from.parent(s)
+	a, err1 := from.dir.Stat(filepath.FromSlash(parent.rel))
+	b, err2 := dir.Stat(".")
+	if err1 != nil || err2 != nil || !os.SameFile(a, b) {
+		return false
+	}
+	found := false
+	err = eachName(dir, func(names []string) error {
+		found = found || slices.Contains(names, base)
+		return nil
+	})
+	return err == nil && !found
 }
 
 // syncParent syncs the folder of a place, so that its entries survive a crash.
@@ -143,6 +169,9 @@ func (s *Server) pair(source, destination string, follow bool) (from place, fi f
 	if err = notUndo(to); err != nil {
 		return fail(err)
 	}
+	if !follow && isUndo(from.rel) {
+		return fail(refuse("move one of the files in it", "%s is the undo folder of the root", quote(from.name)))
+	}
 	if fi, err = from.dir.Lstat(filepath.FromSlash(from.rel)); err != nil {
 		return fail(s.failed("read", from, err))
 	}
@@ -162,7 +191,7 @@ func (s *Server) pair(source, destination string, follow bool) (from place, fi f
 }
 
 // free checks that the destination may be replaced by the source. It returns the file that already
-// exists at the destination, or nil.
+// exists at the destination, or nil. The answer is reliable only while the caller holds changing.
 func (s *Server) free(dir *os.Root, base string, to place, source fs.FileInfo, overwrite bool) (fs.FileInfo, error) {
 	old, err := dir.Lstat(base)
 	switch {
@@ -170,10 +199,8 @@ func (s *Server) free(dir *os.Root, base string, to place, source fs.FileInfo, o
 		return nil, nil
 	case err != nil:
 		return nil, s.failed("write", to, err)
-	case os.SameFile(old, source) && !old.Mode().IsRegular():
-		return nil, nil // another spelling of the same name
 	case os.SameFile(old, source):
-		return nil, nil
+		return nil, refuse("choose another destination, or delete one of the two names", "the source and %s are two names of the same %s", quote(to.name), typeOf(old.Mode()))
 	case old.IsDir():
 		return nil, refuse("give the whole new path, such as "+to.name+"/NAME", "%s is a folder", quote(to.name))
 	case !overwrite:

@@ -26,6 +26,8 @@ type root struct {
 	real string   // abs without symlinks
 	dir  *os.Root // confines every access
 
+	number int // the position among the roots; locks are taken in this order
+
 	changing chan struct{} // holds one value while a call exchanges files
 }
 
@@ -64,11 +66,11 @@ func openRoots(folders []string) (_ []*root, err error) {
 		if err != nil {
 			return roots, err
 		}
-		r := &root{abs: abs, real: real, dir: dir, changing: make(chan struct{}, 1)}
+		r := &root{abs: abs, real: real, dir: dir, number: len(roots), changing: make(chan struct{}, 1)}
 		roots = append(roots, r)
 		for _, other := range roots[:len(roots)-1] {
-			if other.real == real {
-				return roots, &fs.PathError{Op: "open", Path: f, Err: errTwice}
+			if err := apart(r, other); err != nil {
+				return roots, err
 			}
 		}
 		r.name = freeName(roots[:len(roots)-1], filepath.Base(abs))
@@ -76,10 +78,33 @@ func openRoots(folders []string) (_ []*root, err error) {
 	return roots, nil
 }
 
-var (
-	errNotFolder = errors.New("not a folder")
-	errTwice     = errors.New("the folder is named twice")
-)
+var errNotFolder = errors.New("not a folder")
+
+// apart refuses two roots of which one contains the other. A file would have two paths there, and a
+// move from one to the other would remove it.
+func apart(a, b *root) error {
+	same := func(dir string, r *root) bool {
+		x, err1 := os.Stat(dir)
+		y, err2 := r.dir.Stat(".")
+		return err1 == nil && err2 == nil && os.SameFile(x, y)
+	}
+	if same(a.real, b) {
+		return fmt.Errorf("the folder %s is named twice (also as %s)", a.abs, b.abs)
+	}
+	for _, pair := range [][2]*root{{a, b}, {b, a}} {
+		inner, outer := pair[0], pair[1]
+		for dir := inner.real; ; {
+			up := filepath.Dir(dir)
+			if up == dir {
+				break
+			}
+			if dir = up; same(dir, outer) {
+				return fmt.Errorf("the folder %s is inside %s, and roots must not contain each other", inner.abs, outer.abs)
+			}
+		}
+	}
+	return nil
+}
 
 // freeName returns a name for a root that no other root has.
 func freeName(roots []*root, base string) string {
@@ -146,8 +171,8 @@ func (s *Server) find(p string) (_ place, all bool, err error) {
 	return place{}, false, refuse("begin the path with the name of a root: "+s.rootNames(), "%s does not begin with the name of a root", quote(p))
 }
 
-// absolute returns the place of an absolute path. If several roots contain the path, the longest
-// one is used.
+// absolute returns the place of an absolute path. If several roots contain the path as it is
+// written, the longest one is used.
 func (s *Server) absolute(p string) (place, bool, error) {
 	p = path.Clean(p)
 	var found *root

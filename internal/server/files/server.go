@@ -59,6 +59,7 @@ type Server struct {
 
 	// Tests replace these.
 	filling  func(io.Writer) io.Writer // lets writes fail; nil otherwise
+	apart    bool                      // moves as if each entry were on a disk of its own
 	volatile bool                      // leaves out the waits for the disk
 
 	ctx   context.Context // ends with Close

@@ -182,23 +182,24 @@ func (s *Server) keepCopy(ctx context.Context, at place, fi fs.FileInfo) (*keep,
 		return k, nil
 	}
 	// Not every file system has hard links.
-	if err := s.copyBytes(ctx, at, k.at); err != nil {
+	if _, err := s.copyBytes(ctx, at, k.at); err != nil {
 		k.drop()
 		return nil, err
 	}
 	return k, nil
 }
 
-// copyBytes copies a regular file to a path that does not exist.
-func (s *Server) copyBytes(ctx context.Context, from, to place) error {
+// copyBytes copies a regular file to a path that does not exist. It returns the metadata that the
+// file had before the copy.
+func (s *Server) copyBytes(ctx context.Context, from, to place) (fs.FileInfo, error) {
 	in, fi, err := s.regular(from)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { _ = in.Close() }()
 	out, err := to.dir.OpenFile(filepath.FromSlash(to.rel), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return s.failed("copy", to, err)
+		return nil, s.failed("copy", to, err)
 	}
 	err = s.copyTo(ctx, out, in, nil)
 	if err == nil {
@@ -210,7 +211,7 @@ func (s *Server) copyBytes(ctx context.Context, from, to place) error {
 	if err != nil {
 		_ = to.dir.Remove(filepath.FromSlash(to.rel))
 	}
-	return s.failed("copy", to, err)
+	return fi, s.failed("copy", to, err)
 }
 
 // treeSize returns the bytes below a folder, and the number of its entries.

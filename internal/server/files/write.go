@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 
@@ -79,14 +80,19 @@ func (s *Server) write(ctx context.Context, _ *mcp.CallToolRequest, in writeIn) 
 	if err := notUndo(at); err != nil {
 		return nil, none, err
 	}
-	dir, base, err := s.parentFolder(at)
-	if err != nil {
-		return nil, none, err
-	}
-	defer func() { _ = dir.Close() }()
+	var out writeOut
+	err = s.inParent(at, func(dir *os.Root, base string) (err error) {
+		out, err = s.writeIn(ctx, in, at, dir, base)
+		return err
+	})
+	return nil, out, err
+}
+
+// writeIn writes a file in a folder.
+func (s *Server) writeIn(ctx context.Context, in writeIn, at place, dir *os.Root, base string) (writeOut, error) {
 	inDir := place{root: &root{dir: dir}, rel: base, name: at.name} // for reading the former file
 	var out writeOut
-	err = at.change(ctx, func() error {
+	err := at.change(ctx, func() error {
 		var former []byte
 		fi, err := dir.Lstat(base)
 		switch {
@@ -155,7 +161,7 @@ func (s *Server) write(ctx context.Context, _ *mcp.CallToolRequest, in writeIn) 
 		out.Path, out.Size, out.Version, out.Undo = at.name, written.Size(), version(written), k.told(s, at)
 		return nil
 	})
-	return nil, out, err
+	return out, err
 }
 
 // encoded returns the bytes to write, the name of their encoding and their line ends. former
@@ -210,19 +216,38 @@ func (s *Server) target(p string) (place, error) {
 	return at, validName(at)
 }
 
-// parentFolder opens the folder in which a place is, and makes it if it does not exist. The result
-// stays the same folder, even if its path later leads to another folder.
-func (s *Server) parentFolder(at place) (*os.Root, string, error) {
+// inParent calls f with the folder in which a place is, and the last element of the place. It makes
+// the folder if it does not exist, and removes it again if f fails. The folder stays the same one,
+// even if its path later leads to another folder.
+func (s *Server) inParent(at place, f func(dir *os.Root, base string) error) (err error) {
 	parent, base := at.parent(s)
+	var missing []string // the deepest folder first
+	for rel := parent.rel; rel != "."; rel = path.Dir(rel) {
+		if _, err := at.dir.Lstat(filepath.FromSlash(rel)); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		missing = append(missing, rel)
+	}
+	defer func() {
+		for _, rel := range missing {
+			if err == nil || at.dir.Remove(filepath.FromSlash(rel)) != nil {
+				return
+			}
+		}
+	}()
 	if parent.rel != "." {
 		if err := at.dir.MkdirAll(filepath.FromSlash(parent.rel), 0o777); errors.Is(err, fs.ErrExist) {
-			return nil, "", refuse("use the path of a folder", "%s has a part that is not a folder", quote(parent.name))
+			return refuse("use the path of a folder", "%s has a part that is not a folder", quote(parent.name))
 		} else if err != nil {
-			return nil, "", s.failed("make", parent, err)
+			return s.failed("make", parent, err)
 		}
 	}
 	dir, err := s.folder(parent)
-	return dir, base, err
+	if err != nil {
+		return err
+	}
+	defer func() { _ = dir.Close() }()
+	return f(dir, base)
 }
 
 // change describes a file that replace makes.
@@ -239,7 +264,27 @@ type change struct {
 
 // replace writes a file beside its target, syncs it, and renames it. If this fails, the target is
 // unchanged and no temporary file remains.
-func (s *Server) replace(ctx context.Context, c change) (_ fs.FileInfo, err error) {
+func (s *Server) replace(ctx context.Context, c change) (fs.FileInfo, error) {
+	temp, fi, err := s.temporary(c)
+	if err != nil {
+		return nil, err
+	}
+	if err = ctx.Err(); err == nil {
+		err = c.before()
+	}
+	if err == nil {
+		err = settle(c.dir, temp, c.base, c.overwrite)
+	}
+	if err != nil {
+		_ = c.dir.Remove(temp)
+		return nil, err
+	}
+	s.sync(c.dir)
+	return fi, nil
+}
+
+// temporary writes and syncs a new file with a temporary name. If this fails, no file remains.
+func (s *Server) temporary(c change) (_ string, fi fs.FileInfo, err error) {
 	temp := tempPrefix + rand.Text()
 	perm := fs.FileMode(0o666) // the umask of the server applies
 	if c.like != nil {
@@ -247,7 +292,7 @@ func (s *Server) replace(ctx context.Context, c change) (_ fs.FileInfo, err erro
 	}
 	f, err := c.dir.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	defer func() {
 		if err != nil {
@@ -256,32 +301,18 @@ func (s *Server) replace(ctx context.Context, c change) (_ fs.FileInfo, err erro
 		}
 	}()
 	if err := c.fill(f); err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	if c.old != nil {
 		keepOwner(f, c.old)
 	}
 	if err := s.finish(f, c.like); err != nil {
-		return nil, err
+		return "", nil, err
 	}
-	fi, err := f.Stat()
-	if err != nil {
-		return nil, err
+	if fi, err = f.Stat(); err != nil {
+		return "", nil, err
 	}
-	if err := f.Close(); err != nil { // Windows cannot rename an open file
-		return nil, err
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	if err := c.before(); err != nil {
-		return nil, err
-	}
-	if err := settle(c.dir, temp, c.base, c.overwrite); err != nil {
-		return nil, err
-	}
-	s.sync(c.dir)
-	return fi, nil
+	return temp, fi, f.Close() // Windows cannot rename an open file
 }
 
 // settle gives a file its final name, within one folder or between two.

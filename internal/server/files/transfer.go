@@ -1,0 +1,150 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// remainingMost is the largest number of paths in an answer that stayed in the source of a move.
+const remainingMost = 100
+
+// transfer moves an entry to another root or disk: it copies the entry, and then removes what it
+// copied. What somebody made or changed meanwhile stays in the source.
+type transfer struct {
+	*Server
+	from, to  place
+	dir       *os.Root // the folder of the destination
+	base      string   // the name of the destination
+	overwrite bool
+
+	replaced       *undone
+	remaining      []string // at most remainingMost
+	remainingCount int
+}
+
+// run copies without a lock, so that other calls can write meanwhile.
+func (t *transfer) run(ctx context.Context, req *mcp.CallToolRequest, fi fs.FileInfo) error {
+	old, err := t.free(t.dir, t.base, t.to, fi, t.overwrite) // fail before the copy, not after it
+	if err != nil {
+		return err
+	}
+	d := &duplication{Server: t.Server, ctx: ctx, report: t.progress(ctx, req), moving: true}
+	temp, err := d.make(t.from, fi, t.dir, old)
+	if err != nil {
+		return t.failed("copy", t.from, err)
+	}
+	err = changeBoth(ctx, t.from.root, t.to.root, func() error {
+		if !t.unchanged(d.copied[0]) {
+			return refuse("try again", "%s changed during the move, so nothing was moved", quote(t.from.name))
+		}
+		var err error
+		if t.replaced, err = t.install(ctx, temp, fi, t.to, t.dir, t.base, t.overwrite); err != nil {
+			return t.failed("move", t.to, err)
+		}
+		return t.removeSource(d.copied)
+	})
+	if err != nil {
+		_ = t.dir.RemoveAll(temp)
+	}
+	return err
+}
+
+// at returns the place of an entry of the source.
+func (t *transfer) at(rel string) place {
+	rel = path.Join(t.from.rel, rel)
+	return place{root: t.from.root, rel: rel, name: t.display(t.from.root, rel)}
+}
+
+// unchanged reports whether an entry of the source is still what was copied.
+func (t *transfer) unchanged(c copied) bool {
+	fi, err := t.from.dir.Lstat(filepath.FromSlash(t.at(c.rel).rel))
+	if err != nil {
+		return false
+	}
+	is := markOf(fi)
+	if c.mark.kind.IsDir() {
+		return fi.IsDir() && is.identity == c.mark.identity
+	}
+	return is == c.mark
+}
+
+// removeSource removes what was copied and is unchanged. It removes only empty folders, so it
+// removes nothing that was not copied.
+func (t *transfer) removeSource(all []copied) error {
+	stayed := map[string]bool{}
+	stay := func(rel string) {
+		stayed[rel] = true
+		if t.remainingCount++; len(t.remaining) < remainingMost {
+			t.remaining = append(t.remaining, t.at(rel).name)
+		}
+	}
+	var first error // the first entry that could not be removed
+	for i := len(all) - 1; i >= 0; i-- {
+		c := all[i]
+		rel := filepath.FromSlash(t.at(c.rel).rel)
+		if !t.unchanged(c) {
+			if _, err := t.from.dir.Lstat(rel); !errors.Is(err, fs.ErrNotExist) {
+				stay(c.rel)
+			}
+			continue
+		}
+		err := t.from.dir.Remove(rel)
+		switch {
+		case err == nil || errors.Is(err, fs.ErrNotExist):
+		case !c.mark.kind.IsDir():
+			stay(c.rel)
+			if first == nil {
+				first = t.failed("remove", t.at(c.rel), err)
+			}
+		default:
+			inside := t.newIn(c.rel, stayed, stay)
+			stayed[c.rel] = true
+			if !inside && first == nil {
+				first = t.failed("remove", t.at(c.rel), err)
+			}
+		}
+	}
+	t.syncParent(t.from)
+	if first != nil {
+		return refuse("delete one of the two", "%s was copied to %s, but not all of the source could be removed. %s", quote(t.from.name), quote(t.to.name), first)
+	}
+	return nil
+}
+
+// newIn calls stay for the entries of a folder that are not in stayed. It returns whether the
+// folder has entries.
+func (t *transfer) newIn(rel string, stayed map[string]bool, stay func(rel string)) (some bool) {
+	dir, err := t.folder(t.at(rel))
+	if err != nil {
+		return false
+	}
+	defer func() { _ = dir.Close() }()
+	_ = eachName(dir, func(names []string) error {
+		for _, n := range names {
+			some = true
+			if child := path.Join(rel, n); !stayed[child] {
+				stay(child)
+			}
+		}
+		return nil
+	})
+	return some
+}
+
+// changeBoth runs f while no other call exchanges files in either root. It takes the locks in a
+// fixed order, so that two calls cannot wait for each other.
+func changeBoth(ctx context.Context, a, b *root, f func() error) error {
+	if a == b {
+		return a.change(ctx, f)
+	}
+	if a.number > b.number {
+		a, b = b, a
+	}
+	return a.change(ctx, func() error { return b.change(ctx, f) })
+}
