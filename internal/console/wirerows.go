@@ -2,6 +2,7 @@ package console
 
 import (
 	"html/template"
+	"slices"
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/admin"
@@ -126,14 +127,49 @@ func (b *rowBuilder) same(left, right string) {
 	b.same(left[i:], right[j:])
 }
 
-// edit adds an edit. fromServer says that the source of the edit is on the right.
-func (b *rowBuilder) edit(e *admin.Edit, source, message string, fromServer bool) {
-	mark := rowMark{Sign: map[string]string{"changed": "~", "added": "+", "removed": "−", "lost": ""}[e.Kind] + e.Note, Target: "note-" + e.Note, Title: e.Kind + ": note " + e.Note}
-	alone := e.Kind == "lost" || e.Kind != "changed" && strings.Contains(source+message, "\n")
-	if alone {
+// wireSegment is a run of bytes that are the same on both sides, or an edit.
+type wireSegment struct {
+	side [2]string   // the laid-out text of the client's side and of the server's
+	edit *admin.Edit // nil for bytes that are the same on both sides
+}
+
+// alone reports whether an edit has rows without other bytes, if lines end there.
+func (s *wireSegment) alone() bool {
+	if s.edit == nil {
+		return false
+	}
+	return s.edit.Kind == "lost" || s.edit.Kind != "changed" && strings.Contains(s.side[0]+s.side[1], "\n")
+}
+
+// lineEnds reports whether a row can end before the segment i: on both sides, the next text begins
+// on a new line.
+func lineEnds(all []wireSegment, i int) bool {
+	for side := range 2 {
+		begun, next := slices.ContainsFunc(all[:i], func(s wireSegment) bool { return s.side[side] != "" }), ""
+		for j := i; j < len(all) && next == ""; j++ {
+			next = all[j].side[side]
+		}
+		if begun && next != "" && next[0] != '\n' {
+			return false
+		}
+	}
+	return true
+}
+
+// edit adds an edit. from is the side of its source: 0 for the client, 1 for the server. end says
+// that a row can end before the edit.
+func (b *rowBuilder) edit(s *wireSegment, from int, end bool) {
+	e, source, message := s.edit, s.side[from], s.side[1-from]
+	columns := [2]*wireColumn{&b.left, &b.right}
+	if e.Kind == "lost" && strings.HasPrefix(source, ",\n") {
+		columns[from].add(",", "", "") // it ends the line before the loss
+		source = source[1:]
+	}
+	if e.Kind == "lost" || s.alone() && end {
 		b.end()
 	}
 	b.class = "ed"
+	mark := rowMark{Sign: map[string]string{"changed": "~", "added": "+", "removed": "−", "lost": ""}[e.Kind] + e.Note, Target: "note-" + e.Note, Title: e.Kind + ": note " + e.Note}
 	if e.Kind == "lost" {
 		mark.Sign = "[" + e.Note + "]"
 		b.class, b.lacuna = "lost", "The revision of the other side cannot express this."
@@ -148,10 +184,6 @@ func (b *rowBuilder) edit(e *admin.Edit, source, message string, fromServer bool
 	if !found {
 		b.marks = append(b.marks, mark)
 	}
-	from, to := &b.left, &b.right
-	if fromServer {
-		from, to = to, from
-	}
 	open, close := "<mark>", "</mark>"
 	if e.Kind == "lost" {
 		open, close = "", ""
@@ -159,32 +191,43 @@ func (b *rowBuilder) edit(e *admin.Edit, source, message string, fromServer bool
 	if e.Kind == "removed" {
 		open, close = "<del>", "</del>"
 	}
-	from.add(source, open, close)
-	to.add(message, "<mark>", "</mark>")
-	if alone {
-		b.end()
-	}
+	columns[from].add(source, open, close)
+	columns[1-from].add(message, "<mark>", "</mark>")
 }
 
 // pairRows returns the rows that show a message and, beside it, the message from which it was made.
 func pairRows(source, m *admin.Message, view string, fromServer bool) []wireRow {
 	b := &rowBuilder{fold: view == showEdits}
-	from, to := layoutOf(source.Bytes(), view), layoutOf(m.Bytes(), view)
+	from := 0
+	if fromServer {
+		from = 1
+	}
+	var all []wireSegment
+	received, written := layoutOf(source.Bytes(), view), layoutOf(m.Bytes(), view)
 	at, done := 0, 0
-	same := func(atEnd, toEnd int) {
-		l, r := from.part(at, atEnd), to.part(done, toEnd)
-		if fromServer {
-			l, r = r, l
-		}
-		b.same(l, r)
+	add := func(atEnd, toEnd int, e *admin.Edit) {
+		s := wireSegment{edit: e}
+		s.side[from], s.side[1-from] = received.part(at, atEnd), written.part(done, toEnd)
+		at, done = atEnd, toEnd
+		all = append(all, s)
 	}
 	for i := range m.Edits {
 		e := &m.Edits[i]
-		same(e.At[0], e.To[0])
-		b.edit(e, from.part(e.At[0], e.At[1]), to.part(e.To[0], e.To[1]), fromServer)
-		at, done = e.At[1], e.To[1]
+		add(e.At[0], e.To[0], nil)
+		add(e.At[1], e.To[1], e)
 	}
-	same(source.Size, m.Size)
+	add(source.Size, m.Size, nil)
+	for i := range all {
+		s := &all[i]
+		if s.edit == nil {
+			b.same(s.side[0], s.side[1])
+			continue
+		}
+		b.edit(s, from, lineEnds(all, i))
+		if s.edit.Kind == "lost" || s.alone() && lineEnds(all, i+1) {
+			b.end()
+		}
+	}
 	b.end()
 	return b.rows
 }
@@ -206,6 +249,7 @@ func singleRows(m *admin.Message, view string, right bool) []wireRow {
 type layout struct {
 	text  []byte
 	space map[int]string // the added white space, by position
+	blank map[int]bool   // the positions of white space of the text that the layout replaces
 }
 
 // layoutOf returns the layout of a JSON text. A text that has line breaks keeps its own layout, as
@@ -215,7 +259,7 @@ func layoutOf(text []byte, view string) layout {
 	if view == showRaw || strings.ContainsRune(string(text), '\n') {
 		return l
 	}
-	l.space = map[int]string{}
+	l.space, l.blank = map[int]string{}, map[int]bool{}
 	depth, inText := 0, false
 	br := func(i int) { l.space[i] = "\n" + strings.Repeat("  ", min(max(depth, 0), 20)) }
 	for i := 0; i < len(text); i++ {
@@ -226,9 +270,15 @@ func layoutOf(text []byte, view string) layout {
 		case c == '"':
 			inText = !inText
 		case inText:
+		case c == ' ' || c == '\t' || c == '\r':
+			l.blank[i] = i == 0 || text[i-1] != ':'
 		case c == '{' || c == '[':
-			if i+1 < len(text) && (text[i+1] == '}' || text[i+1] == ']') {
-				i++
+			end := i + 1
+			for end < len(text) && text[end] == ' ' {
+				end++
+			}
+			if end < len(text) && (text[end] == '}' || text[end] == ']') {
+				i = end
 				continue
 			}
 			depth++
@@ -253,7 +303,9 @@ func (l layout) part(from, to int) string {
 	var b strings.Builder
 	for i := from; i < to; i++ {
 		b.WriteString(l.space[i])
-		b.WriteByte(l.text[i])
+		if !l.blank[i] {
+			b.WriteByte(l.text[i])
+		}
 	}
 	if missing {
 		b.WriteString("…")
