@@ -62,12 +62,12 @@ type Kept struct {
 // target is the configuration file to which servers are added.
 type target struct {
 	path     string // "" if there is none
-	before   []byte // nil if it does not exist
+	before   []byte // nil if the file does not exist
 	old      *config.Snapshot
 	why      string // a sentence that says why it cannot be written; "" if it can
 	envPath  string // the file for secrets
 	envSet   bool   // the configuration names envPath already
-	envBytes []byte // nil if it does not exist
+	envBytes []byte // nil if the file does not exist
 	envWhy   string // a sentence that says why envPath cannot be used; "" if it can
 	envVars  map[string]string
 	note     string

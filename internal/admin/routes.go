@@ -44,7 +44,7 @@ type parameter struct {
 // streamed is one event of a stream.
 type streamed struct {
 	name string
-	data any // an example of its data; nil for {}
+	data any // an example of the event's data; nil for {}
 }
 
 // apiRoot is the path of the admin API.

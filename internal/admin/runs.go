@@ -120,9 +120,9 @@ const (
 	mostQuestions   = 32        // open questions in one run
 	keptArguments   = 64 << 10  // bytes of the arguments of one run
 	keptLogs        = 100       // log messages of one run
-	keptLogBytes    = 64 << 10  // bytes of these messages
+	keptLogBytes    = 64 << 10  // bytes of the log messages of one run
 	runEvents       = 500       // events kept for readers of the stream
-	runEventBytes   = 512 << 10 // bytes of these events
+	runEventBytes   = 512 << 10 // bytes of the kept events of one run
 	maxRunText      = 4 << 10   // bytes of a text of the server
 	maxRunSchema    = 64 << 10  // bytes of the schema of a question
 	usualRunTimeout = 300 * time.Second
@@ -150,7 +150,7 @@ type run struct {
 	questions []*runQuestion // the open questions
 	asked     int
 	logBytes  int              // the bytes of show.Logs
-	visitor   *runtime.Visitor // nil until it is connected
+	visitor   *runtime.Visitor // nil until the visitor is connected
 	// maskedResult is the result with masked secrets under the configuration maskedWith.
 	maskedResult json.RawMessage
 	maskedWith   *config.Snapshot

@@ -91,8 +91,8 @@ func (a *API) FindTool(server, name string) (ToolDetail, *Problem) {
 // ToolCost is what the tools of one endpoint cost in a model's context.
 type ToolCost struct {
 	Endpoint string // its path
-	Server   string // its only server; "" for the endpoint of all servers
-	Tools    int    // tools that clients see there
+	Server   string // the only server of the endpoint; "" for the endpoint of all servers
+	Tools    int    // tools that clients see at the endpoint
 	Tokens   int    // an estimate
 }
 

@@ -22,7 +22,7 @@ type File struct {
 type Server struct {
 	Name     string // a valid name of a server; unique within its file and project
 	Original string // the name in the file
-	Project  string // the folder of its project; "" for all projects
+	Project  string // the folder of the server's project; "" for all projects
 	Entry    *Value // the value of mcpServers.NAME, a Map
 	Settings *Value // the value of dragoman.servers.NAME; nil if there are no settings
 	// Dragoman means that the entry starts or reaches Dragoman. Entry is then nil.
@@ -30,8 +30,8 @@ type Server struct {
 	// Broken means that the server cannot be imported; Notes say why. Entry is then nil.
 	Broken    bool
 	Notes     []Note
-	Variables []Variable // environment variables that it needs
-	Line, Col int        // the position of its name in the file
+	Variables []Variable // environment variables that the server needs
+	Line, Col int        // the position of the server's name in the file
 }
 
 // Note describes a setting that is not converted, or that has another meaning in Dragoman.

@@ -30,7 +30,7 @@ type greeting struct {
 	begun time.Time
 	trace handshake.Trace
 	cause string // why version 1 was offered; "" if it was not
-	class string // the same as a word; see Server.Handshakes
+	class string // the cause as one word; see Server.Handshakes
 }
 
 // greet performs the handshake and returns the worker's result. The error is a sentence for

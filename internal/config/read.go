@@ -19,8 +19,8 @@ type compiler struct {
 	process, env func(string) (string, bool)
 	variables    func(path string) ([]Variable, Problems)
 	fromEnv      map[string]string // the variables of dragoman.envFile
-	inEnv        Problems          // problems with that file
-	envPath      string            // its path; "" for none
+	inEnv        Problems          // problems with dragoman.envFile
+	envPath      string            // the path of dragoman.envFile; "" for none
 	problems     Problems
 	dialects     []*dialect.Profile // dialects that the file defines
 	source       source

@@ -38,7 +38,7 @@ type setup struct {
 	Terminal     string // the client's own command that does the same; "" for none
 	Preview      string // the command that shows the change
 	Write        string // the command that makes the change
-	Bridge       bool   // the client starts Dragoman, because its file takes no URL
+	Bridge       bool   // the client starts Dragoman, because the client's file cannot contain a URL
 }
 
 // arrival says whether a new client has connected since the page was opened.

@@ -15,7 +15,7 @@ type plot struct {
 	Say     string // the description for people who cannot see the plot
 	Body    template.HTML
 	Columns []string
-	Rows    [][]string // the same numbers as a table
+	Rows    [][]string // the numbers of the plot as a table
 	Empty   string     // the text in place of a plot without numbers
 }
 

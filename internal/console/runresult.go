@@ -37,10 +37,10 @@ type resultPart struct {
 	Sub     string // type and size
 	Role    string // the role of a message of a prompt; "" for none
 	Text    message
-	Src     string // the path of its data; "" for none
+	Src     string // the path of the part's data; "" for none
 	Name    string // the name of a resource
 	About   string // the description of a resource
-	Problem string // why its data cannot be shown
+	Problem string // why the part's data cannot be shown
 }
 
 // pictures and sounds are the types that a page shows. SVG is not among them, because it can have

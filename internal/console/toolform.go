@@ -18,7 +18,7 @@ const mostRecentRuns = 5
 // runForm is the form that runs a tool.
 type runForm struct {
 	*form.Form
-	ID        string // the beginning of the ids of its controls
+	ID        string // the beginning of the ids of the form's controls
 	Path      string // the path to which the form is posted
 	Name      string // the name of the tool
 	Timeout   string // in seconds

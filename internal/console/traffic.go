@@ -59,7 +59,7 @@ type clientKey struct {
 
 type clientCount struct {
 	window
-	number       int // the number in the URL of its page
+	number       int // the number in the URL of the client's page
 	first, last  time.Time
 	calls        uint64
 	failed       uint64

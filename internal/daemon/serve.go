@@ -360,7 +360,7 @@ func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 		if s != nil {
 			env.follow(ctx, s.EnvFile)
 		} else {
-			env.follow(ctx, config.EnvFileOf(d.opts.ConfigPath)) // the file may get valid when its envFile changes
+			env.follow(ctx, config.EnvFileOf(d.opts.ConfigPath)) // the configuration may become valid when its envFile changes
 		}
 		if s == nil || d.opts.Strict && problems.Err() != nil {
 			empty.stop()

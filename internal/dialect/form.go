@@ -33,7 +33,7 @@ type choice struct {
 	key      string // the name of the field
 	required bool
 	fields   []string       // the names of the yes-or-no fields, one for each option, or the name of one text field
-	options  []option       // no two have the same value
+	options  []option       // no two options have the same value
 	comma    string         // the separator in the text field, or "" if there are yes-or-no fields
 	byValue  map[string]int // the options of a text field by value
 	byTitle  map[string]int // the options of a text field by folded title

@@ -37,8 +37,8 @@ type Profile struct {
 // Detect says which members of an initialize result identify a server of this kind. It is used
 // if no dialect is configured. The zero value matches nothing.
 type Detect struct {
-	Has   []Path // all these members are present and not null
-	Lacks []Path // all these members are absent, null or ""
+	Has   []Path // members that must be present and not null
+	Lacks []Path // members that must be absent, null or ""
 }
 
 // Opening says how the handshake with such a server works.

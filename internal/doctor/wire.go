@@ -45,7 +45,7 @@ type piece struct {
 	status int
 	header http.Header
 	end    bool
-	err    error // why there was no response
+	err    error // the reason why there was no response
 }
 
 // Limits of a wire.

@@ -9,7 +9,7 @@ import (
 // Facts has the known facts about a failure. In the zero value no facts are known. A Source
 // sets facts, but does not change those that are already set.
 type Facts struct {
-	Class  Class  // the class; if "", Of finds it
+	Class  Class  // the class; if it is "", the function Of determines the class
 	Server string // the configured name
 	Cause  string // the short word for the cause; see Failure.Cause
 	// Given means that the server comes from the command line. The action then names a flag instead

@@ -259,8 +259,8 @@ func (c *Client) SetLevel(ctx context.Context, level string) (*Reply, error) {
 
 // Filter selects the changes that a client wants to be notified of.
 type Filter struct {
-	Tools, Prompts, Resources bool     // changes of these lists
-	URIs                      []string // updates of these resources
+	Tools, Prompts, Resources bool     // notify of changes of the lists
+	URIs                      []string // notify of updates of these resources
 }
 
 func (f *Filter) json() string {
@@ -289,7 +289,7 @@ type Subscription struct {
 	filter Filter
 	f      *pendingRequest // the subscriptions/listen request; nil in the legacy revisions
 	acked  chan struct{}
-	once   bool // the server acknowledged it; guarded by the client's mutex
+	once   bool // the server has acknowledged the subscription; guarded by the client's mutex
 	agreed Filter
 }
 

@@ -155,7 +155,7 @@ func (c *Client) handleRequest(m *jsonrpc.Message, from origin) {
 		c.mu.Unlock()
 		c.tape.write(request, answer)
 		if err := c.wire.send(c.ctx, answer, nil); err != nil && c.ctx.Err() == nil {
-			c.violate("the answer to %s was not taken: %v", clip(a.Method), err)
+			c.violate("the answer to %s was not accepted: %v", clip(a.Method), err)
 		}
 	})
 }

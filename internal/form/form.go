@@ -456,7 +456,7 @@ func textKind(v schema.View) Kind {
 func textLimits(v schema.View, required bool) []string {
 	out := span(v, "minLength", "maxLength", " character")
 	if required && len(out) == 1 && out[0] == "at least 1 character" {
-		out = nil // the word "required" already says it
+		out = nil // the word "required" already has this meaning
 	}
 	if format := v.Text("format"); format != "" {
 		out = append(out, excerpt.Line(format, maxName))

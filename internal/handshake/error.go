@@ -35,7 +35,7 @@ const (
 	CauseServerError     Cause = "server_error"      // any other status 5xx
 	CauseRefused         Cause = "refused"           // an error without further information
 	CauseNotReady        Cause = "not_ready"         // not ready after all retries
-	CauseNoCommonVersion Cause = "no_common_version" // the server lists other versions
+	CauseNoCommonVersion Cause = "no_common_version" // the server lists only versions that Dragoman does not support
 	CausePinned          Cause = "pinned"            // the server does not support the pinned revision
 	CauseBadAnswer       Cause = "bad_answer"        // unreadable, or not MCP
 	CauseDialect         Cause = "dialect"           // a known protocol that is not MCP; see Dialect

@@ -68,7 +68,7 @@ func (t Tool) Hints() []Hint {
 	for _, h := range []struct{ name, yes, no string }{
 		{"readOnlyHint", "changes nothing", "may change things"},
 		{"destructiveHint", "may delete or overwrite", "only adds"},
-		{"idempotentHint", "may be repeated safely", "repeating it has more effects"},
+		{"idempotentHint", "a repeated call has no further effect", "a repeated call has further effects"},
 		{"openWorldHint", "reaches outside systems", "stays within its own data"},
 	} {
 		switch jsonrpc.KindOf(t.raw, jsonrpc.Find(t.raw, notes, h.name)) {

@@ -131,7 +131,7 @@ func (u *Upstream) pingIdle(s *session) {
 		return
 	}
 	if status := statusOf(err); status > 0 && status < http.StatusInternalServerError {
-		err = nil // the server refuses the ping, so it is there
+		err = nil // a server that refuses the ping still answers
 	}
 	late := errors.Is(err, errPingTimeout)
 	why := u.pingFailure(err, limit)

@@ -18,8 +18,8 @@ import (
 type pool struct {
 	key         string
 	seat        string        // the seat of the principal; "" for anonymous clients
-	scope       string        // credential scope of its sessions
-	declared    []byte        // capabilities that its sessions declare
+	scope       string        // credential scope of the pool's sessions
+	declared    []byte        // capabilities that the pool's sessions declare
 	sessions    []*session    // the home session comes first
 	opening     *opening      // the open that is running, or nil
 	freed       chan struct{} // closed when an exclusive session may be free
@@ -449,7 +449,7 @@ func (u *Upstream) roomLocked(p *pool) bool {
 // sooner reports whether an idle session should end before another one.
 func sooner(s *session, home bool, than *session, thanHome bool) bool {
 	if held := s.keep.After(time.Now()); held != than.keep.After(time.Now()) {
-		return !held // the tasks of the session would end with it
+		return !held // the tasks of the session would end with the session
 	}
 	if home != thanHome {
 		return thanHome

@@ -49,7 +49,7 @@ type end struct {
 	closed  chan struct{}
 	other   <-chan struct{} // the channel closed of the other end
 	once    sync.Once
-	limits  jsonrpc.Limits // the same for both ends
+	limits  jsonrpc.Limits // the limits of messages, the same for both ends
 
 	mu      sync.Mutex
 	waiting int       // number of sends that wait for room

@@ -139,7 +139,7 @@ func (c *Client) Post(ctx context.Context, out *transport.Outgoing) error {
 	h, edits := c.header(out)
 	resp, err := c.link.Send(ctx, http.MethodPost, h, out.Body)
 	c.exchanged(out, h, edits, resp)
-	out.Trail.Exchanged(out.Passage, nil, out.Response) // no message follows it
+	out.Trail.Exchanged(out.Passage, nil, out.Response) // no message follows the response
 	if err != nil {
 		return err
 	}

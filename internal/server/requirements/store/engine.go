@@ -23,7 +23,7 @@ import (
 type engine struct {
 	name     string // of the database, for errors
 	tables   string // the part of a query from FROM that finds all tables
-	marker   string // the same for the table that marks our databases
+	marker   string // the part of a query from FROM that finds the table that marks our databases
 	snapshot sql.IsolationLevel
 	lock     string // makes a transaction wait for other changes, or ""
 	bind     func(query string) string
