@@ -57,6 +57,9 @@ func (c *Console) mendButtons(s *admin.Server, f *failure.Failure) (out []button
 	if !ok {
 		m = usualMend
 	}
+	if s.State == "unresponsive" {
+		m = mend{} // the server has started, so no setting of the start helps, and it answers no examination
+	}
 	base := pathOf("servers", s.Name)
 	configured := false
 	if c.opts.Config != nil {
