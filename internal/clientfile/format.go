@@ -35,7 +35,7 @@ var formats = []struct {
 	{"the settings of Zed", "write the servers of context_servers under mcpServers", has("context_servers")},
 	{"a configuration of Goose", "write each extension that is an MCP server under mcpServers, with cmd as command",
 		func(v *Value) bool { return isMap(v.Get("extensions")) && !isMap(v.Get("dependencies")) }},
-	{"the manifest of an extension", "write the mcp_config in it under mcpServers, below a name",
+	{"the manifest of an extension", "copy mcp_config of this file to mcpServers, under a name for the server",
 		func(v *Value) bool {
 			return isMap(v.Get("server", "mcp_config")) || v.Get("dxt_version") != nil || v.Get("mcpb_version") != nil
 		}},

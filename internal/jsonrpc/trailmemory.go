@@ -70,7 +70,8 @@ const (
 	maxKeptItems = 64       // the number of entries, texts and changes
 )
 
-// maxTrail is the maximum of a trail without a limit, because a part has 32-bit numbers.
+// maxTrail is the maximum size in bytes of a trail for which no limit is set. Positions in a trail
+// are 32-bit numbers.
 const maxTrail = 1 << 30
 
 var trailMemories = sync.Pool{New: func() any {
