@@ -3,6 +3,7 @@ package fake
 import (
 	"context"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,9 +31,10 @@ func codexServers() []Profile {
 	events := Setting{"events", "no", `whether the worker prints {"event":"ready"} before its first message: yes or no`}
 	mirror := Setting{"mirror", "accept", "how client_info in version 1 is answered: accept, or refuse with -32602"}
 	form := Setting{"form", "worker", "worker, or shim: a wrapper that advertises models, returns the params of initialize, and answers at the end of a turn"}
+	supervised := Setting{"supervised", "no", "no, or required: the worker prints nothing and answers nothing unless CODEX_WORKER_SUPERVISED is true in its environment"}
 	profile := func(name, about string, kind Kind, older bool, v2 string) Profile {
 		return Profile{
-			Name: name, About: about, Kind: kind, Side: ServerSide, Settings: []Setting{{"v2", v2, outcomes}, mirror, form, events},
+			Name: name, About: about, Kind: kind, Side: ServerSide, Settings: []Setting{{"v2", v2, outcomes}, mirror, form, supervised, events},
 			server: func(s *settings) (*part, error) {
 				switch v := s.values["v2"]; v {
 				case "accept", "-32602", "-32600", "schema", "silence", "late", "closed":
@@ -45,9 +47,14 @@ func codexServers() []Profile {
 				if f := s.values["form"]; f != "worker" && f != "shim" {
 					return nil, fmt.Errorf("setting form must be worker or shim, but is %q", f)
 				}
+				if v := s.values["supervised"]; v != "no" && v != "required" {
+					return nil, fmt.Errorf("setting supervised must be no or required, but is %q", v)
+				}
 				w := &codexWorker{
 					older: older, v2: s.values["v2"], ready: s.values["events"] == "yes", shim: s.values["form"] == "shim",
-					noMirror: s.values["mirror"] == "refuse", pipes: map[*conversation]*codexPipe{},
+					noMirror: s.values["mirror"] == "refuse",
+					mute:     s.values["supervised"] == "required" && os.Getenv("CODEX_WORKER_SUPERVISED") != "true",
+					pipes:    map[*conversation]*codexPipe{},
 				}
 				return &part{ed: editionOf(usual), twist: twist{open: w.open, hear: w.hear}}, nil
 			},
@@ -67,6 +74,7 @@ type codexWorker struct {
 	ready    bool
 	shim     bool
 	noMirror bool // client_info is refused
+	mute     bool // the worker waits for a person, because nothing has said that a program starts it
 
 	mu    sync.Mutex
 	pipes map[*conversation]*codexPipe
@@ -103,10 +111,10 @@ func (w *codexWorker) open(ctx context.Context, c *conversation) {
 		delete(w.pipes, c)
 		w.mu.Unlock()
 	})
-	if w.shim {
+	if w.shim && !w.mute {
 		c.out.send([]byte(`{"event":"starting"}`))
 	}
-	if w.ready || w.shim {
+	if (w.ready || w.shim) && !w.mute {
 		c.out.send([]byte(`{"event":"ready"}`))
 	}
 }
@@ -116,7 +124,7 @@ func (w *codexWorker) hear(h *arrival, _ func()) {
 	p := w.pipes[h.c]
 	w.mu.Unlock()
 	m, err := jsonrpc.Scan(h.raw, jsonrpc.Limits{Bytes: maxMessage, Tolerant: true})
-	if p == nil || err != nil {
+	if p == nil || err != nil || w.mute {
 		return // malformed input, batches and null ids get no answer
 	}
 	switch m.Kind {

@@ -51,6 +51,26 @@ func TestCodexRefusesVersionTwo(t *testing.T) {
 	}
 }
 
+// TestCodexUnsupervised checks a wrapper that waits for a person unless a variable says that a program
+// starts it.
+func TestCodexUnsupervised(t *testing.T) {
+	for value, answers := range map[string]bool{"": false, "false": false, "true": true} {
+		t.Setenv("CODEX_WORKER_SUPERVISED", value)
+		synctest.Test(t, func(t *testing.T) {
+			l := play(t, "codex-app-server", "form=shim", "supervised=required")
+			if !answers {
+				l.want("")
+				l.want(codexHello)
+				l.want(`{"id":2,"method":"ping"}`)
+			} else {
+				l.want("", `{"event":"starting"}`, `{"event":"ready"}`)
+				l.want(codexHello, `{"jsonrpc":"2.0","id":1,"result":{"advertised_models":["fake-model"],"capabilities":{"tools":{}},"receivedParams":{"clientInfo":{"name":"c","version":"1"}}}}`)
+			}
+			l.end()
+		})
+	}
+}
+
 // TestCodexShimReturnsParams checks the result of a wrapper around Codex. It has the params of
 // initialize as they came, with their spaces and with members that nobody knows.
 func TestCodexShimReturnsParams(t *testing.T) {
