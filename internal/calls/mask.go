@@ -325,7 +325,7 @@ var harmless = map[string]bool{
 	"content-encoding": true, "content-length": true, "content-type": true, "date": true, "host": true, "last-event-id": true,
 	"mcp-method": true, "mcp-name": true, "mcp-protocol-version": true, "origin": true, "referer": true, "retry-after": true,
 	"sec-fetch-dest": true, "sec-fetch-mode": true, "sec-fetch-site": true, "server": true, "traceparent": true,
-	"transfer-encoding": true, "user-agent": true, "vary": true, "x-accel-buffering": true,
+	"transfer-encoding": true, "user-agent": true, "vary": true, "x-accel-buffering": true, "x-content-type-options": true,
 }
 
 // sessionShown is the number of characters of a session id that are shown.

@@ -64,14 +64,14 @@ func TestMask(t *testing.T) {
 func TestMaskHead(t *testing.T) {
 	m := NewMasker(nil)
 	h := m.Head(jsonrpc.NewHead("POST", "/mcp", 0, map[string][]string{
-		"Authorization": {"Bearer abc"}, "Cookie": {"a=b"}, "Content-Type": {"application/json"}, "Mcp-Session-Id": {"5f0c91d2-e21a-11"},
+		"Authorization": {"Bearer abc"}, "Cookie": {"a=b"}, "Content-Type": {"application/json"}, "Mcp-Session-Id": {"5f0c91d2-e21a-11"}, "X-Content-Type-Options": {"nosniff"},
 		"X-Api-Key": {"k"}, "Mcp-Param-Region": {"eu"}, "Mcp-Param-Token": {"t"},
 	}))
 	got := ""
 	for _, f := range h.Fields() {
 		got += f.Name + ": " + f.Value + "\n"
 	}
-	want := "Authorization: ***\nContent-Type: application/json\nCookie: ***\nMcp-Param-Region: eu\nMcp-Param-Token: ***\nMcp-Session-Id: 5f0c91d2***\nX-Api-Key: ***\n"
+	want := "Authorization: ***\nContent-Type: application/json\nCookie: ***\nMcp-Param-Region: eu\nMcp-Param-Token: ***\nMcp-Session-Id: 5f0c91d2***\nX-Api-Key: ***\nX-Content-Type-Options: nosniff\n"
 	if got != want {
 		t.Errorf("got\n%s", got)
 	}
