@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/admin"
@@ -107,12 +108,6 @@ func (c clientSum) open() bool {
 
 // sentences returns the heading of the overview.
 func sentences(clients []clientSum, status *admin.Report, needs int) (all, need string) {
-	working := 0
-	for _, c := range clients {
-		if c.Failed == 0 || c.Failed < c.Calls {
-			working++
-		}
-	}
 	ready, starting := 0, 0
 	for i := range status.Servers {
 		switch status.Servers[i].State {
@@ -136,16 +131,8 @@ func sentences(clients []clientSum, status *admin.Report, needs int) (all, need 
 		all = upper(inWords(ready)) + " of " + inWords(servers) + " servers" + be(ready) + "ready. " + upper(inWords(starting)) + be(starting) + "starting."
 	case len(clients) == 0:
 		all = upper(inWords(ready)) + " of " + inWords(servers) + " servers" + be(ready) + "ready. No client has called yet."
-	case working == len(clients) && working == 1:
-		all = "The client is working."
-	case working == len(clients) && working == 2:
-		all = "Both clients are working."
-	case working == len(clients):
-		all = "All " + inWords(working) + " clients are working."
-	case len(clients) == 1:
-		all = "All calls of the client failed in the last minute."
 	default:
-		all = upper(inWords(working)) + " of " + inWords(len(clients)) + " clients" + be(working) + "working."
+		all = clientSentence(clients)
 	}
 	switch {
 	case needs == 1:
@@ -154,6 +141,48 @@ func sentences(clients []clientSum, status *admin.Report, needs int) (all, need 
 		need = upper(inWords(needs)) + " things need attention."
 	}
 	return all, need
+}
+
+// clientSentence says how many clients work, are idle, or got errors in the last minute. A client
+// is in the same state on the page of the clients.
+func clientSentence(clients []clientSum) string {
+	n := map[string]int{}
+	for _, c := range clients {
+		n[c.Class()]++
+	}
+	if len(clients) == 1 && n["bad"] == 1 {
+		if c := clients[0]; c.Failed < c.Calls {
+			return "Some calls of the client failed in the last minute."
+		}
+		return "All calls of the client failed in the last minute."
+	}
+	if len(n) == 1 {
+		who := "all " + inWords(len(clients)) + " clients"
+		switch len(clients) {
+		case 1:
+			who = "the client"
+		case 2:
+			who = "both clients"
+		}
+		if n["bad"] > 0 {
+			return "Calls of " + who + " failed in the last minute."
+		}
+		return upper(who) + be(len(clients)) + clients[0].Word() + "."
+	}
+	var parts []string
+	for _, x := range [][2]string{{"ok", "working"}, {"idle", "idle"}} {
+		if k := n[x[0]]; k > 0 {
+			who := inWords(k)
+			if len(parts) == 0 {
+				who = strings.TrimSuffix(who+" clients", map[bool]string{true: "s"}[k == 1])
+			}
+			parts = append(parts, who+be(k)+x[1])
+		}
+	}
+	if n["bad"] > 0 {
+		parts = append(parts, "calls of "+inWords(n["bad"])+" failed")
+	}
+	return upper(strings.Join(parts, ", ")) + "."
 }
 
 func be(n int) string {

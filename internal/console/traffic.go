@@ -65,6 +65,7 @@ type clientCount struct {
 	failed       uint64
 	lost         uint64
 	capabilities []byte
+	shown        string            // the exact transport of its last connection, if it is known
 	servers      map[string]uint64 // calls by server; bounded
 }
 
@@ -438,7 +439,23 @@ func (c clientSum) Title() string {
 func (c clientSum) ID() string        { return strconv.Itoa(c.Number) }
 func (c clientSum) Revision() string  { return c.revision.String() }
 func (c clientSum) Transport() string { return cmp.Or(c.shown, c.transport) }
-func (c clientSum) Modern() bool      { return c.revision.Modern() }
+
+// SessionCount returns the number of open sessions as text. It is "–" for a client of a revision
+// without sessions.
+func (c clientSum) SessionCount() string {
+	if c.revision.Modern() {
+		return "–"
+	}
+	n := 0
+	for _, x := range c.Sessions {
+		if x.Session {
+			n++
+		}
+	}
+	return number(n)
+}
+
+func (c clientSum) Modern() bool { return c.revision.Modern() }
 
 // sums copies the counters. connected are the clients that are connected now. Some of them may
 // not have made a call yet.
@@ -480,10 +497,10 @@ func (t *traffic) sums(now time.Time, connected []runtime.ClientReport) *sums {
 		}
 	}
 	for k, c := range t.clients {
-		x := clientSum{clientKey: k, rate: c.last60(now), Number: c.number, First: c.first, Last: c.last, All: c.calls, Bad: c.failed, Lost: c.lost, Caps: c.capabilities, Servers: counts(c.servers), Sessions: sessions[k]}
-		if len(x.Sessions) > 0 {
-			x.shown = transportName(x.Sessions[0].Transport)
+		if all := sessions[k]; len(all) > 0 {
+			c.shown = transportName(all[0].Transport) // also for the time after it has gone
 		}
+		x := clientSum{clientKey: k, shown: c.shown, rate: c.last60(now), Number: c.number, First: c.first, Last: c.last, All: c.calls, Bad: c.failed, Lost: c.lost, Caps: c.capabilities, Servers: counts(c.servers), Sessions: sessions[k]}
 		s.Clients = append(s.Clients, x)
 	}
 	slices.SortFunc(s.Clients, func(a, b clientSum) int { return cmp.Compare(a.Number, b.Number) })

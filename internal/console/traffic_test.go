@@ -102,6 +102,31 @@ func TestCancelledCalls(t *testing.T) {
 	})
 }
 
+// TestClientSentence checks the heading of the overview. It counts the states of the clients as
+// the page of the clients shows them.
+func TestClientSentence(t *testing.T) {
+	t.Parallel()
+	working, idle := clientSum{rate: rate{Calls: 3}}, clientSum{}
+	some, bad := clientSum{rate: rate{Calls: 3, Failed: 1}}, clientSum{rate: rate{Calls: 3, Failed: 3}}
+	for want, clients := range map[string][]clientSum{
+		"The client is working.":                                   {working},
+		"The client is idle.":                                      {idle},
+		"Some calls of the client failed in the last minute.":      {some},
+		"All calls of the client failed in the last minute.":       {bad},
+		"Both clients are idle.":                                   {idle, idle},
+		"Calls of both clients failed in the last minute.":         {bad, some},
+		"All three clients are working.":                           {working, working, working},
+		"Two clients are working, one is idle.":                    {working, idle, working},
+		"One client is working, two are idle.":                     {idle, working, idle},
+		"One client is working, one is idle, calls of two failed.": {idle, working, bad, some},
+		"Two clients are idle, calls of one failed.":               {idle, idle, bad},
+	} {
+		if got := clientSentence(clients); got != want {
+			t.Errorf("%q; want %q", got, want)
+		}
+	}
+}
+
 // TestNamesWithSecrets checks that the console masks a secret in the name of a client, and cuts a
 // long name.
 func TestNamesWithSecrets(t *testing.T) {
@@ -153,10 +178,16 @@ func TestConnected(t *testing.T) {
 	}}
 	silent := runtime.ClientReport{ClientReport: downstream.ClientReport{ID: "2", Transport: "http", Session: true}}
 	s := tr.sums(now, []runtime.ClientReport{report, silent})
-	if len(s.Clients) != 1 || s.Clients[0].Title() != "old 0" || s.Clients[0].Transport() != "HTTP+SSE" || len(s.Clients[0].Sessions) != 1 || len(present(s)) != 1 {
+	if len(s.Clients) != 1 || s.Clients[0].Title() != "old 0" || s.Clients[0].Transport() != "HTTP+SSE" || len(s.Clients[0].Sessions) != 1 || len(present(s)) != 1 || s.Clients[0].SessionCount() != "1" {
 		t.Errorf("%+v", s.Clients)
 	}
-	if s := tr.sums(now, nil); len(present(s)) != 0 || len(s.Clients) != 1 {
+	modern := report
+	modern.ID, modern.Revision, modern.Transport, modern.Session = "3", mcp.R20260728, "http", false
+	if s := tr.sums(now, []runtime.ClientReport{modern}); len(s.Clients) != 2 || s.Clients[1].SessionCount() != "–" || s.Clients[0].SessionCount() != "0" {
+		t.Errorf("a client without sessions: %+v", s.Clients)
+	}
+	delete(tr.clients, clientKey{"old", "0", mcp.R20260728, "HTTP"})
+	if s := tr.sums(now, nil); len(present(s)) != 0 || len(s.Clients) != 1 || s.Clients[0].Transport() != "HTTP+SSE" {
 		t.Errorf("after it has gone: %+v", s.Clients)
 	}
 }
