@@ -36,6 +36,28 @@ func (f *callsFlags) query() url.Values {
 	return v
 }
 
+// all reports whether the flags select every call.
+func (f *callsFlags) all() bool {
+	return f.server == "" && f.client == "" && f.method == "" && f.outcome == "" && f.search == ""
+}
+
+// checkServer returns an error if --server is not the name of a configured server.
+func (f *callsFlags) checkServer(ctx context.Context, s *running) error {
+	if f.server == "" {
+		return nil
+	}
+	r, err := s.report(ctx)
+	if err != nil {
+		return err
+	}
+	for _, x := range r.Servers {
+		if x.Name == f.server {
+			return nil
+		}
+	}
+	return noServer(f.server, r)
+}
+
 // callOutcomes are the values of --outcome.
 var callOutcomes = []string{"running", "ok", "tool_error", "failed", "cancelled", "refused", "parked", "not_sent", "unknown", "loss"}
 
@@ -122,9 +144,12 @@ serve stops.`,
 			}
 			print := a.callPrinter(asJSON, time.Local)
 			if follow {
+				if err := which.checkServer(c.Context(), s); err != nil {
+					return signalOr(c.Context(), err)
+				}
 				err = a.followCalls(c.Context(), s, which.query(), print)
 			} else {
-				err = a.printCalls(c.Context(), s, which.query(), print)
+				err = a.printCalls(c.Context(), s, &which, print)
 			}
 			return signalOr(c.Context(), err)
 		},
@@ -156,10 +181,11 @@ func oneOf(flag, value string, list []string) error {
 	return usagef(didYouMean(value, list, "use "+strings.Join(list[:len(list)-1], ", ")+" or "+list[len(list)-1]), "%s does not accept %q", flag, value)
 }
 
-// printCalls prints the last calls, the oldest first.
-func (a *app) printCalls(ctx context.Context, s *running, query url.Values, print func(*admin.Call) error) error {
+// printCalls prints the last calls that the flags select, the oldest first. Calls to a server that
+// is no longer configured are printed too.
+func (a *app) printCalls(ctx context.Context, s *running, which *callsFlags, print func(*admin.Call) error) error {
 	var all admin.Calls
-	if err := s.decode(ctx, "/api/v1/calls", query, &all); err != nil {
+	if err := s.decode(ctx, "/api/v1/calls", which.query(), &all); err != nil {
 		return err
 	}
 	for i := len(all.Calls) - 1; i >= 0; i-- {
@@ -167,8 +193,18 @@ func (a *app) printCalls(ctx context.Context, s *running, query url.Values, prin
 			return err
 		}
 	}
-	if len(all.Calls) == 0 && !a.quiet {
+	if len(all.Calls) > 0 {
+		return nil
+	}
+	if err := which.checkServer(ctx, s); err != nil {
+		return err
+	}
+	switch {
+	case a.quiet, which.lines == 0:
+	case which.all():
 		a.status.Printf("no calls; a call appears here after the first request of a client")
+	default:
+		a.status.Printf("no call matches; `dragoman calls` prints the last calls without a filter")
 	}
 	return nil
 }

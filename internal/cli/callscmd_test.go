@@ -29,7 +29,7 @@ func TestCalls(t *testing.T) {
 	stub := &adminStub{report: testReport(), calls: testCalls()}
 	var out syncBuffer
 	a := &app{stdout: &out, status: newStatus(&syncBuffer{}, false, noEnv)}
-	if err := a.printCalls(t.Context(), stub.running(), nil, a.callPrinter(false, time.UTC)); err != nil {
+	if err := a.printCalls(t.Context(), stub.running(), &callsFlags{lines: 50}, a.callPrinter(false, time.UTC)); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "calls.txt", out.take())
@@ -49,6 +49,12 @@ func TestCalls(t *testing.T) {
 	stub.set(func() { stub.calls = nil })
 	if text, said, code = invoke("calls", "--listen", address); code != 0 || text != "" || !strings.Contains(said, "no calls") {
 		t.Errorf("without calls: %d %q %q", code, text, said)
+	}
+	if text, said, code = invoke("calls", "--client", "Cursr", "--listen", address); code != 0 || text != "" || !strings.Contains(said, "no call matches") {
+		t.Errorf("a client without calls: %d %q %q", code, text, said)
+	}
+	if text, said, code = invoke("calls", "--server", "filez", "--listen", address); code != 2 || text != "" || !strings.Contains(said, `no server named "filez"`) {
+		t.Errorf("an unknown server: %d %q %q", code, text, said)
 	}
 	for _, args := range [][]string{{"calls", "--outcome", "fail"}, {"calls", "-n", "-1"}, {"calls", "github"}} {
 		if _, said, code := invoke(args...); code != 2 || said == "" {

@@ -108,7 +108,7 @@ normally.`,
 	fl.BoolVar(&f.deep, "deep", false, "also run the slow tests: very long messages and lists, many requests at once")
 	fl.StringVar(&f.call, "call", "", "call the tool `NAME` without arguments, then call it again and cancel it")
 	fl.StringVar(&f.code, "explain", "", "explain the finding `CODE` and exit")
-	fl.DurationVar(&f.patience, "timeout", 5*time.Second, "wait this long for each response")
+	fl.DurationVar(&f.patience, "timeout", 5*time.Second, "wait at most `TIME` for each response")
 	fl.DurationVar(&f.wait, "start", 30*time.Second, "wait this long for the first response")
 	fl.BoolVar(&f.client, "client", false, "examine a client: act as a server for it")
 	fl.BoolVar(&f.stdio, "stdio", false, "with --client: act as the stdio server that the client starts")

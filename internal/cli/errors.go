@@ -234,6 +234,10 @@ func flagError(c *cobra.Command, err error) error {
 			return usagef(hint, "%s", lowerFirst(err.Error()))
 		}
 	}
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) && invalid.GetFlag().Value.Type() == "duration" {
+		return usagef("write a number and a unit, for example 90s, 10m or 1h30m", "--%s does not accept %q", invalid.GetFlag().Name, invalid.GetValue())
+	}
 	if c.Flags().Lookup("cwd") != nil && errors.As(err, new(*pflag.NotExistError)) {
 		return usagef("put -- before a command that has flags of its own, or run `"+c.CommandPath()+" --help`", "%s", lowerFirst(err.Error()))
 	}

@@ -261,7 +261,7 @@ The command prints each difference. If there are differences, the exit code is
 	}
 	f := flagsInOrder(c)
 	f.StringVar(&listen, "listen", "", "play the server over HTTP on `ADDR` (host:port)")
-	f.DurationVar(&timeout, "timeout", 10*time.Second, "wait this long for the next message of the peer")
+	f.DurationVar(&timeout, "timeout", 10*time.Second, "wait at most `TIME` for the next message of the peer")
 	f.BoolVar(&strict, "strict", false, "also compare names, versions and times")
 	f.StringVar(&wire, "wire", "", "play this `SIDE` of the transcript of a call: client or server")
 	t.addPlain(f)

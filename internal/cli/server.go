@@ -108,9 +108,9 @@ file back. docs/servers.md describes the tools and their limits.`,
 	f := c.Flags()
 	f.SortFlags = false
 	f.BoolVar(&o.ReadOnly, "read-only", false, "offer only the tools that change nothing")
-	f.StringVar(&names, "names", plainNames, "names of the tools: `plain`, or prefixed for filesystem.list_dir and so on")
-	f.StringVar(&size, "undo-size", "1GiB", "most bytes in the undo folder of each root; 0 keeps nothing (`SIZE`)")
-	f.DurationVar(&o.Undo.Age, "undo-age", 30*24*time.Hour, "how long the undo folder keeps an entry; 0 for no limit (`DURATION`)")
+	f.StringVar(&names, "names", plainNames, "`NAMES` of the tools: plain, or prefixed for filesystem.list_dir and so on")
+	f.StringVar(&size, "undo-size", "1GiB", "keep at most `SIZE` in the undo folder of each root; 0 keeps nothing")
+	f.DurationVar(&o.Undo.Age, "undo-age", 30*24*time.Hour, "keep an entry of the undo folder for `TIME`; 0 means no limit")
 	_ = c.RegisterFlagCompletionFunc("names", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return []string{plainNames, prefixedNames}, noFiles
 	})
