@@ -296,6 +296,7 @@ func (a *API) NewDraft(q DraftRequest) (Draft, *Problem) {
 	d := &draft{secrets: secretsInFile, values: map[string]string{}}
 	var servers []clientfile.Server
 	var src *intake.Source
+	var unsure []string
 	if q.Client != "" {
 		var bad *Problem
 		if src, bad = a.readClientFile(q); bad != nil {
@@ -322,9 +323,14 @@ func (a *API) NewDraft(q DraftRequest) (Draft, *Problem) {
 		case err != nil:
 			return Draft{}, &Problem{Type: "text", Title: "The text cannot be read", Status: http.StatusUnprocessableEntity, Detail: excerpt.Line(excerpt.MaskSecrets(err.Error()), maxDraftText)}
 		}
-		d.form, servers, d.notes = p.Form, p.Servers, p.Notes
+		d.form, servers, d.notes, unsure = p.Form, p.Servers, p.Notes, p.Unsure
 	}
 	a.fill(d, servers, src)
+	for i, s := range servers[:len(d.servers)] {
+		if slices.Contains(unsure, s.Name) {
+			d.servers[i].use = false
+		}
+	}
 	a.drafts.add(d)
 	return d.show(a), nil
 }

@@ -161,6 +161,16 @@ func TestDraft(t *testing.T) {
 	}
 }
 
+// TestDraftOfSeveralCommands checks that only commands that start a server are chosen.
+func TestDraftOfSeveralCommands(t *testing.T) {
+	t.Parallel()
+	r := serving(t)
+	d := r.draft("npx -y one\nrm -rf two")
+	if len(d.Servers) != 2 || !d.Servers[0].Use || d.Servers[1].Use || len(d.Notes) != 1 || !strings.HasSuffix(d.Notes[0], "are not chosen: rm.") {
+		t.Errorf("%+v", d)
+	}
+}
+
 // TestDraftFailures checks servers that do not start, and choices that are not valid.
 func TestDraftFailures(t *testing.T) {
 	t.Parallel()

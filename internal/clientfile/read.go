@@ -1,7 +1,6 @@
 package clientfile
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -11,6 +10,8 @@ type File struct {
 	Client  *Client
 	Path    string
 	Servers []Server
+	// Unread counts the servers beyond Options.Most.
+	Unread int
 	// Elsewhere maps the folders of other Claude Code projects in the same file to the number of
 	// their servers.
 	Elsewhere map[string]int
@@ -59,6 +60,8 @@ type Options struct {
 	Project string
 	// AllProjects reads the servers of all projects from a file of Claude Code.
 	AllProjects bool
+	// Most is the number of servers that are read; 0 means all.
+	Most int
 	// Addresses are the addresses of Dragoman's endpoint, as host:port.
 	Addresses []string
 }
@@ -92,6 +95,10 @@ func Read(c *Client, path string, root *Value, owned bool, opt Options) File {
 			m := &servers.Members[i]
 			if c.ID == "opencode" && m.Value.Kind == Map && len(m.Value.Members) == 1 && m.Value.Get("enabled") != nil {
 				continue // the entry only turns a server of another file on or off
+			}
+			if opt.Most > 0 && len(f.Servers) == opt.Most {
+				f.Unread++
+				continue
 			}
 			f.Servers = append(f.Servers, readServer(c, m, project, inputs, opt))
 		}
@@ -137,21 +144,24 @@ func (f *File) off(list *Value, project string) {
 	if list == nil {
 		return
 	}
+	names := map[string]bool{}
 	for _, item := range list.Items {
-		for i := range f.Servers {
-			if s := &f.Servers[i]; s.Original == item.text() && s.Project == project && s.Entry != nil {
-				s.Entry.set("disabled", boolean(true))
-			}
+		names[item.text()] = true
+	}
+	for i := range f.Servers {
+		if s := &f.Servers[i]; names[s.Original] && s.Project == project && s.Entry != nil {
+			s.Entry.set("disabled", boolean(true))
 		}
 	}
 }
 
 // switched disables the servers that Gemini's lists exclude.
 func (f *File) switched(excluded, allowed *Value) {
-	names := func(v *Value) (out []string) {
+	names := func(v *Value) map[string]bool {
+		out := map[string]bool{}
 		if v != nil {
 			for _, i := range v.Items {
-				out = append(out, i.text())
+				out[i.text()] = true
 			}
 		}
 		return out
@@ -159,7 +169,7 @@ func (f *File) switched(excluded, allowed *Value) {
 	no, yes := names(excluded), names(allowed)
 	for i := range f.Servers {
 		s := &f.Servers[i]
-		if s.Entry != nil && (slices.Contains(no, s.Original) || len(yes) > 0 && !slices.Contains(yes, s.Original)) {
+		if s.Entry != nil && (no[s.Original] || len(yes) > 0 && !yes[s.Original]) {
 			s.Entry.set("disabled", boolean(true))
 		}
 	}
@@ -167,19 +177,47 @@ func (f *File) switched(excluded, allowed *Value) {
 
 // unique renames servers so that no two have the same name.
 func (f *File) unique() {
-	taken := map[string]bool{}
+	var taken Names
 	for i := range f.Servers {
 		s := &f.Servers[i]
 		name := s.Name
-		if taken[name] && s.Project != "" {
+		if taken.Has(name) && s.Project != "" {
 			name = Name(s.Name + "-" + s.Project[strings.LastIndexAny(s.Project, `/\`)+1:])
 		}
-		for n := 2; taken[name]; n++ {
-			name = Name(s.Name + "-" + strconv.Itoa(n))
+		if taken.Has(name) {
+			name = s.Name
 		}
-		taken[name] = true
-		s.Name = name
+		s.Name = taken.Take(name, Name)
 	}
+}
+
+// Names gives each of many servers its own name. The search for a free number continues where the
+// last one ended, so that many equal names do not take long. The zero value has no names. A
+// Names is for one goroutine.
+type Names struct {
+	taken map[string]bool
+	last  map[string]int
+}
+
+// Has reports whether a server has the name.
+func (n *Names) Has(name string) bool { return n.taken[name] }
+
+// Take returns name, or name with the first number from -2 on that is free. clean converts a name
+// with a number to a valid name; nil means that each name is valid.
+func (n *Names) Take(name string, clean func(string) string) string {
+	if n.taken == nil {
+		n.taken, n.last = map[string]bool{}, map[string]int{}
+	}
+	try := name
+	for n.taken[try] {
+		n.last[name] = max(n.last[name], 1) + 1
+		try = name + "-" + strconv.Itoa(n.last[name])
+		if clean != nil {
+			try = clean(try)
+		}
+	}
+	n.taken[try] = true
+	return try
 }
 
 // Name converts any text to a valid name of a server: at most 64 letters, digits, _, - and .

@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"fmt"
 	"runtime"
 	"slices"
 	"strings"
@@ -85,10 +86,17 @@ func isYAML(name string, b []byte) bool {
 // ParseSnippet does the same for text that may also be Dragoman's own. The ending of name says
 // whether the text is JSON, TOML or YAML.
 func ParseSnippet(name string, b []byte) (*clientfile.Value, error) {
-	if !isYAML(name, b) {
-		return clientfile.Parse(name, b)
-	}
 	c := &compiler{file: name}
+	if !isYAML(name, b) {
+		v, err := clientfile.Parse(name, b)
+		if err != nil {
+			return nil, err
+		}
+		if c.duplicate(v) { // the error shows no line, because a line of JSON often has secrets
+			return nil, c.problems.Err()
+		}
+		return v, nil
+	}
 	root := c.readTree(b)
 	c.source.show(c.file, c.problems)
 	if err := c.problems.Err(); err != nil {
@@ -102,6 +110,28 @@ func ParseSnippet(name string, b []byte) (*clientfile.Value, error) {
 		return nil, &clientfile.SyntaxError{File: name, Text: "the file has too many values"}
 	}
 	return v, nil
+}
+
+// duplicate reports the first key that a mapping has twice. Clients use the last value, but a person
+// may see only the first one.
+func (c *compiler) duplicate(v *clientfile.Value) bool {
+	first := make(map[string]int, len(v.Members))
+	for _, m := range v.Members {
+		if at, dup := first[m.Key]; dup {
+			c.listedTwice(&node{line: m.Line, col: m.Col}, m.Key, at)
+			return true
+		}
+		first[m.Key] = m.Line
+		if c.duplicate(m.Value) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(v.Items, c.duplicate)
+}
+
+// listedTwice reports a key that its mapping also has on the line first.
+func (c *compiler) listedTwice(at *node, key string, first int) {
+	c.problem(at, "", "the key "+printable(key)+" is listed twice", fmt.Sprintf("the first one is on line %d; remove or rename one of them", first))
 }
 
 func (c *compiler) syntaxError(err error) {

@@ -278,8 +278,7 @@ func (t *treeReader) readMapping(out *node, values []*ast.MappingValueNode) {
 			key.text = v.Key.GetToken().Value
 		}
 		if first, dup := index[key.text]; dup {
-			t.c.problem(key, "", "the key "+printable(key.text)+" is listed twice",
-				fmt.Sprintf("the first one is on line %d; remove or rename one of them", out.members[first].line))
+			t.c.listedTwice(key, key.text, out.members[first].line)
 			continue
 		}
 		index[key.text] = len(out.members)

@@ -26,6 +26,9 @@ type Pasted struct {
 	Form    string              // the kind of text: "a command", "a URL", "JSON", "YAML" or "TOML"
 	Servers []clientfile.Server // at least one
 	Notes   []string            // notes about the whole text
+	// Unsure are the names of the servers that a person should choose: one of several commands,
+	// whose program is not a known launcher. It may be a step of the installation.
+	Unsure []string
 }
 
 // PasteError is the reason why a text cannot be read. It never contains the pasted text.
@@ -59,10 +62,6 @@ func Paste(text string, opt clientfile.Options) (Pasted, error) {
 	}
 	if err != nil {
 		return Pasted{}, asPasteError(err)
-	}
-	if n := len(p.Servers); n > MaxServer {
-		p.Notes = append(p.Notes, fmt.Sprintf("The text has %d servers. Only the first %d are used.", n, MaxServer))
-		p.Servers = p.Servers[:MaxServer]
 	}
 	return p, nil
 }
@@ -168,9 +167,12 @@ func fromValue(form, name string, root *clientfile.Value, opt clientfile.Options
 		}
 		return Pasted{}, e
 	}
-	opt.AllProjects = true
+	opt.AllProjects, opt.Most = true, MaxServer
 	file := clientfile.Read(client, name, root, false, opt)
 	out := Pasted{Form: form, Servers: file.Servers}
+	if file.Unread > 0 {
+		out.Notes = append(out.Notes, fmt.Sprintf("The text has %d servers. Only the first %d are used.", len(file.Servers)+file.Unread, MaxServer))
+	}
 	for _, n := range file.Notes {
 		out.Notes = append(out.Notes, n.String())
 	}
@@ -201,6 +203,7 @@ func within(servers *clientfile.Value) *clientfile.Value { return mapOf("mcpServ
 // host.
 func named(entries []*clientfile.Value) *clientfile.Value {
 	out := &clientfile.Value{Kind: clientfile.Map}
+	var names clientfile.Names
 	for _, e := range entries {
 		name := ""
 		if n := e.Get("name"); n != nil && n.Kind == clientfile.String {
@@ -209,10 +212,7 @@ func named(entries []*clientfile.Value) *clientfile.Value {
 		if name == "" && isEntry(e) {
 			name = nameOfEntry(e)
 		}
-		name = cmp.Or(name, "server")
-		for n := 2; out.Get(name) != nil; n++ {
-			name = fmt.Sprintf("%s-%d", name, n)
-		}
+		name = names.Take(cmp.Or(name, "server"), nil)
 		out.Members = append(out.Members, clientfile.Member{Key: name, Value: e, Line: e.Line, Col: e.Col})
 	}
 	return out
@@ -287,12 +287,9 @@ func commands(text string, opt clientfile.Options) (Pasted, error) {
 	form := "a command"
 	servers := &clientfile.Value{Kind: clientfile.Map}
 	var out Pasted
+	var names clientfile.Names
 	add := func(name string, entry *clientfile.Value) {
-		base := name
-		for n := 2; servers.Get(name) != nil; n++ {
-			name = fmt.Sprintf("%s-%d", base, n)
-		}
-		servers.Members = append(servers.Members, clientfile.Member{Key: name, Value: entry})
+		servers.Members = append(servers.Members, clientfile.Member{Key: names.Take(name, nil), Value: entry})
 	}
 	if address := strings.TrimSpace(text); !strings.ContainsAny(address, " \t\n\"'") {
 		if name, entry, ok, err := installLink(address); err != nil {
@@ -341,7 +338,28 @@ func commands(text string, opt clientfile.Options) (Pasted, error) {
 	if len(servers.Members) == 0 {
 		return out, &PasteError{Text: "the text has no command", Hint: pasteForms}
 	}
-	return fromValue(form, "paste.json", within(servers), opt)
+	out, err = fromValue(form, "paste.json", within(servers), opt)
+	if err == nil && len(lines) > 1 {
+		out.unsure()
+	}
+	return out, err
+}
+
+// unsure sets Unsure for the servers of several commands, and adds a note about them.
+func (p *Pasted) unsure() {
+	for _, s := range p.Servers {
+		if s.Entry != nil && s.Entry.Get("command") != nil && !servername.Launches(commandOf(s.Entry)) {
+			p.Unsure = append(p.Unsure, s.Name)
+		}
+	}
+	if n := len(p.Unsure); n > 0 {
+		const most = 5
+		names := strings.Join(p.Unsure[:min(n, most)], ", ")
+		if n > most {
+			names += fmt.Sprintf(" and %d more", n-most)
+		}
+		p.Notes = append(p.Notes, "The text has several commands. Those that do not start with a known launcher, such as npx or uvx, are not chosen: "+names+".")
+	}
 }
 
 // withEnv adds variables to an entry.

@@ -2,6 +2,7 @@ package intake
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -37,6 +38,7 @@ func TestPaste(t *testing.T) {
 		{"env C=3 prog", "a command\n  prog:\n    command: prog\n    env:\n      C: \"3\"\n"},
 		{"export TOKEN=abc\nnpx one\nnpx two", "a command\n  one:\n    command: npx\n    args: [one]\n    env:\n      TOKEN: abc\n  two:\n    command: npx\n    args: [two]\n    env:\n      TOKEN: abc\n"},
 		{"cd /srv/notes && node index.js", "a command\n  notes:\n    command: node\n    args: [index.js]\n    cwd: /srv/notes\n"},
+		{"export A=b; cd /srv/notes; node index.js;", "a command\n  notes:\n    command: node\n    args: [index.js]\n    env:\n      A: b\n    cwd: /srv/notes\n"},
 		{"https://mcp.sentry.dev/mcp", "a URL\n  sentry:\n    url: \"https://mcp.sentry.dev/mcp\"\n"},
 		{"localhost:3000/mcp", "a URL\n  localhost-3000:\n    url: \"http://localhost:3000/mcp\"\n"},
 		{"```json\n{\"mcpServers\": {\"a b\": {\"command\": \"x\", // why\n},}}\n```\n", "JSON\n  a-b:\n    command: x\n"},
@@ -74,9 +76,11 @@ func TestPasteRefuses(t *testing.T) {
 		"": "nothing was pasted", " \n# x\n": "nothing was pasted",
 		"npx x | tee log":                   "the operator |, which only a shell understands",
 		"npx x > /etc/passwd":               "the operator >",
-		"x; rm -rf $(pwd)":                  "a command in $( )",
+		"x\nrm -rf $(pwd)":                  "a command in $( )",
 		"x `id`":                            "a command in $( )",
 		"x && y":                            "the operator &&",
+		"npx -y x; rm -rf y":                "the operator ;, which only a shell understands",
+		"x ; ;":                             "the operator ;",
 		"x & y":                             "the operator &",
 		"x ${A/b/c}":                        "an expansion with ${ }",
 		"x 'y":                              "a ' has no closing '",
@@ -98,6 +102,100 @@ func TestPasteRefuses(t *testing.T) {
 		var e *PasteError
 		if want != "" && (!errors.As(err, &e) || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%.60q: %v", text, err)
+		}
+	}
+}
+
+// TestPasteOfManyServers checks that the names of many servers do not take long, and that only the
+// first servers are read.
+func TestPasteOfManyServers(t *testing.T) {
+	const n = 1500
+	repeat := func(s string) string { return strings.Repeat(s, n) }
+	for name, text := range map[string]string{
+		"a list":                   "[" + strings.TrimSuffix(repeat(`{"command":"x"},`), ",") + "]",
+		"commands":                 repeat("npx -y x\n"),
+		"URLs":                     repeat("https://x.example/mcp\n"),
+		"claude mcp add":           repeat("claude mcp add x y\n"),
+		"names that become one":    `{"mcpServers":{` + strings.TrimSuffix(numbered(n, `"%[2]s":{"command":"x"},`), ",") + "}}",
+		"names with other numbers": `{"mcpServers":{` + strings.TrimSuffix(numbered(n, `"x-%[1]d":{"command":"x"},`), ",") + "}}",
+	} {
+		var p Pasted
+		var err error
+		allocs := testing.AllocsPerRun(1, func() { p, err = Paste(text, clientfile.Options{OS: "linux"}) })
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if allocs > 100*n {
+			t.Errorf("%s: %v allocations", name, allocs)
+		}
+		names := map[string]bool{}
+		for _, s := range p.Servers {
+			names[s.Name] = true
+			if strings.Count(s.Name, "-") > 1 {
+				t.Errorf("%s: the name %s", name, s.Name)
+			}
+		}
+		if len(names) != MaxServer || len(p.Servers) != MaxServer {
+			t.Errorf("%s: %d servers with %d names", name, len(p.Servers), len(names))
+		}
+		if len(p.Notes) == 0 || p.Notes[0] != "The text has 1500 servers. Only the first 100 are used." {
+			t.Errorf("%s: notes %q", name, p.Notes)
+		}
+	}
+}
+
+// numbered returns n texts, each with its number and with its own Chinese character.
+func numbered(n int, format string) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, format, i, string(rune(0x4e00+i)))
+	}
+	return b.String()
+}
+
+// TestPasteRefusesKeysThatAreListedTwice checks that no reader uses another value than the person
+// sees.
+func TestPasteRefusesKeysThatAreListedTwice(t *testing.T) {
+	if _, err := config.ParseClientFile("mcp.json", []byte(`{"mcpServers":{"s":{"command":"x"},"s":{"command":"y"}}}`)); err == nil || !strings.Contains(err.Error(), "the key s is listed twice") {
+		t.Errorf("the file of a client: %v", err)
+	}
+	for _, text := range []string{
+		`{"mcpServers":{"s":{"command":"x"},"s":{"command":"y"}}}`,
+		`{"mcpServers":{"s":{"command":"x","command":"y"}}}`,
+		`[{"command":"x","s":1,"s":2}]`,
+		"mcpServers:\n  s: {command: x}\n  s: {command: y}\n",
+		`code --add-mcp '{"name":"n","command":"x","command":"y"}'`,
+	} {
+		_, err := Paste(text, clientfile.Options{OS: "linux"})
+		var e *PasteError
+		if !errors.As(err, &e) || !strings.HasSuffix(e.Text, " is listed twice") || !strings.Contains(e.Hint, "remove or rename one of them") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// TestSeveralCommands checks that a command is chosen only if it surely starts a server.
+func TestSeveralCommands(t *testing.T) {
+	for text, want := range map[string]string{
+		"rm -rf x":                       "",
+		"npx one\nuvx two":               "",
+		"npx one\nrm -rf x":              "rm",
+		"npm install -g one\nnpx one":    "npm",
+		"docker rm x\ndocker run -i one": "docker",
+		"./npx one\nnode two.js":         "one",
+		"claude mcp add a -- npx x\nclaude mcp add b -- curl y\nhttps://h.example/mcp": "b",
+	} {
+		p, err := Paste(text, clientfile.Options{OS: "linux"})
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		if got := strings.Join(p.Unsure, " "); got != want {
+			t.Errorf("%q: the unsure servers are %q, want %q", text, got, want)
+		}
+		if want != "" && (len(p.Notes) != 1 || !strings.Contains(p.Notes[0], "are not chosen: "+want+".")) {
+			t.Errorf("%q: notes %q", text, p.Notes)
 		}
 	}
 }

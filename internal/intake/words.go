@@ -219,16 +219,25 @@ func commandLines(text string, windows bool) (all []commandLine, err error) {
 			return all, nil
 		case !t.operator:
 			words = append(words, t.text)
-		case t.text == "\n" || t.text == ";":
+		case t.text == "\n" || t.text == ";" && s.lineEnds():
 			end()
-		case t.text == "&&" && len(words) == 2 && words[0] == "cd":
+		case joins(t.text) && len(words) == 2 && words[0] == "cd":
 			dir, words = words[1], nil
-		case t.text == "&&" && len(words) > 1 && words[0] == "export":
+		case joins(t.text) && len(words) > 1 && words[0] == "export":
 			end()
 		default:
 			return nil, &shellNeeded{"the operator " + t.text}
 		}
 	}
+}
+
+// joins reports whether an operator joins two commands.
+func joins(operator string) bool { return operator == "&&" || operator == ";" }
+
+// lineEnds reports whether the rest of the line is empty.
+func (s *splitter) lineEnds() bool {
+	line, _, _ := strings.Cut(s.text[s.at:], "\n")
+	return strings.Trim(line, " \t\r") == ""
 }
 
 // assigned reports whether a word is NAME=VALUE.

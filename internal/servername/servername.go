@@ -17,6 +17,22 @@ func OfCommand(command []string, dir string) string {
 	return valid(commandName(command, filepath.ToSlash(dir), 8))
 }
 
+// Launches reports whether a command starts with a common launcher of servers, found by its name,
+// with the subcommand that runs a program: npx, uvx, node or docker run, but not npm install, rm or
+// ./npx.
+func Launches(command []string) bool {
+	if len(command) == 0 || strings.ContainsAny(command[0], `/\`) {
+		return false
+	}
+	l, ok := launcherOf(programOf(command[0]))
+	if !ok || l.subcommands == nil {
+		return ok
+	}
+	run := launch{flags: map[string]string{}}
+	run.read(l, command[1:])
+	return slices.Contains(l.subcommands, run.word)
+}
+
 // OfHost returns a server name for the host of a URL. It includes the port, because one host
 // may run several servers. The colon before the port is not valid in a configuration file.
 func OfHost(host string) string {
