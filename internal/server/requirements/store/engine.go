@@ -50,7 +50,7 @@ func connect(ctx context.Context, o Options) (*sql.DB, engine, error) {
 	return file(o.Database, o.Existing)
 }
 
-// file opens an SQLite database. An SQLite connection waits up to five seconds for other processes.
+// file opens an SQLite database. An SQLite connection waits up to 15 seconds for other processes.
 // WAL lets processes read while another one writes. With synchronous=FULL, a commit returns when
 // the operating system says that the log is on the disk.
 func file(path string, existing bool) (*sql.DB, engine, error) {
@@ -84,7 +84,7 @@ func file(path string, existing bool) (*sql.DB, engine, error) {
 		slashed = "/" + slashed
 	}
 	u := url.URL{Scheme: "file", Path: slashed, RawQuery: "_txlock=immediate" +
-		"&_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)"}
+		"&_pragma=busy_timeout(15000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)"}
 	db, err := sql.Open("sqlite", u.String())
 	if err != nil {
 		return nil, engine{}, err
@@ -101,7 +101,7 @@ func file(path string, existing bool) (*sql.DB, engine, error) {
 			}
 			switch e.Code() & 0xff {
 			case 5, 6: // SQLITE_BUSY, SQLITE_LOCKED
-				return fail(Unusable, "try again; if the error stays, end the other process", "another process has been writing to the database %s for more than 5 seconds", name)
+				return fail(Unusable, "try again; if the error stays, end the other process", "another process has been writing to the database %s for more than 15 seconds", name)
 			case 8: // SQLITE_READONLY
 				return fail(Unusable, "change the permissions of the file and its folder", "the database %s is read-only", name)
 			case 10, 14: // SQLITE_IOERR, SQLITE_CANTOPEN
