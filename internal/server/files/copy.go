@@ -32,7 +32,7 @@ type copyOut struct {
 
 func (s *Server) addCopy() {
 	add(s, tool{
-		name: "copy_file", title: "Copy",
+		name: "copy_file", title: "Copy", long: true,
 		description: "Copy a file, or a folder with everything in it. The copy appears when it is complete. An existing destination is kept unless overwrite is true.",
 		writes:      true, destroys: true, confirm: true, undo: true,
 		restrictOut: func(p map[string]*jsonschema.Schema) {

@@ -1,30 +1,33 @@
 package files
 
 import (
+	"errors"
 	"path"
 	"regexp"
 	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/pattern"
 )
 
 // maxPattern is the longest pattern, in bytes.
 const maxPattern = 1000
 
 // matcher says whether a path below the searched folder matches a pattern for names.
-func matcher(pattern string, exact bool) (func(rel string) bool, error) {
-	if len(pattern) > maxPattern {
-		return nil, refuse("use a shorter pattern", "the pattern has %d bytes, and the limit is %d", len(pattern), maxPattern)
+func matcher(glob string, exact bool) (func(rel string) bool, error) {
+	if len(glob) > maxPattern {
+		return nil, refuse("use a shorter pattern", "the pattern has %d bytes, and the limit is %d", len(glob), maxPattern)
 	}
-	if pattern == "" {
+	if glob == "" {
 		return func(string) bool { return true }, nil
 	}
-	whole := strings.Contains(pattern, "/")
+	whole := strings.Contains(glob, "/")
 	expr := ""
-	if !whole && !strings.ContainsAny(pattern, "*?[{") {
-		expr = regexp.QuoteMeta(pattern)
+	if !whole && !strings.ContainsAny(glob, "*?[{") {
+		expr = regexp.QuoteMeta(glob)
 	} else {
 		var ok bool
-		if expr, ok = globExpr(strings.TrimPrefix(pattern, "/")); !ok {
-			return nil, refuse("close the bracket, or write [[] for a bracket itself", "the pattern %s has a bracket that is not closed", quote(pattern))
+		if expr, ok = globExpr(strings.TrimPrefix(glob, "/")); !ok {
+			return nil, refuse("close the bracket, or write [[] for a bracket itself", "the pattern %s has a bracket that is not closed", quote(glob))
 		}
 		expr = "^(?:" + expr + ")$"
 	}
@@ -32,15 +35,18 @@ func matcher(pattern string, exact bool) (func(rel string) bool, error) {
 	if !exact {
 		flags = "(?si)"
 	}
-	re, err := regexp.Compile(flags + expr)
+	re, err := pattern.Compile(flags + expr)
+	if errors.Is(err, pattern.ErrTooLarge) {
+		return nil, refuse("use a shorter pattern", "the pattern %s is too large", quote(glob))
+	}
 	if err != nil {
-		return nil, refuse("use * ? [a-z] and {a,b} only", "the pattern %s is not valid", quote(pattern))
+		return nil, refuse("use * ? [a-z] and {a,b} only", "the pattern %s is not valid", quote(glob))
 	}
 	return func(rel string) bool {
 		if !whole {
 			rel = path.Base(rel)
 		}
-		return re.MatchString(rel)
+		return re.Regexp().MatchString(rel)
 	}, nil
 }
 

@@ -34,7 +34,7 @@ type moveOut struct {
 
 func (s *Server) addMove() {
 	add(s, tool{
-		name: "move_file", title: "Move or rename",
+		name: "move_file", title: "Move or rename", long: true,
 		description: "Move or rename a file, a folder or a symlink. An existing destination is kept unless overwrite is true.",
 		writes:      true, destroys: true, confirm: true, undo: true,
 		restrictOut: func(p map[string]*jsonschema.Schema) {

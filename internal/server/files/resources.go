@@ -37,7 +37,7 @@ func (s *Server) addResources() {
 // readResource returns a file, or the names in a folder.
 func (s *Server) readResource(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 	uri := req.Params.URI
-	done, err := s.begin(ctx)
+	done, err := s.begin(ctx, false)
 	if err != nil {
 		return nil, invalid(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/pattern"
 )
 
 // Bounds of one search.
@@ -29,6 +30,8 @@ const (
 	searchDepth  = 64               // folders below the searched one
 	linesPerFile = 5                // lines that are shown of one file
 	searchLine   = 1 << 20          // bytes of a line that are searched at once
+	searchSteps  = 20_000_000       // steps of one match: less than a second
+	clockSteps   = 10_000_000       // steps of matches between two looks at the clock
 	sortMost     = 20_000           // names of one folder that are sorted
 	progressStep = 500 * time.Millisecond
 )
@@ -69,7 +72,7 @@ type matched struct {
 
 func (s *Server) addSearch() {
 	add(s, tool{
-		name: "search_files", title: "Search files",
+		name: "search_files", title: "Search files", long: true,
 		description: "Find files and folders below a folder, by name, by content, or both. Symlinks are not followed. If the search stops at a limit, the answer says so. Then use a smaller folder or a narrower pattern.",
 		restrictIn: func(p map[string]*jsonschema.Schema) {
 			integers(p["max_results"], 1, foundMost)
@@ -84,7 +87,8 @@ type search struct {
 	ctx      context.Context
 	in       searchIn
 	name     func(rel string) bool
-	content  *regexp.Regexp // nil if the search has no text to find
+	content  *pattern.Pattern // nil if the search has no text to find
+	steps    int64            // steps of matches since the last look at the clock
 	out      searchOut
 	deadline time.Time
 	report   func(done int, message string)
@@ -137,7 +141,7 @@ func (s *Server) search(ctx context.Context, req *mcp.CallToolRequest, in search
 }
 
 // contentExpr returns the expression that a line must match.
-func contentExpr(in searchIn) (*regexp.Regexp, error) {
+func contentExpr(in searchIn) (*pattern.Pattern, error) {
 	if in.Content == "" {
 		return nil, nil
 	}
@@ -151,7 +155,10 @@ func contentExpr(in searchIn) (*regexp.Regexp, error) {
 	if !in.CaseSensitive {
 		expr = "(?i)" + expr
 	}
-	re, err := regexp.Compile(expr)
+	re, err := pattern.Compile(expr)
+	if errors.Is(err, pattern.ErrTooLarge) {
+		return nil, refuse("use a shorter one with fewer repetitions, such as .* instead of .{0,999}", "the regular expression in content is too large")
+	}
 	if err != nil {
 		return nil, refuse("correct it, or set regex to false to search for the text itself", "content is not a regular expression that RE2 knows: %s", excerpt.Line(err.Error(), 200))
 	}
@@ -202,12 +209,15 @@ func (r *search) entry(at place, dir *os.Root, name, rel string, depth int) erro
 	if r.out.Searched > searchMost {
 		return r.stopped(fmt.Sprintf("The search looked at %d entries. Search a smaller folder.", searchMost))
 	}
-	if r.out.Searched%256 == 0 && r.now().After(r.deadline) {
+	if r.out.Searched%256 == 0 && r.late() {
 		return r.outOfTime()
 	}
 	e, err := describe(dir, name)
 	if err != nil {
 		return nil // the entry was deleted meanwhile
+	}
+	if r.spend(pattern.MaxSize * int64(len(rel))) {
+		return r.outOfTime()
 	}
 	if (r.in.Type == "" || r.in.Type == e.Type) && r.name(rel) {
 		found := result{Path: at.name, Type: e.Type, Size: e.Size, Modified: e.Modified}
@@ -246,6 +256,19 @@ func (r *search) stopped(why string) error {
 	return errStopped
 }
 
+// late reports whether the time of the search is over.
+func (r *search) late() bool {
+	r.steps = 0
+	return r.now().After(r.deadline)
+}
+
+// spend counts steps of a match, and looks at the clock now and then. It reports whether the time of
+// the search is over.
+func (r *search) spend(steps int64) bool {
+	r.steps += steps
+	return r.steps >= clockSteps && r.late()
+}
+
 func (r *search) outOfTime() error {
 	return r.stopped(fmt.Sprintf("The search took %s. Search a smaller folder.", searchTime))
 }
@@ -271,18 +294,19 @@ func (r *search) lines(at place, dir *os.Root, name string) ([]matched, error) {
 	if _, err := f.Seek(int64(cs.bom), io.SeekStart); err != nil {
 		return nil, nil
 	}
-	in := bufio.NewReaderSize(f, 64<<10)
 	var found []matched
 	var line []byte
 	number := int64(1)
+	most := min(searchLine, searchSteps/r.content.Size()) // a search cannot be stopped within a match
+	in := bufio.NewReaderSize(f, min(64<<10, most))
 	for {
 		if err := r.ctx.Err(); err != nil {
 			return nil, err
 		}
-		part, end, err := nextPart(in, cs, line[:0])
+		part, end, err := nextPart(in, cs, line[:0], most)
 		line = part
 		if text, ok := cs.decode(part); ok {
-			if span := r.content.FindStringIndex(text); span != nil {
+			if span := r.content.Regexp().FindStringIndex(text); span != nil {
 				found = append(found, matched{Line: number, Text: around(text, span)})
 				if len(found) == linesPerFile {
 					return found, nil
@@ -293,19 +317,18 @@ func (r *search) lines(at place, dir *os.Root, name string) ([]matched, error) {
 			return found, nil // the file has ended or became unreadable
 		}
 		if end {
-			if number++; number%4096 == 0 && r.now().After(r.deadline) {
-				return found, r.outOfTime()
-			}
-		} else if r.now().After(r.deadline) {
+			number++
+		}
+		if r.spend(r.content.Cost(len(part))) {
 			return found, r.outOfTime()
 		}
 	}
 }
 
-// nextPart returns the next line with its end, or a part of a line that is too long. end is true if
-// the line ends with this part.
-func nextPart(in *bufio.Reader, cs charset, line []byte) (_ []byte, end bool, err error) {
-	for len(line) < searchLine || int64(len(line))%cs.unit() != 0 {
+// nextPart returns the next line with its end, or a part of a line that is longer than most bytes.
+// A part has at most the size of the buffer of in more. end is true if the line ends with this part.
+func nextPart(in *bufio.Reader, cs charset, line []byte, most int) (_ []byte, end bool, err error) {
+	for len(line) < most || int64(len(line))%cs.unit() != 0 {
 		part, err := in.ReadSlice('\n')
 		line = append(line, part...)
 		if errors.Is(err, bufio.ErrBufferFull) {

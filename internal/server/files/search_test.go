@@ -2,6 +2,7 @@ package files
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -180,4 +181,93 @@ func TestSearchProgress(t *testing.T) {
 	if reports.Load() < 3 {
 		t.Errorf("%d reports of progress", reports.Load())
 	}
+}
+
+// TestSearchLargeExpression searches with expressions that would take very long.
+func TestSearchLargeExpression(t *testing.T) {
+	r := open(t, Options{})
+	r.put("line", strings.Repeat("a", 50_000))
+	slow := "(?s)" + strings.Repeat("(?:.{0,999})", 70) + "b"
+	r.refused("search_files", args{"content": slow, "regex": true}, "too large")
+	r.refused("search_files", args{"pattern": strings.Repeat("*?", 500)}, "too large")
+	var out searchOut
+	r.ok("search_files", args{"content": "a{10}$", "regex": true}, &out)
+	if len(out.Results) != 1 || !out.Complete {
+		t.Errorf("%+v", out)
+	}
+}
+
+// TestSearchStops checks that a search looks at the clock and at its context within a long line.
+func TestSearchStops(t *testing.T) {
+	large := "bx{900}y{900}" // its size makes the parts small, but no part takes long
+	t.Run("deadline", func(t *testing.T) {
+		var ticks atomic.Int64
+		r := openWith(t, Options{}, func(s *Server) {
+			s.now = func() time.Time { return time.Unix(30*ticks.Add(1), 0) }
+		})
+		r.put("line", strings.Repeat("a", 60_000))
+		var out searchOut
+		r.ok("search_files", args{"content": large, "regex": true, "case_sensitive": true}, &out)
+		if out.Complete || !strings.Contains(out.Stopped, "50s") {
+			t.Errorf("%+v", out)
+		}
+	})
+	t.Run("cancel", func(t *testing.T) {
+		var looks atomic.Int64
+		ctx, cancel := context.WithCancel(t.Context())
+		r := openWith(t, Options{}, func(s *Server) {
+			s.now = func() time.Time {
+				if looks.Add(1) == 2 { // after the first part
+					cancel()
+				}
+				return time.Unix(0, 0)
+			}
+		})
+		r.put("line", strings.Repeat("a", 60_000))
+		_, _, err := r.s.search(ctx, noRequest(), searchIn{Content: large, Regex: true, CaseSensitive: true})
+		if !errors.Is(err, context.Canceled) || looks.Load() > 3 {
+			t.Errorf("%v after %d looks at the clock", err, looks.Load())
+		}
+	})
+}
+
+// TestLongCallsLeaveRoom starts as many long calls as possible. Short calls still run, and a long
+// call that is cancelled while it waits takes no place.
+func TestLongCallsLeaveRoom(t *testing.T) {
+	s, err := Open(Options{Roots: []string{t.TempDir()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	var ends []func()
+	for range maxLong {
+		end, err := s.begin(t.Context(), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends = append(ends, end)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.begin(ctx, true); !errors.Is(err, context.Canceled) {
+		t.Errorf("one more long call: %v", err)
+	}
+	for range maxRunning - maxLong {
+		end, err := s.begin(t.Context(), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer end()
+	}
+	if _, err := s.begin(ctx, false); !errors.Is(err, context.Canceled) {
+		t.Errorf("one more call: %v", err)
+	}
+	for _, end := range ends {
+		end()
+	}
+	end, err := s.begin(t.Context(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end()
 }

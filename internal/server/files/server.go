@@ -22,6 +22,7 @@ import (
 const (
 	maxRunning = 16  // calls that run at the same time
 	maxWaiting = 256 // calls that wait until another call ends
+	maxLong    = 6   // searches, copies and moves of maxRunning; with all waits for changes, two calls are free
 )
 
 // Prefix is put before the name of each tool if Options.Prefixed is set.
@@ -54,6 +55,7 @@ type Server struct {
 	mcp   *mcp.Server
 
 	running chan struct{} // holds a value for each call that runs
+	long    chan struct{} // holds a value for each search, copy or move that runs
 	waiting atomic.Int64
 	now     func() time.Time
 
@@ -77,7 +79,7 @@ func Open(o Options) (*Server, error) {
 	if o.Poll == 0 {
 		o.Poll = time.Second
 	}
-	s := &Server{o: o, roots: roots, running: make(chan struct{}, maxRunning), now: time.Now}
+	s := &Server{o: o, roots: roots, running: make(chan struct{}, maxRunning), long: make(chan struct{}, maxLong), now: time.Now}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.mcp = mcp.NewServer(&mcp.Implementation{
 		Name: "dragoman-filesystem", Title: "Dragoman filesystem server", Version: o.Version,
@@ -151,6 +153,7 @@ func (s *Server) instructions() string {
 type tool struct {
 	name, title, description string
 
+	long        bool // a call may take long, so few of them run at the same time
 	writes      bool // the tool changes files
 	destroys    bool // the tool may replace or remove files
 	idempotent  bool // a second call with the same arguments changes nothing
@@ -182,7 +185,7 @@ func add[In, Out any](s *Server, t tool, run func(context.Context, *mcp.CallTool
 	}
 	mcp.AddTool(s.mcp, m, func(ctx context.Context, req *mcp.CallToolRequest, in In) (*mcp.CallToolResult, Out, error) {
 		var none Out
-		done, err := s.begin(ctx)
+		done, err := s.begin(ctx, t.long)
 		if err != nil {
 			return nil, none, err
 		}
@@ -204,17 +207,27 @@ func schemaOf[T any](restrict func(map[string]*jsonschema.Schema)) *jsonschema.S
 }
 
 // begin waits until a call may run. It returns a function, which must be called when the call
-// ends.
-func (s *Server) begin(ctx context.Context) (func(), error) {
+// ends. Calls that may take long leave room for the others.
+func (s *Server) begin(ctx context.Context, long bool) (func(), error) {
 	if s.waiting.Add(1) > maxWaiting {
 		s.waiting.Add(-1)
 		return nil, refuse("wait for the answers of some calls first", "too many calls are waiting: the limit is %d", maxWaiting)
 	}
 	defer s.waiting.Add(-1)
+	end := func() {}
+	if long {
+		select {
+		case s.long <- struct{}{}:
+			end = func() { <-s.long }
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 	select {
 	case s.running <- struct{}{}:
-		return func() { <-s.running }, nil
+		return func() { <-s.running; end() }, nil
 	case <-ctx.Done():
+		end()
 		return nil, ctx.Err()
 	}
 }
