@@ -155,9 +155,7 @@ func (s *Server) unsubscribe(_ context.Context, req *mcp.UnsubscribeRequest) err
 		if w.at.root != at.root || w.at.rel != at.rel || !w.recursive {
 			continue
 		}
-		if w.subscribed[req.Params.URI]--; w.subscribed[req.Params.URI] <= 0 {
-			delete(w.subscribed, req.Params.URI)
-		}
+		delete(w.subscribed, req.Params.URI)
 	}
 	return nil
 }

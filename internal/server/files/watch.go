@@ -24,10 +24,12 @@ import (
 
 // Bounds of watches.
 const (
-	watchMost   = 16
-	watchedMost = 20_000 // entries of one watch
-	changesMost = 1000   // changes that one watch remembers
-	waitMost    = 50     // seconds; shorter than the usual timeout of a client
+	watchMost   = 256
+	watchedMost = 20_000  // entries of one watch
+	entriesMost = 100_000 // entries of all watches
+	urisMost    = 1000    // URIs of all subscriptions
+	changesMost = 1000    // changes that one watch remembers
+	waitMost    = 50      // seconds; shorter than the usual timeout of a client
 	waitersMost = 8
 	watchIdle   = 30 * time.Minute // a watch without a subscription or a request ends after this time
 )
@@ -81,9 +83,9 @@ type watch struct {
 	state      map[string]mark // the marks by their path below the folder; "." is the folder itself
 	incomplete bool
 	changes    []changed
-	first      int            // the number of the first element of changes
-	news       chan struct{}  // closed at the next change
-	subscribed map[string]int // the number of subscriptions by URI
+	first      int             // the number of the first element of changes
+	news       chan struct{}   // closed at the next change
+	subscribed map[string]bool // the URIs of subscriptions; the SDK has at most one for a URI too
 	used       time.Time
 
 	// The SDK counts a subscription a moment after it asked for the watch, and loses what
@@ -151,45 +153,66 @@ func (s *Server) waiter(n int) bool {
 // watchOf returns the watch of a place, and begins it if there is none. uri is the URI of a
 // new subscription, or empty.
 func (s *Server) watchOf(ctx context.Context, at place, recursive bool, uri string) (*watch, error) {
-	if w := s.findWatch(at, recursive, uri); w != nil {
-		return w, nil
+	if w, err := s.findWatch(at, recursive, uri); w != nil || err != nil {
+		return w, err
 	}
-	state, incomplete, err := s.look(ctx, at, recursive)
+	state, incomplete, err := s.look(ctx, at, recursive, watchedMost)
 	if err != nil {
 		return nil, err
 	}
 	w := &watch{
 		id: rand.Text()[:8], at: at, recursive: recursive, state: state, incomplete: incomplete,
-		first: 1, news: make(chan struct{}), subscribed: map[string]int{}, used: time.Now(), pending: map[string]repeat{},
+		first: 1, news: make(chan struct{}), subscribed: map[string]bool{}, used: time.Now(), pending: map[string]repeat{},
 	}
 	w.subscribeLocked(uri)
 	removed, err := s.addWatched(w)
 	if err != nil {
 		return nil, err
 	}
-	s.announce(w, removed)
+	s.announce(w, removed...)
 	return w, nil
 }
 
-// findWatch returns the watch of a place, or nil.
-func (s *Server) findWatch(at place, recursive bool, uri string) *watch {
+// findWatch returns the watch of a place, or nil. It refuses a new URI if there are too many.
+func (s *Server) findWatch(at place, recursive bool, uri string) (*watch, error) {
 	s.watch.mu.Lock()
 	defer s.watch.mu.Unlock()
 	for _, w := range s.watch.all {
 		if w.at.root == at.root && w.at.rel == at.rel && w.recursive == recursive {
+			if uri != "" && !w.subscribed[uri] && s.watch.urisLocked() >= urisMost {
+				return nil, errManyURIs
+			}
 			w.used = time.Now()
 			w.subscribeLocked(uri)
-			return w
+			return w, nil
 		}
 	}
-	return nil
+	return nil, nil
 }
 
-// subscribeLocked counts a subscription by a URI. Empty means none. The caller holds
+var errManyURIs = refuse("end a subscription first", "the server already has subscriptions for %d URIs", urisMost)
+
+// urisLocked returns the number of URIs of all subscriptions. The caller holds mu.
+func (w *watching) urisLocked() (n int) {
+	for _, o := range w.all {
+		n += len(o.subscribed)
+	}
+	return n
+}
+
+// entriesLocked returns the number of entries of all watches. The caller holds mu.
+func (w *watching) entriesLocked() (n int) {
+	for _, o := range w.all {
+		n += len(o.state)
+	}
+	return n
+}
+
+// subscribeLocked notes a subscription by a URI. Empty means none. The caller holds
 // watching.mu, or is the only one that knows w.
 func (w *watch) subscribeLocked(uri string) {
 	if uri != "" {
-		w.subscribed[uri]++
+		w.subscribed[uri] = true
 		w.pending[uri] = repeat{number: w.first + len(w.changes), looks: 2}
 	}
 }
@@ -202,42 +225,54 @@ func (w *watch) repeatsLocked() (uris []string) {
 			continue
 		}
 		delete(w.pending, uri)
-		if w.first+len(w.changes) > p.number && w.subscribed[uri] > 0 {
+		if w.first+len(w.changes) > p.number && w.subscribed[uri] {
 			uris = append(uris, uri)
 		}
 	}
 	return uris
 }
 
-// addWatched adds a watch, and starts to poll if it is the first. If there are too many, it
-// removes the one that was not used for the longest time, and returns it.
-func (s *Server) addWatched(w *watch) (removed *watch, err error) {
+// addWatched adds a watch, and starts to poll if it is the first. If there are too many watches or
+// entries, it removes the watches that were not used for the longest time, and returns them.
+func (s *Server) addWatched(w *watch) (removed []*watch, err error) {
 	s.watch.mu.Lock()
 	defer s.watch.mu.Unlock()
-	if len(s.watch.all) >= watchMost {
+	if s.watch.urisLocked()+len(w.subscribed) > urisMost {
+		return nil, errManyURIs
+	}
+	all := slices.Clone(s.watch.all)
+	entries := s.watch.entriesLocked() + len(w.state)
+	for len(all) >= watchMost || entries > entriesMost {
 		oldest := -1
-		for i, o := range s.watch.all {
-			if len(o.subscribed) == 0 && (oldest < 0 || o.used.Before(s.watch.all[oldest].used)) {
+		for i, o := range all {
+			if len(o.subscribed) == 0 && (oldest < 0 || o.used.Before(all[oldest].used)) {
 				oldest = i
 			}
 		}
-		if oldest < 0 {
-			return nil, refuse("end a subscription first", "the server already watches %d folders", watchMost)
+		switch {
+		case oldest >= 0:
+			removed = append(removed, all[oldest])
+			entries -= len(all[oldest].state)
+			all = slices.Delete(all, oldest, oldest+1)
+		case len(all) >= watchMost:
+			return nil, refuse("end a subscription first", "the server already watches %d files and folders", watchMost)
+		default:
+			return nil, refuse("end a subscription first, or watch a smaller folder", "%s has %d entries, and the server watches at most %d at the same time", quote(w.at.name), len(w.state), entriesMost)
 		}
-		removed = s.watch.all[oldest]
-		s.watch.all = slices.Delete(s.watch.all, oldest, oldest+1)
 	}
-	s.watch.all = append(s.watch.all, w)
+	s.watch.all = append(all, w)
 	if !s.watch.started {
 		s.watch.started = s.group.Go(s.poll)
 	}
 	return removed, nil
 }
 
-// announce lists a watched folder as a resource, and no longer lists another one.
-func (s *Server) announce(w, removed *watch) {
-	if removed != nil && !s.isRoot(removed.at) {
-		s.mcp.RemoveResources(removed.at.uri())
+// announce lists a watched folder as a resource, and no longer lists others.
+func (s *Server) announce(w *watch, removed ...*watch) {
+	for _, o := range removed {
+		if !s.isRoot(o.at) {
+			s.mcp.RemoveResources(o.at.uri())
+		}
 	}
 	if w != nil && !s.isRoot(w.at) {
 		s.mcp.AddResource(&mcp.Resource{URI: w.at.uri(), Name: w.at.name, Title: "Watched: " + w.at.name}, s.readResource)
@@ -287,21 +322,21 @@ func (s *Server) lookAtAll(ctx context.Context) {
 	s.watch.mu.Lock()
 	all := slices.Clone(s.watch.all)
 	s.watch.mu.Unlock()
+	left := entriesMost
 	for _, w := range all {
-		state, incomplete, err := s.look(ctx, w.at, w.recursive)
+		state, incomplete, err := s.look(ctx, w.at, w.recursive, min(watchedMost, left))
 		if ctx.Err() != nil {
 			return
 		}
 		if err != nil {
 			state, incomplete = map[string]mark{}, false // the folder does not exist, or is not readable for now
 		}
+		left = max(1, left-len(state))
 		for _, uri := range s.compare(w, state, incomplete) {
 			_ = s.mcp.ResourceUpdated(ctx, &mcp.ResourceUpdatedNotificationParams{URI: uri})
 		}
 	}
-	for _, w := range s.idle() {
-		s.announce(nil, w)
-	}
+	s.announce(nil, s.idle()...)
 }
 
 // idle removes the watches that nobody uses and returns them.
@@ -359,8 +394,8 @@ func (s *Server) compare(w *watch, state map[string]mark, incomplete bool) []str
 	return slices.Sorted(maps.Keys(w.subscribed))
 }
 
-// look returns the state of a watched place.
-func (s *Server) look(ctx context.Context, at place, recursive bool) (map[string]mark, bool, error) {
+// look returns the state of a watched place, with at most the given number of entries.
+func (s *Server) look(ctx context.Context, at place, recursive bool, most int) (map[string]mark, bool, error) {
 	fi, err := at.dir.Stat(filepath.FromSlash(at.rel))
 	if err != nil {
 		return nil, false, s.failed("watch", at, err)
@@ -374,11 +409,11 @@ func (s *Server) look(ctx context.Context, at place, recursive bool) (map[string
 		return nil, false, err
 	}
 	defer func() { _ = dir.Close() }()
-	return state, lookBelow(ctx, dir, "", recursive, 0, state), nil
+	return state, lookBelow(ctx, dir, "", recursive, 0, most, state), nil
 }
 
 // lookBelow adds the entries of a folder to a state. It returns whether it omitted some entries.
-func lookBelow(ctx context.Context, dir *os.Root, rel string, recursive bool, depth int, state map[string]mark) (incomplete bool) {
+func lookBelow(ctx context.Context, dir *os.Root, rel string, recursive bool, depth, most int, state map[string]mark) (incomplete bool) {
 	_ = eachName(dir, func(names []string) error {
 		for _, n := range names {
 			if isUndo(n) && rel == "" || strings.HasPrefix(n, tempPrefix) || !utf8.ValidString(n) {
@@ -387,9 +422,9 @@ func lookBelow(ctx context.Context, dir *os.Root, rel string, recursive bool, de
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if len(state) >= watchedMost {
+			if len(state) >= most {
 				incomplete = true
-				return fmt.Errorf("more than %d entries", watchedMost)
+				return fmt.Errorf("more than %d entries", most)
 			}
 			fi, err := dir.Lstat(n)
 			if err != nil {
@@ -404,7 +439,7 @@ func lookBelow(ctx context.Context, dir *os.Root, rel string, recursive bool, de
 				continue
 			}
 			if sub, err := dir.OpenRoot(n + string(os.PathSeparator) + "."); err == nil {
-				incomplete = lookBelow(ctx, sub, path.Join(rel, n), true, depth+1, state) || incomplete
+				incomplete = lookBelow(ctx, sub, path.Join(rel, n), true, depth+1, most, state) || incomplete
 				_ = sub.Close()
 			}
 		}

@@ -111,7 +111,7 @@ func TestSubscribeRepeats(t *testing.T) {
 		if i == 0 {
 			r.put("new", "")
 		}
-		state, _, err := r.s.look(t.Context(), at, true)
+		state, _, err := r.s.look(t.Context(), at, true, watchedMost)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -188,5 +188,77 @@ func TestSubscriptions(t *testing.T) {
 				t.Error("a file that does not exist was read")
 			}
 		})
+	}
+}
+
+// TestSubscribeBounds subscribes to one URI twice, to many files, and with many spellings of a URI.
+func TestSubscribeBounds(t *testing.T) {
+	r := openWith(t, Options{Poll: time.Hour}, func(s *Server) { s.volatile = true })
+	subscribe := func(uri string) error {
+		return r.s.subscribe(t.Context(), &mcp.SubscribeRequest{Params: &mcp.SubscribeParams{URI: uri}})
+	}
+	unsubscribe := func(uri string) {
+		if err := r.s.unsubscribe(t.Context(), &mcp.UnsubscribeRequest{Params: &mcp.UnsubscribeParams{URI: uri}}); err != nil {
+			t.Error(err)
+		}
+	}
+	base := place{root: r.s.roots[0], rel: "."}.uri()
+	for i := range watchMost + 1 {
+		r.put(fmt.Sprintf("f%d", i), "")
+	}
+	for i := range watchMost {
+		for range 2 {
+			if err := subscribe(fmt.Sprintf("%s/f%d", base, i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	last := fmt.Sprintf("%s/f%d", base, watchMost)
+	if err := subscribe(last); err == nil || !strings.Contains(err.Error(), "already watches 256") {
+		t.Errorf("one watch more: %v", err)
+	}
+	unsubscribe(base + "/f0")
+	if err := subscribe(last); err != nil {
+		t.Errorf("after the end of a subscription: %v", err)
+	}
+	var err error
+	for i := 0; err == nil && i <= urisMost; i++ {
+		err = subscribe(base + strings.Repeat("/.", i+1) + "/f1")
+	}
+	if err == nil || !strings.Contains(err.Error(), "1000 URIs") {
+		t.Errorf("many spellings: %v", err)
+	}
+}
+
+// TestWatchEntries watches folders that have too many entries together.
+func TestWatchEntries(t *testing.T) {
+	s, err := Open(Options{Roots: []string{t.TempDir()}, Poll: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	state := map[string]mark{}
+	for i := range watchedMost {
+		state[fmt.Sprint(i)] = mark{}
+	}
+	add := func(uri string) ([]*watch, error) {
+		w := &watch{at: place{root: s.roots[0], rel: "d", name: "d"}, state: state, subscribed: map[string]bool{}, pending: map[string]repeat{}, used: time.Now()}
+		w.subscribeLocked(uri)
+		return s.addWatched(w)
+	}
+	for i := range entriesMost / watchedMost {
+		uri := "u"
+		if i == 0 {
+			uri = ""
+		}
+		if removed, err := add(uri); err != nil || len(removed) > 0 {
+			t.Fatalf("watch %d: %d removed, %v", i, len(removed), err)
+		}
+	}
+	if removed, err := add("u"); err != nil || len(removed) != 1 {
+		t.Errorf("%d removed, %v", len(removed), err)
+	}
+	if _, err := add("u"); err == nil || !strings.Contains(err.Error(), "at most 100000") {
+		t.Errorf("%v", err)
 	}
 }
