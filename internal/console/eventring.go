@@ -31,6 +31,7 @@ type keptEvent struct {
 	From   mcp.Revision
 	To     mcp.Revision
 	Failed bool
+	Now    bool // the server is at this step of its start; newest sets it
 	Detail string
 	Took   time.Duration
 	Call   uint64
@@ -39,8 +40,14 @@ type keptEvent struct {
 // eventRing keeps the last events.
 type eventRing struct {
 	seq  uint64
-	kept []keptEvent       // a ring buffer; the next event replaces kept[seq%mostEvents]
-	last map[string]string // the current lifecycle step of each server
+	kept []keptEvent     // a ring buffer; the next event replaces kept[seq%mostEvents]
+	last map[string]step // the current lifecycle step of each server
+}
+
+// step is a lifecycle step of a server, and the number of its event.
+type step struct {
+	detail string
+	seq    uint64
 }
 
 // noteLocked keeps an event.
@@ -53,13 +60,16 @@ func (r *eventRing) noteLocked(e *event.Event) {
 			delete(r.last, e.Server)
 			return // the page does not show the end of a step
 		}
-		if r.last[e.Server] == e.Detail {
+		if r.last[e.Server].detail == e.Detail {
 			return
 		}
 		if r.last == nil || len(r.last) >= mostServers {
-			r.last = map[string]string{}
+			r.last = map[string]step{}
 		}
-		r.last[e.Server] = e.Detail
+		r.last[e.Server] = step{e.Detail, r.seq + 1}
+	}
+	if e.Kind == event.Handshake && e.Server != "" {
+		delete(r.last, e.Server) // the handshake is the end of a start
 	}
 	k := keptEvent{
 		Seq: r.seq + 1, Time: e.Time, Kind: e.Kind, Server: e.Server, Method: e.Method, Name: excerpt.Cut(e.Name, 128),
@@ -90,6 +100,9 @@ func (r *eventRing) noteLocked(e *event.Event) {
 func (t *traffic) newest(match func(*keptEvent) bool, from, most int) (out []keptEvent, total int) {
 	t.mu.Lock()
 	all := slices.Clone(t.events.kept)
+	for i := range all {
+		all[i].Now = all[i].Kind == event.Lifecycle && t.events.last[all[i].Server].seq == all[i].Seq
+	}
 	t.mu.Unlock()
 	slices.SortFunc(all, func(a, b keptEvent) int { return cmp.Compare(b.Seq, a.Seq) })
 	for i := range all {

@@ -84,9 +84,11 @@ func rowOf(e *keptEvent) eventRow {
 			row.What, row.Detail = e.Client, strings.TrimSpace(told+" "+e.Detail)
 		}
 	case event.Lifecycle:
-		row.Class = "busy"
-		if e.Failed {
+		switch {
+		case e.Failed:
 			row.Class = "bad"
+		case e.Now:
+			row.Class = "busy"
 		}
 	case event.Loss:
 		row.Class = "warn"

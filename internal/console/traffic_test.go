@@ -102,6 +102,33 @@ func TestCancelledCalls(t *testing.T) {
 	})
 }
 
+// TestSteps checks that the page of events shows a step as running only until the handshake or the
+// end of the step, and that it shows why a server ended.
+func TestSteps(t *testing.T) {
+	t.Parallel()
+	tr, p := newTraffic(), &event.Publisher{}
+	defer tr.tap(p, func() {})()
+	class := func() string {
+		found, _ := tr.newest(func(e *keptEvent) bool { return e.Kind == event.Lifecycle }, 0, 1)
+		return rowOf(&found[0]).Class
+	}
+	start := event.Event{Kind: event.Lifecycle, Server: "files", Detail: "starting node"}
+	for _, end := range []event.Event{{Kind: event.Lifecycle, Server: "files"}, {Kind: event.Handshake, Server: "files", Outcome: event.OK, To: mcp.R20251125}} {
+		p.Publish(start)
+		if class() != "busy" {
+			t.Error("a step that runs is not shown as running")
+		}
+		p.Publish(end)
+		if class() != "idle" {
+			t.Errorf("after %v the step still runs", end.Kind)
+		}
+	}
+	p.Publish(event.Event{Kind: event.Lifecycle, Server: "files", Outcome: mcp.Failed, Detail: `server "files" was killed`})
+	if found, _ := tr.newest(func(*keptEvent) bool { return true }, 0, 9); class() != "bad" || len(found) != 4 {
+		t.Errorf("%s, %+v", class(), found)
+	}
+}
+
 // TestClientSentence checks the heading of the overview. It counts the states of the clients as
 // the page of the clients shows them.
 func TestClientSentence(t *testing.T) {

@@ -20,7 +20,8 @@ func (c *Session) opened(m *jsonrpc.Message, f *mcp.ClientInfo, start time.Time,
 	opening := openingOf(m)
 	switch {
 	case err != nil:
-		e.Outcome, e.Code = mcp.Failed, mcp.WireHandshake(err).Code
+		bad := mcp.WireHandshake(err)
+		e.Outcome, e.Code, e.Detail = mcp.Failed, bad.Code, excerpt.MaskSecrets(excerpt.Line(bad.Message, 512))
 	case opening.Requested != "" && opening.Requested != f.Revision.String():
 		e.Outcome = event.Negotiated
 		e.Detail = "The client asked for " + opening.Requested + "."

@@ -495,6 +495,21 @@ func TestHandshakesAreObserved(t *testing.T) {
 	}
 }
 
+// TestFailedHandshakeHasItsReason checks that the event of a failed handshake has the message
+// that the client gets.
+func TestFailedHandshakeHasItsReason(t *testing.T) {
+	var details []string
+	events := &event.Publisher{}
+	events.Tap(event.Of(event.Handshake), func(e event.Event) { details = append(details, string(e.Outcome)+": "+e.Detail) })
+	visit(t, &Endpoint{Handler: &fakeHandler{failing: &jsonrpc.Error{Code: -32603, Message: "the server is down"}}, Events: events}, func(w *pipetest.Wire) {
+		w.Say(hello25)
+		w.Want(`{"jsonrpc":"2.0","id":"i","error":{…"message":"the server is down"…}}`)
+	})
+	if len(details) != 1 || details[0] != string(mcp.Failed)+": the server is down" {
+		t.Errorf("the events are %q", details)
+	}
+}
+
 func TestModernRevisionMustBeAccepted(t *testing.T) {
 	host := &fakeHandler{}
 	visit(t, &Endpoint{Handler: host, Revisions: []mcp.Revision{mcp.R20251125}}, func(w *pipetest.Wire) {

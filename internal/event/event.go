@@ -119,7 +119,7 @@ const DefaultProject = "default"
 //	Notification   Method is the method of the notification
 //
 // Lifecycle      Detail is the current step, and "" when the step has ended; or Detail is the
-// action of an operator
+// action of an operator, or the reason why a server ended
 //
 //	Refusal        Detail is the fault of the request
 //	Rename         Method is the method of the list, Name the server's own name of the item,

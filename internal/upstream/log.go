@@ -71,7 +71,7 @@ func (u *Upstream) countEnd(f *failure.Failure) int {
 
 // logEnd logs that a session has ended by itself, and the reason. pause is the time before the
 // next attempt, or 0 if there is none. If the same end was logged recently, the record has no
-// evidence.
+// evidence. logEnd also publishes an event.
 func (u *Upstream) logEnd(s *session, f *failure.Failure, pause time.Duration) {
 	attrs := []any{"server", u.spec.Name}
 	n := u.countEnd(f)
@@ -93,6 +93,12 @@ func (u *Upstream) logEnd(s *session, f *failure.Failure, pause time.Duration) {
 	default:
 		log.Info("connection to server ended", attrs...)
 	}
+	e := event.Event{Kind: event.Lifecycle, Level: slog.LevelInfo, Server: u.spec.Name, Outcome: event.OK, Detail: f.Sentence}
+	if s.child != nil {
+		e.Level, e.Outcome = slog.LevelWarn, mcp.Failed
+	}
+	u.opts.Events.Publish(e)
+	u.step("")
 }
 
 func (u *Upstream) write(lines []logLine) {

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
@@ -85,6 +86,24 @@ func TestRepeatedEndsAreLoggedInShort(t *testing.T) {
 		end()
 		if got := log.String(); strings.Count(got, full) != 2 || strings.Count(got, short) != 3 {
 			t.Errorf("one more after a while:\n%s", got)
+		}
+	})
+}
+
+// TestEventOfAnEnd checks that a server that ends by itself publishes the reason once for each end.
+func TestEventOfAnEnd(t *testing.T) {
+	h := &program{legacy: true}
+	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
+		events, p := &eventList{}, &event.Publisher{}
+		defer p.Tap(event.Of(event.Lifecycle), events.add)()
+		u.opts.Events = p
+		u.KeepOpen(true)
+		_, _ = u.Hello(t.Context(), nil)
+		synctest.Wait()
+		h.kill()
+		synctest.Wait()
+		if n := events.count(`the connection to server "h" broke`); n != 1 {
+			t.Errorf("%d events: %q", n, events.all)
 		}
 	})
 }
