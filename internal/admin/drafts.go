@@ -9,9 +9,11 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/dragoman-mcp/dragoman/internal/clientfile"
 	"github.com/dragoman-mcp/dragoman/internal/config"
@@ -48,7 +50,8 @@ type DraftServer struct {
 	Status   string          `json:"status" enum:"new,same,different,skipped" doc:"same: the configuration has the server; different: the configuration has another server with the original name"`
 	Use      bool            `json:"use" doc:"whether the server is chosen"`
 	Why      string          `json:"why,omitempty" doc:"why the server is skipped"`
-	Command  []string        `json:"command,omitempty" doc:"the program that Dragoman would start, and its arguments; no shell is used"`
+	Command  []string        `json:"command,omitempty" doc:"the program that Dragoman would start, and its arguments, in full; no shell is used; invisible characters are written as escapes such as \\n or \\u202e, and then a backslash as two"`
+	Hidden   int             `json:"hiddenBytes,omitempty" doc:"the bytes of a command over 16 KiB that command and folder do not show"`
 	URL      string          `json:"url,omitempty"`
 	Folder   string          `json:"folder,omitempty" doc:"the working directory of the command"`
 	Sets     []string        `json:"sets" doc:"the names of the variables or headers that the server gets"`
@@ -76,6 +79,8 @@ type Choice struct {
 	Servers []ChosenServer    `json:"servers,omitempty" doc:"the servers to use; all others are not used"`
 	Secrets string            `json:"secrets,omitempty" enum:"envFile,shown"`
 	Values  map[string]string `json:"values,omitempty" doc:"values of variables that are missing"`
+	// StartHidden confirms that a command may start although a part of it is not shown.
+	StartHidden bool `json:"startHidden,omitempty" doc:"start also commands with hiddenBytes"`
 }
 
 // ChosenServer is a server of a draft that is used.
@@ -631,17 +636,8 @@ func (x *draftServer) describe(s *DraftServer) {
 	text := func(v *clientfile.Value) string { return excerpt.Line(excerpt.MaskSecrets(v.Text), 4*maxDraftText) }
 	if u := e.Get("url"); u != nil {
 		s.URL = text(u)
-	} else if c := e.Get("command"); c != nil {
-		s.Command = []string{text(c)}
-		if args := e.Get("args"); args != nil {
-			for _, i := range args.Items {
-				s.Command = append(s.Command, text(i))
-			}
-		}
 	}
-	if dir := e.Get("cwd"); dir != nil {
-		s.Folder = text(dir)
-	}
+	s.Command, s.Folder, s.Hidden = commandOf(e)
 	for _, part := range []string{"env", "headers"} {
 		if v := e.Get(part); v != nil {
 			for _, m := range v.Members {
@@ -649,6 +645,55 @@ func (x *draftServer) describe(s *DraftServer) {
 			}
 		}
 	}
+}
+
+// maxShownCommand bounds the bytes of a command that are shown.
+const maxShownCommand = 16 << 10
+
+// commandOf returns the command and the working directory of an entry, so that a person sees
+// everything that would start. hidden is the number of bytes beyond maxShownCommand.
+func commandOf(e *clientfile.Value) (command []string, folder string, hidden int) {
+	left := maxShownCommand
+	show := func(v *clientfile.Value) string {
+		s := visible(excerpt.MaskSecrets(v.Text))
+		if len(s) > left {
+			hidden += len(s) - left
+			s = excerpt.Cut(s, left)
+		}
+		left = max(left-len(s)-1, 0) // and a space
+		return s
+	}
+	if dir := e.Get("cwd"); dir != nil {
+		folder = show(dir)
+	}
+	if c := e.Get("command"); c != nil && e.Get("url") == nil {
+		command = []string{show(c)}
+		if args := e.Get("args"); args != nil {
+			for _, i := range args.Items {
+				if left > 0 {
+					command = append(command, show(i))
+				} else {
+					hidden += len(i.Text) + 1
+				}
+			}
+		}
+	}
+	return command, folder, hidden
+}
+
+// visible returns a text with an escape in the place of each invisible character, such as a line
+// end or a change of direction. Such a text, and a text that looks as if it had an escape, has
+// each backslash twice, so that two texts never look the same.
+func visible(s string) string {
+	plain := utf8.ValidString(s)
+	for i, r := range s {
+		plain = plain && strconv.IsPrint(r) && (r != '\\' || i+1 == len(s) || strings.IndexByte(`abfnrtvxuU\`, s[i+1]) < 0)
+	}
+	if plain {
+		return s
+	}
+	quoted := strconv.Quote(s)
+	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
 }
 
 // cancelled reports whether the cause of a context is that a trial was cancelled.

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"path/filepath"
 	"sync"
@@ -108,6 +109,9 @@ func (a *API) TryDraft(id string, q Choice) (Draft, *Problem) {
 	if bad != nil {
 		return Draft{}, bad
 	}
+	if bad = d.hides(q); bad != nil {
+		return Draft{}, bad
+	}
 	t := a.target()
 	type start struct {
 		x      *trial
@@ -148,6 +152,25 @@ func (a *API) TryDraft(id string, q Choice) (Draft, *Problem) {
 		}
 	}
 	return d.show(a), nil
+}
+
+// hides returns a problem if a chosen server has a command that is not shown in full, and the choice
+// does not confirm that it may start.
+func (d *draft) hides(q Choice) *Problem {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, x := range d.servers {
+		if !x.use || q.StartHidden || x.server.Entry == nil {
+			continue
+		}
+		if _, _, hidden := commandOf(x.server.Entry); hidden > 0 {
+			return &Problem{
+				Type: "hidden-command", Title: "The command is not shown in full", Status: http.StatusConflict,
+				Detail: fmt.Sprintf("%s of the command of server %s are not shown. Read them in the text or the file, and confirm with startHidden that the command may start.", number(hidden, "byte"), excerpt.Quote(x.name, maxName)),
+			}
+		}
+	}
+	return nil
 }
 
 // judgeLocked stops using the servers whose trial has failed, once after all trials, if others

@@ -44,6 +44,7 @@ type addView struct {
 	Preview  *admin.Preview
 	Why      string // why there is no preview
 	Untested bool
+	Hidden   bool // a part of the command of a chosen server is not shown
 	Running  bool
 	Summary  string
 	Save     string // the title of the button that saves
@@ -195,6 +196,7 @@ func (v *addView) read(d *admin.Draft) {
 			x.Class, x.Word = "off", "configured already"
 		}
 		if s.Use {
+			v.Hidden = v.Hidden || s.Hidden > 0
 			chosen++
 		} else if s.Status != "skipped" && s.Status != "same" {
 			left = append(left, s.Name)
@@ -296,7 +298,7 @@ func stepsOf(all []admin.HandshakeStep) (out []stepView) {
 
 // choiceOf returns the choice in a form of the page.
 func choiceOf(r *http.Request) admin.Choice {
-	q := admin.Choice{Servers: []admin.ChosenServer{}, Secrets: r.PostForm.Get("secrets"), Values: map[string]string{}}
+	q := admin.Choice{Servers: []admin.ChosenServer{}, Secrets: r.PostForm.Get("secrets"), Values: map[string]string{}, StartHidden: r.PostForm.Get("hidden") == "start"}
 	for _, key := range r.PostForm["use"] {
 		q.Servers = append(q.Servers, admin.ChosenServer{Key: key, Name: strings.TrimSpace(r.PostForm.Get("name-" + key))})
 	}

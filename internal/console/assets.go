@@ -80,6 +80,7 @@ var functions = template.FuncMap{
 	"join": strings.Join, "era": eraGlyph, "mark": eraMark,
 	"long":    func(text string, limit int) template.HTML { return peerText(text, limit, true) },
 	"message": func(text string) template.HTML { return peerText(text, len(text)+1, true) },
+	"full":    func(text string) template.HTML { return peerText(text, len(text)+1, false) },
 	"state":   stateMark, "bytes": bytesText, "upper": upper,
 	"wire": wireText, "dict": dict, "plain": func(text string) string { return excerpt.Line(text, 200) }, "list": func(all ...any) []any { return all },
 }
