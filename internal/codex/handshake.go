@@ -192,9 +192,19 @@ func (g *greeting) run(ctx context.Context, info []byte) (m *jsonrpc.Message, ve
 	return nil, "", problem(fmt.Sprintf("Codex does not read its stdin, so the handshake failed: %v", err))
 }
 
+// maxSteps bounds the trace, because a wrapper may print any number of status lines.
+const maxSteps = 16
+
+// note adds a step to the trace, and publishes it.
 func (g *greeting) note(sent, got, reason string) {
-	if len(g.trace) < 16 {
-		g.trace = append(g.trace, handshake.Step{At: time.Since(g.begun), Sent: sent, Got: got, Reason: reason})
+	if len(g.trace) >= maxSteps {
+		return
+	}
+	g.trace = append(g.trace, handshake.Step{At: time.Since(g.begun), Sent: sent, Got: got, Reason: reason})
+	if o := &g.b.server.o; o.Events.Wants(events.Step) {
+		o.Events.Publish(events.Event{Kind: events.Step, Level: slog.LevelDebug, Server: o.Server, Step: &events.HandshakeStep{
+			N: len(g.trace), Sent: sent, Got: o.Clean(got), Reason: o.Clean(reason),
+		}})
 	}
 }
 

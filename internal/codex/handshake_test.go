@@ -49,6 +49,10 @@ func TestHandshake(t *testing.T) {
 					if !strings.Contains(log, "version="+c.version+" ") {
 						t.Errorf("the log does not contain %s:\n%s", c.version, log)
 					}
+					last := "initialize " + c.version + ": a result with "
+					if !strings.Contains(log, last) || strings.Count(log, "step 1 of ") != 1 {
+						t.Errorf("the steps of the log lack %q:\n%s", last, log)
+					}
 					if c.fallBack == "" && strings.Contains(log, "fallback") || !strings.Contains(log, c.fallBack) {
 						t.Errorf("the log contains another cause than %q:\n%s", c.fallBack, log)
 					}

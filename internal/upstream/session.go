@@ -247,7 +247,9 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientInfo, purpose
 		}
 	}
 	steps := &stepLog{u: u, purpose: purpose}
-	offer.Watch = steps.watch()
+	if adapter == nil { // an adapter publishes the steps of its own handshake with the child
+		offer.Watch = steps.watch()
+	}
 	s := &session{steps: steps, shared: adapter == nil, pipe: true, legacyFirst: legacyFirst, number: u.numbers.Add(1)}
 	facts := u.facts()
 	o := conn.Options{
