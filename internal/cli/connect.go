@@ -10,6 +10,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/daemon"
+	"github.com/dragoman-mcp/dragoman/internal/runtime"
 )
 
 // showProgress shows the current step on stderr, unless --quiet is set.
@@ -80,11 +81,16 @@ func (a *app) onServer(ctx context.Context, w where, f *clientFlags, ask *asker,
 	return err
 }
 
-// connect opens a session. If ask is nil, requests of the server are not answered.
+// connect opens a session. If ask is nil, requests of the server for input are declined. The session
+// declares support for them nevertheless, because some servers list a tool that asks only if the
+// client can answer.
 func (a *app) connect(ctx context.Context, s config.Server, ask *asker) (Session, error) {
 	a.showProgress()
 	o := daemon.ConnectOptions{Server: s, Log: a.log, Progress: a.status.Step, Version: version()}
-	if ask != nil {
+	if ask == nil {
+		o.Pages = true
+		o.Answer = func(context.Context, runtime.Question) runtime.Answer { return runtime.Answer{Action: "decline"} }
+	} else {
 		o.Roots, o.Refused = ask.roots, ask.refused
 		if ask.answers() {
 			o.Answer, o.Pages = ask.answer, ask.canAsk() || ask.decline
