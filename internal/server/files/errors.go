@@ -51,11 +51,13 @@ func (s *Server) failed(doing string, at place, err error) error {
 	}
 	name := quote(at.name)
 	switch {
+	case errors.Is(err, fs.ErrNotExist) && at.gone():
+		return refuse("make the folder again and restart the server", "the root %s does not exist any more", quote(at.abs))
 	case errors.Is(err, fs.ErrNotExist):
 		return refuse("list its folder with list_dir, or find it with search_files", "%s does not exist", name)
 	case errors.Is(err, fs.ErrPermission):
 		return refuse("change its permissions, or use another path", "the server has no permission to %s %s", doing, name)
-	case errors.Is(err, syscall.ENOSPC), isQuota(err):
+	case isFull(err):
 		return refuse("free space on the disk and try again", "the disk is full, so the server could not %s %s; the file is as it was before", doing, name)
 	case errors.Is(err, syscall.EROFS):
 		return refuse("use another folder", "%s is on a file system that is mounted read-only", name)
@@ -72,6 +74,9 @@ func (s *Server) failed(doing string, at place, err error) error {
 	}
 	return refuse("check the path with get_metadata", "the server could not %s %s: %s", doing, name, excerpt.Line(cause(err).Error(), 200))
 }
+
+// isFull reports whether an error means that the disk or the quota is full.
+func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || isQuota(err) }
 
 // cause returns the error of the system without the paths that the os package adds.
 func cause(err error) error {

@@ -106,6 +106,19 @@ func apart(a, b *root) error {
 	return nil
 }
 
+// gone reports whether somebody deleted the root. A root that was moved still works.
+func (r *root) gone() bool {
+	if _, err := os.Stat(r.real); !errors.Is(err, fs.ErrNotExist) || r.real == "" {
+		return false
+	}
+	empty := true
+	_ = eachName(r.dir, func([]string) error {
+		empty = false
+		return fs.SkipAll
+	})
+	return empty
+}
+
 // freeName returns a name for a root that no other root has.
 func freeName(roots []*root, base string) string {
 	if base == string(filepath.Separator) || base == "." || strings.ContainsRune(base, filepath.Separator) {

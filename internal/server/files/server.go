@@ -61,6 +61,7 @@ type Server struct {
 
 	// Tests replace these.
 	filling  func(io.Writer) io.Writer // lets writes fail; nil otherwise
+	keeping  func() error              // lets a new entry of the undo folder fail; nil otherwise
 	apart    bool                      // moves as if each entry were on a disk of its own
 	volatile bool                      // leaves out the waits for the disk
 

@@ -22,6 +22,9 @@ import (
 // kept file or folder under the path that it had in the root.
 const undoFolder = ".dragoman-undo"
 
+// prunedMost is the largest number of entries that one call removes to make room on a full disk.
+const prunedMost = 8
+
 // treeMost is the largest number of entries in a folder that one call may copy, or delete with undo.
 const treeMost = 100_000
 
@@ -72,18 +75,65 @@ func (s *Server) newKeep(at place, size int64) (*keep, error) {
 		return nil, refuse("set permanent to true to change it without undo, or start the server with a larger --undo-size",
 			"%s has %d bytes, and the undo folder keeps at most %d", quote(at.name), size, s.o.Undo.Size)
 	}
-	if err := s.openUndo(at.root); err != nil {
-		return nil, s.failed("keep", at, err)
-	}
-	if err := s.prune(at.root, size); err != nil {
-		return nil, s.failed("keep", at, err)
-	}
 	entry := path.Join(undoFolder, s.now().UTC().Format("20060102-150405.000")+"-"+strings.ToLower(rand.Text()[:6])+"-"+strconv.FormatInt(size, 10))
 	rel := path.Join(entry, at.rel)
-	if err := at.dir.MkdirAll(filepath.FromSlash(path.Dir(rel)), 0o700); err != nil {
-		return nil, s.failed("keep", at, err)
+	k := &keep{at: place{root: at.root, rel: rel, name: s.display(at.root, rel)}, entry: entry}
+	for tries := 0; ; tries++ {
+		err := s.makeEntry(at.root, path.Dir(rel), size)
+		if err == nil {
+			return k, nil
+		}
+		k.drop()
+		if !isFull(err) {
+			return nil, s.failed("keep", at, err)
+		}
+		if tries == prunedMost || !s.removeOldest(at.root) {
+			return nil, refuse("free space on the disk, or set permanent to true in delete_file or write_file to change it without undo",
+				"the disk is full, so %s cannot be kept in the undo folder, and the server did not change it", quote(at.name))
+		}
 	}
-	return &keep{at: place{root: at.root, rel: rel, name: s.display(at.root, rel)}, entry: entry}, nil
+}
+
+// makeEntry makes room for size bytes in the undo folder, and makes the folder of a new entry.
+func (s *Server) makeEntry(r *root, folder string, size int64) error {
+	if err := s.openUndo(r); err != nil {
+		return err
+	}
+	if err := s.prune(r, size); err != nil {
+		return err
+	}
+	if s.keeping != nil {
+		if err := s.keeping(); err != nil {
+			return err
+		}
+	}
+	return r.dir.MkdirAll(filepath.FromSlash(folder), 0o700)
+}
+
+// removeOldest removes the oldest entry of the undo folder. It reports whether there was one.
+func (s *Server) removeOldest(r *root) bool {
+	dir, err := r.dir.OpenRoot(undoFolder + "/.")
+	if err != nil {
+		return false
+	}
+	defer func() { _ = dir.Close() }()
+	names, _, err := keptEntries(dir)
+	return err == nil && len(names) > 0 && dir.RemoveAll(names[0]) == nil
+}
+
+// keptEntries returns the names of the entries of the undo folder, the oldest first, and their size.
+func keptEntries(dir *os.Root) (names []string, size int64, err error) {
+	err = eachName(dir, func(group []string) error {
+		for _, n := range group {
+			if _, bytes, ok := keptEntry(n); ok {
+				names = append(names, n)
+				size += bytes
+			}
+		}
+		return nil
+	})
+	slices.Sort(names) // each name begins with its time
+	return names, size, err
 }
 
 // openUndo makes the undo folder of a root. Version control ignores it.
@@ -109,20 +159,11 @@ func (s *Server) prune(r *root, size int64) error {
 		return err
 	}
 	defer func() { _ = dir.Close() }()
-	var names []string
-	total := size
-	if err := eachName(dir, func(group []string) error {
-		for _, n := range group {
-			if _, size, ok := keptEntry(n); ok {
-				names = append(names, n)
-				total += size
-			}
-		}
-		return nil
-	}); err != nil {
+	names, kept, err := keptEntries(dir)
+	if err != nil {
 		return err
 	}
-	slices.Sort(names) // each name begins with its time
+	total := kept + size
 	most := s.o.Undo.Entries
 	if most == 0 {
 		most = 1000

@@ -172,6 +172,9 @@ func encoded(in writeIn, former []byte, fi fs.FileInfo) (content []byte, enc, en
 		if err != nil {
 			return nil, "", "", refuse("encode the bytes with the standard alphabet and padding", "content is not base64")
 		}
+		if in.Append && len(content)%2 != 0 && len(former) > 0 && charsetOf(former, fi.Size() < headSize).unit() == 2 {
+			return nil, "", "", refuse("append an even number of bytes, or text with the encoding keep", "the existing file is UTF-16, and content has %d bytes", len(content))
+		}
 		return content, "", "", nil
 	}
 	old := charset{}

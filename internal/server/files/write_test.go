@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -334,4 +335,68 @@ func TestDiskFull(t *testing.T) {
 	if left := undoEntries(r); len(left) != 0 {
 		t.Errorf("the undo folder has %v", left)
 	}
+}
+
+// TestKeepOnFullDisk deletes files while the disk has no room for another entry of the undo folder.
+func TestKeepOnFullDisk(t *testing.T) {
+	r := open(t, Options{})
+	for _, name := range []string{"a", "b", "c"} {
+		r.put(name, name)
+	}
+	r.ok("delete_file", args{"path": "a"}, nil)
+	r.ok("delete_file", args{"path": "b"}, nil)
+	r.s.keeping = func() error {
+		if len(undoEntries(r)) > 1 {
+			return syscall.ENOSPC
+		}
+		return nil
+	}
+	var out deleteOut
+	r.ok("delete_file", args{"path": "c"}, &out)
+	if left := undoEntries(r); len(left) != 2 || r.content(out.Undo.Path) != "c" {
+		t.Errorf("the undo folder has %v", left)
+	}
+	r.put("d", "D")
+	r.s.keeping = func() error { return syscall.ENOSPC }
+	r.refused("delete_file", args{"path": "d"}, "disk is full")
+	if text, _ := r.call("delete_file", args{"path": "d"}, nil); !strings.Contains(text, "set permanent to true") {
+		t.Errorf("the error has no next step: %s", text)
+	}
+	if r.content("d") != "D" {
+		t.Error("the file is gone")
+	}
+	r.ok("delete_file", args{"path": "d", "permanent": true}, nil)
+}
+
+func TestAppendOddBytes(t *testing.T) {
+	r := open(t, Options{})
+	text := utf16of("text", utf16Less)
+	r.put("f", text)
+	r.refused("write_file", args{"path": "f", "content": "YQ==", "encoding": "base64", "append": true}, "is UTF-16")
+	r.ok("write_file", args{"path": "f", "content": "YQA=", "encoding": "base64", "append": true}, nil)
+	if r.content("f") != text+"a\x00" {
+		t.Errorf("the file has %q", r.content("f"))
+	}
+}
+
+// TestRootGone deletes the root of a running server.
+func TestRootGone(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "root")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r := open(t, Options{Roots: []string{dir}})
+	r.refused("read_file", args{"path": "f"}, "does not exist. ")
+	if err := os.Remove(dir); err != nil {
+		t.Skip(err) // Windows does not delete an open folder
+	}
+	for name, a := range map[string]args{
+		"read_file": {"path": "f"}, "write_file": {"path": "f", "content": "x"}, "search_files": {"pattern": "x"}, "watch_folder": {},
+	} {
+		text, failed := r.call(name, a, nil)
+		if failed && !strings.Contains(text, "does not exist any more") {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+	r.refused("write_file", args{"path": "f", "content": "x"}, "does not exist any more")
 }
