@@ -206,7 +206,7 @@ func schemaOf[T any](restrict func(map[string]*jsonschema.Schema)) *jsonschema.S
 func (s *Server) begin(ctx context.Context) (func(), error) {
 	if s.waiting.Add(1) > maxWaiting {
 		s.waiting.Add(-1)
-		return nil, errors.New("too many calls are waiting: the limit is 256. Wait for the answers of some calls first.")
+		return nil, sentences("Too many calls are waiting: the limit is 256.", "Wait for the answers of some calls first.")
 	}
 	defer s.waiting.Add(-1)
 	select {
@@ -225,12 +225,15 @@ func sentence(err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &e):
-		return errors.New(upper(e.Text) + ". " + upper(e.Next) + ".")
+		return sentences(upper(e.Text)+".", upper(e.Next)+".")
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	}
-	return errors.New("The database failed. Check that it runs and that its disk has space, then try again.")
+	return sentences("The database failed.", "Check that it runs and that its disk has space, then try again.")
 }
+
+// sentences returns an error whose text is sentences for a client.
+func sentences(text ...string) error { return errors.New(strings.Join(text, " ")) }
 
 // upper makes the first letter of a sentence a capital, unless the sentence begins with the
 // name of a tool.
