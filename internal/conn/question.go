@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"log/slog"
 	"slices"
@@ -340,6 +339,6 @@ func (s *Conn) undelivered(err error) {
 
 func refusal(m *jsonrpc.Message, why string) []byte {
 	return jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{
-		Code: jsonrpc.CodeMethodNotFound, Message: fmt.Sprintf("%s cannot be answered: %s", excerpt.Name(m.Method), why),
+		Code: jsonrpc.CodeMethodNotFound, Message: mcp.RefusalText(excerpt.Name(m.Method), why),
 	})
 }

@@ -116,6 +116,8 @@ func TestOf(t *testing.T) {
 			sentence: `server "gh" and Dragoman have no protocol revision in common: the server supports 2099-01-01, Dragoman supports 2025-11-25, 2025-06-18`},
 		{facts: Facts{Server: "gh", Cause: "refused", Sent: "initialize (2025-11-25)", Got: "error -32603", Answer: "database locked"}, class: Rejected,
 			sentence: `server "gh" refused initialize: "database locked"`},
+		{facts: Facts{Server: "gh", Cause: "echo", Sent: "initialize (2025-11-25)", Got: "error -32601", Answer: "initialize cannot be answered: x"}, class: ProtocolError,
+			sentence: `server "gh" sends our own messages back`},
 		{err: listen(syscall.EADDRINUSE), facts: Facts{Listen: "127.0.0.1:7300", Holder: "node (pid 12)"}, class: PortInUse,
 			sentence: "address 127.0.0.1:7300 is already in use by node (pid 12)", action: "stop that program, or choose another address with --listen"},
 		{err: listen(syscall.EACCES), facts: Facts{Listen: ":80"}, class: Permission, sentence: "no permission to listen on address :80"},

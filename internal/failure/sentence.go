@@ -647,6 +647,8 @@ func (f *Facts) version() saying {
 func (f *Facts) protocol(best string) saying {
 	s := saying{sentence: f.who() + " sent an answer that is not valid MCP", action: "check that the command or URL is an MCP server; `dragoman doctor` shows the messages of the server"}
 	switch {
+	case f.Cause == "echo":
+		s.sentence = f.who() + " sends our own messages back"
 	case f.Status != 0 && strings.Contains(f.ContentType, "html"):
 		s.sentence = f.who() + " answered with a web page instead of MCP (HTTP " + strconv.Itoa(f.Status) + ")" + said(best)
 		s.action = "use the URL of the MCP endpoint; its path is often /mcp or /sse"

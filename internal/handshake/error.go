@@ -38,6 +38,7 @@ const (
 	CauseNoCommonVersion Cause = "no_common_version" // the server lists only versions that Dragoman does not support
 	CausePinned          Cause = "pinned"            // the server does not support the pinned revision
 	CauseBadAnswer       Cause = "bad_answer"        // unreadable, or not MCP
+	CauseEcho            Cause = "echo"              // the server sends back what it gets
 	CauseDialect         Cause = "dialect"           // a known protocol that is not MCP; see Dialect
 )
 
@@ -122,6 +123,7 @@ var hints = map[Cause]string{
 	CauseNoCommonVersion: "update the server or Dragoman",
 	CausePinned:          "remove the configured revision, or choose another revision",
 	CauseBadAnswer:       "check that the command or URL is an MCP server",
+	CauseEcho:            "the server sends our own messages back; check that the command or URL is an MCP server",
 	CauseDialect:         "set the dialect of the server in the configuration",
 }
 

@@ -180,6 +180,9 @@ func (o *opening) otherDialect(name, reason string, m *jsonrpc.Message, sent, go
 
 // refusedWith handles an error answer to initialize.
 func (o *opening) refusedWith(ctx context.Context, f *errorAnswer, r *reply, sent, got string) (state, *Error) {
+	if mcp.IsEcho(f.text) {
+		return o.echoed(r, sent, got)
+	}
 	if f.kind == wrongVersion {
 		return o.otherVersion(f, r, sent, got)
 	}
@@ -207,6 +210,12 @@ func (o *opening) refusedWith(ctx context.Context, f *errorAnswer, r *reply, sen
 		return initializing, nil
 	}
 	return o.refusedBare(r, sent, got)
+}
+
+// echoed handles an answer that is Dragoman's own refusal of its own request.
+func (o *opening) echoed(r *reply, sent, got string) (state, *Error) {
+	o.note(sent, got, "this is Dragoman's own error, so the server sends our own messages back")
+	return "", o.fail(CauseEcho, r.err)
 }
 
 func (o *opening) waitCause() Cause {

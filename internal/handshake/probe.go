@@ -28,6 +28,9 @@ func (o *opening) probe(ctx context.Context) (state, *Error) {
 		o.note(sent, got, "the status does not show whether the server is legacy or modern")
 		return "", o.fail(cause, r.err)
 	}
+	if r.msg != nil && r.msg.Kind == jsonrpc.Failure && mcp.IsEcho(readFailure(r.msg).text) {
+		return o.echoed(&r, sent, got)
+	}
 	if r.msg != nil {
 		// A modern error proves that the server is modern, whatever its HTTP status is. Any other
 		// error counts only if its HTTP status is not temporary.

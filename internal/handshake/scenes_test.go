@@ -229,6 +229,8 @@ var field = []scene{
 	{name: "an empty result", offer: pipe, turns: []turn{unknown, result(initial, `{}`)}, cause: CauseBadAnswer},
 	{name: "a pong", offer: pipe, turns: []turn{result(discover, `{"status":"ok"}`), result(initial, `{"status":"ok"}`)}, cause: CauseBadAnswer},
 	{name: "another error", offer: pipe, turns: []turn{unknown, errorTo(initial, `{"code":-32603,"message":"GITHUB_TOKEN is not set\u001b[31m\r\n\u202e!"}`)}, cause: CauseRefused},
+	{name: "our own error to our own initialize", offer: pipe, turns: []turn{unknown, errorTo(initial, `{"code":-32601,"message":"initialize cannot be answered: the client has no open event stream"}`)}, cause: CauseEcho},
+	{name: "our own error to our own probe", offer: pipe, turns: []turn{errorTo(discover, `{"code":-32601,"message":"server/discover cannot be answered: the client has no open event stream"}`)}, cause: CauseEcho},
 	{name: "ends on initialize", offer: pipe, turns: []turn{unknown, {to: initial, err: errors.Join(io.ErrUnexpectedEOF, errors.New("exit status 1"))}}, cause: CauseExited},
 	{name: "an unreadable result", offer: pipe, turns: []turn{unknown, {to: initial, err: &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "too long"}}}, cause: CauseBadAnswer},
 }
