@@ -170,7 +170,7 @@ func TestReadRefuses(t *testing.T) {
 	r.refused("read_file", args{"path": "."}, "is a folder")
 	r.refused("read_file", args{"path": "a/b"}, "not a folder")
 	r.refused("read_file", args{"path": "a", "offset": 5}, "there is no byte 5")
-	r.refused("read_file", args{"path": "a", "offset": -1}, "negative")
+	r.refused("read_file", args{"path": "a", "offset": -1}, "offset must be an integer from 0 to 9007199254740992")
 	r.refused("read_file", args{"path": "a", "offset": 1, "line": 1}, "cannot be used together")
 	r.refused("read_file", args{"path": "bin", "line": 1}, "no lines")
 	r.refused("read_file", args{"path": strings.Repeat("x", 300)}, "too long")

@@ -54,6 +54,8 @@ type Server struct {
 	roots []*root
 	mcp   *mcp.Server
 
+	schemas map[string]*jsonschema.Schema // of the arguments, by tool; fixed after Open
+
 	running chan struct{} // holds a value for each call that runs
 	long    chan struct{} // holds a value for each search, copy or move that runs
 	waiting atomic.Int64
@@ -80,7 +82,7 @@ func Open(o Options) (*Server, error) {
 	if o.Poll == 0 {
 		o.Poll = time.Second
 	}
-	s := &Server{o: o, roots: roots, running: make(chan struct{}, maxRunning), long: make(chan struct{}, maxLong), now: time.Now}
+	s := &Server{o: o, roots: roots, schemas: map[string]*jsonschema.Schema{}, running: make(chan struct{}, maxRunning), long: make(chan struct{}, maxLong), now: time.Now}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.mcp = mcp.NewServer(&mcp.Implementation{
 		Name: "dragoman-filesystem", Title: "Dragoman filesystem server", Version: o.Version,
@@ -90,7 +92,7 @@ func Open(o Options) (*Server, error) {
 		SubscribeHandler:   s.subscribe,
 		UnsubscribeHandler: s.unsubscribe,
 	})
-	s.mcp.AddReceivingMiddleware(guard)
+	s.mcp.AddReceivingMiddleware(s.guard)
 	s.addTools()
 	s.addResources()
 	return s, nil
@@ -98,8 +100,9 @@ func Open(o Options) (*Server, error) {
 
 // guard refuses requests that the SDK does not handle correctly. If the server does not have a
 // capability, the SDK would answer its methods with empty lists. If a URI has a character that is
-// not printable, the SDK cannot repeat the URI and would end the conversation.
-func guard(next mcp.MethodHandler) mcp.MethodHandler {
+// not printable, the SDK cannot repeat the URI and would end the conversation. guard also
+// explains wrong arguments.
+func (s *Server) guard(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		switch method {
 		case "prompts/list", "prompts/get", "logging/setLevel":
@@ -110,7 +113,13 @@ func guard(next mcp.MethodHandler) mcp.MethodHandler {
 				return nil, invalid(refuse("percent-encode it", "the URI %s has a character that is not printable", quote(p.URI)))
 			}
 		}
-		return next(ctx, method, req)
+		res, err := next(ctx, method, req)
+		if call, ok := res.(*mcp.CallToolResult); ok && err == nil && call != nil {
+			if p, ok := req.GetParams().(*mcp.CallToolParamsRaw); ok {
+				explain(call, s.schemas[p.Name])
+			}
+		}
+		return res, err
 	}
 }
 
@@ -184,6 +193,7 @@ func add[In, Out any](s *Server, t tool, run func(context.Context, *mcp.CallTool
 			"confirmationRequired": t.confirm, "undoSupported": t.undo && s.o.Undo.Size > 0,
 		}},
 	}
+	s.schemas[name] = m.InputSchema.(*jsonschema.Schema)
 	mcp.AddTool(s.mcp, m, func(ctx context.Context, req *mcp.CallToolRequest, in In) (*mcp.CallToolResult, Out, error) {
 		var none Out
 		done, err := s.begin(ctx, t.long)
@@ -249,6 +259,9 @@ func (s *Server) addTools() {
 func integers(p *jsonschema.Schema, least, most float64) {
 	p.Minimum, p.Maximum = &least, &most
 }
+
+// exactMost is the largest integer that every client can send exactly.
+const exactMost = 1 << 53
 
 // words sets the values that a text argument may have.
 func words(p *jsonschema.Schema, values ...any) { p.Enum = values }

@@ -305,3 +305,22 @@ func TestEras(t *testing.T) {
 func noRequest() *mcp.CallToolRequest {
 	return &mcp.CallToolRequest{Params: &mcp.CallToolParamsRaw{}}
 }
+
+// TestWrongArguments calls a tool with arguments that its schema does not allow.
+func TestWrongArguments(t *testing.T) {
+	r := open(t, Options{})
+	r.put("a", "text")
+	for want, a := range map[string]args{
+		"offset must be an integer from 0 to 9007199254740992":               {"path": "a", "offset": 1e300},
+		"line must be an integer from -9007199254740992 to 9007199254740992": {"path": "a", "line": -1e17},
+		"limit must be an integer from 4 to 1048576":                         {"path": "a", "limit": "x"},
+		"as must be one of auto, base64":                                     {"path": "a", "as": "hex"},
+		"path must be a text":                                                {"path": 5},
+		"The call lacks the argument path":                                   {"as": "auto"},
+		"The tool has no argument wrong":                                     {"path": "a", "wrong": 1},
+	} {
+		r.refused("read_file", a, want)
+	}
+	r.refused("write_file", args{"path": "a", "content": "x", "overwrite": "yes"}, "overwrite must be true or false")
+	r.refused("read_file", args{"path": "a", "wrong": 1}, "Use the arguments as, limit, line, lines, offset, path")
+}

@@ -1,0 +1,83 @@
+package files
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+)
+
+// The SDK reports wrong arguments with these words, and then with words of the schema library.
+const (
+	wrongArguments = `validating "arguments": validating root: `
+	wrongProperty  = "validating /properties/"
+	missing        = "required: missing properties: "
+	unexpected     = "unexpected additional properties "
+)
+
+// explain replaces the error of the SDK for wrong arguments of a tool by a sentence with the next
+// step. It leaves other results as they are.
+func explain(res *mcp.CallToolResult, schema *jsonschema.Schema) {
+	if !res.IsError || len(res.Content) != 1 || schema == nil {
+		return
+	}
+	text, ok := res.Content[0].(*mcp.TextContent)
+	if !ok {
+		return
+	}
+	why, ok := strings.CutPrefix(text.Text, wrongArguments)
+	if !ok {
+		return
+	}
+	all := "use the arguments " + strings.Join(slices.Sorted(maps.Keys(schema.Properties)), ", ")
+	err := refuse(all, "the arguments do not match the schema of the tool")
+	if rest, ok := strings.CutPrefix(why, wrongProperty); ok {
+		name, _, _ := strings.Cut(rest, ": ")
+		if p := schema.Properties[name]; p != nil {
+			err = refuse("correct it and call again", "the argument %s must be %s", name, allowed(p))
+		}
+	} else if names, ok := strings.CutPrefix(why, missing); ok {
+		err = refuse("add it and call again", "the call lacks the argument %s", bare(names))
+	} else if names, ok := strings.CutPrefix(why, unexpected); ok {
+		err = refuse(all, "the tool has no argument %s", bare(names))
+	}
+	text.Text = err.Error()
+}
+
+// bare returns a list of names as the SDK writes it, without brackets and quotes.
+func bare(list string) string {
+	return excerpt.Line(strings.ReplaceAll(strings.Trim(list, `[]"`), `" "`, " and "), 200)
+}
+
+// allowed says which values the schema of an argument allows.
+func allowed(p *jsonschema.Schema) string {
+	kind := p.Type
+	for _, t := range p.Types {
+		if t != "null" {
+			kind = t
+		}
+	}
+	switch {
+	case len(p.Enum) > 0:
+		var words []string
+		for _, v := range p.Enum {
+			if text, ok := v.(string); ok {
+				words = append(words, text)
+			}
+		}
+		return "one of " + strings.Join(words, ", ")
+	case p.Minimum != nil && p.Maximum != nil:
+		number := func(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+		return "an integer from " + number(*p.Minimum) + " to " + number(*p.Maximum)
+	case kind == "boolean":
+		return "true or false"
+	case kind == "integer":
+		return "an integer"
+	}
+	return "a text"
+}
