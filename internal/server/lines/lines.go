@@ -83,7 +83,7 @@ func (l *Conn) next() ([]byte, error) {
 		_, err := l.Write(refused)
 		return nil, err
 	}
-	return append(text, '\n'), nil
+	return append(hideID(text), '\n'), nil
 }
 
 // check returns the answer to a message that must not reach the SDK, or nil.
@@ -155,7 +155,10 @@ func failure(id json.RawMessage, code int, text string, data any) []byte {
 func (l *Conn) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.out.Write(p)
+	if _, err := l.out.Write(showID(p)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }
 
 // Close closes the input if that is possible, which ends a read of it. It may be called again.
