@@ -289,7 +289,7 @@ func (a *API) readTools(r *http.Request) (any, *Problem) {
 	case "tokens":
 		q.byTokens = true
 	default:
-		return nil, badParameter("sort", "Write name or tokens.")
+		return nil, badParameter("sort", "Use sort=name or sort=tokens.")
 	}
 	found, cost := q.find(a.toolsOf())
 	out := Tools{Tools: []Tool{}, Tokens: cost}

@@ -33,9 +33,9 @@ type link struct {
 	who     *mcp.ClientInfo // a client of the scope for Dragoman's own requests; nil for ""
 	session *session        // the session with the server; nil if there is none
 
-	listen      *listening // the newest listen, or nil
-	listenSet   listenSet  // all open listens
-	relistening bool       // a goroutine is about to update listen
+	listen      *listening // the newest subscriptions/listen request, or nil
+	listenSet   listenSet  // all open subscriptions/listen requests
+	relistening bool       // a goroutine is about to send a new subscriptions/listen request
 
 	// notBefore is the end of the back-off after the server has refused the credentials. Other scopes
 	// are not affected.
