@@ -20,7 +20,8 @@ import (
 // mostLegs is the number of messages that the page of a call shows.
 const mostLegs = 100
 
-// The ways to show messages, in the query of the page of a call.
+// These are the values of the parameter view in the URL of a call's page. They say how the page
+// shows the messages.
 const (
 	showFormatted = ""      // with line breaks and indents that the page adds
 	showRaw       = "raw"   // the exact bytes
