@@ -15,11 +15,12 @@ func (r *Runtime) retireSecretsLocked() {
 	if r.snapshot == nil {
 		return
 	}
+	former := slices.Clone(r.former) // readers may use the old slice
 	for _, text := range secretsOf(r.snapshot) {
-		r.former = slices.DeleteFunc(r.former, func(x string) bool { return x == text })
-		r.former = append(r.former, text)
+		former = slices.DeleteFunc(former, func(x string) bool { return x == text })
+		former = append(former, text)
 	}
-	r.former = slices.Clone(r.former[max(0, len(r.former)-mostFormer):]) // readers may use the old slice
+	r.former = slices.Clone(former[max(0, len(former)-mostFormer):])
 }
 
 // masks returns the current configuration, and the secrets of earlier ones.

@@ -85,4 +85,12 @@ func TestSecretsOfEarlierConfigurations(t *testing.T) {
 	if n := len(r.Secrets()); n < mostFormer || n > mostFormer+len(secretsOf(first)) {
 		t.Errorf("%d secrets are kept", n)
 	}
+	// A reader may still use the list of an earlier time.
+	_, former := r.masks()
+	before := slices.Clone(former)
+	r.Apply(large)
+	r.Apply(first)
+	if !slices.Equal(former, before) {
+		t.Error("a reload has modified the list that a reader uses")
+	}
 }
