@@ -47,12 +47,21 @@ func (r *Recorder) Line(fromClient bool, line []byte) {
 	}, line))
 }
 
+// noName is a line that begins and ends like the line before a section.
+const noName = "-- --"
+
 // ErrNoWire means that a tape does not have the requested wire.
 var ErrNoWire = errors.New("the tape does not have this wire")
 
 // ParseWire does the same as Parse for one wire of a tape of a call, which has two wires. The wire
 // "" means the first wire, or the whole tape if the tape has no wires.
 func ParseWire(b []byte, wire string) (*Tape, error) {
+	// txtar.Parse panics at this line, because both marks of a section use the same space.
+	for line := range bytes.Lines(b) {
+		if string(bytes.TrimRight(line, "\r\n")) == noName {
+			return nil, fmt.Errorf("the line %q has no name of a section", noName)
+		}
+	}
 	a := txtar.Parse(b)
 	var files []txtar.File
 	revision, found, inside, marked := "", false, false, false

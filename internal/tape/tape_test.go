@@ -9,6 +9,7 @@ import (
 func TestParse(t *testing.T) {
 	for _, c := range []struct{ name, text, err string }{
 		{"empty", "words\n", "no messages"},
+		{"without a name", "-- client --\n{}\n-- --\r\n", `the line "-- --" has no name of a section`},
 		{"unknown", "-- klient --\n{}\n", `section "klient" does not belong to a recording`},
 		{"mixed", "-- client --\n{}\n-- client.request 1 --\nGET /\n", "both stdio and HTTP sections"},
 		{"without a number", "-- client.request --\nGET /\n", "sections of HTTP must have a number"},
@@ -26,7 +27,7 @@ func TestParse(t *testing.T) {
 // FuzzLines checks that any line can be read back after quoting. No quoted line may begin a
 // section or send control characters to a terminal.
 func FuzzLines(f *testing.F) {
-	for _, s := range []string{`{"a":1}`, "-- client --", `\`, `\"x"`, "a\r", "\x00\xff", "\x1b[2J", "-- x", "", "é\u202e", "\t-- y --"} {
+	for _, s := range []string{`{"a":1}`, "-- client --", `\`, `\"x"`, "a\r", "\x00\xff", "\x1b[2J", "-- x", "", "é\u202e", "\t-- y --", "-- --"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {
