@@ -12,7 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
-// The SDK reports wrong arguments with these words, and then with words of the schema library.
+// The SDK begins its error for wrong arguments with wrongArguments. The texts after it come from
+// the schema library.
 const (
 	wrongArguments = `validating "arguments": validating root: `
 	wrongProperty  = "validating /properties/"
@@ -20,7 +21,7 @@ const (
 	unexpected     = "unexpected additional properties "
 )
 
-// explain replaces the error of the SDK for wrong arguments of a tool by a sentence with the next
+// explain replaces the SDK's error for wrong tool arguments with a sentence that names the next
 // step. It leaves other results as they are.
 func explain(res *mcp.CallToolResult, schema *jsonschema.Schema) {
 	if !res.IsError || len(res.Content) != 1 || schema == nil {

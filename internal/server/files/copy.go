@@ -77,8 +77,8 @@ func (s *Server) copy(ctx context.Context, req *mcp.CallToolRequest, in copyIn) 
 	}, nil
 }
 
-// install gives a temporary copy of source its name. It keeps the file that has this name. The
-// caller holds changing of the root.
+// install renames temp, a temporary copy of source, to base. If a file has this name, install first
+// keeps it in the undo folder. The caller holds root.changing.
 func (s *Server) install(ctx context.Context, temp string, source fs.FileInfo, to place, dir *os.Root, base string, overwrite bool) (*undone, error) {
 	old, err := s.free(dir, base, to, source, overwrite)
 	if err != nil {
@@ -112,7 +112,7 @@ type duplication struct {
 	copied           []copied    // if moving, each folder before its entries
 }
 
-// copied is one entry that a move copied, as it was when the copy of it began.
+// copied is one entry that a move copied, with its state right before the copy.
 type copied struct {
 	rel  string // below the source; "." is the source itself
 	mark mark

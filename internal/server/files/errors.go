@@ -23,8 +23,8 @@ func refuse(next, format string, args ...any) error {
 	return &refusal{text: fmt.Sprintf(format, args...), next: next}
 }
 
-// upper makes the first letter of a sentence a capital, unless the sentence begins with the
-// name of a tool or of an argument.
+// upper capitalizes the first letter of a sentence, unless the sentence begins with the name of a
+// tool or of an argument.
 func upper(s string) string {
 	word, _, _ := strings.Cut(s, " ")
 	if s == "" || strings.ContainsAny(word, "_.") {
@@ -37,7 +37,7 @@ func upper(s string) string {
 func quote(p string) string { return excerpt.Quote(p, 200) }
 
 // failed turns an error of the system into a sentence. doing is what the server did, such as
-// "read". It returns nil for nil, and leaves refusals and the end of a context as they are.
+// "read". It returns nil for nil, and returns refusals and context errors unchanged.
 func (s *Server) failed(doing string, at place, err error) error {
 	var r *refusal
 	switch {

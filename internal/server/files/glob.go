@@ -12,7 +12,8 @@ import (
 // maxPattern is the longest pattern, in bytes.
 const maxPattern = 1000
 
-// matcher says whether a path below the searched folder matches a pattern for names.
+// matcher returns a function that reports whether a path below the searched folder matches a
+// pattern for names.
 func matcher(glob string, exact bool) (func(rel string) bool, error) {
 	if len(glob) > maxPattern {
 		return nil, refuse("use a shorter pattern", "the pattern has %d bytes, and the limit is %d", len(glob), maxPattern)

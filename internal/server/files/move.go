@@ -79,7 +79,7 @@ func (s *Server) move(ctx context.Context, req *mcp.CallToolRequest, in moveIn) 
 	return nil, out, nil
 }
 
-// rename moves an entry within a file system. The caller holds changing of the root.
+// rename moves an entry within a file system. The caller holds root.changing.
 func (s *Server) rename(ctx context.Context, from, to place, dir *os.Root, base string, overwrite bool) (*undone, error) {
 	source, target := filepath.FromSlash(from.rel), filepath.FromSlash(to.rel)
 	fi, err := from.dir.Lstat(source)
@@ -109,7 +109,7 @@ func (s *Server) rename(ctx context.Context, from, to place, dir *os.Root, base 
 }
 
 // respelled reports whether a name is another spelling of the source, in the same folder. Such
-// names exist on file systems that ignore case. The names of hard links are not spellings.
+// names exist on file systems that ignore case. A hard link is not another spelling.
 func (s *Server) respelled(from place, fi fs.FileInfo, dir *os.Root, base string) bool {
 	old, err := dir.Lstat(base)
 	if err != nil || !os.SameFile(old, fi) || path.Base(from.rel) == base {
@@ -150,8 +150,8 @@ func (p place) tidy() {
 	}
 }
 
-// pair returns the two places of a call that moves or copies, and the metadata of the source.
-// If follow is true and the source is a symlink, the source is the target of the symlink.
+// pair returns the source and the destination of a call that moves or copies, and the metadata of
+// the source. If follow is true and the source is a symlink, from is the target of the symlink.
 func (s *Server) pair(source, destination string, follow bool) (from place, fi fs.FileInfo, to place, err error) {
 	fail := func(err error) (place, fs.FileInfo, place, error) { return place{}, nil, place{}, err }
 	if from, err = s.target(source); err != nil {
@@ -191,7 +191,8 @@ func (s *Server) pair(source, destination string, follow bool) (from place, fi f
 }
 
 // free checks that the destination may be replaced by the source. It returns the file that already
-// exists at the destination, or nil. The answer is reliable only while the caller holds changing.
+// exists at the destination, or nil. The result is reliable only while the caller holds
+// root.changing.
 func (s *Server) free(dir *os.Root, base string, to place, source fs.FileInfo, overwrite bool) (fs.FileInfo, error) {
 	old, err := dir.Lstat(base)
 	switch {

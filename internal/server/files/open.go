@@ -45,7 +45,7 @@ func (s *Server) regular(at place) (*os.File, fs.FileInfo, error) {
 		return nil, nil, s.failed("read", at, err)
 	}
 	if fi, err = f.Stat(); err == nil {
-		err = onlyFile(at, fi) // somebody may have exchanged the file
+		err = onlyFile(at, fi) // somebody may have replaced the file
 	}
 	if err != nil {
 		_ = f.Close()

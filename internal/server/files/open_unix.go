@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Flags that keep an open from waiting: of a pipe without a writer, and of a terminal.
+// Flags for opening. openFile does not wait for the writer of a pipe, and a terminal that it opens
+// does not become the controlling terminal. openFolder opens only folders.
 const (
 	openFile   = os.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY
 	openFolder = os.O_RDONLY | unix.O_DIRECTORY
@@ -27,8 +28,8 @@ func identity(fi fs.FileInfo) uint64 {
 	return 0
 }
 
-// keepOwner gives a new file the owner of the file that it replaces. Only an administrator may
-// do that, so it does nothing if the system refuses.
+// keepOwner gives a new file the owner of the file that it replaces. On most systems only an
+// administrator may change the owner, so keepOwner ignores a refusal.
 func keepOwner(f *os.File, old fs.FileInfo) {
 	if st, ok := old.Sys().(*syscall.Stat_t); ok {
 		_ = f.Chown(int(st.Uid), int(st.Gid))

@@ -21,7 +21,7 @@ const (
 	readMost     = 1 << 20   // bytes of the file
 	linesUsual   = 2000
 	linesMost    = 100_000
-	pictureMost  = 4 << 20 // bytes of an image that is sent as an image
+	pictureMost  = 4 << 20 // bytes of a file that is sent as an image
 	scanningStep = 256 << 10
 )
 
@@ -106,8 +106,8 @@ func (s *Server) read(ctx context.Context, _ *mcp.CallToolRequest, in readIn) (*
 	return res, out, nil
 }
 
-// readPart reads the part of a file that the arguments select. picture has the bytes of an image
-// that is sent as an image.
+// readPart reads the part of a file that the arguments select. picture has the bytes of a file that
+// is sent as an image.
 func readPart(ctx context.Context, f *os.File, fi fs.FileInfo, in readIn) (out readOut, picture []byte, err error) {
 	head, err := headOf(f)
 	if err != nil {
@@ -228,12 +228,12 @@ func (c charset) trim(raw []byte, start int64, limit int, atEnd bool) (from, to 
 			from = min(1, to)
 		}
 		if from+2 <= to && c.word(raw[from:])&0xfc00 == 0xdc00 {
-			from += 2 // the second half of a pair
+			from += 2 // the second half of a surrogate pair
 		}
 		if !atEnd {
 			to -= (to - from) % 2
 			if to-2 >= from && c.word(raw[to-2:])&0xfc00 == 0xd800 {
-				to -= 2 // the first half of a pair
+				to -= 2 // the first half of a surrogate pair
 			}
 		}
 		return from, to
@@ -302,8 +302,8 @@ func (c charset) count(raw []byte) int64 {
 	return n
 }
 
-// skipLines returns the position after n lines from the byte at. If the file has fewer line
-// ends, found is their number.
+// skipLines returns the position n lines after the byte at, and the number of line ends that it
+// found. If the file has too few, found is less than n.
 func skipLines(ctx context.Context, f *os.File, at, n int64, cs charset) (_, found int64, err error) {
 	buf := make([]byte, scanningStep)
 	for found < n {
@@ -329,8 +329,8 @@ func skipLines(ctx context.Context, f *os.File, at, n int64, cs charset) (_, fou
 	return at, found, nil
 }
 
-// tail returns the position of the last n lines of a file. A line end at the end of the file
-// belongs to the last line.
+// tail returns the position at which the last n lines of a file begin. A line end at the end of the
+// file belongs to the last line.
 func tail(ctx context.Context, f *os.File, size, n int64, cs charset) (int64, error) {
 	begin := int64(cs.bom)
 	end := size - (size-begin)%cs.unit()

@@ -28,7 +28,7 @@ type root struct {
 
 	number int // the position among the roots; locks are taken in this order
 
-	changing chan struct{} // holds one value while a call exchanges files
+	changing chan struct{} // holds one value while a call changes files in the root
 }
 
 // place is a path within a root.
@@ -80,8 +80,8 @@ func openRoots(folders []string) (_ []*root, err error) {
 
 var errNotFolder = errors.New("not a folder")
 
-// apart refuses two roots of which one contains the other. A file would have two paths there, and a
-// move from one to the other would remove it.
+// apart refuses two roots if one contains the other. A file in both would have two paths, and a
+// move from one path to the other would remove the file.
 func apart(a, b *root) error {
 	same := func(dir string, r *root) bool {
 		x, err1 := os.Stat(dir)
@@ -185,7 +185,7 @@ func (s *Server) find(p string) (_ place, all bool, err error) {
 }
 
 // absolute returns the place of an absolute path. If several roots contain the path as it is
-// written, the longest one is used.
+// written, absolute uses the root with the longest path.
 func (s *Server) absolute(p string) (place, bool, error) {
 	p = path.Clean(p)
 	var found *root
@@ -207,7 +207,7 @@ func (s *Server) absolute(p string) (place, bool, error) {
 	return place{root: found, rel: rel, name: s.display(found, rel)}, false, nil
 }
 
-// below returns the path of p relative to base, if p is base or below it. Both are clean and
+// below returns the path of p relative to base, if p is base or below it. base and p are clean and
 // have slashes.
 func below(base, p string) (string, bool) {
 	same := func(a, b string) bool { return a == b }
@@ -336,10 +336,10 @@ func (s *Server) ofURI(uri string) (place, error) {
 	return at, err
 }
 
-// resolve follows the symlinks of a place as far as it exists, and returns the place without
+// resolve follows the symlinks of a place as far as the place exists, and returns the place without
 // them. If last is false, it does not follow the last element. It refuses symlinks that lead
-// outside. The result does not protect anything, because somebody may exchange a folder at any
-// time. os.Root still confines every access.
+// outside. This check alone protects nothing, because somebody may replace a folder at any time.
+// os.Root confines every access.
 func (s *Server) resolve(at place, last bool) (place, error) {
 	rest := strings.Split(at.rel, "/")
 	done := "."

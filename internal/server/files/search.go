@@ -27,8 +27,8 @@ const (
 	foundMost    = 1000
 	searchMost   = 1_000_000        // entries that a search examines
 	searchTime   = 50 * time.Second // shorter than the usual timeout of a client
-	searchDepth  = 64               // folders below the searched one
-	linesPerFile = 5                // lines that are shown of one file
+	searchDepth  = 64               // levels of folders below the searched one
+	linesPerFile = 5                // lines of one file that are shown
 	searchLine   = 1 << 20          // bytes of a line that are searched at once
 	searchSteps  = 20_000_000       // steps of one match: less than a second
 	clockSteps   = 10_000_000       // steps of matches between two looks at the clock
@@ -297,7 +297,7 @@ func (r *search) lines(at place, dir *os.Root, name string) ([]matched, error) {
 	var found []matched
 	var line []byte
 	number := int64(1)
-	most := min(searchLine, searchSteps/r.content.Size()) // a search cannot be stopped within a match
+	most := min(searchLine, searchSteps/r.content.Size()) // a running match cannot be stopped
 	in := bufio.NewReaderSize(f, min(64<<10, most))
 	for {
 		if err := r.ctx.Err(); err != nil {
@@ -326,7 +326,8 @@ func (r *search) lines(at place, dir *os.Root, name string) ([]matched, error) {
 }
 
 // nextPart returns the next line with its end, or a part of a line that is longer than most bytes.
-// A part has at most the size of the buffer of in more. end is true if the line ends with this part.
+// A part can exceed most by at most the size of in's buffer. end is true if the line ends with this
+// part.
 func nextPart(in *bufio.Reader, cs charset, line []byte, most int) (_ []byte, end bool, err error) {
 	for len(line) < most || int64(len(line))%cs.unit() != 0 {
 		part, err := in.ReadSlice('\n')
@@ -373,7 +374,7 @@ func around(text string, span []int) string {
 }
 
 // progress returns a function that reports the progress of a call to the client, at most twice a
-// second. It does nothing if the client did not ask for progress.
+// second. The function does nothing if the client did not ask for progress.
 func (s *Server) progress(ctx context.Context, req *mcp.CallToolRequest) func(done int, message string) {
 	token := req.Params.GetProgressToken()
 	if token == nil {

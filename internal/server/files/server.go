@@ -22,7 +22,7 @@ import (
 const (
 	maxRunning = 16  // calls that run at the same time
 	maxWaiting = 256 // calls that wait until another call ends
-	maxLong    = 6   // searches, copies and moves of maxRunning; with all waits for changes, two calls are free
+	maxLong    = 6   // searches, copies and moves that run at the same time; with waitersMost more, two calls are free
 )
 
 // Prefix is put before the name of each tool if Options.Prefixed is set.
@@ -98,9 +98,9 @@ func Open(o Options) (*Server, error) {
 	return s, nil
 }
 
-// guard refuses requests that the SDK does not handle correctly. If the server does not have a
-// capability, the SDK would answer its methods with empty lists. If a URI has a character that is
-// not printable, the SDK cannot repeat the URI and would end the conversation. guard also
+// guard refuses requests that the SDK does not handle correctly. If the server lacks a capability,
+// the SDK would answer the methods of this capability with empty lists. If a URI has a character
+// that is not printable, the SDK cannot repeat the URI and would end the conversation. guard also
 // explains wrong arguments.
 func (s *Server) guard(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
@@ -134,7 +134,7 @@ func (s *Server) Close() error {
 	return errors.Join(errs...)
 }
 
-// Serve answers one client, whose messages come from in, until in ends or ctx does.
+// Serve answers one client, whose messages come from in, until in or ctx ends.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	l := lines.New(in, out)
 	err := s.mcp.Run(ctx, &mcp.IOTransport{Reader: l, Writer: l, MaxLineLength: -1})
@@ -217,8 +217,8 @@ func schemaOf[T any](restrict func(map[string]*jsonschema.Schema)) *jsonschema.S
 	return schema
 }
 
-// begin waits until a call may run. It returns a function, which must be called when the call
-// ends. Calls that may take long leave room for the others.
+// begin waits until a call may run. It returns a function, which must be called when the call ends.
+// The limit on long calls leaves room for other calls.
 func (s *Server) begin(ctx context.Context, long bool) (func(), error) {
 	if s.waiting.Add(1) > maxWaiting {
 		s.waiting.Add(-1)

@@ -92,8 +92,8 @@ func wholeRunes(b []byte) int {
 	return len(b)
 }
 
-// decode returns the text of raw bytes. It returns false if they are not text in this
-// encoding, so that encode(decode(b)) is always b.
+// decode returns the text of raw bytes. It returns false if raw is not valid in this encoding, so
+// encode returns raw again for every decoded text.
 func (c charset) decode(raw []byte) (string, bool) {
 	if c.unit() == 1 {
 		return string(raw), utf8.Valid(raw)

@@ -11,11 +11,12 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// remainingMost is the largest number of paths in an answer that stayed in the source of a move.
+// remainingMost is the largest number of paths that an answer lists as remaining in the source of a
+// move.
 const remainingMost = 100
 
 // transfer moves an entry to another root or disk: it copies the entry, and then removes what it
-// copied. What somebody made or changed meanwhile stays in the source.
+// copied. Entries that somebody created or changed meanwhile stay in the source.
 type transfer struct {
 	*Server
 	from, to  place
@@ -74,8 +75,8 @@ func (t *transfer) unchanged(c copied) bool {
 	return is == c.mark
 }
 
-// removeSource removes what was copied and is unchanged. It removes only empty folders, so it
-// removes nothing that was not copied.
+// removeSource removes what was copied and is unchanged. It removes only empty folders, so entries
+// that were not copied stay.
 func (t *transfer) removeSource(all []copied) error {
 	stayed := map[string]bool{}
 	stay := func(rel string) {
@@ -137,8 +138,8 @@ func (t *transfer) newIn(rel string, stayed map[string]bool, stay func(rel strin
 	return some
 }
 
-// changeBoth runs f while no other call exchanges files in either root. It takes the locks in a
-// fixed order, so that two calls cannot wait for each other.
+// changeBoth runs f while no other call changes files in either root. It takes the locks in a fixed
+// order, so that two calls cannot wait for each other.
 func changeBoth(ctx context.Context, a, b *root, f func() error) error {
 	if a == b {
 		return a.change(ctx, f)

@@ -18,8 +18,8 @@ import (
 )
 
 // undoFolder is the folder of a root that keeps the files and folders that calls replaced or
-// deleted. Each entry is a folder with the time, a random part and a size in its name. It has the
-// kept file or folder under the path that it had in the root.
+// deleted. Each entry is a folder with the time, a random part and a size in its name. The kept
+// file or folder has the same path in its entry as it had in the root.
 const undoFolder = ".dragoman-undo"
 
 // prunedMost is the largest number of entries that one call removes to make room on a full disk.
@@ -66,7 +66,7 @@ type keep struct {
 }
 
 // newKeep makes room for size bytes in the undo folder and returns an entry for the file or folder
-// at a place. It returns nil if the server keeps nothing. The caller must hold changing.
+// at a place. It returns nil if the server keeps nothing. The caller must hold root.changing.
 func (s *Server) newKeep(at place, size int64) (*keep, error) {
 	if s.o.Undo.Size <= 0 || at.inUndo() {
 		return nil, nil
@@ -294,7 +294,7 @@ func treeSize(ctx context.Context, dir *os.Root, name string) (size int64, entri
 
 var errTooMany = errors.New("too many entries")
 
-// change runs f while no other call exchanges files in the same root.
+// change runs f while no other call changes files in the same root.
 func (r *root) change(ctx context.Context, f func() error) error {
 	select {
 	case r.changing <- struct{}{}:
@@ -329,8 +329,7 @@ func (s *Server) copyTo(ctx context.Context, out io.Writer, in io.Reader, done f
 	}
 }
 
-// finish gives a file that is written the permissions of another one, and syncs it, so that its
-// bytes survive a crash.
+// finish gives f the permissions of like, and syncs f, so that its bytes survive a crash.
 func (s *Server) finish(f *os.File, like fs.FileInfo) error {
 	if like != nil {
 		if err := f.Chmod(like.Mode().Perm()); err != nil {

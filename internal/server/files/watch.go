@@ -85,12 +85,12 @@ type watch struct {
 	changes    []changed
 	first      int             // the number of the first element of changes
 	news       chan struct{}   // closed at the next change
-	subscribed map[string]bool // the URIs of subscriptions; the SDK has at most one for a URI too
+	subscribed map[string]bool // the URIs of subscriptions; the SDK also has at most one subscription for a URI
 	used       time.Time
 
-	// The SDK counts a subscription a moment after it asked for the watch, and loses what
-	// changed between. So pending remembers, by URI, the number of the next change and how
-	// many looks later the subscribers are notified again.
+	// The SDK registers a subscription only after subscribe has returned, so it notifies nobody of
+	// a change in between. pending has, by URI, the number of the first such change and the number
+	// of polls after which the subscribers are notified again.
 	pending map[string]repeat
 }
 
@@ -139,7 +139,8 @@ func (s *Server) watchFolder(ctx context.Context, _ *mcp.CallToolRequest, in wat
 	return nil, out, nil
 }
 
-// waiter counts the calls that wait for a change. It returns false if there are too many.
+// waiter adds n to the number of calls that wait for a change. It returns false if there are too
+// many.
 func (s *Server) waiter(n int) bool {
 	s.watch.mu.Lock()
 	defer s.watch.mu.Unlock()
@@ -173,7 +174,7 @@ func (s *Server) watchOf(ctx context.Context, at place, recursive bool, uri stri
 	return w, nil
 }
 
-// findWatch returns the watch of a place, or nil. It refuses a new URI if there are too many.
+// findWatch returns the watch of a place, or nil. It refuses a new URI if there are too many URIs.
 func (s *Server) findWatch(at place, recursive bool, uri string) (*watch, error) {
 	s.watch.mu.Lock()
 	defer s.watch.mu.Unlock()
@@ -208,8 +209,8 @@ func (w *watching) entriesLocked() (n int) {
 	return n
 }
 
-// subscribeLocked notes a subscription by a URI. Empty means none. The caller holds
-// watching.mu, or is the only one that knows w.
+// subscribeLocked notes the URI of a subscription; "" means no subscription. The caller holds
+// watching.mu, or is the only user of w.
 func (w *watch) subscribeLocked(uri string) {
 	if uri != "" {
 		w.subscribed[uri] = true
@@ -217,7 +218,7 @@ func (w *watch) subscribeLocked(uri string) {
 	}
 }
 
-// repeatsLocked returns the URIs whose subscribers are notified again.
+// repeatsLocked counts one poll, and returns the URIs whose subscribers are notified again.
 func (w *watch) repeatsLocked() (uris []string) {
 	for uri, p := range w.pending {
 		if p.looks--; p.looks > 0 {
@@ -267,7 +268,7 @@ func (s *Server) addWatched(w *watch) (removed []*watch, err error) {
 	return removed, nil
 }
 
-// announce lists a watched folder as a resource, and no longer lists others.
+// announce adds a watched folder to the list of resources, and takes removed ones from the list.
 func (s *Server) announce(w *watch, removed ...*watch) {
 	for _, o := range removed {
 		if !s.isRoot(o.at) {
@@ -354,8 +355,7 @@ func (s *Server) idle() (gone []*watch) {
 	return gone
 }
 
-// compare stores the new state of a watch. If it differs from the former one, compare returns the
-// URIs whose subscribers must be notified.
+// compare stores the new state of a watch. It returns the URIs whose subscribers must be notified.
 func (s *Server) compare(w *watch, state map[string]mark, incomplete bool) []string {
 	at := stamp(time.Now())
 	var news []changed

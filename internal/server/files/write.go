@@ -59,7 +59,8 @@ func (s *Server) addWrite() {
 	}, s.write)
 }
 
-// restrictUndo makes the member undo an object. A pointer would otherwise allow null.
+// restrictUndo makes the schema of the member undo that of an object. The schema of its pointer
+// type would also allow null.
 func restrictUndo(p map[string]*jsonschema.Schema) {
 	p["undo"] = schemaOf[undone](nil)
 	p["undo"].Description = "How to undo the change."
@@ -164,8 +165,8 @@ func (s *Server) writeIn(ctx context.Context, in writeIn, at place, dir *os.Root
 	return out, err
 }
 
-// encoded returns the bytes to write, the name of their encoding and their line ends. former
-// is the beginning of the existing file, and fi its metadata.
+// encoded returns the bytes to write, the name of their encoding, and the kind of their line ends.
+// former is the beginning of the existing file, and fi its metadata.
 func encoded(in writeIn, former []byte, fi fs.FileInfo) (content []byte, enc, ends string, err error) {
 	if in.Encoding == "base64" {
 		content, err = base64.StdEncoding.DecodeString(strings.TrimSpace(in.Content))
@@ -219,9 +220,9 @@ func (s *Server) target(p string) (place, error) {
 	return at, validName(at)
 }
 
-// inParent calls f with the folder in which a place is, and the last element of the place. It makes
-// the folder if it does not exist, and removes it again if f fails. The folder stays the same one,
-// even if its path later leads to another folder.
+// inParent calls f with the folder that contains a place, and with the last element of the place.
+// It makes the folder if it does not exist, and removes it again if f fails. f gets the same folder
+// even if the path of the folder leads to another one meanwhile.
 func (s *Server) inParent(at place, f func(dir *os.Root, base string) error) (err error) {
 	parent, base := at.parent(s)
 	var missing []string // the deepest folder first
@@ -265,8 +266,8 @@ type change struct {
 	before func() error // runs right before the rename
 }
 
-// replace writes a file beside its target, syncs it, and renames it. If this fails, the target is
-// unchanged and no temporary file remains.
+// replace writes a file beside its target, syncs it, and renames it. If replace fails, the target
+// is unchanged and no temporary file remains.
 func (s *Server) replace(ctx context.Context, c change) (fs.FileInfo, error) {
 	temp, fi, err := s.temporary(c)
 	if err != nil {
@@ -286,7 +287,7 @@ func (s *Server) replace(ctx context.Context, c change) (fs.FileInfo, error) {
 	return fi, nil
 }
 
-// temporary writes and syncs a new file with a temporary name. If this fails, no file remains.
+// temporary writes and syncs a new file with a temporary name. If temporary fails, no file remains.
 func (s *Server) temporary(c change) (_ string, fi fs.FileInfo, err error) {
 	temp := tempPrefix + rand.Text()
 	perm := fs.FileMode(0o666) // the umask of the server applies

@@ -12,7 +12,7 @@ import (
 // §Base, "Requests" and "Responses": the answer has the id of the request).
 const (
 	numberID = `"dragoman-number:` // before the digits of a number
-	stringID = `"dragoman-string:` // before a string of the client that begins like one of the two
+	stringID = `"dragoman-string:` // before a string of the client that begins with one of these two prefixes
 )
 
 // maxDigits is the number of digits of the largest integers that are always exact in a float64.
@@ -81,7 +81,7 @@ func showID(message []byte) []byte {
 	return message
 }
 
-// splice returns text with other bytes at a position.
+// splice returns a copy of text in which with replaces the bytes at the span at.
 func splice(text []byte, at jsonrpc.Span, with string) []byte {
 	out := make([]byte, 0, len(text)+len(with))
 	out = append(append(out, text[:at.Start]...), with...)

@@ -161,7 +161,7 @@ func (l *Conn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close closes the input if that is possible, which ends a read of it. It may be called again.
+// Close closes the input if it is an io.Closer, which ends a pending Read. Close may be called again.
 func (l *Conn) Close() error {
 	l.closing.Do(func() {
 		if c, ok := l.in.(io.Closer); ok {

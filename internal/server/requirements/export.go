@@ -18,7 +18,8 @@ const (
 	ReqIF    = "reqif"
 )
 
-// maxExport is the largest size of the texts in an answer, and MaxExport in a file, in bytes.
+// maxExport bounds the texts of an export in an answer, and MaxExport those of an export to a file,
+// in bytes.
 const (
 	maxExport = 4 << 20
 	MaxExport = 256 << 20
@@ -53,7 +54,7 @@ func (s *Server) addExport() {
 	})
 }
 
-// Export writes all items of a database, or one with everything below it, in a format.
+// Export writes all items of a database, or the item root with everything below it, in a format.
 func Export(ctx context.Context, s *store.Store, w io.Writer, format, root, version string) error {
 	d, err := s.Dump(ctx, root, MaxExport)
 	if err != nil {
@@ -69,9 +70,8 @@ func write(w io.Writer, format string, d store.Dump, version string) error {
 	return writeMarkdown(w, d)
 }
 
-// walk calls visit for each item, first for the ones without a parent in the dump, and for each
-// item's children after it. root is the parent of the first ones, or "". It stops when visit
-// returns false.
+// walk calls visit for each item, and then for the children of the item. It begins with the items
+// whose parent is root or is not in the dump. It stops when visit returns false.
 func walk(d store.Dump, root string, visit func(it store.Item, depth int) bool) {
 	has, children := map[string]bool{}, map[string][]store.Item{}
 	for _, it := range d.Items {

@@ -16,8 +16,8 @@ const maxSubscriptions = 1000
 
 // feed is what the server needs to tell clients about changes.
 type feed struct {
-	poke    chan struct{}           // has a value after a change of this process
-	prompts map[string]store.Prompt // what the SDK has; only of New and then of follow
+	poke    chan struct{}           // has a value after this process has made a change
+	prompts map[string]store.Prompt // the prompts that the SDK has; used by New, and then only by follow
 
 	mu         sync.Mutex
 	subscribed map[string]int // URIs with the number of subscriptions
@@ -31,8 +31,8 @@ func (f *feed) now() {
 	}
 }
 
-// follow tells the clients about the changes of this and other processes, until the server
-// closes. last is the number of the last change that is known.
+// follow tells the clients about changes by this process and by others, until the server closes.
+// last is the number of the last change that is known.
 func (s *Server) follow(last int64) {
 	tick := time.NewTicker(s.o.Poll)
 	defer tick.Stop()
@@ -47,8 +47,8 @@ func (s *Server) follow(last int64) {
 	}
 }
 
-// news tells the clients about the changes after a number, and returns the new number. If the
-// database fails, it returns the old one, and the next call tries again.
+// news tells the clients about the changes after the change last, and returns the number of the
+// newest change. If the database fails, news returns last, and the next call tries again.
 func (s *Server) news(ctx context.Context, last int64) int64 {
 	newest, err := s.store.Last(ctx)
 	if err != nil || newest == last {

@@ -113,7 +113,7 @@ func comments(all []store.Comment) []comment {
 	return list
 }
 
-// detailsOf shows at most 20 comments, because one can have 16 KiB.
+// detailsOf shows at most 20 comments, because one comment can have 16 KiB.
 func detailsOf(d store.Details) details {
 	out := details{
 		item: itemOf(d.Item), Children: summaries(d.Children), ChildrenTotal: d.ChildrenTotal,
@@ -140,7 +140,7 @@ type collection struct {
 // scheme begins all URIs.
 const scheme = "requirements://"
 
-// Indexes of collections. The items come first, in the order of store.Kinds.
+// Indexes of collections. The collections of items come first, in the order of store.Kinds.
 const (
 	commentCollection = iota + 4
 	relationCollection
@@ -169,7 +169,7 @@ func (c collection) argument() string {
 
 func (c collection) template() string { return c.uri("{" + c.argument() + "}") }
 
-// uriOf returns the URI of an object by its id, or "" for an id of no collection.
+// uriOf returns the URI of the object with an id, or "" if no collection has such ids.
 func uriOf(id string) string {
 	prefix, _, _ := strings.Cut(id, "-")
 	i := slices.IndexFunc(collections, func(c collection) bool { return c.prefix == prefix && prefix != "" })

@@ -13,7 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/server/requirements/store"
 )
 
-// activeKey is the member of a prompt's _meta that marks the active one.
+// activeKey is the member of a prompt's _meta that marks the active prompt.
 const activeKey = "io.github.dragoman-mcp/active"
 
 // maxArguments is the largest number of arguments of a prompt.
@@ -21,8 +21,8 @@ const maxArguments = 20
 
 var placeholder = regexp.MustCompile(`\{\{([a-z][a-z0-9_]{0,63})\}\}`)
 
-// placeholders returns the names in double braces in the content of a prompt, each once. They
-// are the arguments of the prompt.
+// placeholders returns the names in double braces in the content of a prompt, each once. These
+// names are the arguments of the prompt.
 func placeholders(p store.Prompt) []string {
 	names := []string{}
 	for _, m := range placeholder.FindAllStringSubmatch(p.Content, -1) {
@@ -33,8 +33,8 @@ func placeholders(p store.Prompt) []string {
 	return names
 }
 
-// acceptable refuses a prompt with too many arguments, and an active one with arguments:
-// nobody gives values for the instructions.
+// acceptable refuses a prompt with too many arguments. It also refuses an active prompt with
+// arguments, because no client sends values for the instructions.
 func acceptable(p store.Prompt) error {
 	names := placeholders(p)
 	if len(names) > maxArguments {
@@ -53,7 +53,7 @@ func activatable(p store.Prompt) error {
 	return nil
 }
 
-// Activate makes a prompt the active one. With the name "" none is active afterwards.
+// Activate makes a prompt the active one. With the name "", no prompt is active afterwards.
 func Activate(ctx context.Context, s *store.Store, name string) error {
 	return s.Activate(ctx, name, activatable)
 }
@@ -142,8 +142,8 @@ func (s *Server) addPromptTools() {
 	})
 }
 
-// loadPrompts brings the prompts of the SDK up to date, which tells the clients if something
-// differs. Only one goroutine calls it at a time.
+// loadPrompts updates the prompts of the SDK, which tells the clients if something differs. Only
+// one goroutine calls loadPrompts at a time.
 func (s *Server) loadPrompts(ctx context.Context) error {
 	all, err := s.store.Prompts(ctx)
 	if err != nil {
@@ -204,8 +204,8 @@ func argumentText(name string) string {
 	return "the id of an item; the item is added to the prompt"
 }
 
-// getPrompt returns a prompt with the values of its arguments. For each value that is the id of
-// an item, it adds the item.
+// getPrompt returns a prompt with the values of its arguments. If a value is the id of an item,
+// getPrompt adds the item.
 func (s *Server) getPrompt(ctx context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 	done, err := s.begin(ctx)
 	if err != nil {

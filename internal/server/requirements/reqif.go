@@ -19,7 +19,7 @@ const (
 	specType       = "st-specification"
 )
 
-// reqifEnum is an attribute whose values are one of several.
+// reqifEnum is an attribute with a fixed set of values.
 type reqifEnum struct {
 	name   string
 	values []string
@@ -61,7 +61,7 @@ type node struct {
 	Children []*node
 }
 
-// element makes an element. attrs are names and values by turns.
+// element makes an element. attrs alternates names and values.
 func element(name string, attrs []string, children ...*node) *node {
 	n := &node{XMLName: xml.Name{Local: name}, Children: children}
 	for i := 0; i+1 < len(attrs); i += 2 {
@@ -78,9 +78,10 @@ func named(id, name, changed string) []string {
 	return []string{"IDENTIFIER", id, "LONG-NAME", name, "LAST-CHANGE", changed}
 }
 
-// writeReqIF writes a ReqIF file. The version in it is 1.0, which the standard keeps in its later versions. Items become spec objects with texts and enumerations,
-// relations become spec relations, and the hierarchy becomes one specification. Comments become
-// an attribute of their item, because ReqIF has none.
+// writeReqIF writes a ReqIF file. The file has the version 1.0, because later versions of the
+// standard keep this number. Items become spec objects with texts and enumerations, relations
+// become spec relations, and the hierarchy becomes one specification. Comments become an attribute
+// of their item, because ReqIF has no comments.
 func writeReqIF(w io.Writer, d store.Dump, version string) error {
 	defined := "2026-11-22T00:00:00Z" // of the definitions, which are the same in each file
 	latest := defined

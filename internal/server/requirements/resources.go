@@ -132,7 +132,7 @@ func (s *Server) contents(ctx context.Context, uri string) (*mcp.ResourceContent
 	return document(uri, value), nil
 }
 
-// object returns the object of a collection, and its URI.
+// object returns the object of a collection that has the id, and its URI.
 func (s *Server) object(ctx context.Context, c collection, id string) (any, string, error) {
 	switch {
 	case c.kind != "":

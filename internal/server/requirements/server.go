@@ -37,8 +37,8 @@ type Options struct {
 	Store *store.Store
 	// Version is the version that the server reports.
 	Version string
-	// Poll is the pause between two questions for the changes of other processes. Zero means half
-	// a second.
+	// Poll is the pause between two queries for changes by other processes. Zero means half a
+	// second.
 	Poll time.Duration
 }
 
@@ -91,13 +91,13 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
-// Close ends the search for changes and waits for it.
+// Close stops the goroutine that looks for changes, and waits for it.
 func (s *Server) Close() {
 	s.stop()
 	s.group.Wait()
 }
 
-// Serve answers one client, whose messages come from in, until in ends or ctx does.
+// Serve answers one client, whose messages come from in, until in or ctx ends.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	l := lines.New(in, out)
 	err := s.mcp.Run(ctx, &mcp.IOTransport{Reader: l, Writer: l, MaxLineLength: -1})
@@ -138,8 +138,8 @@ func (s *Server) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// instructions returns the text of the active prompt. It returns "" if none is active, or if the
-// database does not answer, so that the handshake works anyway.
+// instructions returns the text of the active prompt. It returns "" if no prompt is active. It also
+// returns "" if the database does not answer, so that the handshake works anyway.
 func (s *Server) instructions(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, handshake)
 	defer cancel()
@@ -232,11 +232,11 @@ func sentence(err error) error {
 	return sentences("The database failed.", "Check that it runs and that its disk has space, then try again.")
 }
 
-// sentences returns an error whose text is sentences for a client.
+// sentences joins sentences for a client into one error.
 func sentences(text ...string) error { return errors.New(strings.Join(text, " ")) }
 
-// upper makes the first letter of a sentence a capital, unless the sentence begins with the
-// name of a tool.
+// upper capitalizes the first letter of a sentence, unless the sentence begins with the name of a
+// tool.
 func upper(s string) string {
 	word, _, _ := strings.Cut(s, " ")
 	if s == "" || strings.ContainsAny(word, "_.") {

@@ -9,7 +9,7 @@ import (
 // Set is the content of a new database. Objects get their ids in the order of the lists, so they
 // can refer to each other.
 type Set struct {
-	Items     []Item // with a status, if it is not that of a new item
+	Items     []Item // without a Status, an item gets that of a new item
 	Relations []Relation
 	Comments  []Comment
 	Prompts   []Prompt // the one with Active becomes the active one
@@ -66,7 +66,7 @@ type Dump struct {
 	Comments  []Comment  // about these items, with the oldest first
 }
 
-// Dump returns all items, or one item with everything below it, as one state of the database.
+// Dump returns all items, or one item with everything below it, from one snapshot of the database.
 // It fails with an error of code Full if the texts have more bytes than most.
 func (s *Store) Dump(ctx context.Context, root string, most int) (d Dump, err error) {
 	from, args := "FROM items", []any{}

@@ -25,13 +25,13 @@ type Change struct {
 // kept is the number of changes that the database keeps.
 const kept = 10_000
 
-// promptObject is the beginning of the object of a change to a prompt.
+// promptObject is the prefix of Change.Object for a prompt.
 const promptObject = "prompt:"
 
-// PromptObject returns the object of changes to a prompt.
+// PromptObject returns Change.Object for a prompt.
 func PromptObject(name string) string { return promptObject + name }
 
-// PromptOf returns the name of the prompt in a change, or "".
+// PromptOf returns the name of the prompt that Change.Object stands for, or "".
 func PromptOf(object string) string {
 	name, ok := strings.CutPrefix(object, promptObject)
 	if !ok {
@@ -58,14 +58,14 @@ func (t *txn) changed(object string, a Action) error {
 	return err
 }
 
-// Last returns the number of the last change, 0 if there was none.
+// Last returns the number of the last change, or 0 if there is no change.
 func (s *Store) Last(ctx context.Context) (seq int64, err error) {
 	err = s.db.QueryRowContext(ctx, "SELECT COALESCE(MAX(seq), 0) FROM changes").Scan(&seq)
 	return seq, s.engine.explain(err)
 }
 
-// Changes returns up to 1000 changes after the one with a number. complete is false if the
-// database does not keep all of them any more.
+// Changes returns up to 1000 changes after the change with the number after. complete is false if
+// the database no longer keeps all changes after that number.
 func (s *Store) Changes(ctx context.Context, after int64) (list []Change, complete bool, err error) {
 	var first int64
 	err = s.read(ctx, func(t *txn) error {

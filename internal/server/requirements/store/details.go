@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Details are an item with everything that belongs to it, as one state of the database. Each
+// Details are an item with everything that belongs to it, from one snapshot of the database. Each
 // list has at most MaxPage entries.
 type Details struct {
 	Item
@@ -51,7 +51,8 @@ func (s *Store) Details(ctx context.Context, id string) (d Details, err error) {
 	return d, err
 }
 
-// Link adds a relation. It refuses one that exists, and one of an item to itself.
+// Link adds a relation. It refuses a relation that exists already, and a relation of an item to
+// itself.
 func (s *Store) Link(ctx context.Context, source, kind, target string) (r Relation, err error) {
 	err = s.write(ctx, func(t *txn) error {
 		r, err = t.link(source, kind, target)
@@ -110,7 +111,7 @@ func (s *Store) Unlink(ctx context.Context, source, kind, target string) (r Rela
 	return r, err
 }
 
-// ends checks the members of a relation, and returns its ids in their usual form.
+// ends checks the members of a relation, and returns the ids of its two items in their usual form.
 func (t *txn) ends(source, kind, target string) (string, string, error) {
 	if err := among(kind, "type of relation", RelationTypes()); err != nil {
 		return "", "", err
@@ -132,7 +133,8 @@ func (t *txn) ends(source, kind, target string) (string, string, error) {
 	return ids[0], ids[1], nil
 }
 
-// relation returns the relation between two items. A mutual one is found in both directions.
+// relation returns the relation between two items. A relation of a mutual type is found in both
+// directions.
 func (t *txn) relation(source, kind, target string) (Relation, error) {
 	found, err := t.relations("WHERE source = ? AND type = ? AND target = ?", source, kind, target)
 	if err == nil && len(found) == 0 && slices.Contains(mutual, kind) {
@@ -263,7 +265,7 @@ func (t *txn) commentOf(id string) (Comment, error) {
 }
 
 // Comments returns the comments of an item, with the newest first. before is the id of the last
-// comment of the previous page, or "". next is for the next page, or "".
+// comment of the previous page, or "". next is the value of before for the next page, or "".
 func (s *Store) Comments(ctx context.Context, item, before string, limit int) (list []Comment, next string, err error) {
 	if item, _, err = ParseID(item); err != nil {
 		return nil, "", err

@@ -33,7 +33,7 @@ type engine struct {
 // schemaName is the PostgreSQL schema that is used without a setting.
 const schemaName = "dragoman_requirements"
 
-// IsURL reports whether a database is one of PostgreSQL and not a file.
+// IsURL reports whether database is the URL of a PostgreSQL database, and not a file.
 func IsURL(database string) bool {
 	return strings.HasPrefix(database, "postgres://") || strings.HasPrefix(database, "postgresql://")
 }

@@ -42,7 +42,7 @@ func fail(c Code, next, format string, args ...any) error {
 
 func invalid(next, format string, args ...any) error { return fail(Invalid, next, format, args...) }
 
-// quote returns a value of a client for a sentence, with at most 80 runes.
+// quote returns a client's value in quotation marks, with at most 80 runes of it.
 func quote(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if r := []rune(s); len(r) > 80 {
@@ -78,7 +78,7 @@ func line(s, name string, most int, required bool) (string, error) {
 	return s, err
 }
 
-// among checks that a value is one of several.
+// among checks that a value is in a list.
 func among[T ~string](v T, name string, all []T) error {
 	list := make([]string, len(all))
 	for i, one := range all {

@@ -120,7 +120,7 @@ func (t *txn) checkParent(it *Item) error {
 	return nil
 }
 
-// nouns returns "a user story or an epic", with the ids that they have.
+// nouns lists kinds with the form of their ids, such as "an epic (EP-…) or a user story (US-…)".
 func nouns(kinds []Kind) string {
 	list := make([]string, len(kinds))
 	for i, k := range kinds {

@@ -16,8 +16,9 @@ func scanPrompt(scan func(...any) error) (Prompt, error) {
 	return p, err
 }
 
-// SavePrompt creates a prompt if p.Version is 0. Otherwise it replaces the prompt of this
-// version. Active, Created and Updated are ignored. check may refuse the result.
+// SavePrompt creates a prompt if p.Version is 0. Otherwise it replaces the prompt p.Name, which
+// must still have this version. Active, Created and Updated are ignored. check may refuse the
+// result.
 func (s *Store) SavePrompt(ctx context.Context, p Prompt, check func(Prompt) error) (Prompt, error) {
 	err := s.write(ctx, func(t *txn) (err error) {
 		p, err = t.savePrompt(p, check)
@@ -84,7 +85,7 @@ func promptName(name string) error {
 	return nil
 }
 
-// DeletePrompt deletes a prompt. If it was active, none is active afterwards.
+// DeletePrompt deletes a prompt. If the prompt was active, no prompt is active afterwards.
 func (s *Store) DeletePrompt(ctx context.Context, name string) error {
 	return s.write(ctx, func(t *txn) error {
 		if _, err := t.prompt(name); err != nil {
@@ -175,7 +176,7 @@ func (s *Store) Prompts(ctx context.Context) (all []Prompt, err error) {
 	return all, err
 }
 
-// Active returns the active prompt. Its name is "" if none is active.
+// Active returns the active prompt. Its name is "" if no prompt is active.
 func (s *Store) Active(ctx context.Context) (p Prompt, err error) {
 	err = s.read(ctx, func(t *txn) error {
 		found, err := t.prompts("WHERE active = 1")

@@ -33,8 +33,8 @@ const connections = 4
 // patience bounds one change, and the opening of a database.
 const patience = 30 * time.Second
 
-// Open opens a database and brings its tables up to date. It refuses a database of a newer
-// version, and one that belongs to another program.
+// Open opens a database and brings its tables up to date. It refuses a database of a newer version,
+// and a database that belongs to another program.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -96,7 +96,7 @@ func (s *Store) write(ctx context.Context, change func(*txn) error) error {
 	return s.engine.explain(tx.Commit())
 }
 
-// read runs queries on one state of the database.
+// read runs queries on one snapshot of the database.
 func (s *Store) read(ctx context.Context, queries func(*txn) error) error {
 	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true, Isolation: s.engine.snapshot})
 	if err != nil {
@@ -114,7 +114,7 @@ func (t *txn) exec(query string, args ...any) (int64, error) {
 	return res.RowsAffected()
 }
 
-// row reads one row. The error is sql.ErrNoRows if there is none.
+// row reads one row. The error is sql.ErrNoRows if the query finds no row.
 func (t *txn) row(query string, args []any, into ...any) error {
 	return t.tx.QueryRowContext(t.ctx, t.e.bind(query), args...).Scan(into...)
 }
@@ -150,7 +150,7 @@ func (t *txn) take(counter string) (n int64, err error) {
 // stamp is the format of times in the database.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// numbered replaces each question mark of a query by $1, $2 and so on.
+// numbered replaces the question marks of a query with $1, $2 and so on.
 func numbered(query string) string {
 	parts := strings.Split(query, "?")
 	var b strings.Builder
