@@ -11,15 +11,15 @@ import (
 )
 
 // readFile parses the file's only document. A file of another client, in JSON with or without
-// comments or in TOML, is converted to the shape of dragoman.yaml. It returns nil if the file is
-// empty, or if readFile has reported a problem after which the rest cannot be read.
+// comments or in TOML, is converted to the shape of dragoman.yaml. readFile returns nil if the file
+// is empty, or if a reported problem prevents it from reading the rest.
 func (c *compiler) readFile(b []byte) *node {
 	var root *node
 	switch {
 	case len(b) > MaxFile && clientfile.LooksLikeJSON(b):
-		// Some clients also keep their history in this file, so it may be large. Use a parser for
-		// large files. Problems then do not show their line, because the whole file may be one
-		// line.
+		// Some clients also keep their history in this file, so it may be larger than the YAML
+		// parser accepts. Problems in such a file do not show their line, because the whole file
+		// may be one line.
 		v, err := clientfile.Parse(c.file, b)
 		if err != nil {
 			c.syntaxError(err)
@@ -83,8 +83,8 @@ func isYAML(name string, b []byte) bool {
 	return (strings.HasSuffix(lower, ".yaml") || strings.HasSuffix(lower, ".yml")) && !clientfile.LooksLikeJSON(b)
 }
 
-// ParseSnippet does the same for text that may also be Dragoman's own. The ending of name says
-// whether the text is JSON, TOML or YAML.
+// ParseSnippet does the same as ParseClientFile, but also accepts Dragoman's own file. The ending
+// of name says whether the text is JSON, TOML or YAML.
 func ParseSnippet(name string, b []byte) (*clientfile.Value, error) {
 	c := &compiler{file: name}
 	if !isYAML(name, b) {
@@ -129,7 +129,8 @@ func (c *compiler) duplicate(v *clientfile.Value) bool {
 	return slices.ContainsFunc(v.Items, c.duplicate)
 }
 
-// listedTwice reports a key that its mapping also has on the line first.
+// listedTwice reports a key that occurs twice in its mapping. first is the line of the first
+// occurrence.
 func (c *compiler) listedTwice(at *node, key string, first int) {
 	c.problem(at, "", "the key "+printable(key)+" is listed twice", fmt.Sprintf("the first one is on line %d; remove or rename one of them", first))
 }
@@ -236,8 +237,8 @@ func (c *compiler) withoutOurselves(root *node, file clientfile.File) *node {
 // its anchor, so a small file can have very many values.
 const maxValues = 600_000
 
-// toValue copies a tree of nodes. ok is false if it has more than maxValues values; the others
-// are then null.
+// toValue copies a tree of nodes. If the tree has more than maxValues values, ok is false and the
+// remaining values are null.
 func toValue(root *node) (v *clientfile.Value, ok bool) {
 	left := maxValues
 	v = copyValue(root, &left)

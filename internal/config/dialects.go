@@ -20,7 +20,7 @@ const (
 
 // Look returns the profiles that a server may match if no dialect is configured for it: first the
 // file's own profiles that have a detect section, then the built-in profiles. It returns nil if the
-// file defines no such profiles.
+// file has no profile with a detect section.
 func (s *Snapshot) Look() []*dialect.Profile {
 	var own []*dialect.Profile
 	for _, p := range s.Dialects {

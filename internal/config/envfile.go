@@ -47,8 +47,8 @@ func ParseEnv(b []byte) ([]Variable, Problems) {
 	return p.all, p.problems
 }
 
-// envParser is the state of ParseEnv. It reads one line after another, and a value in quotes
-// with all its lines.
+// envParser is the state of ParseEnv. It reads the file line by line, but reads all lines of a
+// quoted value at once.
 type envParser struct {
 	rest     string
 	line     int
@@ -221,7 +221,7 @@ func ReadEnv(path string) ([]Variable, Problems) {
 }
 
 // EnvFileOf returns the path of dragoman.envFile in a configuration file, also if the file has
-// problems elsewhere. It returns "" if there is none, or if the file cannot be read.
+// problems elsewhere. It returns "" if the file does not set it, or if the file cannot be read.
 func EnvFileOf(path string) string {
 	b, _, err := read(path, clientfile.MaxFile+1)
 	if err != nil {
@@ -255,7 +255,7 @@ func (c *compiler) readEnvFile(o *object) string {
 	all, problems := c.variables(path)
 	for _, p := range problems {
 		c.fatal = c.fatal || !p.Warning
-		if p.Line == 0 { // not about a line: then show the line of the setting
+		if p.Line == 0 { // the problem is not about one line, so show the line of the setting
 			p.File, p.Line, p.Col, p.Path, p.Text = c.file, n.line, n.col, o.at("envFile"), filepath.ToSlash(path)+": "+p.Text
 		}
 		c.inEnv = append(c.inEnv, p)

@@ -11,8 +11,8 @@ func matchesAny(patterns []string, name string) bool {
 	return false
 }
 
-// matches reports whether name matches a pattern. * in the pattern matches any text. It takes
-// at most O(len(pattern)*len(name)) time.
+// matches reports whether name matches a pattern. * in the pattern matches any text. The time is at
+// most O(len(pattern)*len(name)).
 func matches(pattern, name string) bool {
 	parts := strings.Split(pattern, "*")
 	if len(parts) == 1 {
@@ -34,7 +34,8 @@ func matches(pattern, name string) bool {
 }
 
 // Hides reports whether the filter hides a name. If a pattern of Deny matches the name, Hides
-// returns that pattern. If no pattern of Allow matches the name, it returns "".
+// returns that pattern. If the name is hidden because no pattern of Allow matches it, pattern is
+// "".
 func (f Filter) Hides(name string) (pattern string, hidden bool) {
 	for _, p := range f.Deny {
 		if matches(p, name) {

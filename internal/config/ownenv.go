@@ -2,7 +2,7 @@ package config
 
 import "slices"
 
-// maxOwnText is the number of bytes that references to the env of one server may insert in all.
+// maxOwnText is the number of bytes that references to the env of one server may insert in total.
 // Values may refer to each other, so a few lines could grow without a bound.
 const maxOwnText = 1 << 20
 
@@ -10,8 +10,8 @@ const maxOwnText = 1 << 20
 // looks here first, and then in the environment of Dragoman.
 type ownEnv struct {
 	values map[string]*node // the scalars of env, by the name of the variable
-	// open are the variables whose values are being read. A reference in the value of a
-	// variable to itself means the variable of Dragoman: PATH: ${PATH}:/opt/bin.
+	// open are the variables whose values are being read. If a value refers to its own variable, as
+	// in PATH: ${PATH}:/opt/bin, the reference means the variable in Dragoman's environment.
 	open []string
 	used bool // a reference found its variable here
 	cost int  // bytes inserted, and one for each reference

@@ -123,8 +123,8 @@ func (p *printer) server(s *Server) {
 	}
 }
 
-// setting prints a setting of a server. If it refers to a variable that is not set, it prints
-// the reference. path is the path of the setting in the file.
+// setting prints a setting of a server. If the value refers to a variable that is not set, setting
+// prints the reference instead. path is the path of the setting in the file.
 func (p *printer) setting(depth int, s *Server, path, key, value string) {
 	if name := s.unset[path]; name != "" {
 		p.line(depth, word(key)+": "+word("${"+name+"}")+"  # this variable is not set")
@@ -133,8 +133,8 @@ func (p *printer) setting(depth int, s *Server, path, key, value string) {
 	p.text(depth, key, value)
 }
 
-// secret prints a value of env or headers, and notes if the value refers to a variable that is not
-// set.
+// secret prints a value of env or headers, masked. It adds a comment if the value refers to a
+// variable that is not set.
 func (p *printer) secret(s *Server, path, key string, value Secret) {
 	if name := s.unset[path]; name != "" {
 		p.line(3, word(key)+": "+word(mask)+"  # ${"+name+"} is not set")

@@ -13,10 +13,11 @@ type Problem struct {
 	Line, Col int    // 1-based, in characters; 0 if there is no position
 	Path      string // "mcpServers.gh.url"; "" for the whole file
 	Text      string // the problem, in lower case and without a full stop
-	Hint      string // how to fix the problem; "" if Text says so
+	Hint      string // how to fix the problem; "" if Text already says it
 	// Source is the line of the file, with secrets masked and only characters that are safe to
 	// print. A long line is cut around Col. Source is "" if there is no position, or if masking
-	// leaves nothing to show. Caret is the index in Source of the character at Col, in characters.
+	// leaves nothing to show. Caret is the index, in characters, of the character of Source that is
+	// at Col in the file.
 	Source string
 	Caret  int
 	// Warning marks a problem that does not make the file unusable.

@@ -138,8 +138,8 @@ func (o *object) done() {
 	}
 }
 
-// whole returns the value with the position of its key. It is for problems with the whole value: an
-// editor should then jump to the key.
+// whole returns the value with the position of its key. Use it for problems with the whole value,
+// so that an editor jumps to the key.
 func (m *member) whole() *node {
 	n := *m.value
 	n.line, n.col = m.line, m.col
@@ -156,7 +156,7 @@ func (c *compiler) scalar(n *node, path string) (expansion, bool) {
 	}
 	e, bad, hint := expand(n.text, c.lookup)
 	if bad != "" && e.unset != "" && c.inEnv.Err() != nil {
-		return expansion{}, false // the file of dragoman.envFile cannot be used, and may have the variable
+		return expansion{}, false // the variable may be in the file of dragoman.envFile, which could not be read
 	}
 	if bad != "" {
 		if e.unset != "" && c.server != nil {

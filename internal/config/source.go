@@ -73,7 +73,7 @@ func (s *source) excerpt(line, col int) (text string, caret int) {
 		out, caret = s.guarded(line, from, to, at)
 	}
 	text = s.hide(string(out))
-	if text != string(out) { // hide changed the text before the caret, so move the caret to the first change
+	if text != string(out) { // hide changed the text, so the caret must not be after the first change
 		before := []rune(text)
 		same := 0
 		for same < len(before) && same < len(out) && before[same] == out[same] {
@@ -252,8 +252,9 @@ func (p place) below(key string) (next place, secret bool) {
 	return next, secret || secretKey(key)
 }
 
-// item returns the kind of the keys in an item of a list. A user may list servers by mistake,
-// and a server may merge a list of mappings.
+// item returns the kind of the keys in an item of a list. An item in the place of the servers
+// counts as a server, because a user may write a list by mistake. Elsewhere the kind stays the
+// same, because a server may merge a list of mappings.
 func (p place) item() place {
 	if p == inHolder {
 		return inServer

@@ -67,8 +67,8 @@ func (c *compiler) readTree(b []byte) (root *node) {
 	}
 	src := strings.TrimPrefix(string(b), "\ufeff")
 	defer func() {
-		// Editors sometimes save incomplete files, for which the YAML library may panic. Then
-		// Dragoman refuses the file and does not crash.
+		// Editors sometimes save incomplete files, and the YAML library may panic on such a file.
+		// Dragoman then refuses the file instead of crashing.
 		if v := recover(); v != nil {
 			root = nil
 			c.problem(nil, "", "the file is not valid YAML", "the YAML parser reported: "+firstLine(fmt.Sprint(v)))

@@ -32,8 +32,8 @@ func Watch(ctx context.Context, path string, onChange func([]byte)) error {
 	return watch(ctx, &target{path: path, most: clientfile.MaxFile + 1}, onChange)
 }
 
-// WatchEnv does the same for the file of dragoman.envFile. It also calls onChange when the mode
-// of the file changes, because ReadEnv depends on it.
+// WatchEnv does the same as Watch for the file of dragoman.envFile. It also calls onChange when the
+// mode of the file changes, because ReadEnv checks the mode.
 func WatchEnv(ctx context.Context, path string, onChange func()) error {
 	return watch(ctx, &target{path: path, most: MaxEnvFile + 1, modes: true}, func([]byte) { onChange() })
 }
