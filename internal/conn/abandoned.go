@@ -9,7 +9,8 @@ import (
 )
 
 // abandonedCall is a call on a pipe whose client no longer waits. The server may still send
-// messages about it, because it has not read the cancellation yet or ignores it.
+// messages about the call, because the server has not read the cancellation yet or ignores the
+// cancellation.
 type abandonedCall struct {
 	n            int64
 	conversation uint64 // conversation of the client; 0 if Dragoman cannot distinguish the client from others
@@ -85,13 +86,13 @@ func (l *pipeConn) logOfAll(m *jsonrpc.Message) {
 	case nowhere:
 		l.takeUnattributed(m)
 	case elsewhere:
-		// The session of the call has received its own copy.
+		// The session that runs the call has received its own copy of the message.
 	}
 }
 
-// about returns the call of a message that does not name its call. If no call is in flight, it
-// returns nil. Then only is the one conversation that the message may concern, or 0 for any.
-// certain is false if the message may belong to several clients.
+// about returns the call of a message that does not name its call. p is nil if no call is in
+// flight. only is the one conversation that the message may concern, or 0 for any. certain is false
+// if the message may belong to several clients.
 func (l *pipeConn) about() (p *pending, only uint64, certain bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

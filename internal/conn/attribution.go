@@ -86,8 +86,9 @@ func mayOwn(other, owner *mcp.Attempt) bool {
 // owner returns the number of the call that a server request belongs to, or 0 if there is none.
 // It prefers calls whose methods allow server requests (see 2026-07-28 §MRTR, "Supported
 // Requests"), so that a list request that runs at the same time does not matter. A request that
-// names a task belongs to a call about that task, or to a call that will become a task. The
-// call that created the task has ended, and other calls in flight may belong to another client.
+// names a task belongs to a call about that task, or to a call that will become a task. No other
+// call counts: the call that created the task has ended, and the other calls in flight may belong
+// to another client.
 func (t *attribution) owner() int64 {
 	switch {
 	case t.result != 0:

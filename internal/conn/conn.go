@@ -46,8 +46,8 @@ type Options struct {
 	Ask func(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error)
 
 	// Idle is the maximum time of a call without a message from the server. Hard is the maximum
-	// time of a call in total. Zero means 60 s and 10 min. A negative value disables the
-	// timeout.
+	// time of a call in total. Zero means 60 s for Idle, and 10 min for Hard. A negative value
+	// disables the timeout.
 	Idle, Hard time.Duration
 	// Times returns both timeouts at the start of each call. If it is nil, Idle and Hard are
 	// used.
@@ -262,7 +262,8 @@ func (s *Conn) cancel(t *jsonrpc.Trail, n int64) {
 	s.respond(note)
 }
 
-// maxFailed is the maximum length in bytes of the reason of a failed attempt in a trail.
+// maxFailed is the maximum length, in bytes, of the error text that a trail keeps for a failed
+// attempt.
 const maxFailed = 512
 
 // send sends a call, unless its context has already ended.

@@ -18,24 +18,23 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/streamhttp"
 )
 
-// ErrSessionLost is the reason of a failed call that the server refused because it no longer
-// knows the session. The call was not executed.
+// ErrSessionLost means that the server refused a call because it no longer knows the session. The
+// call was not executed.
 var ErrSessionLost = errors.New("the server has lost the session")
 
-// ErrLinkOver is the reason of a failed call on a pipe that ended before or during the call. The
-// pipe accepts no further calls.
+// ErrLinkOver means that the pipe ended before or during a call. The pipe accepts no further calls.
 var ErrLinkOver = errors.New("the pipe to the server was closed")
 
-// ErrWriteFailed is the reason of a failed call of which nothing was sent, because the pipe
-// accepts no more messages. Answers to earlier calls may still arrive.
+// ErrWriteFailed means that nothing of a call was sent, because the pipe accepts no more messages.
+// Answers to earlier calls may still arrive.
 var ErrWriteFailed = errors.New("cannot write to the pipe to the server")
 
-// ErrRemoved is the reason of a Close because the server was removed. Calls that this Close
-// ends say so in their errors.
+// ErrRemoved is the cause to pass to Close when the server was removed. The errors of the calls
+// that end then say so.
 var ErrRemoved = errors.New("the server was removed from the configuration")
 
-// ErrStopped and ErrRestarted are the reasons of a Close that an operator has requested. Calls
-// that this Close ends say so in their errors.
+// ErrStopped and ErrRestarted are the causes to pass to Close when an operator has stopped or
+// restarted the server. The errors of the calls that end then say so.
 var (
 	ErrStopped   = errors.New("the server was stopped by an operator")
 	ErrRestarted = errors.New("the server was restarted by an operator")
@@ -108,8 +107,8 @@ func (s *Conn) failure(ctx context.Context, c *mcp.Attempt, err error) *mcp.Erro
 	return e
 }
 
-// explain adds the failure to an error, and replaces the error's message. timeout is the cause of
-// the end of the call's context.
+// explain adds the failure to an error, and replaces the error's message. timeout is the cause with
+// which the call's context ended.
 func (s *Conn) explain(e *mcp.Error, timeout error) {
 	f := failure.Facts{
 		Server: s.opts.Name, Call: true, Cause: e.Cause, Clean: s.opts.Clean, Given: s.opts.Given,

@@ -32,7 +32,7 @@ func (s *Conn) statusSaysLost(st *transport.StatusError) bool {
 	}
 	switch code := errorCode(st.Msg); code {
 	case jsonrpc.CodeInvalidParams, jsonrpc.CodeMethodNotFound, jsonrpc.CodeInternal, jsonrpc.CodeParse:
-		return false // the error is about the request, even if its message looks different
+		return false // the error is about the request, even if its text mentions the session
 	}
 	return saysLost(errorMessage(st.Msg))
 }

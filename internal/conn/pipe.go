@@ -246,8 +246,8 @@ func (l *pipeConn) OnLate(f func(*jsonrpc.Message)) {
 	l.mu.Unlock()
 }
 
-// These constants bound the results that are kept although they match no request. A server that
-// pushes a result sends it first, and the first result may be as long as a message.
+// These constants bound the results that are kept although they match no request. The first result
+// may be as long as any message, because a server that pushes its manifest sends it first.
 const (
 	maxUnasked      = 4
 	maxUnaskedBytes = 1 << 20
@@ -454,8 +454,8 @@ func (l *pipeConn) add(p *pending, m *jsonrpc.Message, other func(*jsonrpc.Messa
 	}
 }
 
-// queue appends m to the events of p. On success it returns "". Otherwise it returns the reason of
-// the failure: for example, the caller may have given up p in the meantime.
+// queue appends m to the events of p. On success it returns "". Otherwise it returns the reason for
+// the failure. For example, the caller may have given up p in the meantime.
 func (l *pipeConn) queue(p *pending, m *jsonrpc.Message) (why string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -141,8 +141,8 @@ func (s *Conn) mustNotAsk(m *jsonrpc.Message) bool {
 
 var errServerCancelled = errors.New("the server cancelled its request")
 
-// untilEnded returns a context that ends when the last of the calls owners ends, with the same
-// cause. If there are no owners, it ends with the connection.
+// untilEnded returns a context that ends when the last of the calls in owners ends, with the same
+// cause. If there are no owners, the context ends with the connection.
 func (s *Conn) untilEnded(owners []*flow) (context.Context, context.CancelCauseFunc) {
 	switch len(owners) {
 	case 0:
@@ -170,8 +170,8 @@ func (s *Conn) untilEnded(owners []*flow) (context.Context, context.CancelCauseF
 }
 
 // ask sends a server request to the client and waits for the client's answer. It uses the first
-// of the calls owners that has no answer yet, and returns that call as f. It returns a nil f if the
-// request does not belong to a call.
+// call in owners that has no answer yet, and returns that call as f. f is nil if the request does
+// not belong to a call.
 func (s *Conn) ask(ctx context.Context, m *jsonrpc.Message, owners []*flow) (f *flow, answer *jsonrpc.Message, err error) {
 	began := time.Now()
 	if len(owners) > 0 {
@@ -180,7 +180,7 @@ func (s *Conn) ask(ctx context.Context, m *jsonrpc.Message, owners []*flow) (f *
 		}
 		for i, x := range owners {
 			if f = x; i > 0 {
-				f.received(m.Raw, nil) // the call of the previous owner has ended, so the request belongs to x
+				f.received(m.Raw, nil) // the previous call has ended, so the request belongs to x
 			}
 			if answer, err = f.caller.Ask(ctx, withoutToken(f.trail(), m)); !errors.Is(err, mcp.ErrAnswered) {
 				break

@@ -18,8 +18,8 @@ import (
 // the same id, one would get the other's answer.
 //
 // Such a server broadcasts. Sessions detects this when an answer arrives at a session that did not
-// send the request. From then on, Dragoman looks for the call of a message that does not name one
-// among the calls of all sessions, since each session receives a copy.
+// send the request. If a message does not name its call, Dragoman then looks for the call in all
+// sessions, since each session receives a copy of the message.
 //
 // The zero Sessions starts at 1. NewSessions starts at a random number. Sessions is safe for
 // concurrent use.
@@ -53,13 +53,13 @@ const (
 )
 
 // maxUnknown is the number of answers with unknown ids that count as mistakes of the server. If
-// more arrive, the server also sends Dragoman the answers of other clients.
+// more arrive, Dragoman assumes that the server also sends it the answers for other clients.
 const maxUnknown = 1
 
 // NewSessions returns a Sessions that starts at a random id. So other processes that use the same
-// wrapper have other ids. This process also has other ids after a restart. Two processes that send
-// 10,000 requests each have a common id with a probability of 1 in 50,000. They confuse calls only
-// if both have this id in flight at the same time.
+// wrapper, and this process after a restart, almost certainly have other ids. Two processes that
+// send 10,000 requests each have a common id with a probability of 1 in 50,000. They confuse calls
+// only if both have this id in flight at the same time.
 func NewSessions() *Sessions {
 	s := &Sessions{first: minFirstID + rand.Int64N(maxFirstID-minFirstID)}
 	s.last.Store(s.first)
@@ -169,7 +169,7 @@ func (s *Sessions) ownerOfRequest(own *attribution) (int64, place) {
 	switch {
 	case n == 0 && all.empty():
 		if others {
-			return 0, elsewhere // Dragoman has no call in flight
+			return 0, elsewhere // Dragoman has no call in flight, so the request belongs to another client's call
 		}
 		if sessions > 1 {
 			return 0, unclear
@@ -183,8 +183,8 @@ func (s *Sessions) ownerOfRequest(own *attribution) (int64, place) {
 	return 0, elsewhere
 }
 
-// ownerOfLog returns which session a log message belongs to. The server broadcasts. own contains
-// the calls of the session that received the message.
+// ownerOfLog returns the place of a log message from a server that broadcasts. own contains the
+// calls of the session that received the message.
 func (s *Sessions) ownerOfLog(own *attribution) place {
 	all, abandoned, others, _ := s.allCalls("")
 	n := all.all.number()
@@ -272,9 +272,9 @@ func (s *Conn) unaskedMessage(m *jsonrpc.Message) {
 	s.unasked(n)
 }
 
-// ownerOf returns the number of the call that a server request belongs to. This is the call
-// that its progress token names, or the only call that it can belong to. link is the session
-// that received the request. has reports whether link has a call with a given number.
+// ownerOf returns the number of the call that a server request belongs to. The request's progress
+// token names this call, or the request can belong to no other call. link is the session that
+// received the request. has reports whether link has a call with a given number.
 func (s *Conn) ownerOf(m *jsonrpc.Message, link member, has func(n int64) bool) (int64, place) {
 	if m.Method == mcp.MethodPing { // the session itself answers a ping
 		return 0, nowhere
@@ -311,8 +311,8 @@ func (s *Conn) refuseOrDrop(m *jsonrpc.Message, where place) {
 		s.refuse(m, whyUnclear)
 		return
 	}
-	// The session of the call has received a copy. A refusal from this session would count as
-	// its answer.
+	// The session of the call has received a copy. A refusal from this session would count as the
+	// answer of that session.
 	s.opts.Log.Debug("discarded a server request for another session", "server", s.opts.Name, "method", excerpt.Name(m.Method))
 }
 
