@@ -50,7 +50,7 @@ type addView struct {
 	Save     string // the title of the button that saves
 	Left     string // the servers that are not saved
 	Key      string
-	Kept     *admin.Kept // the result, if there are lines to set
+	Kept     *admin.Kept // the result, if the user has to set variables or the file is not in use yet
 }
 
 // handForm has the values of the form for manual setup.
@@ -71,7 +71,7 @@ type triedView struct {
 	Counts      string
 	Steps       []stepView
 	Connected   string // the result of the handshake
-	Live        string // changes when the trial does
+	Live        string // a text that changes when the trial changes
 }
 
 func (c *Console) addServerPage() Page {
@@ -81,7 +81,8 @@ func (c *Console) addServerPage() Page {
 	}}
 }
 
-// addPath returns the path of the page that adds servers. draft is "" for its beginning.
+// addPath returns the path of the page that adds servers. draft is the id of a draft, or "" for a
+// page without a draft.
 func addPath(draft string) string {
 	if draft == "" {
 		return pathOf("servers") + "/add"
@@ -89,7 +90,7 @@ func addPath(draft string) string {
 	return pathOf("servers") + "/add?" + url.Values{"draft": {draft}}.Encode()
 }
 
-// addView completes the values of the page. id is that of a draft, or "".
+// addView completes the values of the page. id is the id of a draft, or "".
 func (c *Console) addView(r *http.Request, v *addView, id string) (*View, error) {
 	if c.opts.Add == nil {
 		return nil, notFound("There is no page at this address", "This console cannot add servers.", Crumb{"Show all servers", pathOf("servers")})
@@ -256,7 +257,7 @@ func (x *triedView) tried(t *admin.Trial) {
 // diffLine is a line of the change.
 type diffLine struct{ Sign, Text, Class string }
 
-// DiffLines returns the change of the configuration file, a line at a time.
+// DiffLines returns the lines of the change of the configuration file.
 func (v *addView) DiffLines() (out []diffLine) {
 	for line := range strings.Lines(v.Preview.Diff) {
 		line = strings.TrimSuffix(line, "\n")
@@ -296,7 +297,7 @@ func stepsOf(all []admin.HandshakeStep) (out []stepView) {
 	return out
 }
 
-// choiceOf returns the choice in a form of the page.
+// choiceOf returns the choice that a form of the page contains.
 func choiceOf(r *http.Request) admin.Choice {
 	q := admin.Choice{Servers: []admin.ChosenServer{}, Secrets: r.PostForm.Get("secrets"), Values: map[string]string{}, StartHidden: r.PostForm.Get("hidden") == "start"}
 	for _, key := range r.PostForm["use"] {
@@ -310,7 +311,8 @@ func choiceOf(r *http.Request) admin.Choice {
 	return q
 }
 
-// maxEcho is the number of bytes of a text that the form shows again if it cannot be read.
+// maxEcho is the maximum length, in bytes, of a text that the form shows again if the text cannot
+// be read.
 const maxEcho = 64 << 10
 
 // changeDraft answers the forms of the page that adds servers.
@@ -395,7 +397,7 @@ func (c *Console) keep(w http.ResponseWriter, r *http.Request, v *addView, id st
 	}
 }
 
-// again answers a form with the page.
+// again answers a form by showing its page again.
 func (c *Console) again(w http.ResponseWriter, r *http.Request, v *addView, draft string, status int) {
 	p := c.addServerPage()
 	p.View = func(r *http.Request) (*View, error) {

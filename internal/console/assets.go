@@ -50,8 +50,8 @@ func loadAssets() (byName map[string]asset, names map[string]string) {
 	return byName, names
 }
 
-// serveAsset answers /console/static/NAME. The name changes with the content, so browsers keep
-// it for a year. The files are public: they say nothing about this process.
+// serveAsset answers /console/static/NAME. The name of a file changes with its content, so browsers
+// may keep the file for a year. The files are public, because they say nothing about this process.
 func serveAsset(w http.ResponseWriter, r *http.Request) {
 	a, ok := assets[r.PathValue("name")]
 	if !ok {

@@ -284,7 +284,7 @@ func (l *leg) explain(v *callView, mark string, loss *admin.CallLoss, explained 
 	}
 }
 
-// again changes a leg if an earlier leg already shows its source.
+// again changes the title and the heads of a leg if an earlier leg already shows its source.
 func (l *leg) again(v *callView, m *admin.Message) {
 	number, _, _ := strings.Cut(l.Title, ".")
 	l.Title = number + ". " + v.titleOf(m) + " again"
@@ -333,7 +333,7 @@ func headLines(m *admin.Message) (lines []headLine) {
 	return lines
 }
 
-// headEdits returns the edits of the heads of the messages of a leg.
+// headEdits returns the edits of the heads of some messages.
 func headEdits(of ...*admin.Message) (all []admin.HeadEdit) {
 	for _, m := range of {
 		if m == nil {
@@ -348,7 +348,7 @@ func headEdits(of ...*admin.Message) (all []admin.HeadEdit) {
 	return all
 }
 
-// headMarks returns one mark for each note of the heads of a leg.
+// headMarks returns one mark for each note that the edits of heads refer to.
 func headMarks(edits []admin.HeadEdit) (marks []rowMark) {
 	for _, e := range edits {
 		mark := rowMark{Sign: "~" + e.Note, Target: "note-" + e.Note, Title: "headers: note " + e.Note}

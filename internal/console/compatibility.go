@@ -294,9 +294,10 @@ func addName(all []nameCount, name string) []nameCount {
 	return append(all, nameCount{name, 1})
 }
 
-// lossesOver returns what a pair loses over two transports. untested means that a revision does
-// not define its transport, as with HTTP+SSE in later revisions, so the matrix does not have the
-// pair over them. Then lossesOver returns only what is lost over all transports.
+// lossesOver returns what a pair loses over two transports. untested is true if the matrix does not
+// have the pair with these transports, because one of the revisions does not define its transport.
+// For example, later revisions do not define HTTP+SSE. For an untested pair, lossesOver returns
+// only what is lost over all transports.
 func lossesOver(m *admin.Matrix, p *admin.MatrixPair, client, server string) (out []letterView, untested bool) {
 	untested = !defines(p.Client, client) || !defines(p.Server, server)
 	for _, l := range p.Losses {

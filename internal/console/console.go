@@ -39,8 +39,8 @@ type Source interface {
 	Logs(server string, last int) []admin.LogRecord
 	// Steps returns the last handshake with a server.
 	Steps(server string) []admin.HandshakeStep
-	// RecentCalls returns the last calls, newest first. They are the calls of the server and
-	// of the clients with the name client. "" means all.
+	// RecentCalls returns the last calls of the clients named client to the server, newest first.
+	// "" means all clients, or all servers.
 	RecentCalls(server, client string, limit int) []admin.Call
 	// CallsOf returns the calls that a query selects, newest first.
 	CallsOf(admin.CallQuery) admin.Calls
@@ -54,8 +54,9 @@ type Source interface {
 	FindTools(admin.ToolQuery) admin.FoundTools
 	FindTool(server, name string) (admin.ToolDetail, *admin.Problem)
 	ToolCosts() []admin.ToolCost
-	// StartRun, CancelRun and AnswerRun do what the API does at /api/v1/runs. Only they and StartExam
-	// send something to servers. FindRun and FindRuns return runs.
+	// StartRun, CancelRun and AnswerRun do what the API does at /api/v1/runs. Of all methods, only
+	// these three, StartExam and ReadItems send messages to servers. FindRun and FindRuns return
+	// runs.
 	StartRun(ctx context.Context, server string, q admin.RunRequest) (admin.Run, *admin.Problem)
 	CancelRun(id string) (admin.Run, *admin.Problem)
 	AnswerRun(ctx context.Context, id string, answer admin.RunAnswer) (admin.Run, *admin.Problem)
@@ -85,7 +86,8 @@ type Options struct {
 	Config  func() *config.Snapshot
 	Clients func() []runtime.ClientReport         // returns the connected clients; nil means that there are none
 	Operate func(string, runtime.Operation) error // starts an operation on a server; nil means that there are no operations
-	// Add tries new servers and adds them to the configuration. Nil means that the console cannot.
+	// Add tries new servers and adds them to the configuration. If it is nil, the console cannot
+	// add servers.
 	Add    Adder
 	Events *event.Publisher // gets the console's events; may be nil
 	Log    *slog.Logger     // if it is nil, nothing is logged
@@ -113,7 +115,7 @@ type Console struct {
 	untap   func()
 }
 
-// New returns a Console. It counts events from then on.
+// New returns a Console that counts events from its creation on.
 func New(o Options) *Console {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -295,7 +297,7 @@ func (c *Console) admit(w http.ResponseWriter, r *http.Request) bool {
 // enter uses a one-time link, and redirects the browser to a URL without it.
 func (c *Console) enter(w http.ResponseWriter, r *http.Request, token string) {
 	if r.Method != http.MethodGet || r.Header.Get("Sec-Purpose") != "" {
-		w.WriteHeader(http.StatusForbidden) // the link does not end before a person follows it
+		w.WriteHeader(http.StatusForbidden) // keep the link valid until a person follows it
 		return
 	}
 	if c.opts.Access.Enter(w, r, token) {
@@ -555,9 +557,9 @@ func (c *Console) setTheme(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, to, http.StatusSeeOther)
 }
 
-// ownPage reports whether an address belongs to a page of the console, also after the elements
-// ".." of its path are applied. Browsers read a backslash as a slash, and %2e as a dot. They do
-// not read %2f as a slash, so the name of a tool in the path may have slashes.
+// ownPage reports whether an address belongs to a page of the console, after the elements ".." of
+// its path are resolved. Browsers read a backslash as a slash, and %2e as a dot. They do not read
+// %2f as a slash, so the name of a tool in the path may have slashes.
 func ownPage(to string) bool {
 	u, err := url.Parse(to)
 	if err != nil || u.IsAbs() || u.Host != "" || strings.Contains(u.Path, `\`) {

@@ -22,7 +22,7 @@ const (
 	boxRight     = 332
 	boxTop       = headHeight + groupHeight
 	boxFoot      = 44  // the space below the box of Dragoman
-	leastHeight  = 384 // the smallest height of the diagram; lower ones have no room for the labels of the knot
+	leastHeight  = 384 // the smallest height of the diagram; a lower diagram has no room for the labels of the knot
 	portInset    = 48  // the distance from the top and the bottom of the box to the outermost line
 	thinnest     = 1.25
 	thickest     = 20.0 // the width of all lines of a side together

@@ -65,7 +65,8 @@ func (c *Console) promptsPage() Page {
 	return Page{Path: "/servers/{name}/prompts", Template: "prompts.html", View: func(r *http.Request) (*View, error) { return c.promptsWith(r, nil) }}
 }
 
-// itemsOf returns the beginning of a page of items. title is the title of the page.
+// itemsOf begins a page of items: it finds the server, and reads the server's lists that Dragoman
+// has not read yet. title is the title of the page.
 func (c *Console) itemsOf(r *http.Request, title string, methods ...string) (*itemsView, *View, error) {
 	s, err := c.findServer(r)
 	if err != nil {
@@ -164,7 +165,8 @@ func promptForm(x *admin.Item, id string) *form.Form {
 	return form.Make(append(append(schema, required...), `],"additionalProperties":false}`...), form.Options{ID: id})
 }
 
-// readPrompt reads the arguments of a prompt. ok is false if one that is required is missing.
+// readPrompt reads the arguments of a prompt. ok is false if an argument is not valid, or if a
+// required argument is missing.
 func readPrompt(f *form.Form, x *admin.Item, sent url.Values) (arguments []byte, ok bool) {
 	arguments, ok = f.Read(sent)
 	for _, a := range x.Arguments {

@@ -22,7 +22,7 @@ type mend struct {
 
 var address = []string{"url", "httpUrl", "serverUrl"}
 
-// mends has the classes with their own mend. All other classes have usualMend.
+// mends maps classes of failures to their mends. All other classes use usualMend.
 var mends = map[failure.Class]mend{
 	failure.CommandNotFound:   {settings: []string{"command"}, command: true},
 	failure.CannotStart:       {settings: []string{"command"}, command: true},
@@ -50,15 +50,15 @@ var mends = map[failure.Class]mend{
 
 var usualMend = mend{stderr: true, doctor: true}
 
-// mendButtons returns the buttons that help to fix a failure. They lead to the settings to change
-// with their lines, the command, the useful line of stderr, and an examination.
+// mendButtons returns the buttons that help to fix a failure. They lead to the setting to change,
+// the command, the most useful line of stderr, and an examination.
 func (c *Console) mendButtons(s *admin.Server, f *failure.Failure) (out []button) {
 	m, ok := mends[f.Class]
 	if !ok {
 		m = usualMend
 	}
 	if s.State == "unresponsive" {
-		m = mend{} // the server has started, so no setting of the start helps, and it answers no examination
+		m = mend{} // the server has started but does not answer, so neither a setting nor an examination helps
 	}
 	base := pathOf("servers", s.Name)
 	configured := false
@@ -104,7 +104,7 @@ func (c *Console) settingButton(server string, m mend) button {
 			}
 		}
 	}
-	if m.settings[0] == "startTimeout" { // a default that the page shows
+	if m.settings[0] == "startTimeout" { // the page shows this setting even if the file does not set it
 		return button{Title: "Show startTimeout", Path: base + "#" + settingID("startTimeout")}
 	}
 	// The file sets none of the keys, so show the entry of the server.

@@ -143,8 +143,8 @@ func sentences(clients []clientSum, status *admin.Report, needs int) (all, need 
 	return all, need
 }
 
-// clientSentence says how many clients work, are idle, or got errors in the last minute. A client
-// is in the same state on the page of the clients.
+// clientSentence says how many clients work, are idle, or got errors in the last minute. The page
+// of the clients shows the same states.
 func clientSentence(clients []clientSum) string {
 	n := map[string]int{}
 	for _, c := range clients {

@@ -103,8 +103,8 @@ func (c *Console) findRun(r *http.Request) (x admin.Run, err error) {
 	return x, nil
 }
 
-// runWith returns the page of a run with the answer to a question that could not be sent. A nil
-// answer means none.
+// runWith returns the page of a run. failed is a question whose answer could not be sent, with this
+// answer. A nil failed means that there is no such question.
 func (c *Console) runWith(r *http.Request, failed *questionView, status int) (*View, error) {
 	x, err := c.findRun(r)
 	if err != nil {

@@ -89,7 +89,7 @@ func (f *runForm) switched(do string, value []byte, ok bool, fresh func() *form.
 }
 
 // switchForm returns the form as fields or as JSON text, if do is "form" or "json". value is what
-// the form has read; ok is false if it could not be read.
+// the form has read; ok is false if the form could not be read.
 func switchForm(f *form.Form, do string, value []byte, ok bool, fresh func() *form.Form) (to *form.Form, changed bool) {
 	switch {
 	case do != "json" && do != "form":
@@ -108,8 +108,8 @@ func switchForm(f *form.Form, do string, value []byte, ok bool, fresh func() *fo
 	return to, true
 }
 
-// reportTo adds the problem of a request that the API has refused. prefix is the place of the object
-// in the request. rest is the problem if it does not belong to a field.
+// reportTo shows in a form why the API has refused a request. prefix is the JSON Pointer to the
+// form's values in the request. rest is the problem if it does not belong to a field.
 func reportTo(f *form.Form, bad *admin.Problem, prefix string) (rest string) {
 	if len(bad.Errors) == 0 {
 		return bad.Error()
@@ -149,7 +149,8 @@ func (c *Console) startRun(w http.ResponseWriter, r *http.Request) {
 	c.show(w, r, &p, pageTemplate(p.Template))
 }
 
-// parsed reads the values of a form. If they cannot be read, parsed has answered the request.
+// parsed reads the values of a form. If they cannot be read, parsed answers the request with an
+// error and returns false.
 func (c *Console) parsed(w http.ResponseWriter, r *http.Request) bool {
 	if err := r.ParseForm(); err != nil {
 		c.fail(w, r, &pageError{Status: http.StatusRequestEntityTooLarge, Title: "The form could not be read", Text: "A form can have at most 1 MiB. Send larger values with dragoman call."})

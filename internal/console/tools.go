@@ -64,7 +64,7 @@ func (r toolRow) Renamed() string {
 type meter struct {
 	admin.ToolCost
 	Percent string
-	Width   string // the width of the bar, of 100
+	Width   string // the width of the bar, from 0 to 100
 }
 
 func (c *Console) toolsPage() Page {

@@ -498,7 +498,7 @@ func (t *traffic) sums(now time.Time, connected []runtime.ClientReport) *sums {
 	}
 	for k, c := range t.clients {
 		if all := sessions[k]; len(all) > 0 {
-			c.shown = transportName(all[0].Transport) // also for the time after it has gone
+			c.shown = transportName(all[0].Transport) // kept for the time after the session has ended
 		}
 		x := clientSum{clientKey: k, shown: c.shown, rate: c.last60(now), Number: c.number, First: c.first, Last: c.last, All: c.calls, Bad: c.failed, Lost: c.lost, Caps: c.capabilities, Servers: counts(c.servers), Sessions: sessions[k]}
 		s.Clients = append(s.Clients, x)

@@ -92,7 +92,7 @@ func (b *rowBuilder) end() {
 	row.Folded = b.fold && row.Class == "same"
 	b.marks, b.class, b.lacuna = nil, "", ""
 	if n := len(b.rows); n > 0 && row.Class == "same" && b.rows[n-1].Class == "same" {
-		last := &b.rows[n-1] // unchanged bytes continue the row before
+		last := &b.rows[n-1] // unchanged bytes continue the previous row
 		last.Left, last.Right = last.Left+"\n"+row.Left, last.Right+"\n"+row.Right
 		last.NoLeft, last.NoRight = last.NoLeft && row.NoLeft, last.NoRight && row.NoRight
 		return
@@ -133,7 +133,7 @@ type wireSegment struct {
 	edit *admin.Edit // nil for bytes that are the same on both sides
 }
 
-// alone reports whether an edit has rows without other bytes, if lines end there.
+// alone reports whether an edit gets rows of its own if lines end around it.
 func (s *wireSegment) alone() bool {
 	if s.edit == nil {
 		return false
@@ -162,7 +162,7 @@ func (b *rowBuilder) edit(s *wireSegment, from int, end bool) {
 	e, source, message := s.edit, s.side[from], s.side[1-from]
 	columns := [2]*wireColumn{&b.left, &b.right}
 	if e.Kind == "lost" && strings.HasPrefix(source, ",\n") {
-		columns[from].add(",", "", "") // it ends the line before the loss
+		columns[from].add(",", "", "") // the comma ends the line before the loss
 		source = source[1:]
 	}
 	if e.Kind == "lost" || s.alone() && end {
