@@ -16,20 +16,20 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/streamhttp"
 )
 
-// throughDragoman is the result of opening the server with the bridge's handshake.
+// throughDragoman is the result of opening the server with Dragoman's own handshake.
 type throughDragoman struct {
 	tried   bool
 	works   bool
-	dialect string // the dialect with which the bridge opens the server; "" for standard MCP
+	dialect string // the dialect with which Dragoman opens the server; "" for standard MCP
 	// revisions are the revisions whose clients got an answer. No revision is tested with an
 	// app-server.
 	revisions []mcp.Revision
-	err       error  // the error if the way does not work
-	why       string // the reason if the way does not work
+	err       error  // the error if Dragoman cannot open the server
+	why       string // the reason if Dragoman cannot open the server
 	trace     string
 }
 
-// bridge opens the server with the handshake that the bridge uses.
+// bridge opens the server with Dragoman's own handshake.
 func (e *exam) bridge(ctx context.Context) {
 	out := throughDragoman{tried: true}
 	opened, works, err := e.openBridge(ctx, handshake.Offer{})
@@ -63,7 +63,7 @@ func (e *exam) bridge(ctx context.Context) {
 	}
 }
 
-// bridgeFinding records a finding that only the handshake of the bridge can detect.
+// bridgeFinding records a finding that only Dragoman's own handshake can detect.
 func (e *exam) bridgeFinding(f handshake.Finding) {
 	code := map[string]string{
 		handshake.FoundInitializedRefused: NoteAnswered,

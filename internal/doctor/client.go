@@ -170,7 +170,7 @@ func (s *Stage) take(v *visitor, m *jsonrpc.Message, version string) [][]byte {
 		// 2025-11-25 §Base, "Notifications": a notification must not have an id.
 		s.judge(checkInitialized)
 		s.find(ClientInitializedID, m.Raw)
-		v.ready = true // the client does send it, so this is the only finding
+		v.ready = true // the client does send notifications/initialized, so the id is the only fault
 		return [][]byte{jsonrpc.AppendError(nil, m.ID, mcp.MethodNotFound(m.Method))}
 	}
 	result, bad := s.serve(v, m, version)
@@ -207,7 +207,7 @@ func (s *Stage) note(v *visitor, m *jsonrpc.Message) [][]byte {
 		if v.opened == "" {
 			s.judge(checkInitialized)
 			s.find(ClientInitializedEarly, m.Raw)
-			return nil // it does not count: the client has to send it after the answer
+			return nil // this notification does not count: the client has to send it after the answer to initialize
 		}
 		s.judge(checkInitialized)
 		v.ready = true

@@ -68,7 +68,7 @@ func (s *Stage) ServePipe(ctx context.Context, in io.ReadCloser, out io.Writer) 
 const answerDelay = 200 * time.Millisecond
 
 // heldAnswer is an answer that is written when its timer fires, or before the next message is
-// handled. A nil heldAnswer is no answer.
+// handled. Nil means that no answer is held.
 type heldAnswer struct {
 	out   io.Writer
 	body  []byte

@@ -10,9 +10,9 @@
 // a second, longer wait.
 //
 // The package runs only the tool that Options.Call names. Its other requests change nothing:
-// lists, one resource that the server offers, one prompt, and methods that no server should
-// have. To find out whether Dragoman works with the server, it opens the server with the
-// handshake of the bridge.
+// lists, one resource that the server offers, one prompt, and methods that no server should have.
+// To find out whether Dragoman works with the server, it opens the server with Dragoman's own
+// handshake.
 //
 // All codes are in one table (table.go), from which docs/findings.md is generated. Codes are
 // stable: the meaning of a code never changes.

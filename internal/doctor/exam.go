@@ -68,8 +68,9 @@ type state struct {
 	start   time.Duration   // extra time allowed for a process to start
 	reached bool            // the server has sent something
 	tried   map[mcp.Revision]*attempt
-	// These are the evidence of errors for an initialize with an unknown version, and for one
-	// without params. Such errors are faults only if the server supports initialize at all.
+	// refusedUnknown is the evidence that the server refused an initialize with an unknown version,
+	// and refusedBare that it refused an initialize without params. Such errors are faults only if
+	// the server supports initialize at all.
 	refusedUnknown, refusedBare string
 
 	guess    mcp.Revision          // the newest legacy revision that the server supports, according to its first answer

@@ -89,8 +89,8 @@ func tacit(raw []byte, caps jsonrpc.Span, l list) bool {
 	return l.capability == "tools" && jsonrpc.KindOf(raw, caps) != '{'
 }
 
-// refusedForGood reports whether a request failed, and neither an unknown method nor missing
-// credentials is the reason.
+// refusedForGood reports whether a request failed for a reason other than an unknown method or
+// missing credentials.
 func refusedForGood(q *question) bool {
 	return q.done && q.err == nil && !q.worked() && !unsupported(q) &&
 		q.status != http.StatusUnauthorized && q.status != http.StatusForbidden

@@ -36,7 +36,7 @@ type ListOffer struct {
 type offered struct {
 	name, version string
 	instructions  int            // the tokens of the instructions
-	items, cost   map[string]int // the numbers by the member of the list
+	items, cost   map[string]int // the number of items and their tokens, by the result member that has the list
 }
 
 // nameLimit is the maximum length in bytes of the name, and of the version.

@@ -109,8 +109,8 @@ func (e *exam) notReached(t *talk, q *question, waited time.Duration) {
 	}
 }
 
-// failureLocked returns the failure of the server. It returns nil if the server can be used
-// through the bridge. The caller holds e.mu.
+// failureLocked returns the failure of the server. It returns nil if the server can be used through
+// Dragoman. The caller holds e.mu.
 func (e *exam) failureLocked() *failure.Failure {
 	err, facts := e.through.err, failure.Facts{}
 	switch {
@@ -142,8 +142,8 @@ func (e *exam) guessFrom(q *question) {
 	}
 }
 
-// mayBeEvents reports whether the server refused a POST in the way of an HTTP+SSE server
-// (2026-07-28 §Streamable HTTP, "HTTP+SSE Transport (2024-11-05)").
+// mayBeEvents reports whether the server refused a POST as an HTTP+SSE server does (2026-07-28
+// §Streamable HTTP, "HTTP+SSE Transport (2024-11-05)").
 func mayBeEvents(q *question) bool {
 	code, _ := q.failed()
 	switch q.status {

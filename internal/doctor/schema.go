@@ -90,9 +90,9 @@ func isStub(raw []byte, at jsonrpc.Span) bool {
 	return true
 }
 
-// judgeStubs reports tools whose schemas have no parameters. In a list it reports them only if this
-// concerns every tool, and there are at least two. In a manifest it reports each. This finding
-// replaces SchemaBare.
+// judgeStubs reports tools whose schemas have no parameters. In a list it reports them only if
+// every tool is of this kind and there are at least two tools. In a manifest it reports every such
+// tool. This finding replaces SchemaBare.
 func (t *talk) judgeStubs(said string, stubs []string, tools int, manifest bool) {
 	if len(stubs) == 0 || !manifest && (tools < 2 || len(stubs) < tools) {
 		return

@@ -9,8 +9,9 @@ import (
 )
 
 // This file tests whether the server keeps the sessions of an examination apart. Over HTTP, the
-// conversations of an examination are sessions of one server, and three run at a time. Some
-// servers, mostly wrappers, send the messages of one session to all sessions.
+// conversations of an examination are sessions of one server, and up to Options.Parallel of them
+// run at the same time. Some servers, mostly wrappers, send the messages of one session to all
+// sessions.
 
 // sentID identifies a request by its id.
 type sentID struct {

@@ -215,9 +215,9 @@ func (t *talk) await(ctx context.Context, q *question) bool {
 	return q.done
 }
 
-// outrun waits for q until the server has answered a later request. Then it waits several times as
-// long as that took. After that, a server that answers in order will not answer q any more. outrun
-// reports whether q was answered.
+// outrun sends a later request. It waits for q until the server has answered the later request, and
+// for some time after that. A server that answers in order has then answered q, or will not answer
+// it. outrun reports whether q was answered.
 func (t *talk) outrun(ctx context.Context, q *question) bool {
 	began := time.Now()
 	t.await(ctx, t.ask(alive(t.rev), ""))
@@ -228,8 +228,8 @@ func (t *talk) outrun(ctx context.Context, q *question) bool {
 	return t.wait(ctx, q, d)
 }
 
-// askUntilReady sends a request. Like the bridge, it retries while the server answers that it
-// is not ready.
+// askUntilReady sends a request. Like package conn, it retries while the server answers that it is
+// not ready.
 func (t *talk) askUntilReady(ctx context.Context, method, members string) *question {
 	q := t.ask(method, members)
 	t.await(ctx, q)
@@ -417,8 +417,8 @@ func (t *talk) questionOf(m *jsonrpc.Message, of *question) *question {
 	nameless := m.ID == "" || m.ID == "null"
 	switch {
 	case of != nil && of.id == "" && of.method != batchOf:
-		// Over HTTP a notification is answered with an error or an empty response, and an
-		// error may have a body (2025-11-25 §Transports, "Sending Messages").
+		// Over HTTP the response to a notification must be empty or an error, and an error may have
+		// a body (2025-11-25 §Transports, "Sending Messages").
 		of.msg, of.raw = m, m.Raw
 		if of.status < 300 {
 			t.find(NoteAnswered, evidence("> "+of.said, "< "+t.e.redact(m.Raw)))

@@ -32,8 +32,8 @@ type Target struct {
 	Transport http.RoundTripper // the transport for requests; nil means a transport of this package
 	CAs       *x509.CertPool    // the authorities that the transport of this package trusts; nil means the authorities of the system
 
-	// Dialect is the configured dialect with which the bridge opens the server. If it is nil,
-	// the bridge detects the dialect.
+	// Dialect is the configured dialect with which Dragoman opens the server. If it is nil,
+	// Dragoman detects the dialect.
 	Dialect *dialect.Profile
 
 	// Secrets are masked in evidence.

@@ -19,14 +19,14 @@ type Verdict struct {
 	// SignIn means that the server answers only clients that have signed in, so the doctor could
 	// not check much. SignIn is not an error.
 	SignIn bool
-	// Through means that the bridge can open the server and has requested its tools.
+	// Through means that Dragoman can open the server and has requested its tools.
 	// RevisionVerdict.Through says for which clients this works.
 	Through bool
-	Dialect string // the dialect in which the bridge opens the server; "" for standard MCP
-	Why     string // the reason why the bridge cannot open the server
+	Dialect string // the dialect in which Dragoman opens the server; "" for standard MCP
+	Why     string // the reason why Dragoman cannot open the server
 	Offer   Offer
-	// Failure is the reason why the server cannot be used through the bridge. It is nil if the
-	// server can be used.
+	// Failure is the reason why the server cannot be used through Dragoman. It is nil if the server
+	// can be used.
 	Failure *failure.Failure
 }
 
@@ -35,7 +35,7 @@ type RevisionVerdict struct {
 	Revision mcp.Revision
 	Works    bool
 	Why      string // the reason why the revision does not work
-	// Through means that a client of this revision got the tools through the bridge.
+	// Through means that a client of this revision got the tools through Dragoman.
 	Through bool
 }
 
