@@ -7,9 +7,9 @@
 // dates that a task lacks. It is safe for concurrent use. Each revision has a codec (codec.go),
 // and the codecs of an era share their code (legacy.go, modern.go).
 //
-// Some content cannot be expressed in a revision. It stays in the message if the receiver
-// ignores it. An error gets another code, and its data names the original code. Content that would
-// make the receiver fail is converted with a documented loss (content.go). A Profile describes
-// servers that deviate from MCP. It contains only data; this package converts their messages to
-// MCP.
+// Some content cannot be expressed in a revision. It stays in the message if the receiver ignores
+// it. An error code that the receiver does not know or would misunderstand is replaced, and the
+// error's data names the original code. Content that would make the receiver fail is converted with
+// a documented loss (content.go). A Profile describes servers that deviate from MCP. It contains
+// only data; this package converts their messages to MCP.
 package dialect

@@ -102,7 +102,7 @@ type formConverter struct {
 	losses   mcp.Losses
 	edits    jsonrpc.Edits
 	taken    map[string]bool // the names of all fields
-	next     map[string]int  // the number that a name which is taken gets next
+	next     map[string]int  // for each name that is taken, how many other names were made from it
 	total    int             // the options and default options that were read
 	required map[string]bool
 	form     Form
@@ -197,7 +197,7 @@ func joinSentences(text, added string) string {
 }
 
 // options returns the options of a list: texts, or objects with const and title. It returns each
-// value once. It returns nil if one of them is something else, or if the form has too many.
+// value once. It returns nil if an element is neither, or if the form has too many options.
 func (f *formConverter) options(list jsonrpc.Span) (out []option) {
 	known := map[string]bool{}
 	for x := range jsonrpc.Elements(f.raw, list) {
@@ -452,8 +452,8 @@ func (f *Form) Restore(t *jsonrpc.Trail, m *jsonrpc.Message) (*jsonrpc.Message, 
 	return mcp.RewriteOrKeep(t, m, &e), nil
 }
 
-// parse calls add once for each option that a text contains. Text that is no option is added as
-// it is, so that the server can refuse it.
+// parse calls add once for each option that a text contains. Text that is not an option is added
+// unchanged, so that the server can refuse it.
 func (c *choice) parse(raw []byte, at jsonrpc.Span, add func([]byte)) error {
 	text, ok := jsonrpc.Text(raw, at)
 	if !ok {
@@ -482,7 +482,8 @@ func (c *choice) parse(raw []byte, at jsonrpc.Span, add func([]byte)) error {
 	return nil
 }
 
-// find returns the index of the first option with a value, or with a title in any case.
+// find returns the index of the first option whose value is word, or whose title is word if case is
+// ignored.
 func (c *choice) find(word string) (int, bool) {
 	byTitle, titled := c.byTitle[folded(word)]
 	byValue, valued := c.byValue[word]
@@ -492,7 +493,8 @@ func (c *choice) find(word string) (int, bool) {
 	return byValue, valued
 }
 
-// folded returns a text in one case. Two texts are equal after it if strings.EqualFold says so.
+// folded returns a text with all letters in one case. Two folded texts are equal if
+// strings.EqualFold reports that the original texts are equal.
 func folded(text string) string {
 	return strings.Map(func(r rune) rune {
 		least := r

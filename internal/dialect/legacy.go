@@ -52,7 +52,7 @@ func (l legacy) request(dst []byte, c *mcp.Attempt, s *Stamp) []byte {
 }
 
 // isRetryMember reports whether a key belongs to a modern client's answers to input requests. A
-// legacy server does not get it, because it sends its requests live.
+// legacy server does not get such a key, because the server sends its requests while the call runs.
 func isRetryMember(k []byte) bool {
 	return string(k) == "inputResponses" || string(k) == "requestState"
 }

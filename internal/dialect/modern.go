@@ -97,9 +97,9 @@ func (d modern) reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 	return c.Trail.Splice(dst, m.Raw, &e)
 }
 
-// completeResult adds the members that a modern server's result must have to a legacy server's
-// result (2026-07-28 §Base, "ResultType"; §Caching). The values are the safest possible: the result
-// is stale at once and for this client only.
+// completeResult completes the result of a legacy server. It adds the members that the result of a
+// modern server must have (2026-07-28 §Base, "ResultType"; §Caching). The values are the safest
+// possible: the result is stale at once and for this client only.
 func (d modern) completeResult(e *jsonrpc.Edits, c *mcp.Call, r *mcp.Reply) {
 	m := r.Msg
 	if jsonrpc.KindOf(m.Raw, m.Result) != '{' {
