@@ -1,6 +1,6 @@
 // Package daemon is the composition root: it builds a runtime from a configuration, listens,
-// handles signals, and decides in which order things start and stop. It imports all other packages
-// of the bridge. No lower package imports it.
+// handles signals, and decides in which order things start and stop. It connects the lower
+// packages, and none of them imports it.
 //
 // Run serves one server without renaming its tools. Serve serves many servers behind one
 // endpoint. Connect is a client for the commands that need one. Record writes the messages of

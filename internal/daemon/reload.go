@@ -63,8 +63,8 @@ func (e *emptiness) refuses(now, next *config.Snapshot, sure bool) bool {
 	return true
 }
 
-// envFile watches the file of dragoman.envFile, whose path may change with the configuration.
-// Only one goroutine may use it. The caller waits for running after stop.
+// envFile watches the file of dragoman.envFile, whose path may change with the configuration. Only
+// one goroutine may use it. After stop, the caller waits for the goroutines in running.
 type envFile struct {
 	log     *slog.Logger
 	changed func()
@@ -74,7 +74,7 @@ type envFile struct {
 	cancel context.CancelFunc // nil if nothing is watched
 }
 
-// follow watches the file at path, and no longer the one before. "" watches none.
+// follow watches the file at path instead of the previous file. If path is "", it watches no file.
 func (e *envFile) follow(ctx context.Context, path string) {
 	if path == e.path {
 		return

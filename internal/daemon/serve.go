@@ -310,8 +310,8 @@ func needsRestart(a, b *config.Snapshot) (names []string) {
 	return names
 }
 
-// unchangedAgain is a time without changes of the file. After it, the next change without
-// effect is logged at level info again.
+// unchangedAgain limits how often a change of the file without effect is logged at level info. If
+// the last such change is more recent, the next one is logged at level debug.
 const unchangedAgain = 10 * time.Minute
 
 // watch applies a changed configuration when the file changes, and when hup delivers a SIGHUP.

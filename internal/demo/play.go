@@ -93,8 +93,8 @@ var modernScript = []move{
 	{method: mcp.MethodCallTool, params: `"name":"modern__forecast","arguments":{"city":"Kraków"}`},
 }
 
-// play sends the moves of a script again and again until ctx ends. The time between two moves
-// does not depend on how long they take, unless one takes longer than the step.
+// play sends the moves of a script again and again until ctx ends. The time between the beginnings
+// of two moves is one step, unless a move takes longer than that.
 func play(ctx context.Context, script []move, send func(context.Context, *move)) {
 	next := time.Now()
 	step := firstStep

@@ -3,10 +3,10 @@
 // and the other only the revisions without initialize. Their tools wait, ask the user, keep state
 // and report progress, each in the way of its era. Play acts as two clients of these servers.
 //
-// Both are strict: they refuse requests that their era does not have, and declare only
+// Both servers are strict: they refuse requests that their era does not have, and declare only
 // features that they implement. They keep no files, open no connections and do not know about
-// the bridge. A call that has to wait runs on its own goroutine. Everything else is answered
-// at once and in order. Nothing is left running when Serve returns.
+// Dragoman. A call that has to wait runs on its own goroutine. Everything else is answered at once
+// and in order. Nothing is left running when Serve returns.
 package demo
 
 import (
@@ -41,9 +41,9 @@ var (
 // when in has ended. If ctx ends first, it returns the cause of ctx. Otherwise it returns the error
 // of the connection.
 //
-// Serve closes in and out if they can be closed. For the process's stdin and stdout it closes
-// duplicates. If closing does not unblock a read of in, ctx takes effect only at the next
-// line. If out cannot be closed, a client that does not read blocks Serve.
+// Serve closes in and out if they can be closed. It does not close the process's stdin and stdout,
+// but duplicates of them. If closing does not unblock a read of in, ctx takes effect only at the
+// next line. If out cannot be closed, a client that does not read blocks Serve.
 func Serve(ctx context.Context, era string, in io.Reader, out io.Writer, version string) error {
 	l := &line{running: map[jsonrpc.ID]*runningCall{}}
 	var s server

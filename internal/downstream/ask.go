@@ -37,8 +37,8 @@ func (c *Session) askClient(ctx context.Context, call *mcp.Call, m *jsonrpc.Mess
 	if call != nil {
 		t = call.Trail
 	}
-	if !c.declares(m.Method) {
-		return nil, mcp.CannotAsk("the client does not declare support for it") // before the conversion, which is work
+	if !c.declares(m.Method) { // checked before the conversion, to save that work
+		return nil, mcp.CannotAsk("the client does not declare support for it")
 	}
 	var form *dialect.Form
 	if f := c.info.Load(); f != nil {

@@ -144,7 +144,7 @@ func (v *visitors) report() (out []ClientReport) {
 }
 
 // Clients describes the clients of the endpoint. Clients with a conversation come first. Within
-// both groups, the order is that of their first messages.
+// each group, clients are in the order of their first messages.
 func (r *Endpoint) Clients() []ClientReport {
 	r.mu.Lock()
 	all := make([]*Session, 0, len(r.sessions))

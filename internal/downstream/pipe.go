@@ -147,7 +147,7 @@ func (d *pipeServer) write(b []byte) error {
 
 // slot takes a slot for one request and reports whether one was free. If no slot is free, it waits
 // a moment, because the client may only send faster than it gets answers. If no slot becomes free
-// in this time, later calls do not wait until there is a free slot again.
+// in this time, later calls return at once until a slot is free again.
 func (d *pipeServer) slot(ctx context.Context) bool {
 	select {
 	case d.slots <- struct{}{}:
@@ -242,7 +242,7 @@ func (d *pipeServer) read(ctx context.Context) error {
 			<-d.opening
 			d.opening = nil
 			if d.isShutdown(m, err) {
-				return ErrShutdown // only initialize shows the kind of client
+				return ErrShutdown // isShutdown knows the kind of client only after initialize
 			}
 		}
 		switch {

@@ -133,9 +133,9 @@ func newInflight(ctx context.Context, m *jsonrpc.Message) *inflight {
 }
 
 // Expect registers a request, and returns the function that serves it. So a cancellation that
-// follows the request at once finds it; see transport.Expecter. Expect registers requests
-// instead of ids, because a client may reuse the id of a cancelled request before that request
-// was served.
+// arrives right after the request can already find the request; see transport.Expecter. Expect
+// registers requests instead of ids, because a client may reuse the id of a cancelled request
+// before that request was served.
 func (c *Session) Expect(ctx context.Context, in transport.Incoming) func(transport.Responder) {
 	if c.out == nil || in.Msg.Method == mcp.MethodInitialize { // initialize cannot be cancelled
 		return func(r transport.Responder) { c.Request(ctx, in, r) }

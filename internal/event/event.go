@@ -1,12 +1,11 @@
-// Package event is the stream of everything that happens in the program: calls, losses,
-// handshakes, notifications, server states and refusals. The layers of the bridge publish
-// events. Metrics, logs and status subscribe to them. A publisher does not know its
-// subscribers.
+// Package event is the stream of everything that happens in the program: calls, losses, handshakes,
+// notifications, server states and refusals. The layers of Dragoman publish events. Metrics, logs
+// and status subscribe to them. A publisher does not know its subscribers.
 //
 // There are two kinds of subscribers. A tap is a function that runs in the publisher's
 // goroutine. It gets every event, but must not block. A queue is read by its own goroutine. It
-// never blocks a publisher, and counts the events that it drops. Data that must not be lost,
-// such as an audit trail, needs a step before the call instead of a subscriber.
+// never blocks a publisher, and counts the events that it drops. Data that must not be lost, such
+// as an audit trail, needs a policy.Step instead of a subscriber.
 //
 // The package starts no goroutine and does no I/O.
 package event
@@ -90,7 +89,7 @@ const (
 // Opening describes the handshake of a client: initialize or server/discover. All texts are
 // short and have no control characters.
 type Opening struct {
-	Client, Version string // what the client calls itself; "unknown" if it does not say it
+	Client, Version string // the name and version that the client sent; "unknown" if it sent none
 	Requested       string // the revision that the client asked for, as it wrote it; "" for none
 	Remote          string // the client's address without port, or its transport
 }

@@ -114,7 +114,7 @@ func (f *Facts) flag(flag, setting string) string {
 	return setting + " in the configuration"
 }
 
-// add does the same as flag for a flag with its value that the user must add.
+// add does the same as flag, for a flag that the user must add together with its value.
 func (f *Facts) add(flag, setting string) string {
 	if f.Given && !f.ByClient {
 		f.added = flag
