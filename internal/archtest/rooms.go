@@ -36,7 +36,7 @@ var inner = map[string][][]string{
 		{"internal/transport/inmem", "internal/transport/sse", "internal/transport/stdio", "internal/transport/streamhttp"},
 	},
 	"internal/server": {
-		{"internal/server/lines", "internal/server/requirements/store"},
+		{"internal/server/lines", "internal/server/requirements/store", "internal/server/tools"},
 		{"internal/server/files", "internal/server/requirements"},
 	},
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/dragoman-mcp/dragoman/internal/server/tools"
 )
 
 type copyIn struct {
@@ -36,7 +38,7 @@ func (s *Server) addCopy() {
 		description: "Copy a file, or a folder with everything in it. The copy appears when it is complete. An existing destination is kept unless overwrite is true.",
 		writes:      true, destroys: true, confirm: true, undo: true,
 		restrictOut: func(p map[string]*jsonschema.Schema) {
-			p["replaced"] = schemaOf[undone](nil)
+			p["replaced"] = tools.Schema[undone](nil)
 			p["replaced"].Description = "Where the former file of the destination is now."
 		},
 	}, s.copy)

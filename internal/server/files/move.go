@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/dragoman-mcp/dragoman/internal/server/tools"
 )
 
 type moveIn struct {
@@ -38,7 +40,7 @@ func (s *Server) addMove() {
 		description: "Move or rename a file, a folder or a symlink. An existing destination is kept unless overwrite is true.",
 		writes:      true, destroys: true, confirm: true, undo: true,
 		restrictOut: func(p map[string]*jsonschema.Schema) {
-			p["replaced"] = schemaOf[undone](nil)
+			p["replaced"] = tools.Schema[undone](nil)
 			p["replaced"].Description = "Where the former file of the destination is now."
 		},
 	}, s.move)

@@ -6,11 +6,15 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/dragoman-mcp/dragoman/internal/server/tools"
 )
 
 func TestGlob(t *testing.T) {
@@ -270,4 +274,41 @@ func TestLongCallsLeaveRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	end()
+}
+
+// TestLongCallsWaitApart fills the server with long calls that run and wait. Short calls still
+// run, and one more long call is refused.
+func TestLongCallsWaitApart(t *testing.T) {
+	s, err := Open(Options{Roots: []string{t.TempDir()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	synctest.Test(t, func(t *testing.T) {
+		s.long = tools.NewGate(maxLong, maxLongWaiting) // its channel is one of the bubble
+		ctx, cancel := context.WithCancel(t.Context())
+		var waiting sync.WaitGroup
+		for range maxLong + maxLongWaiting {
+			waiting.Go(func() {
+				end, err := s.begin(ctx, true)
+				if err == nil {
+					<-ctx.Done()
+					end()
+				} else if !errors.Is(err, context.Canceled) {
+					t.Errorf("a long call: %v", err)
+				}
+			})
+		}
+		synctest.Wait()
+		if _, err := s.begin(t.Context(), true); err == nil || err.Error() != "Too many calls are waiting: the limit is 256. Wait for the answers of some calls first." {
+			t.Errorf("one more long call: %v", err)
+		}
+		if end, err := s.begin(t.Context(), false); err != nil {
+			t.Errorf("a short call: %v", err)
+		} else {
+			end()
+		}
+		cancel()
+		waiting.Wait()
+	})
 }

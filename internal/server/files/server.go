@@ -3,10 +3,8 @@ package files
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
-	"sync/atomic"
 	"time"
 	"unicode"
 
@@ -15,22 +13,20 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/dragoman-mcp/dragoman/internal/server/lines"
+	"github.com/dragoman-mcp/dragoman/internal/server/tools"
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
 // Bounds of a server.
 const (
-	maxRunning = 16  // calls that run at the same time
-	maxWaiting = 256 // calls that wait until another call ends
-	maxLong    = 6   // searches, copies and moves that run at the same time; with waitersMost more, two calls are free
+	maxRunning     = 16  // calls that run at the same time
+	maxWaiting     = 256 // calls that wait until another call ends
+	maxLong        = 6   // searches, copies and moves that run at the same time; with waitersMost more, two calls are free
+	maxLongWaiting = 256 // searches, copies and moves that wait until another of them ends
 )
 
 // Prefix is put before the name of each tool if Options.Prefixed is set.
 const Prefix = "filesystem."
-
-// dialectKey is the member of a tool's _meta in which Dragoman finds the flags for clients
-// that read a manifest. See docs/dialects.md.
-const dialectKey = "io.github.dragoman-mcp/dialect"
 
 // Options are the settings of a Server.
 type Options struct {
@@ -56,10 +52,9 @@ type Server struct {
 
 	schemas map[string]*jsonschema.Schema // of the arguments, by tool; fixed after Open
 
-	running chan struct{} // holds a value for each call that runs
-	long    chan struct{} // holds a value for each search, copy or move that runs
-	waiting atomic.Int64
-	now     func() time.Time
+	calls *tools.Gate // all calls
+	long  *tools.Gate // searches, copies and moves, which pass calls too
+	now   func() time.Time
 
 	// Tests replace these.
 	filling  func(io.Writer) io.Writer // lets writes fail; nil otherwise
@@ -82,7 +77,7 @@ func Open(o Options) (*Server, error) {
 	if o.Poll == 0 {
 		o.Poll = time.Second
 	}
-	s := &Server{o: o, roots: roots, schemas: map[string]*jsonschema.Schema{}, running: make(chan struct{}, maxRunning), long: make(chan struct{}, maxLong), now: time.Now}
+	s := &Server{o: o, roots: roots, schemas: map[string]*jsonschema.Schema{}, calls: tools.NewGate(maxRunning, maxWaiting), long: tools.NewGate(maxLong, maxLongWaiting), now: time.Now}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.mcp = mcp.NewServer(&mcp.Implementation{
 		Name: "dragoman-filesystem", Title: "Dragoman filesystem server", Version: o.Version,
@@ -136,12 +131,7 @@ func (s *Server) Close() error {
 
 // Serve answers one client, whose messages come from in, until in or ctx ends.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
-	l := lines.New(in, out)
-	err := s.mcp.Run(ctx, &mcp.IOTransport{Reader: l, Writer: l, MaxLineLength: -1})
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return err
+	return lines.Serve(ctx, s.mcp, in, out)
 }
 
 // instructions tells a model what the server does.
@@ -185,11 +175,11 @@ func add[In, Out any](s *Server, t tool, run func(context.Context, *mcp.CallTool
 	no := false
 	m := &mcp.Tool{
 		Name: name, Title: t.title, Description: t.description,
-		InputSchema: schemaOf[In](t.restrictIn), OutputSchema: schemaOf[Out](t.restrictOut),
+		InputSchema: tools.Schema[In](t.restrictIn), OutputSchema: tools.Schema[Out](t.restrictOut),
 		Annotations: &mcp.ToolAnnotations{
 			Title: t.title, ReadOnlyHint: !t.writes, IdempotentHint: t.idempotent || !t.writes, DestructiveHint: &t.destroys, OpenWorldHint: &no,
 		},
-		Meta: mcp.Meta{dialectKey: map[string]any{
+		Meta: mcp.Meta{tools.DialectKey: map[string]any{
 			"confirmationRequired": t.confirm, "undoSupported": t.undo && s.o.Undo.Size > 0,
 		}},
 	}
@@ -205,42 +195,30 @@ func add[In, Out any](s *Server, t tool, run func(context.Context, *mcp.CallTool
 	})
 }
 
-// schemaOf returns the schema of a type. restrict may change the schemas of its members.
-func schemaOf[T any](restrict func(map[string]*jsonschema.Schema)) *jsonschema.Schema {
-	schema, err := jsonschema.For[T](nil)
-	if err != nil {
-		panic(fmt.Sprintf("schema of %T: %v", *new(T), err)) // the types of this package have schemas
-	}
-	if restrict != nil {
-		restrict(schema.Properties)
-	}
-	return schema
-}
-
 // begin waits until a call may run. It returns a function, which must be called when the call ends.
-// The limit on long calls leaves room for other calls.
-func (s *Server) begin(ctx context.Context, long bool) (func(), error) {
-	if s.waiting.Add(1) > maxWaiting {
-		s.waiting.Add(-1)
-		return nil, refuse("wait for the answers of some calls first", "too many calls are waiting: the limit is %d", maxWaiting)
-	}
-	defer s.waiting.Add(-1)
-	end := func() {}
+// The limits on long calls that run and wait leave room for other calls.
+func (s *Server) begin(ctx context.Context, long bool) (end func(), err error) {
+	endLong := func() {}
 	if long {
-		select {
-		case s.long <- struct{}{}:
-			end = func() { <-s.long }
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		if endLong, err = s.long.Enter(ctx); err != nil {
+			return nil, crowded(err)
 		}
 	}
-	select {
-	case s.running <- struct{}{}:
-		return func() { <-s.running; end() }, nil
-	case <-ctx.Done():
-		end()
-		return nil, ctx.Err()
+	endCall, err := s.calls.Enter(ctx)
+	if err != nil {
+		endLong()
+		return nil, crowded(err)
 	}
+	return func() { endCall(); endLong() }, nil
+}
+
+// crowded turns the error of a full gate into a refusal. It returns other errors unchanged.
+func crowded(err error) error {
+	var full *tools.FullError
+	if errors.As(err, &full) {
+		return refuse("wait for the answers of some calls first", "%v", full)
+	}
+	return err
 }
 
 func (s *Server) addTools() {

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/dragoman-mcp/dragoman/internal/server/tools"
 )
 
 // deadline is the longest time that a test waits for an event.
@@ -203,7 +205,7 @@ func TestTools(t *testing.T) {
 					}
 				}
 				got = append(got, name)
-				flags, _ := tool.Meta[dialectKey].(map[string]any)
+				flags, _ := tool.Meta[tools.DialectKey].(map[string]any)
 				reads := slices.Contains(reading, name)
 				if tool.Annotations.ReadOnlyHint != reads || *tool.Annotations.DestructiveHint == reads {
 					t.Errorf("%s: the annotations are %+v", name, tool.Annotations)

@@ -14,6 +14,8 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/dragoman-mcp/dragoman/internal/server/tools"
 )
 
 // Bounds of write_file, in bytes.
@@ -62,7 +64,7 @@ func (s *Server) addWrite() {
 // restrictUndo makes the schema of the member undo that of an object. The schema of its pointer
 // type would also allow null.
 func restrictUndo(p map[string]*jsonschema.Schema) {
-	p["undo"] = schemaOf[undone](nil)
+	p["undo"] = tools.Schema[undone](nil)
 	p["undo"].Description = "How to undo the change."
 }
 

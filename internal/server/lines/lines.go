@@ -3,6 +3,7 @@ package lines
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -34,6 +35,17 @@ type Conn struct {
 }
 
 var errLongLine = errors.New("the client sent a message that is too long")
+
+// Serve lets a server answer one client, whose messages come from in, until in or ctx ends. The end
+// of in is not an error.
+func Serve(ctx context.Context, server *sdk.Server, in io.Reader, out io.Writer) error {
+	l := New(in, out)
+	err := server.Run(ctx, &sdk.IOTransport{Reader: l, Writer: l, MaxLineLength: -1})
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
 
 // New returns a Conn for a client whose messages come from in.
 func New(in io.Reader, out io.Writer) *Conn { return &Conn{in: in, out: out} }

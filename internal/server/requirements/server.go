@@ -3,10 +3,8 @@ package requirements
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
-	"sync/atomic"
 	"time"
 	"unicode"
 
@@ -16,6 +14,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/server/lines"
 	"github.com/dragoman-mcp/dragoman/internal/server/requirements/store"
+	"github.com/dragoman-mcp/dragoman/internal/server/tools"
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
@@ -26,10 +25,6 @@ const (
 	pageSize   = 100 // entries of resources/list
 	handshake  = 2 * time.Second
 )
-
-// dialectKey is the member of a tool's _meta in which Dragoman finds the flags for clients
-// that read a manifest. See docs/dialects.md.
-const dialectKey = "io.github.dragoman-mcp/dialect"
 
 // Options are the settings of a Server.
 type Options struct {
@@ -48,8 +43,7 @@ type Server struct {
 	store *store.Store
 	mcp   *mcp.Server
 
-	running chan struct{} // holds a value for each call that runs
-	waiting atomic.Int64
+	calls *tools.Gate
 
 	ctx   context.Context // ends with Close
 	stop  context.CancelFunc
@@ -62,7 +56,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if o.Poll == 0 {
 		o.Poll = 500 * time.Millisecond
 	}
-	s := &Server{o: o, store: o.Store, running: make(chan struct{}, maxRunning)}
+	s := &Server{o: o, store: o.Store, calls: tools.NewGate(maxRunning, maxWaiting)}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.feed.poke = make(chan struct{}, 1)
 	s.feed.subscribed = map[string]int{}
@@ -99,12 +93,7 @@ func (s *Server) Close() {
 
 // Serve answers one client, whose messages come from in, until in or ctx ends.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
-	l := lines.New(in, out)
-	err := s.mcp.Run(ctx, &mcp.IOTransport{Reader: l, Writer: l, MaxLineLength: -1})
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return err
+	return lines.Serve(ctx, s.mcp, in, out)
 }
 
 // middleware adds what the SDK lacks: instructions that can change, and a list of resources that
@@ -165,11 +154,11 @@ func add[In, Out any](s *Server, t tool, run func(context.Context, *mcp.CallTool
 	no := false
 	m := &mcp.Tool{
 		Name: t.name, Title: t.title, Description: t.description,
-		InputSchema: schemaOf[In](t.restrict), OutputSchema: schemaOf[Out](nil),
+		InputSchema: tools.Schema[In](t.restrict), OutputSchema: tools.Schema[Out](nil),
 		Annotations: &mcp.ToolAnnotations{
 			Title: t.title, ReadOnlyHint: !t.writes, IdempotentHint: t.idempotent || !t.writes, DestructiveHint: &t.destroys, OpenWorldHint: &no,
 		},
-		Meta: mcp.Meta{dialectKey: map[string]any{"confirmationRequired": t.destroys, "undoSupported": false}},
+		Meta: mcp.Meta{tools.DialectKey: map[string]any{"confirmationRequired": t.destroys, "undoSupported": false}},
 	}
 	mcp.AddTool(s.mcp, m, func(ctx context.Context, req *mcp.CallToolRequest, in In) (*mcp.CallToolResult, Out, error) {
 		var none Out
@@ -189,32 +178,15 @@ func add[In, Out any](s *Server, t tool, run func(context.Context, *mcp.CallTool
 	})
 }
 
-// schemaOf returns the schema of a type. restrict may change the schemas of its members.
-func schemaOf[T any](restrict func(map[string]*jsonschema.Schema)) *jsonschema.Schema {
-	schema, err := jsonschema.For[T](nil)
-	if err != nil {
-		panic(fmt.Sprintf("schema of %T: %v", *new(T), err)) // the types of this package have schemas
-	}
-	if restrict != nil {
-		restrict(schema.Properties)
-	}
-	return schema
-}
-
 // begin waits until a call may run. It returns a function, which must be called when the call
 // ends.
-func (s *Server) begin(ctx context.Context) (func(), error) {
-	if s.waiting.Add(1) > maxWaiting {
-		s.waiting.Add(-1)
-		return nil, sentences("Too many calls are waiting: the limit is 256.", "Wait for the answers of some calls first.")
+func (s *Server) begin(ctx context.Context) (end func(), err error) {
+	end, err = s.calls.Enter(ctx)
+	var full *tools.FullError
+	if errors.As(err, &full) {
+		return nil, sentences(upper(full.Error())+".", "Wait for the answers of some calls first.")
 	}
-	defer s.waiting.Add(-1)
-	select {
-	case s.running <- struct{}{}:
-		return func() { <-s.running }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	return end, err
 }
 
 // sentence turns an error of the store into sentences for a client: what is wrong, and what to

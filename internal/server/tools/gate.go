@@ -1,0 +1,45 @@
+package tools
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+)
+
+// Gate bounds how many calls run at the same time, and how many wait for that. NewGate makes one.
+type Gate struct {
+	running    chan struct{} // holds a value for each call that runs
+	waiting    atomic.Int64  // calls in Enter
+	maxWaiting int
+}
+
+// NewGate returns a Gate for at most running calls that run, and at most waiting calls that wait.
+func NewGate(running, waiting int) *Gate {
+	return &Gate{running: make(chan struct{}, running), maxWaiting: waiting}
+}
+
+// FullError is the error of a call that may not wait, because too many other calls wait.
+type FullError struct {
+	Limit int // the largest number of calls that wait
+}
+
+func (e *FullError) Error() string {
+	return fmt.Sprintf("too many calls are waiting: the limit is %d", e.Limit)
+}
+
+// Enter waits until a call may run. It returns a function, which must be called once when the call
+// ends. The error is a *FullError if too many calls wait, or the error of a context that ends
+// first.
+func (g *Gate) Enter(ctx context.Context) (leave func(), err error) {
+	if g.waiting.Add(1) > int64(g.maxWaiting) {
+		g.waiting.Add(-1)
+		return nil, &FullError{Limit: g.maxWaiting}
+	}
+	defer g.waiting.Add(-1)
+	select {
+	case g.running <- struct{}{}:
+		return func() { <-g.running }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
