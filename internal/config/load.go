@@ -118,8 +118,8 @@ func unreadable(path string, err error) Problem {
 // References to environment variables do not count.
 func holdsSecrets(b []byte, s *Snapshot) bool {
 	literal := func(v Secret) bool {
-		// A value from the environment is probably not in the file. A value that the file writes
-		// with escapes is not found here, so it causes no warning.
+		// A value from the environment is probably not in the file. A value that has escapes in the
+		// file is not found here, so it causes no warning.
 		return v.Reveal() != "" && v.Reveal() != mask && strings.Contains(string(b), v.Reveal())
 	}
 	for _, srv := range s.Servers {

@@ -471,8 +471,8 @@ func (c *compiler) readSettings(o *object, srv *Server) {
 	o.done()
 }
 
-// The bounds of ping. A shorter interval would cost more than it shows, and a longer one would show
-// nothing.
+// The bounds of ping. A shorter interval would cause too much traffic, and a longer interval would
+// detect a failure too late.
 const (
 	leastPing = 5 * time.Second
 	mostPing  = time.Hour

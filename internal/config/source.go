@@ -55,8 +55,8 @@ func (s *source) show(file string, problems Problems) {
 	}
 }
 
-// excerpt returns the part of a line around a column, made safe to show, and the index in this part
-// of the character at the column. It returns "" if nothing is left to show.
+// excerpt returns the part of a line around a column, made safe to show. caret is the position of
+// the column in this part. text is "" if nothing is left to show.
 func (s *source) excerpt(line, col int) (text string, caret int) {
 	if s.line != line {
 		s.line, s.runes = line, []rune(strings.TrimRight(s.lines[line-1], "\r"))

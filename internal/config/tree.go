@@ -52,8 +52,8 @@ type member struct {
 	line, col int // the position of the key
 }
 
-// readTree parses the file's only document. It returns nil if the file is empty, or if readTree has
-// reported a problem after which the rest cannot be read.
+// readTree parses the file's only document. It returns nil if the file is empty, or if a reported
+// problem prevents it from reading the rest.
 func (c *compiler) readTree(b []byte) (root *node) {
 	if len(b) > MaxFile {
 		c.problem(nil, "", "the file is larger than 1 MiB", "make it smaller; only JSON may have up to 32 MiB, as the files of some clients do")

@@ -13,9 +13,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/streamhttp"
 )
 
-// statusSaysLost reports whether an HTTP response says that the server no longer knows the
-// session. This is status 404 (2025-03-26 §Transports, "Session Management"), or a text of
-// servers that answer with another status.
+// statusSaysLost reports whether an HTTP response says that the server no longer knows the session.
+// The specification requires status 404 (2025-03-26 §Transports, "Session Management"). Some
+// servers use another status with a text that says so.
 func (s *Conn) statusSaysLost(st *transport.StatusError) bool {
 	if !s.rules().Sessions {
 		return false
@@ -46,8 +46,8 @@ func (s *Conn) answerSaysLost(m *jsonrpc.Message) bool {
 	return m != nil && m.Kind == jsonrpc.Failure && s.rules().Sessions && errorCode(m) == codeNoSession && saysLost(errorMessage(m))
 }
 
-// These constants say how long confirmLost trusts the result of a ping, and set the timeout of
-// the ping.
+// aliveFor is how long confirmLost trusts the answer to a ping. aliveTimeout is the timeout of the
+// ping.
 const (
 	aliveFor     = 5 * time.Second
 	aliveTimeout = 10 * time.Second
@@ -55,9 +55,10 @@ const (
 
 // confirmLost sends a ping to check whether a session is really lost after an answer says so. The
 // answer may be about a session of the tool itself, and legacy servers may use the codes from
-// -32000 to -32099 for any purpose. Every legacy revision has ping. An answer to the ping shows
-// that the session exists. Concurrent calls share one ping. If the ping fails, the session does not
-// count as lost, because otherwise a call could be retried and executed twice.
+// -32000 to -32099 for any purpose. Every legacy revision has ping. The session is lost only if the
+// answer to the ping also says so. Any other answer shows that the session exists. If no answer
+// arrives, the session does not count as lost, because otherwise a call could be retried and
+// executed twice. Concurrent calls share one ping.
 func (l *httpConn) confirmLost(ctx context.Context) bool {
 	select {
 	case l.asking <- struct{}{}:

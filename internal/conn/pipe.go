@@ -69,8 +69,8 @@ func newPipeConn(s *Conn, p transport.Pipe) *pipeConn {
 	return l
 }
 
-// register registers a request. The returned channel quit is closed when the request must fail,
-// unless a part of it was sent.
+// register registers a request. The returned channel quit is closed when requests of which nothing
+// was sent must fail.
 func (l *pipeConn) register(n int64, p *pending) (quit <-chan struct{}, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -293,7 +293,7 @@ func (s *Conn) ownerOf(m *jsonrpc.Message, link member, has func(n int64) bool) 
 		case certain && s.sessions.issued(n):
 			return 0, elsewhere
 		}
-		// Otherwise the token belongs to the server, which wants progress of its own request.
+		// Otherwise the server chose the token, because it wants progress of its own request.
 	}
 	own := attribution{task: task}
 	link.addCallsTo(&own)

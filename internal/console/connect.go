@@ -52,7 +52,7 @@ func (c *Console) connectPage() Page {
 }
 
 // clientWords maps the IDs of clients to the names that they give themselves, in lower case, with
-// only letters and digits. A name matches if it begins with such a text.
+// only letters and digits. A client matches if its name begins with one of these texts.
 var clientWords = map[string][]string{
 	"claude": {"claudeai", "claudedesktop"}, "claude-code": {"claudecode"}, "cursor": {"cursor"}, "vscode": {"visualstudiocode", "vscode"},
 	"codex": {"codex"}, "gemini": {"gemini"}, "opencode": {"opencode"},

@@ -134,8 +134,8 @@ func (l *Live) New(id string, total uint64) template.HTMLAttr {
 	return template.HTMLAttr(fmt.Sprintf(`id="%s" data-count="%s" hidden`, id, n))
 }
 
-// feeds updates the live values of all open pages. All consoles that show the same page share
-// one feed, so more consoles cause no more work.
+// feeds updates the live values of all open pages. All browser windows that show the same page
+// share one feed, so more windows cause no more work.
 type feeds struct {
 	c     *Console
 	epoch int64

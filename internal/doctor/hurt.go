@@ -7,7 +7,7 @@ import (
 
 // This file says which clients a finding affects. A client is listed if it sends the messages that
 // are described below, or if no client can work without the missing feature. Only a few of these
-// clients were tested with such a server: the Go SDK closes the connection on Noise.
+// clients were tested with such a server. For example, the Go SDK closed the connection on Noise.
 
 // EveryClient is the only entry of Condition.Hurts for a condition with which no client can
 // work.

@@ -126,7 +126,7 @@ func (e *exam) failureLocked() *failure.Failure {
 	return failure.Of(err, facts)
 }
 
-// greeted is a conversation in which the server answered initialize with a result. It includes
+// greeted is a conversation in which the server answered initialize with a result, together with
 // that request.
 type greeted struct {
 	t *talk

@@ -202,8 +202,8 @@ type pipeOutbox struct{ pipe transport.Pipe }
 
 func (o pipeOutbox) Send(b []byte) error { return hint(o.pipe, b) }
 
-// These constants are the time that an optional message waits for a slow client, and the time after
-// which a client counts as not reading.
+// hintGrace is how long an optional message waits for a slow client. A client that has not read for
+// hintStalled counts as not reading.
 const (
 	hintGrace   = 100 * time.Millisecond
 	hintStalled = time.Second

@@ -13,8 +13,8 @@ func MaskJSON(raw string, clean func(string) string) string {
 	return clean(cleanEscaped(clean, raw, maxNested))
 }
 
-// maskReach is the number of bytes at the end of a cut message that are not shown. A secret
-// there may be cut too, so that it could not be recognised.
+// maskReach is the number of bytes at the end of a cut message that are not shown. A secret at the
+// end may be incomplete, and then it could not be recognised.
 const maskReach = 512
 
 // MaskHead does the same as MaskJSON for the beginning of a message, and also masks what looks like

@@ -541,8 +541,8 @@ func (f *Facts) tls(err error) saying {
 	return s
 }
 
-// innermost returns the text of the innermost error of the chain whose text contains word. It
-// returns "" if no such error exists.
+// innermost searches the chain of err for errors whose text contains word, and returns the text of
+// the innermost one. It returns "" if no such error exists.
 func innermost(err error, word string) (text string) {
 	for ; err != nil; err = errors.Unwrap(err) {
 		if t := err.Error(); strings.Contains(t, word) {
