@@ -306,7 +306,7 @@ func (c *conversation) answer(m *jsonrpc.Message) (ok bool) {
 	return known
 }
 
-// allows reports whether raw has a member at the path that is not false.
+// allows reports whether raw has a member at the path, and the member is not false.
 func allows(raw []byte, path ...string) bool {
 	at := jsonrpc.Whole(raw)
 	for _, key := range path {

@@ -188,8 +188,8 @@ func (x *exchange) ask(qs ...question) ([][]byte, error) {
 	return answers, nil
 }
 
-// undeclared returns the error for a question whose capability the client has not
-// declared. It is not a violation.
+// undeclared returns the error for a question whose capability the client has not declared. The
+// missing capability is not a violation.
 func (x *exchange) undeclared(q *question) error {
 	path := strings.Join(q.needs, ".")
 	if !x.c.ed.has(perRequest) {
@@ -243,8 +243,8 @@ func (x *exchange) askLive(q *question) ([]byte, error) {
 
 func causeOf(x *exchange) error { return context.Cause(x.ctx) }
 
-// askInResult takes the answers from the request. If some answers are missing, it asks for them in
-// the result. The state has the answers of earlier rounds.
+// askInResult takes the answers from the request. If some answers are missing, the result of the
+// call asks for them. The state has the answers of earlier rounds.
 func (x *exchange) askInResult(qs []question) ([][]byte, error) {
 	if x.spent+len(qs) <= len(x.past) {
 		x.spent += len(qs)

@@ -120,9 +120,9 @@ func (c *Client) probe(ctx context.Context) error {
 	return nil
 }
 
-// wellKnown lists the paths of OAuth metadata that the client requests; In these paths, %s is the
-// path of the endpoint (RFC 8414 section 3.1, RFC 9728 section 3.1, OpenID Connect Discovery 1.0
-// section 4).
+// wellKnown lists the paths of OAuth metadata that the client requests. %s stands for the path of
+// the endpoint (RFC 8414 section 3.1, RFC 9728 section 3.1, OpenID Connect Discovery 1.0 section
+// 4).
 var wellKnown = []string{
 	"/.well-known/oauth-protected-resource%s", "/.well-known/oauth-protected-resource",
 	"/.well-known/oauth-authorization-server%s", "/.well-known/oauth-authorization-server",

@@ -47,8 +47,7 @@ func headerArgs(raw []byte, schema jsonrpc.Span, path []string) (out []headerArg
 	return out
 }
 
-// mirrorsOf returns the header values of a call. The key is the part of the header's name after
-// Mcp-Param-.
+// mirrorsOf returns the header values of a call. Each key is a header's name without Mcp-Param-.
 func (c *Client) mirrorsOf(f *pendingRequest) map[string]string {
 	c.mu.Lock()
 	args := c.mirrors[f.name]

@@ -214,7 +214,7 @@ func (h *httpWire) checkStatus(f *pendingRequest, status int, body []byte) {
 }
 
 // stream reads a response stream to its end. If the stream breaks before the answer, and the
-// revision allows it, stream resumes it.
+// revision allows resumption, the method resumes it.
 func (h *httpWire) stream(ctx context.Context, f *pendingRequest, resp *http.Response) error {
 	s := &resumable{h: h, f: f, breakAfter: f.opts.Break}
 	for tries := 0; ; tries++ {

@@ -15,7 +15,7 @@ import (
 )
 
 // nearlyClients returns the non-standard clients. Play can simulate them, but OpenClient cannot.
-// Tests can also use their parts, OpenManifest and Post.
+// Tests can also call OpenManifest and Post.
 func nearlyClients() []Profile {
 	return []Profile{
 		{Name: "bare-http-client", Kind: Dialect, Side: ClientSide, script: &script{check: checkBare, play: playBare},

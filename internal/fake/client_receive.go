@@ -10,8 +10,8 @@ import (
 
 // origin says where a message came from.
 type origin struct {
-	// f is the request with the response stream that carried the message. It is nil on a pipe,
-	// on a GET stream, and with HTTP+SSE, where one stream carries all messages.
+	// f is the request whose response stream carried the message. It is nil on a pipe, on a GET
+	// stream, and with HTTP+SSE, where one stream carries all messages.
 	f *pendingRequest
 	// get is true if the message came on the GET stream of a session.
 	get bool

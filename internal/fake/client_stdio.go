@@ -40,8 +40,8 @@ func startChild(at Where, stderr io.Writer) (cmd *exec.Cmd, in io.WriteCloser, o
 	cmd = exec.Command(at.Command[0], at.Command[1:]...)
 	cmd.Env = append(os.Environ(), at.Env...)
 	cmd.Stderr = stderr
-	// After the child exits, one of its own children may keep stderr open. Do not wait longer than
-	// this for it.
+	// After the child exits, one of its own children may keep stderr open. WaitDelay bounds the
+	// wait for the end of stderr.
 	cmd.WaitDelay = clientPatience
 	if in, err = cmd.StdinPipe(); err == nil {
 		out, err = cmd.StdoutPipe()

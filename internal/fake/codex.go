@@ -74,7 +74,7 @@ type codexWorker struct {
 	ready    bool
 	shim     bool
 	noMirror bool // client_info is refused
-	mute     bool // the worker waits for a person, because nothing has said that a program starts it
+	mute     bool // the worker answers nothing, because its environment does not say that a program started it
 
 	mu    sync.Mutex
 	pipes map[*conversation]*codexPipe
@@ -172,7 +172,7 @@ func (p *codexPipe) notify(method, params string) {
 	p.send(`"method":"` + method + `","params":` + params)
 }
 
-// ask sends a request. It calls the function then with the answer.
+// ask sends a request, and registers the parameter then as the handler of the answer.
 func (p *codexPipe) ask(method, params string, then func(*jsonrpc.Message)) {
 	id := jsonrpc.IntID(p.asks) // ids start at 0, as in the real worker
 	p.asks++
@@ -200,8 +200,8 @@ func (p *codexPipe) request(m *jsonrpc.Message) {
 	}
 }
 
-// initialize answers both versions of the handshake. A worker that refuses version 2 also refuses
-// its members if their value is null.
+// initialize answers both versions of the handshake. A worker that does not know version 2 refuses
+// a request with a member of version 2, even if the member is null.
 func (p *codexPipe) initialize(m *jsonrpc.Message) {
 	two := false
 	for _, key := range []string{"protocolVersion", "protocol_version", "capabilities"} {

@@ -5,8 +5,8 @@ import "github.com/dragoman-mcp/dragoman/internal/mcp"
 // feature is something that a revision has or requires.
 type feature uint
 
-// A feature is something that only some revisions have. Each comment names the revision, or the
-// page of the specification, in which the feature appears or disappears.
+// The features. Each comment names the revision, or the page of the specification, in which the
+// feature appears or disappears.
 const (
 	always           feature = iota // a feature of every revision
 	handshake                       // initialize, initialized, ping, setLevel, subscribe (removed in 2026-07-28 §Versioning)

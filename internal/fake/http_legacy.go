@@ -93,8 +93,8 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// accepted answers a notification or a response. Only a profile with a twist answers with a
-// message.
+// accepted answers a notification or a response with a status. If the twist of a profile has sent a
+// message, the answer contains this message.
 func (s *Server) accepted(w http.ResponseWriter, r *http.Request, st *stream, ok bool) {
 	if msg, _, _, _ := st.after(0); msg != nil {
 		st.deliver(w, r, 0, alwaysOK)

@@ -139,8 +139,8 @@ func headerText(raw []byte, at jsonrpc.Span) (string, bool) {
 	return "", false
 }
 
-// mirrors returns the fault of a header, or "". If the argument there is true, the header must have
-// the value. Otherwise the header must be absent.
+// mirrors returns the fault of a header, or "". The parameter there says whether the body has the
+// value. If so, the header must have the same value. Otherwise the header must be absent.
 func mirrors(h http.Header, name, value string, there bool) string {
 	got := h.Values(name)
 	if !there {

@@ -19,13 +19,13 @@ type method struct {
 	run    func(x *exchange) (string, error)
 }
 
-// extension has the methods, tools and capabilities that one file adds to the strict servers,
-// each for one feature.
+// extension has the methods, tools and capabilities that one file adds to strict servers. Each is
+// added only to servers of revisions that have its feature.
 type extension struct {
 	methods      []method
 	tools        []tool
 	of           feature
-	capabilities string // members of ServerCapabilities for that feature
+	capabilities string // members of ServerCapabilities; added if the revision has the feature
 }
 
 // extensions returns the extensions that other files define. Add further extensions here.

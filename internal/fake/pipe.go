@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// stuck is how long the end of a pipe waits for a client that does not read.
+// stuck is how long ServePipe, when it ends, waits for a client that does not read.
 const stuck = 2 * time.Second
 
 // pipe is the outlet of a conversation over stdio.
@@ -22,9 +22,9 @@ type pipe struct {
 }
 
 // ServePipe serves one client, whose messages are the lines of in (2025-11-25 §Transports,
-// "stdio"). It returns nil at the end of in, the cause of ctx if ctx ended first, and
-// otherwise the error of the pipe. It closes out, and also in if that is an io.Closer. If
-// closing does not unblock a read of in, ctx and Close take effect at the next line.
+// "stdio"). It returns nil at the end of in, the cause of ctx if ctx ended first, and otherwise the
+// error of the pipe. ServePipe closes out, and also closes in if in is an io.Closer. If closing
+// does not unblock a read of in, ctx and Close take effect at the next line.
 func (s *Server) ServePipe(ctx context.Context, in io.Reader, out io.WriteCloser) error {
 	done, ok := s.begin()
 	if !ok {

@@ -64,8 +64,8 @@ type twist struct {
 	say func(c *conversation, m *jsonrpc.Message, msg []byte) []byte
 	// call runs before each tool call and delays it. An error ends the call.
 	call func(x *exchange) error
-	// endless makes lists endless. Their cursors are different for each page if it is "new", and
-	// always equal if it is "same".
+	// endless makes lists endless. With "new", each page has a different cursor. With "same", all
+	// pages have the same cursor.
 	endless string
 	// tools are the tools that the server has in addition to those of a strict server.
 	tools []tool
@@ -79,8 +79,8 @@ type arrival struct {
 	out outlet
 }
 
-// outlet sends messages to a client. It is safe for concurrent use. Messages after its end are
-// lost.
+// outlet sends messages to a client. It is safe for concurrent use. Messages that are sent after
+// the connection has ended are lost.
 type outlet interface{ send(msg []byte) }
 
 // Server plays one server profile. Its methods are safe for concurrent use.

@@ -113,8 +113,8 @@ func (st *stream) take(from int) (me, last int) {
 	return st.reader, st.sent
 }
 
-// mine reports whether this connection is still the reader. If it is, mine records its
-// position.
+// mine reports whether this connection is still the reader. If so, mine records sent, the position
+// of the connection.
 func (st *stream) mine(me, sent int) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -137,10 +137,10 @@ func (st *stream) leave(me int) {
 	}
 }
 
-// deliver writes the stream to a connection until the stream or the connection ends. If the
-// answer is the first message, it is written as plain JSON. Otherwise messages are written as
-// events. status returns the HTTP status of a plain answer. If status is nil, events are used
-// even before there is a message.
+// deliver writes the stream to a connection until the stream or the connection ends. If the answer
+// is the first message, it is written as plain JSON. Otherwise messages are written as events.
+// status returns the HTTP status of a plain answer. If status is nil, deliver always writes events,
+// and starts them before there is a message.
 func (st *stream) deliver(w http.ResponseWriter, r *http.Request, from int, status func(msg []byte) int) {
 	me, last := st.take(from)
 	defer st.leave(me)

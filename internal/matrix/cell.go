@@ -17,8 +17,8 @@ const (
 	SSE   Transport = "sse"  // HTTP+SSE
 )
 
-// Transports returns the transports that a revision defines. The matrix has a cell for each of
-// them. The revision must be known.
+// Transports returns the transports that a revision defines, each of which the matrix tests. The
+// revision must be known.
 func Transports(r mcp.Revision) []Transport {
 	if r.Can(mcp.StreamableHTTP) {
 		return []Transport{Stdio, HTTP}

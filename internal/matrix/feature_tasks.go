@@ -64,8 +64,7 @@ func (t *talk) makeTask(ctx context.Context, tool, args string) (id string, err 
 	return id, nil
 }
 
-// waitForTask requests the result of a task. During this time, the client gets a request of the
-// server.
+// waitForTask requests the result of a task. Meanwhile, the server sends a request to the client.
 func (t *talk) waitForTask(ctx context.Context, id, want string) error {
 	before := len(t.c.Asks())
 	r, err := t.call(ctx, "tasks/result", taskParams(id), fake.CallOptions{})
@@ -128,8 +127,8 @@ func (t *talk) pollTask(ctx context.Context, id, want string) error {
 	return fmt.Errorf("the task has not finished after %d polls", most)
 }
 
-// lostTasks calls tools that create tasks for clients that support tasks. Through Dragoman, a
-// client without this support gets the result, even from a tool that always creates a task.
+// lostTasks tests a client that cannot use the tasks of the server. A tool that can create a task
+// returns its result instead. Through Dragoman, so does a tool that always creates a task.
 func lostTasks(ctx context.Context, t *talk) error {
 	if !t.Server.Can(mcp.ExperimentalTasks) && !t.Server.Can(mcp.TasksExtension) {
 		return nil

@@ -29,7 +29,8 @@ func (r *Report) Failed() []Cell {
 	return out
 }
 
-// JSON writes the report as one object. A pair without a common transport fails directly.
+// JSON writes the report as one object. For a pair without a common transport, the direct outcome
+// is a failure.
 func (r *Report) JSON(w io.Writer) error {
 	type cell struct {
 		Client          string    `json:"client"`

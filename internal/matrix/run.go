@@ -30,8 +30,7 @@ type Options struct {
 	Capture func(p Pair) io.Writer
 }
 
-// featureWithin is the timeout of one feature. It is long, because a feature that works needs
-// much less.
+// featureWithin is the timeout of one feature. A feature that works needs much less time.
 const featureWithin = 20 * time.Second
 
 // verdict is the outcome of one feature in one conversation.

@@ -19,7 +19,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/fake"
 )
 
-// Timeouts of a stage. They are long, because a stage that works needs much less.
+// Timeouts of a stage. A stage that works needs much less time.
 const (
 	openWithin = 30 * time.Second
 	endWithin  = 10 * time.Second
@@ -84,7 +84,7 @@ func (s *stage) server(p Pair) (fake.Where, error) {
 	var set []string
 	options := fake.Options{}
 	if unresumable(p.Server, p.ServerTransport) == "" {
-		// Make the stream of the tool wait break, so that the client must resume the stream.
+		// The server breaks the stream of the tool wait, so that the client must resume the stream.
 		options.Set = map[string]string{"drop": dropAfter}
 		set = append(set, "--set", "drop="+dropAfter)
 	}

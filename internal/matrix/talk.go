@@ -18,8 +18,8 @@ type talk struct {
 	Pair
 	c      *fake.Client
 	direct bool // the conversation does not go through Dragoman
-	// These are the numbers of violations that were already reported: the client's violations that
-	// the server saw, and the server's violations that the client saw.
+	// These are the numbers of violations that were already reported: the server's violations that
+	// the client saw, and the client's violations that the server saw.
 	seenByClient, seenByServer int
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/screen"
 )
 
-// The columns of the grids. All ten servers fit into 80 columns.
+// The widths of the columns of a grid, and of the terminal. A grid with all ten servers fits.
 const (
 	clientWidth = 17
 	cellWidth   = 6
