@@ -25,7 +25,7 @@ type Reason uint8
 // tests.
 const NoReason Reason = 0
 
-// edit replaces the bytes at. A member to insert is stored as a name and a value, to avoid an
+// edit replaces one span of bytes. A member to insert is stored as a name and a value, to avoid an
 // allocation.
 type edit struct {
 	at     Span
@@ -128,16 +128,16 @@ func compare(x, y edit) int {
 	return cmp.Compare(y.at.End, x.at.End)
 }
 
-// Replace replaces the bytes of the span at. The new bytes are with: if with is empty, the old
-// bytes are removed. If the span is absent, nothing changes.
+// Replace replaces the bytes of a span by other bytes. If the new bytes are empty, the old bytes
+// are removed. If the span is absent, nothing changes.
 func (e *Edits) Replace(why Reason, at Span, with []byte) {
 	if !at.IsZero() {
 		e.add(edit{at: at, with: with, why: why})
 	}
 }
 
-// Insert inserts with before the byte at. Insertions at the same place keep the order in which
-// they were added.
+// Insert inserts bytes before the byte at an offset. Insertions at the same offset keep the order
+// in which they were added.
 func (e *Edits) Insert(why Reason, at int, with []byte) {
 	e.add(edit{at: Span{at, at}, with: with, why: why})
 }
@@ -267,8 +267,9 @@ func Splice(dst, raw []byte, e *Edits) []byte {
 	return append(dst, raw[from:]...)
 }
 
-// place returns the bytes that an edit replaces. The bytes before from have already been handled.
-// ok is false if the edit has no effect, because another edit has replaced its bytes.
+// place returns the span that an edit replaces. The parameter from is the offset up to which the
+// bytes have been handled. ok is false if the edit has no effect, because another edit has replaced
+// its bytes.
 func (x *edit) place(from, size int) (at Span, ok bool) {
 	start, end := min(x.at.Start, size), min(x.at.End, size)
 	if start < from {

@@ -172,7 +172,7 @@ func keyIs(b []byte, key Span, want string) bool {
 
 func insideIs(inside []byte, want string) bool {
 	if string(inside) == want {
-		return strings.IndexByte(want, '\\') < 0 // if it has a backslash, the texts differ, because inside has no escape
+		return strings.IndexByte(want, '\\') < 0 // a backslash in inside begins an escape, so the texts differ
 	}
 	// An escape has at most six times as many bytes as its text.
 	return len(inside) > len(want) && len(inside) <= 6*len(want) && bytes.IndexByte(inside, '\\') >= 0 &&

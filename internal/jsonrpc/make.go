@@ -1,8 +1,8 @@
 package jsonrpc
 
 // Messages that Dragoman writes itself do not need a scan, because the positions of their members
-// are known. Their parts must be valid JSON. Parts that come from a peer were scanned when they
-// arrived.
+// are known. The parts that a caller passes must be valid JSON. A part that comes from a peer was
+// scanned when it arrived.
 
 // NewRequest returns a request that has the same spans as Scan would find. If params are empty,
 // the member is omitted.

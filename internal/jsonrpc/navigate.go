@@ -2,10 +2,10 @@ package jsonrpc
 
 import "iter"
 
-// Value is one JSON value together with the bytes that contain it. So a caller cannot use a span
-// with the wrong bytes. The zero Value is absent: it has no members, elements or text, and its Get
-// returns an absent value. So a path can be followed without a check at each step. A Value does not
-// copy or allocate memory.
+// Value is one JSON value together with the bytes that contain it, so a caller cannot use a span
+// with the wrong bytes. The zero Value is absent: it has no members, elements or text. Get of an
+// absent value returns an absent value, so a path can be followed without a check at each step. A
+// Value does not copy or allocate memory.
 //
 // The bytes must have been scanned; see Find. A Value is valid and safe for concurrent use as
 // long as nobody modifies the bytes.

@@ -2,8 +2,8 @@ package jsonrpc
 
 import "bytes"
 
-// Salvage determines what an unusable frame was: the answer to a certain request, or a request.
-// A frame is unusable if it is not JSON or too long to keep. The caller writes the frame to Salvage
+// Salvage determines what an unusable frame was: a request, or an answer, and to which request. A
+// frame is unusable if it is not JSON or too long to keep. The caller writes the frame to Salvage
 // in pieces of any size. The zero value is ready to use. Salvage does not allocate.
 //
 // Salvage never guesses. It reads top-level members strictly. It skips the contents of their

@@ -140,8 +140,8 @@ var known = [...][]byte{
 }
 
 func foldsToKnown(name []byte) bool {
-	// No spelling of a known name is longer than this, although letters that fold to K or S have up
-	// to three bytes.
+	// A spelling of a known name never has more than 16 bytes, although letters that fold to K or S
+	// have up to three bytes.
 	if len(name) > 16 {
 		return false
 	}
@@ -296,8 +296,9 @@ func (s *scanner) judgeCall(e *envelope, lim *Limits, m *Message, null bool) *Er
 	return nil
 }
 
-// pushes reports whether a message with a method and a result is an unsolicited result. Its id
-// is absent or a string, and Dragoman never uses a string as id.
+// pushes reports whether a message with a method and a result is an unsolicited result. Such a
+// message has no id, or a string as id. It cannot be an answer, because Dragoman never uses a
+// string as id.
 func pushes(b []byte, id Span) bool { return id.IsZero() || b[id.Start] == '"' }
 
 func methodName(name []byte, names func([]byte) (string, bool)) string {

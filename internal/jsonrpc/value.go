@@ -271,7 +271,7 @@ func (s *scanner) key(i, base int) int {
 	return i + 1
 }
 
-// name scans the name whose opening quote is at i. It also returns the offset after it.
+// name scans the name whose opening quote is at i, and returns the name and the offset after it.
 func (s *scanner) name(i int) (name, int) {
 	b := s.b
 	start := i + 1
@@ -287,7 +287,8 @@ func (s *scanner) name(i int) (name, int) {
 		w &= 1<<(8*uint(n)) - 1
 		return name{w ^ uint64(n)*lengthPrime, int32(start), int32(start + n)}, start + n + 1
 	}
-	// The name is longer than that. Its print covers the first eight bytes, which are plain ASCII.
+	// The name has at least eight bytes, and the first eight are plain ASCII. The print covers them
+	// and the length.
 	i, escaped := s.text(start + 7)
 	if escaped || i < 0 {
 		return s.oddName(start - 1)
