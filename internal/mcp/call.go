@@ -41,8 +41,8 @@ type Call struct {
 	Number uint64
 	// Record gets the steps of the call. If it is nil, the steps are not recorded.
 	Record Record
-	// Once says that the client will not ask again. So a list waits for all servers until the
-	// call's context ends.
+	// Once says that the client will not ask again. So the answer to a list request waits for all
+	// servers until the call's context ends.
 	Once bool
 }
 
@@ -96,7 +96,7 @@ type Loss struct {
 
 const maxLosses = 16
 
-// Add records a loss. If several losses have the same what, only the first is recorded.
+// Add records a loss. If several losses have the same What, only the first is recorded.
 func (l *Losses) Add(what, why string) {
 	for _, have := range *l {
 		if have.What == what {

@@ -50,16 +50,16 @@ type Subscriber interface {
 	ClientInfo() *ClientInfo
 }
 
-// ErrCannotAsk is the error of Ask if the client accepts no requests while its call runs. The other
-// reasons why a client cannot be asked are a CannotAsk.
+// ErrCannotAsk is the error of Ask if the client accepts no requests while its call runs. If a
+// client cannot be asked for another reason, the error is a CannotAsk.
 var ErrCannotAsk = errors.New("this client does not accept requests from the server while its call runs")
 
-// CannotAsk is the reason why no client can answer a request of a server. For errors.Is it is
-// ErrCannotAsk.
+// CannotAsk is the reason why no client can answer a request of a server. errors.Is reports that a
+// CannotAsk is ErrCannotAsk.
 type CannotAsk string
 
-// These requests belong to no call. Clients of 2026-07-28 answer requests only as part of a call
-// (2026-07-28 §MRTR).
+// These are the reasons for requests that belong to no call. Clients of 2026-07-28 answer requests
+// only as part of a call (2026-07-28 §MRTR).
 const (
 	NobodyToAsk CannotAsk = "no client is connected that answers requests outside a call"
 	SeveralAsk  CannotAsk = "several clients use this session, and the request does not say which of them it is for"

@@ -43,12 +43,12 @@ const (
 )
 
 // CanonicalCapabilities returns a client's capabilities object in a canonical form. It contains
-// only members that a revision or an official extension defines, in a fixed order. The result is a
-// valid capabilities object, and declares only capabilities that caps declares. So it can represent
-// all clients with the same canonical form.
+// only members that a revision or an official extension defines, in a fixed order. The form is a
+// valid capabilities object, and declares only capabilities that caps declares. So it can stand for
+// all clients that have the same canonical form.
 //
-// It returns nil for a client that declares neither elicitation, roots nor sampling. A legacy
-// server treats all such clients alike.
+// CanonicalCapabilities returns nil for a client that declares neither elicitation, roots nor
+// sampling. A legacy server treats all such clients alike.
 func CanonicalCapabilities(caps []byte) []byte {
 	if !Askable(caps) {
 		return nil
@@ -131,8 +131,8 @@ func LacksCapability(caps, raw []byte, need jsonrpc.Span) bool {
 	return lacks(caps, jsonrpc.Whole(caps), raw, need, "")
 }
 
-// lacks does the same as LacksCapability for the objects have and need. The parameter implied names
-// a member that have declares implicitly.
+// lacks does the same as LacksCapability for the objects have and need. The parameter implied is
+// the name of a member that counts as declared even if it is absent.
 func lacks(caps []byte, have jsonrpc.Span, raw []byte, need jsonrpc.Span, implied string) bool {
 	for m := range jsonrpc.Members(raw, need) {
 		key, _ := jsonrpc.Text(raw, m.Key)

@@ -10,8 +10,9 @@ const maxRepeated = 64
 
 // Opening describes the era of a client, as one of its messages shows it.
 type Opening struct {
-	// Revision is a modern revision if the message is served without a session. For a legacy
-	// message without a session it is the revision in the header, or Assumed.
+	// Revision is modern if the client is modern; the message is then served without a session. For
+	// a legacy client, it is LatestLegacy in initialize, and otherwise the revision in the header,
+	// or Assumed.
 	Revision Revision
 	// Meta is the position of params._meta, absent if there is none.
 	Meta jsonrpc.Span

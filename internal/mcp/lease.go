@@ -7,8 +7,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
 )
 
-// Need says what a lease on a server's session must be suitable for. The zero value is enough
-// to read the server information.
+// Need describes what a lease on a server's session is for. The zero value is enough to read the
+// server information.
 type Need struct {
 	// ForCall says that the server may ask the client while the call runs. The session is
 	// chosen so that the server's requests can be attributed to this call.
@@ -33,9 +33,9 @@ func NeedOf(c *Call) Need {
 // purposeKey is the key of a purpose in a context.
 type purposeKey struct{}
 
-// WithPurpose returns a context that says for what a server is opened, for the log. It is for code
-// that opens a server before it sends a request. The purpose is a method, or "lists" if Dragoman
-// reads the lists that it merges.
+// WithPurpose returns a context that contains the purpose for which a server is opened. The log
+// shows the purpose. Use WithPurpose if a server is opened before there is a request. The purpose
+// is a method, or "lists" if Dragoman reads the lists that it merges.
 func WithPurpose(ctx context.Context, purpose string) context.Context {
 	return context.WithValue(ctx, purposeKey{}, purpose)
 }
@@ -53,7 +53,7 @@ type ToolFacts struct {
 	Support TaskSupport    // whether the tool may or must be called as a task
 }
 
-// A lease's Call returns ErrChanged if the session was replaced, and the new session has another
-// era or another form of tasks. The server did not execute the call. The caller must build a new
-// attempt for the new session.
+// ErrChanged is the error of a lease's Call if the session was replaced, and the new session has
+// another era or another form of tasks. The server did not execute the call. The caller must build
+// a new attempt for the new session.
 var ErrChanged = errors.New("the server changed its protocol revision or its support for tasks during the call")

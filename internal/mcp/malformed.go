@@ -21,8 +21,8 @@ func Malformed(member, must string) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "initialize is malformed: " + member + " must be " + must, Data: append(d, '}')}
 }
 
-// RefusedByScan returns the error for a client whose message jsonrpc.Scan has refused. It returns e
-// itself, unless e is about the params of initialize.
+// RefusedByScan returns the error for a client whose message jsonrpc.Scan has refused. If e is not
+// about the params of initialize, it returns e itself.
 func RefusedByScan(e *jsonrpc.Error) *jsonrpc.Error {
 	if e.Method != MethodInitialize {
 		return e

@@ -10,8 +10,8 @@ type Record interface {
 	// server. The attempt has no server if the answer comes from several servers or from none, or
 	// if the call is refused.
 	Routed(a *Attempt)
-	// Resumed is called when the client has come back with answers, so that this call continues the
-	// call with this number.
+	// Resumed is called when the client has come back with answers. The call c then continues the
+	// earlier call that has the given number.
 	Resumed(c *Call, number uint64)
 	// Answered is called with the answer, before it is encoded for the client.
 	Answered(a *Attempt, how Ending)
@@ -28,8 +28,8 @@ type Ending struct {
 	Trace   string // id of the client's W3C trace
 }
 
-// Resume makes c continue the call with a number. After this, the events of both calls have the
-// same number, and a Record treats both as one call.
+// Resume makes c a continuation of the earlier call that has the given number. Then the events of
+// both calls have the same number, and a Record treats both as one call.
 func (c *Call) Resume(number uint64) {
 	if number == c.Number {
 		return

@@ -27,8 +27,8 @@ const (
 	NoteTask       = "notifications/tasks"
 )
 
-// ExtensionTasks is the name of the extension. ResultTask is the resultType of an answer that
-// is a task.
+// ExtensionTasks is the name of the extension for tasks. ResultTask is the resultType of an answer
+// that is a task.
 const (
 	ExtensionTasks = "io.modelcontextprotocol/tasks"
 	ResultTask     = "task"

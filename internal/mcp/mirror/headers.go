@@ -15,10 +15,10 @@ const CodeMismatch = -32020
 // MaxSafe is the largest integer that may be mirrored. -MaxSafe is the smallest.
 const MaxSafe = 1<<53 - 1
 
-// HeadersFor returns the headers for a call. The call's arguments are at the span of raw, which
-// must have been scanned. Null and absent values get no header (2026-07-28 §Streamable HTTP, table
-// of "Server Behavior for Custom Headers"). Objects and arrays do not get headers either, since
-// schemas may not mirror them.
+// HeadersFor returns the headers for a call. arguments is the span of the call's arguments in raw,
+// which must have been scanned. Null and absent values get no header (2026-07-28 §Streamable HTTP,
+// table of "Server Behavior for Custom Headers"). Objects and arrays do not get headers either,
+// since schemas may not mirror them.
 func HeadersFor(params []Param, raw []byte, arguments jsonrpc.Span) []Header {
 	var out []Header
 	for i := range params {
@@ -36,8 +36,8 @@ func HeadersFor(params []Param, raw []byte, arguments jsonrpc.Span) []Header {
 			if n, ok := integer(text); ok {
 				text = strconv.FormatInt(n, 10)
 			}
-			// Send a number that is not a safe integer unchanged. So the server reports an invalid
-			// value and not a missing header.
+			// A number that is not a safe integer is sent unchanged, so that the server reports an
+			// invalid value and not a missing header.
 		case 't', 'f':
 			text = string(at.Of(raw))
 		default:
@@ -51,8 +51,8 @@ func HeadersFor(params []Param, raw []byte, arguments jsonrpc.Span) []Header {
 	return out
 }
 
-// CheckHeaders checks the Mcp-Param-* headers of a call against the arguments at the span of
-// raw. It ignores headers whose parameter is not in params (2026-07-28 §Streamable HTTP,
+// CheckHeaders checks the Mcp-Param-* headers of a call against its arguments. arguments is their
+// span in raw. It ignores headers whose parameter is not in params (2026-07-28 §Streamable HTTP,
 // "Server Behavior for Custom Headers"). The error has no id.
 func CheckHeaders(params []Param, raw []byte, arguments jsonrpc.Span, got []Header) *jsonrpc.Error {
 	for i := range params {

@@ -43,14 +43,14 @@ func (e *SchemaError) Error() string {
 	return annotation + " at " + e.At + " " + e.Reason
 }
 
-// ParseParams returns the parameters that the inputSchema at the span of raw mirrors, in order.
-// It returns nil if the schema is absent or not an object. The error is a *SchemaError for the
-// first annotation that violates a constraint of 2026-07-28 §Streamable HTTP, "Schema
-// Extension". raw must have been scanned.
+// ParseParams returns the parameters that an inputSchema mirrors, in order. schema is the span of
+// the inputSchema in raw. ParseParams returns nil if the schema is absent or not an object. The
+// error is a *SchemaError for the first annotation that violates a constraint of 2026-07-28
+// §Streamable HTTP, "Schema Extension". raw must have been scanned.
 func ParseParams(raw []byte, schema jsonrpc.Span) ([]Param, error) {
 	text := schema.Of(raw)
 	if !bytes.Contains(text, []byte(annotation)) && bytes.IndexByte(text, '\\') < 0 {
-		return nil, nil // this is so for nearly every tool
+		return nil, nil // nearly every tool has no annotation
 	}
 	p := parser{raw: raw}
 	if err := p.schema(schema, nil, nil, true); err != nil {
@@ -64,9 +64,9 @@ type parser struct {
 	params []Param
 }
 
-// schema checks one schema. at is its location, and path contains the property names that lead
-// to it. reachable says that the path from the root to the schema uses no keyword except
-// "properties". The scan of raw limits the depth.
+// schema checks one schema. at is its location, and path contains the property names that lead to
+// it. reachable says that the path from the root to the schema uses no keyword except "properties".
+// The depth is bounded, because the scan of raw has checked it.
 func (p *parser) schema(s jsonrpc.Span, at, path []string, reachable bool) error {
 	for m := range jsonrpc.Members(p.raw, s) {
 		key, _ := jsonrpc.Text(p.raw, m.Key)
@@ -107,7 +107,8 @@ func (p *parser) named(s jsonrpc.Span, at []string) error {
 	return nil
 }
 
-// other checks a value that is a schema or contains schemas. These schemas are not reachable.
+// other checks a value that is a schema or contains schemas. Such schemas are not reachable in the
+// sense of the method schema.
 func (p *parser) other(s jsonrpc.Span, at []string) error {
 	switch jsonrpc.KindOf(p.raw, s) {
 	case '{':
