@@ -35,7 +35,7 @@ type errorAnswer struct {
 	code     string   // the code as text: a number, or a quoted string
 	text     string   // the message, sanitised and truncated
 	modern   bool     // only modern servers send this code
-	gated    bool     // the text says that the server is not ready, and can only mean the handshake
+	gated    bool     // the text says that the server is not ready, and can only refer to the handshake
 	versions []string // the versions that the server lists, at most maxVersions
 
 	sign, low string // the code without quotes, and the truncated message in lower case
@@ -72,8 +72,8 @@ func readFailure(m *jsonrpc.Message) errorAnswer {
 	return f
 }
 
-// readFailure classifies an error answer. In addition to the function readFailure, it uses the
-// signs of the dialect.
+// readFailure classifies an error answer as the function readFailure does, and also by the signs of
+// the dialect.
 func (o *opening) readFailure(m *jsonrpc.Message) errorAnswer {
 	f := readFailure(m)
 	if p := o.offer.Dialect; p != nil {
@@ -223,10 +223,10 @@ func NotReady(m *jsonrpc.Message) bool {
 	return m != nil && m.Kind == jsonrpc.Failure && readFailure(m).gated
 }
 
-// UntilReady calls send. While the function late reports that the server was not ready, UntilReady
-// waits for the next delay of ReadyWaits and calls send again. late is the function NotReady, or
-// the method of an Outcome. UntilReady returns the last answer, or the first error. The function by
-// waits in the same way as Offer.Wait, and may be nil.
+// UntilReady calls send. As long as late reports that the server was not ready, UntilReady waits
+// for the next delay of ReadyWaits and calls send again. It returns the last answer, or the first
+// error. late is the function NotReady or the method Outcome.NotReady. by waits in the same way as
+// Offer.Wait, and may be nil.
 func UntilReady(ctx context.Context, by func(context.Context, time.Duration) error, late func(*jsonrpc.Message) bool, send func() (*jsonrpc.Message, error)) (*jsonrpc.Message, error) {
 	m, err := send()
 	for _, d := range ReadyWaits {

@@ -23,7 +23,7 @@ var ErrTrySSE = errors.New("the address may speak HTTP+SSE")
 // Cause is a one-word reason for a failed handshake.
 type Cause string
 
-// A Cause is the reason why a handshake failed.
+// The causes of failed handshakes.
 const (
 	CauseCancelled       Cause = "cancelled"         // the ctx of the caller ended
 	CauseTimeout         Cause = "timeout"           // no answer before the timeout
@@ -51,14 +51,14 @@ const DialectAppServer = "app-server"
 type Error struct {
 	Step  string // the state in which the handshake failed: "probe", "initialize", "initialized"
 	Cause Cause
-	// Text is one sentence that says what was sent, what was answered, and what to do. Text of the
-	// server in it is printable and at most 200 bytes long.
+	// Text is one sentence that says what was sent, what was answered, and what to do. The server's
+	// own words in it are printable and at most 200 bytes long.
 	Text  string
 	Trace Trace
 	// RetryAfter is the delay that the server asked for, 0 for none.
 	RetryAfter time.Duration
-	// Dialect is the protocol that the server speaks instead of MCP. It is "" unless Cause is
-	// CauseDialect. Answer then contains the server's initialize result, as JSON.
+	// Dialect and Answer are set only if Cause is CauseDialect. Dialect is the protocol that the
+	// server speaks instead of MCP, and Answer is the server's initialize result, as JSON.
 	Dialect string
 	Answer  []byte
 	// Err is ErrDiedOnProbe, ErrTrySSE, the error of the Link, or several of these errors joined.
@@ -101,9 +101,9 @@ func (e *Error) Error() string { return e.Text }
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Remember reports whether the failure should be stored for later connections to the server. This
-// is so if the server exits on the probe and was not Known to be modern. It is also so if the
-// server speaks a dialect. All other failures may be temporary.
+// Remember reports whether the failure should be stored for later connections to the server. It
+// returns true if the server speaks a dialect, or if the server exited on the probe and was not
+// Known to be modern. All other failures may be temporary.
 func (e *Error) Remember() bool {
 	return e.Dialect != "" || errors.Is(e.Err, ErrDiedOnProbe) && !e.healthy
 }

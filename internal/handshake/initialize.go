@@ -127,8 +127,8 @@ func (o *opening) accept(m *jsonrpc.Message, sent, got string) (state, *Error) {
 	return announcing, nil
 }
 
-// chooseRevision determines the revision from the version that initialize returned. It also returns
-// the reason for the trace.
+// chooseRevision sets the revision, based on the version that initialize returned. It returns the
+// reason, for the trace.
 func (o *opening) chooseRevision(version string, given bool) string {
 	if !given {
 		legacy := mcp.Revisions(mcp.Handshake)
@@ -299,8 +299,8 @@ func (o *opening) refusedBare(r *reply, sent, got string) (state, *Error) {
 	return "", o.fail(cause, r.err)
 }
 
-// mayProbe reports whether server/discover can still help after initialize was refused. This is so
-// if the probe was skipped or its result was unclear. certain says that the server is known to be
+// mayProbe reports whether server/discover can still help after initialize was refused. It can if
+// the probe was skipped or its result was unclear. certain says that the server is known to be
 // modern, so the probe does not make it exit.
 func (o *opening) mayProbe(certain bool) bool {
 	harmless := !o.offer.SkipProbe || o.offer.Known.Modern()

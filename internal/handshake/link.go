@@ -10,17 +10,17 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// Link is the connection to a server, as a handshake uses it. One goroutine calls its methods,
-// one at a time. They must not keep params or rules.
+// Link is the connection to a server, as a handshake uses it. One goroutine calls the methods of a
+// Link, one at a time. A method must not keep params or rules after it returns.
 type Link interface {
 	// Exchange sends one request and waits for its answer, a Result or a Failure. params is a
 	// JSON object, or nil for none.
 	//
-	// Over HTTP, an error status or an answer that is not MCP is a *transport.StatusError. Its
-	// Msg is set if the body is JSON-RPC. An answer that could not be scanned is a
-	// *jsonrpc.Error. context.DeadlineExceeded means that no answer has come. On a pipe the
-	// answer may still come; see LateAnswers. Any other error means that the link has ended or
-	// could not be opened. If it wraps transport.ErrNotSent, the server has received nothing.
+	// Over HTTP, an error status or an answer that is not MCP is a *transport.StatusError. The Msg
+	// of this error is set if the body is JSON-RPC. An answer that could not be scanned is a
+	// *jsonrpc.Error. context.DeadlineExceeded means that no answer has come. On a pipe the answer
+	// may still come; see LateAnswers. Any other error means that the link has ended or could not
+	// be opened. If such an error wraps transport.ErrNotSent, the server has received nothing.
 	//
 	// If ctx ends, Exchange sends no cancellation. A legacy server that has not been
 	// initialized does not expect one, and initialize must not be cancelled (2025-11-25
@@ -34,19 +34,19 @@ type Link interface {
 // the ctx of Exchange has ended. A server that starts slowly may be modern, so a late answer to the
 // probe still counts.
 type LateAnswers interface {
-	// OnLate sets the receiver of late answers. Before Open returns, it removes the receiver by
-	// calling OnLate with nil. The goroutine that reads the link calls f before it reads the next
-	// message, so f must not block. After OnLate has returned, the previous f may still be running,
-	// but is not called again.
+	// OnLate sets f as the receiver of late answers. Before Open returns, Open calls OnLate with
+	// nil, which removes the receiver. The goroutine that reads the link calls f before it reads
+	// the next message, so f must not block. After OnLate has returned, the previous f may still be
+	// running, but is not called again.
 	OnLate(f func(answer *jsonrpc.Message))
 }
 
 // UnaskedAnswers is implemented by a Link on which unsolicited results may come, such as a
 // pipe. Some servers send their manifest when they start.
 type UnaskedAnswers interface {
-	// OnUnasked sets the receiver of unsolicited results, including the first few that arrived
-	// before the call. Before Open returns, it removes the receiver by calling OnUnasked with nil.
-	// The rules for f are the same as in LateAnswers.
+	// OnUnasked sets f as the receiver of unsolicited results, including the first few that arrived
+	// before the call. Before Open returns, Open calls OnUnasked with nil, which removes the
+	// receiver. The rules for f are the same as in LateAnswers.
 	OnUnasked(f func(answer *jsonrpc.Message))
 }
 
@@ -83,17 +83,16 @@ type Offer struct {
 	// known. It must not block. Nil means that nobody watches.
 	Watch func(Progress)
 
-	// HTTP says that the Link is Streamable HTTP. It is false for pipes. HTTP+SSE counts as a
-	// pipe.
+	// HTTP says that the Link is Streamable HTTP. It is false for pipes and for HTTP+SSE.
 	HTTP bool
 
-	// ProbeTimeout is the timeout of server/discover. After it, initialize is tried. Zero means
-	// 3 s on a pipe and 10 s over HTTP. It is at most half of Timeout, unless Pin rules out
+	// ProbeTimeout is the timeout of server/discover. When it expires, Open tries initialize. Zero
+	// means 3 s on a pipe and 10 s over HTTP. It is at most half of Timeout, unless Pin rules out
 	// initialize.
 	ProbeTimeout time.Duration
 	// Timeout limits the whole handshake. Zero means 30 s.
 	Timeout time.Duration
-	// Wait blocks for d, or until ctx ends and then returns its error. Nil uses a timer.
+	// Wait blocks for d. If ctx ends before that, Wait returns the error of ctx. Nil uses a timer.
 	Wait func(ctx context.Context, d time.Duration) error
 }
 
@@ -103,9 +102,9 @@ const (
 	wholeTimeout     = 30 * time.Second
 )
 
-// timeouts returns the timeouts of a probe and of the whole handshake. If the probe may use all the
-// time, it has no timeout of its own, because otherwise both timeouts would expire at the same
-// time.
+// timeouts returns the timeouts of a probe and of the whole handshake. If Pin is modern, the probe
+// may use all the time. Its own timeout is then 0, which means none, because two equal timeouts
+// would expire at the same time.
 func (o *Offer) timeouts() (probe, whole time.Duration) {
 	probe, whole = o.ProbeTimeout, o.Timeout
 	if whole <= 0 {
@@ -126,9 +125,9 @@ func (o *Offer) timeouts() (probe, whole time.Duration) {
 // Outcome is the result of a successful handshake. It is immutable after Open.
 type Outcome struct {
 	Revision mcp.Revision
-	// Hello is what the server declared. Its Capabilities are {} if the server sent none. They are
-	// nil if a modern server refused server/discover (the finding "undiscovered"), because its
-	// capabilities are then unknown.
+	// Hello is what the server declared. Its Capabilities are {} if the server sent none. If a
+	// modern server refused server/discover (the finding "undiscovered"), the capabilities are
+	// unknown, and Capabilities is nil.
 	Hello mcp.ServerInfo
 	// Rules are the HTTP rules of Revision, with the version in the server's spelling.
 	Rules    transport.Rules
@@ -138,8 +137,8 @@ type Outcome struct {
 	// Dialect describes how the server differs from its revision, and is nil if the server
 	// follows its revision.
 	Dialect *dialect.Profile
-	// Tools is the tool list of a server that sent its tools during the handshake, as an answer
-	// to tools/list in MCP. It is nil for all other servers.
+	// Tools is the tool list of a server that sent its tools during the handshake. It has the form
+	// of an answer to tools/list. It is nil for all other servers.
 	Tools *jsonrpc.Message
 
 	remember bool
@@ -161,7 +160,7 @@ func (o *Outcome) Remember() bool { return o.remember }
 
 // Finding is a deviation of a server that Dragoman tolerates.
 type Finding struct {
-	Code string // one of the constants FoundUnknownVersion and the following
+	Code string // one of the Found constants below
 	Text string // a sentence for people, at most 400 bytes
 }
 
@@ -186,10 +185,10 @@ const (
 	FoundNamelessTools      = "nameless_tools"      // tools without a name in a manifest were left out
 )
 
-// RulesFor returns the HTTP rules for a revision, from the feature table. Unknown is the state
-// before initialize is answered. For Unknown, and for a revision without Streamable HTTP, it
-// returns the rules of the first revision with Streamable HTTP. Servers of 2024-11-05 that use
-// Streamable HTTP have sessions as in 2025-03-26.
+// RulesFor returns the HTTP rules for a revision, from the feature table. The revision is Unknown
+// until the server has answered initialize. For Unknown, and for a revision without Streamable
+// HTTP, RulesFor returns the rules of the first revision with Streamable HTTP. Servers of
+// 2024-11-05 that use Streamable HTTP have sessions as in 2025-03-26.
 func RulesFor(r mcp.Revision) transport.Rules {
 	if !r.Can(mcp.StreamableHTTP) {
 		r = mcp.Assumed

@@ -93,8 +93,8 @@ func (o *opening) initializeTimeout() time.Duration {
 	return 0
 }
 
-// takePushed completes the handshake with an unsolicited manifest if initialize failed, and
-// reports whether it did. If initialize has a result, the handshake uses that result.
+// takePushed returns true if initialize failed, but an unsolicited manifest has completed the
+// handshake. If initialize has a result, the handshake uses the result.
 func (o *opening) takePushed(ctx context.Context, r *reply, sent, got string) (state, bool) {
 	if r.kind == ended || r.kind == halted || r.kind == answered && r.msg.Kind == jsonrpc.Result {
 		return "", false

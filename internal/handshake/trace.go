@@ -38,8 +38,8 @@ type Progress struct {
 // MaxShown is the maximum length in bytes of Params, and of Answer, in a Step.
 const MaxShown = 4 << 10
 
-// Trace is the history of a handshake. It has at most maxSteps steps. Text of the server in it
-// is truncated and printable.
+// Trace is the history of a handshake. It has at most maxSteps steps. The server's own words in it
+// are truncated and printable.
 type Trace []Step
 
 // maxSteps is greater than the number of steps of the longest handshake: two probes, and one
