@@ -248,10 +248,10 @@ func (g *Merged) Refresh(ctx context.Context, server, method string) {
 // Offered returns the name of a tool or prompt for clients; see catalog.Catalog.Offered.
 func (g *Merged) Offered(server, name string) string { return g.catalog().Offered(server, name) }
 
-// Changed records that a server's lists may have changed. kind is "tools", "prompts",
-// "resources", or "" for everything, including the server information. If kind is "", no client
-// has been notified yet. Lists that were needed before are then read again, and announced if
-// they differ.
+// Changed records that a server's lists may have changed. kind is "tools", "prompts", "resources",
+// or "" for everything, including the server information. If kind is "", no client has been
+// notified yet, so the catalog reads again all lists that were needed before, and announces the
+// lists that differ.
 func (g *Merged) Changed(server, kind string) { g.catalog().Changed(server, kind) }
 
 // Warm starts to read the lists that clients request first, from the servers that want selects.

@@ -49,8 +49,8 @@ func (a *attachment) find(server string) Subscriber {
 	return nil
 }
 
-// localListener is a listening client, registered for changes that the catalog announces
-// instead of a server.
+// localListener is a listening client that is registered for changes of merged lists, which the
+// catalog announces.
 type localListener struct {
 	want     mcp.SubscriptionFilter
 	audience catalog.Audience
@@ -343,9 +343,9 @@ func withoutSenderMeta(m *jsonrpc.Message) []byte {
 	return jsonrpc.Splice(make([]byte, 0, len(m.Raw)), m.Raw, &e)
 }
 
-// attach registers a legacy client with its servers. merged says that the servers are behind
-// one endpoint. Then the catalog also announces changes of lists, and task ids contain the
-// server, even if the client sees only one server.
+// attach registers a legacy client with its servers. If merged is true, the servers are behind the
+// merged endpoint: the catalog also announces changes of lists, and task ids contain the server,
+// even if the client sees only one server.
 func (n *notices) attach(f *mcp.ClientInfo, r *bridge.Bridge, s mcp.Subscriber, from []Upstream, as rename, merged bool) (detach func()) {
 	out := &notifier{to: s, as: as}
 	for _, u := range from {
@@ -447,10 +447,10 @@ func (a *attachment) countLocked(uri, server string) bool {
 // Watched contains the resources that a legacy client has subscribed to, by server.
 type Watched map[string][]string
 
-// TakeWatched returns the resources that an attached client has subscribed to through this
-// gateway, so that another gateway can serve the client. From now on, this gateway refuses new
-// subscriptions of the client. For the old subscriptions, the client still gets notifications until
-// it is detached.
+// TakeWatched returns the resources that an attached client has subscribed to through this gateway,
+// so that another gateway can serve the client. From now on, this gateway refuses new subscriptions
+// of the client. The client still gets notifications for its old subscriptions until it is
+// detached.
 func (n *notices) TakeWatched(f *mcp.ClientInfo) Watched {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -496,9 +496,9 @@ func (n *notices) uncount(a *attachment, uri string) {
 	delete(a.uris, uri)
 }
 
-// queue holds the notifications for a listening client. A notification only says that something has
-// changed. If it is in the queue, later notifications of the same kind are unnecessary. Therefore
-// the number of watched lists, resources and tasks bounds the queue.
+// queue holds the notifications for a listening client. Each notification only says that something
+// has changed. While it is in the queue, further notifications about the same thing are
+// unnecessary. So the number of watched lists, resources and tasks bounds the queue.
 type queue struct {
 	wake chan struct{} // capacity 1
 

@@ -10,10 +10,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// maxListens and the constants below bound the open subscriptions/listen requests. Each of these
-// requests can occupy a connection without a time limit. One bound is for a single client. Another
-// bound is for all unauthenticated clients of one address, because such a client can choose any
-// name.
+// These constants bound the open subscriptions/listen requests, because each can occupy a
+// connection without a time limit. maxListens is for a single client. maxListensOfMachine is for
+// all unauthenticated clients of one address together, because such a client can choose any name.
 const (
 	maxListens          = 64
 	maxListensOfMachine = 256

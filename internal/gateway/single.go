@@ -94,8 +94,8 @@ func kindOfRef(uri string) catalog.Kind {
 	return catalog.KindResource
 }
 
-// hidden returns the error for a request for an item that a filter hides. It returns nil if the
-// item is not hidden.
+// hidden returns the error that refuses a request for a hidden item. It returns nil if the filter
+// show does not hide the item.
 func hidden(c *mcp.Call, server string, show catalog.Filter) error {
 	switch c.Msg.Method {
 	case mcp.MethodCallTool:

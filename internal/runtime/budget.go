@@ -30,7 +30,7 @@ func InFlight(configured, body int) int64 {
 }
 
 // RaiseMemoryLimit raises the memory limit of the garbage collector, if inFlight bytes of messages
-// need more memory than it allows. It does nothing if the environment sets GOMEMLIMIT.
+// need more memory than the limit allows. It does nothing if the environment sets GOMEMLIMIT.
 func RaiseMemoryLimit(inFlight int64) {
 	if os.Getenv("GOMEMLIMIT") == "" && debug.SetMemoryLimit(-1)/memoryPerByte < inFlight {
 		debug.SetMemoryLimit(inFlight * memoryPerByte)

@@ -63,7 +63,7 @@ type Session struct {
 	detach   func()
 }
 
-// Connect opens a session with a server. If it fails, the error is the reason.
+// Connect opens a session with a server. The error says why the server could not be opened.
 func Connect(ctx context.Context, o ConnectOptions) (*Session, error) {
 	s := &Session{answer: o.Answer, roots: o.Roots, refused: o.Refused}
 	s.upstream = NewUpstream(o.Server, Hooks{Log: o.Log, Events: o.Events, Version: o.Version})
@@ -129,8 +129,8 @@ func (s *Session) Close() {
 // List is the result of Session.List: all pages of a list.
 type List struct {
 	Items [][]byte // the items as raw JSON objects
-	// Starting and Failed are servers of a gateway without items in the list. The servers in
-	// Starting may still get ready. The servers in Failed could not be listed.
+	// Starting and Failed are the servers behind a gateway whose items are missing from the list.
+	// The servers in Starting may still get ready. The servers in Failed could not be listed.
 	Starting, Failed []string
 	// Changes is true if the server sends notifications when the list changes.
 	Changes bool

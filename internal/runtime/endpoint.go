@@ -89,8 +89,8 @@ func (e *Endpoint) drain() {
 	e.sse.Drain()
 }
 
-// close ends all requests and sessions of the endpoint, and waits for them. The errors of the
-// clients contain the cause.
+// close ends all requests and sessions of the endpoint, and waits for them. Clients with running
+// requests get an error that contains the cause.
 func (e *Endpoint) close(cause error) {
 	var wait sync.WaitGroup
 	wait.Go(func() { _ = e.http.CloseWith(cause) })

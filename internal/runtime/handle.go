@@ -45,7 +45,7 @@ func (g *Generation) leave() {
 	}
 }
 
-// Call retire once, after the Handle has got a new generation.
+// retire marks a generation as replaced. Call it once, after the Handle has got a new generation.
 func (g *Generation) retire() {
 	if g.users.Add(retired) == retired {
 		g.once.Do(func() { close(g.idle) })
@@ -122,7 +122,7 @@ func (h *Handle) Replace(host downstream.Handler) *Generation {
 		if old != nil {
 			carry(old.host, host, a.facts)
 		}
-		before() // call before after carry, so that an unchanged server keeps watching its resources
+		before() // detach only after carry, so that an unchanged server keeps watching its resources
 		for _, note := range []string{mcp.NoteToolsChanged, mcp.NotePromptsChanged, mcp.NoteResourcesChanged} {
 			a.to.Notify(mcp.NewNote(note, nil))
 		}

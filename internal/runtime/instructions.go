@@ -80,8 +80,9 @@ func (i *instructions) file(path string, log *slog.Logger) string {
 
 var errNoFile = errors.New("is not a regular file")
 
-// command returns the last output of the command, which is used for the time keep. If several callers wait, the command runs once
-// for all of them. It continues to run even if the caller that started it stops waiting.
+// command returns the last output of the command. If the output is older than keep, the command
+// runs again first. If several callers wait, the command runs once for all of them. It continues to
+// run even if the caller that started it stops waiting.
 func (i *instructions) command(ctx context.Context, argv []string, keep time.Duration, log *slog.Logger) string {
 	source := strings.Join(argv, "\x00")
 	for {

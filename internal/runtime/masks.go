@@ -10,7 +10,7 @@ import (
 const mostFormer = 512
 
 // retireSecretsLocked keeps the secrets of the current configuration before another configuration
-// replaces it. Recorded messages and logs still contain these secrets.
+// replaces it, because recorded messages and logs still contain these secrets.
 func (r *Runtime) retireSecretsLocked() {
 	if r.snapshot == nil {
 		return

@@ -11,7 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
-// This file has what operators see besides Report, and the operations.
+// This file has the operations on servers, and what operators see in addition to Report.
 
 // ErrNoServer is the error of operations on a server that is disabled or not configured.
 var ErrNoServer = errors.New("there is no such server")
@@ -28,7 +28,8 @@ const (
 )
 
 // Operate begins an operation on one server and does not wait for its end. It does not affect other
-// servers. A stopped server stays stopped until an Apply changes its settings.
+// servers. A server that is stopped with OpStop stays stopped until the next operation, or until an
+// Apply changes its settings.
 func (r *Runtime) Operate(name string, op Operation) error {
 	x := r.server(name)
 	switch {

@@ -13,8 +13,8 @@ import (
 // defaultProject is the project of paths without /p/. It is the only project so far.
 const defaultProject = "default"
 
-// project is a set of servers and their endpoints. Runtime.mu guards its fields, except
-// joined.
+// project is a set of servers and their endpoints. Runtime.mu guards the fields of a project,
+// except joined.
 type project struct {
 	name    string
 	joined  *mount // the endpoint of all servers; exists as long as the Runtime

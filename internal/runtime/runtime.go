@@ -30,8 +30,8 @@ const DrainLimit = 30 * time.Second
 
 // Options are the options of New. Config, Log, Guard and Budget must be set.
 type Options struct {
-	// Config is the initial configuration. Apply does not change its limits, revisions, hosts,
-	// origins and public URL; see config.Snapshot.
+	// Config is the initial configuration. Its limits, revisions, hosts, origins and public URL
+	// stay in force, because Apply does not change them; see config.Snapshot.
 	Config *config.Snapshot
 	Log    *slog.Logger
 	Events *event.Publisher // receives events; if it is nil, nothing is published
@@ -44,8 +44,8 @@ type Options struct {
 	Version string
 	// Exposed means that clients may be on other machines; see upstream.Options.
 	Exposed bool
-	// Policy decides about each call. Its steps are: authorise, limit, confirm, redact, audit,
-	// in this order. The chain is still empty, so it allows every call.
+	// Policy decides about each call. The chain is still empty, so it allows every call. Future
+	// steps belong in this order: authorise, limit, confirm, redact, audit.
 	Policy policy.Chain
 }
 
@@ -151,9 +151,9 @@ func (r *Runtime) Apply(s *config.Snapshot) {
 	r.retire(out)
 }
 
-// identity returns the name, title and version with which Dragoman describes itself.
-// Environment variables override the configuration, so that a container needs no file.
-// project is a placeholder in the instructions.
+// identity returns the name, title and version with which Dragoman describes itself. Environment
+// variables override the configuration, so that a container needs no file. project is the value of
+// the placeholder {{project}} in the instructions.
 func (r *Runtime) identity(s *config.Snapshot, project string) catalog.Identity {
 	or := func(env, value string) string {
 		if v := os.Getenv(env); v != "" {

@@ -75,7 +75,7 @@ func (s *server) Acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need) 
 // be set.
 type Hooks struct {
 	Log *slog.Logger
-	// Events receives the events of upstreams; If it is nil, nothing is published.
+	// Events receives the events of upstreams. If it is nil, nothing is published.
 	Events *event.Publisher
 	// Changed is called when lists of a server have changed; see gateway.Merged.Changed.
 	Changed func(server, kind string)

@@ -36,13 +36,13 @@ type Trial struct {
 	Counts map[string]int
 	// Info is the server's Implementation object, with its bytes unchanged.
 	Info []byte
-	// Clean masks the secrets of the server's configuration in a text from it.
+	// Clean masks the secrets of the server's configuration in a text from the server.
 	Clean func(string) string
 }
 
-// Try opens a server once, reads its lists, closes it, and waits until it has ended. No client
-// sees the server. Try calls no tool, and does not open the server again after a failure. If ctx
-// ends, the failure reports it.
+// Try opens a server once, reads its lists, closes it, and waits until it has ended. No client sees
+// the server. Try calls no tool, and does not open the server again after a failure. If ctx ends,
+// Trial.Failure says so.
 func Try(ctx context.Context, o TrialOptions) Trial {
 	t := Trial{Clean: redactor(o.Server), Counts: map[string]int{}}
 	u := NewUpstream(o.Server, Hooks{Log: slog.New(slog.DiscardHandler), Events: &event.Publisher{}, Version: o.Version, Dialects: o.Dialects})
@@ -84,7 +84,8 @@ func (t *Trial) count(ctx context.Context, u *upstream.Upstream, facts *mcp.Clie
 		case method == mcp.MethodListTools || ctx.Err() != nil:
 			return err
 		}
-		// Some servers declare resources and do not have both of their lists.
+		// Ignore the error, because some servers declare resources but do not have both
+		// resources/list and resources/templates/list.
 	}
 	return nil
 }
