@@ -11,8 +11,9 @@ import (
 )
 
 // Fill puts a JSON object into the form. A member that its control cannot express becomes JSON
-// text. Fill returns false, and changes the form to the JSON text of the object, if the object
-// has members that the schema does not list. The value must be valid JSON.
+// text. If the fields cannot hold the object, for example because it has members that the schema
+// does not list, Fill changes the form to the JSON text of the object and returns false. The value
+// must be valid JSON.
 func (f *Form) Fill(value []byte) bool {
 	if !f.Whole && fillGroup(f.Fields, jsonrpc.ValueOf(value)) {
 		return true
@@ -124,8 +125,8 @@ func (f *Field) express(v jsonrpc.Value) bool {
 	return false
 }
 
-// plainText reports whether a text field can hold a JSON string without a change, and a person
-// sees all of its characters.
+// plainText reports whether a text field can hold a JSON string unchanged, and shows all of its
+// characters.
 func plainText(v jsonrpc.Value) bool {
 	text, _ := v.Text()
 	raw := jsonrpc.AppendQuote(nil, text)
@@ -143,15 +144,16 @@ func (f *Field) choose(v jsonrpc.Value) bool {
 	return false
 }
 
-// same reports whether two scalars are equal. Numbers must be written in the same way.
+// same reports whether two scalars are equal. Two numbers are equal only if their bytes are the
+// same.
 func same(a, b jsonrpc.Value) bool {
 	x, ok := a.Text()
 	y, also := b.Text()
 	return ok && also && x == y || !ok && !also && bytes.Equal(a.Raw(), b.Raw())
 }
 
-// elements calls each for the elements of an array. An empty array is only possible if the field
-// has a way to say it.
+// elements calls each for the elements of an array. It returns false if v is not an array, if a
+// call of each returns false, or if v is empty and the field cannot express an empty array.
 func (f *Field) elements(v jsonrpc.Value, each func(jsonrpc.Value) bool) bool {
 	if v.Kind() != '[' {
 		return false

@@ -59,7 +59,7 @@ type Form struct {
 	// members.
 	Fields []*Field
 	// Whole says that the object is edited as the JSON text in Text. Why says in one sentence why
-	// the schema has no fields. It is "" if Whole is only the user's choice.
+	// the schema has no fields. Why is "" if only the user chose the JSON text.
 	Whole     bool
 	Text, Why string
 	// Errors are the faults of the values, in the order of the fields.
@@ -92,8 +92,8 @@ type Field struct {
 
 	Text    string   // the text of the control
 	Options []Option // the options of Choice, Yes and Many
-	// Empty is what an empty control means now. Empties has all meanings that are possible. There
-	// is only NotSent if it is empty.
+	// Empty is what an empty control means now. Empties lists all possible meanings. If the list is
+	// empty, the only meaning is NotSent.
 	Empty   string
 	Empties []string
 	Fields  []*Field // the fields of Group
@@ -114,11 +114,11 @@ type Options struct {
 	// ID is the beginning of the ids of the fields, so that a page can have several forms. "" means
 	// "f".
 	ID string
-	// Defaults fills in the default values. Without it they are not sent, so the server applies
-	// them.
+	// Defaults fills in the default values. If it is false, default values are not sent, and the
+	// server applies them.
 	Defaults bool
-	// Titles says that the titles are for people and stand in front of the names, as in a question
-	// to a user.
+	// Titles makes the title of a field its label, as in a question to a user. A field without a
+	// title keeps its name as label.
 	Titles bool
 }
 
@@ -136,8 +136,8 @@ type maker struct {
 	work    int // bytes that were searched, an estimate
 }
 
-// Make returns the form of a schema of an object. It never fails: if it cannot have fields, the
-// form has JSON text.
+// Make returns the form of a schema of an object. It never fails: a schema that cannot have fields
+// gets a form with JSON text.
 func Make(raw []byte, o Options) *Form {
 	f := &Form{}
 	whole := func(why string) *Form {
@@ -173,7 +173,7 @@ func open(v schema.View) bool {
 		jsonrpc.ValueOf(v.JSON("additionalProperties")).Kind() == '{' || jsonrpc.ValueOf(v.JSON("additionalProperties")).Kind() == 't'
 }
 
-// plain follows references and an allOf of one schema, as generators write them.
+// plain follows references, and each allOf that contains one schema. Generators write such schemas.
 func plain(v schema.View) schema.View {
 	for range maxGroups {
 		v = v.Target()
@@ -265,8 +265,8 @@ func idOf(id, key string, i int) string {
 	return id + strconv.Itoa(i+1)
 }
 
-// step returns a name as a part of the names of controls. It has no character that a browser
-// would change, as line ends and text that is not valid UTF-8, and none that is invisible.
+// step returns a name as a part of the names of controls. The result has no invisible characters,
+// and none that a browser would change, such as line ends and invalid UTF-8.
 func step(name string) string {
 	quoted := excerpt.JSON(jsonrpc.AppendQuote(nil, name))
 	return strings.NewReplacer("~", "~0", "/", "~1").Replace(string(quoted[1 : len(quoted)-1]))
@@ -287,8 +287,8 @@ func pointerStep(name string) string {
 	return strings.NewReplacer("~", "~0", "/", "~1").Replace(excerpt.Cut(name, maxName))
 }
 
-// unwrapNull returns the schema without null, and whether null was allowed, if the schema is a
-// choice between null and one other schema.
+// unwrapNull returns the other schema and true if v is a choice between null and one other schema.
+// Otherwise it returns v and false.
 func unwrapNull(v schema.View) (schema.View, bool) {
 	alternatives := v.Alternatives()
 	if len(alternatives) != 2 {
@@ -350,7 +350,7 @@ func (m *maker) control(f *Field, v schema.View, nullable bool, depth, i int) {
 		fields, ok := m.group(v, f.Key, depth+1)
 		if !ok {
 			m.fields = before
-			m.refused++ // counting members again and again takes long
+			m.refused++ // bounded by maxRefused, because counting the members of a group takes long
 			break
 		}
 		if len(fields) > 0 {

@@ -34,8 +34,8 @@ type Candidate struct {
 	Parsed config.Server // the server as the configuration reads it; not set if it is skipped
 }
 
-// The method What describes the server on one line, with secrets masked. It returns "" for a server
-// that cannot be added.
+// What describes the server on one line, with secrets masked. It returns "" for a server that
+// cannot be added.
 func (c *Candidate) What() string {
 	e := c.Server.Entry
 	if e == nil {
@@ -88,8 +88,8 @@ func ParseOurs(path string, b []byte, env Env) (*config.Snapshot, error) {
 	return nil, first
 }
 
-// Comparison compares servers with those of a configuration. Of several servers with one name,
-// it takes the first as new.
+// Comparison compares servers with those of a configuration. If several new servers have the same
+// name, the first is New, and the others are compared with the first.
 type Comparison struct {
 	path  string
 	env   Env
@@ -135,7 +135,7 @@ func (x *Comparison) Compare(s clientfile.Server, name string, from *Source) Can
 	return c
 }
 
-// ParseServer returns a server as the configuration file path would read it under a name.
+// ParseServer parses s as an entry of the configuration file at path, with the given name.
 // Environment variables may be unset. The error names the invalid setting.
 func ParseServer(path, name string, s *clientfile.Server, env Env) (config.Server, error) {
 	one, err := clientfile.AddServers("import.yaml", nil, []clientfile.Added{{Name: name, Entry: s.Entry, Settings: s.Settings}})
@@ -177,8 +177,7 @@ func Merge(path string, before []byte, old *config.Snapshot, add []clientfile.Ad
 	return after, nil
 }
 
-// added returns an error if a file with n more servers differs from an older configuration in
-// other places too.
+// added checks that n new servers are the only change from the configuration old to the file after.
 func added(path string, old *config.Snapshot, after []byte, n int, env Env) error {
 	now, err := ParseOurs(path, after, env)
 	if err != nil {

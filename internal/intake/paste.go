@@ -26,8 +26,8 @@ type Pasted struct {
 	Form    string              // the kind of text: "a command", "a URL", "JSON", "YAML" or "TOML"
 	Servers []clientfile.Server // at least one
 	Notes   []string            // notes about the whole text
-	// Unsure are the names of the servers that a person should choose: one of several commands,
-	// whose program is not a known launcher. It may be a step of the installation.
+	// Unsure are the names of the servers that a person should confirm. If a text has several
+	// commands, a command without a known launcher may be a step of the installation.
 	Unsure []string
 }
 
@@ -48,10 +48,10 @@ func (e *PasteError) Error() string {
 
 const pasteForms = "paste a command such as `npx -y PACKAGE`, a URL, or a snippet with mcpServers in JSON, YAML or TOML"
 
-// Paste reads a text that a person has copied: commands in the quoting of a shell, URLs, links
-// that install a server in an editor, or a snippet or a whole file of a client. The command may
-// also be one that adds a server to another client, such as claude mcp add. Paste runs nothing.
-// opt.OS and opt.Addresses are used. The error is always a *PasteError.
+// Paste reads a text that a person has copied: commands in the quoting of a shell, URLs, links that
+// install a server in an editor, or a snippet or a whole file of a client. A command may also be
+// one that adds a server to another client, such as claude mcp add. Paste runs nothing. Of opt, it
+// uses OS and Addresses. The error is always a *PasteError.
 func Paste(text string, opt clientfile.Options) (Pasted, error) {
 	if len(text) > MaxPaste {
 		return Pasted{}, &PasteError{Text: "the text is larger than 1 MiB", Hint: "paste only the entry of the server"}
@@ -126,8 +126,8 @@ func paste(text string, opt clientfile.Options) (Pasted, error) {
 	return commands(text, opt)
 }
 
-// snippet reads a snippet or a file of a client. form is its format, and the ending of name decides
-// between JSON, TOML and YAML.
+// snippet reads a snippet or a file of a client. form becomes Pasted.Form, and the ending of name
+// decides between JSON, TOML and YAML.
 func snippet(form, name, text string, opt clientfile.Options) (Pasted, error) {
 	root, err := config.ParseSnippet(name, []byte(text))
 	if err != nil {
@@ -244,7 +244,7 @@ func nameOfEntry(e *clientfile.Value) string {
 }
 
 // nameOfURL returns the name of the organisation in a host, because clients use the name of a
-// server in the names of its tools, and not all allow dots there.
+// server in the names of its tools, and some clients allow no dots there.
 func nameOfURL(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {

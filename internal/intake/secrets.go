@@ -12,15 +12,15 @@ import (
 
 // Secret is a literal secret that Take has moved out of a server.
 type Secret struct {
-	Variable string // the name that stands in its place, as ${Variable}
+	Variable string // the name of the variable that replaces the secret, as ${Variable}
 	Place    string // the setting that had the secret: "env.TOKEN", "headers.Authorization", "args[2]" or "url"
 	Value    string // the secret itself; "" for a placeholder, which stands for a secret
 }
 
-// Take returns a copy of a server in which ${NAME} stands for each literal secret, and the
-// secrets. name is the name of the server. choose returns the variable for a value; it gets a
-// suggestion, which is always a valid name. The value is "" for a placeholder such as
-// YOUR_API_KEY. Values that already have a reference stay as they are.
+// Take returns a copy of a server with a reference ${NAME} in place of each literal secret, and
+// returns the secrets. name is the name of the server. choose returns the name of the variable for
+// a secret. Its arguments are a suggestion, which is always a valid name, and the secret, which is
+// "" for a placeholder such as YOUR_API_KEY. Values that already have a reference stay as they are.
 func Take(s clientfile.Server, name string, choose func(suggestion, value string) string) (clientfile.Server, []Secret) {
 	if s.Entry == nil {
 		return s, nil
@@ -106,8 +106,8 @@ var (
 	placeholder = regexp.MustCompile(`^(?i)(?:<[^<>]+>|\[[^\[\]]+\]|\{\{?[^{}]+\}?\}|your[-_ ].+|my[-_ ](?:api|secret|access|auth)[-_ ].+|.+[-_ ]here|(?:sk-|ghp_|pk_)?[x*.]{3,}|…|change[-_ ]?me|replace[-_ ]?me|insert[-_ ].+|todo)$`)
 )
 
-// value returns the text of a setting with its secrets replaced. whole means that all of it is
-// secret. asked means that it may be a placeholder.
+// value returns the text of a setting with its secrets replaced. whole means that the whole text is
+// secret. asked means that the text may be a placeholder.
 func (t *taker) value(text string, whole, asked bool) string {
 	if text == "" || strings.Contains(strings.ReplaceAll(text, "$${", ""), "${") {
 		return text
@@ -144,8 +144,8 @@ func (t *taker) take(text string) string {
 
 var validVariable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// variableName converts text to the name of an environment variable. A text that is one already
-// stays as it is.
+// variableName converts text to the name of an environment variable. A text that is already such a
+// name in upper case stays unchanged.
 func variableName(s string) string {
 	if validVariable.MatchString(s) && s == strings.ToUpper(s) {
 		return s

@@ -31,7 +31,7 @@ type Source struct {
 	File  clientfile.File
 }
 
-// NoServers is the error for a file without servers that does not belong to a known client.
+// NoServers is the error for a file that has no servers and does not belong to a known client.
 type NoServers struct {
 	Path   string
 	Format string // what the file seems to be; "" if that is unknown

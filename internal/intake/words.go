@@ -169,10 +169,10 @@ func (s *splitter) dollar(b *strings.Builder) error {
 	return nil
 }
 
-// escaped returns text so that Dragoman sees no reference in it.
+// escaped returns text with each ${ escaped, so that Dragoman sees no reference in it.
 func escaped(text string) string { return strings.ReplaceAll(text, "${", "$${") }
 
-// shellNeeded means that a command works only in a shell.
+// shellNeeded is the error for a command that works only in a shell.
 type shellNeeded struct{ what string }
 
 func (e *shellNeeded) Error() string {

@@ -29,8 +29,8 @@ const (
 	// digits.
 	maxExponent = 400
 	maxDigits   = 1000
-	// maxWork bounds the number of schemas that one check may apply. In a few hundred bytes,
-	// alternatives that refer to each other can cause an unlimited number.
+	// maxWork bounds the number of schemas that one check may apply. Alternatives that refer to
+	// each other can cause an unlimited number, even in a schema of a few hundred bytes.
 	maxWork = 1_000_000
 	// maxPatterns bounds the sum of the sizes of a schema's patterns, in instructions.
 	maxPatterns = 50_000
@@ -203,7 +203,7 @@ type Kind int
 
 // The kinds of problems.
 const (
-	Invalid Kind = iota // the value has another problem
+	Invalid Kind = iota // the value has any problem except the following
 	Missing             // the property Name is missing
 	Unknown             // the property Name is not allowed
 	Wrong               // the value has the wrong type
@@ -216,13 +216,13 @@ type Problem struct {
 	Path []string
 	Kind Kind
 	Name string // the property, for Missing and Unknown
-	// Text is the rest of a sentence that begins with the value: "must be a number". Text of
-	// the schema in it is quoted and bounded.
+	// Text is the rest of a sentence that begins with the value: "must be a number". Any text of
+	// the schema in Text is quoted and bounded.
 	Text string
 }
 
 // Check checks a JSON value and returns its problems, at most 20. It returns nil if the value is
-// valid. The error says in one sentence why the schema cannot be used.
+// valid. The error says in one sentence why the value cannot be checked.
 func (c *Checker) Check(value []byte) ([]Problem, error) {
 	if err := jsonrpc.Valid(value, jsonrpc.Limits{}); err != nil {
 		return nil, fmt.Errorf("the value cannot be parsed: %w", err)

@@ -2,8 +2,8 @@ package schema
 
 import "github.com/santhosh-tekuri/jsonschema/v6"
 
-// work computes an upper bound for the number of schemas that the check of one value applies.
-// The library has no such limit.
+// work computes an upper bound for the number of schemas that the check of one value applies. The
+// library does not limit this number.
 type work struct {
 	known map[step]int
 	open  map[*jsonschema.Schema]bool // the schemas that are being applied to the value itself
@@ -87,8 +87,8 @@ func (w *work) of(s *jsonschema.Schema, depth int) int {
 	return n
 }
 
-// shape returns the number of levels below a value, and the largest number of children of a
-// value in it.
+// shape returns the number of levels below v, and the largest number of children that v or any
+// value in v has.
 func shape(v any) (depth, fan int) {
 	child := func(v any) {
 		d, f := shape(v)

@@ -48,10 +48,11 @@ type Column struct {
 	Right bool // align the cells to the right, for numbers
 	// Whole means that cells are never cut. Use Whole for names, because people copy them.
 	Whole bool
-	// Wrap breaks a cell that does not fit into several lines instead of cutting it.
+	// Wrap means that a cell that is too wide gets several lines and is not cut.
 	Wrap bool
 	// Most bounds the width of the column in cells; 0 means no bound. If a cell is wider and Whole
-	// is set, the cell moves the rest of its row to the right. Any other wider cell is cut.
+	// is set, the cell moves the rest of its row to the right. Any other wider cell is wrapped or
+	// cut.
 	Most int
 	// Least is the minimum width of the column in cells. It aligns the columns of tables that are
 	// printed row by row.
@@ -64,8 +65,8 @@ type Table struct {
 	// may have fewer cells than there are columns.
 	Columns []Column
 	Rows    [][]Cell
-	// Width is the width of the terminal in cells. If it is 0, nothing is cut or wrapped. Use
-	// 0 if the output is not a terminal.
+	// Width is the width of the terminal in cells. If it is 0, nothing is wrapped, and only cells
+	// wider than Column.Most are cut. Use 0 if the output is not a terminal.
 	Width int
 	// Colour applies the styles of the cells, and shows titles in bold.
 	Colour bool

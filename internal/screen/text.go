@@ -30,9 +30,9 @@ func Pad(s string, width int) string {
 	return s + strings.Repeat(" ", max(0, width-Width(s)))
 }
 
-// Safe makes text from a peer safe to print on one line. It replaces control characters, line
-// ends, invalid UTF-8, and characters that hide or reorder the text around them with Go
-// escapes. Every kind of space becomes a plain space.
+// Safe makes text from a peer safe to print on one line. It writes Go escapes in place of control
+// characters, line ends, invalid UTF-8, and characters that hide or reorder text. Every kind of
+// space becomes a plain space.
 func Safe(s string) string { return escape(s, "") }
 
 // SafeLines does the same as Safe, but keeps newlines and tabs.
