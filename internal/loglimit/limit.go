@@ -33,16 +33,16 @@ const (
 // peerKeys are the attributes that name the peer that caused a record.
 var peerKeys = []string{"server", "principal", "remote", "endpoint"}
 
-// Peer returns an attribute that names the peer that caused a record, besides those that always
-// do. In records with such an attribute, repeats are those with the same attributes except
-// Measured ones.
+// Peer returns an attribute that names the peer that caused a record, in addition to peerKeys.
+// Records with such an attribute are repeats if all their attributes except Measured ones are the
+// same.
 func Peer(key, value string) slog.Attr { return slog.Any(key, special{slog.StringValue(value), true}) }
 
 // Measured returns an attribute that differs in each record, such as a duration. Records that
 // differ only in it are repeats: the first is written, and the others are counted.
 func Measured(key string, value slog.Value) slog.Attr { return slog.Any(key, special{value, false}) }
 
-// special is the value of an attribute that the limit treats in another way.
+// special is the value of an attribute that Peer or Measured has returned.
 type special struct {
 	value slog.Value
 	peer  bool // the attribute names a peer; otherwise the attribute is a measured value

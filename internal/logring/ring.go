@@ -59,8 +59,8 @@ func (r *Record) Clean(text string) string {
 	return r.clean(text)
 }
 
-// Shown returns the text and the attributes, each passed through clean. Only the first reader
-// calls clean, so all readers must use the same function. The result must not be changed.
+// Shown returns the text and the attributes, each passed through clean. Only the first call of
+// Shown runs clean, so all readers must use the same function. The result must not be changed.
 func (r *Record) Shown(clean func(string) string) (text string, attrs []Attr) {
 	s := r.shown
 	if s == nil {

@@ -217,8 +217,8 @@ func (c *Conn) Write(b []byte) (int, error) {
 	}
 }
 
-// left returns the number of bytes that may still pass before a fault. The parameter is the total
-// number of bytes after which the fault occurs.
+// left returns how many bytes may still pass before a fault occurs. after is the configured number
+// of bytes; see Faults. passed is the number of bytes written so far.
 func left(after, passed int) int {
 	switch {
 	case after == 0:

@@ -109,7 +109,7 @@ func tcpAddr(host string, port int) net.Addr {
 }
 
 // DialContext connects to an address, with the source address 127.0.0.1. It can be used in
-// http.Transport. A dial takes the latency of both directions.
+// http.Transport. A dial takes as long as the latencies of both directions together.
 func (n *Network) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	return n.DialFrom("127.0.0.1")(ctx, network, address)
 }

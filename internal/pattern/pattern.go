@@ -80,7 +80,8 @@ func instructions(re *syntax.Regexp) int {
 		n = min(n+instructions(sub), MaxSize+1)
 	}
 	if re.Op == syntax.OpRepeat {
-		// The part is repeated Min times. The last one is a loop, or optional parts follow.
+		// The part is compiled Min times. Then the last copy becomes a loop, or optional copies
+		// follow.
 		if re.Max < 0 {
 			n = n*max(re.Min, 1) + 2
 		} else {
@@ -98,8 +99,8 @@ type Budget struct{ left atomic.Int64 }
 // Set sets the number of steps that are left.
 func (b *Budget) Set(steps int64) { b.left.Store(steps) }
 
-// Take takes the steps of one match from the budget. If too few are left, it reports false and
-// takes nothing, and the caller does without the match.
+// Take takes the steps of one match from the budget. If too few steps are left, it takes none and
+// returns false, and the caller must not run the match.
 func (b *Budget) Take(steps int64) bool {
 	for {
 		left := b.left.Load()
