@@ -17,9 +17,9 @@ func OfCommand(command []string, dir string) string {
 	return valid(commandName(command, filepath.ToSlash(dir), 8))
 }
 
-// Launches reports whether a command starts with a common launcher of servers, found by its name,
-// with the subcommand that runs a program: npx, uvx, node or docker run, but not npm install, rm or
-// ./npx.
+// Launches reports whether a command runs a program with a common launcher of servers, such as npx,
+// uvx, node or docker run. It returns false for other subcommands such as npm install, for other
+// programs such as rm, and for a path such as ./npx.
 func Launches(command []string) bool {
 	if len(command) == 0 || strings.ContainsAny(command[0], `/\`) {
 		return false
@@ -67,11 +67,11 @@ func valid(s string) string {
 // isURL reports whether a word of a command is a URL.
 func isURL(s string) bool { return strings.Contains(s, "://") }
 
-// launcher describes a program that runs another one, such as npx. The server is named after
-// the other one.
+// launcher describes a program such as npx, which runs another program. The server is named after
+// that other program.
 type launcher struct {
 	// subcommands are the first words after which the program runs another program. Nil means that
-	// it needs no subcommand.
+	// the launcher needs no subcommand.
 	subcommands []string
 	// valued are the flags that take their value from the next argument.
 	valued []string
@@ -213,7 +213,8 @@ func programOf(command string) string {
 	return withoutExtension(name)
 }
 
-// unwrap returns the command that a wrapper runs. It returns nil if there is none.
+// unwrap returns the command that a wrapper runs. It returns nil if program is not a wrapper, or
+// runs no command.
 func unwrap(program string, args []string) []string {
 	flag, ok := wrappers[program]
 	if !ok {

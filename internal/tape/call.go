@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// wireMark begins a line such as "wire client 2025-06-18", which begins the sections of one
-// wire of a call. The revision is the one that the client or the server uses.
+// wireMark begins a line such as "wire client 2025-06-18". The sections of one wire of a call
+// follow this line. The revision is that of the client or of the server.
 const wireMark = "wire "
 
 // The wires of a tape of a call.
@@ -22,8 +22,8 @@ const (
 	WireServer = "server" // between Dragoman and the server
 )
 
-// Wire begins the part of a tape for one wire of a call. Such a part has no handshake. All
-// parts of the tape must be wires.
+// Wire begins the part of a tape for one wire of a call. The part has no handshake. A tape with
+// such a part must not have sections outside of such parts.
 func (r *Recorder) Wire(name, revision string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -31,9 +31,9 @@ func (r *Recorder) Wire(name, revision string) {
 	r.write([]byte(strings.TrimSpace("-- "+wireMark+name+" "+revision) + " --\n"))
 }
 
-// Line records a message of one line. It replaces the line ends in the message by spaces,
-// because the tape of a pipe has one line for each message. In JSON, line ends are only
-// between values.
+// Line records a message as one line, because the tape of a pipe has one line for each message.
+// Line replaces the line ends in the message with spaces, which does not change the JSON, because
+// JSON has line ends only between values.
 func (r *Recorder) Line(fromClient bool, line []byte) {
 	section := serverLine
 	if fromClient {
@@ -47,7 +47,7 @@ func (r *Recorder) Line(fromClient bool, line []byte) {
 	}, line))
 }
 
-// noName is a line that begins and ends like the line before a section.
+// noName is a line that begins and ends like the header of a section, but has no name.
 const noName = "-- --"
 
 // ErrNoWire means that a tape does not have the requested wire.
@@ -56,7 +56,8 @@ var ErrNoWire = errors.New("the tape does not have this wire")
 // ParseWire does the same as Parse for one wire of a tape of a call, which has two wires. The wire
 // "" means the first wire, or the whole tape if the tape has no wires.
 func ParseWire(b []byte, wire string) (*Tape, error) {
-	// txtar.Parse panics at this line, because both marks of a section use the same space.
+	// txtar.Parse panics at this line, because the marks at its beginning and at its end overlap in
+	// the space.
 	for line := range bytes.Lines(b) {
 		if string(bytes.TrimRight(line, "\r\n")) == noName {
 			return nil, fmt.Errorf("the line %q has no name of a section", noName)
@@ -94,12 +95,12 @@ func ParseWire(b []byte, wire string) (*Tape, error) {
 	return t, nil
 }
 
-// handshake is the id of the initialize request that a replay sends. No tape has this id,
-// because a call begins with another message.
+// handshake is the id of the initialize request that a replay sends. The recorded messages do not
+// contain this request, because the tape of a call begins after the handshake.
 const handshake = `"dragoman-replay"`
 
-// hello opens the session with a legacy server. A tape of a call does not contain this
-// handshake.
+// hello sends the initialize request to a legacy server. The tape of a call does not contain this
+// request.
 func (p *pipePlay) hello() {
 	params := fmt.Appendf(nil, `{"protocolVersion":%q,"capabilities":{"roots":{},"sampling":{},"elicitation":{}},"clientInfo":{"name":"dragoman-replay","version":"1"}}`, p.tape.revision)
 	_ = p.line(jsonrpc.AppendRequest(nil, handshake, mcp.MethodInitialize, params))

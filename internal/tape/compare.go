@@ -43,8 +43,8 @@ var passing = map[string]bool{
 	"traceparent": true, "tracestate": true, "baggage": true,
 }
 
-// bonds maps values on the tape to the values of this peer. It keeps both directions, so that
-// two values on the tape never map to the same value.
+// bonds maps values on the tape to values of this peer, and back, so that two values on the tape
+// never map to the same value.
 type bonds struct {
 	live map[string]string // this peer's values, by the kind and the value on the tape
 	tape map[string]string
@@ -54,7 +54,7 @@ func newBonds() *bonds { return &bonds{live: map[string]string{}, tape: map[stri
 
 func (b *bonds) copy() *bonds { return &bonds{live: maps.Clone(b.live), tape: maps.Clone(b.tape)} }
 
-// tie reports whether the values tape and live may correspond. If so, it records the pair.
+// tie reports whether the values tape and live may correspond. If they may, tie records the pair.
 func (b *bonds) tie(kind, tape, live string) bool {
 	t, l := kind+" "+tape, kind+" "+live
 	was, ok := b.live[t]
@@ -193,8 +193,8 @@ func canonical(raw []byte, at jsonrpc.Span) string {
 	return "n" + string(at.Of(raw))
 }
 
-// sameNumber reports whether two texts are the same number. If the exponent of a number is too
-// large to compute, sameNumber compares the texts.
+// sameNumber reports whether two different texts are the same number. It returns false for texts
+// with an exponent or with more than 60 bytes, because comparing such numbers could take too long.
 func sameNumber(a, b string) bool {
 	if len(a) > 60 || len(b) > 60 || strings.ContainsAny(a+b, "eE") {
 		return false

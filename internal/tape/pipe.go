@@ -20,9 +20,9 @@ type Ends struct {
 }
 
 // Pipe forwards the bytes of client and server to each other without changes, and records them
-// until the server's output ends. When the client's output ends, it closes the server's To. It
-// returns the error that ended the conversation, or nil after a normal end. When the server has
-// ended, Pipe calls stop, which must unblock the client's From. The function stop may be nil.
+// until the server's output ends. When the client's output ends, Pipe closes the server's To. When
+// the server has ended, Pipe calls stop, which must unblock the client's From. The function stop
+// may be nil. Pipe returns the error that ended the conversation, or nil after a normal end.
 func (r *Recorder) Pipe(client, server Ends, stop func()) error {
 	var up error
 	var pumps sync.WaitGroup

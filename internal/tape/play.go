@@ -12,15 +12,16 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// PlayPipe replays one side of a tape to a peer on a pipe: the client's side if client is
-// true, otherwise the server's. It sends each message when the peer has sent all its messages
-// before it on the tape. It returns the differences between the peer and the tape. A message of the
-// peer that is not on the tape is a difference. If it is a request, the peer gets an error.
+// PlayPipe replays one side of a tape to a peer on a pipe: the client's side if client is true,
+// otherwise the server's. PlayPipe sends a message of the tape as soon as the peer has sent all of
+// the peer's messages that come earlier on the tape. It returns the differences between the peer
+// and the tape. A message of the peer that is not on the tape is a difference. If such a message is
+// a request, the peer gets an error.
 //
-// When PlayPipe acts as the client, it closes its end and gives the server time to exit. When
-// it acts as the server, it ends when the client ends, or at the point at which the server
-// ended on the tape. PlayPipe always closes To. At the end it calls stop, which must unblock
-// From. The error is the reason why the replay could not continue.
+// When PlayPipe acts as the client, it closes its end after the last message and gives the server
+// time to exit. When it acts as the server, it ends when the client ends, or at the point at which
+// the server ended on the tape. PlayPipe always closes To. At the end it calls stop, which must
+// unblock From. The error is the reason why the replay could not continue.
 func (t *Tape) PlayPipe(ctx context.Context, client bool, peer Ends, stop func(), o Options) ([]Difference, error) {
 	if t.http {
 		return nil, errors.New("the recording was made over HTTP, but this connection is stdio")
@@ -94,7 +95,7 @@ func (p *pipePlay) say(ctx context.Context) error {
 	return p.turn(ctx, len(p.tape.entries), p.over)
 }
 
-// staysOpen reports whether the server on the tape did not end by itself.
+// staysOpen reports whether the server on the tape stayed open until the client closed its end.
 func (p *pipePlay) staysOpen() bool {
 	for i := range p.tape.entries {
 		switch p.tape.entries[i].section {
@@ -107,8 +108,8 @@ func (p *pipePlay) staysOpen() bool {
 	return true
 }
 
-// awaitEnd waits until the peer cannot send any more messages. The wait for a server has a timeout.
-// The wait for a client has none.
+// awaitEnd waits until the peer cannot send any more messages. The wait has a timeout if the peer
+// is a server, but not if it is a client.
 func (p *pipePlay) awaitEnd(ctx context.Context) error {
 	var late <-chan time.Time
 	if p.client {

@@ -236,10 +236,10 @@ func (s *score) event(i int) []byte {
 	return append(out, '\n')
 }
 
-// PlayHTTP sends the client's recorded messages to the server at target. It returns the
-// differences between the server and the tape. extra contains header fields for each request. They
-// replace secrets that the tape does not contain. The path of target replaces the path of the first
-// request.
+// PlayHTTP sends the client's recorded messages to the server at target. It returns the differences
+// between the server and the tape. extra contains header fields that are added to each request,
+// such as credentials, which the tape does not contain. The path of target replaces the path of the
+// first request.
 func (t *Tape) PlayHTTP(ctx context.Context, target *url.URL, extra http.Header, transport http.RoundTripper, o Options) ([]Difference, error) {
 	if !t.http {
 		return nil, errors.New("the recording was made on stdio, but this connection is HTTP")

@@ -104,9 +104,9 @@ type tappedBody struct {
 	buf    []byte
 	over   bool
 
-	// These are positions for the event in buf: the start of the current line, the end of the previous
-	// line, and how far buf was searched. cr is true if buf begins after a CR, so that an LF
-	// may follow.
+	// These are positions in buf, which begins with the current event: the start of the current
+	// line, the end of the previous line, and the end of the searched part. cr is true if buf
+	// begins after a CR, so that an LF may follow.
 	line, last, pos int
 	cr              bool
 }

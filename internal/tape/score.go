@@ -19,8 +19,8 @@ type Options struct {
 }
 
 // score is the state of a replay: the recorded messages that the peer has sent. The replay sends a
-// message when the peer has sent all its earlier messages on the tape. score is safe for concurrent
-// use.
+// message of the tape as soon as the peer has sent all of the peer's messages that come earlier on
+// the tape. score is safe for concurrent use.
 type score struct {
 	tape    *Tape
 	client  bool // the replay acts as the client

@@ -45,8 +45,8 @@ func (e *Entry) waits() bool {
 	return !e.isEnd() && (e.section != event || len(payload(e)) > 0)
 }
 
-// isEnd reports whether the entry records the end of a stream. It is not a message, so no
-// entry waits for it.
+// isEnd reports whether the entry records the end of a stream. Such an entry is not a message, so
+// no other entry waits for it.
 func (e *Entry) isEnd() bool {
 	switch e.section {
 	case clientClose, serverClose, gone, end:

@@ -38,7 +38,7 @@ type loggedCall struct {
 }
 
 // NewCallLog returns a CallLog for the calls that p publishes, at a level. It returns nil if log
-// does not write this level, so that calls have no cost.
+// does not write this level, so that nothing is done for a call.
 func NewCallLog(p *event.Publisher, log *slog.Logger, level slog.Level) *CallLog {
 	if !log.Enabled(context.Background(), level) {
 		return nil
@@ -49,7 +49,7 @@ func NewCallLog(p *event.Publisher, log *slog.Logger, level slog.Level) *CallLog
 	return l
 }
 
-// Close logs the calls that were published before it and waits for the goroutine.
+// Close logs the calls that were published before Close, and waits for the goroutine.
 func (l *CallLog) Close() {
 	if l == nil {
 		return

@@ -1,5 +1,5 @@
-// Package telemetry subscribes to events and reports them to operators. Metrics counts them
-// for Prometheus. Log writes them as log records. It also shows steps and handshakes to a waiting
+// Package telemetry subscribes to events and reports them to operators. Metrics counts them for
+// Prometheus. Log writes them as log records. Log also shows steps and handshakes to a waiting
 // user.
 //
 // Metrics is a tap. It runs in the goroutine that publishes, gets every event, and only

@@ -16,7 +16,7 @@ const logDepth = 512
 
 // LogOptions are the options of NewLog.
 type LogOptions struct {
-	// Log receives losses, refusals, renamed items and the handshakes of clients as records. It is required.
+	// Log receives losses, refusals, renamed items and the handshakes of clients as records.
 	Log *slog.Logger // nil means no log
 	// Step shows the current step of a server to a waiting user. An empty step means that the
 	// server is done. It may be nil.
@@ -26,8 +26,8 @@ type LogOptions struct {
 	Trace func(server, trace string)
 }
 
-// Log writes events as log records, and shows steps and handshakes to a person. It calls
-// the functions of its options from one goroutine. NewLog starts the goroutine, and Close ends it.
+// Log writes events as log records, and shows steps and handshakes to a person. Log calls Step and
+// Trace from one goroutine. NewLog starts the goroutine, and Close ends it.
 type Log struct {
 	o       LogOptions
 	queue   *event.Queue
@@ -51,7 +51,7 @@ func NewLog(p *event.Publisher, o LogOptions) *Log {
 	return l
 }
 
-// Close logs the events that were published before it and waits for the goroutine. It may be
+// Close logs the events that were published before Close, and waits for the goroutine. Close may be
 // called more than once.
 func (l *Log) Close() {
 	l.queue.Close()

@@ -167,8 +167,8 @@ func (m *Metrics) opened(e event.Event) {
 	m.latency.WithLabelValues(e.From.String()).Observe(e.Took.Seconds())
 }
 
-// requestedLabel returns the revision that a client asked for, other for one that does not
-// exist, and none.
+// requestedLabel returns the revision that a client asked for, "other" for an unknown revision, or
+// "none" if the client did not name a revision.
 func requestedLabel(o *event.Opening) string {
 	if o == nil || o.Requested == "" {
 		return "none"

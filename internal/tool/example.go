@@ -18,7 +18,8 @@ type Value struct {
 }
 
 // Example returns a value for each required argument. The value comes from the default, the
-// examples or the choices in the schema. Otherwise it is a placeholder of the right type.
+// examples or the choices in the schema. If the schema has none of these, the value is a
+// placeholder of the right type.
 func (t Tool) Example() []Value {
 	var out []Value
 	for _, a := range t.Arguments() {

@@ -125,7 +125,7 @@ func typeOf(v schema.View, level int, steps *int) string {
 	}
 	types := v.Types()
 	if types&(schema.Object|schema.Array) != 0 && v.JSON("type") == nil {
-		// The alternatives are types themselves.
+		// The types come from the alternatives of the schema, so show each alternative.
 		var out []string
 		for _, a := range v.Alternatives() {
 			if s := typeOf(a, level, steps); !contains(out, s) {

@@ -10,8 +10,7 @@ import (
 // limit is the timeout of one step.
 const limit = 10 * time.Second
 
-// An empty expectation is complete when no line has arrived for the time quiet. It is used
-// only with -update.
+// quiet is the time without a line after which drain considers the lines of a party complete.
 const quiet = 300 * time.Millisecond
 
 var errSlow = errors.New("no line within 10s")

@@ -179,7 +179,7 @@ func (p *play) rest() error {
 			}
 		})
 	}
-	if p.update { // if lines arrive before the end, add them to the expectation before it
+	if p.update { // record the lines that arrive before the client closes its output
 		collect(client)
 		collect(upstream)
 	}
