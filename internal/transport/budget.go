@@ -18,9 +18,10 @@ func NewBudget(limit int64) *Budget { return &Budget{limit: limit} }
 // reserved, a message of any size fits.
 func (b *Budget) Take(n int64) bool { return b == nil || b.takeUpTo(b.limit, n) }
 
-// TakeSmall does the same as Take for a small message, or a small part of one. It may exceed the
-// limit by an eighth. Small messages such as answers to server requests, cancellations and retries
-// end the requests that use the memory. So they must not be refused because memory is short.
+// TakeSmall does the same as Take for a small message, or a small part of one. TakeSmall may exceed
+// the limit by an eighth. Small messages such as answers to server requests, cancellations and
+// retries end the requests that use the memory. So they must not be refused because memory is
+// short.
 func (b *Budget) TakeSmall(n int64) bool { return b == nil || b.takeUpTo(b.limit+b.limit/8, n) }
 
 func (b *Budget) takeUpTo(most, n int64) bool {

@@ -22,9 +22,9 @@ const AnswerTimeout = 10 * time.Second
 
 // Courier sends messages in the background, such as answers to a server's requests and
 // cancellations. It is for transports where each message is a separate request, and it uses its own
-// goroutines. It queues at most 256 messages or 1 MiB, sends 8 messages at a time, and each may
-// take 10 s. So a server that does not accept messages does not block callers. NewCourier creates a
-// Courier, and Close ends it. Courier is safe for concurrent use.
+// goroutines. It queues at most 256 messages or 1 MiB, and sends 8 messages at a time. Each message
+// may take 10 s. So a server that does not accept messages does not block callers. NewCourier
+// creates a Courier, and Close ends it. Courier is safe for concurrent use.
 type Courier struct {
 	send  func(context.Context, []byte) error
 	fault func(error)
@@ -41,7 +41,7 @@ type Courier struct {
 }
 
 // NewCourier returns a Courier that sends with send. The function fault is called for each message
-// that could not be sent. It may be nil and must not block.
+// that could not be sent. The function fault may be nil and must not block.
 func NewCourier(send func(ctx context.Context, b []byte) error, fault func(error)) *Courier {
 	c := &Courier{send: send, fault: fault}
 	c.life, c.end = context.WithCancel(context.Background())
@@ -92,9 +92,8 @@ func (c *Courier) run() {
 	}
 }
 
-// Close waits at most for the time chance until the queued messages are sent. Then it drops the
-// remaining messages and cancels the sends that are running. It returns when all goroutines of
-// the Courier have ended.
+// Close gives the queued messages the time chance to be sent. Then it drops the remaining messages
+// and cancels the sends that are running. It returns when all goroutines of the Courier have ended.
 func (c *Courier) Close(chance time.Duration) {
 	c.mu.Lock()
 	c.closed = true

@@ -4,7 +4,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// RefusedOpening is an initialize or server/discover that a transport refuses before a
+// RefusedOpening is an initialize or server/discover request that a transport refuses before a
 // conversation gets it.
 type RefusedOpening struct {
 	Peer   Peer
@@ -17,7 +17,7 @@ type RefusedOpening struct {
 	Limited bool
 }
 
-// OpeningWatcher is an Acceptor that is notified of such requests.
+// OpeningWatcher is an Acceptor that is notified of refused openings.
 type OpeningWatcher interface {
 	// Refused must not keep Msg and must not block.
 	Refused(o RefusedOpening)

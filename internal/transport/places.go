@@ -2,11 +2,11 @@ package transport
 
 import "fmt"
 
-// Places determines in which process the object with an id exists, such as a session. Clients see the
-// ids, so an id must not reveal more than that. Implementations are safe for concurrent use and
-// do not block.
+// Places determines from the id of an object, such as a session, in which process the object
+// exists. Clients see the ids, so an id must not reveal more than the process. Implementations are
+// safe for concurrent use and do not block.
 type Places interface {
-	// Mark returns an id in the form for clients. For such an id, Of finds this process.
+	// Mark returns an id in the form that clients get. From this form, Of finds this process.
 	Mark(id string) string
 	// Of returns the home of an id that a client sent. "" means this process. The id may be any
 	// text.

@@ -27,11 +27,10 @@ type Pipe interface {
 	// the message. Write is safe for concurrent use and does not keep b. If the error wraps
 	// ErrNotSent, no byte of b was sent.
 	Write(b []byte) error
-	// Send does the same as Write, but the sender can stop waiting. Send returns when ctx ends. It
-	// also returns when quit is closed, if no byte of b was sent. The channel quit may be nil. In
-	// both cases, the message is withdrawn if no byte of it was sent. The error then wraps
-	// ErrNotSent, and the cause of ctx or ErrStalled. If the message was partly sent, the pipe
-	// itself sends the rest once the other end continues to read.
+	// Send does the same as Write, but stops waiting when ctx ends, or when quit is closed before
+	// any byte of b was sent. The channel quit may be nil. If no byte of b was sent, the message is
+	// withdrawn, and the error wraps ErrNotSent, and the cause of ctx or ErrStalled. If the message
+	// was partly sent, the pipe itself sends the rest once the other end continues to read.
 	Send(ctx context.Context, quit <-chan struct{}, b []byte) error
 	// Queue queues a message without waiting for the other end. If the queue is full, the error
 	// wraps ErrFull.
@@ -150,7 +149,7 @@ type Responder interface {
 	// stream.
 	Event(b []byte) error
 	// Finish sends the answer. It must be called exactly once. code is the error code of the
-	// answer, or 0 for a result. It determines the HTTP status. An empty b ends the response
+	// answer, or 0 for a result, and determines the HTTP status. An empty b ends the response
 	// without an answer, because the request was cancelled.
 	Finish(b []byte, code int64) error
 }
@@ -190,8 +189,8 @@ type Outbox interface {
 // ErrNoStream is the error of an Outbox if its client has no stream open.
 var ErrNoStream = errors.New("the client has no open event stream")
 
-// OwnFields are the edits of a head whose fields all belong to its connection. It must not be
-// modified.
+// OwnFields are the edits of a head whose fields all belong to the connection, so that none is
+// forwarded. It must not be modified.
 var OwnFields = []jsonrpc.HeadEdit{{Why: mcp.WhyConnection}}
 
 // The following types are for the client side of Streamable HTTP, towards servers.

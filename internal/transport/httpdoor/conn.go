@@ -80,11 +80,11 @@ func NewcomerOf(r *http.Request, principal, client string) transport.Newcomer {
 	return transport.Newcomer{Principal: principal, Remote: Remote(r), Connection: ConnectionOf(r), Client: client}
 }
 
-// ambiguous reports whether r may have had a Content-Length in addition to its
-// Transfer-Encoding. A proxy may then see a different end of the request. net/http removes the
-// header silently, so conn counts such lines. The count is never too low. It may be too high if a
-// body contains such a line, or if the next request was already read. In this case the connection
-// is closed, which has no other effect.
+// ambiguous reports whether r may have had a Content-Length in addition to its Transfer-Encoding.
+// With both headers, a proxy may see a different end of the request. net/http removes the
+// Content-Length silently, so conn counts the lines that begin like this header. The count is never
+// too low. It may be too high if a body contains such a line, or if the next request was already
+// read. A count that is too high only closes a connection that could stay open.
 func ambiguous(r *http.Request) bool {
 	c, ok := r.Context().Value(connKey{}).(*conn)
 	if len(r.TransferEncoding) > 0 {

@@ -243,8 +243,8 @@ func (c *Connection) write(batch [][]byte) error {
 	return nil
 }
 
-// arm sets the deadline of the next write. It first sets the deadline and then checks the flag. So
-// either arm sees the flag, or abort sets its deadline after arm.
+// arm sets the deadline of the next write, and then checks the flag aborted. So either arm sees the
+// flag, or abort sets its deadline after arm.
 func (c *Connection) arm() error {
 	_ = c.rc.SetWriteDeadline(time.Now().Add(c.stream.rules.Stall))
 	if c.aborted.Load() {

@@ -3,7 +3,7 @@
 // refusals as JSON-RPC errors, and the event stream to a client that may read slowly or
 // reconnect later.
 //
-// It handles HTTP and the outer members of JSON-RPC messages, but not MCP methods, revisions or
-// sessions. The server sides of streamhttp and sse use it. The guard also protects every other
-// route of the daemon. A Stream does not start a goroutine: its caller provides one.
+// The package handles HTTP and the outer members of JSON-RPC messages, but not MCP methods,
+// revisions or sessions. The server sides of streamhttp and sse use it. The guard also protects
+// every other route of the daemon. A Stream does not start a goroutine: its caller provides one.
 package httpdoor

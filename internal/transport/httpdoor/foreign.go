@@ -9,8 +9,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
-// These constants bound the values of the Host and Origin headers of refused requests that are kept
-// and logged.
+// These constants bound how many values of refused Host and Origin headers are kept and logged, and
+// how much of each value.
 const (
 	maxForeign = 64  // the number of values that are logged
 	maxShown   = 128 // bytes of one value

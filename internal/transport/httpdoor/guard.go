@@ -29,9 +29,9 @@ type Guard struct {
 }
 
 // NewGuard returns a guard that allows the loopback names, the hosts and the origins. A host
-// without a port matches any port. An origin has the form that browsers send: scheme, "://",
-// host and, unless it is the scheme's default, ":port". methods are all methods that a guarded
-// route may have. Nil means GET, HEAD, POST and DELETE. A route may allow fewer methods.
+// without a port matches any port. An origin has the form that browsers send: scheme, "://", host
+// and, unless it is the scheme's default, ":port". methods are the HTTP methods that the guard lets
+// pass; nil means GET, HEAD, POST and DELETE. A route may allow fewer methods.
 func NewGuard(hosts, origins, methods []string) *Guard {
 	g := &Guard{
 		hosts:   make(map[string]struct{}, len(hosts)),

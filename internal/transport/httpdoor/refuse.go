@@ -91,8 +91,8 @@ func SetRetryAfter(w http.ResponseWriter, d time.Duration) {
 	}
 }
 
-// RefuseForNow refuses a request that was not handled. The client may send it again after a
-// time. The parameters cause and why become members of the error.
+// RefuseForNow refuses a request that was not handled. The client may send the request again after
+// the time after. The parameters cause and why become members of the error.
 func RefuseForNow(w http.ResponseWriter, status int, id jsonrpc.ID, cause, why string, after time.Duration) {
 	SetRetryAfter(w, after)
 	Refuse(w, status, id, mcp.Wire(&mcp.Error{
@@ -148,8 +148,8 @@ func WriteLarge(w http.ResponseWriter, r *http.Request, b []byte, stall time.Dur
 	return nil
 }
 
-// hasWriteTimeout reports whether r's server sets a write deadline for each request. If it does
-// not, a deadline that is not removed would affect the next request.
+// hasWriteTimeout reports whether r's server sets a write deadline for each request. If the server
+// does not, a deadline that is not removed would affect the next request.
 func hasWriteTimeout(r *http.Request) bool {
 	server, _ := r.Context().Value(http.ServerContextKey).(*http.Server)
 	return server != nil && server.WriteTimeout > 0

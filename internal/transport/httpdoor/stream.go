@@ -53,10 +53,10 @@ const (
 // ErrEnded is the error of Push after End or Cut.
 var ErrEnded = errors.New("the stream has ended")
 
-// Stream is a sequence of events for one client. At most one connection reads it at a time, the
-// latest one. An event that was written to one connection is not written to another connection,
-// unless the other connection resumes the stream by an event id (2025-11-25 §Transports, "Multiple
-// Connections", "Resumability and Redelivery").
+// Stream is a sequence of events for one client. Only the latest connection reads it. An event that
+// was written to one connection is not written to another connection, unless the other connection
+// resumes the stream by an event id (2025-11-25 §Transports, "Multiple Connections", "Resumability
+// and Redelivery").
 //
 // Events are queued in memory within the limits of the rules. So Push does not wait for the
 // network longer than Grace. Stream is safe for concurrent use after Init.

@@ -67,10 +67,9 @@ var errClosed = errors.New("the connection was closed")
 // that credentials do not reach another server.
 //
 // The error is ErrNoEndpoint, an error of net/http, or a *transport.StatusError if the server
-// refuses or does not answer with a stream. Read of the Pipe returns io.EOF when the server
-// ends the stream. It returns another error when the stream breaks or was closed by Close.
-// Write returns a *transport.StatusError when the server refuses a message; the Pipe stays
-// usable.
+// refuses or does not answer with a stream. Read of the Pipe returns io.EOF when the server ends
+// the stream. Read returns another error when the stream breaks or was closed by Close. Write
+// returns a *transport.StatusError when the server refuses a message; the Pipe stays usable.
 func Dial(ctx context.Context, url string, o ClientOptions) (transport.Pipe, error) {
 	link, err := httplink.New(url, httplink.Options{HTTP: o.HTTP, CAs: o.CAs, Header: o.Header, Credentials: o.Credentials, UserAgent: o.UserAgent})
 	if err != nil {

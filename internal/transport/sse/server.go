@@ -216,7 +216,7 @@ func (s *Server) message(w http.ResponseWriter, r *http.Request, who *identity.P
 	}
 	id := r.URL.Query().Get("sessionId")
 	if id == "" {
-		// The client may be one that tries Streamable HTTP first, and then a GET.
+		// The client may try Streamable HTTP first. After this refusal, it opens a stream with a GET.
 		s.refuse(w, http.StatusBadRequest, "", jsonrpc.CodeInvalidRequest, "the query parameter sessionId is missing")
 		return
 	}
@@ -299,7 +299,7 @@ func (s *Server) add(l *link) bool {
 	if s.shut != running {
 		return false
 	}
-	// A party without a link may also take the last place.
+	// A party without a link may take any free place, even if Room refuses.
 	if own, all := s.quota.Taken(l.party); !s.quota.Room(l.party, s.opts.MaxStreams) && (own > 0 || all >= s.opts.MaxStreams) {
 		return false
 	}

@@ -63,8 +63,8 @@ func badLine(line []byte, err, cause error) *BadLine {
 	return bad
 }
 
-// Pipe sends messages over a pair of byte streams. It implements transport.Pipe. One goroutine
-// may read, and any number may write and close.
+// Pipe sends messages over a pair of byte streams. It implements transport.Pipe. One goroutine may
+// read, and any number of goroutines may write and close.
 type Pipe struct {
 	limits jsonrpc.Limits
 	in     *lines
@@ -176,8 +176,8 @@ func (p *Pipe) Read() (*jsonrpc.Message, error) {
 	}
 	bad := badLine(line, err, cause)
 	p.noteNoise(bad.Line)
-	// A program that exits may write only half of an answer. The reason is then the exit, and not
-	// the answer.
+	// A program that exits may write only half of an answer. Then the request fails because of the
+	// exit, and not because of the answer.
 	return nil, bad
 }
 
@@ -193,8 +193,8 @@ func (p *Pipe) Write(b []byte) error { return p.out.send(context.Background(), n
 // Send implements transport.Pipe. An error that wraps neither the cause of ctx nor
 // transport.ErrStalled is final for the pipe.
 //
-// If w has no deadlines, Send does not know whether a running write has already written a part of
-// the message. In this case the message is not withdrawn.
+// If w does not support deadlines, Send does not know whether a running write has already written a
+// part of the message. In this case the message is not withdrawn.
 func (p *Pipe) Send(ctx context.Context, quit <-chan struct{}, b []byte) error {
 	return p.out.send(ctx, quit, b)
 }

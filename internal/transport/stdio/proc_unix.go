@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const reopens = runtime.GOOS == "linux" // /proc/self/fd can be opened again
+const reopens = runtime.GOOS == "linux" // a file in /proc/self/fd can be opened again
 
 var errExecFormat error = syscall.ENOEXEC
 
@@ -66,7 +66,7 @@ func (g *processGroup) cleanUp() {
 	const timeout = time.Second
 	pause := 500 * time.Microsecond
 	for end := time.Now().Add(timeout); time.Now().Before(end); time.Sleep(pause) {
-		// Even if the number has been reused, signal 0 is harmless.
+		// The number of the group may have been reused, but signal 0 is harmless.
 		if unix.Kill(-g.pid, 0) == unix.ESRCH && !g.left.alive() {
 			return
 		}

@@ -234,10 +234,9 @@ func (p *Process) ExitStatus() int {
 // Printable, but may contain secrets of the child.
 func (p *Process) StderrTail(lines int) []string { return tail(p.stderr.bytes(), lines) }
 
-// Withheld returns the names of variables that the environment of this process has, that the
-// child did not get, and that its stderr mentions. They are in the order of their first
-// mention. It returns at most three names. If the child has failed, these variables are probably
-// the reason.
+// Withheld returns the names of variables that the environment of this process has, that the child
+// did not get, and that the child's stderr mentions. It returns at most three names, in the order
+// of their first mention. If the child has failed, these variables are probably the reason.
 func (p *Process) Withheld() []string {
 	const lines, most = 200, 3
 	names := Mentioned(p.StderrTail(lines), Missing(p.spec.Env))
@@ -277,7 +276,7 @@ func (p *Process) stop(ctx context.Context) error {
 	case <-late.C:
 		err = fmt.Errorf("process %d was killed but does not exit", p.PID())
 	}
-	// A fast reader may still read the last output.
+	// Give the reader a moment to read the last output.
 	last := time.NewTimer(p.spec.DrainDelay)
 	defer last.Stop()
 	select {

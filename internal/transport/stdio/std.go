@@ -51,7 +51,8 @@ func Input() (io.ReadCloser, error) {
 	return r, nil
 }
 
-// pump reads from a file on its own goroutine, so that Close can end a Read that cannot be unblocked.
+// pump reads from a file on its own goroutine, so that Close can end a Read of the pump even if the
+// read of the file cannot be unblocked.
 type pump struct {
 	chunks chan []byte
 	taken  chan struct{} // signals that the last chunk has been read

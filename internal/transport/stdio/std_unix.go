@@ -10,10 +10,10 @@ import (
 )
 
 // ownDescriptor returns another descriptor of f. The descriptor supports polling if that is
-// harmless. Whether reads and writes block is a property of the open file, which other
-// processes may share. For example, a shell shares its terminal, and the next command shares a
-// pipe. So on Linux, ownDescriptor opens a pipe or a terminal again. On other systems, it does not
-// change a terminal. The client's end is not affected.
+// harmless. Whether reads and writes block is a property of the open file, which other processes
+// may share. For example, the shell shares its terminal with this process, and other commands may
+// share a pipe. So on Linux, ownDescriptor opens a pipe or a terminal again. On other systems, it
+// does not change a terminal. The client's end is not affected.
 func ownDescriptor(f *os.File, write bool) (*os.File, error) {
 	fd := int(f.Fd())
 	var st unix.Stat_t

@@ -26,13 +26,13 @@ const (
 	// part of one line.
 	fewLines   = 4 << 10
 	writeChunk = 64 << 10
-	// flushTimeout is how long close waits for queued lines, such as a cancellation. It does
-	// not wait if the other end has not read for longer than that.
+	// flushTimeout is how long close waits for queued lines, such as a cancellation. If the other
+	// end has not read for longer than that, close does not wait.
 	flushTimeout = 500 * time.Millisecond
 	// closeGrace is how long close waits for a write that cannot be interrupted.
 	closeGrace = time.Second
 	// An idle writer keeps keptGroups groups for reuse. One is for filling, one for writing, and
-	// one for senders that are being woken. keptBytes limits the buffer of each.
+	// one for senders that are being woken. keptBuffer limits the buffer of each group.
 	keptGroups = 3
 	keptBuffer = 128 << 10
 )
@@ -57,7 +57,7 @@ type writer struct {
 	busy  bool       // a group is being written
 	going *group     // the group that the goroutine writes, or nil
 	moved time.Time  // the time of the last progress of the running write
-	next  *group     // the group that collects lines; nil if there are none
+	next  *group     // the group that collects lines; nil if no lines are queued
 	free  []*group   // groups to reuse, at most keptGroups
 	err   error      // the reason why no more lines can be sent; nil while they can
 	room  chan struct{}

@@ -254,7 +254,7 @@ func (c *Client) header(out *transport.Outgoing) (http.Header, []jsonrpc.HeadEdi
 // notes are the reasons for the fields of one header. The zero value keeps none.
 type notes struct{ edits []jsonrpc.HeadEdit }
 
-// begin starts to keep reasons, with those of fields that are set already.
+// begin starts to keep reasons. set contains the reasons for fields that are set already.
 func (n *notes) begin(set []jsonrpc.HeadEdit) {
 	n.edits = append(make([]jsonrpc.HeadEdit, 0, len(set)+8), set...)
 }

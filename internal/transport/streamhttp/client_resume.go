@@ -33,7 +33,8 @@ var reconnects = work.Backoff{First: 2 * defaultRetry, Ceiling: maxRetry}
 
 // wait returns the delay before the client reconnects, after a number of failures in a row. If the
 // server requested a delay, wait returns exactly this delay. If the server fails repeatedly, wait
-// returns longer delays. These are randomised, because other clients may wait for the same server.
+// returns longer delays, which are random in part, because other clients may wait for the same
+// server.
 func (s *stream) wait(failures int) time.Duration {
 	d := s.retry
 	if d == 0 {

@@ -142,9 +142,9 @@ func (s *Server) enter(w http.ResponseWriter, who *identity.Principal, h headers
 	if h.version == "" {
 		return ses
 	}
-	// The header must be valid (2025-11-25 §Transports, "Protocol Version Header") and should
-	// be the negotiated version. Dragoman requires this, because proxies also read the header. The
-	// session continues.
+	// The header must be valid (2025-11-25 §Transports, "Protocol Version Header") and should be
+	// the negotiated version. Dragoman requires the negotiated version, because proxies also read
+	// the header. After a refusal, the session continues.
 	named, known := mcp.ParseRevision(h.version)
 	switch rev := ses.revision(); {
 	case !known:
@@ -177,9 +177,8 @@ func requestOf(r *http.Request) transport.Request {
 	return transport.Request{Method: r.Method, Path: r.URL.Path, Header: r.Header, Edits: notForwarded}
 }
 
-// notForwarded are the fields of a request that end here: those that readHeaders and
-// mcp.CheckModern read, and all others. Only Mcp-Param-* may reach a server; see
-// transport.Incoming.Params.
+// notForwarded says why the header fields of a request end here. Only the values of Mcp-Param-* may
+// reach a server; see transport.Incoming.Params.
 var notForwarded = []jsonrpc.HeadEdit{
 	{Why: mcp.WhyConnection},
 	{Why: mcp.WhySession, Name: mcp.HeaderSession},

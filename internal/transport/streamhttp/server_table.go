@@ -155,7 +155,7 @@ func (t *table) unreserve(party string) {
 func (t *table) reserve(party string, most int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	// A party without a session may also take the last place.
+	// A party without a session may take any free place, even if Room refuses.
 	if own, all := t.quota.Taken(party); !t.quota.Room(party, most) && (own > 0 || all >= most) {
 		return false
 	}

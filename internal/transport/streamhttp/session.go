@@ -229,7 +229,7 @@ func (ses *session) forget(age time.Duration) {
 	ses.mu.Unlock()
 
 	// Keep the newest streams that fit. A stream that is being read continues even if it is removed
-	// from the table.
+	// from the session.
 	total, drop := 0, make(map[uint32]bool)
 	for i := len(numbers) - 1; i >= 0; i-- {
 		kept := streams[i].Forget(age)
