@@ -16,13 +16,13 @@ import (
 // kept open, Dragoman pings its sessions. It checks an idle session once a minute, and any session
 // soon after a call failed or a stream of the server ended. A session that fails two checks in a
 // row is ended, and the server is opened again in the background. If the operator has set an
-// interval for pings, ping.go replaces the check once a minute.
+// interval for pings, the pings in ping.go replace the check once a minute.
 
 const (
 	checkEvery   = time.Minute
 	checkTimeout = 10 * time.Second
 	// checkGap is the minimum time between two checks of a session, since servers may end their
-	// streams often. Between two failures of a session, the minimum time is checkAgain.
+	// streams often. A check that fails is repeated once, after checkAgain.
 	checkGap   = 5 * time.Second
 	checkAgain = time.Second
 )
@@ -44,7 +44,8 @@ func (u *Upstream) checkLaterLocked(s *session, after time.Duration) {
 	s.check = time.AfterFunc(after, func() { u.work.Go(func() { u.check(s) }) })
 }
 
-// checkInAMinuteLocked schedules the next regular check of a session, unless the session is pinged.
+// checkInAMinuteLocked schedules the next regular check of a session, unless ping.go pings the
+// session.
 func (u *Upstream) checkInAMinuteLocked(s *session) {
 	if s.ping != nil {
 		s.stopCheck()

@@ -14,12 +14,12 @@ import (
 // A deployment can replace a server with a server of the other era. The errors of the new server
 // look like errors that the old server might send: a legacy server may use the codes from -32000 to
 // -32099 for any purpose, and a modern server may answer 400 for its own reasons. So such an error
-// is only a hint. To verify it, Dragoman opens a second session. If the second session has the
-// other era, the old sessions are taken out of service, but their running calls continue.
+// is only a hint. To find out, Dragoman opens a second session. If the second session has the other
+// era, the old sessions are taken out of service, but their running calls continue.
 
-// eraCheckPause is the first pause after an era check that finds no change. The pause doubles
-// up to maxEraCheckPause. So a server that answers every call with such an error is not checked
-// each time. A real change is detected after this pause at the latest.
+// eraCheckPause is the first pause after an era check that finds no change. The pause doubles up to
+// maxEraCheckPause. So a server that answers every call with such an error is not checked at every
+// call. A real change is detected after this pause at the latest.
 const (
 	eraCheckPause    = 30 * time.Second
 	maxEraCheckPause = 10 * time.Minute

@@ -36,8 +36,8 @@ const (
 	readersWait = 45 * time.Second
 )
 
-// KeepOpen says whether the server is kept open; see the start of this file. It does not open a
-// server that no client has needed yet.
+// KeepOpen sets whether the server is kept open; see the start of this file. KeepOpen does not open
+// a server that no client has needed yet.
 func (u *Upstream) KeepOpen(keep bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

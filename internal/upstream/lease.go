@@ -84,11 +84,11 @@ func (l *Lease) Tool(ctx context.Context, name string) mcp.ToolFacts {
 	return info
 }
 
-// OnRelease sets a function that the first Release calls. It must be set before the lease is
-// used, and must not block.
+// OnRelease sets a function that the first Release calls. OnRelease must be called before the lease
+// is used, and f must not block.
 func (l *Lease) OnRelease(f func()) { l.released = f }
 
-// Release returns the session. Further calls have no effect.
+// Release gives the session back. Further calls have no effect.
 func (l *Lease) Release() {
 	l.giveBack()
 	if f := l.released; f != nil {
@@ -193,9 +193,9 @@ func (l *Lease) again(ctx context.Context) error {
 // messages.
 const brokenGrace = 100 * time.Millisecond
 
-// If a session accepts no more messages, replaceBroken takes it out of service, so that no other
-// call gets it. Usually the server has exited, and the session ends with the pipe. If not, the
-// session continues for calls that still wait for their answers.
+// replaceBroken takes a session that accepts no more messages out of service, so that no other call
+// gets it. Usually the server has exited, and the session ends with the pipe. If not, the session
+// continues for calls that still wait for their answers.
 func (u *Upstream) replaceBroken(ctx context.Context, s *session, err error) {
 	t := time.NewTimer(brokenGrace)
 	defer t.Stop()

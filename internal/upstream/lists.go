@@ -120,10 +120,10 @@ const (
 	maxToolName = 128 // the maximum length of a name in bytes
 )
 
-// leaveOut logs each tool that is left out. It logs a tool only once, because lists are read
-// repeatedly. whole says that the list was read without an error. In this case, tools that are no
-// longer in the list are removed. some says that only some clients see this list. In this case,
-// tools that are not in the list are kept.
+// leaveOut stores the tools that are left out, and logs each of them. It logs a tool only once,
+// because lists are read repeatedly. whole says that the list was read without an error; otherwise
+// leaveOut does nothing. some says that only some clients see this list. In this case left is added
+// to the stored tools, otherwise left replaces them.
 func (u *Upstream) leaveOut(left map[string]string, whole, some bool) {
 	u.mu.Lock()
 	before := u.leftOut
@@ -205,8 +205,8 @@ func (u *Upstream) lookUpTool(ctx context.Context, f *mcp.ClientInfo, via *sessi
 	}
 }
 
-// setLocked returns the key of the tools that a client sees. The key consists of its scope and
-// the capabilities of its sessions. It is "" for clients without capabilities.
+// setLocked returns the key of the tools that a client sees. The key consists of the client's
+// credential scope and of the capabilities of its sessions. It is "" for a client without either.
 func (u *Upstream) setLocked(f *mcp.ClientInfo, scope string) string {
 	if f == nil {
 		return ""

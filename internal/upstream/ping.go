@@ -20,17 +20,18 @@ import (
 //
 // A ping never ends the process of a server, because a server may be busy with work of its own. If
 // calls wait for a server that is unresponsive, health.go ends it in the usual time. Over HTTP,
-// pings replace the check once a minute (see check.go). That check then follows when the server
-// cannot be reached, or when it has been unresponsive for twice the idle timeout of a call.
+// pings replace the check once a minute (see check.go). The check then runs only when the server
+// cannot be reached, or has been unresponsive for twice the idle timeout of a call.
 
 const (
-	// pingTimeout is how long the answer to a ping may take. It is shorter if the interval is.
+	// pingTimeout is how long the answer to a ping may take. If the interval is shorter, the
+	// interval is the timeout.
 	pingTimeout = 10 * time.Second
-	// pingAgain is the pause before the next ping of a server that has not answered one, unless the
-	// interval is shorter.
+	// pingAgain is the pause before the next ping of a server that has not answered the last ping,
+	// unless the interval is shorter.
 	pingAgain = 5 * time.Second
-	// pingJitter is the largest part of the interval, as a divisor, by which an interval is longer
-	// or shorter. So the sessions of many servers are not pinged at the same time.
+	// pingJitter bounds the random deviation of an interval: the pause is longer or shorter by at
+	// most interval/pingJitter. So the sessions of many servers are not pinged at the same time.
 	pingJitter = 10
 )
 

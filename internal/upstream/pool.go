@@ -154,7 +154,7 @@ func (u *Upstream) acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need
 }
 
 // pick returns a session. If no session is available yet, it returns what the caller must wait for:
-// an open, or a free exclusive session. It uses ctx only for the purpose of an open.
+// an open, or a free exclusive session. It uses ctx only to find the purpose of an open.
 func (u *Upstream) pick(ctx context.Context, f *mcp.ClientInfo, scope string, need mcp.Need) (s *session, open *opening, freed <-chan struct{}, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -278,7 +278,7 @@ func (u *Upstream) chooseLocked(p *pool, f *mcp.ClientInfo, forCall bool) *sessi
 
 func (s *session) isReading() bool { return !s.stuck }
 
-// release returns an acquired session. called says that the lease counted as a call of the
+// release gives back an acquired session. called says that the lease counted as a call of the
 // session, and unused says that no call was sent.
 func (u *Upstream) release(s *session, called, unused bool) {
 	u.mu.Lock()
@@ -384,9 +384,9 @@ func (u *Upstream) tidyLocked(p *pool) {
 	}
 }
 
-// retireKeptLocked makes room in a full pool. Some sessions exist only for their tasks.
-// retireKeptLocked ends the one of these with the shortest time to live. So tasks do not prevent
-// calls of other clients. It returns false if the pool has no such session.
+// retireKeptLocked makes room in a full pool, so that tasks do not prevent calls of other clients.
+// Some sessions exist only for their tasks. Of these, retireKeptLocked ends the session with the
+// shortest time to live. It returns false if the pool has no such session.
 func (u *Upstream) retireKeptLocked(p *pool) bool {
 	var soonest *session
 	for _, s := range p.sessions {
@@ -403,9 +403,10 @@ func (u *Upstream) retireKeptLocked(p *pool) bool {
 }
 
 // roomLocked reports whether the pool may open one more session. If necessary, it ends an idle
-// session. If the principal has used its share, this is one of its own sessions. Otherwise it may
-// be any session. roomLocked prefers exclusive sessions to home sessions, and then the session that
-// has been idle for the longest time. It never ends a home session with subscribers.
+// session. If the principal has used its share, this idle session is one of its own. Otherwise it
+// may be the session of any principal. roomLocked prefers exclusive sessions to home sessions, and
+// then the session that has been idle for the longest time. It never ends a home session with
+// subscribers.
 func (u *Upstream) roomLocked(p *pool) bool {
 	all, own := 0, 0
 	var idle, ownIdle *session
@@ -548,8 +549,8 @@ func (u *Upstream) openLocked(p *pool, f *mcp.ClientInfo, purpose string) {
 		if err == nil && !u.up {
 			u.up = true
 			u.starts++
-			// The first start was caused by readers of the lists, who read the lists now. So no
-			// older list can be out of date.
+			// Readers of the lists caused the first start, and read the lists now. So no list can
+			// be out of date.
 			changed = failed || u.starts > 1 || time.Since(began) > readersWait
 		}
 		lines := u.takeLinesLocked()
@@ -575,13 +576,13 @@ func (u *Upstream) openedLocked(p *pool, f *mcp.ClientInfo, s *session) {
 	}
 	u.setStateLocked(Ready, "")
 	if slices.ContainsFunc(opened.Findings, func(f handshake.Finding) bool { return f.Code == handshake.FoundSilentProbe }) {
-		// The probe timed out, so the era is unknown. The error of an initialize may still show the
-		// era.
+		// The probe timed out. So the next handshake begins with initialize, whose error may still
+		// show the era.
 		u.silent = true
 	}
 	if opened.Revision.Modern() {
-		// The listed versions may be wrong: a modern server that got initialize first has
-		// refused it.
+		// A modern server that got initialize first has refused it, so the list of its versions may
+		// be wrong.
 		u.noLegacy = s.legacyFirst || !offersLegacy(opened.Hello.Versions)
 		s.pool = nil
 		scope := ""

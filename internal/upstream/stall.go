@@ -16,8 +16,8 @@ import (
 //
 // After ten seconds without reading, the session is set aside. New calls, and calls of which
 // nothing was sent, then get another session. When the server reads again, the session returns to
-// service. The session ends when none of its calls that the server has read is still running. If
-// all clients share one session, calls wait until they time out.
+// service. Otherwise the session ends after the last of the calls that the server has read. If all
+// clients share one session, calls wait until they time out.
 
 const (
 	stallTick  = time.Second             // interval of the checks while the session is in use
@@ -52,8 +52,8 @@ func (u *Upstream) lookAtStall(s *session) {
 	case d < stallLimit:
 		u.resumeLocked(s)
 	case s.server.Sent() == 0 && (!midway || d >= u.idleLimit()):
-		// This does not end a running call. If a call was partly sent, it keeps the session until
-		// it times out, because the server may still read the rest.
+		// No call that the server has read would end with the session. A call that was partly sent
+		// keeps the session until the call times out, because the server may still read the rest.
 		s.stall = nil
 		u.stalledLocked(s)
 		u.work.Go(func() { u.drop(s, errStalled) })

@@ -28,8 +28,8 @@ const (
 	purposeCheckEra = "check era" // see checkEra
 )
 
-// purposeOf returns for what a session is opened, as the log shows it: the method of the request that
-// needs it. A client that has not sent a request yet needs the session for its own initialize.
+// purposeOf returns the purpose of a session for the log: the method of the request that needs the
+// session, or the purpose in ctx. Without either, a client needs the session for its initialize.
 func purposeOf(ctx context.Context, need mcp.Need) string {
 	return cmp.Or(need.Method, mcp.PurposeOf(ctx), mcp.MethodInitialize)
 }
@@ -120,7 +120,7 @@ func (u *Upstream) stderr() func([]byte) {
 		if u.opts.Stderr != nil {
 			u.opts.Stderr(line)
 		}
-		// Mask before the line is cut, because a part of a secret is not recognised.
+		// Mask before the line is cut, because a part of a secret would not be recognised.
 		text := excerpt.Line(excerpt.MaskSecrets(u.opts.Clean(stdio.Printable(line))), maxStderrLine)
 		u.opts.Events.Publish(event.Event{Kind: event.Stderr, Level: slog.LevelDebug, Server: u.spec.Name, Detail: text})
 	}

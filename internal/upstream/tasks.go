@@ -44,8 +44,8 @@ func (u *Upstream) Tasks(ctx context.Context, f *mcp.ClientInfo) mcp.TaskForm {
 	return l.Tasks()
 }
 
-// acquireSession returns the session with a number that a client gives. It returns nil if the session
-// has ended or belongs to another principal, because a client could guess the number.
+// acquireSession returns a lease on the session whose number a client gives. It returns nil if the
+// session has ended or belongs to another principal, because a client could guess the number.
 func (u *Upstream) acquireSession(f *mcp.ClientInfo, need mcp.Need) *Lease {
 	u.mu.Lock()
 	defer u.mu.Unlock()

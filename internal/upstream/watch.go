@@ -21,7 +21,7 @@ type Subscriber struct {
 	want     mcp.SubscriptionFilter
 	deliver  func(*jsonrpc.Message)
 	asker    mcp.Subscriber // nil for clients that cannot be asked
-	index    int            // the index in pool.standing; Upstream.mu guards it
+	index    int            // the index in pool.subscribers; Upstream.mu guards it
 }
 
 // leaveLocked removes w from the pool. It may change the order of the other subscribers.
@@ -80,8 +80,8 @@ func (w *Subscriber) Close() {
 	})
 }
 
-// Lists sets which list changes w gets from now on. Unlike Watch, it does not wait for the
-// server.
+// Lists sets the lists whose changes w is told about from now on. Unlike Watch, it does not wait
+// for the server.
 func (w *Subscriber) Lists(tools, prompts, resources bool) {
 	u := w.upstream
 	u.mu.Lock()
@@ -254,7 +254,8 @@ func (u *Upstream) ownCall(method string, params []byte, f *mcp.ClientInfo) *mcp
 		}
 	}
 	if !g.Revision.Legacy() {
-		// Dragoman's own requests have the form of a legacy client's. The codec converts them.
+		// Dragoman's own requests have the form of a legacy client's requests. The codec converts
+		// them.
 		g.Revision = mcp.LatestLegacy
 	}
 	m := jsonrpc.NewRequest("1", method, params)
@@ -361,7 +362,7 @@ func (w *Subscriber) wants(m *jsonrpc.Message, uri string, leveled bool) bool {
 	}
 	if m.Method == mcp.NoteTaskStatus && (!w.info.Revision.Can(mcp.ExperimentalTasks) || w.info.Who.Key() != "" && w.upstream.spec.Isolation == Shared) {
 		// The notification belongs to a task that Dragoman waits for, or to an unknown client.
-		// Clients must not depend on it.
+		// Clients must not depend on such notifications.
 		return false
 	}
 	// Unknown notifications go to all legacy clients of the session.
