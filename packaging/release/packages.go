@@ -49,8 +49,8 @@ func (r *release) packageInfo(p platform, format string) (*nfpm.Info, error) {
 		Section: "net", Priority: "optional", Maintainer: maintainer, Homepage: homepage, License: license,
 		Description: summary + "\n" + description, DisableGlobbing: true,
 		Overridables: nfpm.Overridables{
-			// The program has no dependencies. It needs ca-certificates for servers over HTTPS. Many MCP
-			// servers run on nodejs, npm or python3.
+			// The program runs without other packages. It needs ca-certificates only for servers
+			// over HTTPS. Many MCP servers run on nodejs, npm or python3.
 			Recommends: []string{"ca-certificates"},
 			Suggests:   []string{"nodejs", "npm", "python3"},
 			Contents:   contents,
@@ -101,7 +101,7 @@ func (r *release) contents(p platform, format string) (all files.Contents, err e
 	return all, err
 }
 
-// compress writes a gzip file without a name and a date.
+// compress writes a gzip file without a name or a date in it.
 func compress(to, from string) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return err
