@@ -63,7 +63,8 @@ tool asks for the folders of the user (roots), Dragoman sends only those in
 
 Text goes to stdout unchanged. --save writes images, audio and files to a folder
 and prints their paths. Without --save, Dragoman only mentions them on stderr.
---json prints them. On a terminal, control characters in the text are escaped.
+--json prints the whole result, with their content. On a terminal, control
+characters in the text are escaped.
 
 For a configured server, the command uses a running "dragoman serve" with the
 same configuration, so the server is not started twice. --direct starts the

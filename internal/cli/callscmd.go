@@ -75,10 +75,10 @@ long it took.
 
 With NUMBER, print the messages of one call as they passed on both sides, with
 what Dragoman changed in them and why. A letter marks each reason, and a number
-in brackets each loss.
+in brackets marks each loss.
 
 The running serve keeps the last 2,000 calls in memory, and the messages of the
-last 200. See "record" in the configuration. Secrets are masked.
+last 200 calls. See "record" in the configuration. Secrets are masked.
 
 OUTCOME is one of these. "running": the call has not ended. "ok": the server
 answered with a result. "tool_error": the result says that the tool failed.

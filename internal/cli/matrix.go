@@ -25,9 +25,9 @@ transport that they support. Each pair is tested through this program and, if
 both sides have the transport, directly as well.
 
 Both sides are strict peers of one revision (see "dragoman fake"). The peers
-report everything that their revision does not allow. Each cell works, is a
-loss, or fails. A loss says which revision cannot express the feature. The exit
-code is 1 if a cell fails.
+report everything that their revision does not allow. A cell is the test of one
+feature with one pair. Each cell works, is a loss, or fails. A loss says which
+revision cannot express the feature. The exit code is 1 if a cell fails.
 
 The result is a grid with a symbol for each pair. The cells that fail are
 printed first, each with the reason. The full matrix takes a minute or two.

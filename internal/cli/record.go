@@ -48,12 +48,12 @@ Values that look like secrets are replaced:
 - the values of --env and --header
 - inherited environment variables with names such as "API_KEY"
 
-Read a recording before you publish it. Tool results may be private, and
-Dragoman cannot recognize this.
+Read a recording before you publish it. Tool results may contain private
+data, which Dragoman cannot recognise.
 
-If FILE exists, a number is added to its name, because many clients start a
-server more than once. The command inherits all environment variables. The exit
-code is that of the command.
+If FILE exists, Dragoman adds a number to the name of the new file, because many
+clients start a server more than once. The command inherits all environment
+variables. The exit code is that of the command.
 
 Flags of Dragoman end at the first word that is not a URL. Everything after that
 belongs to the command.`,
