@@ -46,11 +46,11 @@ type Draft struct {
 type DraftServer struct {
 	Key      string          `json:"key" doc:"names the server within the draft"`
 	Name     string          `json:"name" doc:"the name that the server would get"`
-	Original string          `json:"original" doc:"its name in the text or the file"`
+	Original string          `json:"original" doc:"the name of the server in the text or the file"`
 	Status   string          `json:"status" enum:"new,same,different,skipped" doc:"same: the configuration has the server; different: the configuration has another server with the original name"`
 	Use      bool            `json:"use" doc:"whether the server is chosen"`
 	Why      string          `json:"why,omitempty" doc:"why the server is skipped"`
-	Command  []string        `json:"command,omitempty" doc:"the program that Dragoman would start, and its arguments, in full; no shell is used; invisible characters are written as escapes such as \\n or \\u202e, and then a backslash as two"`
+	Command  []string        `json:"command,omitempty" doc:"the program that Dragoman would start, and its arguments, in full; no shell is used; invisible characters are written as escapes such as \\n or \\u202e, and such an argument has each backslash twice"`
 	Hidden   int             `json:"hiddenBytes,omitempty" doc:"the bytes of a command over 16 KiB that command and folder do not show"`
 	URL      string          `json:"url,omitempty"`
 	Folder   string          `json:"folder,omitempty" doc:"the working directory of the command"`

@@ -212,7 +212,7 @@ A route that shows messages or changes something needs a proof that the request 
 
 Errors are problems of RFC 9457 (` + "`application/problem+json`" + `). ` + "`type`" + ` names the kind of the problem, and ` + "`detail`" + ` says what to do. ` + "`failure`" + ` says why a server cannot be used; see [failures.md](failures.md). If a limit was reached (429 or 503), ` + "`Retry-After`" + ` says when to try again. Answers can get new members, so ignore those that you do not know.
 
-Escape names in paths. The name of a tool that is empty, ` + "`.`, `..` or `/`" + ` cannot be an element of a path. Put ` + "`~`" + ` before it: ` + "`/servers/files/tools/~..`" + `.
+Escape names in paths. A tool name that is empty, ` + "`.`, `..` or `/`" + ` cannot be an element of a path. Put ` + "`~`" + ` before such a name: ` + "`/servers/files/tools/~..`" + `.
 
 Dragoman divides long lists into pages. ` + "`next`" + ` is the ` + "`cursor`" + ` of the next page, and is left out on the last page.
 

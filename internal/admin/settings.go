@@ -7,7 +7,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 )
 
-// ServerSettings are the settings in force of a server, with the lines of the configuration file
+// ServerSettings are the settings that are in force for a server, with the lines of the configuration file
 // that set them.
 type ServerSettings struct {
 	Server string       `json:"server"`
@@ -20,12 +20,12 @@ type ServerSettings struct {
 type ConfigLine struct {
 	Path  string `json:"path" doc:"for example dragoman.servers.files.startTimeout"`
 	Value string `json:"value,omitempty" doc:"the value as YAML, with secrets masked; left out for a mapping"`
-	Line  int    `json:"line,omitempty" doc:"the line of the file that sets it for this server or for all servers; left out for a default"`
+	Line  int    `json:"line,omitempty" doc:"the line of the file that sets the value for this server or for all servers; left out for a default"`
 }
 
 var settingsRoute = route{
 	method: http.MethodGet, path: "/servers/{name}/settings", access: thisUser, name: "serverSettings",
-	summary: "The settings in force of a server, each with its line in the configuration file",
+	summary: "The settings that are in force for a server, each with its line in the configuration file",
 	answer:  ServerSettings{}, problems: []int{404}, read: (*API).readSettings,
 }
 

@@ -69,7 +69,7 @@ type Range [2]int
 type Edit struct {
 	Kind   string    `json:"kind" enum:"changed,added,removed,lost"`
 	At     Range     `json:"at" doc:"the range of bytes in the source"`
-	To     Range     `json:"to" doc:"the range of bytes in this message that replaces at"`
+	To     Range     `json:"to" doc:"the range of bytes in this message that replaces the range in at"`
 	Reason string    `json:"reason" doc:"the reason of a note"`
 	Note   string    `json:"note"`
 	Loss   *CallLoss `json:"loss,omitempty"`
@@ -274,7 +274,7 @@ type Recording struct {
 // recorded.
 type RecordingWindow struct {
 	Server string    `json:"server,omitempty"`
-	Client string    `json:"client,omitempty" doc:"the name of the server or client"`
+	Client string    `json:"client,omitempty" doc:"the name of the client"`
 	Until  time.Time `json:"until"`
 }
 
