@@ -162,7 +162,7 @@ func (r *Report) Markdown(w io.Writer) error {
 	}
 	b.WriteString("\n### Through Dragoman\n\n")
 	grid(&b, clients, servers, square(false))
-	b.WriteString("\n### Without it\n\n")
+	b.WriteString("\n### Without Dragoman\n\n")
 	grid(&b, clients, servers, square(true))
 	b.WriteByte('\n')
 	legend(&b, names)

@@ -158,7 +158,7 @@ func section(versions map[string]string, rows []string) string {
 - everything: @modelcontextprotocol/server-everything %s, which speaks older revisions;
 - strict: `+"`dragoman fake strict-DATE`"+`, which speaks one revision and records each message that breaks its rules. The feature *rules* works if there is no such message.
 
-A dash means that the client or the server's revision does not support it.
+A dash means that the client or the server's revision does not support the feature.
 
 | client | version | over | speaks | server | %s |
 |---|---|---|---|---|%s

@@ -109,7 +109,7 @@ func matrixParts(root string) ([]matrixPart, error) {
 	if err != nil {
 		return nil, err
 	}
-	without, err := readGrid(string(document), "Without it")
+	without, err := readGrid(string(document), "Without Dragoman")
 	if err != nil {
 		return nil, err
 	}
