@@ -42,7 +42,7 @@ type options struct {
 var (
 	allCells = []string{"MM", "LL", "ML", "LM"}
 	allPaths = []string{report.Direct, report.Proxy, report.Pooled, report.HTTP, report.Stdio, report.Serve, report.Console, report.Recording}
-	// usualPaths are those of a run without -paths.
+	// usualPaths are the paths that are measured without the flag -paths.
 	usualPaths = allPaths[:5]
 	allParts   = []string{"load", "handshake", "start", "idle"}
 )

@@ -39,7 +39,7 @@ func (s *stage) measureHandshakes(ctx context.Context, r *report.Report) error {
 		if c.client == words.Modern {
 			h.Opening = "server/discover"
 		}
-		if c.Path == report.Direct { // the direct connection is the first contestant; see line
+		if c.Path == report.Direct { // the direct connection is the first contestant; see stage.line
 			direct[c.Client] = h.P50
 		} else if base := direct[c.Client]; base > 0 {
 			h.Ratio = h.P50 / base

@@ -52,7 +52,7 @@ func (s *stage) measureIdle(ctx context.Context, r *report.Report) error {
 		if k.server == "dragoman" {
 			c := &contestant{Who: report.Who{Path: report.HTTP}, client: words.Legacy, upstream: words.Legacy}
 			binary = s.dragoman
-			_, args, _ = s.arguments(c) // only serve has files that can fail
+			_, args, _ = s.arguments(c) // arguments fails only for serve, which needs files
 		}
 		row := report.Idle{Server: k.server, Kind: k.kind}
 		if err := s.growth(ctx, &row, binary, args, k.sessions, k.open); err != nil {

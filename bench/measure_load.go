@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/bench/internal/report"
 )
 
-// warmUp is the longest first slice for each size. The results do not include this slice, because
-// connections and sessions are opened and buffers grow during it.
+// warmUp is the maximum length of the first slice for each size. The results do not include this
+// slice, because connections and sessions are opened and buffers grow during it.
 const warmUp = 200 * time.Millisecond
 
 // sample is one slice of one contestant.
@@ -39,7 +39,9 @@ func (s *stage) measureLoad(ctx context.Context, r *report.Report) error {
 		for round := range s.rounds + 1 {
 			turns := s.fit()
 			if s.wants(report.Serve) && len(turns) > 0 {
-				// Each one of three must follow itself equally often, because that is cheaper.
+				// The last contestant of an even round is the first of the next round. Two slices
+				// in a row are cheaper, so the turns rotate: each contestant has two in a row
+				// equally often.
 				turns = slices.Concat(turns[round/2%len(turns):], turns[:round/2%len(turns)])
 			}
 			if round%2 == 1 {

@@ -83,9 +83,9 @@ func (s *stage) set(ctx context.Context) error {
 	return nil
 }
 
-// line creates the contestants. A direct connection and the proxies do not translate, so they
-// have only the two cells with one era. If there is no Dragoman binary, the contestants that need
-// it are left out.
+// line creates the contestants. A cell is a pair of eras, such as ML: the client's, then the
+// upstream's. A direct connection and the proxies do not translate, so they have only the cells MM
+// and LL. If there is no Dragoman binary, the contestants that need it are left out.
 func (s *stage) line() {
 	eras := map[byte]words.Era{'M': words.Modern, 'L': words.Legacy}
 	for _, path := range allPaths {
@@ -95,7 +95,8 @@ func (s *stage) line() {
 		for _, cell := range allCells {
 			client, upstream := eras[cell[0]], eras[cell[1]]
 			if !throughDragoman(path) {
-				// A mixed cell is compared with the cell of the client's era.
+				// A mixed cell, such as ML, is compared with the cell that has the client's era
+				// twice.
 				if client != upstream || !slices.ContainsFunc(s.cells, func(c string) bool { return c[0] == cell[0] }) {
 					continue
 				}
@@ -129,8 +130,8 @@ func throughDragoman(path string) bool {
 	return false
 }
 
-// find returns the contestant with this path and these eras that has no binary of -against, or
-// nil.
+// find returns the contestant with this path and these eras that does not use the binary of
+// -against. It returns nil if there is none.
 func (s *stage) find(path string, client, upstream words.Era) *contestant {
 	for _, c := range s.contestants {
 		if c.Path == path && c.client == client && c.upstream == upstream && !c.Base {
@@ -177,8 +178,8 @@ func (s *stage) binary(c *contestant) string {
 	return s.dragoman
 }
 
-// arguments returns what to add to the environment of the process between client and upstream,
-// and its arguments for an address.
+// arguments returns what to add to the environment of the process between client and upstream, and
+// a function that returns the arguments of that process for an address.
 func (s *stage) arguments(c *contestant) (env []string, arguments func(addr string) []string, err error) {
 	url := "http://" + s.upstreams[c.upstream]
 	if c.serves() {

@@ -47,7 +47,7 @@ type Client struct {
 
 	next     uint64 // the next id
 	request  []byte // the request of a call: head and body
-	id       []byte // the next four are slices of request
+	id       []byte // id, text, mark and tailMark are slices of request
 	text     []byte
 	mark     []byte
 	tailMark []byte
@@ -96,7 +96,7 @@ func (c *Client) Open() error {
 	return nil
 }
 
-// Discover sends server/discover. A modern client may send it first.
+// Discover sends server/discover. A modern client may send it before its first call.
 func (c *Client) Discover() error {
 	id := c.newID()
 	result, err := c.ask("POST", "server/discover", words.Discover(id), id)
@@ -140,7 +140,7 @@ func (c *Client) Listen() (ok bool, err error) {
 	return false, fmt.Errorf("GET: HTTP %d", c.answer.Status)
 }
 
-// Reopen opens a new session. It does not end the old one.
+// Reopen opens a new session. It does not end the old session.
 func (c *Client) Reopen() error {
 	c.session = ""
 	return c.Open()

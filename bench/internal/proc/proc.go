@@ -2,9 +2,9 @@
 //
 // The CPU time of a process is the user and system time of all its threads, including ended
 // threads, but not of its children. It comes from the kernel's clock of the process
-// (clock_getcpuclockid(3)), which counts nanoseconds. /proc/PID/stat counts only hundredths of
-// a second. The memory is the resident set. Both exist only on Linux. On other systems the
-// functions fail and nothing can be measured.
+// (clock_getcpuclockid(3)), which counts nanoseconds. /proc/PID/stat counts only hundredths of a
+// second. The memory is the resident set. Both values are available only on Linux. On other systems
+// the functions fail and nothing can be measured.
 package proc
 
 import (
@@ -34,9 +34,9 @@ type Process struct {
 	err   error         // the error of Wait; may be read after done is closed
 }
 
-// Start runs path with args. The stdin of the process is a pipe that stays open until Stop, so
-// that a child of this module notices when its parent is gone. stdout is dropped. The
-// beginning and the end of stderr are kept. env is added to the environment of this process.
+// Start runs path with args. The stdin of the process is a pipe that stays open until Stop, so that
+// a server of bench notices when bench is gone. stdout is dropped. The beginning and the end of
+// stderr are kept. env is added to the environment of this process.
 func Start(env []string, path string, args ...string) (*Process, error) {
 	p := &Process{cmd: exec.Command(path, args...), done: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), env...)
@@ -100,8 +100,8 @@ func (p *Process) Stop() {
 	}
 }
 
-// ends keeps the beginning and the end of the text that is written to it. Either may contain the
-// reason of a crash. Safe for concurrent use.
+// ends keeps the beginning and the end of the text that is written to it, because the reason for a
+// crash may be in either part. Safe for concurrent use.
 type ends struct {
 	mu          sync.Mutex
 	first, last []byte

@@ -25,7 +25,8 @@ func CPU(pid int) (time.Duration, error) {
 }
 
 // Resident returns the number of bytes of the process pid that are in memory. It reads
-// smaps_rollup, which counts pages. The counters of statm are updated late, per thread.
+// smaps_rollup, which counts pages. It does not read statm, because each thread updates the
+// counters there late.
 func Resident(pid int) (int64, error) {
 	name := fmt.Sprintf("/proc/%d/smaps_rollup", pid)
 	b, err := os.ReadFile(name)
@@ -73,7 +74,8 @@ func Descendants(pid int) ([]int, error) {
 	return all, nil
 }
 
-// Busy returns the CPU time of all cores since boot that was not idle, for all processes.
+// Busy returns how long the cores have been busy since boot, summed over all cores and all
+// processes.
 func Busy() (time.Duration, error) {
 	b, err := os.ReadFile("/proc/stat")
 	if err != nil {

@@ -18,13 +18,13 @@ type Spread struct {
 	Median float64 `json:"median"`
 	Min    float64 `json:"min"`
 	Max    float64 `json:"max"`
-	// Low and High are those of Middle; 0 except for ratios.
+	// Low and High are the ends of the interval that Middle returns. They are set only for ratios.
 	Low  float64 `json:"low,omitempty"`
 	High float64 `json:"high,omitempty"`
 }
 
-// Summarize returns the spread of values. It returns the zero value if there are none. For an
-// even number of values, the median is the mean of the middle two.
+// Summarize returns the spread of values. It returns the zero value if values is empty. For an even
+// number of values, the median is the mean of the middle two.
 func Summarize(values []float64) Spread {
 	if len(values) == 0 {
 		return Spread{}
@@ -34,9 +34,9 @@ func Summarize(values []float64) Spread {
 	return Spread{Median: (s[(n-1)/2] + s[n/2]) / 2, Min: s[0], Max: s[n-1]}
 }
 
-// Middle returns an interval that contains the true median with a probability of about 95 %,
-// if the values are independent. It is made of two of the values. For fewer than six values, it
-// is the lowest and the highest.
+// Middle returns an interval that contains the true median with a probability of about 95 %, if the
+// values are independent. Both ends are measured values. For fewer than six values, they are the
+// lowest and the highest value.
 func Middle(values []float64) (low, high float64) {
 	n := len(values)
 	if n == 0 {
@@ -66,7 +66,7 @@ func Ratio(a, b []float64) *Spread {
 	return &s
 }
 
-// The paths, with the names in Who.Path and in the flag -paths.
+// These are the paths. Who.Path and the flag -paths use these names.
 const (
 	Direct = "direct" // no process in the middle
 	Proxy  = "proxy"  // httputil.ReverseProxy, for reference
@@ -78,7 +78,7 @@ const (
 	// with Serve.
 	Serve     = "serve"     // without the console, and without recording
 	Console   = "console"   // with the console, but without recording
-	Recording = "recording" // with the console, and with record: memory
+	Recording = "recording" // with the console, and with the setting "record: memory"
 )
 
 // Who identifies a contestant: one configuration that is measured.
@@ -131,10 +131,10 @@ type Load struct {
 	Rates    *Spread `json:"rate_to_proxy,omitempty"`
 }
 
-// Versus compares a contestant with another one: with the same contestant that uses the binary
-// of -against, or with serve without the console. Each ratio is from two slices of one round.
-// In every other round the contestants take turns in the opposite order. Below 1 the first one
-// is cheaper, or slower.
+// Versus compares the contestant Who with the contestant To: either the same configuration with the
+// binary of -against, or serve without the console. Each ratio is from two slices of one round. In
+// every other round the contestants take turns in the opposite order. If a ratio is below 1, Who
+// needs less CPU time than To, or has a lower rate.
 type Versus struct {
 	Who
 	To    Who     `json:"to"`
@@ -169,7 +169,7 @@ type Idle struct {
 	Note     string  `json:"note,omitempty"`
 }
 
-// The connections that an idle session keeps open.
+// These are the connections that an idle session keeps open.
 const (
 	Connected = "connection"
 	Streaming = "connection and GET stream"

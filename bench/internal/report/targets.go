@@ -2,7 +2,7 @@ package report
 
 import "fmt"
 
-// Target is one target value and the measured one.
+// Target is one target value and the measured value.
 type Target struct {
 	Promise string  `json:"promise"`
 	Who     string  `json:"who"`
@@ -21,7 +21,7 @@ func (t Target) Kept() bool {
 	return t.Value <= t.Limit
 }
 
-// The targets. Ratios are relative to ReverseProxy with the same client era and size over
+// These are the targets. Ratios are relative to ReverseProxy with the same client era and size over
 // HTTP. For handshakes they are relative to the same handshake without a process in between.
 const (
 	sameEraCPU   = 1.25     // 256 B to 1 KiB

@@ -129,7 +129,7 @@ func (r *Reader) sized(n int64) ([]byte, error) {
 	return b, nil
 }
 
-// chunks returns the decoded chunked body. It reuses the memory of the previous one.
+// chunks returns the decoded chunked body. It reuses the memory of the previous body.
 func (r *Reader) chunks() ([]byte, error) {
 	dst := r.body[:0]
 	for {
@@ -237,7 +237,7 @@ func noEOF(err error) error {
 	return err
 }
 
-// is reports whether an ASCII field name or value equals its lower-case spelling.
+// is reports whether b, an ASCII field name or value, equals lower except for upper and lower case.
 func is(b []byte, lower string) bool {
 	if len(b) != len(lower) {
 		return false
