@@ -21,8 +21,7 @@ const (
 	mostBrowser = 64 // browser sessions
 )
 
-// LinkQuery is the name of the query member of the path /console/ that has the token of a
-// one-time link.
+// LinkQuery is the query parameter of /console/ that has the token of a one-time link.
 const LinkQuery = "link"
 
 // Access decides who may use the parts of the admin API and of the console that show
@@ -80,9 +79,9 @@ func (d *Denied) Problem(path string) Problem {
 }
 
 // Check returns nil if a request may see messages and change something. Otherwise it returns a
-// *Denied. The request needs the cookie of a session, or the header "Authorization: Bearer
-// KEY". Check refuses some requests even with one of them: if a proxy forwarded the request,
-// if it names a foreign host, or if a page of another site sent it.
+// *Denied. The request needs the cookie of a session, or the header "Authorization: Bearer KEY".
+// Even with the cookie or the key, Check refuses a request that a proxy forwarded, that names a
+// foreign host, or that a page of another site sent.
 func (a *Access) Check(r *http.Request) error {
 	if err := a.CheckOrigin(r); err != nil {
 		return err
@@ -146,9 +145,9 @@ func sessionsOf(r *http.Request) (hashes [][sha256.Size]byte) {
 // Key returns the key of this process.
 func (a *Access) Key() string { return a.key }
 
-// Link returns a new link that opens the console once, within ten minutes. base is the URL of
-// the listener without a path, for example "http://127.0.0.1:7300". At most 64 links are valid. A
-// new one ends the oldest.
+// Link returns a new link that opens the console once, within ten minutes. base is the URL of the
+// listener without a path, for example "http://127.0.0.1:7300". At most 64 links are valid at the
+// same time. Beyond that, a new link ends the oldest link.
 func (a *Access) Link(base string) string {
 	token := secret()
 	a.mu.Lock()
@@ -157,9 +156,9 @@ func (a *Access) Link(base string) string {
 	return base + "/console/?" + LinkQuery + "=" + token
 }
 
-// Enter uses the token of a link. If the token is valid, Enter ends it, sets the cookie of a
-// new session and reports true. The session lasts 12 hours. At most 64 sessions exist. A new one
-// ends the oldest.
+// Enter uses the token of a link. If the token is valid, Enter ends it, sets the cookie of a new
+// session and reports true. The session lasts 12 hours. At most 64 sessions exist at the same time.
+// Beyond that, a new session ends the oldest session.
 func (a *Access) Enter(w http.ResponseWriter, r *http.Request, token string) bool {
 	if !a.use(token) {
 		return false

@@ -28,18 +28,18 @@ type Options struct {
 	Version string
 	Config  string // the full path of the configuration file; "" if there is none
 	Local   bool   // Local means that only this machine can reach the listener
-	// PublicURL is the URL at which clients reach "/" through a reverse proxy. "" means that
-	// there is none.
+	// PublicURL is the URL at which clients reach "/" through a reverse proxy. "" means that there
+	// is no proxy.
 	PublicURL string
 	// Access decides who may see messages and change something. If it is nil, New creates one.
 	Access *Access
-	// ConsoleOff is a sentence that says why there is no console. "" means that there is one.
+	// ConsoleOff is a sentence that says why there is no console. "" means that there is a console.
 	ConsoleOff string
 	// Env returns an environment variable, for the files of clients and the variables of new
-	// servers. Nil means that there are none.
+	// servers. If Env is nil, no variable is set.
 	Env func(string) (string, bool)
-	// Reload makes the program use the configuration file as it is now, and waits for it. Nil
-	// means that the program reads no file.
+	// Reload makes the program use the configuration file as it is now, and returns when the
+	// program uses it. If Reload is nil, the program reads no file.
 	Reload func(context.Context) error
 	// DemoClients are the names of the clients that `serve --demo` runs itself.
 	DemoClients []string

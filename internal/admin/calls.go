@@ -182,8 +182,8 @@ func (a *API) CallsOf(q CallQuery) Calls {
 	return a.callsOf(callQuery{server: q.Server, client: q.Client, method: q.Method, outcome: q.Outcome, text: strings.ToLower(q.Text), before: q.Before, limit: q.Limit})
 }
 
-// RecentCalls returns the last calls of a server and of the clients with a name, newest first.
-// "" means all. Secrets in them are masked.
+// RecentCalls returns the last calls to a server by the clients with a name, newest first. "" means
+// every server or every client. Secrets in them are masked.
 func (a *API) RecentCalls(server, client string, limit int) []Call {
 	return a.callsOf(callQuery{server: server, client: client, limit: limit}).Calls
 }

@@ -52,8 +52,8 @@ func (a *API) readClients(r *http.Request) (any, *Problem) {
 	return Clients{Clients: p.items, Total: len(all), Next: p.next}, nil
 }
 
-// clientKey returns the sort key of a client. Sessions come first, then clients by the time
-// since which they are connected.
+// clientKey returns the sort key of a client. Clients with a session come first. Within each group,
+// the order is that in which the clients connected.
 func clientKey(c *Client) string {
 	kind := "b"
 	if c.Conversation {

@@ -83,7 +83,7 @@ type Choice struct {
 	StartHidden bool `json:"startHidden,omitempty" doc:"start also commands with hiddenBytes"`
 }
 
-// ChosenServer is a server of a draft that is used.
+// ChosenServer names a server of a draft to use.
 type ChosenServer struct {
 	Key  string `json:"key"`
 	Name string `json:"name,omitempty" doc:"another name"`
@@ -112,7 +112,7 @@ type ClientFileServer struct {
 	Why    string `json:"why,omitempty"`
 }
 
-// The places of secrets.
+// These are the values of Draft.Secrets.
 const (
 	secretsInFile = "envFile"
 	secretsShown  = "shown"
@@ -411,7 +411,7 @@ func (d *draft) variable(name, value string, env intake.Env) string {
 			known, ok = d.values[try]
 		}
 		if value == "" && !ok || value == "" && known != "" && try == name || ok && known == value {
-			return try // a placeholder usually stands for a variable of this name that is set
+			return try // a placeholder usually means the variable that is set
 		}
 		if !ok {
 			d.values[try] = value
@@ -422,7 +422,7 @@ func (d *draft) variable(name, value string, env intake.Env) string {
 	return try
 }
 
-// add adds a draft. It ends drafts that are too old, and the oldest if there are too many.
+// add adds a draft. It ends drafts that are too old, and the oldest draft if there are too many.
 func (s *drafts) add(d *draft) {
 	var b [12]byte
 	_, _ = rand.Read(b[:]) // rand.Read never fails
@@ -682,8 +682,8 @@ func commandOf(e *clientfile.Value) (command []string, folder string, hidden int
 }
 
 // visible returns a text with an escape in the place of each invisible character, such as a line
-// end or a change of direction. Such a text, and a text that looks as if it had an escape, has
-// each backslash twice, so that two texts never look the same.
+// end or a change of direction. It also doubles each backslash of a text that has an invisible
+// character or seems to contain an escape, so that two texts never look the same.
 func visible(s string) string {
 	plain := utf8.ValidString(s)
 	for i, r := range s {

@@ -150,8 +150,8 @@ const (
 
 var errExamCancelled = errors.New("the examination was cancelled")
 
-// exams contains the last examination of each server, and the running examination. At most one is
-// running. The zero value is ready to use. Safe for concurrent use.
+// exams contains the last examination of each server, and the running examination. At most one
+// examination runs at a time. The zero value is ready to use. Safe for concurrent use.
 type exams struct {
 	work work.Group
 

@@ -8,11 +8,11 @@ import (
 )
 
 // Invoke runs a route of the API within the process and returns its answer, for pages that
-// show it. The answer is the same value that a client of the API gets as JSON. target is the
-// path below /api/v1 with its query. Names in the path are escaped with PathName. body
-// is nil or is sent as JSON. Invoke does not check the access, so its caller has to. T is the type
-// of the answer. Routes that answer with a stream or with other content cannot be invoked. The
-// problem is nil after success.
+// show it. The answer is the same value that a client of the API gets as JSON. target is the path
+// below /api/v1 with its query. The caller escapes names in the path with PathName. body is nil or
+// is sent as JSON. Invoke does not check the access, so its caller has to. T is the type of the
+// answer. Routes that answer with a stream or with other content cannot be invoked. The problem is
+// nil after success.
 func Invoke[T any](ctx context.Context, a *API, method, target string, body any) (answer T, bad *Problem) {
 	var in bytes.Buffer
 	if body != nil {

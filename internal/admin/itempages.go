@@ -60,8 +60,8 @@ func (a *API) FindItems(q ItemQuery) FoundItems {
 	return out
 }
 
-// ReadItems reads a list of a ready server if it is not fresh, and waits a moment for it. It
-// does nothing for other servers and methods.
+// ReadItems starts to read a list of a ready server if the list is not fresh, and waits briefly for
+// the result. It does nothing for other servers and methods.
 func (a *API) ReadItems(ctx context.Context, server, method string) {
 	if lists := a.opts.Runtime.Lists(); lists != nil && slices.Contains([]string{mcp.MethodListResources, mcp.MethodListTemplates, mcp.MethodListPrompts}, method) {
 		lists.Refresh(ctx, server, method)

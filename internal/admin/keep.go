@@ -225,7 +225,7 @@ func (t *target) from(name string, process intake.Env, values map[string]string)
 	return "missing"
 }
 
-// plan is everything that keep writes.
+// plan is everything that KeepDraft writes.
 type plan struct {
 	Preview
 	config, env *clientfile.Change // nil for a file that is not written
@@ -463,7 +463,7 @@ func (a *API) KeepDraft(ctx context.Context, id string, q KeepRequest) (Kept, *P
 	return out, nil
 }
 
-// reloadLimit is how long keep waits until Dragoman uses the changed file.
+// reloadLimit is how long KeepDraft waits until Dragoman uses the changed file.
 const reloadLimit = 30 * time.Second
 
 // unwritten returns the problem of a file that could not be written.

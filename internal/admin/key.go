@@ -77,8 +77,9 @@ func WriteKey(folders []string, address, key string) (path string, remove func()
 	return "", nil, err
 }
 
-// KeyAddresses resolves an address to the addresses with an IP address that it may mean. A key must
-// be sent only to its own address, because another user may listen at any other.
+// KeyAddresses returns the addresses that an address may mean, each with an IP address in place of
+// "localhost". A key must be sent only to its own address, because another user may listen at any
+// other address.
 func KeyAddresses(address string) []string {
 	if host, port, err := net.SplitHostPort(address); err == nil && strings.EqualFold(host, "localhost") {
 		return []string{net.JoinHostPort("127.0.0.1", port), net.JoinHostPort("::1", port)}

@@ -237,9 +237,9 @@ func (a *API) lastRecords(server string, n int) []LogRecord {
 	return a.records(q)
 }
 
-// serveLogStream answers /api/v1/logs/stream: the last records, then each new one, as
-// server-sent events. A reader that is too slow misses records, and the next record that it
-// gets says how many. It never blocks the goroutine that logs.
+// serveLogStream answers /api/v1/logs/stream: the last records, then each new one, as server-sent
+// events. A reader that is too slow misses records, and the next record that it gets says how many.
+// A slow reader never blocks the goroutine that logs.
 func (a *API) serveLogStream(w http.ResponseWriter, r *http.Request) {
 	q, ok := a.readLogQuery(w, r)
 	if !ok {

@@ -22,7 +22,7 @@ func (a *API) serveDocument(w http.ResponseWriter, r *http.Request) {
 // schemas builds the JSON Schemas of Go types. Structs become definitions under their names.
 type schemas struct{ defs object }
 
-// special maps types to their schemas if these do not follow from the Go type.
+// special has the schemas that cannot be derived from the Go type.
 var special = map[reflect.Type]object{
 	reflect.TypeFor[time.Time]():       {"type": "string", "format": "date-time"},
 	reflect.TypeFor[json.RawMessage](): {"description": "any JSON"},

@@ -556,8 +556,8 @@ func (a *API) FindRun(id string) (Run, *Problem) {
 	return out, nil
 }
 
-// masked returns the result of a run with masked secrets. It keeps the answer until the
-// configuration changes, because a search in a large result takes long.
+// masked returns the result of a run with masked secrets. It keeps the masked result until the
+// configuration changes, because the search for secrets in a large result is slow.
 func (x *run) masked(rt *runtime.Runtime, result []byte) json.RawMessage {
 	now := rt.Current()
 	x.mu.Lock()
@@ -566,7 +566,7 @@ func (x *run) masked(rt *runtime.Runtime, result []byte) json.RawMessage {
 	if known && shown != nil {
 		return shown
 	}
-	shown = cleanJSON(rt.Clean(x.show.Server), result) // the name of the server does not change
+	shown = cleanJSON(rt.Clean(x.show.Server), result) // Server never changes, so no lock is needed
 	x.mu.Lock()
 	x.maskedWith, x.maskedResult = now, shown
 	x.mu.Unlock()

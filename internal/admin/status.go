@@ -51,8 +51,8 @@ type Server struct {
 	State  string    `json:"state"`
 	Since  time.Time `json:"since"`
 	Reason string    `json:"reason,omitempty"`
-	// Failure says why the server does not work: class, sentence, evidence and action. It
-	// is left out while it works.
+	// Failure says why the server does not work: class, sentence, evidence and action. It is left
+	// out while the server works.
 	Failure   *failure.Failure `json:"failure,omitempty"`
 	Era       string           `json:"era"`
 	Revision  string           `json:"revision,omitempty"`

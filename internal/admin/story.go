@@ -81,8 +81,9 @@ type Head struct {
 	Path    string      `json:"path,omitempty"`
 	Status  int         `json:"status,omitempty"`
 	Headers [][2]string `json:"headers" doc:"pairs of name and value"`
-	// Edits are the fields that Dragoman did not forward, if it received the head, or that it has
-	// written, if it sent the head. All other fields were forwarded, or the reason is not known.
+	// Edits of a received head are the fields that Dragoman did not forward. Edits of a sent head
+	// are the fields that Dragoman wrote itself. All other fields were forwarded, or the reason is
+	// not known.
 	Edits []HeadEdit `json:"edits,omitempty"`
 }
 

@@ -24,7 +24,7 @@ const (
 	streamBatch     = 256              // the most events in one write
 )
 
-// busyFor is when a client may try again after a limit was reached.
+// busyFor is how long a client should wait after a limit was reached, before it tries again.
 const busyFor = 5 * time.Second
 
 // Streams serves server-sent events of one kind, such as log records, and limits the number of
@@ -197,7 +197,7 @@ func (r *Ring[T]) Add(item T, size int) uint64 {
 	return r.last
 }
 
-// End means that nothing more will be added.
+// End marks the ring as complete: nothing more will be added.
 func (r *Ring[T]) End() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

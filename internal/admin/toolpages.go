@@ -96,8 +96,8 @@ type ToolCost struct {
 	Tokens   int    // an estimate
 }
 
-// ToolCosts returns the cost of each endpoint: that of all servers first, then the others with
-// the most expensive first. It reads nothing from servers.
+// ToolCosts returns the cost of each endpoint: first the endpoint of all servers, then the other
+// endpoints, the most expensive first. It reads nothing from servers.
 func (a *API) ToolCosts() []ToolCost { return toolCosts(a.toolsOf()) }
 
 func toolCosts(all []indexed) []ToolCost {

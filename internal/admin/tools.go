@@ -312,8 +312,8 @@ type toolQuery struct {
 	byName, byTokens      bool     // the order of the answer; without either, the best matches come first
 }
 
-// find returns the matching tools in order. cost is the number of tokens of those that clients
-// see.
+// find returns the matching tools in order. cost is the number of tokens of the matching tools that
+// clients see.
 func (q *toolQuery) find(all []indexed) (found []indexed, cost int) {
 	ranked := q.byTokens || !q.byName && len(q.words) > 0
 	for i := range all {
@@ -465,8 +465,8 @@ func (a *API) itemsOf(server, method string) (out catalog.Items) {
 	return out
 }
 
-// refreshList reads a list of a ready server if the cached one is not fresh, and waits a
-// moment for it.
+// refreshList starts to read a list of a ready server if the cached list is not fresh, and waits
+// briefly for the result.
 func (a *API) refreshList(ctx context.Context, server, method string) {
 	if lists := a.opts.Runtime.Lists(); lists != nil {
 		lists.Refresh(ctx, server, method)

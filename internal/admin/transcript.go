@@ -31,8 +31,8 @@ func (a *API) serveTranscript(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(text)
 }
 
-// Transcript returns a tape of both wires of a call, which `dragoman replay` plays. The problem
-// is the reason why there is none: the call still runs, or its messages were not kept whole.
+// Transcript returns a tape of both wires of a call, which `dragoman replay` plays. The problem is
+// the reason why there is no tape: the call still runs, or its messages were not kept whole.
 func (a *API) Transcript(number uint64) ([]byte, *Problem) {
 	c, ok := a.opts.Calls.Find(number)
 	if !ok {

@@ -88,7 +88,7 @@ type slots struct {
 	free chan struct{}
 }
 
-// take waits for one of most slots. It returns false if ctx ends first. All calls must have the
+// take waits for one of most slots. It returns false if ctx ends first. All calls must pass the
 // same most.
 func (s *slots) take(ctx context.Context, most int) (release func(), ok bool) {
 	s.once.Do(func() { s.free = make(chan struct{}, most) })
@@ -173,8 +173,9 @@ func (d *draft) hides(q Choice) *Problem {
 	return nil
 }
 
-// judgeLocked stops using the servers whose trial has failed, once after all trials, if others
-// have connected. A server that only needs the value of a variable stays in use.
+// judgeLocked deselects the servers whose trial has failed, when all trials have ended and at least
+// one server has connected. It judges each trial only once. A server that only needs the value of a
+// variable stays in use.
 func (d *draft) judgeLocked() {
 	connected := false
 	for _, x := range d.servers {
@@ -295,7 +296,7 @@ func (t *target) resolve(x *draftServer, env intake.Env) (config.Server, *failur
 	if err == nil {
 		s, _ = config.Parse(t.path, b, env)
 	}
-	if s == nil { // the file is not one of Dragoman, or has the name already
+	if s == nil { // the file is not a configuration of Dragoman, or has the name already
 		if b, err = clientfile.AddServers("add.yaml", nil, add); err != nil {
 			return config.Server{}, invalid(err.Error())
 		}

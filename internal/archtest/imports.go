@@ -98,7 +98,7 @@ func Guests(t *Tree, guests map[string][]string) (breaches []string) {
 	return breaches
 }
 
-// WireJSON returns the imports of encoding/json in the packages of wire.
+// WireJSON returns the imports of encoding/json in the packages that wire lists.
 func WireJSON(t *Tree) (breaches []string) {
 	for _, f := range t.product() {
 		onWire := slices.ContainsFunc(wire, func(r string) bool { return within(f.Dir, r) })

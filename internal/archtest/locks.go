@@ -211,7 +211,7 @@ func (p *lockPackage) spread() {
 	calls := map[string][]string{}
 	for _, f := range p.functions {
 		if strings.HasSuffix(f.name, "Locked") {
-			// Operations after it has released its caller's lock do not count.
+			// Operations after the function has released its caller's lock do not count.
 			w := &lockWalk{p: p, in: f.decl, held: map[string]bool{"the caller's": true}, calls: map[string]bool{}}
 			w.block(f.decl.Body.List)
 			if len(w.breaches) > 0 {

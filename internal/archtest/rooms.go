@@ -78,9 +78,9 @@ var goStatements = map[string]string{
 	"internal/transport/stdio/std.go": "a read of a standard input that takes no deadline cannot be unblocked, so nobody can wait for it",
 }
 
-// waitGroupRooms are the packages of the bridge in which a type with goroutines must keep them
-// in a work.Group. waitGroupFields are the files that may have a struct with a sync.WaitGroup,
-// with the reason why no goroutine is added after the wait.
+// waitGroupRooms are the packages in which a type with goroutines must keep them in a work.Group.
+// waitGroupFields are the files that may have a struct with a sync.WaitGroup, with the reason why
+// no goroutine is added after the wait.
 var waitGroupRooms = []string{
 	"internal/transport", "internal/handshake", "internal/conn", "internal/downstream", "internal/upstream", "internal/bridge", "internal/catalog", "internal/gateway", "internal/codex", "internal/runtime", "internal/console", "internal/daemon", "internal/telemetry",
 }
@@ -146,7 +146,7 @@ var lockExceptions = map[string]string{
 	"internal/server/lines/lines.go: Conn.Write: the interface out is called":                                                                                oneOutput,
 }
 
-// The reasons of lockExceptions. Each of these locks exists to order the writes to one target.
+// These are the reasons in lockExceptions. Each of these locks orders the writes to one target.
 const (
 	drawing     = "status.mu is of one terminal"
 	oneResponse = "requestCaller.writing is of one response: one event after another, nothing after the answer"
