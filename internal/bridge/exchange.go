@@ -97,10 +97,10 @@ func (r *Bridge) fromLegacy(u Server, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply
 	return reply, nil
 }
 
-// askedInAnswer reports whether a legacy server's result asks for input in the modern form.
-// Some servers of both eras send a limited number of live requests on a legacy session. They
-// put further requests into the result, with or without the modern result type.
-// checkInputRequired decides whether such a result is allowed.
+// askedInAnswer reports whether a legacy server's result asks for input in the modern form. Some
+// servers that speak both eras send a limited number of live requests on a legacy session. They put
+// further requests into the result, with or without the modern result type. checkInputRequired
+// decides whether such a result is allowed.
 func askedInAnswer(c *mcp.Call, reply *mcp.Reply) bool {
 	if reply.ResultType() == mcp.ResultInputRequired {
 		return true

@@ -183,7 +183,7 @@ func (p *parkedCall) gather() {
 	}
 }
 
-// park returns input_required with the open server requests and detaches the request.
+// park returns input_required with the open server requests and detaches the client's request.
 func (r *Bridge) park(u Server, c *mcp.Call, p *parkedCall) (*mcp.Reply, error) {
 	state, err := r.mint(u, c, 'P', []byte(p.id))
 	if err != nil {
@@ -315,8 +315,8 @@ func (r *Bridge) finishCall(p *parkedCall) {
 	}
 }
 
-// leave detaches the request and returns the open server requests as its result. If no retry
-// comes in time, expire is called.
+// leave detaches the client's request and returns the open server requests as its result. If no
+// retry comes in time, expire is called.
 func (p *parkedCall) leave(state string, expire func()) []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -378,7 +378,7 @@ func request(t *jsonrpc.Trail, m *jsonrpc.Message) []byte {
 	return bytes.TrimSpace(t.Splice(make([]byte, 0, len(m.Raw)), m.Raw, &e))
 }
 
-// expire ends a parked call whose client did not come back. The client is not obliged to
+// expire ends a parked call whose client did not come back. The client does not have to come back
 // (2026-07-28 §MRTR, "Server Requirements" 8).
 func (r *Bridge) expire(p *parkedCall) {
 	if r.claim(p.id) != nil {

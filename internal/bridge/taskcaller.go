@@ -62,8 +62,8 @@ func (s *taskSubscriber) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.
 	return s.Subscriber.Ask(ctx, s.rename(m))
 }
 
-// withoutTaskList refuses a server's tasks/list if its client uses several servers. The list
-// would reveal the client's tasks at the other servers, and their ids are secret.
+// withoutTaskList refuses the tasks/list of a server if the client uses several servers. The list
+// would reveal the client's tasks at the other servers, and the ids of tasks are secret.
 type withoutTaskList struct{ mcp.Caller }
 
 func (s withoutTaskList) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {

@@ -159,7 +159,7 @@ func (t *keptTask) answer(c *mcp.Call) (*mcp.Reply, error) {
 
 var errTaskOver = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Cannot cancel task: it has already ended"}
 
-// withRelatedTask adds metadata to a result that names the task. 2025-11-25 requires this in
+// withRelatedTask adds to a result the metadata that names the task. 2025-11-25 requires this in
 // results of tasks/result (§Tasks, "Related Task Metadata").
 func withRelatedTask(t *jsonrpc.Trail, reply *mcp.Reply, id string) *mcp.Reply {
 	m := reply.Msg

@@ -16,7 +16,7 @@ type Masker struct {
 	known []string // the known secrets, longest first
 }
 
-// shortest is the length of the shortest known secret that is masked. A shorter one could be
+// shortest is the length of the shortest known secret that is masked. A shorter secret could be
 // part of any text.
 const shortest = 6
 
@@ -146,8 +146,8 @@ type container struct {
 	object bool
 	name   string // the name of the next value of an object, or of the list that has the elements of an array
 	key    bool   // the next string in an object is a name
-	// pair is the text of a member called name or key, and value is that of a member called
-	// value. The two describe a variable or a header.
+	// pair is the text of a member called name or key. value is the position of a member called
+	// value. Together the two members describe a variable or a header.
 	pair  string
 	value jsonrpc.Span
 }
@@ -241,7 +241,7 @@ func (w *maskWalk) text(i int) int {
 	return end + 1
 }
 
-// pair masks the value of an object that has a name and a value, if the name is that of a
+// pair masks the value of an object that has a name and a value, if the name is the name of a
 // secret.
 func (w *maskWalk) pair(c *container) {
 	if text, _ := decode(c.value.Of(w.raw)); excerpt.SecretText(c.pair, text) {

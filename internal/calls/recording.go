@@ -20,8 +20,8 @@ const (
 	LongestTime = time.Hour // the longest period of RecordFor
 )
 
-// Header is an HTTP request that carried a message. Head returns nil if the message did not come
-// over HTTP.
+// Header is the request that carried a message. Head returns the head of the HTTP request, or nil
+// if the message did not come over HTTP.
 type Header interface{ Head() *jsonrpc.Head }
 
 // Window is a period in which the calls of one server or one client are recorded.
@@ -126,8 +126,8 @@ func (x *Record) Routed(a *mcp.Attempt) {
 	r.mu.Unlock()
 }
 
-// Received records a message of the client that concerns the call, if the call is recorded.
-// head may be that of its HTTP request. A nil Record does nothing.
+// Received records a message of the client that concerns the call, if the call is recorded. head is
+// the request that carried the message. A nil Record does nothing.
 func (x *Record) Received(raw []byte, head Header) {
 	if x == nil {
 		return

@@ -63,7 +63,7 @@ type Client struct {
 // Loss is something that was left out of the call.
 type Loss struct{ What, Why string }
 
-// Count has the calls to one server that have ended since the ring was created.
+// Count has the numbers of the calls to one server that have ended since the ring was created.
 type Count struct {
 	Ended  uint64 // a parked call counts when its last retry has ended
 	Failed uint64 // calls that the client got an error for
@@ -341,7 +341,7 @@ func (r *Ring) Counts() map[string]Count {
 	return out
 }
 
-// The outcomes of package event.
+// These outcomes have the same values in package event.
 const (
 	refused mcp.Outcome = "refused" // the call did not reach a server
 	parked  mcp.Outcome = "parked"  // the call continues with a retry of its client

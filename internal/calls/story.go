@@ -21,7 +21,7 @@ type Message struct {
 	At   time.Duration // the time of the message since the call began
 	Wire jsonrpc.Wire
 	Sent bool   // Dragoman sent the message; false if it received it
-	Text []byte // the bytes of the message, or only the first ones
+	Text []byte // the bytes of the message, or only its first bytes
 	Size int    // the length of the whole message
 	// Failed is the reason why the message was not sent, or why it got no answer. It is "" if there
 	// was no failure.
@@ -106,8 +106,8 @@ func sourceOf(texts []jsonrpc.TrailText, entries []jsonrpc.Entry, i int) (source
 	return 0, nil, false
 }
 
-// op is one step that makes a text from another. The next at bytes of the input become the next n
-// bytes of the output. kept says that the bytes stay the same.
+// op is one step that makes a text from another. The span at of the input becomes the next n bytes
+// of the output. kept says that the bytes stay the same.
 type op struct {
 	at   jsonrpc.Span
 	n    int
@@ -182,7 +182,7 @@ func compose(a, b []op) (out []op) {
 	return append(out, take(0)...)
 }
 
-// editsOf returns the steps that change something as edits.
+// editsOf converts the steps that change something to edits.
 func editsOf(ops []op) (edits []Edit) {
 	to := 0
 	for _, x := range ops {

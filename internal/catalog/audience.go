@@ -6,11 +6,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Audience identifies a group of clients that see the same lists. These clients speak revisions
-// of one era, and have the same canonical capabilities and the same credentials. What a server
-// lists may depend on the capabilities that its client declares. The sessions of a legacy server
-// are separate for each set of capabilities for the same reason. All clients that cannot answer
-// server requests are one audience, the zero Audience.
+// Audience identifies a group of clients that see the same lists. These clients speak revisions of
+// one era, and have the same canonical capabilities and the same credentials. What a server lists
+// may depend on the capabilities that its client declares. For the same reason, a legacy server has
+// separate sessions for each set of capabilities. All clients that cannot answer server requests
+// are one audience, the zero Audience.
 type Audience struct {
 	caps string // era and canonical capabilities of the clients
 }

@@ -105,9 +105,10 @@ func (c *Catalog) Listen(a Audience) (stop func()) {
 }
 
 // Changed records that a server's lists may have changed. kind is "tools", "prompts",
-// "resources", or "" for all lists and the server information. If kind is "", clients have not
-// been notified of a particular change. Lists that were needed before are then read again, and
-// announced if they differ. For this comparison, a list that could not be read before counts as empty.
+// "resources", or "" for all lists and the server information. If kind is "", clients have not been
+// notified of a particular change. In this case the lists that were needed before are read again,
+// and announced if they differ. For this comparison, a list that could not be read before counts as
+// empty.
 func (c *Catalog) Changed(server, kind string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -85,7 +85,7 @@ func (p *PageEdit) drops(kind Kind, raw []byte, item jsonrpc.Span, mirrors bool)
 // mayBeTask is the field that marks a tool as callable as a task.
 var mayBeTask = jsonrpc.Field{Key: "execution", Value: []byte(`{"taskSupport":"optional"}`)}
 
-// paged reports whether a list has more pages than the one in reply.
+// paged reports whether a list has more pages than the page in reply.
 func paged(c *mcp.Call, reply *mcp.Reply) bool {
 	return !c.Msg.Param("cursor").IsZero() || !reply.Msg.ResultMember("nextCursor").IsZero()
 }

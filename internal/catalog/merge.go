@@ -243,8 +243,8 @@ func (c *Catalog) mergeLocked(a *knownAudience, method string) *mergedList {
 	return l
 }
 
-// quoted returns name as a JSON string. It returns raw, the server's own spelling, if that is
-// the same.
+// quoted returns name as a JSON string. It returns raw, the server's own spelling, if raw has the
+// same bytes.
 func quoted(name string, raw []byte) []byte {
 	if own := jsonrpc.AppendQuote(nil, name); !bytes.Equal(own, raw) {
 		return own

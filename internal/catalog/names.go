@@ -31,10 +31,10 @@ func (n Names) plain(server, item string) string {
 	return server + n.separator() + item
 }
 
-// Join returns the name under which a server's item is offered. server is its prefix; "" means
-// that its items keep their own names. Different items of servers with a prefix always get
-// different names. If the plain form is ambiguous, too long, or has characters that clients
-// refuse, the name ends with a hash of both parts.
+// Join returns the name under which a server's item is offered. The parameter server is the prefix
+// of the server; "" means that the items of the server keep their own names. Different items of
+// servers with a prefix always get different names. If the plain form is ambiguous, too long, or
+// has characters that clients refuse, the name ends with a hash of both parts.
 func (n Names) Join(server, item string) string {
 	sep := n.separator()
 	plain := n.plain(server, item)

@@ -49,8 +49,8 @@ func (v View) Servers() []Source {
 // Find returns the target of an offered name, or false if the client sees no item with that name.
 // Find also looks in the list of the audience everybody. A name has the same target for all
 // clients, and only the server can say whether this client may use it. So a call does not need the
-// list of its own audience. An unknown name may belong to a server that has not been read yet: Find
-// waits for that server and for no other.
+// list of the client's audience. An unknown name may belong to a server that has not been read yet:
+// Find waits for that server and for no other.
 func (v View) Find(ctx context.Context, kind Kind, name string) (Target, bool) {
 	return v.find(ctx, v.c.audience(v.client), kind, name)
 }
