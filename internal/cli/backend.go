@@ -8,8 +8,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/tape"
 )
 
-// Backend has the functions that the commands call. Daemon returns the real one, and tests
-// use others. All functions must be set.
+// Backend has the functions that the commands call. Daemon returns the real backend, and tests use
+// others. All functions must be set.
 type Backend struct {
 	Run     func(context.Context, daemon.RunOptions) error
 	Serve   func(context.Context, daemon.ServeOptions) error

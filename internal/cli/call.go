@@ -361,7 +361,7 @@ func namesOf(items [][]byte) []string {
 const needsInput = "the server asks for input; run the command on a terminal, or answer in advance with --accept name=value or --decline"
 
 // wantsInput reports whether a text of a server is about elicitation. Most servers have no error
-// code for a client without elicitation, and only write it in the text.
+// code for a client that lacks elicitation, and mention elicitation only in the text.
 func wantsInput(text []byte) bool { return bytes.Contains(bytes.ToLower(text), []byte("elicit")) }
 
 // needHint returns a hint for an error that names capabilities the client lacks, or "".

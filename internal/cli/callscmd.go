@@ -289,7 +289,8 @@ func tookOf(c *admin.Call) string {
 	return spanOf(d)
 }
 
-// calledOf returns what was called: the name of a tool, or the method with its name.
+// calledOf returns what was called: the name of a tool, or the method with the name of the prompt
+// or resource.
 func calledOf(c *admin.Call) string {
 	if c.Method == mcp.MethodCallTool {
 		return cmp.Or(c.Target, c.Name, c.Method)

@@ -66,7 +66,7 @@ func (a *app) onServer(ctx context.Context, w where, f *clientFlags, ask *asker,
 	if w.configured() && !f.direct {
 		server, through = a.throughServe(ctx, server, w.file)
 	}
-	// The variable may be unset here and set for a running serve process.
+	// The server may need a variable that is unset here and set for a running serve process.
 	if err := usable(server); err != nil {
 		return err
 	}
@@ -81,9 +81,9 @@ func (a *app) onServer(ctx context.Context, w where, f *clientFlags, ask *asker,
 	return err
 }
 
-// connect opens a session. If ask is nil, requests of the server for input are declined. The session
-// declares support for them nevertheless, because some servers list a tool that asks only if the
-// client can answer.
+// connect opens a session. If ask is nil, requests of the server for input are declined. The
+// session declares support for such requests nevertheless, because some servers do not list a tool
+// that asks for input if the client cannot answer.
 func (a *app) connect(ctx context.Context, s config.Server, ask *asker) (Session, error) {
 	a.showProgress()
 	o := daemon.ConnectOptions{Server: s, Log: a.log, Progress: a.status.Step, Version: version()}

@@ -312,8 +312,8 @@ func nameToRemove(client *clientfile.Client, path string, b []byte, addresses []
 	return "", usagef("add --name with one of "+strings.Join(names, ", "), "%s has several entries of Dragoman", path)
 }
 
-// madeByUs reports whether connect created the file. This is so if no earlier file was saved, and
-// the entry is the only content.
+// madeByUs reports whether connect created the file. It reports true if there is no backup of an
+// earlier file, and the entry is the only content.
 func (a *app) madeByUs(client *clientfile.Client, path string, b []byte, name string) bool {
 	for _, was := range clientfile.Backups(path) {
 		if !bytes.Equal(was, b) {

@@ -82,9 +82,8 @@ func (a *app) printError(err error) {
 // codeFailure is the code of the record that shows a failure.
 var codeFailure = slog.String("code", "failure")
 
-// printFailure prints a failure: the sentence, the evidence, each line with its origin, and
-// the action. Hints of the command replace the action. With --log-format json it is one
-// record.
+// printFailure prints a failure: the sentence, the evidence (each line with its origin), and the
+// action. Hints of the command replace the action. With --log-format json it is one record.
 func (a *app) printFailure(f *failure.Failure, hints []string) {
 	if len(hints) == 0 && f.Action != "" {
 		hints = []string{f.Action}

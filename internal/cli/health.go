@@ -126,9 +126,9 @@ func behindServe(s config.Server, base string, r *admin.Report) (config.Server, 
 	return s, nil
 }
 
-// examineAll examines several servers at the same time, and returns their health in the order
-// of the configuration. It calls done with each result as soon as it is known, always from the
-// same goroutine. If ctx ends, servers without a result are left out.
+// examineAll examines several servers at the same time, and returns their health in the order of
+// the configuration. It calls done as soon as each result is known, always from the same goroutine.
+// If ctx ends, servers without a result are left out.
 func (a *app) examineAll(ctx context.Context, servers []config.Server, limit time.Duration, route func(config.Server) (config.Server, *serveReport), done func(health)) []health {
 	found := make(chan health)
 	places := make(chan struct{}, healthAtOnce)

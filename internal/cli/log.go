@@ -52,9 +52,10 @@ func (a *app) startLog(usual slog.Level, c *config.Log) {
 	a.log = slog.New(logcode.New(handler))
 }
 
-// withoutEscape replaces the escape character in an attribute. The coloured handler quotes
-// all other control characters, but passes this one on. It also turns the four characters \x1b into
-// an escape character. In both cases, text of a peer could control the terminal.
+// withoutEscape replaces the escape character in an attribute. It also changes the four characters
+// \x1b. The coloured handler quotes all other control characters, but passes the escape character
+// on, and turns the four characters \x1b into an escape character. In both cases, text of a peer
+// could control the terminal.
 func withoutEscape(_ []string, a slog.Attr) slog.Attr {
 	switch a.Value.Kind() {
 	case slog.KindString:

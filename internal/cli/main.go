@@ -185,8 +185,7 @@ func interrupted(ctx context.Context, err error) error {
 	return err
 }
 
-// truthy reports whether an environment variable is set and not blank. For example, NO_COLOR has
-// this form.
+// truthy reports whether an environment variable is set and not blank. NO_COLOR is such a variable.
 func truthy(env func(string) (string, bool), key string) bool {
 	v, _ := env(key)
 	return strings.TrimSpace(v) != ""

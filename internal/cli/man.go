@@ -262,7 +262,7 @@ func (r *roff) prose(s string) {
 	}
 }
 
-// flags adds a section for a set of flags, if it has any.
+// flags adds a section for a set of flags, unless the set is empty.
 func (r *roff) flags(title string, set *pflag.FlagSet) {
 	if !set.HasAvailableFlags() {
 		return

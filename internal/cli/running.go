@@ -93,9 +93,9 @@ func endpointOf(s config.Server, base string, r *admin.Report) (config.Server, b
 	return s, false
 }
 
-// servedFailure returns the failure of a server behind a serve process, as that process
-// describes it: in its error, or in its status if the session could not be opened. It returns
-// nil if the process does not describe one.
+// servedFailure returns the failure of a server behind a serve process, as that process describes
+// it: in its error, or in its status if the session could not be opened. It returns nil if the
+// process does not describe a failure.
 func (a *app) servedFailure(ctx context.Context, err error, server, file string, through bool) *failure.Failure {
 	if err == nil || !through || ctx.Err() != nil {
 		return nil

@@ -26,7 +26,8 @@ type saver struct {
 	next  map[string]int // for each name already used: the number to try first
 }
 
-// maxSaved is how many files one command saves. A server could fill a disk with empty ones.
+// maxSaved is how many files one command saves. Without a limit, a server could fill a disk even
+// with empty files.
 const maxSaved = 1000
 
 // newSaver opens the folder dir. If dir does not exist, newSaver creates it. It returns nil if

@@ -79,7 +79,8 @@ these fail on purpose. --quiet-demo leaves the clients out.`,
 					return problems.Err()
 				}
 			case !demo:
-				// Servers can be added in the console, so it must be there.
+				// Without a configuration file, the user adds servers in the console, so the
+				// console must be available.
 				if !noConsole && !stdio && config.CheckListen(cmp.Or(listen, snapshot.Listen), false, "") == nil {
 					path = a.newConfig()
 				}

@@ -24,8 +24,8 @@ const (
 
 const (
 	frameTime = 100 * time.Millisecond
-	// noticeAfter is used if stderr is not a terminal. A step that takes longer is reported on a
-	// line.
+	// noticeAfter is how long a step may take before a line reports the step, if stderr is not a
+	// terminal.
 	noticeAfter = 5 * time.Second
 )
 

@@ -256,7 +256,7 @@ type watcher struct {
 	json  []byte            // the last report, without values that always change
 }
 
-// show draws the status, or prints the changes since the last one.
+// show draws the status, or prints the changes since the last report.
 func (w *watcher) show(r *admin.Report, now time.Time) error {
 	back := w.gone
 	w.began, w.gone = true, false

@@ -148,8 +148,8 @@ func meant(word string) string {
 	return ""
 }
 
-// configured returns the server with a name from the default configuration file, and the path
-// of the file. It returns nil if there is no such server.
+// configured returns the server that has the name in the default configuration file, and the path
+// of this file. It returns nil if there is no such server.
 func (a *app) configured(name string) (*config.Server, string) {
 	path, ok := a.configPath("")
 	if !ok {

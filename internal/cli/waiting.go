@@ -13,9 +13,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// Limits on how long listWhole waits. A gateway lists only the tools of servers that are ready.
-// Dragoman also says which servers are missing from the list. Other gateways send only list_changed
-// when more servers are ready.
+// These constants limit how long listWhole waits. A gateway lists only the tools of servers that
+// are ready. Dragoman also says which servers are missing from the list. Other gateways send only
+// list_changed when more servers are ready.
 const (
 	startWait = 30 * time.Second // the longest wait for servers that are starting
 	growWait  = 3 * time.Second  // the longest wait for a list that is empty and may change

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Client is one MCP client with a known configuration file. The values are those that Clients
-// returns.
+// Client is one MCP client with a known configuration file. Callers get clients from Clients, ByID
+// or Identify.
 type Client struct {
 	ID    string // a name for flags, such as "claude-code"
 	Title string // the name for people, such as "Claude Code"

@@ -33,7 +33,7 @@ func Diff(path string, before, after []byte, show func(string) string) string {
 	}
 	changes := changedLines(a, b)
 	for i := 0; i < len(changes); {
-		end := i + 1 // changes that are near are in one hunk
+		end := i + 1 // changes that are close together share one hunk
 		for end < len(changes) && changes[end].a-changes[end-1].aEnd <= 2*diffContext {
 			end++
 		}
@@ -65,7 +65,8 @@ func Diff(path string, before, after []byte, show func(string) string) string {
 // lineChange says that the lines a to aEnd of the old file became the lines b to bEnd.
 type lineChange struct{ a, aEnd, b, bEnd int }
 
-// mostCells bounds the work of changedLines. Larger changes are shown as one.
+// mostCells bounds the work of changedLines. If the comparison of two files needs more cells, their
+// difference is shown as one change.
 const mostCells = 4 << 20
 
 // changedLines returns the shortest list of changes between two files, in order.

@@ -1,8 +1,8 @@
 package clientfile
 
-// Format says which format a file without servers of Dragoman or a known client seems to have,
-// and what to do. The value what completes the phrase "it seems to be". It returns "" if the format
-// is unknown.
+// Format describes a file that has no servers in a form that Dragoman or a known client uses: the
+// format that the file seems to have, and what to do. The value what completes the phrase "it seems
+// to be". Format returns "" if the format is unknown.
 func Format(root *Value) (what, hint string) {
 	for _, f := range formats {
 		if f.is(root) {

@@ -39,7 +39,7 @@ type Server struct {
 type Note struct {
 	Key  string // the key in the client's file; "" if the note is not about a single key
 	Text string // the note, in lower case and without a full stop
-	// Harmless means that the server works the same without it.
+	// Harmless means that the server works the same without the setting.
 	Harmless  bool
 	Line, Col int
 }
@@ -192,7 +192,7 @@ func (f *File) unique() {
 }
 
 // Names gives each of many servers its own name. The search for a free number continues where the
-// last one ended, so that many equal names do not take long. The zero value has no names. A
+// last search ended, so that many equal names do not take long. The zero value has no names. A
 // Names is for one goroutine.
 type Names struct {
 	taken map[string]bool
@@ -202,8 +202,8 @@ type Names struct {
 // Has reports whether a server has the name.
 func (n *Names) Has(name string) bool { return n.taken[name] }
 
-// Take returns name, or name with the first number from -2 on that is free. clean converts a name
-// with a number to a valid name; nil means that each name is valid.
+// Take returns name if it is free. Otherwise it adds the first free number, from -2 on. clean
+// converts a name with a number to a valid name; nil means that each name is valid.
 func (n *Names) Take(name string, clean func(string) string) string {
 	if n.taken == nil {
 		n.taken, n.last = map[string]bool{}, map[string]int{}

@@ -369,8 +369,8 @@ func (r *reading) finish(m *Member, opt Options) {
 	}
 }
 
-// usesEnv reports whether the address or a header refers to a variable of env. Dragoman looks
-// for variables there first.
+// usesEnv reports whether the address or a header refers to a variable of env. Dragoman looks for
+// variables in env first.
 func (r *reading) usesEnv() bool {
 	texts := []string{r.address}
 	for _, h := range r.headers.Members {

@@ -240,7 +240,7 @@ func removeTOML(name string, b []byte, path []string) ([]byte, error) {
 	at := 0
 	for _, s := range spans {
 		before := src[at:s.from]
-		// setTOML added the blank line before the table, so it is removed too.
+		// setTOML added the blank line before the table, so removeTOML removes the blank line too.
 		for _, blank := range []string{"\r\n\r\n", "\n\n"} {
 			if n := len(blank) / 2; bytes.HasSuffix(before, []byte(blank)) {
 				before = before[:len(before)-n]

@@ -56,9 +56,9 @@ type Change struct {
 // ErrChanged means that another program changed the file at the same time. The caller may try again.
 var ErrChanged = errors.New("another program changed the file at the same time; try again")
 
-// Write makes the change. It replaces the file at once, so no reader sees a partial file. If
-// the path is a symbolic link, it replaces the link's target. Write returns the path of the
-// backup, or "". It fails with ErrChanged if the content of the file is no longer Before.
+// Write makes the change. It replaces the file in one step, so no reader sees a partial file. If
+// the path is a symbolic link, it replaces the link's target. Write returns the path of the backup,
+// or "". It fails with ErrChanged if the content of the file is no longer Before.
 func (c Change) Write(now time.Time) (backup string, err error) {
 	path := c.Path
 	if target, err := filepath.EvalSymlinks(path); err == nil {

@@ -48,7 +48,8 @@ func (b *bridge) handleRequest(m *jsonrpc.Message) {
 	twice := b.open[m.ID] != nil
 	b.mu.Unlock()
 	if twice {
-		// The other request with this id is still open, and one answer cannot belong to both.
+		// An earlier request with this id is still open, and an answer could belong to either
+		// request.
 		b.server.o.Log.Warn("discarded a question of Codex: an open question has the same id", "server", b.server.o.Server, "method", excerpt.Line(m.Method, 80))
 		return
 	}
@@ -76,9 +77,9 @@ func (b *bridge) handleRequest(m *jsonrpc.Message) {
 	})
 }
 
-// answerLater writes to the worker on a separate goroutine, because the goroutine that reads
-// must not wait for the worker. It drops the answer if too many others are still being written,
-// because the worker does not read.
+// answerLater writes to the worker on a separate goroutine, because the goroutine that reads must
+// not wait for the worker. If too many answers are still being written, the worker does not read,
+// and answerLater drops the new answer.
 func (b *bridge) answerLater(f func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

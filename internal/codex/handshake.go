@@ -22,9 +22,10 @@ const methodInitialize = "initialize"
 
 // greeting is one handshake with a worker. A worker has at most one handshake at a time.
 //
-// It first offers version 2. If the worker refuses its params or does not answer, it offers
-// version 1 on the same pipe. If the worker refuses the second spelling of clientInfo, it offers
-// version 1 again without it. A late answer to an earlier offer still counts.
+// A greeting first offers version 2. If the worker refuses the params of version 2 or does not
+// answer, the greeting offers version 1 on the same pipe. If the worker refuses client_info, which
+// is the second spelling of clientInfo, the greeting offers version 1 again without client_info. A
+// late answer to an earlier offer still counts.
 type greeting struct {
 	b     *bridge
 	begun time.Time

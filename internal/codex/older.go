@@ -10,9 +10,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// older is the protocol of workers with conversations, the predecessors of threads. Its events
-// are Codex's internal events in the form codex/event/TYPE, with a member msg. Wrappers also send
-// them without the prefix, in camelCase and without msg: agentMessageDelta, agentMessage.
+// older is the protocol of workers with conversations, the predecessors of threads. Its events are
+// Codex's internal events in the form codex/event/TYPE, with a member msg. Wrappers also send these
+// events without the prefix, in camelCase and without msg: agentMessageDelta, agentMessage.
 type older struct{}
 
 const eventPrefix = "codex/event"
@@ -139,7 +139,7 @@ func (older) hear(m *jsonrpc.Message) (e event, ok bool) {
 	case "stream_error":
 		e.kind, e.text = step, "Codex retries: "+excerpt.Lines(text(m.Raw, msg, "message"), 400)
 	case "error":
-		// The error ends the turn, because task_complete may follow without it.
+		// This event must end the turn, because a later task_complete does not mention the error.
 		e.kind, e.status, e.text = ended, failed, excerpt.Lines(text(m.Raw, msg, "message"), 4<<10)
 	case "task_complete":
 		e.kind, e.status, e.text = ended, completed, text(m.Raw, msg, "last_agent_message")

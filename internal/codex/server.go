@@ -29,8 +29,8 @@ type Options struct {
 	// WrongParams are additional words to look for in errors. They show that a worker refuses
 	// version 2 because of unknown members.
 	WrongParams []dialect.Sign
-	// Restarts is the number of starts in a row that may fail before there is a pause of Rest.
-	// 0 means 5 starts and 10 minutes. A negative Restarts means no limit.
+	// Restarts is the number of starts in a row that may fail before a pause of the length Rest.
+	// The default is 5 starts and 10 minutes. A negative Restarts means no limit.
 	Restarts int
 	Rest     time.Duration
 
@@ -84,7 +84,7 @@ type Server struct {
 	notBefore time.Time
 	past      past
 
-	// The following fields describe the last handshake, and count all of them.
+	// version and cause describe the last handshake. handshakes counts all handshakes.
 	version, cause string
 	handshakes     map[[2]string]uint64
 }
@@ -112,8 +112,8 @@ func New(o Options) *Server {
 	return &Server{o: o, reason: WorkerLaunching, pauses: work.Backoff{Ceiling: maxPause}}
 }
 
-// Readiness returns the state of the worker. If at least one of several processes is ready, it
-// is HandshakeComplete.
+// Readiness returns the state of the worker. If at least one of several processes is ready, the
+// state is HandshakeComplete.
 func (s *Server) Readiness() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,8 +127,8 @@ func (s *Server) Readiness() string {
 // starts them. Without it, they print nothing and wait.
 func (s *Server) Environ() []string { return []string{"CODEX_WORKER_SUPERVISED=true"} }
 
-// Negotiated returns the version of the last handshake, "v1" or "v2". cause is the reason why it
-// was not version 2, or why the handshake failed. Then the version is "".
+// Negotiated returns the version of the last handshake, "v1" or "v2". cause says why the version is
+// not "v2", or why the handshake failed. After a failed handshake the version is "".
 func (s *Server) Negotiated() (version, cause string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

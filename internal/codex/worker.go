@@ -137,7 +137,7 @@ func (w *worker) dispatch(m *jsonrpc.Message) {
 		w.hear(m)
 		return
 	}
-	// An answer without an id is for a notification.
+	// An answer without an id answers a notification.
 	id := bytes.Trim([]byte(m.ID), `"`)
 	n, ok := jsonrpc.Int(id, jsonrpc.Span{End: len(id)})
 	w.mu.Lock()
