@@ -29,8 +29,8 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s: the recording has %s, the peer has %s", d.Where, excerpt.Cut(d.Tape, maxShown), excerpt.Cut(d.Live, maxShown))
 }
 
-// chosen lists members with values that a peer chooses freely. Two such values must be equal
-// if they are equal on the tape.
+// chosen lists members with values that a peer chooses freely. If two such values are equal on the
+// tape, the values of the peer must be equal too.
 var chosen = map[string]bool{
 	"progressToken": true, "requestId": true, "requestState": true, "cursor": true, "nextCursor": true,
 	"taskId": true, "elicitationId": true, "sessionId": true, "eventId": true,

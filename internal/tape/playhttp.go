@@ -99,8 +99,8 @@ func notOnTape(w http.ResponseWriter, body []byte) {
 	_, _ = w.Write(jsonrpc.AppendError(nil, m.ID, errNotOnTape))
 }
 
-// sameAddress compares the path and the query on the tape with those of a request. The two may use
-// different escapes.
+// sameAddress compares the path and the query on the tape with those of a request. The tape and the
+// request may use different escapes.
 func sameAddress(tape string, live *url.URL) bool {
 	u, err := url.Parse(tape)
 	if err != nil {

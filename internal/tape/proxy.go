@@ -20,9 +20,9 @@ const (
 
 type exchangeKey struct{}
 
-// Proxy returns a handler that forwards requests to a server and records both sides. It
-// records events as they arrive. target is the server's endpoint. A request for path is sent
-// to the path of the endpoint. Other paths are kept. extra contains header fields that are added to
+// Proxy returns a handler that forwards requests to a server and records both sides. It records
+// events as they arrive. target is the server's endpoint. A request for path is sent to the path of
+// the endpoint. Other requests keep their paths. extra contains header fields that are added to
 // each request.
 func (r *Recorder) Proxy(target *url.URL, path string, extra http.Header, transport http.RoundTripper) http.Handler {
 	proxy := &httputil.ReverseProxy{

@@ -129,8 +129,8 @@ func (r *redactor) value(raw []byte, at jsonrpc.Span, name string, e *jsonrpc.Ed
 	}
 }
 
-// pairName returns the name in an object that consists of a name and a value. Lists of environment
-// variables and headers have this form. It returns "" for other objects.
+// pairName returns the name in an object that consists of a name and a value. It returns "" for
+// other objects. Lists of environment variables and of headers consist of such objects.
 func pairName(raw []byte, at jsonrpc.Span) string {
 	for _, key := range []string{"name", "key"} {
 		if name, ok := jsonrpc.Text(raw, jsonrpc.Find(raw, at, key)); ok {

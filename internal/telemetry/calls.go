@@ -19,8 +19,8 @@ const callDepth = 1024
 // CallLog writes one log record for each call of a client. NewCallLog starts it and Close ends
 // it. A nil *CallLog does nothing.
 //
-// It is a tap, because only a tap gets the name of the client. The tap does not wait. If the log is
-// too slow, some calls are not logged. Then CallLog logs their number.
+// CallLog is a tap, because only a tap gets the name of the client. The tap does not wait. If the
+// log is too slow, some calls are not logged. Then CallLog logs their number.
 type CallLog struct {
 	log     *slog.Logger
 	level   slog.Level

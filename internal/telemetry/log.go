@@ -19,9 +19,9 @@ type LogOptions struct {
 	// Log receives losses, refusals, renamed items and the handshakes of clients as records.
 	Log *slog.Logger // nil means no log
 	// Step shows the current step of a server to a waiting user. An empty step means that the
-	// server is done. It may be nil.
+	// server is done. Step may be nil.
 	Step func(server, step string)
-	// Trace shows the trace of a handshake with a server, with a line for each step. It may be
+	// Trace shows the trace of a handshake with a server, with a line for each step. Trace may be
 	// nil.
 	Trace func(server, trace string)
 }

@@ -1,6 +1,6 @@
-// Package transport defines what all connections to clients and to servers have in common. It
-// has the interfaces through which a transport passes messages to a session with a client, and
-// through which a session with a server sends messages.
+// Package transport defines what all connections to clients and to servers have in common. The
+// package has the interfaces through which a transport passes messages to a session with a client,
+// and through which a session with a server sends messages.
 //
 // Its sub-packages convert bytes to messages and back. The transports are stdio, streamhttp,
 // sse and inmem, each with a side for clients and a side for servers. The transports handle

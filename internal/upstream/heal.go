@@ -20,8 +20,8 @@ import (
 // also have to wait, for up to a minute.
 
 const (
-	// steady is how long a session must last before its end no longer counts as a failure in a
-	// row. The end of a session that has answered a client's call does not count either.
+	// steady is how long a session must last so that its end begins a new count of failures in a
+	// row. The end of a session that has answered a client's call always begins a new count.
 	steady = time.Minute
 	// maxCallPause is the maximum time after a failure in which calls are refused without an
 	// attempt. The pause of the background may be longer.

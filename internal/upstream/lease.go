@@ -27,8 +27,8 @@ type Lease struct {
 	released func() // the function of OnRelease; nil for none
 }
 
-// Acquire returns a session for the client f and opens one if necessary. If all sessions are in
-// use, it waits for one until ctx ends. The caller must call Release.
+// Acquire returns a lease on a session for the client f, and opens a session if necessary. If all
+// sessions are in use, it waits for one until ctx ends. The caller must call Release.
 func (u *Upstream) Acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need) (*Lease, error) {
 	if need.Session != 0 {
 		if l := u.acquireSession(f, need); l != nil {

@@ -338,8 +338,8 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// Watch sets the subscriptions of w, and returns the part that the server supports. A modern
-// server states that part in its acknowledgement. For a legacy server, it follows from the
+// Watch sets the subscriptions of w, and returns the part that the server supports. A modern server
+// states that part in its acknowledgement. For a legacy server, the part follows from the
 // capabilities and from the answer for each resource.
 func (w *Subscriber) Watch(ctx context.Context, want mcp.SubscriptionFilter) (mcp.SubscriptionFilter, error) {
 	u := w.upstream

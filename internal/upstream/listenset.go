@@ -12,8 +12,8 @@ import (
 
 // drainFor is how long the old listen stays open after the server has acknowledged the new one.
 // Over HTTP, the two listens are separate streams. So a notification that was written to the old
-// stream can arrive after the acknowledgement on the new one. A server on a pipe may acknowledge a
-// listen shortly before it sends notifications for it.
+// stream can arrive after the acknowledgement on the new one. A server on a pipe may acknowledge
+// the new listen shortly before it begins to send notifications for it.
 const drainFor = time.Second
 
 // mostCounted bounds the counters of a listenSet. Above this bound a notification may be

@@ -487,10 +487,10 @@ const (
 	forwardTimeout     = 10 * time.Second
 )
 
-// Forward queues a client's notification for the client's sessions, in order. It does not wait
-// for the server, because the goroutine that reads a client's pipe calls it. For a modern server,
+// Forward queues a client's notification for the client's sessions, in order. It does not wait for
+// the server, because the goroutine that reads a client's pipe calls it. For a modern server,
 // Forward drops the notification and publishes a loss, because such a server has no sessions. Each
-// request to it describes the client anyway.
+// request to a modern server describes the client anyway.
 func (u *Upstream) Forward(f *mcp.ClientInfo, raw []byte, method string) {
 	if why := u.queueForwarding(f, u.scopeOf(f), raw, method); why != "" {
 		u.publishLoss(method, why)

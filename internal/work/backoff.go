@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Backoff computes the pauses between attempts. After each failure in a row the pause doubles,
-// from First up to Ceiling. Each pause is shortened by a random part of up to half. So attempts
-// that failed at the same time are not repeated at the same time. A Backoff has no goroutine and no
-// timer. The zero value is ready to use. It is not safe for concurrent use, except for Pause and
-// Longest, which do not change it.
+// Backoff computes the pauses between attempts. After each failure in a row the pause doubles, from
+// First up to Ceiling. Each pause is shortened by a random part of up to half. So attempts that
+// failed at the same time are not repeated at the same time. A Backoff has no goroutine and no
+// timer. The zero value is ready to use. A Backoff is not safe for concurrent use, except for Pause
+// and Longest, which do not change it.
 type Backoff struct {
 	// First is the maximum pause after the first failure. Zero means 1 s.
 	First time.Duration
@@ -37,8 +37,8 @@ func (b *Backoff) Failures() int { return b.failures }
 // Reset clears the count of failures.
 func (b *Backoff) Reset() { b.failures = 0 }
 
-// Pause returns the pause after the given number of failures in a row, which is at least 1.
-// Two calls return different pauses. It does not count a failure.
+// Pause returns the pause after a number of failures in a row; failures must be at least 1. Two
+// calls return different pauses. Pause does not count a failure.
 func (b *Backoff) Pause(failures int) time.Duration {
 	longest := b.Longest(failures)
 	return longest - rand.N(longest/2+1)

@@ -3,10 +3,10 @@
 // their request. Code that starts a goroutine must wait for it, so each owner has a Group.
 //
 // A sync.WaitGroup alone is not enough. If a goroutine is added while the count is zero and another
-// goroutine waits, there is a race. If it is added after the wait, it is leaked, with all its
-// resources. A flag that is checked before the start helps only if the check and the start are
-// under the lock that sets the flag. A Group has such a lock. After Close it starts no goroutines,
-// and Wait waits for all goroutines that it has started.
+// goroutine waits, there is a race. A goroutine that is added after the wait is leaked, with all
+// its resources. A flag that is checked before the start helps only if the check and the start are
+// under the lock that sets the flag. A Group has such a lock. After Close the Group starts no
+// goroutines, and Wait waits for all goroutines that it has started.
 //
 // Sleep waits for a duration or until a context ends. Backoff computes the pause between two
 // attempts. The package does not know the protocol, and starts no goroutines by itself.

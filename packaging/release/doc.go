@@ -6,6 +6,6 @@
 // same versions of Go and npm. Every time in a file is the time of the commit, or
 // SOURCE_DATE_EPOCH. The command does not publish, sign or upload anything.
 //
-// It needs Go, git and npm. It does not need a container engine, dpkg or rpm. README.md in the
-// parent directory says how to publish each result.
+// The command needs Go, git and npm, but no container engine, dpkg or rpm. README.md in the parent
+// directory says how to publish each result.
 package main

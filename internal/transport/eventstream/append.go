@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// AppendEvent appends an event. It omits an id or name that is empty or contains a line end or
-// NUL, which cannot be encoded. Data is split into data lines at its line ends. Empty data
-// still gets one data line, which is used to prime a stream (2025-11-25 §Transports, "Sending
+// AppendEvent appends an event. It omits an id or name that is empty, or that cannot be encoded
+// because it contains a line end or NUL. Data is split into data lines at its line ends. Empty data
+// still gets one data line. Such an event primes a stream (2025-11-25 §Transports, "Sending
 // Messages to the Server").
 func AppendEvent(dst []byte, id, name string, data []byte) []byte {
 	if name != "" && oneLine(name) {

@@ -10,9 +10,9 @@ import (
 // DefaultBytes is the default limit of an event.
 const DefaultBytes = 16 << 20
 
-// ErrTooLarge means that an event, or an id, name or retry line, exceeds the limit. It is final,
-// because the Reader does not look for the end of the event. If Limits.Skip is set, the Reader
-// skips such an event instead.
+// ErrTooLarge means that an event, or an id, name or retry line, exceeds the limit. The error is
+// final, because the Reader does not look for the end of the event. If Limits.Skip is set, the
+// Reader skips such an event instead.
 var ErrTooLarge = errors.New("event exceeds the size limit")
 
 // Limits limits what a Reader accepts.

@@ -189,8 +189,8 @@ func (p *pipe) Send(ctx context.Context, _ <-chan struct{}, b []byte) error {
 // Queue implements transport.Pipe. Queued messages may arrive out of order.
 func (p *pipe) Queue(b []byte) error { return p.courier.Put(b) }
 
-// Stalled implements transport.Pipe. Each message is a separate request here. So the server may
-// accept a message even if it did not accept the message before.
+// Stalled implements transport.Pipe. It returns 0, because each message is a separate request. So
+// the server may accept a message even if it did not accept the message before.
 func (p *pipe) Stalled() (d time.Duration, midway bool) { return 0, false }
 
 func (p *pipe) send(ctx context.Context, b []byte) error {

@@ -65,8 +65,8 @@ func (l *lines) next() ([]byte, error) {
 			continue
 		}
 		content := trimRight(frag)
-		// Do not keep white space beyond the limit. If the line ends after it, the white space is
-		// trimmed. If not, the line is too long anyway.
+		// Do not keep white space beyond the limit. If the line ends after the white space, the
+		// white space is trimmed. Otherwise the line is too long anyway.
 		room := l.limit - len(long)
 		if len(content) > room {
 			l.shown = join(long, content, shownBytes)

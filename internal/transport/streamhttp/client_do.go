@@ -18,10 +18,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httplink"
 )
 
-// Do sends one request and returns its answer, a Result or a Failure. The answer has the id
-// out.ID, in any spelling. A Failure without an id also counts, because it cannot belong to
-// another request. Do passes messages before the answer to in, from the goroutine of the
-// caller. If in is nil, it drops them.
+// Do sends one request and returns its answer, a Result or a Failure. The answer has the id out.ID,
+// in any spelling. A Failure without an id also counts as the answer, because it cannot belong to
+// another request. Do passes messages before the answer to in, from the goroutine of the caller. If
+// in is nil, it drops them.
 //
 // When ctx ends, Do closes the response and returns the cause. Other errors are a
 // *transport.StatusError for an error status, or for a success that is not an answer; an error

@@ -72,8 +72,8 @@ func (t *table) acquireBare(key bareKey) *session {
 	return ses
 }
 
-// putBare adds a new session under its key. If the key already has a session, it returns that
-// session. The returned session is acquired. The reservation is used up.
+// putBare adds a new session under its key. If the key already has a session, putBare returns that
+// session. The returned session is acquired. putBare uses up the reservation of the new session.
 func (t *table) putBare(ses *session) *session {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -87,7 +87,7 @@ func (t *table) putBare(ses *session) *session {
 	return ses
 }
 
-// put adds a session under its id. The reservation is used up.
+// put adds a session under its id, and uses up the reservation of the session.
 func (t *table) put(ses *session) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
