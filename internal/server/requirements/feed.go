@@ -2,6 +2,7 @@ package requirements
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -20,7 +21,7 @@ type feed struct {
 	prompts map[string]store.Prompt // the prompts that the SDK has; used by New, and then only by follow
 
 	mu         sync.Mutex
-	subscribed map[string]int // URIs with the number of subscriptions
+	subscribed map[string]map[*mcp.ServerSession]bool // the sessions that subscribe to a URI, as in the SDK
 }
 
 // now makes the server look for changes at once.
@@ -105,15 +106,24 @@ func (s *Server) everything(ctx context.Context) {
 	}
 }
 
+// subscriptions returns the URIs with a subscriber, in order.
 func (s *Server) subscriptions() []string {
 	s.feed.mu.Lock()
 	defer s.feed.mu.Unlock()
-	var all []string
-	for uri := range s.feed.subscribed {
-		all = append(all, uri)
+	s.dropEndedLocked()
+	return slices.Sorted(maps.Keys(s.feed.subscribed))
+}
+
+// dropEndedLocked drops the subscriptions of sessions that have ended, because the SDK does not
+// call unsubscribe for them. The caller holds feed.mu.
+func (s *Server) dropEndedLocked() {
+	live := slices.Collect(s.mcp.Sessions())
+	for uri, sessions := range s.feed.subscribed {
+		maps.DeleteFunc(sessions, func(ss *mcp.ServerSession, _ bool) bool { return !slices.Contains(live, ss) })
+		if len(sessions) == 0 {
+			delete(s.feed.subscribed, uri)
+		}
 	}
-	slices.Sort(all)
-	return all
 }
 
 // subscribe accepts a subscription to a resource that exists.
@@ -124,18 +134,26 @@ func (s *Server) subscribe(ctx context.Context, req *mcp.SubscribeRequest) error
 	}
 	s.feed.mu.Lock()
 	defer s.feed.mu.Unlock()
-	if s.feed.subscribed[uri] == 0 && len(s.feed.subscribed) >= maxSubscriptions {
-		return wrong("there are 1000 subscriptions already. Subscribe to " + overviewURI + ", which changes with every item.")
+	if s.feed.subscribed[uri] == nil {
+		if len(s.feed.subscribed) >= maxSubscriptions {
+			s.dropEndedLocked()
+		}
+		if len(s.feed.subscribed) >= maxSubscriptions {
+			return wrong("there are 1000 subscriptions already. Subscribe to " + overviewURI + ", which changes with every item.")
+		}
+		s.feed.subscribed[uri] = map[*mcp.ServerSession]bool{}
 	}
-	s.feed.subscribed[uri]++
+	s.feed.subscribed[uri][req.Session] = true
 	return nil
 }
 
+// unsubscribe ends the subscription of one session, however often the session has subscribed.
 func (s *Server) unsubscribe(_ context.Context, req *mcp.UnsubscribeRequest) error {
 	uri := req.Params.URI
 	s.feed.mu.Lock()
 	defer s.feed.mu.Unlock()
-	if s.feed.subscribed[uri]--; s.feed.subscribed[uri] <= 0 {
+	delete(s.feed.subscribed[uri], req.Session)
+	if len(s.feed.subscribed[uri]) == 0 {
 		delete(s.feed.subscribed, uri)
 	}
 	return nil

@@ -59,7 +59,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	s := &Server{o: o, store: o.Store, calls: tools.NewGate(maxRunning, maxWaiting)}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.feed.poke = make(chan struct{}, 1)
-	s.feed.subscribed = map[string]int{}
+	s.feed.subscribed = map[string]map[*mcp.ServerSession]bool{}
 	s.mcp = mcp.NewServer(&mcp.Implementation{
 		Name: "dragoman-requirements", Title: "Dragoman requirements server", Version: o.Version,
 	}, &mcp.ServerOptions{

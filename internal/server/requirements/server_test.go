@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -548,4 +549,79 @@ func TestExampleIsRight(t *testing.T) {
 	if filled, err := r.store.Fill(t.Context(), Example()); filled || err != nil {
 		t.Errorf("a second example: %v %v", filled, err)
 	}
+}
+
+// second connects another client of an older revision to the server.
+func (r *rig) second() *mcp.ClientSession {
+	r.t.Helper()
+	client, server := mcp.NewInMemoryTransports()
+	if _, err := r.s.mcp.Connect(r.t.Context(), server, nil); err != nil {
+		r.t.Fatal(err)
+	}
+	c, err := mcp.NewClient(&mcp.Implementation{Name: "second", Version: "1"}, nil).Connect(r.t.Context(), client, &mcp.ClientSessionOptions{ProtocolVersion: "2025-06-18"})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// TestSubscriptionsAreASet subscribes to a resource twice. One unsubscribe ends that. The
+// subscription of another client stays, until its session ends.
+func TestSubscriptionsAreASet(t *testing.T) {
+	r := start(t, "2025-06-18")
+	other := r.second()
+	subscribe := func(c *mcp.ClientSession) {
+		t.Helper()
+		if err := c.Subscribe(t.Context(), &mcp.SubscribeParams{URI: overviewURI}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	unsubscribe := func(c *mcp.ClientSession) {
+		t.Helper()
+		if err := c.Unsubscribe(t.Context(), &mcp.UnsubscribeParams{URI: overviewURI}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	subscribe(r.client)
+	subscribe(r.client)
+	unsubscribe(r.client)
+	if got := r.s.subscriptions(); len(got) != 0 {
+		t.Errorf("after unsubscribe: %q", got)
+	}
+	subscribe(r.client)
+	subscribe(other)
+	unsubscribe(r.client)
+	unsubscribe(r.client)
+	if got := r.s.subscriptions(); !slices.Equal(got, []string{overviewURI}) {
+		t.Errorf("while the other client subscribes: %q", got)
+	}
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, func() bool { return len(r.s.subscriptions()) == 0 })
+}
+
+// TestSubscriptionsBound reaches the limit of subscriptions. A session that ends makes room.
+func TestSubscriptionsBound(t *testing.T) {
+	r := start(t, "2025-06-18")
+	other := r.second()
+	if err := other.Subscribe(t.Context(), &mcp.SubscribeParams{URI: instructionsURI}); err != nil {
+		t.Fatal(err)
+	}
+	r.s.feed.mu.Lock()
+	for i := range maxSubscriptions - 1 { // of the same session
+		r.s.feed.subscribed[fmt.Sprintf("requirements://epics/EP-%03d", i+1)] = maps.Clone(r.s.feed.subscribed[instructionsURI])
+	}
+	r.s.feed.mu.Unlock()
+	more := func() error {
+		return r.client.Subscribe(t.Context(), &mcp.SubscribeParams{URI: overviewURI})
+	}
+	if err := more(); err == nil || !strings.Contains(err.Error(), "1000 subscriptions already") {
+		t.Errorf("one more subscription: %v", err)
+	}
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, func() bool { return more() == nil })
 }
