@@ -8,9 +8,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -164,6 +166,22 @@ func (r *rig) content(name string) string {
 		r.t.Fatal(err)
 	}
 	return string(b)
+}
+
+// skipUnsupported skips a test that needs something that this system or its user cannot do. Any
+// other error fails the test.
+func skipUnsupported(t *testing.T, what string, err error) {
+	t.Helper()
+	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EPERM) {
+		t.Skipf("%s: %v", what, err)
+	}
+	if code, ok := cause(err).(syscall.Errno); ok && runtime.GOOS == "windows" {
+		switch code {
+		case 1, 32, 1314: // ERROR_INVALID_FUNCTION, ERROR_SHARING_VIOLATION, ERROR_PRIVILEGE_NOT_HELD
+			t.Skipf("%s: %v", what, err)
+		}
+	}
+	t.Fatal(err)
 }
 
 // noTemps fails if a temporary file is left.
