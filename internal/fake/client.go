@@ -70,8 +70,9 @@ type Reply struct {
 	// Rounds is the number of requests sent. It is more than 1 if the server answered
 	// input_required (2026-07-28 §Multi Round-Trip Requests).
 	Rounds int
-	// Progress and Logs are the notifications that belong to this call. They are the progress
-	// with its token and, in revisions with per-request logging, the logs of its request.
+	// Progress and Logs are the notifications that belong to this call. Progress has those with the
+	// token of the call. Logs has the log messages of the call, in revisions with per-request
+	// logging.
 	Progress, Logs []Notice
 }
 

@@ -97,7 +97,7 @@ func roleOf(name string, set map[string]string) (*role, error) {
 	return r, err
 }
 
-// probe sends server/discover as a modern client does. The client ignores the answer. It continues
+// probe sends server/discover as a modern client does. The client ignores the answer, and continues
 // even if no answer comes.
 func (c *Client) probe(ctx context.Context) error {
 	all := editions()

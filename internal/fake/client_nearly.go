@@ -54,8 +54,8 @@ type ManifestClient struct {
 }
 
 // OpenManifest opens a conversation with a server. in is the server's output, and out is the
-// server's input. It fails where a real manifest client would fail: at a tool without a name or a
-// description, at a member in two spellings, or at an id that is not an unsigned number.
+// server's input. OpenManifest fails where a real manifest client would fail: at a tool without a
+// name or a description, at a member in two spellings, or at an id that is not an unsigned number.
 func OpenManifest(in io.Reader, out io.WriteCloser) (*ManifestClient, error) {
 	c := newManifest(in, out, nil)
 	if err := c.open(); err != nil {

@@ -378,8 +378,8 @@ const (
 )
 
 // Obliging answers every server request as a cooperative user would, always in the same way. A
-// sample is "sampled: " and the last text. It accepts URLs and returns one root. In forms, it uses
-// a name for strings, an age for numbers, and the first option for choices.
+// sample is "sampled: " and the last text. Obliging accepts URLs and returns one root. In forms, it
+// uses a name for strings, an age for numbers, and the first option for choices.
 func Obliging(a Ask) ([]byte, *jsonrpc.Error) {
 	p := a.Params
 	at := jsonrpc.Whole(p)

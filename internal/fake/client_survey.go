@@ -25,10 +25,10 @@ const (
 )
 
 // Survey tries all requests without side effects: lists, reads, prompts, completions,
-// subscriptions, requests that the server must refuse, and the tools that are read-only and
-// need no arguments. It calls done after each step. A step takes no longer than the setting
-// "step". When ctx ends, Survey skips the remaining steps. Violations has the violations of
-// the server during the survey.
+// subscriptions, requests that the server must refuse, and the tools that are read-only and need no
+// arguments. Survey calls done after each step. A step takes no longer than the setting "step".
+// When ctx ends, Survey skips the remaining steps. Violations has the violations of the server
+// during the survey.
 func (c *Client) Survey(ctx context.Context, done func(Finding)) {
 	v := survey{c: c}
 	free := context.AfterFunc(ctx, func() { c.hangUp(context.Cause(ctx)) })

@@ -139,7 +139,8 @@ func (s *Server) accepts(w http.ResponseWriter, r *http.Request, types ...string
 	return true
 }
 
-// body reads the body of a POST. If reading fails, body answers the request.
+// body reads the body of a POST. If the media type is wrong or reading fails, body answers the
+// request with an error.
 func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
 		s.violate("HTTP", "the Content-Type is not application/json")

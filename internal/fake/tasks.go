@@ -143,7 +143,7 @@ func (t *task) result() string {
 	return textResult("done")
 }
 
-// task returns the task that a request names. It holds Server.mu until done is called.
+// task returns the task that a request names. Server.mu stays locked until done is called.
 func (x *exchange) task() (t *task, done func(), err error) {
 	if x.c.ed.has(directedTask) && !mcp.HasTasksExtension(x.caps) {
 		return nil, nil, needsExtension

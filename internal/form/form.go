@@ -25,7 +25,7 @@ const (
 	maxAbout   = 2 << 10   // bytes of a description
 	maxType    = 300       // bytes of a type
 	maxValue   = 200       // bytes of a default or of the title of a choice
-	longText   = 200       // a text with at least so many characters gets several lines
+	longText   = 200       // a text that may have at least this many characters gets several lines
 )
 
 // Kind is the kind of control of a field.

@@ -259,7 +259,7 @@ func (g *Merged) Changed(server, kind string) { g.catalog().Changed(server, kind
 func (g *Merged) Warm(want func(server string) bool) { g.catalog().Warm(want) }
 
 // EndListens ends all subscriptions/listen requests with a result. Calls and readings of lists
-// continue. It does not wait.
+// continue. EndListens does not wait.
 func (g *Merged) EndListens() { g.notices.Drain() }
 
 // Drain ends all subscriptions/listen requests with a result, and stops readings of lists. It

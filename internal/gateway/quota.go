@@ -12,7 +12,8 @@ import (
 
 // These constants bound the open subscriptions/listen requests, because each can occupy a
 // connection without a time limit. maxListens is for a single client. maxListensOfMachine is for
-// all unauthenticated clients of one address together, because such a client can choose any name.
+// all clients of one address that have neither a principal nor a conversation, because such a
+// client can choose any name.
 const (
 	maxListens          = 64
 	maxListensOfMachine = 256
@@ -26,8 +27,8 @@ type ListenQuota struct {
 	machines map[string]*transport.Quota // the open requests by address; addresses without requests have no entry
 }
 
-// machineOf returns the address whose unauthenticated clients share a bound. It returns "" for
-// an authenticated client.
+// machineOf returns the address whose unauthenticated clients share a bound. It returns "" for a
+// client that is authenticated or has a conversation.
 func machineOf(f *mcp.ClientInfo) string {
 	if f.Who.SeatKey() != "" || f.Conversation != 0 {
 		return ""

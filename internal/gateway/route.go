@@ -26,8 +26,8 @@ const (
 	doSetLevel                // send the level to server if it is set, else to all servers in all
 )
 
-// route says how to handle one request and which servers get it. resolve creates it before
-// anything is sent. It belongs to the goroutine that serves the request.
+// route says how to handle one request and which servers get it. resolve creates the route before
+// anything is sent. A route belongs to the goroutine that serves the request.
 type route struct {
 	// Attempt is the request with the name that the server knows. Its Server is "" if no single
 	// server answers. It is also "" for doTasks, where the bridge finds the server.

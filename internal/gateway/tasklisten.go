@@ -25,8 +25,9 @@ type taskListen struct {
 }
 
 // listenToTasks subscribes to the tasks that a listen names (SEP-2663, "Task Status
-// Notifications"). It leaves out tasks of legacy servers. Their notifications do not contain the
-// task's result and input requests, but notifications of the extension must contain both.
+// Notifications"). It leaves out tasks of legacy servers, because notifications of legacy servers
+// do not contain the result and the input requests of a task, and notifications of the extension
+// must contain both.
 func listenToTasks(ctx context.Context, r *bridge.Bridge, c *mcp.Call, q *queue, from []Upstream, sole bool) (*taskListen, error) {
 	raw := c.Msg.Raw
 	list := jsonrpc.Find(raw, c.Msg.Param("notifications"), "taskIds")
@@ -107,7 +108,7 @@ func (l *taskListen) filter(honoured []byte) []byte {
 	return append(out, ']', '}')
 }
 
-// taskListener is a listen with one server. It gets the messages of that listen.
+// taskListener is a listen with one server, and receives the messages of the listen.
 type taskListener struct {
 	mcp.NoCaller
 	bridge *bridge.Bridge

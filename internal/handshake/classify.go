@@ -216,7 +216,7 @@ func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 var ReadyWaits = [...]time.Duration{50 * time.Millisecond, 200 * time.Millisecond, 800 * time.Millisecond}
 
 // NotReady reports whether an answer says that the server has not yet processed
-// notifications/initialized. Such a request was not executed and may be retried. Only unambiguous
+// notifications/initialized. The request was then not executed and may be retried. Only unambiguous
 // phrases count, and an internal error never counts, so that the error of a tool is not mistaken
 // for such an answer. m may be any message or nil.
 func NotReady(m *jsonrpc.Message) bool {

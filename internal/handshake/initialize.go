@@ -353,8 +353,8 @@ func (o *opening) announce(ctx context.Context) (state, *Error) {
 	return opened, nil
 }
 
-// exited returns the error for a server that exited after the probe. If the probe got no answer,
-// the server may have read the probe only now and crashed on it.
+// exited returns the error for a server that exited during initialize. If an earlier probe got no
+// answer, the server may have read the probe only now and crashed on it.
 func (o *opening) exited(err error, sent, got string) *Error {
 	if o.silent && o.offer.Pin == mcp.Unknown {
 		o.note(sent, got, "the server exited and never answered server/discover, so Dragoman restarts it and sends initialize first")

@@ -26,7 +26,7 @@ type Link interface {
 	// initialized does not expect one, and initialize must not be cancelled (2025-11-25
 	// §Cancellation, "Behavior Requirements").
 	Exchange(ctx context.Context, method string, params []byte, rules *transport.Rules) (*jsonrpc.Message, error)
-	// Post sends a notification. params may be nil. It returns the same errors as Exchange.
+	// Post sends a notification. params may be nil. Post returns the same errors as Exchange.
 	Post(ctx context.Context, method string, params []byte, rules *transport.Rules) error
 }
 
@@ -144,8 +144,8 @@ type Outcome struct {
 	remember bool
 }
 
-// NotReady reports whether an answer says that the server has not yet processed
-// notifications/initialized. See the function NotReady.
+// NotReady does the same as the function NotReady, and also recognizes the sign of the dialect for
+// it.
 func (o *Outcome) NotReady(m *jsonrpc.Message) bool {
 	if m == nil || m.Kind != jsonrpc.Failure {
 		return false

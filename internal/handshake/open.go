@@ -180,8 +180,8 @@ type reply struct {
 	took   time.Duration
 }
 
-// exchange sends a request and classifies the outcome. limit is its timeout; 0 means that only
-// ctx limits it.
+// exchange sends a request and classifies the outcome. limit is the timeout of the exchange; 0
+// means that only ctx limits the exchange.
 func (o *opening) exchange(ctx context.Context, limit time.Duration, method string, params []byte, rules *transport.Rules) reply {
 	if limit > 0 {
 		var cancel context.CancelFunc

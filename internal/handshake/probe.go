@@ -332,9 +332,9 @@ func (o *opening) listenLate(stop context.CancelFunc) {
 	}
 }
 
-// takeLate returns true if a late answer shows that the server is modern. It has then switched to
-// the modern era. After any other late answer, the era is certain. sent and got describe the
-// exchange during which the answer arrived. They are "" if there was none.
+// takeLate returns true if a late answer shows that the server is modern. takeLate has then
+// switched to the modern era. After any other late answer, the era is certain. sent and got
+// describe the exchange during which the answer arrived. They are "" if there was none.
 func (o *opening) takeLate(sent, got string) bool {
 	o.mu.Lock()
 	m := o.late

@@ -73,7 +73,7 @@ type Limits struct {
 	//   - an error without a message, or with a code that is missing, a string or a fraction
 	//   - a result with a method, which the server sends unsolicited, if its id is a string or absent
 	//
-	// It does not relax the JSON syntax.
+	// Tolerant does not relax the JSON syntax.
 	Tolerant bool
 
 	// Names returns a shared string for a known method name, so that a scan does not have to

@@ -169,7 +169,7 @@ func (s *Salvage) between(c byte) {
 	case s.at == afterValue && c == ',':
 		s.at = beforeName
 	default:
-		// Bytes after an object may be a part of the object that was separated from it.
+		// Bytes after the object may be a separated part of the object.
 		s.at = lost
 	}
 }

@@ -11,7 +11,7 @@ import (
 // for concurrent use. It allocates memory for the Message and its ID, and for the Method if
 // lim.Names does not know the name.
 //
-// Its errors are always *Error:
+// The errors of Scan are always *Error:
 //
 //   - CodeParse: b is not JSON (RFC 8259, UTF-8 without a byte order mark, one value).
 //   - CodeInvalidRequest: b exceeds lim, or is JSON but not a message, or has a duplicate member in an object at any depth.

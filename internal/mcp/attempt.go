@@ -21,8 +21,9 @@ type Attempt struct {
 	// questions. They are set when Dragoman runs the rounds of input on behalf of a legacy
 	// client.
 	Retry []jsonrpc.Field
-	// AsTask asks a server with RequestedTasks to run the call as a task. It is the task object to
-	// send instead of the client's own. If it is nil, the client's own task object is sent.
+	// AsTask is the task object to send instead of the client's own. It asks a server with
+	// RequestedTasks to run the call as a task. If AsTask is nil, the client's own task object is
+	// sent.
 	AsTask []byte
 	// Caps are the capabilities to send to the server. Nil means the capabilities of the client.
 	Caps []byte
@@ -34,8 +35,8 @@ type Attempt struct {
 	Answers bool
 	// Sole says that the client's endpoint has only one server.
 	Sole bool
-	// Progress is the largest progress value that the client has got, or nil before the first.
-	// It continues through all attempts at a call.
+	// Progress is the largest progress value that the client has got, or nil before the first. The
+	// value is kept through all attempts at a call.
 	Progress *float64
 }
 

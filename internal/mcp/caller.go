@@ -15,8 +15,8 @@ type Caller interface {
 	// progress token. It does not wait for a slow client. When Notify returns, the sender may
 	// reuse n; a Caller that keeps n must copy it.
 	Notify(n *Note)
-	// Ask sends a server's request to the client and waits for the answer. m is the message
-	// that the server sent, and the answer has its id. Ask returns ErrCannotAsk if the client
+	// Ask sends a server's request to the client and waits for the answer. m is the message that
+	// the server sent, and the answer has the id of m. Ask returns ErrCannotAsk if the client
 	// accepts no requests while its call runs. It returns ErrAnswered if the call has already been
 	// answered. In this case m was not sent.
 	Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error)

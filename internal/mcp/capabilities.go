@@ -44,8 +44,8 @@ const (
 
 // CanonicalCapabilities returns a client's capabilities object in a canonical form. It contains
 // only members that a revision or an official extension defines, in a fixed order. The form is a
-// valid capabilities object, and declares only capabilities that caps declares. So it can stand for
-// all clients that have the same canonical form.
+// valid capabilities object, and declares only capabilities that caps declares. So the form can
+// stand for all clients that have the same form.
 //
 // CanonicalCapabilities returns nil for a client that declares neither elicitation, roots nor
 // sampling. A legacy server treats all such clients alike.

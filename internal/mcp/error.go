@@ -28,7 +28,7 @@ func IsModernCode(code int64) bool {
 // Codes"). A reserved code must have the specified meaning.
 func IsReservedCode(code int64) bool { return code <= -32020 && code >= -32099 }
 
-// Origin says which party caused an error. This determines who may retry.
+// Origin says which party caused an error. The origin determines who may retry.
 type Origin string
 
 // These are the origins of an error.

@@ -18,7 +18,7 @@ type ServerInfo struct {
 	Info         []byte   // an Implementation object
 	Capabilities []byte   // a JSON object
 	Instructions []byte   // a JSON string
-	// Raw is the whole result object. A client of the same era gets the unknown members of Raw. It
+	// Raw is the whole result object. A client of the same era gets the unknown members of Raw. Raw
 	// is nil if the ServerInfo is Dragoman's own.
 	Raw []byte
 }

@@ -122,7 +122,7 @@ func Like(s, pattern string) bool {
 	return strings.HasSuffix(s, last)
 }
 
-// Note parses the notification raw. If raw is not valid, Note fails the test.
+// Note parses the notification raw. It panics if raw is not valid.
 func Note(raw string) *mcp.Note {
 	m, err := jsonrpc.Scan([]byte(raw), jsonrpc.Limits{Bytes: len(raw) + 1, Tolerant: true})
 	if err != nil {

@@ -53,8 +53,8 @@ type Step interface {
 	After(ctx context.Context, c *Call, a *Answer)
 }
 
-// Chain is a list of steps. The steps see a call in this order. A chain must not be changed after
-// its first use. The zero value lets every call pass.
+// Chain is a list of steps. The steps see a call in the order of the list. A chain must not be
+// changed after its first use. The zero value lets every call pass.
 type Chain []Step
 
 // Admit calls Before of each step. It stops at the first step that refuses the call, and returns

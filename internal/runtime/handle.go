@@ -92,8 +92,8 @@ func carry(from, to downstream.Handler, f *mcp.ClientInfo) {
 }
 
 // Replace replaces the host and moves all attached clients, with their subscriptions, to the new
-// host. The clients get a notification that all lists have changed. It returns the old generation,
-// or nil the first time. Calls of Replace must not overlap.
+// host. The clients get a notification that all lists have changed. Replace returns the old
+// generation, or nil the first time. Calls of Replace must not overlap.
 func (h *Handle) Replace(host downstream.Handler) *Generation {
 	next := &Generation{host: host, idle: make(chan struct{})}
 	h.mu.Lock()

@@ -18,8 +18,7 @@ import (
 )
 
 // instructions reads the text of the instructions for clients, and caches it until its source
-// changes. If the text cannot be read, it is "", so that a handshake never fails because of
-// it.
+// changes. A text that cannot be read counts as "", so that no handshake fails because of the text.
 type instructions struct {
 	mu     sync.Mutex
 	source string // the source of text
@@ -34,7 +33,7 @@ type instructions struct {
 const (
 	maxInstructions     = 256 << 10
 	instructionsCommand = 5 * time.Second
-	instructionsKept    = time.Minute // how long a command's output is used without a setting
+	instructionsKept    = time.Minute // how long a command's output is used by default
 )
 
 func (i *instructions) get(ctx context.Context, in config.Instructions, log *slog.Logger) string {
@@ -81,8 +80,8 @@ func (i *instructions) file(path string, log *slog.Logger) string {
 var errNoFile = errors.New("is not a regular file")
 
 // command returns the last output of the command. If the output is older than keep, the command
-// runs again first. If several callers wait, the command runs once for all of them. It continues to
-// run even if the caller that started it stops waiting.
+// runs again first. If several callers wait, the command runs once for all of them. The command
+// continues to run even if the caller that started it stops waiting.
 func (i *instructions) command(ctx context.Context, argv []string, keep time.Duration, log *slog.Logger) string {
 	source := strings.Join(argv, "\x00")
 	for {

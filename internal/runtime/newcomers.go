@@ -28,8 +28,8 @@ const (
 	maxNewcomers = 4096
 )
 
-// newcomers limits how often a client may open a session, so that a client in a loop does not
-// keep others from opening theirs. An authenticated client has its own rate. Without
+// newcomers limits how often a client may open a session, so that a client in a loop does not keep
+// others from opening theirs. Each authenticated client has the configured rate. Without
 // authentication, each connection has this rate. All connections with the same address and client
 // name share a multiple of the rate. So a client cannot gain much by opening more connections. All
 // new names share another multiple, so a client cannot gain much by using new names.

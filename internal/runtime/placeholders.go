@@ -8,11 +8,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// fill replaces the placeholders in Dragoman's own instructions with facts about the client
-// that reads them: {{client.name}}, {{client.version}}, {{revision}} and {{project}}. The name
-// and the version come from the client, so they are cut and made printable. Unknown
-// placeholders stay, and placeholders in a value are not replaced. The result has at most
-// maxInstructions bytes more than the text; after that, placeholders stay.
+// fill replaces the placeholders in Dragoman's own instructions with facts about the client that
+// reads them: {{client.name}}, {{client.version}}, {{revision}} and {{project}}. The name and the
+// version come from the client, so they are cut and made printable. Unknown placeholders stay, and
+// placeholders in a value are not replaced. When the inserted values have reached maxInstructions
+// bytes, the other placeholders stay.
 func fill(text, project string, f *mcp.ClientInfo) string {
 	if !strings.Contains(text, "{{") {
 		return text

@@ -32,7 +32,8 @@ type mount struct {
 }
 
 // replace makes h the handler for clients. The parameter to contains the servers that h can reach.
-// It returns the old generation, which is nil the first time, and the servers of that generation.
+// replace returns the old generation, which is nil the first time, and the servers of that
+// generation.
 func (m *mount) replace(h downstream.Handler, to []*server) (*Generation, []*server) {
 	for _, x := range to {
 		x.hold()

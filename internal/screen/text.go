@@ -10,7 +10,7 @@ import (
 	"github.com/clipperhouse/displaywidth"
 )
 
-// cells measures text. It does not depend on the locale of the process.
+// cells measures text. The result does not depend on the locale of the process.
 var cells displaywidth.Options
 
 // Width returns the number of cells that s takes on a terminal.
