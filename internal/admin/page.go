@@ -49,7 +49,8 @@ type pageServer struct{ Name, State string }
 
 // servePage answers / with a page for a person: as HTML for a browser, else as text. The page
 // says how to connect a client. The page names the servers only if no other machine can see the
-// page. A request for / that is not from a person comes from a client with a wrong URL.
+// page. A POST to /, or a request for an event stream, comes from an MCP client with a wrong URL
+// and gets 404.
 func (a *API) servePage(w http.ResponseWriter, r *http.Request) {
 	accept := strings.Join(r.Header["Accept"], ",")
 	asHTML := strings.Contains(accept, "text/html")

@@ -31,8 +31,8 @@ func (r *Bridge) relayLive(ctx context.Context, v *visit, a *mcp.Attempt, s mcp.
 		v.release() // a user may take long to answer
 		var answers []byte
 		if empty(m.Raw, asks) {
-			// The server sent a state without input requests, because it is overloaded. Wait before
-			// the retry.
+			// A state without input requests means that the server is overloaded. Wait before the
+			// retry.
 			if err := work.Sleep(ctx, min(100*time.Millisecond<<round, 5*time.Second)); err != nil {
 				return nil, err
 			}

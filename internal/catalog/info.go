@@ -32,7 +32,7 @@ const (
 )
 
 // hello returns the server information of Dragoman itself. Its capabilities are the capabilities of
-// all servers and of the gateway.
+// all servers together; see union.
 func (f *Identity) hello(ctx context.Context, client *mcp.ClientInfo, names []string, hellos []*mcp.ServerInfo) *mcp.ServerInfo {
 	return &mcp.ServerInfo{
 		Info:         f.info(),
@@ -80,8 +80,9 @@ func (f *Identity) instructions(ctx context.Context, client *mcp.ClientInfo, nam
 	return jsonrpc.AppendQuote(nil, strings.Join(parts, "\n\n"))
 }
 
-// union returns the capabilities of all servers together. tools, prompts and resources always
-// declare listChanged, because merged lists change when a server connects or disconnects.
+// union returns the capabilities of all servers together. The members tools, prompts and resources
+// declare listChanged even if no server does, because merged lists change when a server connects or
+// disconnects.
 func union(hellos []*mcp.ServerInfo) []byte {
 	var logging, completions, tools, prompts, resources, subscribe, tasks bool
 	for _, h := range hellos {
@@ -118,8 +119,8 @@ func union(hellos []*mcp.ServerInfo) []byte {
 	add(resources && !subscribe, `"resources":{"listChanged":true}`)
 	// These fields have the form of 2025-11-25. The codecs convert them to the client's revision.
 	add(tasks, `"tasks":{"cancel":{},"requests":{"tools":{"call":{}}}}`)
-	// If no server is reachable, declare tools: there may be tools when a server is reachable
-	// again.
+	// If no server has a capability, declare tools: the servers may be unreachable now and have
+	// tools later.
 	add(tools || len(out) == 1, `"tools":{"listChanged":true}`)
 	return append(out, '}')
 }

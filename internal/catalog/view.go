@@ -192,8 +192,8 @@ func (v View) soleWithResources(ctx context.Context, a *knownAudience) (sole Sou
 	return sole
 }
 
-// Info returns the server information that a client gets from Dragoman. It contains only
-// capabilities that the servers support.
+// Info returns the server information that a client gets from Dragoman. The capabilities are those
+// of the servers that the client may see; see union.
 func (v View) Info(ctx context.Context) *mcp.ServerInfo {
 	c := v.c
 	hellos := c.hellos(ctx, c.audience(v.client))
