@@ -10,7 +10,7 @@ import (
 
 type fakeHeader map[string][]string
 
-func (h fakeHeader) Head() *jsonrpc.Head { return jsonrpc.NewHead("POST", "/mcp", 0, h) }
+func (h fakeHeader) Head() jsonrpc.Head { return jsonrpc.NewHead("POST", "/mcp", 0, h) }
 
 // BenchmarkStory compares the cost of the list of calls for a relayed call without and with
 // recording. Both sides of the call use HTTP.
@@ -60,9 +60,9 @@ func recordedCall(on bool) (once func()) {
 	a.Server = "s"
 	answer := []byte(`{"jsonrpc":"2.0","id":1,"result":{"text":"` + strings.Repeat("y", 900) + `"}}`)
 	out := make([]byte, 0, 4<<10)
-	head := func(t *jsonrpc.Trail) *jsonrpc.Head {
+	head := func(t *jsonrpc.Trail) jsonrpc.Head {
 		if t == nil {
-			return nil
+			return jsonrpc.Head{}
 		}
 		return header.Head()
 	}
@@ -76,13 +76,13 @@ func recordedCall(on bool) (once func()) {
 		e.Replace(mcp.WhyID, c.Msg.IDAt, []byte("77"))
 		out = t.Splice(out[:0], c.Msg.Raw, &e)
 		p := t.Sent(jsonrpc.ServerWire, out)
-		t.Exchanged(p, head(t), nil)
-		t.Exchanged(t.Received(jsonrpc.ServerWire, answer, nil), nil, head(t))
+		t.Exchanged(p, head(t), jsonrpc.Head{})
+		t.Exchanged(t.Received(jsonrpc.ServerWire, answer, jsonrpc.Head{}), jsonrpc.Head{}, head(t))
 		e.Reset()
 		e.Replace(mcp.WhyID, jsonrpc.Span{Start: 22, End: 23}, []byte("5"))
 		out = t.Splice(out[:0], answer, &e)
 		p = t.Sent(jsonrpc.ClientWire, out)
-		t.Exchanged(p, nil, head(t))
+		t.Exchanged(p, jsonrpc.Head{}, head(t))
 		x.Answered(a, mcp.Ending{Outcome: "ok"})
 		x.End(1, false)
 	}

@@ -340,7 +340,8 @@ func (m *Masker) Head(h *jsonrpc.Head) *jsonrpc.Head {
 	for _, f := range h.Fields() {
 		masked[f.Name] = append(masked[f.Name], m.field(f))
 	}
-	return h.With(m.Text("", h.Path), masked)
+	out := h.With(m.Text("", h.Path), masked)
+	return &out
 }
 
 func (m *Masker) field(f jsonrpc.HeadField) string {

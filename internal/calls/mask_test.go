@@ -63,10 +63,11 @@ func TestMask(t *testing.T) {
 // ids.
 func TestMaskHead(t *testing.T) {
 	m := NewMasker(nil)
-	h := m.Head(jsonrpc.NewHead("POST", "/mcp", 0, map[string][]string{
+	plain := jsonrpc.NewHead("POST", "/mcp", 0, map[string][]string{
 		"Authorization": {"Bearer abc"}, "Cookie": {"a=b"}, "Content-Type": {"application/json"}, "Mcp-Session-Id": {"5f0c91d2-e21a-11"}, "X-Content-Type-Options": {"nosniff"},
 		"X-Api-Key": {"k"}, "Mcp-Param-Region": {"eu"}, "Mcp-Param-Token": {"t"},
-	}))
+	})
+	h := m.Head(&plain)
 	got := ""
 	for _, f := range h.Fields() {
 		got += f.Name + ": " + f.Value + "\n"

@@ -20,9 +20,9 @@ const (
 	LongestTime = time.Hour // the longest period of RecordFor
 )
 
-// Header is the request that carried a message. Head returns the head of the HTTP request, or nil
-// if the message did not come over HTTP.
-type Header interface{ Head() *jsonrpc.Head }
+// Header is the request that carried a message. Head returns the head of the HTTP request, which is
+// zero if the message did not come over HTTP.
+type Header interface{ Head() jsonrpc.Head }
 
 // Window is a period in which the calls of one server or one client are recorded.
 type Window struct {
@@ -115,7 +115,7 @@ func (x *Record) Routed(a *mcp.Attempt) {
 		return
 	}
 	t := r.limits.NewTrail(began)
-	var h *jsonrpc.Head
+	var h jsonrpc.Head
 	if head != nil {
 		h = head.Head()
 	}

@@ -53,7 +53,7 @@ func TestHunks(t *testing.T) {
 				case "source":
 					source = bytes.TrimSuffix(x.Data, []byte("\n"))
 					text = source
-					trail.Received(jsonrpc.ClientWire, source, nil)
+					trail.Received(jsonrpc.ClientWire, source, jsonrpc.Head{})
 				case "edits":
 					text = spliced(t, trail, text, string(x.Data))
 				default:
@@ -142,7 +142,7 @@ func TestComposedEdits(t *testing.T) {
 	for round := range 2000 {
 		trail := jsonrpc.NewTrail(1 << 20)
 		text := []byte("abcdefghijklmnopqrstuvwxyz"[:1+r.IntN(26)])
-		trail.Received(jsonrpc.ClientWire, text, nil)
+		trail.Received(jsonrpc.ClientWire, text, jsonrpc.Head{})
 		for stage := range 1 + r.IntN(4) {
 			var e jsonrpc.Edits
 			for range r.IntN(5) {
@@ -191,7 +191,7 @@ func recorded(r *Ring, number uint64, size int) {
 	a.Server = "s"
 	x.Routed(a)
 	c.Trail.Sent(jsonrpc.ServerWire, c.Msg.Raw)
-	c.Trail.Received(jsonrpc.ServerWire, bytes.Repeat([]byte{'x'}, size), nil)
+	c.Trail.Received(jsonrpc.ServerWire, bytes.Repeat([]byte{'x'}, size), jsonrpc.Head{})
 	x.Answered(a, mcp.Ending{Outcome: "ok"})
 	x.End(size, false)
 }
@@ -227,7 +227,7 @@ func TestBounds(t *testing.T) {
 		x := r.Begin(c, nil)
 		x.Routed(mcp.NewAttempt(c))
 		for i := range 80 {
-			c.Trail.Received(jsonrpc.ServerWire, bytes.Repeat([]byte{byte(i)}, maxMessage), nil)
+			c.Trail.Received(jsonrpc.ServerWire, bytes.Repeat([]byte{byte(i)}, maxMessage), jsonrpc.Head{})
 		}
 		x.End(1, false)
 		if held := r.Held(); held > maxAll {
@@ -255,9 +255,9 @@ func TestNotesAreBounded(t *testing.T) {
 	x := r.Begin(c, nil)
 	x.Routed(mcp.NewAttempt(c))
 	for i := range 10_000 {
-		c.Trail.Received(jsonrpc.ServerWire, fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":%d}}`, i), nil)
+		c.Trail.Received(jsonrpc.ServerWire, fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":%d}}`, i), jsonrpc.Head{})
 	}
-	c.Trail.Received(jsonrpc.ServerWire, []byte(`{"jsonrpc":"2.0","id":1,"result":{}}`), nil)
+	c.Trail.Received(jsonrpc.ServerWire, []byte(`{"jsonrpc":"2.0","id":1,"result":{}}`), jsonrpc.Head{})
 	x.End(1, false)
 	s, _ := r.Story(1)
 	if last := s.Messages[len(s.Messages)-1]; len(s.Messages) != maxNotes+2 || s.Missed != 10_000-maxNotes || !strings.Contains(string(last.Text), "result") {
@@ -321,7 +321,7 @@ func TestResumedStory(t *testing.T) {
 	trail := c.Trail
 	x.Answered(mcp.NewAttempt(c), mcp.Ending{Outcome: parked})
 	x.End(1, false)
-	trail.Received(jsonrpc.ServerWire, []byte("between"), nil)
+	trail.Received(jsonrpc.ServerWire, []byte("between"), jsonrpc.Head{})
 	again := request(2, "t")
 	y := r.Begin(again, nil)
 	y.Routed(mcp.NewAttempt(again))

@@ -133,7 +133,7 @@ func (f *flow) take(m *jsonrpc.Message) {
 		f.server.serveRequest(m, f, mates)
 		return
 	}
-	f.received(m.Raw, nil)
+	f.received(m.Raw, jsonrpc.Head{})
 	if m.Kind != jsonrpc.Notification { // an answer to another request, on this stream
 		f.server.unaskedMessage(m)
 		return
@@ -152,10 +152,10 @@ func (f *flow) take(m *jsonrpc.Message) {
 }
 
 // received records a message that the server has sent for the call. response is the head of
-// the HTTP response, nil for none.
-func (f *flow) received(raw []byte, response *jsonrpc.Head) {
+// the HTTP response; it is zero if there is none.
+func (f *flow) received(raw []byte, response jsonrpc.Head) {
 	if t := f.trail(); t != nil {
-		t.Exchanged(t.Received(jsonrpc.ServerWire, raw, nil), nil, response)
+		t.Exchanged(t.Received(jsonrpc.ServerWire, raw, jsonrpc.Head{}), jsonrpc.Head{}, response)
 	}
 }
 

@@ -143,7 +143,7 @@ func (l *pipeConn) mates(m *jsonrpc.Message, f *flow) []*flow {
 func (l *pipeConn) call(ctx context.Context, out *transport.Outgoing, f *flow) (*jsonrpc.Message, error) {
 	m, err := l.run(ctx, out.Body, f.n, &pending{wake: make(chan struct{}, 1), call: f.call, flow: f}, f.take)
 	if m != nil {
-		f.received(m.Raw, nil)
+		f.received(m.Raw, jsonrpc.Head{})
 	}
 	return m, err
 }

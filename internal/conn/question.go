@@ -40,7 +40,7 @@ func (s *Conn) serveRequest(m *jsonrpc.Message, f *flow, mates []*flow) {
 		f = owners[0]
 	}
 	if f != nil {
-		f.received(m.Raw, nil)
+		f.received(m.Raw, jsonrpc.Head{})
 	}
 	if m.Method == mcp.MethodElicit {
 		if why := mcp.URLProblem(m.Raw, m.Params); why != "" {
@@ -180,7 +180,7 @@ func (s *Conn) ask(ctx context.Context, m *jsonrpc.Message, owners []*flow) (f *
 		}
 		for i, x := range owners {
 			if f = x; i > 0 {
-				f.received(m.Raw, nil) // the previous call has ended, so the request belongs to x
+				f.received(m.Raw, jsonrpc.Head{}) // the previous call has ended, so the request belongs to x
 			}
 			if answer, err = f.caller.Ask(ctx, withoutToken(f.trail(), m)); !errors.Is(err, mcp.ErrAnswered) {
 				break

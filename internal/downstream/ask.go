@@ -227,7 +227,7 @@ func (s *requestCaller) finish(b []byte, code int64) {
 		t.Failed(p, "the answer could not be sent to the client: "+err.Error())
 	}
 	if r, ok := s.responder.(transport.Headed); ok {
-		t.Exchanged(p, nil, r.Head())
+		t.Exchanged(p, jsonrpc.Head{}, r.Head())
 	}
 }
 

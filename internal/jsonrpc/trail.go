@@ -84,7 +84,8 @@ type Change struct {
 	To  Span // the new bytes, in the output; empty for a removal
 }
 
-// Head is the head of an HTTP request or response. A trail copies the heads that it gets.
+// Head is the head of an HTTP request or response. The zero Head means that there is none. The
+// header and the edits are not copied and must not be modified.
 type Head struct {
 	Method, Path string // the method and the path of a request
 	Status       int    // the status of a response
@@ -110,15 +111,33 @@ type HeadField struct{ Name, Value string }
 
 // NewHead returns a Head. method and path are those of a request, status is that of a response.
 // A trail leaves out a header that is longer than maxHead. Of several edits of one field, the last
-// one counts. edits may concern fields that the header does not have. They must not be modified
-// afterwards.
-func NewHead(method, path string, status int, header map[string][]string, edits ...HeadEdit) *Head {
-	return &Head{Method: method, Path: path, Status: status, header: header, edits: edits}
+// one counts. edits may concern fields that the header does not have. Neither header nor edits may
+// be modified afterwards.
+func NewHead(method, path string, status int, header map[string][]string, edits ...HeadEdit) Head {
+	return Head{Method: method, Path: path, Status: status, header: header, edits: edits}
 }
 
+// IsZero reports whether there is no head.
+func (h *Head) IsZero() bool { return h.Method == "" && h.Status == 0 }
+
 // With returns a copy of the head with another path and other fields.
-func (h *Head) With(path string, header map[string][]string) *Head {
+func (h *Head) With(path string, header map[string][]string) Head {
 	return NewHead(h.Method, path, h.Status, header, h.edits...)
+}
+
+// cost returns the bytes of memory that the head needs, and removes a header that is too long.
+func (h *Head) cost() int {
+	least := headCost + len(h.Method) + len(h.Path)
+	cost := least
+	for name, values := range h.header {
+		for _, value := range values {
+			cost += fieldCost + len(name) + len(value)
+		}
+	}
+	if cost > maxHead {
+		h.header, cost = nil, least
+	}
+	return cost
 }
 
 // Why returns the reason why Dragoman has written a field that it sent, or did not forward one
@@ -205,9 +224,9 @@ func (t *Trail) Carry(why Reason, raw []byte, at Span, whole []byte) {
 	t.spliceLocked(since, whole, raw, func(all []Change) []Change { return append(all, changes...) })
 }
 
-// Received records a message that came in on a wire. h is the head of the message's HTTP request,
-// or nil for none.
-func (t *Trail) Received(w Wire, raw []byte, h *Head) Passage {
+// Received records a message that came in on a wire. h is the head of the message's HTTP request;
+// it is zero if there is none.
+func (t *Trail) Received(w Wire, raw []byte, h Head) Passage {
 	if t == nil {
 		return 0
 	}
@@ -219,7 +238,7 @@ func (t *Trail) Sent(w Wire, raw []byte) Passage {
 	if t == nil {
 		return 0
 	}
-	return t.pass(w, true, raw, nil)
+	return t.pass(w, true, raw, Head{})
 }
 
 // Miss counts a message that was not recorded because it was dropped before it was read.
@@ -232,26 +251,38 @@ func (t *Trail) Miss() {
 	t.missed++
 }
 
-// Exchanged sets the heads of the HTTP exchange of a message. A nil head changes nothing.
-func (t *Trail) Exchanged(p Passage, request, response *Head) {
-	t.change(p, func(m *trailMemory, e *trailEntry) (more int) {
-		var cost int
-		if request != nil {
-			e.request, more = m.addHead(request)
-		}
-		if response != nil {
-			e.response, cost = m.addHead(response)
-		}
-		return more + cost
-	})
+// Exchanged sets the heads of the HTTP exchange of a message. A zero head changes nothing.
+func (t *Trail) Exchanged(p Passage, request, response Head) {
+	if t == nil || p == 0 || request.IsZero() && response.IsZero() {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.entryLocked(p)
+	if e == nil {
+		return
+	}
+	if !request.IsZero() {
+		t.addLocked(request.cost())
+		e.request = t.memory.addHead(&request)
+	}
+	if !response.IsZero() {
+		t.addLocked(response.cost())
+		e.response = t.memory.addHead(&response)
+	}
 }
 
 // Failed is the reason why a message was not sent, or why it got no answer.
 func (t *Trail) Failed(p Passage, why string) {
-	t.change(p, func(m *trailMemory, e *trailEntry) int {
-		e.failed = m.store([]byte(why))
-		return len(why)
-	})
+	if t == nil || p == 0 {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e := t.entryLocked(p); e != nil {
+		t.addLocked(len(why))
+		e.failed = t.memory.store([]byte(why))
+	}
 }
 
 // Close drops everything that the trail holds. Later messages are not kept.
@@ -333,7 +364,7 @@ func (t *Trail) memoryLocked() *trailMemory {
 
 // pass records a message. If a call has more notifications than the limit allows, the further ones
 // are not kept, so that there is space for the answer.
-func (t *Trail) pass(w Wire, sent bool, raw []byte, h *Head) Passage {
+func (t *Trail) pass(w Wire, sent bool, raw []byte, h Head) Passage {
 	at := time.Since(t.began)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -359,15 +390,15 @@ func (t *Trail) pass(w Wire, sent bool, raw []byte, h *Head) Passage {
 	if e.text = m.find(kept, len(raw), hash); e.text < 0 {
 		cost += len(kept)
 	}
-	log, edits := len(m.log), len(m.edits)
-	if h != nil {
-		var more int
-		e.request, more = m.addHead(h)
-		cost += more
+	withHead := !h.IsZero()
+	if withHead {
+		cost += h.cost()
 	}
 	if !t.takeLocked(cost) {
-		m.log, m.edits = m.log[:log], m.edits[:edits]
 		return 0
+	}
+	if withHead {
+		e.request = m.addHead(&h)
 	}
 	if e.text < 0 {
 		e.text = m.addText(raw, t.limits.message(), hash)
@@ -481,19 +512,19 @@ func (t *Trail) hashOf(text []byte) uint64 {
 	return maphash.Bytes(hashSeed, text)
 }
 
-// change changes a message. f returns how many bytes more it holds.
-func (t *Trail) change(p Passage, f func(*trailMemory, *trailEntry) (more int)) {
-	if t == nil || p == 0 {
-		return
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
+// entryLocked returns the entry of a message, or nil if the trail does not have the entry or is
+// full.
+func (t *Trail) entryLocked(p Passage) *trailEntry {
 	if t.memory == nil || int(p) > len(t.memory.entries) || t.used > maxTrail {
-		return
+		return nil
 	}
-	more := f(t.memory, &t.memory.entries[p-1])
-	t.used += more
-	t.limits.used.Add(int64(more))
+	return &t.memory.entries[p-1]
+}
+
+// addLocked counts n more bytes of an entry that exists already.
+func (t *Trail) addLocked(n int) {
+	t.used += n
+	t.limits.used.Add(int64(n))
 }
 
 // appendApplied appends the edits of list that have an effect on a message of size bytes, as

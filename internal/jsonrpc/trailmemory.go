@@ -2,23 +2,22 @@ package jsonrpc
 
 import (
 	"bytes"
-	"encoding/binary"
 	"hash/maphash"
 	"sync"
 	"time"
 )
 
 // trailMemory is the memory of one trail. Close returns it for another trail, so that a
-// recorded call needs few allocations. Nothing outside of the trail may refer to it. All bytes
-// are in one log, and entries and texts are small and have no pointers: a recorded call should
-// touch little memory, and most of it is no longer in the cache of the processor when it is used
-// again.
+// recorded call needs few allocations. Nothing outside of the trail may refer to it. The bytes of
+// all texts are in one log, and entries and texts are small and have no pointers. Heads are not
+// copied. A recorded call should touch little memory, because most of it is no longer in the cache
+// of the processor when it is used again.
 type trailMemory struct {
-	log     []byte // texts, heads and errors
+	log     []byte // texts and errors
 	texts   []trailText
 	entries []trailEntry
 	changes []Change
-	edits   [][]HeadEdit // the edits of the heads
+	heads   []Head
 	scratch []byte
 }
 
@@ -51,21 +50,15 @@ type trailEntry struct {
 	text, input       int32
 	changes           part
 	failed            part
-	request, response trailHead
+	request, response int32 // the number of the head, counted from 1; 0 for none
 	wire              Wire
 	sent              bool
-}
-
-// trailHead is a Head in the memory of a trail.
-type trailHead struct {
-	packed part  // empty if there is no head
-	edits  int32 // the number of the edits in the list of edits, counted from 1; 0 for none
 }
 
 // These are the limits of memory that is used again, so that one large call does not occupy
 // memory for a long time.
 const (
-	firstLog     = 4 << 10  // the capacity of a new log: two short texts, and heads
+	firstLog     = 3 << 10  // the capacity of a new log: two short texts, and changes
 	maxKeptLog   = 16 << 10 // the maximum of the log, and of scratch
 	maxKeptItems = 64       // the number of entries, texts and changes
 )
@@ -77,17 +70,17 @@ const maxTrail = 1 << 30
 var trailMemories = sync.Pool{New: func() any {
 	return &trailMemory{
 		log: make([]byte, 0, firstLog), texts: make([]trailText, 0, 4), entries: make([]trailEntry, 0, 8),
-		changes: make([]Change, 0, 4), edits: make([][]HeadEdit, 0, 4),
+		changes: make([]Change, 0, 4), heads: make([]Head, 0, 4),
 	}
 }}
 
 // release makes the memory available for another trail.
 func (m *trailMemory) release() {
-	if cap(m.texts) > maxKeptItems || cap(m.entries) > maxKeptItems || cap(m.changes) > maxKeptItems || cap(m.edits) > maxKeptItems || cap(m.log) > maxKeptLog || cap(m.scratch) > maxKeptLog {
+	if cap(m.texts) > maxKeptItems || cap(m.entries) > maxKeptItems || cap(m.changes) > maxKeptItems || cap(m.heads) > maxKeptItems || cap(m.log) > maxKeptLog || cap(m.scratch) > maxKeptLog {
 		return
 	}
-	clear(m.edits)
-	m.log, m.texts, m.entries, m.changes, m.edits = m.log[:0], m.texts[:0], m.entries[:0], m.changes[:0], m.edits[:0]
+	clear(m.heads)
+	m.log, m.texts, m.entries, m.changes, m.heads = m.log[:0], m.texts[:0], m.entries[:0], m.changes[:0], m.heads[:0]
 	trailMemories.Put(m)
 }
 
@@ -164,7 +157,7 @@ func (m *trailMemory) entryOf(i int) Entry {
 	return Entry{
 		At: x.at, Text: int(x.text), Wire: x.wire, Sent: x.sent, Failed: string(m.bytes(x.failed)), Input: int(x.input),
 		Changes: append([]Change(nil), m.changes[x.changes.from:x.changes.to]...),
-		Request: m.headOf(&x.request), Response: m.headOf(&x.response),
+		Request: m.headOf(x.request), Response: m.headOf(x.response),
 	}
 }
 
@@ -178,78 +171,28 @@ func (m *trailMemory) notes() (n int) {
 	return n
 }
 
-// addHead stores a head and returns its cost in bytes. It leaves out a header that is longer than
-// maxHead.
-func (m *trailMemory) addHead(h *Head) (x trailHead, cost int) {
-	from := len(m.log)
-	m.log = append(appendShort(m.log, h.Method), byte(h.Status), byte(h.Status>>8))
-	m.log = appendShort(m.log, h.Path)
-	least, header := headCost+len(h.Method)+len(h.Path), len(m.log)
-	cost = least
-	for name, values := range h.header {
-		for _, value := range values {
-			cost += fieldCost + len(name) + len(value)
-			if cost <= maxHead {
-				m.log = appendShort(appendShort(m.log, name), value)
-			}
-		}
-	}
-	if cost > maxHead {
-		m.log, cost = m.log[:header], least
-	}
-	if len(h.edits) > 0 {
-		m.edits = append(m.edits, h.edits)
-		x.edits = int32(len(m.edits))
-	}
-	x.packed = part{int32(from), int32(len(m.log))}
-	return x, cost
+// addHead stores a head and returns its number, counted from 1.
+func (m *trailMemory) addHead(h *Head) int32 {
+	m.heads = append(m.heads, *h)
+	return int32(len(m.heads))
 }
 
-// headOf returns a copy of a head, nil for none.
-func (m *trailMemory) headOf(x *trailHead) *Head {
-	if x.packed.len() == 0 {
+// headOf returns the head with a number, nil for 0.
+func (m *trailMemory) headOf(number int32) *Head {
+	if number == 0 {
 		return nil
 	}
-	h := &Head{}
-	var rest []byte
-	h.Method, rest = cutShort(m.bytes(x.packed))
-	h.Status = int(binary.LittleEndian.Uint16(rest))
-	h.Path, rest = cutShort(rest[2:])
-	for len(rest) > 0 {
-		var name, value string
-		name, rest = cutShort(rest)
-		value, rest = cutShort(rest)
-		if h.header == nil {
-			h.header = make(map[string][]string)
-		}
-		h.header[name] = append(h.header[name], value)
-	}
-	if x.edits > 0 {
-		h.edits = m.edits[x.edits-1]
-	}
-	return h
-}
-
-// appendShort appends a text with its length. It shortens a text that is longer than a part of a
-// head may be.
-func appendShort(b []byte, text string) []byte {
-	text = text[:min(len(text), maxHead)]
-	return append(binary.LittleEndian.AppendUint16(b, uint16(len(text))), text...)
-}
-
-// cutShort reads what appendShort has written.
-func cutShort(b []byte) (text string, rest []byte) {
-	n := 2 + int(binary.LittleEndian.Uint16(b))
-	return string(b[2:n]), b[n:]
+	h := m.heads[number-1]
+	return &h
 }
 
 // adopt appends the contents of other. The times of the entries of other are increased by a
 // duration.
 func (m *trailMemory) adopt(other *trailMemory, later time.Duration) {
-	log, texts, changes, edits := len(m.log), len(m.texts), len(m.changes), len(m.edits)
+	log, texts, changes, heads := len(m.log), len(m.texts), len(m.changes), len(m.heads)
 	m.log = append(m.log, other.log...)
 	m.changes = append(m.changes, other.changes...)
-	m.edits = append(m.edits, other.edits...)
+	m.heads = append(m.heads, other.heads...)
 	for _, x := range other.texts {
 		x.bytes, x.changes, x.input = x.bytes.moved(log), x.changes.moved(changes), x.input+int32(texts)
 		m.texts = append(m.texts, x)
@@ -258,10 +201,9 @@ func (m *trailMemory) adopt(other *trailMemory, later time.Duration) {
 		x.at += later
 		x.text, x.input = x.text+int32(texts), x.input+int32(texts)
 		x.changes, x.failed = x.changes.moved(changes), x.failed.moved(log)
-		for _, h := range []*trailHead{&x.request, &x.response} {
-			h.packed = h.packed.moved(log)
-			if h.edits > 0 {
-				h.edits += int32(edits)
+		for _, number := range []*int32{&x.request, &x.response} {
+			if *number > 0 {
+				*number += int32(heads)
 			}
 		}
 		m.entries = append(m.entries, x)

@@ -102,11 +102,8 @@ type Request struct {
 	Edits        []jsonrpc.HeadEdit // the fields that are not forwarded; must not be modified
 }
 
-// Head returns the head for a trail. It returns nil if there was no HTTP request.
-func (r *Request) Head() *jsonrpc.Head {
-	if r.Method == "" {
-		return nil
-	}
+// Head returns the head for a trail. It is zero if there was no HTTP request.
+func (r *Request) Head() jsonrpc.Head {
 	return jsonrpc.NewHead(r.Method, r.Path, 0, r.Header, r.Edits...)
 }
 
@@ -164,8 +161,9 @@ type Postponer interface {
 
 // Headed is a Responder that sends an HTTP response.
 type Headed interface {
-	// Head returns the head of the response. It is called after Finish.
-	Head() *jsonrpc.Head
+	// Head returns the head of the response. It is called after Finish, and the header must not be
+	// modified afterwards.
+	Head() jsonrpc.Head
 }
 
 // Queuer is a Responder that can queue an event without blocking its sender.
@@ -223,7 +221,7 @@ type Outgoing struct {
 	// is recorded. If Trail is set, Response is set to the head of the HTTP response.
 	Trail    *jsonrpc.Trail
 	Passage  jsonrpc.Passage
-	Response *jsonrpc.Head
+	Response jsonrpc.Head
 }
 
 // Inbox gets messages of a server that arrive before an answer or outside requests. These are

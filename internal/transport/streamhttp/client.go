@@ -139,7 +139,7 @@ func (c *Client) Post(ctx context.Context, out *transport.Outgoing) error {
 	h, edits := c.header(out)
 	resp, err := c.link.Send(ctx, http.MethodPost, h, out.Body)
 	c.exchanged(out, h, edits, resp)
-	out.Trail.Exchanged(out.Passage, nil, out.Response) // no message follows the response
+	out.Trail.Exchanged(out.Passage, jsonrpc.Head{}, out.Response) // no message follows the response
 	if err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func (c *Client) exchanged(out *transport.Outgoing, h http.Header, edits []jsonr
 	if out.Trail == nil {
 		return
 	}
-	out.Trail.Exchanged(out.Passage, jsonrpc.NewHead(http.MethodPost, c.link.Path(), 0, h, edits...), nil)
+	out.Trail.Exchanged(out.Passage, jsonrpc.NewHead(http.MethodPost, c.link.Path(), 0, h, edits...), jsonrpc.Head{})
 	if resp != nil {
 		out.Response = jsonrpc.NewHead("", "", resp.StatusCode, resp.Header, receivedFields...)
 	}

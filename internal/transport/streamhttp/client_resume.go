@@ -63,9 +63,9 @@ func (s *stream) get(ctx context.Context) (*httplink.Response, error) {
 	}
 	resp, err := s.c.link.Send(ctx, http.MethodGet, h, nil)
 	if s.trail != nil {
-		s.trail.Exchanged(p, jsonrpc.NewHead(http.MethodGet, s.c.link.Path(), 0, h, n.edits...), nil)
+		s.trail.Exchanged(p, jsonrpc.NewHead(http.MethodGet, s.c.link.Path(), 0, h, n.edits...), jsonrpc.Head{})
 		if resp != nil {
-			s.trail.Exchanged(p, nil, jsonrpc.NewHead("", "", resp.StatusCode, resp.Header, receivedFields...))
+			s.trail.Exchanged(p, jsonrpc.Head{}, jsonrpc.NewHead("", "", resp.StatusCode, resp.Header, receivedFields...))
 		}
 	}
 	return resp, err

@@ -232,7 +232,7 @@ func (res *response) finish(b []byte, code int64) error {
 }
 
 // Head returns the head of the response; see transport.Headed.
-func (res *response) Head() *jsonrpc.Head {
+func (res *response) Head() jsonrpc.Head {
 	if res.status != 0 {
 		return jsonrpc.NewHead("", "", res.status, res.w.Header(), responseFields...)
 	}
