@@ -61,10 +61,10 @@ type TrailText struct {
 
 // Entry is one step of a trail: a message that passed a wire, or a splice.
 type Entry struct {
-	At   time.Duration // the time since the trail began
-	Text int           // the index of the message, or of the output of a splice
+	Text int // the index of the message, or of the output of a splice
 
 	// The following fields describe a message. For a splice, Wire is 0.
+	At     time.Duration // the time since the trail began
 	Wire   Wire
 	Sent   bool   // Dragoman sent the message
 	Failed string // why the message was not sent, or got no answer; "" for none
@@ -218,10 +218,9 @@ func (t *Trail) Carry(why Reason, raw []byte, at Span, whole []byte) {
 		{Why: why, At: Span{at.End, len(raw)}, To: Span{to + len(part), len(whole)}},
 	}
 	changes = slices.DeleteFunc(changes, func(c Change) bool { return c.At.Start == c.At.End && c.To.Start == c.To.End })
-	since := time.Since(t.began)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.spliceLocked(since, whole, raw, func(all []Change) []Change { return append(all, changes...) })
+	t.spliceLocked(whole, raw, func(all []Change) []Change { return append(all, changes...) })
 }
 
 // Received records a message that came in on a wire. h is the head of the message's HTTP request;
@@ -365,7 +364,6 @@ func (t *Trail) memoryLocked() *trailMemory {
 // pass records a message. If a call has more notifications than the limit allows, the further ones
 // are not kept, so that there is space for the answer.
 func (t *Trail) pass(w Wire, sent bool, raw []byte, h Head) Passage {
-	at := time.Since(t.began)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
@@ -381,10 +379,10 @@ func (t *Trail) pass(w Wire, sent bool, raw []byte, h Head) Passage {
 			return 0
 		}
 	}
-	if len(m.entries) == 0 {
-		at = 0 // the request, which came before the trail was made
+	e := trailEntry{wire: w, sent: sent}
+	if len(m.entries) > 0 { // the first entry is the request, which came before the trail was made
+		e.at = time.Since(t.began)
 	}
-	e := trailEntry{at: at, wire: w, sent: sent}
 	cost := entryCost
 	kept, hash := raw[:t.costOf(raw)], t.hashOf(raw)
 	if e.text = m.find(kept, len(raw), hash); e.text < 0 {
@@ -416,20 +414,19 @@ func isNote(raw []byte) bool {
 
 // keep records a splice. The edits are sorted, because they were spliced.
 func (t *Trail) keep(raw []byte, list []edit, out []byte) {
-	at := time.Since(t.began)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.spliceLocked(at, out, raw, func(all []Change) []Change { return appendApplied(all, list, len(raw)) })
+	t.spliceLocked(out, raw, func(all []Change) []Change { return appendApplied(all, list, len(raw)) })
 }
 
 // spliceLocked appends an entry for a splice that made a text from an input. add appends the
 // changes.
-func (t *Trail) spliceLocked(at time.Duration, text, input []byte, add func([]Change) []Change) {
+func (t *Trail) spliceLocked(text, input []byte, add func([]Change) []Change) {
 	if t.closed {
 		return
 	}
 	m := t.memoryLocked()
-	e := trailEntry{at: at, changes: part{from: int32(len(m.changes))}}
+	e := trailEntry{changes: part{from: int32(len(m.changes))}}
 	m.changes = add(m.changes)
 	e.changes.to = int32(len(m.changes))
 	cost := entryCost + changeCost*e.changes.len()
