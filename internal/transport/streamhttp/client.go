@@ -61,6 +61,7 @@ type Client struct {
 	dropped     func(why string)
 	interrupted func() // never nil
 	linger      lingering
+	reasons     fieldReasons
 }
 
 // NewClient returns a Client for an http or https URL. It does not connect.
@@ -136,9 +137,9 @@ func visible(s string) bool {
 // 202 and 204, sometimes with a body. The error is a *transport.StatusError if the server refused
 // the message.
 func (c *Client) Post(ctx context.Context, out *transport.Outgoing) error {
-	h, edits := c.header(out)
+	h, set := c.header(out)
 	resp, err := c.link.Send(ctx, http.MethodPost, h, out.Body)
-	c.exchanged(out, h, edits, resp)
+	c.exchanged(out, h, set, resp)
 	out.Trail.Exchanged(out.Passage, jsonrpc.Head{}, out.Response) // no message follows the response
 	if err != nil {
 		return err
@@ -150,12 +151,13 @@ func (c *Client) Post(ctx context.Context, out *transport.Outgoing) error {
 	return nil
 }
 
-// exchanged records the heads of an exchange. resp is nil if there was no response.
-func (c *Client) exchanged(out *transport.Outgoing, h http.Header, edits []jsonrpc.HeadEdit, resp *httplink.Response) {
+// exchanged records the heads of an exchange. set is the result of c.header. resp is nil if there
+// was no response.
+func (c *Client) exchanged(out *transport.Outgoing, h http.Header, set fields, resp *httplink.Response) {
 	if out.Trail == nil {
 		return
 	}
-	out.Trail.Exchanged(out.Passage, jsonrpc.NewHead(http.MethodPost, c.link.Path(), 0, h, edits...), jsonrpc.Head{})
+	out.Trail.Exchanged(out.Passage, jsonrpc.NewHead(http.MethodPost, c.link.Path(), 0, h, c.reasons.of(set, c.link.Edits())...), jsonrpc.Head{})
 	if resp != nil {
 		out.Response = jsonrpc.NewHead("", "", resp.StatusCode, resp.Header, receivedFields...)
 	}
@@ -175,7 +177,7 @@ func (c *Client) Terminate(ctx context.Context, rules *transport.Rules) error {
 		return nil
 	}
 	h := c.link.NewHeader(2)
-	c.sessionHeaders(h, rules, &notes{})
+	c.sessionHeaders(h, rules)
 	c.SetSession("")
 	resp, err := c.link.Send(ctx, http.MethodDelete, h, nil)
 	if err != nil {
@@ -200,18 +202,13 @@ var (
 
 var anyRules transport.Rules
 
-// header returns the header of a POST. If the message is recorded, it also returns the reasons
-// for the fields.
-func (c *Client) header(out *transport.Outgoing) (http.Header, []jsonrpc.HeadEdit) {
+// header returns the header of a POST, and the fields that Dragoman has written into it.
+func (c *Client) header(out *transport.Outgoing) (h http.Header, set fields) {
 	rules := out.Rules
 	if rules == nil {
 		rules = &anyRules
 	}
-	var n notes
-	if out.Trail != nil {
-		n.begin(c.link.Edits())
-	}
-	h := c.link.NewHeader(6 + len(out.Header) + len(out.Params))
+	h = c.link.NewHeader(6 + len(out.Header) + len(out.Params))
 	for i, f := range out.Header {
 		name := textproto.CanonicalMIMEHeaderKey(f.Name)
 		if i > 0 && sentBefore(out.Header[:i], name) {
@@ -223,7 +220,7 @@ func (c *Client) header(out *transport.Outgoing) (http.Header, []jsonrpc.HeadEdi
 	h["Content-Type"] = jsonOnly
 	h["Accept"] = jsonOrSSE
 	if out.Method != mcp.MethodInitialize {
-		c.sessionHeaders(h, rules, &n)
+		set = c.sessionHeaders(h, rules)
 	} else if rules.Version != "" {
 		// 2025-11-25 §Transports, "Session Management" 4, requires "a new InitializeRequest
 		// without a session ID attached".
@@ -232,37 +229,19 @@ func (c *Client) header(out *transport.Outgoing) (http.Header, []jsonrpc.HeadEdi
 	if rules.MirrorHeaders && out.Method != "" {
 		values := [...]string{out.Method, ""}
 		h[mcp.HeaderMethod] = values[:1:1]
-		n.add(mcp.WhyMirror, mcp.HeaderMethod)
+		set |= mirrorFields
 		if out.Name != "" {
 			values[1] = mirror.EncodeValue(out.Name)
 			h[mcp.HeaderName] = values[1:]
-			n.add(mcp.WhyMirror, mcp.HeaderName)
 		}
-		why := mcp.WhyMirror
 		if out.Forwarded {
-			why = jsonrpc.NoReason
+			set |= paramsAsSent
 		}
 		for _, p := range out.Params {
-			name := textproto.CanonicalMIMEHeaderKey(p.Name)
-			h[name] = []string{p.Value}
-			n.add(why, name)
+			h[textproto.CanonicalMIMEHeaderKey(p.Name)] = []string{p.Value}
 		}
 	}
-	return h, n.edits
-}
-
-// notes are the reasons for the fields of one header. The zero value keeps none.
-type notes struct{ edits []jsonrpc.HeadEdit }
-
-// begin starts to keep reasons. set contains the reasons for fields that are set already.
-func (n *notes) begin(set []jsonrpc.HeadEdit) {
-	n.edits = append(make([]jsonrpc.HeadEdit, 0, len(set)+8), set...)
-}
-
-func (n *notes) add(why jsonrpc.Reason, name string) {
-	if n.edits != nil {
-		n.edits = append(n.edits, jsonrpc.HeadEdit{Why: why, Name: name})
-	}
+	return h, set
 }
 
 func sentBefore(fields []transport.HeaderField, name string) bool {
@@ -274,21 +253,22 @@ func sentBefore(fields []transport.HeaderField, name string) bool {
 	return false
 }
 
-// sessionHeaders sets the headers of all requests after initialize.
-func (c *Client) sessionHeaders(h http.Header, rules *transport.Rules, n *notes) {
+// sessionHeaders sets the headers of all requests after initialize, and returns which ones.
+func (c *Client) sessionHeaders(h http.Header, rules *transport.Rules) (set fields) {
 	if rules == nil {
 		rules = &anyRules
 	}
 	if rules.Version != "" {
 		h[mcp.HeaderVersion] = []string{rules.Version}
-		n.add(mcp.WhyVersion, mcp.HeaderVersion)
+		set |= versionField
 	}
 	if rules.Sessions {
 		if s := c.session.Load(); s != nil {
 			h[mcp.HeaderSession] = *s
-			n.add(mcp.WhySession, mcp.HeaderSession)
+			set |= sessionField
 		}
 	}
+	return set
 }
 
 // drop reports a message of the server that cannot be used, without its content.

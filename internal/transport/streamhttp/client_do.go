@@ -29,9 +29,9 @@ import (
 // *transport.BadAnswer for an answer that is not a valid message, or an event over the limit;
 // ErrNoAnswer, transport.ErrTooLarge, and errors of net/http.
 func (c *Client) Do(ctx context.Context, out *transport.Outgoing, in transport.Inbox) (*jsonrpc.Message, error) {
-	h, edits := c.header(out)
+	h, set := c.header(out)
 	resp, err := c.link.Send(ctx, http.MethodPost, h, out.Body)
-	c.exchanged(out, h, edits, resp)
+	c.exchanged(out, h, set, resp)
 	if err != nil {
 		return nil, err
 	}

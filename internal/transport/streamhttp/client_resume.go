@@ -48,22 +48,20 @@ func (s *stream) wait(failures int) time.Duration {
 
 // get opens a stream by GET. It continues after the event s.last, if there is one.
 func (s *stream) get(ctx context.Context) (*httplink.Response, error) {
-	var n notes
 	var p jsonrpc.Passage
 	if s.trail != nil {
-		n.begin(s.c.link.Edits())
 		p = s.trail.Sent(jsonrpc.ServerWire, nil) // a request without a message
 	}
 	h := s.c.link.NewHeader(4)
 	h["Accept"] = eventsOnly
-	s.c.sessionHeaders(h, s.rules, &n)
+	set := s.c.sessionHeaders(h, s.rules)
 	if s.last != "" {
 		h[mcp.HeaderLastEvent] = []string{s.last}
-		n.add(mcp.WhyResume, mcp.HeaderLastEvent)
+		set |= lastEvent
 	}
 	resp, err := s.c.link.Send(ctx, http.MethodGet, h, nil)
 	if s.trail != nil {
-		s.trail.Exchanged(p, jsonrpc.NewHead(http.MethodGet, s.c.link.Path(), 0, h, n.edits...), jsonrpc.Head{})
+		s.trail.Exchanged(p, jsonrpc.NewHead(http.MethodGet, s.c.link.Path(), 0, h, s.c.reasons.of(set, s.c.link.Edits())...), jsonrpc.Head{})
 		if resp != nil {
 			s.trail.Exchanged(p, jsonrpc.Head{}, jsonrpc.NewHead("", "", resp.StatusCode, resp.Header, receivedFields...))
 		}

@@ -1,0 +1,49 @@
+package streamhttp
+
+import (
+	"sync/atomic"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// fields is a set of the header fields that Dragoman has written into one request, in addition to
+// those of the link.
+type fields uint8
+
+const (
+	versionField fields = 1 << iota
+	sessionField
+	mirrorFields // the method, the name and the parameters
+	paramsAsSent // the client has sent the parameters
+	lastEvent    // the event after which a stream continues
+	allFields    = iota
+)
+
+// fieldReasons has the reasons for the fields of requests. A call that is recorded keeps such a
+// list, so that each list is made only once. The zero value is ready to use. It is safe for
+// concurrent use.
+type fieldReasons [1 << allFields]atomic.Pointer[[]jsonrpc.HeadEdit]
+
+// of returns the reasons for a set of fields, and those of the link. The caller must not modify
+// the list.
+func (r *fieldReasons) of(set fields, link []jsonrpc.HeadEdit) []jsonrpc.HeadEdit {
+	if list := r[set].Load(); list != nil {
+		return *list
+	}
+	list := append(make([]jsonrpc.HeadEdit, 0, len(link)+allFields), link...)
+	add := func(f fields, why jsonrpc.Reason, name string) {
+		if set&f != 0 {
+			list = append(list, jsonrpc.HeadEdit{Why: why, Name: name})
+		}
+	}
+	add(versionField, mcp.WhyVersion, mcp.HeaderVersion)
+	add(sessionField, mcp.WhySession, mcp.HeaderSession)
+	add(mirrorFields, mcp.WhyMirror, mcp.HeaderMethod)
+	add(mirrorFields, mcp.WhyMirror, mcp.HeaderName)
+	add(mirrorFields, mcp.WhyMirror, mcp.HeaderParam)
+	add(paramsAsSent, jsonrpc.NoReason, mcp.HeaderParam)
+	add(lastEvent, mcp.WhyResume, mcp.HeaderLastEvent)
+	r[set].Store(&list)
+	return list
+}
