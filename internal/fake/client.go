@@ -203,9 +203,9 @@ func strictClients() []Profile {
 	return out
 }
 
-// OpenClient opens a conversation with the server in the profile's revision and returns as
-// soon as requests may be sent. It fails if the server does not support the revision, and the
-// error names the step. Only ctx limits its duration. The caller must close the client.
+// OpenClient opens a conversation with the server in the profile's revision and returns as soon as
+// requests may be sent. It fails if the server does not support the revision, and the error names
+// the step. Only ctx limits how long OpenClient takes. The caller must close the client.
 func OpenClient(ctx context.Context, profile string, at Where, o ClientOptions) (*Client, error) {
 	r, err := roleOf(profile, o.Set)
 	if err != nil {

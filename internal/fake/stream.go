@@ -140,7 +140,7 @@ func (st *stream) leave(me int) {
 // deliver writes the stream to a connection until the stream or the connection ends. If the answer
 // is the first message, it is written as plain JSON. Otherwise messages are written as events.
 // status returns the HTTP status of a plain answer. If status is nil, deliver always writes events,
-// and starts them before there is a message.
+// and starts the event stream before there is a message.
 func (st *stream) deliver(w http.ResponseWriter, r *http.Request, from int, status func(msg []byte) int) {
 	me, last := st.take(from)
 	defer st.leave(me)

@@ -91,7 +91,7 @@ func (l *listen) filter(raw []byte, asked jsonrpc.Span) string {
 	return "{" + strings.Join(parts, ",") + "}"
 }
 
-// close ends the subscription, with a message if the client is still connected
+// close ends the subscription. If the server closes, the client gets a cancellation and the result
 // (2026-07-28 §Subscriptions, "Graceful Closure"; §Cancellation).
 func (l *listen) close() (string, error) {
 	x := l.x

@@ -144,8 +144,8 @@ type Outcome struct {
 	remember bool
 }
 
-// NotReady does the same as the function NotReady, and also recognizes the sign of the dialect for
-// it.
+// NotReady does the same as the function NotReady, and also knows the dialect's signs for such an
+// answer.
 func (o *Outcome) NotReady(m *jsonrpc.Message) bool {
 	if m == nil || m.Kind != jsonrpc.Failure {
 		return false

@@ -12,9 +12,8 @@ type Item struct {
 	Err     error
 }
 
-// IsBatch reports whether the first byte of b after white space starts an array. Only
-// 2025-03-26 has batches (§Base Protocol, "Batching"); Scan refuses them under any other
-// revision.
+// IsBatch reports whether the first byte of b after white space starts an array. Only 2025-03-26
+// has batches (§Base Protocol, "Batching"). Scan refuses every batch; ScanBatch reads one.
 func IsBatch(b []byte) bool {
 	i := skipSpace(b, 0)
 	return i < len(b) && b[i] == '['

@@ -20,8 +20,8 @@ func stops(w uint64) uint64 {
 	return (w | (quote - ones) | (backslash - ones) | (w - ones*' ')) & highs
 }
 
-// shortText returns the length of the string at i, including its quotes. It returns 0 if the
-// string is longer than nine bytes or has an escape or a non-ASCII byte.
+// shortText returns the length of the string at i, including its quotes. It returns 0 if the string
+// is longer than nine bytes, has an escape or a non-ASCII byte, or is too close to the end of b.
 func shortText(b []byte, i int) int {
 	if i+9 > len(b) {
 		return 0

@@ -103,7 +103,7 @@ func CheckModern(m *jsonrpc.Message, o Opening) *jsonrpc.Error {
 }
 
 // UnsupportedVersion returns the error for an unsupported version (2026-07-28 §Versioning,
-// "Protocol Version Negotiation"). It lists all revisions that have the given features.
+// "Protocol Version Negotiation"). The error lists all revisions that have the given features.
 func UnsupportedVersion(id jsonrpc.ID, requested string, can ...Feature) *jsonrpc.Error {
 	return UnsupportedAmong(id, requested, Revisions(can...))
 }

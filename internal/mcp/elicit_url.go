@@ -9,12 +9,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// URLProblem returns the reason why the parameters of an elicitation must not reach a client.
-// It returns "" if the parameters may reach a client. An elicitation in URL mode asks the user to
-// open a page (2025-11-25 and 2026-07-28 §Elicitation, "URL Mode Elicitation Requests"). If the URL
-// is not a web address, a client that opens it without a check could run a script, read a file or
-// start a program. A misleading URL looks as if it belonged to another host. Forms are always
-// allowed.
+// URLProblem returns the reason why the parameters of an elicitation must not reach a client. It
+// returns "" if the parameters may reach a client. An elicitation in URL mode asks the user to open
+// a page (2025-11-25 and 2026-07-28 §Elicitation, "URL Mode Elicitation Requests"). If the URL is
+// not a web address, a client that opens it without a check could run a script, read a file or
+// start a program. A misleading URL looks as if it belonged to another host. Parameters without a
+// URL, such as those of a form, are always allowed.
 func URLProblem(raw []byte, params jsonrpc.Span) string {
 	var at [2]jsonrpc.Span
 	jsonrpc.FindAll(raw, params, []string{"mode", "url"}, at[:])

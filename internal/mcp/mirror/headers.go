@@ -51,9 +51,9 @@ func HeadersFor(params []Param, raw []byte, arguments jsonrpc.Span) []Header {
 	return out
 }
 
-// CheckHeaders checks the Mcp-Param-* headers of a call against its arguments. arguments is their
-// span in raw. CheckHeaders ignores headers whose parameter is not in params (2026-07-28
-// §Streamable HTTP, "Server Behavior for Custom Headers"). The error has no id.
+// CheckHeaders checks the Mcp-Param-* headers of a call against its arguments. arguments is the
+// span of the arguments in raw. CheckHeaders ignores headers whose parameter is not in params
+// (2026-07-28 §Streamable HTTP, "Server Behavior for Custom Headers"). The error has no id.
 func CheckHeaders(params []Param, raw []byte, arguments jsonrpc.Span, got []Header) *jsonrpc.Error {
 	for i := range params {
 		if err := params[i].check(raw, arguments, got); err != nil {
