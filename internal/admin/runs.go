@@ -334,7 +334,27 @@ func unfit(raw, value []byte, pointer, what, title string) *Problem {
 	if err != nil || len(all) == 0 {
 		return nil
 	}
-	p := &Problem{Type: what, Title: title, Status: http.StatusUnprocessableEntity}
+	p := &Problem{Type: what, Title: title, Status: http.StatusUnprocessableEntity, Errors: faultsOf(all, pointer)}
+	p.Detail = strings.TrimPrefix(p.Errors[0].Pointer, pointer+"/") + " " + p.Errors[0].Detail + "."
+	return p
+}
+
+// FaultsOf returns the faults of a value that is not valid for a schema of a server. The pointers
+// begin at the value. It returns nil if the value is valid, or if the schema cannot be used.
+func FaultsOf(raw, value []byte) []ValueError {
+	c, err := schema.Compile(raw)
+	if err != nil {
+		return nil
+	}
+	all, err := c.Check(value)
+	if err != nil {
+		return nil
+	}
+	return faultsOf(all, "")
+}
+
+// faultsOf returns the problems of a value that is at a pointer.
+func faultsOf(all []schema.Problem, pointer string) (out []ValueError) {
 	for _, x := range all {
 		path := x.Path
 		if x.Name != "" {
@@ -344,10 +364,9 @@ func unfit(raw, value []byte, pointer, what, title string) *Problem {
 		for _, step := range path {
 			at += "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(excerpt.Cut(step, maxName))
 		}
-		p.Errors = append(p.Errors, ValueError{Pointer: at, Detail: x.Text})
+		out = append(out, ValueError{Pointer: at, Detail: x.Text})
 	}
-	p.Detail = strings.TrimPrefix(p.Errors[0].Pointer, pointer+"/") + " " + p.Errors[0].Detail + "."
-	return p
+	return out
 }
 
 // paramsOf returns the params of the request. It includes the arguments byte for byte.

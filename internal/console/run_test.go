@@ -127,6 +127,11 @@ func TestRunForm(t *testing.T) {
 			{"search", "do=run&v/query=a&v/limit=many", 422, "", `aria-invalid="true" aria-describedby="a5-s">`},
 			{"search", "do=run&v/query=a&v/limit=many", 422, "", `<p class="err"><bdi>Must be an integer, such as 42</bdi>.</p>`},
 			{"search", "do=run&v/query=a&v/limit=many", 422, "", `<li><a href="#a5"><bdi>limit</bdi></a> <bdi>must be an integer, such as 42</bdi>.</li>`},
+			// All faults are reported at once, in the order of the fields.
+			{"search", "do=run&v/limit=many", 422, "", `<li><a href="#a1"><bdi>query</bdi></a> <bdi>is missing</bdi>.</li><li><a href="#a5"><bdi>limit</bdi></a> <bdi>must be an integer, such as 42</bdi>.</li>`},
+			{"search", "do=run&v/limit=many", 422, "", `<p class="err"><bdi>Is missing</bdi>.</p>`},
+			{"search", "do=run&timeout=soon&v/limit=0", 422, "", `<b>The timeout must be a number of seconds from 1 to 3600.</b><ul><li><a href="#a1"><bdi>query</bdi></a> <bdi>is missing</bdi>.</li><li><a href="#a5"><bdi>limit</bdi></a> <bdi>must be at least 1</bdi>.</li></ul>`},
+			{"search", "do=run&timeout=soon&v/limit=0", 422, "", `name="unchecked"`},
 			{"search", "do=run&timeout=soon", 422, "", "The timeout must be a number of seconds"},
 			{"search", "do=json&v/query=a%0D%0Ab&v/limit=007", 422, "", "must be an integer"},
 			{"search", "do=json&v/query=a%0D%0Ab&v/limit=7", 200, "", html.EscapeString("{\n  \"query\": \"a\\nb\",\n  \"limit\": 7\n}")},
@@ -180,6 +185,7 @@ func TestRunAnswers(t *testing.T) {
 			{"do=accept&question=q9", 303, "", ""},
 			{"do=json&question=q1&v/queue=net", 200, "", html.EscapeString("{\n  \"queue\": \"net\"\n}")},
 			{"do=accept&question=q1&j/queue=%7B", 422, "", "is not valid JSON"},
+			{"do=accept&question=q1&j/notify=%7B", 422, "", `<bdi>is missing</bdi>.</li><li><a href="#q1-2"><bdi>notify</bdi></a> <bdi>is not valid JSON`},
 		} {
 			h.source.did = nil
 			resp, body := h.post("/console/runs/1-2", c.sent)

@@ -320,6 +320,9 @@ func (c *Console) changeRun(w http.ResponseWriter, r *http.Request) {
 		v.Failed = true
 	default:
 		v.Failed = true
+		if !changed {
+			reportRest(v.Form, v.Schema, answer.Content)
+		}
 	}
 	p := c.runPage()
 	p.View = func(r *http.Request) (*View, error) { return c.runWith(r, v, status) }

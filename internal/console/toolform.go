@@ -33,11 +33,35 @@ type runForm struct {
 
 // argumentsForm returns the form for the arguments of a tool.
 func argumentsForm(t *admin.ToolDetail) *form.Form {
-	definition := []byte(t.Definition)
-	if jsonrpc.Valid(definition, jsonrpc.Limits{}) != nil {
+	schema, ok := inputSchema(t)
+	if !ok {
 		return &form.Form{Whole: true, Text: "{}", Why: "The definition of the tool cannot be read."}
 	}
-	return form.Make(jsonrpc.ValueOf(definition).Get("inputSchema").Raw(), form.Options{ID: "a"})
+	return form.Make(schema, form.Options{ID: "a"})
+}
+
+// inputSchema returns the schema of the arguments of a tool. It is nil if the tool has none. ok is
+// false if the definition of the tool cannot be read.
+func inputSchema(t *admin.ToolDetail) (schema []byte, ok bool) {
+	definition := []byte(t.Definition)
+	if jsonrpc.Valid(definition, jsonrpc.Limits{}) != nil {
+		return nil, false
+	}
+	return jsonrpc.ValueOf(definition).Get("inputSchema").Raw(), true
+}
+
+// reportRest adds the faults that a check of the value against its schema finds, so that the user
+// sees all faults at once. value is nil if it could not be read. A request is then not sent, so the
+// API does not check the value.
+func reportRest(f *form.Form, schema, value []byte) (found bool) {
+	if value == nil || len(schema) == 0 {
+		return false
+	}
+	all := admin.FaultsOf(schema, value)
+	for _, e := range all {
+		f.Report(e.Pointer, e.Detail)
+	}
+	return len(all) > 0
 }
 
 // runFormOf returns the empty form that runs a tool.
@@ -60,7 +84,8 @@ func (f *runForm) choose(revision string) {
 func (f *runForm) read(t *admin.ToolDetail, sent url.Values) (q admin.RunRequest, ok bool) {
 	f.Timeout, f.Confirmed = strings.TrimSpace(sent.Get("timeout")), sent.Get("confirm") != ""
 	f.choose(sent.Get("revision"))
-	arguments, ok := f.Read(sent)
+	arguments, readable := f.Read(sent)
+	ok = readable
 	if f.switched(sent.Get("do"), arguments, ok, func() *form.Form { return argumentsForm(t) }) {
 		return q, false
 	}
@@ -76,6 +101,10 @@ func (f *runForm) read(t *admin.ToolDetail, sent url.Values) (q admin.RunRequest
 		if f.Unconfirmed = true; ok {
 			f.Problem, ok = "The tool was not run. Confirm below that it may destroy data.", false
 		}
+	}
+	if !ok && !q.Unchecked {
+		schema, _ := inputSchema(t)
+		f.Skip = reportRest(f.Form, schema, arguments) && readable
 	}
 	return q, ok
 }

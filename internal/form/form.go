@@ -1,6 +1,7 @@
 package form
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
 	"strconv"
@@ -24,7 +25,8 @@ const (
 	maxName    = 200       // bytes of a name
 	maxAbout   = 2 << 10   // bytes of a description
 	maxType    = 300       // bytes of a type
-	maxValue   = 200       // bytes of a default or of the title of a choice
+	maxValue   = 200       // bytes of a default, of an example or of the title of a choice
+	exampleOf  = 16 << 10  // bytes of a schema that gets an example
 	longText   = 200       // a text that may have at least this many characters gets several lines
 )
 
@@ -71,6 +73,9 @@ type Error struct {
 	ID   string // the Field.ID of the field; "" for the whole object
 	Name string // the name of the member; "" for the whole object
 	Text string // the rest of a sentence that begins with the name: "must be a number"
+
+	order  int  // Field.order; errors of the whole object come last
+	unread bool // Read has found the fault
 }
 
 // Field is one member of the object, with its control. Texts of the peer are bounded.
@@ -85,6 +90,7 @@ type Field struct {
 	Type     string // the type with its limits: "integer, 1 to 100"
 	Default  string // the default value as JSON; "" for none
 	Hint     string // an example of the format; "" for none
+	Example  string // JSON: a value of the type, as JSON text; "" for none
 	Required bool
 	Kind     Kind
 	Whole    bool // Number and List: only integers
@@ -100,6 +106,8 @@ type Field struct {
 	Error   string   // the fault of the value; "" for none
 
 	pointer string
+	order   int  // counts all fields from 1, in the order of the page
+	unread  bool // the value has no valid syntax
 }
 
 // Option is one of the choices of a field.
@@ -131,9 +139,11 @@ func (f *Field) Chosen() bool {
 type maker struct {
 	Options
 	fields  int
+	made    int // fields that were made, the last of which has this number
 	refused int // groups that had too many members
 	size    int // bytes of the schema
 	work    int // bytes that were searched, an estimate
+	samples int // bytes that were searched for examples, an estimate
 }
 
 // Make returns the form of a schema of an object. It never fails: a schema that cannot have fields
@@ -210,7 +220,8 @@ func (m *maker) group(v schema.View, key string, depth int) (fields []*Field, ok
 // field returns the field of a property. i is the position of the field in its group.
 func (m *maker) field(p *schema.Property, key string, depth, i int) *Field {
 	f := &Field{Name: p.Name, Required: p.Required, Key: key + "/" + step(p.Name), pointer: key + "/" + pointerStep(p.Name)}
-	f.Label = f.Name
+	m.made++
+	f.Label, f.order = f.Name, m.made
 	f.ID = idOf(cmp.Or(m.ID, "f"), key, i)
 	if p.JSON("$ref") != nil || p.JSON("allOf") != nil {
 		m.work += 2 * m.size // references lead through the whole schema
@@ -241,7 +252,9 @@ func (m *maker) field(p *schema.Property, key string, depth, i int) *Field {
 	if rest, null := unwrapNull(to); null {
 		nullable, to = true, plain(rest)
 	}
-	m.control(f, to, nullable, depth, i)
+	if m.control(f, to, nullable, depth, i); f.Kind == JSON {
+		f.Example = m.example(to, p.Name)
+	}
 	f.Type = excerpt.Cut(f.Type, maxType)
 	switch {
 	case m.Defaults && usual != nil:
@@ -250,6 +263,22 @@ func (m *maker) field(p *schema.Property, key string, depth, i int) *Field {
 		f.Options[0].Selected = true // only one value is possible
 	}
 	return f
+}
+
+// example returns a short value for a schema, as a person types it. It returns "" if there is none.
+func (m *maker) example(v schema.View, name string) string {
+	raw := v.Raw()
+	if m.samples += len(raw); bytes.Contains(raw, []byte(`"$ref"`)) {
+		m.samples += 4 * m.size // references lead through the whole schema
+	}
+	if len(raw) > exampleOf || m.samples > maxWork || v.Types() == 0 {
+		return ""
+	}
+	value := excerpt.JSON(schema.Example(v, name, true))
+	if len(value) > maxValue || string(value) == "{}" || string(value) == "null" {
+		return ""
+	}
+	return string(value)
 }
 
 // idOf returns the id of a field: its position in each group that contains it.

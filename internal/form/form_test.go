@@ -294,6 +294,29 @@ func check(t *testing.T, name string, s []byte, sent url.Values, o Options) {
 	}
 }
 
+// TestExample checks the examples of the fields that are edited as JSON.
+func TestExample(t *testing.T) {
+	large := `{"type":"array","items":{"type":"object","required":["` + strings.Repeat("x", 300) + `"],"properties":{"` + strings.Repeat("x", 300) + `":{}}}}`
+	for schema, want := range map[string]string{
+		`{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"count":{"type":"integer"},"note":{"type":"string"}},"required":["name","count"]}}`:                                   `[{"name":"NAME","count":1}]`,
+		`{"type":"array","items":{"type":"object","properties":{"id":{"type":"integer"},"open":{"type":"boolean"}}}}`:                                                                                          `[{"id":1,"open":true}]`,
+		`{"type":"array","default":[],"items":{"$ref":"#/$defs/pair"}}`:                                                                                                                                        `[["TEXT","TEXT"]]`,
+		`{"type":"object","additionalProperties":{"type":"number"}}`:                                                                                                                                           `{"name":1}`,
+		`{"type":"object","properties":{"a":{"oneOf":[{"type":"null"},{"type":"boolean"}]}},"patternProperties":{"x":{}}, "oneOf":[{"type":"object","properties":{"b":{"type":"integer"}},"required":["b"]}]}`: `{"b":1}`,
+		`{"oneOf":[{"type":"object","properties":{"url":{"type":"string","format":"uri"}},"required":["url"]},{"type":"string"}]}`:                                                                             `{"url":"https://example.com/"}`,
+		`{"type":["string","integer"]}`:                                       `"X"`,
+		`{"type":"array","items":{"type":"object","default":{"a":"\u202e"}}}`: `[{"a":"\u202e"}]`,
+		`{}`:               "",
+		`{"type":"array"}`: `["TEXT"]`,
+		large:              "",
+	} {
+		f := Make([]byte(`{"$defs":{"pair":{"type":"array","minItems":2,"items":{"type":"string"}}},"properties":{"x":`+schema+`}}`), Options{})
+		if got := f.Fields[0]; got.Kind != JSON || got.Example != want {
+			t.Errorf("%s: %s, got %s, want %s", schema, got.Kind, got.Example, want)
+		}
+	}
+}
+
 // FuzzForm checks that no schema and no sent values make the package panic, and that the results
 // are a bounded form and a JSON object.
 func FuzzForm(f *testing.F) {

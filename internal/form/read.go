@@ -1,6 +1,7 @@
 package form
 
 import (
+	"math"
 	"net/url"
 	"slices"
 	"strings"
@@ -35,8 +36,9 @@ func (f *Field) ValueName() string {
 func (f *Field) EmptyName() string { return emptyKey + f.Key }
 
 // Read reads the values that a browser has sent, and returns the JSON object. The form then shows
-// the sent values. ok is false if a value has no valid syntax; the form then has the errors. The
-// names and values can be hostile. Their size limits the work.
+// the sent values. ok is false if a value has no valid syntax; the form then has the errors, and the
+// object lacks these values. The object is nil if the whole object has no valid syntax. The names
+// and values can be hostile. Their size limits the work.
 func (f *Form) Read(sent url.Values) (value []byte, ok bool) {
 	if f.Whole || sent.Has(WholeKey) {
 		*f = Form{Whole: true, Why: f.Why, Text: lines(sent.Get(WholeKey))}
@@ -79,8 +81,8 @@ func (f *Form) object(dst []byte, fields []*Field, sent url.Values, path []strin
 // value appends the value of a field. It appends nothing if the value is not sent.
 func (f *Form) value(dst []byte, x *Field, sent url.Values, path []string) []byte {
 	wrong := func(text string) []byte {
-		x.Error = text
-		f.Errors = append(f.Errors, Error{ID: x.ID, Name: strings.Join(append(slices.Clone(path), x.Name), "/"), Text: text})
+		x.Error, x.unread = text, true
+		f.Errors = append(f.Errors, Error{ID: x.ID, Name: strings.Join(append(slices.Clone(path), x.Name), "/"), Text: text, order: x.order, unread: true})
 		return dst
 	}
 	if sent.Has(jsonKey + x.Key) { // the earlier value could only be expressed as JSON text
@@ -211,6 +213,8 @@ func lines(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
 
 // Report adds a fault of the object that a check against the schema has found. pointer is the
 // place of the value as a JSON pointer (RFC 6901) within the object, as package admin writes it.
+// If Read could not read a value, Report adds no second fault of this value and no fault of the
+// whole object, because the check has not seen the value.
 func (f *Form) Report(pointer, text string) {
 	fields, found := f.Fields, (*Field)(nil)
 	var path []string
@@ -228,8 +232,11 @@ func (f *Form) Report(pointer, text string) {
 		found, fields = next, next.Fields
 		path = append(path, next.Name)
 	}
+	if found == nil && slices.ContainsFunc(f.Errors, func(e Error) bool { return e.unread }) || found != nil && found.unread {
+		return
+	}
 	if found == nil {
-		f.Errors = append(f.Errors, Error{Name: strings.NewReplacer("~1", "/", "~0", "~").Replace(strings.TrimPrefix(pointer, "/")), Text: text})
+		f.add(Error{order: math.MaxInt, Name: strings.NewReplacer("~1", "/", "~0", "~").Replace(strings.TrimPrefix(pointer, "/")), Text: text})
 		return
 	}
 	if rest := strings.TrimPrefix(pointer[len(found.pointer):], "/"); rest != "" {
@@ -238,5 +245,14 @@ func (f *Form) Report(pointer, text string) {
 	if found.Error == "" {
 		found.Error = text
 	}
-	f.Errors = append(f.Errors, Error{ID: found.ID, Name: strings.Join(path, "/"), Text: text})
+	f.add(Error{ID: found.ID, Name: strings.Join(path, "/"), Text: text, order: found.order})
+}
+
+// add adds an error at the position of its field.
+func (f *Form) add(e Error) {
+	i := len(f.Errors)
+	for i > 0 && f.Errors[i-1].order > e.order {
+		i--
+	}
+	f.Errors = slices.Insert(f.Errors, i, e)
 }

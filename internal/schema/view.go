@@ -122,6 +122,16 @@ func (v View) Items() View {
 	return View{v.raw, v.root, at}
 }
 
+// Additional returns the schema of the properties of an object that the schema does not list by
+// name. It returns the zero View if the schema does not describe them.
+func (v View) Additional() View {
+	at := v.member("additionalProperties")
+	if jsonrpc.KindOf(v.raw, at) != '{' {
+		return View{}
+	}
+	return View{v.raw, v.root, at}
+}
+
 // Alternatives returns the schemas in anyOf. If anyOf is absent, it returns the schemas in oneOf.
 func (v View) Alternatives() []View {
 	var out []View
