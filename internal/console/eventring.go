@@ -25,6 +25,7 @@ type keptEvent struct {
 	Time   time.Time
 	Kind   event.Kind
 	Server string
+	Opened bool   // a handshake of a client
 	Client string // the name from the client's description of itself
 	Method string
 	Name   string
@@ -68,7 +69,7 @@ func (r *eventRing) noteLocked(e *event.Event) {
 		}
 		r.last[e.Server] = step{e.Detail, r.seq + 1}
 	}
-	if e.Kind == event.Handshake && e.Server != "" {
+	if e.Kind == event.Handshake && !e.OfClient() {
 		delete(r.last, e.Server) // the handshake is the end of a start
 	}
 	k := keptEvent{
@@ -77,7 +78,7 @@ func (r *eventRing) noteLocked(e *event.Event) {
 	}
 	detail := e.Detail
 	if e.Kind == event.Handshake {
-		if e.Server == "" {
+		if k.Opened = e.OfClient(); k.Opened {
 			k.Client, k.Name = k.Name, ""
 		} else { // Detail is the trace, and its last line says how the handshake ended
 			detail = strings.TrimSpace(detail)

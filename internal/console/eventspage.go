@@ -36,13 +36,13 @@ func (c *Console) eventsPage() Page {
 
 // eventWords maps the kinds of events to words for people.
 var eventWords = map[event.Kind]string{
-	event.ServerRequest: "server request", event.Loss: "loss", event.Handshake: "handshake", event.Lifecycle: "server", event.Refusal: "refusal", event.Rename: "rename",
+	event.ServerRequest: "server request", event.Loss: "loss", event.Handshake: "handshake", event.Lifecycle: "server", event.Refusal: "refusal", event.Rename: "rename", event.Reload: "reload",
 }
 
 func (c *Console) eventList(r *http.Request) (*View, error) {
 	q := r.URL.Query()
 	l := &eventList{Q: q, Search: q.Get("q"), Total: c.sums(r).Events, Most: mostEvents}
-	l.Kinds = choices(q.Get("kind"), "any kind", "handshake", "handshakes", "lifecycle", "servers", "loss", "losses", "refusal", "refusals", "server_request", "server requests", "rename", "renames")
+	l.Kinds = choices(q.Get("kind"), "any kind", "handshake", "handshakes", "lifecycle", "servers", "loss", "losses", "refusal", "refusals", "server_request", "server requests", "rename", "renames", "reload", "reloads")
 	var names []string
 	for _, s := range c.status(r).Servers {
 		names = append(names, s.Name, s.Name)
@@ -76,7 +76,7 @@ func rowOf(e *keptEvent) eventRow {
 		if e.Failed {
 			row.Class = "bad"
 		}
-		if e.Client != "" {
+		if e.Opened {
 			told := "The client sent " + e.Method + ". Dragoman answered in " + spanText(e.Took) + "."
 			if e.Failed {
 				told = "Dragoman refused " + e.Method + "."
@@ -98,6 +98,11 @@ func rowOf(e *keptEvent) eventRow {
 		row.What, row.Detail = e.Method, "The client answered in "+spanText(e.Took)+"."
 		if e.Failed {
 			row.Class, row.Detail = "warn", "There was no usable answer of the client."
+		}
+	case event.Reload:
+		row.Class, row.What = "ok", "configuration"
+		if e.Failed {
+			row.Class = "bad"
 		}
 	case event.Rename:
 		row.What = e.Method + " " + e.Name

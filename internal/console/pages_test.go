@@ -113,7 +113,9 @@ var scenes = map[string]func() scene{
 			}
 			p.Publish(event.Event{Kind: event.Loss, Server: "search", Name: "structuredContent", Detail: "2025-06-18 allows only an object here", Call: 50})
 			call(p, "Claude Code", "2.1.4", mcp.R20251125, "search", mcp.R20260728, mcp.Failed, 50)
-			p.Publish(event.Event{Kind: event.Handshake, Name: "Claude Code", From: mcp.R20251125, Method: "initialize", Took: time.Millisecond, Outcome: event.OK})
+			p.Publish(event.Event{Kind: event.Handshake, Name: "Claude Code", From: mcp.R20251125, Method: "initialize", Took: time.Millisecond, Outcome: event.OK, Opening: &event.Opening{Client: "Claude Code"}})
+			p.Publish(event.Event{Kind: event.Reload, Outcome: event.OK, Detail: "The changed configuration was applied. Added: files."})
+			p.Publish(event.Event{Kind: event.Reload, Outcome: mcp.Failed, Detail: "The changed configuration was refused, and the current one stays in use. dragoman.yaml:2:3: mcpServers.x: has no command."})
 			p.Publish(event.Event{Kind: event.Handshake, Server: "browser", Outcome: mcp.Failed, Detail: "     1 ms  initialize -> an end; the server has exited\n"})
 		}
 		return s
@@ -154,7 +156,8 @@ var scenes = map[string]func() scene{
 		s.play = func(p *event.Publisher) {
 			p.Publish(event.Event{Kind: event.Loss, Server: hostile, Name: hostile, Detail: hostile, Call: 1})
 			call(p, hostile, hostile, mcp.R20250618, hostile, mcp.R20250618, mcp.Failed, 1)
-			p.Publish(event.Event{Kind: event.Handshake, Name: hostile, Method: hostile, From: mcp.R20250618})
+			p.Publish(event.Event{Kind: event.Handshake, Name: hostile, Method: hostile, From: mcp.R20250618, Opening: &event.Opening{Client: hostile}})
+			p.Publish(event.Event{Kind: event.Reload, Outcome: mcp.Failed, Detail: hostile})
 			p.Publish(event.Event{Kind: event.Refusal, Server: hostile, Method: hostile, Detail: hostile})
 		}
 		return s

@@ -129,6 +129,28 @@ func TestSteps(t *testing.T) {
 	}
 }
 
+// TestOpenings checks that the page of events tells the handshake of a client from one with a
+// server, whether they have a name or not.
+func TestOpenings(t *testing.T) {
+	t.Parallel()
+	tr, p := newTraffic(), &event.Publisher{}
+	defer tr.tap(p, func() {})()
+	for want, e := range map[string]event.Event{
+		"unnamed: Dragoman refused initialize.":            {Method: "initialize", Name: "unnamed", Outcome: event.UnsupportedVersion, Opening: &event.Opening{Client: "unnamed"}},
+		": Dragoman refused server/discover.":              {Method: "server/discover", Outcome: event.Malformed, Opening: &event.Opening{}},
+		": initialize: the server has exited":              {Outcome: mcp.Failed, Detail: "     1 ms  initialize -> the server has exited\n"},
+		"files: initialize: the server uses another thing": {Server: "files", Outcome: mcp.Failed, Detail: "     1 ms  initialize -> the server uses another thing\n"},
+	} {
+		e.Kind = event.Handshake
+		p.Publish(e)
+		found, _ := tr.newest(func(*keptEvent) bool { return true }, 0, 1)
+		row := rowOf(&found[0])
+		if got := row.What + row.Server + ": " + row.Detail; got != want || row.Class != "bad" {
+			t.Errorf("%s %q, want %q", row.Class, got, want)
+		}
+	}
+}
+
 // TestClientSentence checks the heading of the overview. It counts the states of the clients as
 // the page of the clients shows them.
 func TestClientSentence(t *testing.T) {

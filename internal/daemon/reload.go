@@ -2,12 +2,18 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/event"
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
 // secondLook is how long Dragoman waits before it removes all running servers because a changed
@@ -41,18 +47,18 @@ func (e *emptiness) stop() {
 	}
 }
 
-// refuses reports whether next must not be used yet, and logs the reason. sure is true on
-// SIGHUP and when the timer has fired.
-func (e *emptiness) refuses(now, next *config.Snapshot, sure bool) bool {
+// refuses returns the reason why next must not be used yet, as a sentence, and logs it. It returns
+// "" if next can be used. sure is true on SIGHUP and when the timer has fired.
+func (e *emptiness) refuses(now, next *config.Snapshot, sure bool) (why string) {
 	e.stop()
 	switch {
 	case len(next.Servers) > 0 || len(now.Servers) == 0:
-		return false
+		return ""
 	case next.Empty:
 		e.log.Warn("ignored an empty configuration file: all servers stay; to remove all servers, write mcpServers: {}", "servers", len(now.Servers))
-		return true
+		return "The file is empty. All servers stay. To remove all servers, write mcpServers: {}."
 	case sure:
-		return false
+		return ""
 	}
 	if e.patience <= 0 {
 		e.patience = secondLook
@@ -60,7 +66,7 @@ func (e *emptiness) refuses(now, next *config.Snapshot, sure bool) bool {
 	e.again = time.NewTimer(e.patience)
 	e.log.Warn("the changed configuration has no servers: Dragoman waits before it removes the current servers; send SIGHUP to remove them now",
 		"servers", len(now.Servers), "wait", e.patience.String())
-	return true
+	return "The file has no servers. Dragoman waits " + e.patience.String() + " before it removes the current servers."
 }
 
 // envFile watches the file of dragoman.envFile, whose path may change with the configuration. Only
@@ -119,4 +125,69 @@ func logChanges(log *slog.Logger, c config.Changes) {
 		attrs = append(attrs, "settings", strings.Join(c.Settings, " "))
 	}
 	log.Info("configuration applied", attrs...)
+}
+
+// mostNamed is the number of servers that the event of a reload names in each list.
+const mostNamed = 5
+
+// publishReload publishes that a changed configuration was applied, or why it was refused. Detail
+// consists of sentences.
+func (d *daemon) publishReload(outcome mcp.Outcome, detail string) {
+	level := slog.LevelInfo
+	if outcome != event.OK {
+		level = slog.LevelWarn
+	}
+	d.events.Publish(event.Event{Kind: event.Reload, Level: level, Outcome: outcome, Detail: detail})
+}
+
+// refusalOf returns the reason why a changed configuration was refused, as sentences. err is the
+// error of its problems.
+func refusalOf(err error) string {
+	const kept = "The changed configuration was refused, and the current one stays in use. "
+	var bad *config.Error
+	if !errors.As(err, &bad) {
+		return kept + err.Error()
+	}
+	text := kept + strings.TrimSuffix(excerpt.Line(bad.Problems[0].String(), 400), ".") + "."
+	if n := len(bad.Problems) - 1; n > 0 {
+		text += " There are more problems: " + strconv.Itoa(n) + "."
+	}
+	return text
+}
+
+// changesText returns the changes of a configuration that was applied, as sentences. problems are
+// those of its file.
+func changesText(c config.Changes, problems config.Problems) string {
+	text := "The changed configuration was applied."
+	list := func(what string, names []string) {
+		if len(names) == 0 {
+			return
+		}
+		text += " " + what + ": " + strings.Join(names[:min(len(names), mostNamed)], ", ")
+		if more := len(names) - mostNamed; more > 0 {
+			text += " and " + strconv.Itoa(more) + " more"
+		}
+		text += "."
+	}
+	var changed, restarted []string
+	for _, x := range c.Changed {
+		if x.Restart {
+			restarted = append(restarted, x.Name)
+		} else {
+			changed = append(changed, x.Name)
+		}
+	}
+	list("Added", c.Added)
+	list("Removed", c.Removed)
+	list("Restarted", restarted)
+	list("Changed", changed)
+	list("Settings", c.Settings)
+	var unusable []string
+	for _, p := range problems.OfServers() {
+		if !slices.Contains(unusable, p.Server) {
+			unusable = append(unusable, p.Server)
+		}
+	}
+	list("Not started because of an error", unusable)
+	return text
 }

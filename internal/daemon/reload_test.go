@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -69,6 +70,48 @@ func text(all ...*upstreamUnderTest) string {
 func (w *fileDaemon) waitLog(t testing.TB, what string, times int) {
 	t.Helper()
 	await(t, what, 10*time.Second, func() bool { return strings.Count(w.log.String(), what) >= times })
+}
+
+// TestReloadEvents checks that each reload publishes whether the file was applied or refused.
+func TestReloadEvents(t *testing.T) {
+	kept, came := child(t, "kept", "legacy"), child(t, "came", "legacy")
+	var mu sync.Mutex
+	var got []string
+	heard := make(chan os.Signal, 1) // without this, a SIGHUP could end the test process
+	signal.Notify(heard, syscall.SIGHUP)
+	defer signal.Stop(heard)
+	events := &event.Publisher{}
+	defer events.Tap(event.Of(event.Reload), func(e event.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		got = append(got, e.Kind.String()+" "+string(e.Outcome)+": "+e.Detail)
+	})()
+	w := serveFile(t, text(kept), func(o *ServeOptions) { o.Events = events })
+	wait := func(n int, want string) {
+		t.Helper()
+		// The watch may begin after the first change. A refused file may be read twice.
+		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		var all []string
+		await(t, want, 30*time.Second, func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			all = slices.Compact(slices.Clone(got))
+			return len(all) >= n
+		})
+		if all[n-1] != strings.ReplaceAll(want, "FILE", w.path) || len(all) > n {
+			t.Errorf("got %q, want %q", all, want)
+		}
+	}
+	w.write(t, text(kept, came)+"  broken: {command: \"${UNSET_IN_THIS_TEST}\"}\n")
+	wait(1, "reload ok: The changed configuration was applied. Added: came, broken. Not started because of an error: broken.")
+	w.write(t, "mcpServers: [\n")
+	wait(2, "reload failed: The changed configuration was refused, and the current one stays in use. FILE:1:13: syntax error: sequence end token ']' not found; check indentation, quotes and brackets here and on the line before.")
+	w.write(t, "")
+	wait(3, "reload failed: The file is empty. All servers stay. To remove all servers, write mcpServers: {}.")
+	w.write(t, text(came))
+	wait(4, "reload ok: The changed configuration was applied. Removed: kept, broken.")
 }
 
 // TestReload checks that Dragoman applies a changed file as a whole. A server that is in both

@@ -28,6 +28,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/logcode"
 	"github.com/dragoman-mcp/dragoman/internal/logring"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/telemetry"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -365,10 +366,12 @@ func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 		if s == nil || d.opts.Strict && problems.Err() != nil {
 			empty.stop()
 			d.log.Error("the changed configuration is invalid; keeping the current one", "problems", problems.Err().Error())
+			d.publishReload(mcp.Failed, refusalOf(problems.Err()))
 			answer(problems.Err())
 			continue
 		}
-		if empty.refuses(d.runtime.Current(), s, sure) {
+		if why := empty.refuses(d.runtime.Current(), s, sure); why != "" {
+			d.publishReload(mcp.Failed, why)
 			answer(nil)
 			continue
 		}
@@ -388,6 +391,7 @@ func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 		d.recorded.Record(s.Record.On(d.local))
 		warnUnusable(d.log, problems)
 		logChanges(d.log, changes)
+		d.publishReload(event.OK, changesText(changes, problems))
 		if later := needsRestart(d.opts.Config, s); len(later) > 0 {
 			d.log.Warn("some settings change only with a restart", "settings", strings.Join(later, " "))
 		}

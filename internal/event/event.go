@@ -33,10 +33,11 @@ const (
 	Rename                        // clients see an item under an unusual name
 	Step                          // a message of a handshake with a server was sent or answered
 	Stderr                        // a line on stderr of a server; Detail is the line
+	Reload                        // a changed configuration was applied or refused
 	kinds                         // the number of kinds plus one
 )
 
-var kindNames = [kinds]string{"", "call", "server_request", "loss", "handshake", "notification", "lifecycle", "refusal", "rename", "step", "stderr"}
+var kindNames = [kinds]string{"", "call", "server_request", "loss", "handshake", "notification", "lifecycle", "refusal", "rename", "step", "stderr", "reload"}
 
 // String returns the name of the kind for logs and JSON. It returns "" for an unknown kind.
 func (k Kind) String() string {
@@ -113,8 +114,8 @@ const DefaultProject = "default"
 //	ServerRequest  Method is the method of the request, and Took is how long the answer took
 //	Loss           Name is the lost thing, and Detail the reason; Method is the method of the
 //	               call, if it is known
-//	Handshake      with a client: Server is "", Name is the client's own name, and From its
-//	               revision; with a server: Detail is the trace, a line for each step
+//	Handshake      with a client: Opening is not nil, Server is "", Name is the client's own name,
+//	               and From its revision; with a server: Detail is the trace, a line for each step
 //	Notification   Method is the method of the notification
 //
 // Lifecycle      Detail is the current step, and "" when the step has ended; or Detail is the
@@ -123,6 +124,8 @@ const DefaultProject = "default"
 //	Refusal        Detail is the fault of the request
 //	Rename         Method is the method of the list, Name the server's own name of the item,
 //	               and Detail the reason
+//	Reload         Outcome is OK if the configuration was applied, and mcp.Failed if it was
+//	               refused; Detail says what changed, or why it was refused
 type Event struct {
 	Kind    Kind
 	Level   slog.Level
@@ -150,3 +153,7 @@ type Event struct {
 	Trace  string // the client's W3C trace id
 	Detail string // text for people
 }
+
+// OfClient reports whether e is the handshake of a client with Dragoman. Otherwise a Handshake is
+// one of Dragoman with a server, also if its server has no name.
+func (e *Event) OfClient() bool { return e.Kind == Handshake && e.Opening != nil }

@@ -30,7 +30,7 @@ func everyMetric() map[string][]string {
 	m.WatchEndpoints(func() []Endpoint { return []Endpoint{{Path: "/mcp"}} }, httpdoor.NewGuard(nil, nil, nil))
 	p.Publish(event.Event{Kind: event.Call, Server: "s"})
 	p.Publish(event.Event{Kind: event.Loss, Server: "s", Name: "x"})
-	p.Publish(event.Event{Kind: event.Handshake, Name: "c", From: mcp.R20251125, Outcome: event.OK})
+	p.Publish(event.Event{Kind: event.Handshake, Name: "c", From: mcp.R20251125, Outcome: event.OK, Opening: &event.Opening{Client: "c"}})
 	out := map[string][]string{}
 	for line := range strings.Lines(scrape(m)) {
 		if strings.HasPrefix(line, "#") {

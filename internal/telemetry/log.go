@@ -113,7 +113,7 @@ func (l *Log) write(e *event.Event) {
 		l.o.Step(e.Server, e.Detail)
 	case event.Handshake:
 		switch {
-		case e.Opening != nil:
+		case e.OfClient():
 			l.opening(e)
 		case e.Server != "" && l.o.Trace != nil:
 			l.o.Trace(e.Server, e.Detail)

@@ -78,7 +78,7 @@ func (m *Metrics) count(e event.Event) {
 	case event.Loss:
 		m.lose(e.Server, e.Name)
 	case event.Handshake:
-		if e.Server == "" {
+		if e.OfClient() {
 			m.opened(e)
 		}
 	}

@@ -35,7 +35,7 @@ func TestMetrics(t *testing.T) {
 	for i := range maxClientNames + 10 {
 		p.Publish(event.Event{Kind: event.Handshake, Name: fmt.Sprint("c", i), From: mcp.R20251125, Took: time.Millisecond, Outcome: event.OK, Opening: &event.Opening{Requested: "2025-11-25"}})
 	}
-	p.Publish(event.Event{Kind: event.Handshake, Name: "c0", From: mcp.R20251125, Outcome: mcp.Failed})
+	p.Publish(event.Event{Kind: event.Handshake, Name: "c0", From: mcp.R20251125, Outcome: mcp.Failed, Opening: &event.Opening{}})
 	p.Publish(event.Event{Kind: event.Handshake, Name: "c0", Outcome: event.UnsupportedVersion, Opening: &event.Opening{Requested: "1.0"}})
 	stop()
 	p.Publish(event.Event{Kind: event.Call, Server: "s", From: mcp.R20251125, To: mcp.R20260728})
