@@ -7,8 +7,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 )
 
-// ServerSettings are the settings that are in force for a server, with the lines of the configuration file
-// that set them.
+// ServerSettings are the settings that are in force for a server, with the lines of the
+// configuration file that set them.
 type ServerSettings struct {
 	Server string       `json:"server"`
 	File   string       `json:"file,omitempty" doc:"the configuration file; left out if there is none"`
