@@ -13,7 +13,7 @@ func Table() []Entry { return append([]Entry(nil), table...) }
 
 var table = []Entry{
 	// State of servers.
-	{"server_ready", "server ready", "A server is ready, for the first time or again. `took` is how long Dragoman tried to open it, or waited for it. `for` is the method for which it was opened, as in `handshake_step`. If each call has a process of its own, only the first record has the level info."},
+	{"server_ready", "server ready", "A server is ready, for the first time or again. `took` is how long Dragoman tried to open the server, or waited for it. `for` is the method for which it was opened, as in `handshake_step`. If each call has a process of its own, only the first record has the level info."},
 	{"server_failed", "server could not be opened", "A server could not be started, connected to or initialized. `class`, `sentence` and `action` describe the failure, and `retry_after` is the time until the next attempt."},
 	{"server_failed", "server could still not be opened", ""},
 	{"server_ended", "server ended", "The process of a server has exited. If it exits again for the same reason within ten minutes, the record is short and `times` counts."},
@@ -21,7 +21,7 @@ var table = []Entry{
 	{"server_disconnected", "connection to server ended", "The session with a server over HTTP has ended."},
 	{"server_disconnected", "connection to server ended again", ""},
 	{"server_unresponsive", "server does not answer", "A server does not answer a ping, while calls wait for it or while it is idle (setting `ping`)."},
-	{"server_responsive", "server answers again", "A server that did not answer before answers again."},
+	{"server_responsive", "server answers again", "A server that had stopped answering answers again."},
 	{"server_not_pinged", "server is not pinged", "The configuration has `ping` for a server, but the server's revision or dialect has no ping."},
 	{"server_stalled", "server does not read its input", "A server does not read its stdin, so messages to it wait."},
 	{"server_unstalled", "server reads its input again", "A server that did not read its stdin reads it again."},
@@ -105,7 +105,7 @@ var table = []Entry{
 	{"output", "", "Other output of a command."},
 	{"error", "", "A command failed. The message contains the reason."},
 	{"failure", "", "A command failed because of a server. `class`, `sentence` and `action` describe the failure."},
-	{"hint", "", "What to do about the error in the record before."},
+	{"hint", "", "What to do about the error in the previous record."},
 	{"note", "", "Something is missing in the result of a command."},
 	{"warning", "", "A command continues, although a part of its work failed. The message contains the reason."},
 	{"handshake_step", "handshake step", "One step of a handshake with a server, as it happens: `sent` alone when a message is sent, and with `got` and `reason` when the answer is known. `for` is the method for which the server is opened. `bytes` has the message with `--trace-bytes`. The level is debug."},
