@@ -55,8 +55,7 @@ func (o *opening) initialize(ctx context.Context) (state, *Error) {
 	case r.kind == ended:
 		return "", o.exited(r.err, sent, got)
 	case r.kind == silence:
-		// The timeout of the link itself has expired.
-		o.note(sent, got, "the message is not a valid answer")
+		o.note(sent, got, "the timeout of the connection expired")
 		return "", o.fail(CauseTimeout, r.err)
 	case r.kind == unreadable:
 		o.note(sent, got, "the message is not a valid answer")

@@ -93,8 +93,9 @@ type Head struct {
 	edits        []HeadEdit
 }
 
-// HeadEdit is the reason why Dragoman has written a field of a head that it sends, or does not
-// forward a field of a head that it has received. NoReason says that the field was forwarded.
+// HeadEdit says why a field of a head differs on the two wires. Of a head that Dragoman sends, it
+// is the reason why Dragoman has written the field. Of a head that Dragoman received, it is the
+// reason why Dragoman does not forward the field. NoReason means that the field was forwarded.
 type HeadEdit struct {
 	Why Reason
 	// Name is the canonical name of the field. If it ends in a hyphen, it is the beginning of the
@@ -487,8 +488,8 @@ func (l *TrailLimits) message() int {
 
 func (t *Trail) costOf(text []byte) int { return min(len(text), t.limits.message()) }
 
-// find returns the index of a text that is kept already, or -1. kept is the part of the text
-// within the limit. It compares the last few.
+// find returns the index of the stored text that equals a new text, or -1. kept is the part of the
+// new text within the limit. find looks at the first and the last few stored texts only.
 func (m *trailMemory) find(kept []byte, size int, hash uint64) int32 {
 	for i := len(m.texts) - 1; i >= 0; i-- {
 		if i < len(m.texts)-alike && i >= alikeFirst {

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// trailMemory is the memory of one trail. Close returns it for another trail, so that a
-// recorded call needs few allocations. Nothing outside of the trail may refer to it. The bytes of
-// all texts are in one log, and entries and texts are small and have no pointers. Heads are not
-// copied. A recorded call should touch little memory, because most of it is no longer in the cache
-// of the processor when it is used again.
+// trailMemory is the memory of one trail. When the trail is closed, another trail uses the memory
+// again, so that a recorded call needs few allocations. Nothing outside of the trail may refer to
+// it. A recorded call should touch little memory, because memory that was not used for 200 calls
+// is no longer in the cache of the processor. So the bytes of all texts are in one log, entries
+// and texts are small and have no pointers, and heads are not copied.
 type trailMemory struct {
 	log     []byte // texts and errors
 	texts   []trailText
@@ -113,7 +113,8 @@ func (m *trailMemory) addMade(text []byte, limit int, hash uint64, input int32, 
 	return int32(len(m.texts) - 1)
 }
 
-// same reports whether text i is this one. kept is the part of the text within the limit.
+// same reports whether the stored text i equals a new text. kept is the part of the new text within
+// the limit.
 func (m *trailMemory) same(i int, kept []byte, size int, hash uint64) bool {
 	x := &m.texts[i]
 	switch {
