@@ -75,7 +75,7 @@ func parseOptions(args []string) (options, error) {
 		for item := range strings.SplitSeq(list, ",") {
 			item = strings.TrimSpace(item)
 			if !slices.Contains(all, item) {
-				problems = append(problems, fmt.Errorf("-%s: %q is none of %s", name, item, strings.Join(all, ", ")))
+				problems = append(problems, fmt.Errorf("-%s: %q is not one of %s", name, item, strings.Join(all, ", ")))
 			}
 			picked = append(picked, item)
 		}

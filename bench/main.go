@@ -79,7 +79,7 @@ func serveEcho(ctx context.Context, args []string) error {
 	}
 	era, ok := words.ParseEra(*name)
 	if !ok {
-		return usageError{fmt.Errorf("-era %s: neither modern nor legacy", *name)}
+		return usageError{fmt.Errorf("-era must be modern or legacy, but is %s", *name)}
 	}
 	if *stdio == (*addr != "") {
 		return usageError{fmt.Errorf("give either -http ADDR or -stdio")}

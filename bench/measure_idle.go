@@ -138,7 +138,7 @@ func openStreaming(addr string, n int, keep *[]*load.Client) error {
 	listener.Share(all[len(all)-1])
 	ok, err := listener.Listen()
 	if err == nil && !ok {
-		err = fmt.Errorf("GET: no stream is offered")
+		err = fmt.Errorf("GET: the server does not offer a stream")
 	}
 	return err
 }

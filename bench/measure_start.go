@@ -116,7 +116,7 @@ func converse(w io.Writer, r *bufio.Reader, message []byte, id string) error {
 // ended waits for cmd. It returns an error if cmd had to be killed. It ignores the exit code.
 func ended(cmd *exec.Cmd) error {
 	if err := cmd.Wait(); cmd.ProcessState == nil || cmd.ProcessState.ExitCode() < 0 {
-		return fmt.Errorf("does not end with its input: %w", err)
+		return fmt.Errorf("the process did not exit at the end of its input: %w", err)
 	}
 	return nil
 }

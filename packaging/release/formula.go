@@ -16,7 +16,7 @@ func (r *release) formula() error {
 	sums := map[string]string{}
 	for _, p := range []platform{{"darwin", "amd64"}, {"darwin", "arm64"}, {"linux", "amd64"}, {"linux", "arm64"}} {
 		if !slices.Contains(r.platforms, p) {
-			log.Printf("no Homebrew formula: it needs the archive for %s", p)
+			log.Printf("the Homebrew formula is not written, because it needs the archive for %s", p)
 			return nil
 		}
 		sum, err := fileSum(filepath.Join(r.dist, r.archiveName(p)+".tar.gz"))

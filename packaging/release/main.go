@@ -83,7 +83,7 @@ func newRelease(dist, version, platforms string) (*release, error) {
 		return nil, err
 	}
 	if _, err := os.Stat(filepath.Join(root, "cmd", program)); err != nil {
-		return nil, fmt.Errorf("run this in packaging/: %w", err)
+		return nil, fmt.Errorf("run this program in packaging/: %w", err)
 	}
 	if dist == "" {
 		dist = filepath.Join(root, "dist")
@@ -102,12 +102,12 @@ func newRelease(dist, version, platforms string) (*release, error) {
 		}
 	}
 	if !versions.MatchString(r.version) || strings.HasSuffix(r.version, "-dirty") {
-		return nil, fmt.Errorf("the version %q is not like 1.2.3 or 1.2.3-rc.1; a dirty work tree cannot be released", r.version)
+		return nil, fmt.Errorf("the version %q does not have the form 1.2.3 or 1.2.3-rc.1; a dirty work tree cannot be released", r.version)
 	}
 	seconds := os.Getenv("SOURCE_DATE_EPOCH")
 	if seconds == "" {
 		if seconds, err = output(root, "git", "log", "-1", "--format=%ct"); err != nil {
-			return nil, fmt.Errorf("set SOURCE_DATE_EPOCH where there is no git: %w", err)
+			return nil, fmt.Errorf("cannot read the date of the last commit (without git, set SOURCE_DATE_EPOCH): %w", err)
 		}
 	}
 	n, err := strconv.ParseInt(seconds, 10, 64)
@@ -174,7 +174,7 @@ func (r *release) clear() error {
 	}
 	for _, e := range entries {
 		if n := e.Name(); n != "SHA256SUMS" && n != ".work" && !strings.HasPrefix(n, program) {
-			return fmt.Errorf("%s has %s, which is not a result of an earlier run: choose another folder with -dist", r.dist, n)
+			return fmt.Errorf("the folder %s contains %s, which no earlier run wrote: choose another folder with -dist", r.dist, n)
 		}
 	}
 	return os.RemoveAll(r.dist)

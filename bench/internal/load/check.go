@@ -29,7 +29,7 @@ func ResultOf(msg, id []byte) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%w: %.200s", err, msg)
 	case !version:
-		return nil, fmt.Errorf("not JSON-RPC 2.0: %.200s", msg)
+		return nil, fmt.Errorf("the answer is not JSON-RPC 2.0: %.200s", msg)
 	case gotID == nil:
 		return nil, fmt.Errorf("the answer has no id, want %s", id)
 	case !bytes.Equal(gotID, id):
@@ -37,7 +37,7 @@ func ResultOf(msg, id []byte) ([]byte, error) {
 	case failed != nil:
 		return nil, fmt.Errorf("error %.300s", failed)
 	case result == nil:
-		return nil, fmt.Errorf("neither result nor error: %.200s", msg)
+		return nil, fmt.Errorf("the answer has neither result nor error: %.200s", msg)
 	}
 	return result, nil
 }
@@ -66,7 +66,7 @@ func checkEcho(result, text []byte, era words.Era) error {
 	// 2026-07-28 §Schema, Result: "Servers implementing this protocol version MUST
 	// include this field."
 	if era == words.Modern && string(resultType) != `"complete"` {
-		return fmt.Errorf("resultType is %.40q", resultType)
+		return fmt.Errorf("resultType is %.40q, want complete", resultType)
 	}
 	first, err := jsonspan.First(content)
 	if err != nil {
@@ -84,7 +84,7 @@ func checkEcho(result, text []byte, era words.Era) error {
 	case err != nil:
 		return fmt.Errorf("content: %w", err)
 	case string(kind) != `"text"`:
-		return fmt.Errorf("content of type %.40q", kind)
+		return fmt.Errorf("the content has the type %.40q, want text", kind)
 	case !bytes.Equal(got, text):
 		return errors.New(difference(got, text))
 	}

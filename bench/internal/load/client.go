@@ -87,7 +87,7 @@ func (c *Client) Open() error {
 		return fmt.Errorf("initialize: %w", err)
 	}
 	if !bytes.Contains(result, []byte(`"protocolVersion":"`+words.LegacyVersion+`"`)) {
-		return fmt.Errorf("initialize: another version: %.200s", result)
+		return fmt.Errorf("initialize: the answer does not have the requested version: %.200s", result)
 	}
 	c.session = string(c.answer.Session)
 	if _, err := c.ask("POST", "", words.Initialized(), ""); err != nil {
@@ -101,7 +101,7 @@ func (c *Client) Discover() error {
 	id := c.newID()
 	result, err := c.ask("POST", "server/discover", words.Discover(id), id)
 	if err == nil && !bytes.Contains(result, []byte(words.ModernVersion)) {
-		err = fmt.Errorf("no modern version: %.200s", result)
+		err = fmt.Errorf("the answer does not list the modern version: %.200s", result)
 	}
 	if err != nil {
 		return fmt.Errorf("server/discover: %w", err)
@@ -114,7 +114,7 @@ func (c *Client) List() error {
 	id := c.newID()
 	result, err := c.ask("POST", "tools/list", words.List(c.era, id), id)
 	if err == nil && !bytes.Contains(result, []byte(`"echo"`)) {
-		err = fmt.Errorf("no tool echo: %.200s", result)
+		err = fmt.Errorf("the answer does not list the tool echo: %.200s", result)
 	}
 	if err != nil {
 		return fmt.Errorf("tools/list: %w", err)

@@ -70,11 +70,11 @@ func (p *Process) Await(addr string, limit time.Duration) error {
 			return conn.Close()
 		}
 		if time.Now().After(end) {
-			return p.Explain(errors.New("does not listen on " + addr))
+			return p.Explain(errors.New("the process does not listen on " + addr))
 		}
 		select {
 		case <-p.done:
-			return p.Explain(fmt.Errorf("ended at once: %v", p.err))
+			return p.Explain(fmt.Errorf("the process exited before it listened: %v", p.err))
 		case <-time.After(5 * time.Millisecond):
 		}
 	}

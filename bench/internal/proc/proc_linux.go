@@ -37,7 +37,7 @@ func Resident(pid int) (int64, error) {
 	number, _, ok2 := bytes.Cut(bytes.TrimSpace(rest), []byte(" kB"))
 	kib, err := strconv.ParseInt(string(number), 10, 64)
 	if !ok || !ok2 || err != nil {
-		return 0, fmt.Errorf("%s: no Rss", name)
+		return 0, fmt.Errorf("%s: the line Rss is missing or not valid", name)
 	}
 	return kib << 10, nil
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-var errLinux = errors.New("measured on Linux only")
+var errLinux = errors.New("CPU time and memory are measured on Linux only")
 
 // CPU fails on this system.
 func CPU(int) (time.Duration, error) { return 0, errLinux }

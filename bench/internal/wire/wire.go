@@ -109,7 +109,7 @@ func (h *Head) parse(block []byte) error {
 		}
 	}
 	if h.Chunked && h.Length >= 0 {
-		return errors.New("wire: both Content-Length and Transfer-Encoding")
+		return errors.New("wire: the head has both Content-Length and Transfer-Encoding")
 	}
 	return nil
 }
@@ -161,7 +161,7 @@ func (r *Reader) chunks() ([]byte, error) {
 		}
 		dst = append(dst, data...)
 		if end, err := r.sized(2); err != nil || end[0] != '\r' || end[1] != '\n' {
-			return nil, errors.New("wire: chunk without its end")
+			return nil, errors.New("wire: a chunk does not end with CRLF")
 		}
 	}
 }
