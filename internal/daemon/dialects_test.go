@@ -104,7 +104,7 @@ func TestManifestServers(t *testing.T) {
 				wantAll(t, result(t, ctx, c, mcp.MethodCallTool, `{"name":"files.bare","arguments":{}}`), `"content":[{"type":"text","text":"{\"moved\":3,\"skipped\":[]}"}]`)
 				for code, means := range map[string]string{"-32001": "outside", "-32002": "confirm", "-32003": "not found", "-32004": "Permission denied"} {
 					got := result(t, ctx, c, mcp.MethodCallTool, `{"name":"files.fail","arguments":{"code":`+code+`}}`)
-					wantAll(t, got, `"isError":true`, means, "as you wished", `"error":{"code":`+code)
+					wantAll(t, got, `"isError":true`, means, "failed as requested", `"error":{"code":`+code)
 				}
 				// A ping or an unknown method crashes these servers.
 				wantAll(t, result(t, ctx, c, mcp.MethodCallTool, `{"name":"files.seen"}`), `"content":`)

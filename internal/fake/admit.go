@@ -96,9 +96,9 @@ func (c *conversation) opening(x *exchange, known *method) *jsonrpc.Error {
 	case m.Method == mcp.MethodInitialize, m.Method == mcp.MethodPing:
 	case at == unopened:
 		// 2025-11-25 §Lifecycle, "Initialization": initialize must come first.
-		return c.s.refuse(m.Method, jsonrpc.CodeInvalidRequest, "%s before initialize", clip(m.Method))
+		return c.s.refuse(m.Method, jsonrpc.CodeInvalidRequest, "%s was sent before initialize", clip(m.Method))
 	case at == answered:
-		return c.s.refuse(m.Method, jsonrpc.CodeInvalidRequest, "%s before notifications/initialized", clip(m.Method))
+		return c.s.refuse(m.Method, jsonrpc.CodeInvalidRequest, "%s was sent before notifications/initialized", clip(m.Method))
 	}
 	if key := c.reservedKey(m.Raw, meta); key != "" {
 		return c.s.refuse(m.Method, jsonrpc.CodeInvalidParams, "%s does not define params._meta[%q]", c.ed.date, clip(key))
@@ -290,7 +290,7 @@ func (c *conversation) cancelRequest(m *jsonrpc.Message) (wrong string) {
 func (c *conversation) answer(m *jsonrpc.Message) (ok bool) {
 	if !c.ed.has(handshake) {
 		// 2026-07-28 §Streamable HTTP, "Sending Messages": clients do not send responses.
-		c.s.violate("response", "%s has no requests of servers that could be answered", c.ed.date)
+		c.s.violate("response", "%s has no server requests, so a client must not send responses", c.ed.date)
 		return false
 	}
 	c.s.mu.Lock()

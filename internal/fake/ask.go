@@ -313,7 +313,7 @@ func (x *exchange) resume() error {
 	}
 	if at.IsZero() {
 		if !given.IsZero() {
-			return x.c.s.refuse(x.m.Method, jsonrpc.CodeInvalidParams, "params.inputResponses without the requestState")
+			return x.c.s.refuse(x.m.Method, jsonrpc.CodeInvalidParams, "params has inputResponses but no requestState")
 		}
 		return nil
 	}

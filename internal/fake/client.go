@@ -247,7 +247,7 @@ func OpenClient(ctx context.Context, profile string, at Where, o ClientOptions) 
 	if err != nil {
 		_ = c.Close()
 		if seen := c.Violations(); len(seen) > 0 {
-			err = fmt.Errorf("%w; before that it saw: %s", err, seen[0])
+			err = fmt.Errorf("%w; before that, the client found this violation: %s", err, seen[0])
 		}
 		return nil, err
 	}
@@ -291,7 +291,7 @@ func (c *Client) greet(ctx context.Context) error {
 			dates = append(dates, date)
 		}
 		if !slices.Contains(dates, c.e.date) {
-			return fmt.Errorf("server/discover: the server speaks %q", dates)
+			return fmt.Errorf("server/discover: the server lists only the versions %q", dates)
 		}
 	}
 	c.mu.Lock()

@@ -126,7 +126,7 @@ func (c *Client) dialEvents(ctx context.Context, address string) (wire, error) {
 	}
 	if err != nil {
 		r.shut()
-		return nil, fmt.Errorf("the endpoint event: %w", err)
+		return nil, fmt.Errorf("the endpoint event is not valid: %w", err)
 	}
 	r.to = to.String()
 	r.runs.Go(func() { r.read(events) })
@@ -165,7 +165,7 @@ func (r *eventWire) read(events *eventReader) {
 		}
 		if ev.name != "message" {
 			// The specification requires the event type "message".
-			r.c.violate("an event of the type %q", clip(ev.name))
+			r.c.violate("the server sent an event of the type %q", clip(ev.name))
 			continue
 		}
 		r.c.receive(ev.data, origin{})

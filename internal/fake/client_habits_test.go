@@ -62,7 +62,7 @@ func TestHabitsOnAPipe(t *testing.T) {
 		"mcp-method-in-the-old-era": {
 			says: []string{`"method":"initialize"`, `"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/logLevel":"info"}}`}, breaks: "tools/list: 2025-11-25 does not define",
 		},
-		"forgets-initialized": {never: "notifications/initialized", breaks: "tools/list: tools/list before notifications/initialized"},
+		"forgets-initialized": {never: "notifications/initialized", breaks: "tools/list: tools/list was sent before notifications/initialized"},
 		"no-version-header":   {}, "looks-for-oauth": {}, // these habits are only visible over HTTP
 	} {
 		t.Run(profile, func(t *testing.T) {
@@ -203,7 +203,7 @@ func TestPlaysEnd(t *testing.T) {
 		{server: "never-answers", client: "strict-2025-06-18", wantErr: "initialize: no answer within 10s", within: 10 * time.Second},
 		{server: "never-answers", client: "probe-then-initialize", wantErr: "initialize: no answer within 10s", within: 10 * time.Second},
 		{server: "never-answers", client: "manifest-client", want: "BAD initialize: no answer within 10s", within: 10 * time.Second},
-		{server: "wrong-id-type", client: "strict-2025-06-18", wantErr: `before that it saw: an answer to the id "1", which is not in flight`, within: 10 * time.Second},
+		{server: "wrong-id-type", client: "strict-2025-06-18", wantErr: `before that, the client found this violation: the server answered the id "1", but no request with this id is in flight`, within: 10 * time.Second},
 		{server: "silent-on-unknown", client: "strict-2025-06-18", want: "BAD an unknown method: no answer within 10s", within: 10 * time.Second},
 		{server: "flood", client: "strict-2025-06-18", set: map[string]string{"count": "1500"}, want: "ok an unknown method", within: 10 * time.Second},
 		{server: "half-line", client: "strict-2025-06-18", want: "BAD an unknown method: the server's output ended", within: 10 * time.Second},

@@ -114,7 +114,7 @@ func (h *httpWire) send(ctx context.Context, msg []byte, f *pendingRequest) erro
 		}
 		if resp.StatusCode != http.StatusAccepted || len(body) > 0 {
 			// §Streamable HTTP, "Sending Messages": the response is 202 with an empty body.
-			h.c.violate("a notification or an answer got the status %d and %d bytes", resp.StatusCode, len(body))
+			h.c.violate("the server answered a notification or a response with the status %d and %d bytes, want 202 and no body", resp.StatusCode, len(body))
 		}
 		return nil
 	}
@@ -152,7 +152,7 @@ func (h *httpWire) answer(ctx context.Context, f *pendingRequest, resp *http.Res
 		}
 		return fmt.Errorf("the response has status %d, and its body has no answer: %s", resp.StatusCode, clip(string(body)))
 	case resp.StatusCode == http.StatusOK:
-		h.c.violate("the answer to %s is of the type %s", f.method, clip(kind))
+		h.c.violate("the answer to %s has the Content-Type %s", f.method, clip(kind))
 	}
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, bodyOfErrorMost))
 	return fmt.Errorf("status %d: %s", resp.StatusCode, clip(string(body)))
@@ -166,12 +166,12 @@ func (h *httpWire) takeSession(f *pendingRequest, resp *http.Response) {
 		return
 	}
 	if !h.c.e.has(httpSessions) {
-		h.c.violate("the answer to %s names a session", f.method)
+		h.c.violate("the answer to %s has an Mcp-Session-Id header", f.method)
 		return
 	}
 	for _, b := range []byte(id) {
 		if b < 0x21 || b > 0x7e {
-			h.c.violate("the session's id has the byte %#x", b)
+			h.c.violate("the session id contains the byte %#x, which is not allowed", b)
 			return
 		}
 	}
@@ -180,7 +180,7 @@ func (h *httpWire) takeSession(f *pendingRequest, resp *http.Response) {
 	if f.method == mcp.MethodInitialize {
 		h.session = id
 	} else if id != h.session {
-		h.c.violate("the answer to %s names another session", f.method)
+		h.c.violate("the answer to %s has the Mcp-Session-Id of another session", f.method)
 	}
 }
 
@@ -193,7 +193,7 @@ func (h *httpWire) checkStatus(f *pendingRequest, status int, body []byte) {
 	}
 	if m.Kind != jsonrpc.Failure {
 		if status != http.StatusOK {
-			h.c.violate("the result of %s came with the status %d", f.method, status)
+			h.c.violate("the result of %s came with the status %d, not 200", f.method, status)
 		}
 		return
 	}
@@ -281,7 +281,7 @@ func (s *resumable) read(resp *http.Response) (ended bool, err error) {
 			s.remember(ev.id)
 		}
 		if ev.name != "" && ev.name != "message" {
-			s.h.c.violate("an event of the type %s", clip(ev.name))
+			s.h.c.violate("the server sent an event of the type %s", clip(ev.name))
 			continue
 		}
 		if len(ev.data) > 0 {
@@ -305,7 +305,7 @@ func (s *resumable) read(resp *http.Response) (ended bool, err error) {
 func (s *resumable) remember(id string) {
 	h := s.h
 	if !h.c.e.has(httpSessions) {
-		h.c.violate("an event with an id, but streams of %s are not resumable", h.c.e.date)
+		h.c.violate("the server sent an event with an id, but streams of %s are not resumable", h.c.e.date)
 		return
 	}
 	s.last = id
@@ -342,7 +342,7 @@ func (h *httpWire) listen() {
 			kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 			if resp.StatusCode != http.StatusOK || kind != "text/event-stream" {
 				if resp.StatusCode != http.StatusMethodNotAllowed {
-					h.c.violate("GET was answered with the status %d and the type %s", resp.StatusCode, clip(kind))
+					h.c.violate("the server answered GET with the status %d and the Content-Type %s", resp.StatusCode, clip(kind))
 				}
 				resp.Body.Close()
 				return
@@ -400,7 +400,7 @@ func (h *httpWire) farewell(ctx context.Context) error {
 	}
 	resp.Body.Close()
 	if resp.StatusCode/100 != 2 && resp.StatusCode != http.StatusMethodNotAllowed {
-		return fmt.Errorf("DELETE of the session: status %d", resp.StatusCode)
+		return fmt.Errorf("the server answered DELETE of the session with the status %d", resp.StatusCode)
 	}
 	return nil
 }

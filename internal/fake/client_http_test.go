@@ -60,7 +60,7 @@ func TestHTTPClientSeesViolations(t *testing.T) {
 			w.Header().Set(mcp.HeaderSession, "two")
 			plain(w, result(m, tools))
 		}},
-		"a session in the modern era": {date: newestModern, want: "names a session", list: func(w http.ResponseWriter, m *jsonrpc.Message) {
+		"a session in the modern era": {date: newestModern, want: "has an Mcp-Session-Id header", list: func(w http.ResponseWriter, m *jsonrpc.Message) {
 			w.Header().Set(mcp.HeaderSession, "two")
 			plain(w, result(m, tools))
 		}},
@@ -84,17 +84,17 @@ func TestHTTPClientSeesViolations(t *testing.T) {
 			w.WriteHeader(http.StatusBadRequest)
 			_, _ = io.WriteString(w, result(m, tools))
 		}},
-		"an answer of another type": {date: newestModern, want: "type text/plain", list: func(w http.ResponseWriter, m *jsonrpc.Message) {
+		"an answer of another type": {date: newestModern, want: "Content-Type text/plain", list: func(w http.ResponseWriter, m *jsonrpc.Message) {
 			w.Header().Set("Content-Type", "text/plain")
 			_, _ = io.WriteString(w, result(m, tools))
 		}},
-		"a later code": {date: newestLegacy, want: "code -32021", list: func(w http.ResponseWriter, m *jsonrpc.Message) {
+		"a later code": {date: newestLegacy, want: "code is -32021", list: func(w http.ResponseWriter, m *jsonrpc.Message) {
 			plain(w, string(jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: mcp.CodeMissingCapability, Message: "x"})))
 		}},
-		"an older code": {date: newestModern, want: "code -32002", list: func(w http.ResponseWriter, m *jsonrpc.Message) {
+		"an older code": {date: newestModern, want: "code is -32002", list: func(w http.ResponseWriter, m *jsonrpc.Message) {
 			plain(w, string(jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: mcp.CodeResourceNotFound, Message: "x"})))
 		}},
-		"GET with a type of its own": {date: newestLegacy, want: "GET was answered", get: func(w http.ResponseWriter) {
+		"GET with a type of its own": {date: newestLegacy, want: "the server answered GET", get: func(w http.ResponseWriter) {
 			plain(w, "{}")
 		}},
 	} {

@@ -23,16 +23,16 @@ func (c *Client) receive(b []byte, from origin) (ended bool) {
 	c.tape.write(response, b)
 	if jsonrpc.IsBatch(b) {
 		if !c.e.has(batches) {
-			c.violate("a batch, which %s does not have", c.e.date)
+			c.violate("the server sent a batch, which %s does not have", c.e.date)
 			return false
 		}
 		items, err := jsonrpc.ScanBatch(b, jsonrpc.Limits{})
 		if err != nil {
-			c.violate("an invalid batch: %v", err)
+			c.violate("the server sent an invalid batch: %v", err)
 		}
 		for _, it := range items {
 			if it.Err != nil {
-				c.violate("not a message: %v", it.Err)
+				c.violate("the server sent something that is not a message: %v", it.Err)
 			} else if c.take(it.Message, from) {
 				ended = true
 			}
@@ -41,7 +41,7 @@ func (c *Client) receive(b []byte, from origin) (ended bool) {
 	}
 	m, err := jsonrpc.Scan(b, jsonrpc.Limits{})
 	if err != nil {
-		c.violate("not a message: %v", err)
+		c.violate("the server sent something that is not a message: %v", err)
 		return false
 	}
 	return c.take(m, from)
@@ -67,15 +67,15 @@ func (c *Client) handleResponse(m *jsonrpc.Message, from origin) (ended bool) {
 	case f != nil:
 	case m.ID == "" || m.ID == "null":
 		if m.ID == "null" && !c.e.has(nullIDs) {
-			c.violateLocked("an error with the id null, which %s does not have", c.e.date)
+			c.violateLocked("the server sent an error with the id null, which %s does not have", c.e.date)
 		}
-		c.violateLocked("an error about a message that could not be read: %s", clip(string(m.Error.Of(m.Raw))))
+		c.violateLocked("the server could not read a message of the client: %s", clip(string(m.Error.Of(m.Raw))))
 	case c.cancelled[m.ID]:
 		// §Cancellation of all revisions: the server may have sent the response before it got the
 		// cancellation.
 		delete(c.cancelled, m.ID)
 	default:
-		c.violateLocked("an answer to the id %s, which is not in flight", clip(string(m.ID)))
+		c.violateLocked("the server answered the id %s, but no request with this id is in flight", clip(string(m.ID)))
 	}
 	if f == nil {
 		c.mu.Unlock()
@@ -122,21 +122,21 @@ func (c *Client) handleResponse(m *jsonrpc.Message, from origin) (ended bool) {
 // and §Streamable HTTP, "Receiving Messages").
 func (c *Client) handleRequest(m *jsonrpc.Message, from origin) {
 	if !c.e.has(handshake) {
-		c.violate("the request %s, but a server of %s sends none", clip(m.Method), c.e.date)
+		c.violate("the server sent the request %s, but %s has no server requests", clip(m.Method), c.e.date)
 		return // the client must not answer this request
 	}
 	c.mu.Lock()
 	known := c.open[m.ID]
 	if known {
-		c.violateLocked("the id %s of %s is that of another question in progress", m.ID, clip(m.Method))
+		c.violateLocked("the id %s of the request %s belongs to another open request", m.ID, clip(m.Method))
 	}
 	if !c.ready && m.Method != mcp.MethodPing {
 		// §Lifecycle, "Initialization": only pings and logging are allowed before initialized.
-		c.violateLocked("the request %s before the conversation was open", clip(m.Method))
+		c.violateLocked("the server sent the request %s before the conversation was open", clip(m.Method))
 	}
 	full := len(c.open) >= maxOpenAsks
 	if full {
-		c.violateLocked("more than %d questions at once", maxOpenAsks)
+		c.violateLocked("the server has more than %d open requests", maxOpenAsks)
 	}
 	if known || full || c.dead != nil {
 		c.mu.Unlock()
@@ -196,7 +196,7 @@ func (c *Client) handleNotification(m *jsonrpc.Message, from origin) {
 		c.news = make(chan struct{})
 	} else if !c.overwhelmed {
 		c.overwhelmed = true
-		c.violateLocked("more than %d notices", maxNotices)
+		c.violateLocked("the server sent more than %d notifications", maxNotices)
 	}
 	var tell func(Notice)
 	if f != nil && n.Method == mcp.NoteProgress {
@@ -223,13 +223,13 @@ func (c *Client) checkNoticeLocked(n Notice, from origin) (wrong string, f *pend
 	at := jsonrpc.Whole(p)
 	s, known := c.e.noticeShape(n.Method)
 	if !known {
-		return "not a notification of a server of " + c.e.date, nil
+		return "the client does not expect this notification from a server of " + c.e.date, nil
 	}
 	if wrong := s.check(p, at, "params"); wrong != "" {
 		return wrong, nil
 	}
 	if !c.ready && n.Method != mcp.NoteMessage {
-		return "before the conversation was open", nil
+		return "sent before the conversation was open", nil
 	}
 	if c.e.has(perRequest) {
 		if wrong, done := c.checkListened(n, from); done {
@@ -244,14 +244,14 @@ func (c *Client) checkNoticeLocked(n Notice, from origin) (wrong string, f *pend
 			if c.lateTokens[string(token)] {
 				return "", nil // the server may have sent the notification before it got the cancellation
 			}
-			return fmt.Sprintf("the token %s is not that of a call in progress", clip(string(token))), nil
+			return fmt.Sprintf("the token %s does not belong to a call in progress", clip(string(token))), nil
 		}
 		if from.f != nil && from.f != f {
-			return "on the stream of another request", f
+			return "sent on the stream of another request", f
 		}
 		v, _ := floatOf(p, jsonrpc.Find(p, at, "progress"))
 		if f.events && v <= f.reached {
-			return fmt.Sprintf("progress %v after %v, but it has to increase", v, f.reached), f
+			return fmt.Sprintf("progress is %v after %v, but must increase", v, f.reached), f
 		}
 		f.reached, f.events = v, true
 	case mcp.NoteMessage:
@@ -261,12 +261,12 @@ func (c *Client) checkNoticeLocked(n Notice, from origin) (wrong string, f *pend
 			mcp.NoteToolsChanged: "tools", mcp.NotePromptsChanged: "prompts", mcp.NoteResourcesChanged: "resources",
 		}[n.Method]
 		if !c.offersLocked(list, "listChanged") {
-			return "but the server did not declare " + list + ".listChanged", nil
+			return "the server did not declare " + list + ".listChanged", nil
 		}
 	case mcp.NoteResourceUpdated:
 		uri, _ := jsonrpc.Text(p, jsonrpc.Find(p, at, "uri"))
 		if !c.watched[uri] {
-			return "nobody subscribed to " + clip(uri), nil
+			return "the client has not subscribed to " + clip(uri), nil
 		}
 	case mcp.NoteCancelled:
 		id := jsonrpc.ID(jsonrpc.Find(p, at, "requestId").Of(p))
@@ -290,7 +290,7 @@ func (c *Client) checkListened(n Notice, from origin) (wrong string, done bool) 
 	switch n.Method {
 	case mcp.NoteProgress, mcp.NoteMessage:
 		if id != "" || from.f != nil && from.f.listen != nil {
-			return "delivered for a subscription", true
+			return "sent for a subscription, which cannot have such notifications", true
 		}
 		return "", false
 	case mcp.NoteCancelled:
@@ -299,16 +299,16 @@ func (c *Client) checkListened(n Notice, from origin) (wrong string, done bool) 
 	s := c.listens[id]
 	switch {
 	case id == "":
-		return "without a subscriptionId", true
+		return "subscriptionId is missing", true
 	case s == nil && c.cancelled[id]:
 		return "", true // the server may have sent the notification before it got the cancellation
 	case s == nil:
-		return fmt.Sprintf("the subscriptionId %s is not that of a listen in progress", clip(string(id))), true
+		return fmt.Sprintf("no subscriptions/listen with the subscriptionId %s is in progress", clip(string(id))), true
 	case from.f != nil && from.f != s.f:
-		return "on the stream of another request", true
+		return "sent on the stream of another request", true
 	case n.Method == mcp.NoteAcknowledged:
 		if s.once {
-			return "a second time", true
+			return "sent twice", true
 		}
 		s.once = true
 		s.agreed = filterOf(p, jsonrpc.Find(p, at, "notifications"))
@@ -317,7 +317,7 @@ func (c *Client) checkListened(n Notice, from origin) (wrong string, done bool) 
 	case n.Method == mcp.NoteCancelled:
 		return "", true
 	case !s.once:
-		return "before the subscription was acknowledged", true
+		return "sent before the subscription was acknowledged", true
 	}
 	agreed := false
 	switch n.Method {
@@ -331,7 +331,7 @@ func (c *Client) checkListened(n Notice, from origin) (wrong string, done bool) 
 		agreed = of(s.agreed.URIs)
 	}
 	if !agreed {
-		return "not among what was acknowledged", true
+		return "the acknowledged subscription does not include this change", true
 	}
 	return "", true
 }
@@ -349,11 +349,11 @@ func filterOf(raw []byte, at jsonrpc.Span) (f Filter) {
 // excess returns the changes that a server agreed to and the client did not request.
 func (f *Filter) excess(want *Filter) string {
 	if f.Tools && !want.Tools || f.Prompts && !want.Prompts || f.Resources && !want.Resources {
-		return "agrees to lists that were not asked for"
+		return "acknowledges changes of lists that the client did not request"
 	}
 	for _, u := range f.URIs {
 		if !slices.Contains(want.URIs, u) {
-			return "agrees to the resource " + clip(u) + ", which was not asked for"
+			return "acknowledges the resource " + clip(u) + ", which the client did not request"
 		}
 	}
 	return ""
@@ -364,11 +364,11 @@ func (c *Client) checkLogLocked(n Notice, from origin) (wrong string, f *pending
 	name, _ := jsonrpc.Text(n.Params, jsonrpc.Find(n.Params, jsonrpc.Whole(n.Params), "level"))
 	l, _ := mcp.ParseLogLevel(name)
 	if c.server.raw != nil && !c.offersLocked("logging") {
-		return "but the server did not declare logging", nil
+		return "the server did not declare logging", nil
 	}
 	if c.e.has(handshake) {
 		if c.level != 0 && l < c.level {
-			return fmt.Sprintf("at %s, below the level that was set, %s", name, c.level), nil
+			return fmt.Sprintf("the level %s is below the level that the client set, %s", name, c.level), nil
 		}
 		return "", nil
 	}
@@ -378,7 +378,7 @@ func (c *Client) checkLogLocked(n Notice, from origin) (wrong string, f *pending
 	if from.f != nil {
 		f = from.f
 		if f.level == 0 {
-			return "for " + f.method + ", which did not ask for log messages", f
+			return "sent for " + f.method + ", which did not request log messages", f
 		}
 	} else {
 		for _, g := range c.pending {
@@ -390,11 +390,11 @@ func (c *Client) checkLogLocked(n Notice, from origin) (wrong string, f *pending
 			if len(c.cancelled) > 0 {
 				return "", nil
 			}
-			return "although no request in flight asked for log messages", nil
+			return "no request in flight asks for log messages", nil
 		}
 	}
 	if l < f.level {
-		return fmt.Sprintf("at %s, below the level that was asked for, %s", name, f.level), f
+		return fmt.Sprintf("the level %s is below the level that the request asks for, %s", name, f.level), f
 	}
 	return "", f
 }

@@ -142,7 +142,7 @@ func (e *edition) resultShape(method string) shape {
 func (e *edition) checkResult(method string, result []byte) string {
 	whole := jsonrpc.Whole(result)
 	if jsonrpc.KindOf(result, whole) != '{' {
-		return "not an object"
+		return "the result is not an object"
 	}
 	if m := jsonrpc.Find(result, whole, mcp.KeyMeta); !m.IsZero() && jsonrpc.KindOf(result, m) != '{' {
 		return "_meta is not an object"
@@ -152,15 +152,15 @@ func (e *edition) checkResult(method string, result []byte) string {
 		m := mcp.LookupMethod(method)
 		switch {
 		case !ok:
-			return "no resultType"
+			return "resultType is missing"
 		case t == "input_required" && (m == nil || !m.MayAsk):
-			return "input_required, which this method does not have"
+			return "resultType is input_required, which this method does not have"
 		case t == "input_required":
 			return checkInputRequired(result, whole)
 		case t == "task":
 			return shape{need("taskId", aString), need("status", aString), need("createdAt", aString), need("lastUpdatedAt", aString)}.check(result, whole, "result")
 		case t != "complete":
-			return "the resultType " + clip(t)
+			return "resultType is unknown: " + clip(t)
 		}
 		if m != nil && m.Cacheable {
 			if wrong := checkCache(result, whole); wrong != "" {
@@ -198,7 +198,7 @@ func (e *edition) checkResult(method string, result []byte) string {
 	case mcp.MethodReadResource:
 		for v := range jsonrpc.Elements(result, jsonrpc.Find(result, whole, "contents")) {
 			if jsonrpc.Find(result, v, "text").IsZero() == jsonrpc.Find(result, v, "blob").IsZero() {
-				return "contents with neither or both of text and blob"
+				return "an element of contents must have either text or blob"
 			}
 		}
 	case mcp.MethodComplete:
@@ -207,7 +207,7 @@ func (e *edition) checkResult(method string, result []byte) string {
 			n++
 		}
 		if n > 100 {
-			return fmt.Sprintf("%d completions, at most 100 are allowed", n)
+			return fmt.Sprintf("the result has %d completions, but at most 100 are allowed", n)
 		}
 	}
 	return ""
@@ -216,7 +216,7 @@ func (e *edition) checkResult(method string, result []byte) string {
 func checkInputRequired(result []byte, whole jsonrpc.Span) string {
 	requests, state := jsonrpc.Find(result, whole, "inputRequests"), jsonrpc.Find(result, whole, "requestState")
 	if requests.IsZero() && state.IsZero() {
-		return "input_required with neither inputRequests nor requestState"
+		return "the input_required result has neither inputRequests nor requestState"
 	}
 	if !requests.IsZero() && jsonrpc.KindOf(result, requests) != '{' {
 		return "inputRequests is not an object"
@@ -227,7 +227,7 @@ func checkInputRequired(result []byte, whole jsonrpc.Span) string {
 	for _, k := range []string{"ttlMs", "cacheScope"} {
 		if !jsonrpc.Find(result, whole, k).IsZero() {
 			// 2026-07-28 §Caching, "Cacheable Results".
-			return "input_required with " + k
+			return "the input_required result must not have " + k
 		}
 	}
 	return ""
@@ -266,7 +266,7 @@ func (e *edition) checkContent(raw []byte, at jsonrpc.Span) string {
 		known = false
 	}
 	if !known {
-		return "content of the kind " + clip(kind) + ", which " + e.date + " does not have"
+		return "the content has the type " + clip(kind) + ", which " + e.date + " does not have"
 	}
 	return s.check(raw, at, kind+" content")
 }
@@ -280,7 +280,7 @@ func (e *edition) checkError(method string, raw []byte, at jsonrpc.Span) string 
 	if _, ok := jsonrpc.Text(raw, jsonrpc.Find(raw, at, "message")); !ok {
 		return "the message is not a string"
 	}
-	foreign := "the code " + strconv.FormatInt(code, 10) + ", which " + e.date + " does not have"
+	foreign := "the code is " + strconv.FormatInt(code, 10) + ", which " + e.date + " does not have"
 	switch {
 	case code == mcp.CodeResourceNotFound && !e.has(notFoundCode),
 		code == mcp.CodeURLElicitationRequired && !e.has(elicitationIDs),
@@ -332,7 +332,7 @@ func (c *Client) checkAsk(a Ask) string {
 			v := jsonrpc.Find(a.Params, m, "content")
 			kind, _ := jsonrpc.Text(a.Params, jsonrpc.Find(a.Params, v, "type"))
 			if kind != "text" && kind != "image" && (kind != "audio" || !c.e.has(audio)) {
-				return "a message of the kind " + clip(kind)
+				return "a message has content of an unsupported type: " + clip(kind)
 			}
 		}
 	case mcp.MethodElicit:
@@ -349,7 +349,7 @@ func (c *Client) checkAsk(a Ask) string {
 			}
 			return c.e.formFault(a.Params, jsonrpc.Find(a.Params, at, "requestedSchema"))
 		case mode != "url" || !c.e.has(formModes):
-			return "the mode " + clip(mode) + ", which " + c.e.date + " does not have"
+			return "the mode is " + clip(mode) + ", which " + c.e.date + " does not have"
 		case !c.declares("elicitation", "url"):
 			return undeclared("elicitation.url")
 		}
@@ -359,7 +359,7 @@ func (c *Client) checkAsk(a Ask) string {
 		}
 		return s.check(a.Params, at, "params")
 	default:
-		return "not a question of a server of " + c.e.date
+		return "the client does not expect this request from a server of " + c.e.date
 	}
 	return ""
 }

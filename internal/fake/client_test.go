@@ -108,7 +108,7 @@ func TestClientSeesViolations(t *testing.T) {
 		"a foreign token":         {"2025-06-18", legacyHello, []string{`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"x","progress":1}}`}, `{"tools":[]}`, "token"},
 		"an undeclared list":      {"2025-06-18", legacyHello, []string{`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`}, `{"tools":[]}`, "listChanged"},
 		"a resource unasked":      {"2025-06-18", legacyHello, []string{`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x"}}`}, `{"tools":[]}`, "subscribed"},
-		"a later question":        {"2025-06-18", legacyHello, []string{`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"mode":"url","url":"x","message":"y"}}`}, `{"tools":[]}`, "mode url"},
+		"a later question":        {"2025-06-18", legacyHello, []string{`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"mode":"url","url":"x","message":"y"}}`}, `{"tools":[]}`, "mode is url"},
 		"a batch":                 {"2025-06-18", legacyHello, []string{`[{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}]`}, `{"tools":[]}`, "batch"},
 		"no JSON":                 {"2025-06-18", legacyHello, []string{`hello`}, `{"tools":[]}`, "not a message"},
 		"a tool without a schema": {"2025-06-18", legacyHello, nil, `{"tools":[{"name":"x"}]}`, "inputSchema"},

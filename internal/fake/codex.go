@@ -372,7 +372,7 @@ func (p *codexPipe) olderRequest(m *jsonrpc.Message) {
 		ear := "ear-" + strconv.Itoa(len(p.ears)+1)
 		for _, of := range p.ears {
 			if of == id {
-				p.c.s.violate(m.Method, "a second listener doubles all events")
+				p.c.s.violate(m.Method, "the conversation already has a listener, so a second listener doubles all events")
 			}
 		}
 		p.ears[ear] = id

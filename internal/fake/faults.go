@@ -202,7 +202,7 @@ func badSchemas() []tool {
 		bad("empty", "Its schema is empty and has no type.", `{}`),
 		bad("header", "Its schema mirrors a number in a header with an invalid name.",
 			`{"type":"object","properties":{"ratio":{"type":"number","x-mcp-header":"not a name"}}}`),
-		bad("invalid", "Its schema is invalid: an unknown type, and required is not a list.",
+		bad("invalid", "Its schema is invalid: it has an unknown type, and required is not a list.",
 			`{"type":"object","properties":{"a":{"type":"strin"}},"required":"a"}`),
 		bad("ref", "Its schema is an external reference.", `{"type":"object","properties":{"a":{"$ref":"https://fake.invalid/schema.json"}}}`),
 	}

@@ -46,7 +46,7 @@ func (e *edition) formFault(raw []byte, schema jsonrpc.Span) string {
 		}
 		for x := range jsonrpc.Members(raw, m.Value) {
 			if member, _ := jsonrpc.Text(raw, x.Key); !slices.Contains(members, member) {
-				return "the field " + clip(name) + " has " + clip(member) + ", which " + e.date + " does not have there"
+				return "the field " + clip(name) + " has " + clip(member) + ", which " + e.date + " does not have for this type"
 			}
 		}
 	}

@@ -117,7 +117,7 @@ func (s *Server) only(w http.ResponseWriter, r *http.Request, methods ...string)
 		}
 	}
 	w.Header().Set("Allow", strings.Join(methods, ", "))
-	http.Error(w, "this endpoint takes "+strings.Join(methods, ", "), http.StatusMethodNotAllowed)
+	http.Error(w, "this endpoint accepts "+strings.Join(methods, ", "), http.StatusMethodNotAllowed)
 	return false
 }
 

@@ -199,7 +199,7 @@ func (s *Server) session(w http.ResponseWriter, r *http.Request, m *jsonrpc.Mess
 	if m != nil && len(ids) == 0 && !jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeyVersion).IsZero() {
 		// 2026-07-28 §Streamable HTTP, "Backward Compatibility": this answer tells a client of both
 		// eras that the server is legacy.
-		s.deny(w, http.StatusBadRequest, m, refusal(jsonrpc.CodeInvalidRequest, "%s opens with initialize", s.part.ed.date))
+		s.deny(w, http.StatusBadRequest, m, refusal(jsonrpc.CodeInvalidRequest, "a session of %s begins with initialize", s.part.ed.date))
 		return nil
 	}
 	if len(ids) != 1 {

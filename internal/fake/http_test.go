@@ -118,7 +118,7 @@ func TestSessionRules(t *testing.T) {
 				null = ""
 			}
 			ping := ask(date, "1", "ping", "")
-			w.want(400, refused("1", "-32600", date+" opens with initialize"), "POST", "/mcp", ask("2026-07-28", "1", "tools/list", "")) // the request is a probe
+			w.want(400, refused("1", "-32600", "a session of "+date+" begins with initialize"), "POST", "/mcp", ask("2026-07-28", "1", "tools/list", "")) // the request is a probe
 			w.want(400, refused("1", "-32600", "0 Mcp-Session-Id headers instead of one"), "POST", "/mcp", ping)
 			h := w.session(date)
 			w.want(200, `{"jsonrpc":"2.0","id":1,"result":{}}`, "POST", "/mcp", ping, h...)

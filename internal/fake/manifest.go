@@ -171,7 +171,7 @@ func (s *manifestServer) call(h *arrival, id jsonrpc.ID, answer func([]byte)) {
 		answer(jsonrpc.AppendResult(nil, id, []byte(`{"moved":3,"skipped":[]}`)))
 	case name == "files.fail":
 		code, _ := jsonrpc.Int(m.Raw, jsonrpc.Find(m.Raw, args, "code"))
-		fail(code, "as you wished")
+		fail(code, "failed as requested")
 	case name == "files.move":
 		say(`{"moved":true}`)
 	default:

@@ -26,7 +26,7 @@ func TestLegacyRefuses(t *testing.T) {
 				}
 				// A modern probe is not a violation, and its id may be reused.
 				l.want(ask("2026-07-28", "1", "server/discover", ""), refused("1", "-32601", date+" has no method server/discover before initialize"))
-				l.want(ask(date, "1", "tools/list", ""), refused("1", "-32600", "tools/list before initialize"))
+				l.want(ask(date, "1", "tools/list", ""), refused("1", "-32600", "tools/list was sent before initialize"))
 				l.want(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 				l.want(ask(date, "2", "initialize", `"protocolVersion":1,"capabilities":{},"clientInfo":{"name":"t","version":"1"}`), refused("2", "-32602", "params.protocolVersion is not of type string"))
 				l.say(ask(date, "3", "initialize", `"protocolVersion":"1999-01-01","capabilities":{},"clientInfo":{"name":"t","version":"1"}`))
@@ -34,7 +34,7 @@ func TestLegacyRefuses(t *testing.T) {
 					t.Errorf("%q", got)
 				}
 				l.want(ask(date, "4", "ping", ""), `{"jsonrpc":"2.0","id":4,"result":{}}`)
-				l.want(ask(date, "5", "tools/list", ""), refused("5", "-32600", "tools/list before notifications/initialized"))
+				l.want(ask(date, "5", "tools/list", ""), refused("5", "-32600", "tools/list was sent before notifications/initialized"))
 				l.want(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 				l.want(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 				l.want(ask(date, "6", "initialize", ""), refused("6", "-32600", "this session is already initialized"))
@@ -52,10 +52,10 @@ func TestLegacyRefuses(t *testing.T) {
 				l.want(call(date, "12", "sample", `"prompt":"?"`), result(date, "12", words("the client has not declared sampling")+`,"isError":true`))
 				l.want(`{"jsonrpc":"2.0","id":null,"method":"ping"}`, `{"jsonrpc":"2.0",`+null+`"error":{"code":-32600,"message":"invalid message: id is null"}}`)
 				l.broken(
-					"tools/list: tools/list before initialize",
+					"tools/list: tools/list was sent before initialize",
 					"notifications/initialized: sent before initialize was answered",
 					"initialize: params.protocolVersion is not of type string",
-					"tools/list: tools/list before notifications/initialized",
+					"tools/list: tools/list was sent before notifications/initialized",
 					"notifications/initialized: sent twice",
 					"initialize: this session is already initialized",
 					"ping: the id 6 was used before",
@@ -102,7 +102,7 @@ func TestModernRefuses(t *testing.T) {
 		l.want(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"elicit","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{"url":{}}}}}}`,
 			`{"jsonrpc":"2.0","id":1,"error":{"code":-32021,"message":"the client has not declared elicitation.form","data":{"requiredCapabilities":{"elicitation":{"form":{}}}}}}`)
 		l.want(ask(modernDate, "1", "tools/call", `"name":"sample","arguments":{"prompt":"?"},"requestState":"W10.AAAA"`), refused("1", "-32602", "params.requestState was not issued for this call, or was modified"))
-		l.want(ask(modernDate, "1", "tools/call", `"name":"sample","arguments":{"prompt":"?"},"inputResponses":{}`), refused("1", "-32602", "params.inputResponses without the requestState"))
+		l.want(ask(modernDate, "1", "tools/call", `"name":"sample","arguments":{"prompt":"?"},"inputResponses":{}`), refused("1", "-32602", "params has inputResponses but no requestState"))
 		l.broken(
 			"tools/list: params._meta is missing or not an object",
 			"tools/list: params._meta.io.modelcontextprotocol/protocolVersion is missing",
@@ -112,9 +112,9 @@ func TestModernRefuses(t *testing.T) {
 			"resources/subscribe: 2026-07-28 has no method resources/subscribe",
 			"message: invalid message: message is not an object",
 			"notifications/initialized: 2026-07-28 has no such client notification",
-			"response: 2026-07-28 has no requests of servers that could be answered",
+			"response: 2026-07-28 has no server requests, so a client must not send responses",
 			"tools/call: params.requestState was not issued for this call, or was modified",
-			"tools/call: params.inputResponses without the requestState",
+			"tools/call: params has inputResponses but no requestState",
 		)
 		l.end()
 	})

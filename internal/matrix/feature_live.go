@@ -49,7 +49,7 @@ func playCancellation(ctx context.Context, t *talk) error {
 	}
 	running, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	wanted := errors.New("no longer wanted")
+	wanted := errors.New("the client no longer wants the result")
 	// After the first step has arrived, the server has certainly received the call.
 	_, err = t.tool(running, "wait", `{"steps":1000,"ms":50}`, fake.CallOptions{
 		Progress: true, OnProgress: func(fake.Notice) { cancel(wanted) },

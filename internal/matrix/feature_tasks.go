@@ -59,7 +59,7 @@ func (t *talk) makeTask(ctx context.Context, tool, args string) (id string, err 
 		at = jsonrpc.Find(r.Result, at, "task")
 	}
 	if id = textAt(r.Result, at, "taskId"); id == "" {
-		return "", fmt.Errorf("%s: did not create a task: %s", tool, clip(string(r.Result)))
+		return "", fmt.Errorf("the tool %s did not create a task: %s", tool, clip(string(r.Result)))
 	}
 	return id, nil
 }
@@ -102,7 +102,7 @@ func (t *talk) pollTask(ctx context.Context, id, want string) error {
 				a := fake.Ask{Method: textAt(r.Result, m.Value, "method"), Params: jsonrpc.Find(r.Result, m.Value, "params").Of(r.Result)}
 				answer, refused := fake.Obliging(a)
 				if refused != nil {
-					return fmt.Errorf("the task asks %s, which nobody can answer", a.Method)
+					return fmt.Errorf("the task sends the request %s, which the client cannot answer", a.Method)
 				}
 				if answers != "" {
 					answers += ","
@@ -110,7 +110,7 @@ func (t *talk) pollTask(ctx context.Context, id, want string) error {
 				answers += string(m.Key.Of(r.Result)) + ":" + string(answer)
 			}
 			if answers == "" {
-				return errors.New("the task needs input but does not say what input")
+				return errors.New("the task needs input but contains no input requests")
 			}
 			update := `{"taskId":` + quote(id) + `,"inputResponses":{` + answers + `}}`
 			if _, err := t.call(ctx, "tasks/update", update, fake.CallOptions{}); err != nil {

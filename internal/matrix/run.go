@@ -164,7 +164,7 @@ func play(ctx context.Context, o *Options, p Pair, direct bool) map[string]verdi
 
 // judge tests one feature and returns its outcome.
 func (t *talk) judge(ctx context.Context, f *feature) verdict {
-	ctx, cancel := context.WithTimeoutCause(ctx, featureWithin, fmt.Errorf("nothing happened for %s", featureWithin))
+	ctx, cancel := context.WithTimeoutCause(ctx, featureWithin, fmt.Errorf("the test did not end within %s", featureWithin))
 	defer cancel()
 	v := verdict{outcome: Works}
 	act := f.play

@@ -92,11 +92,11 @@ func (w *Wire) Want(patterns ...string) {
 	w.t.Helper()
 	got := w.Heard()
 	if len(got) != len(patterns) {
-		w.t.Fatalf("heard %d messages, want %d:\n%s\nwant:\n%s", len(got), len(patterns), strings.Join(got, "\n"), strings.Join(patterns, "\n"))
+		w.t.Fatalf("got %d messages, want %d:\n%s\nwant:\n%s", len(got), len(patterns), strings.Join(got, "\n"), strings.Join(patterns, "\n"))
 	}
 	for i, p := range patterns {
 		if !Like(got[i], p) {
-			w.t.Errorf("heard %s\nwant  %s", got[i], p)
+			w.t.Errorf("got  %s\nwant %s", got[i], p)
 		}
 	}
 }
