@@ -275,7 +275,7 @@ func TestCodexUnnamed(t *testing.T) {
 			if n := u.count("start"); n != 2 {
 				t.Errorf("%d processes, want two", n)
 			}
-			if trace := p.trace.String(); !strings.Contains(trace, "userAgent and no capabilities") || !strings.Contains(trace, "initialize v2") {
+			if trace := p.trace.String(); !strings.Contains(trace, "userAgent and without capabilities") || !strings.Contains(trace, "initialize v2") {
 				t.Errorf("the trace does not have these lines")
 			}
 		})

@@ -138,7 +138,7 @@ func (f *Facts) sentence(err error, best string) saying {
 		}
 		head := who + " " + f.exit()
 		if f.killed() && weigh(best) <= neutral {
-			return saying{sentence: head, action: "if you did not stop it, look for an out-of-memory message in the system log"}
+			return saying{sentence: head, action: "if you did not stop the server, look for an out-of-memory message in the system log"}
 		}
 		if best == "" && len(f.Stderr) == 0 {
 			head += " and printed nothing to stderr"
@@ -246,7 +246,7 @@ func (f *Facts) sentence(err error, best string) saying {
 		if f.Cause == "restarted" {
 			return saying{sentence: who + " was restarted by an operator while the call was running", action: "call again; the server may have executed the call"}
 		}
-		return saying{sentence: who + " was stopped by an operator", action: "start it in the console, or restart Dragoman"}
+		return saying{sentence: who + " was stopped by an operator", action: "start the server in the console, or restart Dragoman"}
 	case Removed:
 		return saying{sentence: who + " was removed from the configuration, or Dragoman is stopping"}
 	}
@@ -351,7 +351,7 @@ func (f *Facts) missing() saying {
 	who := f.who()
 	s := saying{
 		plain:       who + " " + f.exit() + ": an environment variable is missing",
-		plainAction: "set the environment variable that its stderr names",
+		plainAction: "set the environment variable that the stderr of the server names",
 	}
 	if len(f.Withheld) > 0 {
 		if name == "" {
@@ -416,7 +416,7 @@ func (f *Facts) notFound() saying {
 	s.sentence = f.who() + " cannot start: the command " + word + " was not found in PATH"
 	switch {
 	case len(f.Near) > 0:
-		s.action = "use " + strings.Join(f.Near, " or ") + " if you meant that, or correct the spelling"
+		s.action = "use " + strings.Join(f.Near, " or ") + " instead, or correct the spelling"
 	case installs[base] != "":
 		s.action = installs[base] + ", or use the full path of " + base
 	default:
@@ -635,7 +635,7 @@ func (f *Facts) version() saying {
 	if theirs != "" {
 		s.sentence += ": the server supports " + theirs
 		if ours != "" {
-			s.sentence += ", Dragoman supports " + ours
+			s.sentence += ", and Dragoman supports " + ours
 		}
 	}
 	if f.Answer != "" && theirs == "" {
@@ -648,7 +648,7 @@ func (f *Facts) protocol(best string) saying {
 	s := saying{sentence: f.who() + " sent an answer that is not valid MCP", action: "check that the command or URL is an MCP server; `dragoman doctor` shows the messages of the server"}
 	switch {
 	case f.Cause == "echo":
-		s.sentence = f.who() + " sends our own messages back"
+		s.sentence = f.who() + " sends Dragoman's own messages back"
 	case f.Status != 0 && strings.Contains(f.ContentType, "html"):
 		s.sentence = f.who() + " answered with a web page instead of MCP (HTTP " + strconv.Itoa(f.Status) + ")" + said(best)
 		s.action = "use the URL of the MCP endpoint; its path is often /mcp or /sse"

@@ -123,7 +123,7 @@ var hints = map[Cause]string{
 	CauseNoCommonVersion: "update the server or Dragoman",
 	CausePinned:          "remove the configured revision, or choose another revision",
 	CauseBadAnswer:       "check that the command or URL is an MCP server",
-	CauseEcho:            "the server sends our own messages back; check that the command or URL is an MCP server",
+	CauseEcho:            "the server sends Dragoman's own messages back; check that the command or URL is an MCP server",
 	CauseDialect:         "set the dialect of the server in the configuration",
 }
 

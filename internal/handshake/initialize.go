@@ -97,9 +97,9 @@ func (o *opening) accept(m *jsonrpc.Message, sent, got string) (state, *Error) {
 	}
 	switch {
 	case !at[4].IsZero() && !capable && !named:
-		return o.otherDialect(DialectAppServer, "a userAgent and no capabilities: Codex's "+DialectAppServer, m, sent, got)
+		return o.otherDialect(DialectAppServer, "a result with a userAgent and without capabilities comes from Codex's "+DialectAppServer, m, sent, got)
 	case (!at[5].IsZero() || !at[6].IsZero()) && !hasVersion && !named:
-		return o.otherDialect(DialectAppServer, "models and no protocol version: Codex's "+DialectAppServer, m, sent, got)
+		return o.otherDialect(DialectAppServer, "a result with models and without a protocol version comes from Codex's "+DialectAppServer, m, sent, got)
 	case !hasVersion && !capable && !named:
 		o.note(sent, got, "the result is not valid for initialize")
 		return "", o.fail(CauseBadAnswer, nil)
@@ -213,7 +213,7 @@ func (o *opening) refusedWith(ctx context.Context, f *errorAnswer, r *reply, sen
 
 // echoed handles an answer that is Dragoman's own refusal of its own request.
 func (o *opening) echoed(r *reply, sent, got string) (state, *Error) {
-	o.note(sent, got, "this is Dragoman's own error, so the server sends our own messages back")
+	o.note(sent, got, "this error is Dragoman's own, so the server sends Dragoman's messages back")
 	return "", o.fail(CauseEcho, r.err)
 }
 

@@ -200,7 +200,7 @@ func noCommonVersion(theirs []string) string {
 	for i, r := range ours {
 		names[i] = r.String()
 	}
-	return "the server supports " + join(theirs) + ", Dragoman supports " + join(names) + "; update one of them"
+	return "the server supports " + join(theirs) + ", and Dragoman supports " + join(names) + "; update one of them"
 }
 
 // newestOf returns the newest of the named revisions that want accepts.
