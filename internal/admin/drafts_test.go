@@ -218,7 +218,7 @@ func TestDraftFailures(t *testing.T) {
 	r := serving(t)
 	r.ownFile("dragoman.yaml", ours)
 	d := r.draft(`{"mcpServers": {"none": {"command": "no-such-program-here", "env": {"A_TOKEN": "<your token>"}}, "sh": {"command": "sh; touch /tmp/x | $(id)"}, "self": {"url": "http://127.0.0.1:7300/mcp"}, "bad": {"command": "x", "url": "http://h"}}}`)
-	if got := []string{d.Servers[0].Status, d.Servers[1].Status, d.Servers[2].Status, d.Servers[3].Status}; strings.Join(got, " ") != "new new skipped skipped" || d.Servers[2].Why != "this is Dragoman" {
+	if got := []string{d.Servers[0].Status, d.Servers[1].Status, d.Servers[2].Status, d.Servers[3].Status}; strings.Join(got, " ") != "new new skipped skipped" || d.Servers[2].Why != "the entry is Dragoman itself" {
 		t.Errorf("%v", d.Servers)
 	}
 	d = r.tried(d, Choice{})

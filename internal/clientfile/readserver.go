@@ -107,7 +107,7 @@ func (r *reading) items(m *Member) []*Value {
 
 // Notes about keys that Dragoman does not have.
 const (
-	approvals  = "is ignored: your client asks for approvals, Dragoman does not"
+	approvals  = "is ignored: your client asks for approvals, but Dragoman does not"
 	signIn     = "is ignored: Dragoman does not support sign-in yet; if the server needs a token, add a header with the token"
 	unneeded   = "is ignored: Dragoman does not need this key"
 	impossible = "is ignored: Dragoman has no such setting"

@@ -80,7 +80,7 @@ func TestClientFileProblems(t *testing.T) {
 		{"a.json", "{\n  // a\n  \"mcpServers\": {\"x\" 1}\n}", "a.json:3:22: this is not JSON: invalid character '1' after object name"},
 		{"a.json", "{\"mcpServers\": {\"x\": {\"command\": \"a\"}, \"d\": {\"url\": \"http://localhost:7300/mcp\"}}}", "a.json:1:40: warning: mcpServers.d: is Dragoman itself, so it is ignored"},
 		{".cursor/mcp.json", "{\"mcpServers\": {\"x\": {\"command\": \"/bin/dragoman\", \"args\": [\"serve\"]}}}", ".cursor/mcp.json:1:17: warning: mcpServers.x: is Dragoman itself, so it is ignored"},
-		{"x.yaml", "servers: {x: {command: a}}\n", "x.yaml:1:1: servers: servers belong under the key mcpServers; rename it, or convert the file with `dragoman import --from FILE`"},
+		{"x.yaml", "servers: {x: {command: a}}\n", "x.yaml:1:1: servers: servers belong under the key mcpServers; rename the key, or convert the file with `dragoman import --from FILE`"},
 	} {
 		s, problems := Parse(c.file, []byte(c.text), nil)
 		var got []string

@@ -65,7 +65,7 @@ func chooseDialect(own []*dialect.Profile, name string) (*dialect.Profile, *Prob
 	if g := Suggest(name, names); g != "" {
 		hint = "did you mean " + printable(g) + "? " + hint
 	}
-	return nil, &Problem{Path: "dialect", Text: strconv.Quote(printable(name)) + " is not a known dialect", Hint: hint + "; define your own under dragoman.dialects"}
+	return nil, &Problem{Path: "dialect", Text: strconv.Quote(printable(name)) + " is not a known dialect", Hint: hint + ", or define a dialect under dragoman.dialects"}
 }
 
 // readDialects reads dragoman.dialects.
@@ -83,7 +83,7 @@ func (c *compiler) readDialects(o *object) {
 		case bad != "":
 			c.problem(m.place(), path, "the name "+bad, "use at most 64 characters: letters, digits, _, - and .")
 		case dialect.Lookup(m.key) != nil:
-			c.problem(m.place(), path, "is the name of a built-in dialect", "use another name; like: "+m.key+" copies the settings of the built-in dialect")
+			c.problem(m.place(), path, "is the name of a built-in dialect", "use another name, and add like: "+m.key+" to copy the settings of the built-in dialect")
 		}
 		p := c.readDialect(c.object(m.whole(), path), m.key)
 		c.dialects = append(c.dialects, p)

@@ -37,7 +37,7 @@ func ParseEnv(b []byte) ([]Variable, Problems) {
 	case len(b) > MaxEnvFile:
 		return nil, Problems{{Text: "the file is larger than 1 MiB"}}
 	case !utf8.Valid(b):
-		return nil, Problems{{Text: "the file is not UTF-8", Hint: "save it as UTF-8"}}
+		return nil, Problems{{Text: "the file is not UTF-8", Hint: "save the file as UTF-8"}}
 	case bytes.IndexByte(b, 0) >= 0:
 		return nil, Problems{{Text: "the file has a NUL character"}}
 	}
@@ -144,7 +144,7 @@ func (p *envParser) quoted(text string, quote byte) (value string, closed bool) 
 		if p.rest == "" {
 			last := p.line
 			p.line = first
-			p.problem("the value has no closing quote", "add it; in double quotes, write \\\" for a quote within the value", false)
+			p.problem("the value has no closing quote", "add the closing quote; in double quotes, write \\\" for a quote within the value", false)
 			p.line = last
 			return "", false
 		}

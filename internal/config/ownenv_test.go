@@ -96,7 +96,7 @@ func TestFormatOfFileWithoutServers(t *testing.T) {
 		"command: java\nargs: [x]\n":                                                "it seems to be the entry of one server, without a name",
 		`{"servers": {}}`:                                                           "has no servers; it seems to be a file of VS Code",
 		`{"openapi": "3.0.0", "paths": {}}`:                                         "it seems to be an OpenAPI document",
-		"compatibility_mode: api_wrapper\nmcpServers: {}":                           "compatibility_mode: is not a top-level key, ignored; write dragoman.servers.NAME.isolation",
+		"compatibility_mode: api_wrapper\nmcpServers: {}":                           "compatibility_mode: is not a top-level key, so it is ignored; write dragoman.servers.NAME.isolation",
 		`{"servers": {"a": {"command": "b", "compatibility_mode": "api_wrapper"}}}`: "compatibility_mode: api_wrapper becomes isolation: call",
 		"mcpServers: {a: {command: b, compatibility_mode: api_wrapper}}":            "means isolation: call; write it as dragoman.servers.a.isolation",
 		"mcpServers: {a: {command: b, compatibility_mode: both}}":                   `"both" is not a known mode, so it is ignored`,

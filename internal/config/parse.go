@@ -105,13 +105,13 @@ func (c *compiler) foreignTop(top *object, ours []string) {
 		switch {
 		case m.key == "$schema" || strings.HasPrefix(m.key, "x-"):
 		case slices.Contains(clientfile.CompatibilityKeys, m.key):
-			c.warning(m.place(), join("", m.key), "is not a top-level key, ignored", "write dragoman.servers.NAME.isolation: call for api_wrapper, auto for resource_connection")
+			c.warning(m.place(), join("", m.key), "is not a top-level key, so it is ignored", "write dragoman.servers.NAME.isolation: call for api_wrapper, auto for resource_connection")
 		case m.key == "servers" && top.get("mcpServers") == nil:
-			c.problem(m.place(), join("", m.key), "servers belong under the key mcpServers", "rename it, or convert the file with `dragoman import --from FILE`")
+			c.problem(m.place(), join("", m.key), "servers belong under the key mcpServers", "rename the key, or convert the file with `dragoman import --from FILE`")
 		case slices.Contains(ours, m.key):
-			c.warning(m.place(), join("", m.key), "is not a top-level key, ignored", "move it under the key dragoman, with more indentation")
+			c.warning(m.place(), join("", m.key), "is not a top-level key, so it is ignored", "move it under the key dragoman, with more indentation")
 		case slices.Contains(entryKeys, m.key):
-			c.warning(m.place(), join("", m.key), "is not a top-level key, ignored", "write it under mcpServers, below the name of a server")
+			c.warning(m.place(), join("", m.key), "is not a top-level key, so it is ignored", "write it under mcpServers, below the name of a server")
 		default:
 			if s := Suggest(m.key, []string{"mcpServers", "dragoman"}); s != "" {
 				c.problem(m.place(), join("", m.key), "unknown key", "did you mean "+s+"?")
@@ -228,7 +228,7 @@ func (c *compiler) readInstructions(o *object, in *Instructions, outside bool) {
 	}
 	o.duration("keep", &in.Keep, leastKeep, mostTime)
 	if n := o.get("keep"); n != nil && in.Command == nil {
-		c.problem(n, o.at("keep"), "is for a command, and there is none", "remove it; a file is read again when it changes")
+		c.problem(n, o.at("keep"), "works only with a command, but no command is configured", "remove this key; a file is read again when it changes")
 	}
 	if len(sources) > 1 {
 		c.problem(o.n, o.path, "has "+strings.Join(sources, " and "), "keep one of them")

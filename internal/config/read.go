@@ -298,7 +298,7 @@ func (o *object) size(key string, dst *int, least, most int) {
 		*dst = int(v) * u.factor
 		return
 	}
-	o.c.problem(n, o.at(key), n.shown()+" is not a size", "write a number of bytes or one with a unit, for example 512KiB or 4MiB")
+	o.c.problem(n, o.at(key), n.shown()+" is not a size", "write a number of bytes, or a number with a unit, for example 512KiB or 4MiB")
 }
 
 // bytesText formats a size in the largest unit that divides it.

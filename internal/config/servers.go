@@ -398,7 +398,7 @@ func badHeader(name string) (bad, hint string) {
 	case name == "":
 		return "is not a valid header name", ""
 	case slices.Contains(ownHeaders, canonical), strings.HasPrefix(canonical, "Mcp-Param-"):
-		return "Dragoman sets this header itself", "remove it"
+		return "Dragoman sets this header itself", "remove the header"
 	}
 	return "", ""
 }

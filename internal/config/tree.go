@@ -56,13 +56,13 @@ type member struct {
 // problem prevents it from reading the rest.
 func (c *compiler) readTree(b []byte) (root *node) {
 	if len(b) > MaxFile {
-		c.problem(nil, "", "the file is larger than 1 MiB", "make it smaller; only JSON may have up to 32 MiB, as the files of some clients do")
+		c.problem(nil, "", "the file is larger than 1 MiB", "make the file smaller; only JSON files may have up to 32 MiB, because some clients write large files")
 		return nil
 	}
 	if !utf8.Valid(b) {
 		c.source.lines = strings.Split(string(b), "\n")
 		line, col := invalidUTF8(b)
-		c.problem(&node{line: line, col: col}, "", "the file is not UTF-8", "save it as UTF-8")
+		c.problem(&node{line: line, col: col}, "", "the file is not UTF-8", "save the file as UTF-8")
 		return nil
 	}
 	src := strings.TrimPrefix(string(b), "\ufeff")
@@ -141,7 +141,7 @@ func (t *treeReader) shallow(tokens token.Tokens) bool {
 			// The parser also refuses stray closing brackets, but takes minutes if there are
 			// many.
 			if stray++; stray > maxDepth {
-				t.c.problem(t.place(tk), "", "syntax error: closing bracket without an opening one", "remove it")
+				t.c.problem(t.place(tk), "", "syntax error: closing bracket without an opening bracket", "remove the closing bracket")
 				return false
 			}
 			continue

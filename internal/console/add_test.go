@@ -85,7 +85,7 @@ func triedDraft(name, text string) *adder {
 		{Key: "s2", Name: "other-2", Original: name, Status: "different", URL: "https://h.example/" + name, Sets: []string{"Authorization"}, Notes: []string{text}},
 		{Key: "s3", Name: "broken", Original: "broken", Status: "new", Use: true, Command: []string{"uvx", "x"}, Needs: []admin.DraftVariable{{Name: "B_KEY", About: text, From: "missing"}},
 			Trial: &admin.Trial{State: "failed", Ended: &ended, Failure: &failure.Failure{Class: "exited", Sentence: "server " + name + " exited", Evidence: []string{text}, EvidenceFrom: failure.Stderr, Action: text}}},
-		{Key: "s4", Name: "self", Original: "self", Status: "skipped", Why: "this is Dragoman"},
+		{Key: "s4", Name: "self", Original: "self", Status: "skipped", Why: "the entry is Dragoman itself"},
 		{Key: "s5", Name: "same", Original: "same", Status: "same", Command: []string{"x"}},
 	}
 	a.preview = admin.Preview{

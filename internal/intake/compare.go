@@ -111,7 +111,7 @@ func (x *Comparison) Compare(s clientfile.Server, name string, from *Source) Can
 	c := Candidate{Name: name, Server: s, Source: from}
 	switch {
 	case s.Dragoman:
-		c.Status, c.Why = Skipped, "this is Dragoman"
+		c.Status, c.Why = Skipped, "the entry is Dragoman itself"
 		return c
 	case s.Broken:
 		c.Status, c.Why = Skipped, s.Notes[len(s.Notes)-1].String()
@@ -181,15 +181,15 @@ func Merge(path string, before []byte, old *config.Snapshot, add []clientfile.Ad
 func added(path string, old *config.Snapshot, after []byte, n int, env Env) error {
 	now, err := ParseOurs(path, after, env)
 	if err != nil {
-		return fmt.Errorf("%s would have problems afterwards: %w", path, err)
+		return fmt.Errorf("after the change, %s would have problems: %w", path, err)
 	}
 	for _, s := range old.Servers {
 		if again, ok := now.Server(s.Name); !ok || again.Fingerprint != s.Fingerprint || !SameServer(again, s) {
-			return fmt.Errorf("the server %s of %s would change", s.Name, path)
+			return fmt.Errorf("the change would also modify the server %s of %s", s.Name, path)
 		}
 	}
 	if len(now.Servers) != len(old.Servers)+n || now.Listen != old.Listen {
-		return fmt.Errorf("%s would change in other places too", path)
+		return fmt.Errorf("the change would modify %s in other places too", path)
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ func Paste(text string, opt clientfile.Options) (Pasted, error) {
 	}
 	p, err := paste(unfenced(text), opt)
 	if err == nil && len(p.Servers) == 0 {
-		err = &PasteError{Text: "the text has no servers", Hint: pasteForms}
+		err = &PasteError{Text: "the text has no MCP servers", Hint: pasteForms}
 	}
 	if err != nil {
 		return Pasted{}, asPasteError(err)
