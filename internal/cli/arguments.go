@@ -68,7 +68,7 @@ func objectOf(s schema.View, base []byte, arguments []argument) ([]byte, error) 
 		if values[x.key] == nil {
 			order = append(order, x.key)
 		} else if x.json || asJSON[x.key] {
-			return nil, usagef("remove one of them", "%s%s is given twice", x.flag, x.key)
+			return nil, usagef("remove one of the two values", "%s%s is given twice", x.flag, x.key)
 		}
 		values[x.key] = append(values[x.key], x.value)
 		asJSON[x.key], flags[x.key] = x.json, x.flag

@@ -75,11 +75,11 @@ func (k *asker) refused(method string) {
 	}
 	switch method {
 	case mcp.MethodSample:
-		k.app.status.Printf("the server asked for text from a language model (sampling); refused, because dragoman has no model")
+		k.app.status.Printf("refused the server's request for text from a language model (sampling), because dragoman has no model")
 	case mcp.MethodListRoots:
-		k.app.status.Printf("the server asked for folders (roots); refused, because none was given with --root")
+		k.app.status.Printf("refused the server's request for folders (roots), because no folder was given with --root")
 	case mcp.MethodElicit:
-		k.app.status.Printf("the server asked for input; refused, because stdin and stderr are not a terminal; use --accept or --decline")
+		k.app.status.Printf("refused the server's request for input, because stdin and stderr are not a terminal; use --accept or --decline")
 	}
 }
 

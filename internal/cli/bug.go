@@ -118,7 +118,7 @@ func (a *app) writeBugReport(path string, r bugReport) error {
 	for _, s := range r {
 		a.status.line(fmt.Sprintf("  %s: %s (lines: %d)", s.title, s.about, strings.Count(strings.TrimRight(s.text, "\n"), "\n")+1))
 	}
-	a.status.Printf("secrets are masked, names of servers, hosts and files are not; read the file before you publish it")
+	a.status.Printf("secrets are masked, but names of servers, hosts and files are not; read the file before you publish it")
 	return nil
 }
 

@@ -97,9 +97,9 @@ text from the server is quoted.`,
 			case len(words) == 0 && len(w.command) > 0:
 				return usagef("use `"+w.line("call", "TOOL")+"`", "no tool given")
 			case len(words) == 0 && isURL(w.target):
-				return usagef("run `"+w.line("list")+"` to list its tools", "no tool given")
+				return usagef("run `"+w.line("list")+"` to list the tools of the server", "no tool given")
 			case len(words) == 0:
-				return usagef("put a server before it, or a command after --", "got only %q, but call needs a server and a tool", w.target)
+				return usagef("put a server before the tool, or a command after --", "got only %q, but call needs a server and a tool", w.target)
 			}
 			name, words = words[0], words[1:]
 			for _, word := range words {
@@ -424,5 +424,5 @@ type timeoutError struct{ after time.Duration }
 
 func (e timeoutError) Error() string { return fmt.Sprintf("no result within %s", e.after) }
 func (timeoutError) Hint() string {
-	return "give it more time with --timeout; -v shows what it waits for"
+	return "allow more time with --timeout; -v shows what the command waits for"
 }

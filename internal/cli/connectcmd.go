@@ -154,7 +154,7 @@ func (a *app) runConnect(ctx context.Context, client *clientfile.Client, o conne
 	var taken *clientfile.Taken
 	switch {
 	case errors.As(err, &taken) && o.remove:
-		return withHint(fmt.Errorf("%s: the server %q is not Dragoman, so it was not removed", place.Path, taken.Name), "run `dragoman connect` to see which entries are Dragoman")
+		return withHint(fmt.Errorf("%s: the server %q is not Dragoman, so it was not removed", place.Path, taken.Name), "run `dragoman connect` to see which entries lead to Dragoman")
 	case errors.As(err, &taken):
 		return withHint(fmt.Errorf("%s: %w", place.Path, err), "choose another name with --name, or remove that server first")
 	case err != nil:
@@ -203,7 +203,7 @@ func (a *app) entryFor(client *clientfile.Client, base string, o connectFlags) (
 	}
 	usesServe := client.HTTP && !o.stdio || o.server != "" || o.address != ""
 	if usesServe && freePort {
-		return e, withHint(errors.New("serve picks a free port at each start, so a client cannot find it"), "set dragoman.listen to a fixed port, for example 127.0.0.1:7300")
+		return e, withHint(errors.New("serve picks a free port at each start, so a client cannot know its address"), "set dragoman.listen to a fixed port, for example 127.0.0.1:7300")
 	}
 	if client.HTTP && !o.stdio {
 		e.URL = endpoint

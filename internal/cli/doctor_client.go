@@ -29,9 +29,9 @@ func (a *app) examineClient(c *cobra.Command, f *doctorFlags, args []string) err
 	a.startLog(slog.LevelError, nil)
 	switch given := f.t.given(); {
 	case len(args) > 0:
-		return usagef("remove one of them", "--client cannot be used with a server, but got %q", args[0])
+		return usagef("remove --client or the server", "--client cannot be used with a server, but got %q", args[0])
 	case given != "":
-		return usagef("remove it", "%s cannot be used with --client", given)
+		return usagef("remove the option", "%s cannot be used with --client", given)
 	case f.stdio && c.Flags().Changed("listen"):
 		return usagef("remove one of them", "--stdio and --listen cannot be used together")
 	case !f.stdio && f.output != "":

@@ -75,11 +75,11 @@ The timeout is ten seconds for each step and one minute in total. Change it with
 			case client != "" && list:
 				return usagef("remove one of them", "--client and --list cannot be used together")
 			case client != "" && listen != "":
-				return usagef("remove it", "--listen cannot be used with --client")
+				return usagef("remove --listen", "--listen cannot be used with --client")
 			case client != "":
 				return fakeClientArgs(c, client, args)
 			case list && len(args) > 0:
-				return usagef("remove one of them", "--list cannot be used with a profile, but got %q", args[0])
+				return usagef("remove --list or the profile", "--list cannot be used with a profile, but got %q", args[0])
 			case list:
 				return nil
 			case asJSON:

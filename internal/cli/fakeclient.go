@@ -67,7 +67,7 @@ func (a *app) fakeClient(ctx context.Context, profile string, command []string, 
 		}
 	}
 	if bad > 0 {
-		return fmt.Errorf("problems found by the client profile %s: %d", profile, bad)
+		return fmt.Errorf("the client profile %s found problems: %d", profile, bad)
 	}
 	return nil
 }

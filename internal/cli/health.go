@@ -251,7 +251,7 @@ func (h health) broken(ctx context.Context, err error, report *serveReport) heal
 	case errors.As(context.Cause(ctx), &late):
 		h.Failure = &failure.Failure{
 			Class: failure.Silent, Server: h.Name, Sentence: "server " + strconv.Quote(h.Name) + " was not ready within " + late.after.String(),
-			Action: "give it more time with --timeout, or run `dragoman doctor " + shellWord(h.Name) + "`",
+			Action: "give the server more time with --timeout, or run `dragoman doctor " + shellWord(h.Name) + "`",
 		}
 	default:
 		h.Failure = failureOf(h.Name, err)

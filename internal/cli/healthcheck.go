@@ -45,7 +45,7 @@ configuration file, or http://127.0.0.1:7300.`,
 			defer s.close()
 			status, body, err := s.page(c.Context(), path)
 			if err != nil {
-				return withHint(fmt.Errorf("nothing answers at %s: %w", base, err), "start it with `dragoman serve`, or name the URL of the `serve` that is running")
+				return withHint(fmt.Errorf("nothing answers at %s: %w", base, err), "start `dragoman serve`, or name the URL of the `serve` that is running")
 			}
 			if status != http.StatusOK {
 				return fmt.Errorf("%s is not healthy: HTTP %d, %s", base, status, reasonIn(body))

@@ -109,7 +109,7 @@ func (a *app) runImport(o importFlags) error {
 	all := a.candidates(into, sources, rename, old)
 	for name := range rename {
 		if !slices.ContainsFunc(all, func(c candidate) bool { return c.Server.Name == name || c.Server.Original == name }) {
-			return usagef("run `dragoman import --from "+clean(o.from[0])+" --dry-run` for the names", "the source has no server named %q", name)
+			return usagef("run `dragoman import --from "+clean(o.from[0])+" --dry-run` to see the names of the servers", "the source has no server named %q", name)
 		}
 	}
 	var add []clientfile.Added
@@ -151,7 +151,7 @@ func onlyNames(only []string) (map[string]string, error) {
 			to = name
 		}
 		if name == "" || has && clientfile.Name(to) != to {
-			return nil, usagef("use --only NAME or --only NAME=NEW; a name consists of letters, digits, dots, _ and -", "--only %q is not a name of a server", w)
+			return nil, usagef("use --only NAME or --only NAME=NEW; a name consists of letters, digits, dots, _ and -", "--only does not accept %q", w)
 		}
 		out[name] = clientfile.Name(to)
 	}

@@ -87,7 +87,7 @@ All traffic stays on this machine.`,
 			if failed := r.Failed(); len(failed) > 0 {
 				first := failed[0]
 				return withHint(fmt.Errorf("%d of %d cells fail; the first is %s for %s", len(failed), len(r.Cells), first.Feature, first.Pair),
-					"it fails because: %s", first.Reason)
+					"the first cell fails because: %s", first.Reason)
 			}
 			return nil
 		},

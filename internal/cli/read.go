@@ -44,7 +44,7 @@ content to files in a folder and prints their paths.`,
 			}
 			switch {
 			case len(words) == 0:
-				return usagef("run `"+w.listLine("resources")+"` to list its resources", "no URI given")
+				return usagef("run `"+w.listLine("resources")+"` to list the resources of the server", "no URI given")
 			case len(words) > 1:
 				return usagef("put -- before a command", "unexpected argument %q after %q", words[1], words[0])
 			}
@@ -73,7 +73,7 @@ content to files in a folder and prints their paths.`,
 				if hint := needHint(wire); hint != "" {
 					return withHint(err, "%s", hint)
 				}
-				return withHint(err, "run `%s` to list its resources, or `%s` for its templates", w.listLine("resources"), w.listLine("templates"))
+				return withHint(err, "run `%s` to list the resources of the server, or `%s` to list the templates", w.listLine("resources"), w.listLine("templates"))
 			}
 			if err != nil {
 				return err
@@ -122,7 +122,7 @@ func (p *printer) resourceContent(item jsonrpc.Span) error {
 			mime = "no type given"
 		}
 		return withHint(fmt.Errorf("the resource is binary (%s, %s), and stdout is a terminal", excerpt.Word(mime, 100), bytesOf(base64Length(p.raw, blob))),
-			"redirect stdout to a file, or save it with --save DIR")
+			"redirect stdout to a file, or save the resource with --save DIR")
 	case !blob.IsZero():
 		b, err := decode(p.raw, blob)
 		if err != nil {
@@ -171,7 +171,7 @@ If there are several messages, each one begins with a line that shows its role.`
 				return err
 			}
 			if len(words) == 0 {
-				return usagef("run `"+w.listLine("prompts")+"` to list its prompts", "no prompt given")
+				return usagef("run `"+w.listLine("prompts")+"` to list the prompts of the server", "no prompt given")
 			}
 			name, words = words[0], words[1:]
 			for _, word := range words {
@@ -217,7 +217,7 @@ If there are several messages, each one begins with a line that shows its role.`
 			case errors.As(err, &wire) && needHint(wire) != "":
 				return withHint(err, "%s", needHint(wire))
 			case wire != nil && !listed:
-				return withHint(err, "run `%s` to list its prompts", w.listLine("prompts"))
+				return withHint(err, "run `%s` to list the prompts of the server", w.listLine("prompts"))
 			case err != nil:
 				return err
 			}
@@ -244,7 +244,7 @@ func textArguments(words []string) ([]argument, error) {
 			continue
 		}
 		if seen[g.key] {
-			return nil, usagef("remove one of them", "%s is given twice", g.key)
+			return nil, usagef("remove one of the two values", "%s is given twice", g.key)
 		}
 		seen[g.key] = true
 	}

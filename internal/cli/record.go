@@ -68,7 +68,7 @@ belongs to the command.`,
 				return usagef("use `dragoman record -o talk.txtar ...`", "no output file given")
 			}
 			if t.address == "" && c.Flags().Changed("listen") {
-				return usagef("remove it", "--listen works only with a URL; a command is recorded on stdio")
+				return usagef("remove --listen", "--listen works only with a URL; a command is recorded on stdio")
 			}
 			if err := checkListen(listen, open); err != nil {
 				return err
@@ -284,7 +284,7 @@ func (a *app) replayTarget(c *cobra.Command, t *targetFlags, rest []string) (*co
 	switch dash := c.ArgsLenAtDash(); {
 	case len(rest) == 0 && dash < 0:
 		if given := t.given(); given != "" {
-			return nil, usagef("remove it", "%s needs a URL or a command", given)
+			return nil, usagef("remove the option", "%s needs a URL or a command", given)
 		}
 		return nil, nil
 	case dash == 1 && len(rest) > 0:

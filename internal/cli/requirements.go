@@ -171,7 +171,7 @@ func promptNames(ctx context.Context, s *store.Store) []string {
 func (a *app) noPrompt(ctx context.Context, s *store.Store, err error) error {
 	names := promptNames(ctx, s)
 	if len(names) == 0 {
-		return withHint(err, "create one with the tool save_prompt; there is none yet")
+		return withHint(err, "the database has no prompts yet; create one with the tool save_prompt")
 	}
 	list := clean(names[0])
 	for _, n := range names[1:min(len(names), 10)] {

@@ -104,7 +104,7 @@ every user of the machine can read them. Quote ${NAME}, or the shell expands it.
 					return err
 				}
 			} else if len(hosts) > 0 {
-				return usagef("add --listen ADDR, or remove it", "--allow-host works only with --listen")
+				return usagef("add --listen ADDR, or remove --allow-host", "--allow-host works only with --listen")
 			}
 			if err := checkHosts(hosts); err != nil {
 				return err

@@ -72,9 +72,9 @@ func (a *app) throughServe(ctx context.Context, s config.Server, file string) (c
 			a.tell("using the running serve at %s", base)
 			return through, true
 		}
-		why = "it does not have the server"
+		why = "the running serve does not have the server"
 	}
-	a.tell("starting %s, not using a serve: %s", s.Name, why)
+	a.tell("starting %s, because no running serve is used: %s", s.Name, why)
 	return s, false
 }
 
@@ -148,14 +148,14 @@ func (a *app) serving(ctx context.Context, file string) (base string, status adm
 	}
 	defer s.close()
 	if host, _, _ := net.SplitHostPort(s.address); !config.IsLoopback(host) {
-		return "", status, base + " is not an address of this machine alone"
+		return "", status, base + " is not a loopback address"
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
 	r, err := s.report(ctx)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return "", status, "none answers at " + base
+		return "", status, "no serve answers at " + base
 	case err != nil:
 		return "", status, err.Error()
 	case r.State != "serving":

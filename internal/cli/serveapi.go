@@ -221,7 +221,7 @@ type absentError struct{ text string }
 func (e *absentError) Error() string { return e.text }
 
 func (e *absentError) Hint() string {
-	return "start one with `dragoman serve`, or name its address with --listen or its configuration file with -c"
+	return "start `dragoman serve`, or name the address of a running serve with --listen or its configuration file with -c"
 }
 
 // problemError is an error response of a running serve process. kind is the short name of its
@@ -232,7 +232,7 @@ func (e *problemError) Error() string { return e.text }
 
 func (e *problemError) Hint() string {
 	if e.kind == "not-found" {
-		return "the running serve has another version than this command; restart it with this version"
+		return "the running serve and this command have different versions; restart serve with the version of this command"
 	}
 	return ""
 }

@@ -216,7 +216,7 @@ func TestNoRunningServe(t *testing.T) {
 	); err != nil {
 		t.Fatal(err)
 	}
-	const hint = "dragoman: hint: start one with `dragoman serve`, or name its address with --listen or its configuration file with -c\n"
+	const hint = "dragoman: hint: start `dragoman serve`, or name the address of a running serve with --listen or its configuration file with -c\n"
 	for _, command := range []string{"status", "logs"} {
 		for _, c := range []struct {
 			flag, value, want string

@@ -296,7 +296,7 @@ func (a *app) showTool(ctx context.Context, s Session, server string, w where, n
 		}
 	}
 	if found.Raw() == nil {
-		hint := "run `" + w.line("list") + "` to list its tools"
+		hint := "run `" + w.line("list") + "` to list the tools of the server"
 		if why := whyMissing(l); why != "" {
 			hint = "the tool may be on a missing server: " + why
 		}

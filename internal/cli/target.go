@@ -129,7 +129,7 @@ func (a *app) checkCommand(command []string, usage string) error {
 		return usagef("remove the quotes around the command", "%q is not a program", word)
 	case len(command) == 1:
 		if s, path := a.configured(word); s != nil {
-			return usagef("use `dragoman serve -c "+path+"`, or write its command or URL here",
+			return usagef("use `dragoman serve -c "+path+"`, or write the command or URL of the server here",
 				"%q is a server of %s, but not a program or a URL", word, path)
 		}
 	}
@@ -226,7 +226,7 @@ func (t *targetFlags) server(env func(string) (string, bool), command []string, 
 			s.Name = servername.OfHost(u.Host)
 		}
 		if len(t.env) > 0 || t.dir != "" {
-			return s, usagef("remove it", "%s works only with a command, not with a URL", t.given())
+			return s, usagef("remove the option", "%s works only with a command, not with a URL", t.given())
 		}
 	}
 	if t.name != "" {
@@ -246,7 +246,7 @@ func (t *targetFlags) server(env func(string) (string, bool), command []string, 
 		case !ok:
 			current, set := env(k)
 			if !set {
-				return s, usagef("set it, or use --env NAME=VALUE", "--env %s: this environment variable is not set", excerpt.Word(k, 40))
+				return s, usagef("set the variable, or use --env NAME=VALUE", "--env %s: this environment variable is not set", excerpt.Word(k, 40))
 			}
 			s.Env[k] = config.NewSecret(current)
 		default:
@@ -300,7 +300,7 @@ func (a *app) target(t *targetFlags, word string, command []string, file string)
 		return t.server(a.env, command, word)
 	}
 	if given := t.given(); given != "" {
-		return config.Server{}, usagef("set it in the configuration file", "%s cannot be used with a configured server", given)
+		return config.Server{}, usagef("set the option in the configuration file", "%s cannot be used with a configured server", given)
 	}
 	path, ok := a.configPath(file)
 	if !ok {
@@ -348,7 +348,7 @@ func serverNames(s *config.Snapshot) (names []string) {
 // unknownServer returns the error for a name that is not in names. where names the source of the
 // names.
 func unknownServer(name, where string, names []string) error {
-	hint := "add it to the configuration file under mcpServers"
+	hint := "add the server under mcpServers in the configuration file"
 	if len(names) > 0 {
 		hint = didYouMean(name, names, "use one of "+joinNames(names))
 	}

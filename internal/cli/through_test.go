@@ -56,7 +56,7 @@ func TestThroughServe(t *testing.T) {
 		{"the same configuration", `{"name":"dragoman","state":"serving","config":` + string(same) + `,` + endpoints + `}`, []string{"gh"}, s.URL + "/s/gh/mcp", "using the running serve"},
 		{"a variable that only it has", `{"name":"dragoman","state":"serving","config":` + string(same) + `,` + endpoints + `}`, []string{"key"}, s.URL + "/s/key/mcp", "using the running serve"},
 		{"--direct", `{"name":"dragoman","state":"serving","config":` + string(same) + `,` + endpoints + `}`, []string{"gh", "--direct"}, "gh-mcp", ""},
-		{"a server that it does not have", `{"name":"dragoman","state":"serving","config":` + string(same) + `,` + endpoints + `}`, []string{"new"}, "new-mcp", "it does not have the server"},
+		{"a server that it does not have", `{"name":"dragoman","state":"serving","config":` + string(same) + `,` + endpoints + `}`, []string{"new"}, "new-mcp", "the running serve does not have the server"},
 		{"another configuration", `{"name":"dragoman","state":"serving","config":"/other",` + endpoints + `}`, []string{"gh"}, "gh-mcp", "uses another configuration file"},
 		{"no configuration", `{"name":"dragoman","state":"serving",` + endpoints + `}`, []string{"gh"}, "gh-mcp", "uses another configuration file"},
 		{"it stops", `{"name":"dragoman","state":"stopping","config":` + string(same) + `,` + endpoints + `}`, []string{"gh"}, "gh-mcp", "is stopping"},

@@ -73,7 +73,7 @@ type missingError struct{ text string }
 func (e *missingError) Error() string        { return e.text }
 func (e *missingError) Is(target error) bool { return target == errMissing }
 func (e *missingError) Hint() string {
-	return "check the log of the gateway (and /readyz, if it is Dragoman), then try again"
+	return "check the log of the gateway (and /readyz if the gateway is Dragoman), then try again"
 }
 
 // whyMissing returns which servers are missing and why, or "" if no server is missing.
