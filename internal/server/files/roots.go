@@ -144,7 +144,7 @@ func (s *Server) find(p string) (_ place, all bool, err error) {
 		return place{}, false, refuse("use a shorter path", "the path has %d bytes, and the limit is %d", len(p), maxPath)
 	}
 	if strings.ContainsRune(p, 0) {
-		return place{}, false, refuse("remove it", "the path %s contains a NUL character", quote(p))
+		return place{}, false, refuse("remove the character", "the path %s contains a NUL character", quote(p))
 	}
 	if p == "~" || strings.HasPrefix(p, "~/") {
 		if home, err := os.UserHomeDir(); err == nil {

@@ -157,10 +157,10 @@ func contentExpr(in searchIn) (*pattern.Pattern, error) {
 	}
 	re, err := pattern.Compile(expr)
 	if errors.Is(err, pattern.ErrTooLarge) {
-		return nil, refuse("use a shorter one with fewer repetitions, such as .* instead of .{0,999}", "the regular expression in content is too large")
+		return nil, refuse("use a shorter expression with fewer repetitions, such as .* instead of .{0,999}", "the regular expression in content is too large")
 	}
 	if err != nil {
-		return nil, refuse("correct it, or set regex to false to search for the text itself", "content is not a regular expression that RE2 knows: %s", excerpt.Line(err.Error(), 200))
+		return nil, refuse("correct it, or set regex to false to search for the text itself", "content is not a regular expression in RE2 syntax: %s", excerpt.Line(err.Error(), 200))
 	}
 	return re, nil
 }

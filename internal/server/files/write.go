@@ -114,7 +114,7 @@ func (s *Server) writeIn(ctx context.Context, in writeIn, at place, dir *os.Root
 				return refuse("choose another path, or leave out overwrite", "%s exists already", quote(at.name))
 			}
 			if in.IfVersion != "" && in.IfVersion != version(fi) {
-				return refuse("read the file again and repeat the change", "%s changed since that version", quote(at.name))
+				return refuse("read the file again and repeat the change", "%s has changed since the version in if_version", quote(at.name))
 			}
 			if in.Append && fi.Size() > appendMost {
 				return refuse("write to another file", "%s has %d bytes, and append works up to %d", quote(at.name), fi.Size(), appendMost)

@@ -69,7 +69,7 @@ func (t *txn) link(source, kind, target string) (Relation, error) {
 	old, err := t.relation(source, kind, target)
 	switch {
 	case err == nil:
-		return Relation{}, fail(Conflict, "use the one that exists", "the relation exists already as %s", old.ID)
+		return Relation{}, fail(Conflict, "use the existing relation", "the relation exists already as %s", old.ID)
 	case !IsCode(err, NotFound):
 		return Relation{}, err
 	}
@@ -79,7 +79,7 @@ func (t *txn) link(source, kind, target string) (Relation, error) {
 			return Relation{}, err
 		}
 		if n >= MaxRelations {
-			return Relation{}, fail(Full, "remove one with unlink_items, or link its parent", "%s has %d relations, which is the maximum", id, n)
+			return Relation{}, fail(Full, "remove a relation with unlink_items, or link the parent of the item", "%s has %d relations, which is the maximum", id, n)
 		}
 	}
 	n, err := t.take(relationPrefix)
@@ -206,7 +206,7 @@ func (t *txn) comment(c Comment) (Comment, error) {
 		return Comment{}, err
 	}
 	if n >= MaxComments {
-		return Comment{}, fail(Full, "write it into the description", "%s has %d comments, which is the maximum", c.Item, n)
+		return Comment{}, fail(Full, "write the text into the description of the item", "%s has %d comments, which is the maximum", c.Item, n)
 	}
 	num, err := t.take(commentPrefix)
 	if err != nil {

@@ -45,7 +45,7 @@ func connect(ctx context.Context, o Options) (*sql.DB, engine, error) {
 	case IsURL(o.Database):
 		return postgres(ctx, o)
 	case strings.Contains(o.Database, "://"):
-		return nil, engine{}, fail(Unusable, "name a file, or a URL that begins with postgres://", "the database has an unknown kind of URL")
+		return nil, engine{}, fail(Unusable, "name a file, or a URL that begins with postgres://", "the URL of the database has an unknown scheme")
 	}
 	return file(o.Database, o.Existing)
 }
@@ -163,7 +163,7 @@ func postgres(ctx context.Context, o Options) (*sql.DB, engine, error) {
 		case errors.As(err, &p) && p.Code == "42501":
 			return fail(Unusable, "grant CREATE on the database, or create the schema "+schema+" for this user", "the user has no permission in the database %s: %s", name, p.Message)
 		case errors.As(err, &connecting):
-			return fail(Unusable, "check that PostgreSQL runs there, and the URL", "the server cannot connect to the database %s", name)
+			return fail(Unusable, "check the URL, and check that PostgreSQL is running at this address", "the server cannot connect to the database %s", name)
 		}
 		return err
 	}

@@ -57,14 +57,14 @@ func text(s, name string, most int, required bool) (string, error) {
 	case !utf8.ValidString(s):
 		return "", invalid("send it as UTF-8", "the %s is not valid UTF-8", name)
 	case strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) && !strings.ContainsRune("\r\n\t", r) }):
-		return "", invalid("remove it", "the %s has a control character", name)
+		return "", invalid("remove the character", "the %s has a control character", name)
 	}
 	s = strings.TrimSpace(s)
 	switch {
 	case len(s) > most:
 		return "", invalid("shorten it, or split it into several objects", "the %s has %d bytes, and at most %d are allowed", name, len(s), most)
 	case required && s == "":
-		return "", invalid("add it", "the %s is empty", name)
+		return "", invalid("enter a text", "the %s is empty", name)
 	}
 	return s, nil
 }

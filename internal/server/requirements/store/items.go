@@ -20,7 +20,7 @@ func scanItem(scan func(...any) error) (Item, error) {
 // and Priority have defaults. The store sets the other members.
 func (s *Store) Create(ctx context.Context, it Item) (Item, error) {
 	if it.Status != "" {
-		return Item{}, invalid("leave it out; update_item changes it later", "a new item cannot have a status")
+		return Item{}, invalid("leave out the status; update_item changes it later", "a new item cannot have a status")
 	}
 	err := s.write(ctx, func(t *txn) (err error) {
 		it, err = t.create(it)
@@ -90,7 +90,7 @@ func (t *txn) check(it *Item) (err error) {
 			return err
 		}
 	case it.Type != "":
-		return invalid("leave it out", "%s has no type", r.noun)
+		return invalid("leave out the type", "%s cannot have a type", r.noun)
 	}
 	return t.checkParent(it)
 }
@@ -104,7 +104,7 @@ func (t *txn) checkParent(it *Item) error {
 		return nil
 	}
 	if len(r.parents) == 0 {
-		return invalid("leave out the parent, or use link_items", "%s has no parent", r.noun)
+		return invalid("leave out the parent, or use link_items", "%s cannot have a parent", r.noun)
 	}
 	id, kind, err := ParseID(it.Parent)
 	if err != nil {
@@ -174,7 +174,7 @@ func (s *Store) Update(ctx context.Context, id string, version int64, u Update) 
 			return err
 		}
 		if was.Version != version {
-			return fail(Conflict, fmt.Sprintf("read %s with get_item, and repeat the update with version %d if it is still right", id, was.Version), "%s has version %d, not %d, because somebody changed it", id, was.Version, version)
+			return fail(Conflict, fmt.Sprintf("read %s with get_item, and repeat the update with version %d if the update is still correct", id, was.Version), "%s has version %d, not %d, because somebody changed it", id, was.Version, version)
 		}
 		it = was
 		set(&it.Title, u.Title)
@@ -231,7 +231,7 @@ func allowed(k Kind, id string, from, to Status) error {
 	for i, n := range next {
 		names[i] = string(n)
 	}
-	return fail(Forbidden, "use one of "+strings.Join(names, ", "), "%s is %s, and %s cannot follow", id, from, to)
+	return fail(Forbidden, "use one of "+strings.Join(names, ", "), "%s is %s, and its status cannot change to %s", id, from, to)
 }
 
 // Query selects items. Empty members select everything.

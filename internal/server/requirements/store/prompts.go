@@ -62,9 +62,9 @@ func (t *txn) savePrompt(p Prompt, check func(Prompt) error) (Prompt, error) {
 	case err != nil:
 		return Prompt{}, err
 	case p.Version == 0:
-		return Prompt{}, fail(Conflict, fmt.Sprintf("use another name, or replace it by giving version %d", was.Version), "the prompt %s exists already", p.Name)
+		return Prompt{}, fail(Conflict, fmt.Sprintf("use another name, or give version %d to replace the prompt", was.Version), "the prompt %s exists already", p.Name)
 	case p.Version != was.Version:
-		return Prompt{}, fail(Conflict, fmt.Sprintf("read it, and repeat the change with version %d if it is still right", was.Version), "the prompt %s has version %d, not %d, because somebody changed it", p.Name, was.Version, p.Version)
+		return Prompt{}, fail(Conflict, fmt.Sprintf("read the prompt, and repeat the change with version %d if the change is still correct", was.Version), "the prompt %s has version %d, not %d, because somebody changed it", p.Name, was.Version, p.Version)
 	}
 	p.Active, p.Version, p.Created, p.Updated = was.Active, was.Version+1, was.Created, t.at
 	if err := check(p); err != nil {
