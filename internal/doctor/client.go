@@ -390,7 +390,7 @@ func (s *Stage) perform(v *visitor, m *jsonrpc.Message, modern bool) (string, *j
 	if m.Method != mcp.MethodListen { // subscriptions/listen does not need a capability of its own
 		s.find(ClientUndeclared, m.Raw)
 	}
-	return "", &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "this server has not declared that capability"}
+	return "", &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "the server has not declared the capability for this method"}
 }
 
 // leave records the required steps that were missing in a conversation when it ended.
