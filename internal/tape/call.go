@@ -60,7 +60,7 @@ func ParseWire(b []byte, wire string) (*Tape, error) {
 	// the space.
 	for line := range bytes.Lines(b) {
 		if string(bytes.TrimRight(line, "\r\n")) == noName {
-			return nil, fmt.Errorf("the line %q has no name of a section", noName)
+			return nil, fmt.Errorf("the line %q does not name a section", noName)
 		}
 	}
 	a := txtar.Parse(b)

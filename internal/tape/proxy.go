@@ -55,7 +55,7 @@ func (r *Recorder) Proxy(target *url.URL, path string, extra http.Header, transp
 				return
 			}
 			r.part(end, n, []byte("no answer: "+err.Error()))
-			http.Error(w, "the server that is recorded does not answer: "+err.Error(), http.StatusBadGateway)
+			http.Error(w, "the recorded server does not answer: "+err.Error(), http.StatusBadGateway)
 		},
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {

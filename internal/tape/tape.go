@@ -98,7 +98,7 @@ func parse(a *txtar.Archive) (*Tape, error) {
 		}
 		e := Entry{section: section}
 		if e.exchange, err = strconv.Atoi(number); err != nil || e.exchange < 1 {
-			return nil, fmt.Errorf("section %q has no number", f.Name)
+			return nil, fmt.Errorf("section %q has no valid number", f.Name)
 		}
 		if section == request || section == response {
 			at := 0

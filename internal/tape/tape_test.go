@@ -9,12 +9,12 @@ import (
 func TestParse(t *testing.T) {
 	for _, c := range []struct{ name, text, err string }{
 		{"empty", "words\n", "no messages"},
-		{"without a name", "-- client --\n{}\n-- --\r\n", `the line "-- --" has no name of a section`},
+		{"without a name", "-- client --\n{}\n-- --\r\n", `the line "-- --" does not name a section`},
 		{"unknown", "-- klient --\n{}\n", `section "klient" does not belong to a recording`},
 		{"mixed", "-- client --\n{}\n-- client.request 1 --\nGET /\n", "both stdio and HTTP sections"},
 		{"without a number", "-- client.request --\nGET /\n", "sections of HTTP must have a number"},
 		{"with a number", "-- client 1 --\n{}\n", "sections of HTTP must have a number"},
-		{"no number", "-- server.event x --\nGET /\n", "has no number"},
+		{"no number", "-- server.event x --\nGET /\n", "has no valid number"},
 		{"without a head", "-- client.request 1 --\n", "is empty"},
 		{"bad quote", "-- client --\n\\\"x\n", "not a Go string"},
 	} {

@@ -48,7 +48,7 @@ func parse(file string) (*script, error) {
 		party, action, _ := strings.Cut(f.Name, ".")
 		st := step{party: party, action: action, lines: split(f.Data)}
 		if party != "client" && party != "upstream" {
-			return nil, fmt.Errorf("%s: section %q: no such party", file, f.Name)
+			return nil, fmt.Errorf("%s: section %q must begin with client or upstream", file, f.Name)
 		}
 		switch action {
 		case "expect":

@@ -124,13 +124,13 @@ func TestUpdate(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	for name, text := range map[string]string{
-		"description": "-- client.send --\n1\n",
-		"no such":     "Prose.\n-- server.send --\n1\n",
-		"or close":    "Prose.\n-- client.sends --\n1\n",
-		"first":       "Prose.\n-- client.send --\n1\n-- config --\na: b\n",
-		"nothing":     "Prose.\n-- client.send --\n",
-		"empty":       "Prose.\n-- client.close --\n1\n",
-		"no conversa": "Prose.\n",
+		"description":                        "-- client.send --\n1\n",
+		"must begin with client or upstream": "Prose.\n-- server.send --\n1\n",
+		"or close":                           "Prose.\n-- client.sends --\n1\n",
+		"first":                              "Prose.\n-- client.send --\n1\n-- config --\na: b\n",
+		"nothing":                            "Prose.\n-- client.send --\n",
+		"empty":                              "Prose.\n-- client.close --\n1\n",
+		"no conversa":                        "Prose.\n",
 	} {
 		file := filepath.Join(t.TempDir(), "x.txtar")
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
