@@ -58,7 +58,7 @@ func (b *bridge) greet(ctx context.Context, info []byte) (*jsonrpc.Message, erro
 		b.server.negotiated("", b.server.o.Clean(err.Error()), cmp.Or(g.class, "refused"))
 		b.server.set(HandshakeFailed)
 		attrs = append(attrs, slog.String("reason", string(HandshakeFailed)), slog.String("cause", b.server.o.Clean(err.Error())))
-		b.server.o.Log.LogAttrs(ctx, slog.LevelWarn, "codex worker refused the handshake", attrs...)
+		b.server.o.Log.LogAttrs(ctx, slog.LevelWarn, "handshake with codex worker failed", attrs...)
 		return nil, err
 	}
 	if b.server.o.Initialized {

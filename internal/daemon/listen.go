@@ -65,7 +65,7 @@ func listen(ctx context.Context, o listenOptions) error {
 	polite, stop := context.WithTimeout(context.Background(), o.limit)
 	defer stop()
 	if srv.Shutdown(polite) != nil {
-		o.log.Warn("ending the calls that still run", "after", o.limit.String())
+		o.log.Warn("ending the calls that are still running", "after", o.limit.String())
 	}
 	// Closing the endpoints ends the requests that still run. Clients that read get an error.
 	closed := make(chan struct{})

@@ -43,7 +43,7 @@ var table = []Entry{
 	{"listen_ended", "subscriptions/listen ended", "The `subscriptions/listen` request to a modern server ended, and Dragoman sends it again."},
 	{"subscriptions_pending", "subscriptions are not restored yet", "The subscriptions of clients are restored when the server is ready again."},
 	{"codex_ready", "codex worker is ready", "A Codex app-server has accepted the handshake."},
-	{"codex_failed", "codex worker refused the handshake", "A Codex app-server has refused the handshake."},
+	{"codex_failed", "handshake with codex worker failed", "The handshake with a Codex app-server has failed."},
 	{"codex_paused", "codex worker failed too often and is not started again for a while", "A Codex app-server has failed too often."},
 	{"codex_question_declined", "declined a question of Codex that does not belong to a call", "Codex asked a question, but Dragoman could not tell which client to ask."},
 	{"codex_question_dropped", "discarded a question of Codex: an open question has the same id", "A Codex app-server used the same id for two questions."},
@@ -54,7 +54,7 @@ var table = []Entry{
 	{"message_too_large", "discarded an SSE event that is larger than the size limit", ""},
 	{"message_too_large", "discarded an SSE event for notifications that is larger than the size limit", ""},
 	{"server_request_refused", "server request refused", "A server sent a request, but Dragoman could not tell which client to ask."},
-	{"server_request_refused", "discarded a request of a modern server", ""},
+	{"server_request_refused", "discarded a server request, which the revision of the server does not allow", ""},
 	{"elicitation_refused", "elicitation refused", "A server asked the user to open a URL that is not safe or not valid."},
 	{"session_id_invalid", "ignored an invalid session id of the server", "A session id of a server contains characters that are not allowed in a header."},
 
@@ -97,7 +97,7 @@ var table = []Entry{
 	{"accept_failed", "cannot accept connections for now", "Dragoman could not accept a new connection. It tries again."},
 	{"panic", "panic while serving a request", "A bug; please report it with `dragoman bug`."},
 	{"stopping", "stopping: waiting for running calls", "The process was told to stop."},
-	{"calls_cut", "ending the calls that still run", "Dragoman is stopping, and some calls took too long."},
+	{"calls_cut", "ending the calls that are still running", "Dragoman is stopping, and some calls took too long."},
 	{"stdin_ended", "stdin ended", "The client on stdin of `serve --stdio` disconnected because of an error."},
 
 	// Lines of commands for people, written as records.
