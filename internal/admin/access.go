@@ -105,7 +105,7 @@ func (a *Access) Check(r *http.Request) error {
 func (a *Access) CheckOrigin(r *http.Request) error {
 	switch {
 	case !a.local:
-		return &Denied{http.StatusForbidden, "local-only", "Dragoman listens on an address that other machines can reach. Listen on 127.0.0.1 to use this."}
+		return &Denied{http.StatusForbidden, "local-only", "Dragoman listens on an address that other machines can reach, so it refuses this request. Listen on 127.0.0.1 instead."}
 	case forwarded(r):
 		return &Denied{http.StatusForbidden, "local-only", "A proxy forwarded the request. Send it directly, without a proxy."}
 	case foreignPage(r), a.cross.Check(r) != nil:

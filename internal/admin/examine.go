@@ -254,7 +254,7 @@ func (s *exams) begin(x *exam) *Problem {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.running != nil {
-		return &Problem{Type: "busy", Title: "Another examination runs", Status: http.StatusConflict, Detail: "Server " + excerpt.Quote(s.running.show.Server, maxName) + " is being examined. Wait until the examination ends, or cancel it."}
+		return &Problem{Type: "busy", Title: "Another examination is running", Status: http.StatusConflict, Detail: "Server " + excerpt.Quote(s.running.show.Server, maxName) + " is being examined. Wait until the examination ends, or cancel it."}
 	}
 	name := x.show.Server
 	if s.last == nil {

@@ -118,7 +118,7 @@ func (a *API) withoutFile(t *target) {
 		return
 	}
 	t.path, t.old = path, config.Default()
-	t.note = demo + " It can create " + path + ", but does not use it. Start `dragoman serve` without --demo."
+	t.note = demo + " It can create " + path + ", but does not use the file. Start `dragoman serve` without --demo."
 }
 
 // readOld parses the file, and checks that it is a configuration of Dragoman.

@@ -113,7 +113,7 @@ func ReadKeys(folders []string, address string) (keys []string, err error) {
 func keyName(address string) (string, error) {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
-		return "", fmt.Errorf("the address of the key: %w", err)
+		return "", fmt.Errorf("the address for the key file is not valid: %w", err)
 	}
 	host := strings.ReplaceAll(at.Addr().Unmap().WithZone("").String(), ":", "_")
 	return fmt.Sprintf("serve-%s-%d.key", host, at.Port()), nil

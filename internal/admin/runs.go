@@ -525,7 +525,7 @@ func (a *API) serveRunResult(w http.ResponseWriter, r *http.Request) {
 	var result []byte
 	if bad == nil {
 		if result = x.snapshot(true).Result; result == nil {
-			bad = &Problem{Type: "no-result", Title: "The run has no result", Status: http.StatusConflict, Detail: "The run has not ended, the run has failed, or its result is too large to keep."}
+			bad = &Problem{Type: "no-result", Title: "The run has no result", Status: http.StatusConflict, Detail: "The run has not ended, the run has failed, or the result is too large to keep."}
 		}
 	}
 	if bad != nil {

@@ -176,7 +176,7 @@ func (x *toolIndex) of(items []catalog.Items, snapshot *config.Snapshot, offered
 					t.State = hidden
 					why := fmt.Sprintf("server %q has a tool with this name and comes first", by)
 					if by == t.Server {
-						why = "the server lists the name twice, and the first is shown"
+						why = "the server lists this name more than once, and Dragoman shows the first tool"
 					}
 					t.Hidden = append(slices.Clip(t.Hidden), Hidden{Endpoint: "/mcp", Why: why})
 				} else {

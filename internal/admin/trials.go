@@ -166,7 +166,7 @@ func (d *draft) hides(q Choice) *Problem {
 		if _, _, hidden := commandOf(x.server.Entry); hidden > 0 {
 			return &Problem{
 				Type: "hidden-command", Title: "The command is not shown in full", Status: http.StatusConflict,
-				Detail: fmt.Sprintf("%s of the command of server %s are not shown. Read them in the text or the file, and confirm with startHidden that the command may start.", number(hidden, "byte"), excerpt.Quote(x.name, maxName)),
+				Detail: fmt.Sprintf("%s of the command of server %s are not shown. Read the whole command in the pasted text or the file, and confirm with startHidden that the command may start.", number(hidden, "byte"), excerpt.Quote(x.name, maxName)),
 			}
 		}
 	}

@@ -41,7 +41,7 @@ func hasRoom(dir string) bool {
 // refuse returns the reason why from must not import to, or "" if it may.
 func refuse(from, to string) string {
 	if isRig(to) {
-		return "it is a rig for tests"
+		return "the imported package is only for tests"
 	}
 	if why := compare(layers, from, to); why != "" {
 		return why

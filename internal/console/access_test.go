@@ -131,7 +131,7 @@ func (s *source) ReadItems(_ context.Context, _, method string) { s.read[method]
 
 func (s *source) StartExam(server string, q admin.ExamRequest) (admin.Examination, *admin.Problem) {
 	if s.exam != nil && s.exam.State == "running" {
-		return admin.Examination{}, &admin.Problem{Status: 409, Title: "Another examination runs", Detail: "Server files is being examined."}
+		return admin.Examination{}, &admin.Problem{Status: 409, Title: "Another examination is running", Detail: "Server files is being examined."}
 	}
 	s.exam = &admin.Examination{Server: server, State: "running", Deep: q.Deep, Started: time.Now(), Step: "opening the server"}
 	return *s.exam, nil

@@ -305,7 +305,7 @@ func (c *Console) enter(w http.ResponseWriter, r *http.Request, token string) {
 		return
 	}
 	c.gate(w, r, http.StatusForbidden, gatePage{
-		Title: "This link does not work any more", Text: "A link opens the console once, within 10 minutes. Run this command to get another.",
+		Title: "This link does not work any more", Text: "A link opens the console once, within 10 minutes. Run this command to get another link.",
 		Command: "dragoman console --open", SignedIn: c.opts.Access.SignedIn(r),
 	})
 }

@@ -258,7 +258,7 @@ func fileName(b blob, n int) string {
 func (c *Console) serveResult(w http.ResponseWriter, r *http.Request) {
 	x, err := c.findRun(r)
 	if err == nil && len(x.Result) == 0 {
-		err = notFound("The run has no result", "It has not ended, it has failed, or its result was too large to keep.", Crumb{"Show the run", pathOf("runs", x.ID)})
+		err = notFound("The run has no result", "The run has not ended, the run has failed, or the result is too large to keep.", Crumb{"Show the run", pathOf("runs", x.ID)})
 	}
 	if err != nil {
 		c.fail(w, r, err)

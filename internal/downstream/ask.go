@@ -38,7 +38,7 @@ func (c *Session) askClient(ctx context.Context, call *mcp.Call, m *jsonrpc.Mess
 		t = call.Trail
 	}
 	if !c.declares(m.Method) { // checked before the conversion, to save that work
-		return nil, mcp.CannotAsk("the client does not declare support for it")
+		return nil, mcp.CannotAsk("the client has not declared the capability for this request")
 	}
 	var form *dialect.Form
 	if f := c.info.Load(); f != nil {
@@ -51,7 +51,7 @@ func (c *Session) askClient(ctx context.Context, call *mcp.Call, m *jsonrpc.Mess
 	c.mu.Lock()
 	if c.closed != nil || len(c.asks) >= maxAsks {
 		c.mu.Unlock()
-		return nil, mcp.CannotAsk("too many requests wait for an answer of the client, or it has left")
+		return nil, mcp.CannotAsk("too many requests wait for an answer of the client, or the client has disconnected")
 	}
 	c.lastAsk++
 	n := c.lastAsk

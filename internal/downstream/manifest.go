@@ -24,7 +24,7 @@ const noteShutdown = "shutdown"
 
 // ServePipe returns ErrShutdown if the client has announced its end. The client waits
 // only briefly for Dragoman to exit.
-var ErrShutdown = errors.New("the client sent a notification that it exits")
+var ErrShutdown = errors.New("the client sent a shutdown notification")
 
 // defaultManifestClient is the default of Endpoint.ManifestClient. The known clients give up
 // after ten or thirty seconds.

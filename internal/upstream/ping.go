@@ -174,7 +174,7 @@ func (u *Upstream) pingFailure(err error, limit time.Duration) *failure.Failure 
 	f := u.facts()
 	f.Class, f.Cause, f.Running = failure.Silent, "timeout", true
 	f.Sentence = fmt.Sprintf("server %q does not answer a ping within %s, although it is idle", u.spec.Name, limit)
-	f.Action = "read the log of the server; if it does not answer again, restart it"
+	f.Action = "read the log of the server; if the server still does not answer, restart it"
 	return failure.Of(errors.New(err.Error()), f)
 }
 

@@ -300,7 +300,7 @@ func New(spec Spec, o Options) *Upstream {
 	}
 	u.sessions.OnBroadcast(func() {
 		u.opts.Log.Warn("server sends messages for one session to all sessions", "server", u.spec.Name,
-			"effect", "while several clients call the server, its requests and log messages are not delivered unless they say which call they belong to")
+			"effect", "while several clients call the server, Dragoman delivers only server requests and log messages that name their call")
 	})
 	u.life, u.end = context.WithCancelCause(context.Background())
 	u.graceful, u.kill = context.WithCancel(context.Background())

@@ -182,7 +182,7 @@ func TestP15_InvalidAnnotations(t *testing.T) {
 	for i := range MaxParams + 1 {
 		fmt.Fprintf(&many, `,"p%d":{"type":"string","x-mcp-header":"P%d"}`, i, i)
 	}
-	if _, err := parse(t, `{"properties":{`+many.String()[1:]+`}}`); err == nil || !strings.Contains(err.Error(), "more than 64") {
+	if _, err := parse(t, `{"properties":{`+many.String()[1:]+`}}`); err == nil || !strings.Contains(err.Error(), "over the limit of one schema, which is 64") {
 		t.Errorf("more parameters than MaxParams: %v", err)
 	}
 }

@@ -156,7 +156,7 @@ func (p *parser) annotated(s, value jsonrpc.Span, at, path []string, reachable b
 		}
 	}
 	if len(p.params) == MaxParams {
-		return refuse("is one of more than " + strconv.Itoa(MaxParams))
+		return refuse("is over the limit of one schema, which is " + strconv.Itoa(MaxParams))
 	}
 	p.params = append(p.params, Param{Name: name, Path: path, Type: typ, Header: prefix + name})
 	return nil
