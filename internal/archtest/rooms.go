@@ -143,7 +143,7 @@ var lockExceptions = map[string]string{
 	"internal/tape/recorder.go: Recorder.closed: Recorder.write is called: the interface w is called":                                                        oneTape,
 	"internal/tape/recorder.go: Recorder.head: Recorder.write is called: the interface w is called":                                                          oneTape,
 	"internal/tape/recorder.go: Recorder.part: Recorder.write is called: the interface w is called":                                                          oneTape,
-	"internal/server/lines/lines.go: Conn.Write: the interface out is called":                                                                                oneOutput,
+	"internal/server/lines/lines.go: Conn.send: the interface out is called":                                                                                 oneOutput,
 }
 
 // These are the reasons in lockExceptions. Each of these locks orders the writes to one target.

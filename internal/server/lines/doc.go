@@ -1,7 +1,11 @@
-// Package lines is the layer between stdio and the official SDK, for the built-in servers. The SDK
-// closes a conversation when it reads a line that is not a message. A Conn answers such a line
-// itself and continues. It also refuses batches if the revision has no batches, and unknown
-// protocol versions in _meta. All other messages pass unchanged.
+// Package lines is the layer between stdio and the official SDK, for the built-in servers. Serve
+// runs a server of the SDK with it.
 //
-// The package starts no goroutines. A message has at most 32 MiB.
+// The SDK closes a conversation when it reads a line that is not a message. A Conn answers such a
+// line itself and continues. It also refuses batches if the revision has no batches, unknown
+// protocol versions in _meta, and a request with the id of a request that is still running. It gives
+// the SDK the messages of a batch one by one, and collects the answers. All other messages pass
+// unchanged.
+//
+// The package starts no goroutines. A message has at most 32 MiB, and at most 1024 requests run.
 package lines

@@ -10,9 +10,10 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	wire "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
@@ -26,6 +27,7 @@ type Conn struct {
 	now []byte // the rest of the current line
 
 	revision string // the revision that the client requested with initialize
+	requests requests
 
 	mu  sync.Mutex // held while one message is written
 	out io.Writer
@@ -67,13 +69,14 @@ func (l *Conn) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// next returns the next line if it is a message, with its end. It returns nil for any other line.
+// next returns the next messages for the SDK, each on a line of its own. It returns nil for a line
+// that has none.
 func (l *Conn) next() ([]byte, error) {
 	var line []byte
 	for {
 		part, err := l.buf.ReadSlice('\n')
 		if len(line)+len(part) > maxLine {
-			_, _ = l.Write(failure(nil, -32600, "the message is longer than 32 MiB", nil))
+			_ = l.send(failure(invalid("the message is longer than 32 MiB")))
 			return nil, errLongLine
 		}
 		line = append(line, part...)
@@ -82,53 +85,78 @@ func (l *Conn) next() ([]byte, error) {
 		}
 		if !errors.Is(err, bufio.ErrBufferFull) {
 			if len(bytes.TrimSpace(line)) > 0 {
-				return append(line, '\n'), nil // the last line may lack its end
+				break // the last line may lack its end
 			}
 			return nil, err
 		}
 	}
 	text := bytes.TrimSpace(line)
-	if len(text) == 0 {
+	switch {
+	case len(text) == 0:
 		return nil, nil
+	case !json.Valid(text):
+		return nil, l.send(failure(&jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "the line is not valid JSON"}))
+	case text[0] == '[':
+		return l.batch(text)
 	}
-	if refused := l.check(text); refused != nil {
-		_, err := l.Write(refused)
-		return nil, err
+	text = hideID(text)
+	request, refused := l.check(text)
+	if refused == nil && request != nil && request.IsCall() {
+		refused = l.requests.add(request.ID, nil)
 	}
-	return append(hideID(text), '\n'), nil
+	if refused != nil {
+		return nil, l.send(failure(refused))
+	}
+	return append(text, '\n'), nil
 }
 
-// check returns the answer to a message that must not reach the SDK, or nil.
-func (l *Conn) check(text []byte) []byte {
-	if !json.Valid(text) {
-		return failure(nil, -32700, "the line is not valid JSON", nil)
+// batch returns the messages of a batch, each on a line of its own. The answers to its requests
+// become one array (2025-03-26 §Base, "Batching").
+func (l *Conn) batch(text []byte) ([]byte, error) {
+	refuse := func(why string) ([]byte, error) { return nil, l.send(failure(invalid(why))) }
+	var all []json.RawMessage
+	_ = json.Unmarshal(text, &all)
+	if len(all) == 0 {
+		return refuse("the batch is empty")
 	}
-	if text[0] == '[' {
-		var all []json.RawMessage
-		_ = json.Unmarshal(text, &all)
-		if len(all) == 0 {
-			return failure(nil, -32600, "the batch is empty", nil)
+	if r, ok := mcp.ParseRevision(l.revision); !ok || !r.Can(mcp.Batches) {
+		return refuse("batches are part of revision 2025-03-26 only")
+	}
+	if len(all) > maxRequests {
+		return refuse("the batch has more than 1024 messages")
+	}
+	messages := make([]wire.Message, len(all))
+	for i := range all {
+		var err error
+		all[i] = hideID(all[i])
+		if messages[i], err = wire.DecodeMessage(all[i]); err != nil {
+			return refuse("the batch has an element that is not a JSON-RPC message")
 		}
-		if r, ok := mcp.ParseRevision(l.revision); !ok || !r.Can(mcp.Batches) {
-			return failure(nil, -32600, "batches are part of revision 2025-03-26 only", nil)
+	}
+	var passed []byte
+	b := &batch{}
+	for i, m := range messages {
+		if r, ok := m.(*wire.Request); ok && r.IsCall() && l.requests.add(r.ID, b) != nil {
+			continue // the error is an answer of the batch
 		}
-		for _, m := range all {
-			if _, err := jsonrpc.DecodeMessage(m); err != nil {
-				return failure(nil, -32600, "the batch has an element that is not a JSON-RPC message", nil)
-			}
-		}
-		return nil
+		passed = append(append(passed, all[i]...), '\n')
 	}
-	if _, err := jsonrpc.DecodeMessage(text); err != nil {
-		return failure(nil, -32600, "the line is not a JSON-RPC message", nil)
+	if len(b.answers) > 0 && b.missing == 0 {
+		return passed, l.send(b.line())
 	}
-	var m struct {
-		ID     json.RawMessage `json:"id"`
-		Method string          `json:"method"`
-		Params json.RawMessage `json:"params"`
+	return passed, nil
+}
+
+// check returns the request in a message, or nil for another message. The error is for a message
+// that must not reach the SDK.
+func (l *Conn) check(text []byte) (*wire.Request, *jsonrpc.Error) {
+	message, err := wire.DecodeMessage(text)
+	if err != nil {
+		return nil, invalid("the line is not a JSON-RPC message")
 	}
-	if json.Unmarshal(text, &m) != nil || m.Method == "" {
-		return nil
+	request, ok := message.(*wire.Request)
+	if !ok {
+		return nil, nil
 	}
 	var params struct {
 		Version string `json:"protocolVersion"`
@@ -136,41 +164,57 @@ func (l *Conn) check(text []byte) []byte {
 			Version *string `json:"io.modelcontextprotocol/protocolVersion"`
 		} `json:"_meta"`
 	}
-	if len(m.Params) == 0 || json.Unmarshal(m.Params, &params) != nil {
-		return nil // the SDK reports errors in the parameters
+	if len(request.Params) == 0 || json.Unmarshal(request.Params, &params) != nil {
+		return request, nil // the SDK reports errors in the parameters
 	}
-	if m.Method == "initialize" {
+	if request.Method == mcp.MethodInitialize {
 		l.revision = params.Version
 	}
 	// The SDK treats an unknown version as an old one, and does not recognise server/discover.
 	supported := sdk.SupportedProtocolVersions()
-	if v := params.Meta.Version; v != nil && len(m.ID) > 0 && !slices.Contains(supported, *v) {
-		return failure(m.ID, sdk.CodeUnsupportedProtocolVersion, "unsupported protocol version", sdk.UnsupportedProtocolVersionData{Supported: supported, Requested: *v})
+	if v := params.Meta.Version; v != nil && request.IsCall() && !slices.Contains(supported, *v) {
+		data, _ := json.Marshal(sdk.UnsupportedProtocolVersionData{Supported: supported, Requested: *v})
+		return request, &jsonrpc.Error{Code: sdk.CodeUnsupportedProtocolVersion, Message: "unsupported protocol version", Data: data, ID: idOf(request.ID)}
 	}
-	return nil
+	return request, nil
 }
 
-// failure returns an error on a line.
-func failure(id json.RawMessage, code int, text string, data any) []byte {
-	e := map[string]any{"code": code, "message": text}
-	if data != nil {
-		e["data"] = data
-	}
-	if id == nil {
-		id = json.RawMessage("null")
-	}
-	b, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": id, "error": e})
-	return append(b, '\n')
+// invalid returns the error for a message whose id is not known.
+func invalid(why string) *jsonrpc.Error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: why}
 }
 
-// Write writes one message. The SDK passes each message in one call.
+// failure returns an error on a line, with the id of the error or null.
+func failure(e *jsonrpc.Error) []byte {
+	id := e.ID
+	if id == "" {
+		id = "null"
+	}
+	return append(jsonrpc.AppendError(nil, id, e), '\n')
+}
+
+// Write writes one message of the SDK, which passes each message in one call. An answer to a request
+// of a batch waits for the other answers of the batch.
 func (l *Conn) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if _, err := l.out.Write(showID(p)); err != nil {
+	line := p
+	if id, ok := answered(p); ok {
+		line = l.requests.finish(id, p)
+	}
+	if err := l.send(line); err != nil {
 		return 0, err
 	}
 	return len(p), nil
+}
+
+// send writes a line, unless it is empty. The ids in it become those of the client.
+func (l *Conn) send(line []byte) error {
+	if len(line) == 0 {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, err := l.out.Write(showID(line))
+	return err
 }
 
 // Close closes the input if it is an io.Closer, which ends a pending Read. Close may be called again.

@@ -12,16 +12,20 @@ func TestLines(t *testing.T) {
 	initialize := func(v string) string {
 		return `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + v + `"}}`
 	}
-	ping := `{"jsonrpc":"2.0","id":"a","method":"ping"}`
+	ping, other := `{"jsonrpc":"2.0","id":"a","method":"ping"}`, `{"jsonrpc":"2.0","id":"b","method":"ping"}`
 	meta := func(v string) string {
 		return `{"jsonrpc":"2.0","id":7,"method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"` + v + `"}}}`
 	}
 	for _, test := range []struct{ name, in, passed, answered string }{
-		{"messages", ping + "\r\n\n" + ping, ping + "\n" + ping + "\n", ""},
+		{"messages", ping + "\r\n\n" + other, ping + "\n" + other + "\n", ""},
 		{"not JSON", "{\n" + ping + "\n", ping + "\n", `-32700`},
 		{"no message", `{"a":1}` + "\n" + ping + "\n", ping + "\n", `-32600`},
 		{"a batch", "[" + ping + "]\n", "", `-32600`},
-		{"a batch of its revision", initialize("2025-03-26") + "\n[" + ping + "]\n", initialize("2025-03-26") + "\n[" + ping + "]\n", ""},
+		{"a batch of its revision", initialize("2025-03-26") + "\n[" + ping + ", " + other + "]\n", initialize("2025-03-26") + "\n" + ping + "\n" + other + "\n", ""},
+		{"a long batch", initialize("2025-03-26") + "\n[" + strings.Repeat(ping+",", maxRequests) + ping + "]\n", initialize("2025-03-26") + "\n", `1024 messages`},
+		{"a running id", ping + "\n" + ping, ping + "\n", `"id":"a","error":{"code":-32600,`},
+		{"a long id", `{"jsonrpc":"2.0","id":"` + strings.Repeat("x", 1100) + `","method":"ping"}` + "\n" + ping, ping + "\n", `"id":null`},
+		{"a last line that is not JSON", ping + "\n{", ping + "\n", `-32700`},
 		{"a batch of another revision", initialize("2025-11-25") + "\n[" + ping + "]\n", initialize("2025-11-25") + "\n", `-32600`},
 		{"an empty batch", initialize("2025-03-26") + "\n[]\n", initialize("2025-03-26") + "\n", `-32600`},
 		{"a bad batch", initialize("2025-03-26") + "\n[1]\n", initialize("2025-03-26") + "\n", `-32600`},

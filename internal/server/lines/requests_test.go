@@ -1,0 +1,117 @@
+package lines
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	wire "github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/dragoman-mcp/dragoman/internal/transcript"
+)
+
+// TestTranscripts plays testdata/*.txtar against a server of the SDK, with synthetic time.
+func TestTranscripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no transcript was found (%v)", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { transcript.Run(t, file, startWaits) })
+		})
+	}
+}
+
+// startWaits starts a server with the tool wait. A call of wait returns when the section
+// upstream.send has a line with the argument name.
+func startWaits(testing.TB, string) transcript.Ends {
+	ours, client := transcript.Pipe()
+	releases, upstream := transcript.Pipe()
+	var mu sync.Mutex
+	named := map[string]chan struct{}{}
+	release := func(name string) chan struct{} {
+		mu.Lock()
+		defer mu.Unlock()
+		if named[name] == nil {
+			named[name] = make(chan struct{}, 1)
+		}
+		return named[name]
+	}
+	server := sdk.NewServer(&sdk.Implementation{Name: "waits", Version: "1"}, nil)
+	type in struct {
+		Name string `json:"name"`
+	}
+	sdk.AddTool(server, &sdk.Tool{Name: "wait"}, func(ctx context.Context, _ *sdk.CallToolRequest, in in) (*sdk.CallToolResult, any, error) {
+		select {
+		case <-release(in.Name):
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: in.Name}}}, nil, nil
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		}
+	})
+	var running sync.WaitGroup
+	running.Go(func() {
+		for lines := bufio.NewScanner(releases); lines.Scan(); {
+			release(lines.Text()) <- struct{}{}
+		}
+	})
+	var err error
+	running.Go(func() {
+		err = Serve(context.Background(), server, ours, ours)
+		_ = ours.Close()
+		_ = releases.Close()
+	})
+	return transcript.Ends{Client: client, Upstream: upstream, Wait: func() error {
+		running.Wait()
+		if errors.Is(err, io.ErrClosedPipe) {
+			return nil
+		}
+		return err
+	}}
+}
+
+// TestRequestsBound sends more requests than may run. An answer makes room for one.
+func TestRequestsBound(t *testing.T) {
+	var in, passed, out strings.Builder
+	for i := range maxRequests {
+		fmt.Fprintf(&passed, `{"jsonrpc":"2.0","id":%d,"method":"ping"}`+"\n", i)
+	}
+	in.WriteString(passed.String())
+	in.WriteString(`{"jsonrpc":"2.0","id":"more","method":"ping"}` + "\n")
+	l := New(strings.NewReader(in.String()), &out)
+	if got, err := io.ReadAll(l); err != nil || string(got) != passed.String() {
+		t.Errorf("passed %d bytes of %d, %v", len(got), passed.Len(), err)
+	}
+	if want := `{"jsonrpc":"2.0","id":"more","error":{"code":-32603,"message":"too many requests are running: the limit is 1024; wait for some answers first"}}` + "\n"; out.String() != want {
+		t.Errorf("answered %s", out.String())
+	}
+	id, err := wire.MakeID("more")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, message := range []string{
+		`{"jsonrpc":"2.0","id":7,"method":"roots/list"}`, `{"jsonrpc":"2.0","method":"notifications/x","params":{"id":7}}`, `{"jsonrpc":"2.0","id":"7","result":{"id":7}}`,
+	} {
+		if _, err := l.Write([]byte(message + "\n")); err != nil {
+			t.Fatal(err)
+		}
+		if refused := l.requests.add(id, nil); refused == nil {
+			t.Errorf("%s makes room", message)
+		}
+	}
+	if _, err := l.Write([]byte(`{"jsonrpc":"2.0","id":7,"result":{}}` + "\n")); err != nil {
+		t.Fatal(err)
+	}
+	if refused := l.requests.add(id, nil); refused != nil {
+		t.Errorf("after an answer: %v", refused)
+	}
+}
