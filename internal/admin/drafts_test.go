@@ -9,12 +9,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/demo"
+	"github.com/dragoman-mcp/dragoman/internal/intake"
 )
 
 // draft makes a draft from a text.
@@ -365,6 +367,48 @@ func TestWhereDraftsGo(t *testing.T) {
 	p = r.preview(r.draft("npx a"))
 	if p.Writable || !strings.Contains(p.Why, "Add the text to "+path) {
 		t.Errorf("%+v", p)
+	}
+}
+
+// TestPlaces checks what the console shows for a file that Dragoman cannot write: the lines to add
+// below the keys that the file already has, with its indentation, and where.
+func TestPlaces(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, text, want string }{
+		{"dragoman.yaml", ours, "4 mcpServers false:\n  x:\n    command: x\n    env:\n      K_TOKEN: \"${K_TOKEN}\"\n7 dragoman true:\n  envFile: dragoman.env\n"},
+		{"dragoman.yaml", "dragoman:\n    record: memory\nmcpServers:\n    a:\n        command: x # why\n    b: {command: y}", "2 dragoman false:\n    envFile: dragoman.env\n6 mcpServers true:\n    x:\n        command: x\n        env:\n            K_TOKEN: \"${K_TOKEN}\"\n"},
+		{"dragoman.yaml", "# empty\n", "1  true:\nmcpServers:\n  x:\n    command: x\n    env:\n      K_TOKEN: \"${K_TOKEN}\"\n\ndragoman:\n  envFile: dragoman.env\n"},
+		{"dragoman.yaml", "mcpServers: {a: {command: x}}\n", ""},
+		{"dragoman.yaml", "mcpServers: [\n", ""},
+		{"dragoman.json", `{"mcpServers": {"a": {"command": "x"}}}`, ""},
+		{"mcp.json", `{"mcpServers": {}}`, ""},
+	} {
+		r := serving(t)
+		path := r.ownFile(c.name, c.text)
+		if err := os.Chmod(path, 0o400); err != nil {
+			t.Fatal(err)
+		}
+		p := r.preview(r.draft(`{"command": "x", "env": {"K_TOKEN": "hunter2-k"}}`))
+		got := ""
+		for _, x := range p.Places {
+			got += fmt.Sprintf("%d %s %t:\n%s", x.After, x.Under, x.Last, x.Text)
+			if x.File != path {
+				t.Error(x.File)
+			}
+		}
+		if got != c.want || p.Writable {
+			t.Errorf("%s %q: got\n%s, want\n%s", c.name, c.text, got, c.want)
+		}
+		if len(p.Places) == 0 {
+			continue
+		}
+		lines := strings.SplitAfter(strings.TrimSuffix(c.text, "\n")+"\n", "\n")
+		for _, x := range slices.Backward(p.Places) {
+			lines = slices.Insert(lines, x.After, x.Text)
+		}
+		if _, err := intake.ParseOurs(path, []byte(strings.Join(lines, "")), func(string) (string, bool) { return "v", true }); err != nil {
+			t.Errorf("%q: %v", lines, err)
+		}
 	}
 }
 

@@ -28,12 +28,22 @@ type Preview struct {
 	Writable  bool              `json:"writable" doc:"whether keep can write the file"`
 	Why       string            `json:"why,omitempty" doc:"why keep cannot write the file"`
 	YAML      string            `json:"yaml" doc:"the text to add to a configuration by hand"`
+	Places    []Place           `json:"places,omitempty" doc:"what to add to the file by hand, and where, if keep cannot write the file"`
 	Diff      string            `json:"diff,omitempty" doc:"the change of the file, with secrets masked"`
 	Variables []PreviewVariable `json:"variables" doc:"the secrets of the draft that the servers refer to"`
 	EnvFile   string            `json:"envFile,omitempty" doc:"the file that would get the secrets"`
 	Note      string            `json:"note,omitempty"`
 	Untested  []string          `json:"untested" doc:"chosen servers that have not been tried"`
 	Hash      string            `json:"hash,omitempty" doc:"identifies exactly this change, for keep"`
+}
+
+// Place is a text to add to an existing configuration file by hand.
+type Place struct {
+	File  string `json:"file"`
+	After int    `json:"after" doc:"the number of the line of the unchanged file after which the text goes; 0 is the beginning"`
+	Last  bool   `json:"last,omitempty" doc:"whether this line is the last one of the file"`
+	Under string `json:"under,omitempty" doc:"the key to which the text belongs"`
+	Text  string `json:"text" doc:"the text with its indentation"`
 }
 
 // PreviewVariable is a secret of a draft.
@@ -71,6 +81,34 @@ type target struct {
 	envWhy   string // a sentence that says why envPath cannot be used; "" if it can
 	envVars  map[string]string
 	note     string
+
+	// byHand is the configuration to which a user can add the text if Dragoman cannot. It is nil if
+	// there is none that has no errors.
+	byHand     []byte
+	byHandPath string
+}
+
+// places returns what to add to the configuration by hand. It returns nil if the change is not only
+// new lines, as in a file in braces.
+func (t *target) places(add []clientfile.Added, envFile bool) (out []Place) {
+	if t.byHand == nil {
+		return nil
+	}
+	after, err := clientfile.AddServers(t.byHandPath, t.byHand, add)
+	if err == nil && envFile {
+		after, err = clientfile.AddSetting(t.byHandPath, after, []string{"dragoman"}, "envFile", envName)
+	}
+	if err != nil {
+		return nil
+	}
+	all, ok := clientfile.Insertions(t.byHand, after)
+	if !ok {
+		return nil
+	}
+	for _, x := range all {
+		out = append(out, Place{t.byHandPath, x.After, x.Last, x.Under, x.Text})
+	}
+	return out
 }
 
 // target reads the configuration file and the file for secrets.
@@ -98,6 +136,7 @@ func (a *API) target() *target {
 		t.readOld(t.env(a.env, nil))
 	}
 	if t.why == "" {
+		t.byHand, t.byHandPath = t.before, t.path
 		t.why = t.unwritable()
 	}
 	return t
@@ -111,6 +150,9 @@ func (a *API) withoutFile(t *target) {
 	path := places[len(places)-1]
 	if existing, found := config.Find(a.env); found {
 		t.why = demo + " Add the text to " + existing + ", and start `dragoman serve` without --demo."
+		if b, err := clientfile.Load(existing); err == nil {
+			t.byHand, t.byHandPath = b, existing
+		}
 		return
 	}
 	if !filepath.IsAbs(path) {
@@ -294,6 +336,7 @@ func (a *API) plan(d *draft, t *target) (plan, *Problem) {
 		p.Why = t.envWhy
 	}
 	if t.path == "" || p.Why != "" {
+		p.Places = t.places(add, inFile && !t.envSet)
 		return p, nil
 	}
 	change, bad := a.merge(t, add, inFile && !t.envSet)
@@ -316,7 +359,7 @@ func (a *API) plan(d *draft, t *target) (plan, *Problem) {
 // merge returns the configuration file with servers added. If this is not possible, bad has the
 // reason.
 func (a *API) merge(t *target, add []clientfile.Added, envFile bool) (after []byte, bad string) {
-	const byHand = " Copy the text and add it by hand."
+	const byHand = " Copy the text and add it by hand. If the file already has one of its keys, add only the lines below this key."
 	after, err := intake.Merge(t.path, t.before, t.old, add, t.env(a.env, nil))
 	if err == nil && envFile {
 		after, err = intake.SetEnvFile(t.path, after, envName, t.env(a.env, nil))

@@ -62,6 +62,42 @@ func Diff(path string, before, after []byte, show func(string) string) string {
 	return out.String()
 }
 
+// Insertion is text that a change of a file inserts.
+type Insertion struct {
+	After int    // the number of the line after which the text goes; 0 is the beginning of the file
+	Last  bool   // this line is the last one of the file
+	Under string // the key of the block to which the text belongs; "" for the whole file
+	Text  string // with its indentation
+}
+
+// Insertions returns the texts that a change of a YAML file inserts, in the order of the file. ok is
+// false if the change does more than that.
+func Insertions(before, after []byte) (out []Insertion, ok bool) {
+	a, b := splitLines(before), splitLines(after)
+	if len(a) > 0 && !strings.HasSuffix(a[len(a)-1], "\n") {
+		a[len(a)-1] += "\n" // the line that follows it ends it
+	}
+	for _, c := range changedLines(a, b) {
+		if c.a != c.aEnd {
+			return nil, false
+		}
+		x := Insertion{After: c.a, Last: c.a == len(a), Text: strings.Trim(strings.Join(b[c.b:c.bEnd], ""), "\r\n") + "\n"}
+		for i, most := c.a-1, indentOf(x.Text); i >= 0 && most > 0; i-- {
+			l := strings.TrimSpace(a[i])
+			if l == "" || l[0] == '#' || indentOf(a[i]) >= most {
+				continue
+			}
+			x.Under = strings.Trim(strings.TrimSuffix(strings.TrimSpace(strings.SplitN(l, " #", 2)[0]), ":"), `"'`)
+			break
+		}
+		out = append(out, x)
+	}
+	return out, true
+}
+
+// indentOf returns the number of spaces before a line.
+func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
+
 // lineChange says that the lines a to aEnd of the old file became the lines b to bEnd.
 type lineChange struct{ a, aEnd, b, bEnd int }
 

@@ -116,6 +116,7 @@ func init() {
 	}
 	adders["add-copy"] = func() *adder {
 		a := triedDraft("everything", "x")
+		a.preview.Places = []admin.Place{{File: "/home/me/dragoman.yaml", After: 12, Under: "mcpServers", Text: "  everything:\n    command: npx\n"}, {File: "/home/me/dragoman.yaml", After: 20, Last: true, Text: "dragoman:\n  envFile: dragoman.env\n"}}
 		a.preview.Writable, a.preview.Diff, a.preview.Why, a.preview.Hash = false, "", "The configuration file is read-only.", ""
 		return a
 	}
