@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/admin"
+	"github.com/dragoman-mcp/dragoman/internal/failure"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -43,6 +44,10 @@ type callView struct {
 	NoWires        string // why there is no transcript
 	Replay         string // the command that plays the transcript
 	Wait, Overhead time.Duration
+	// Failure is the description of the failure in the error that the client got. It is nil if there
+	// is none. Relayed says that the server wrote it.
+	Failure *failure.Failure
+	Relayed bool
 }
 
 // leg is a part of the story of a call: a message on one wire, and the message on the other wire
@@ -125,11 +130,32 @@ func (c *Console) call(r *http.Request) (*View, error) {
 			came = -1
 		}
 	}
+	v.Failure, v.Relayed = failureOf(s.Messages)
 	v.Fall = newFall(&s, v.client(), v.server())
 	v.Wait = v.Fall.wait
 	v.legs()
 	v.commands(r.Host)
 	return &View{Title: v.Label() + " · " + number, Crumbs: []Crumb{{"Calls", pathOf("calls")}}, Data: v}, nil
+}
+
+// failureOf returns the failure in the last error that the client got. relayed says that a server
+// wrote it.
+func failureOf(all []admin.Message) (f *failure.Failure, relayed bool) {
+	for i := range slices.Backward(all) {
+		m := &all[i]
+		if m.Wire != admin.WireClient || m.Direction != "sent" {
+			continue
+		}
+		raw := []byte(m.Text)
+		if jsonrpc.Valid(raw, jsonrpc.Limits{}) != nil {
+			return nil, false
+		}
+		if found := jsonrpc.ValueOf(raw).Get("error").Get("data").Get("failure").Raw(); len(found) > 0 {
+			return failure.Parse(found), m.Source != nil
+		}
+		return nil, false
+	}
+	return nil, false
 }
 
 func (v *callView) client() string { return cmp.Or(v.Client.Name, "client") }

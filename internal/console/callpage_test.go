@@ -77,6 +77,32 @@ func hostileStory(c admin.Call) admin.Story {
 	}}
 }
 
+// TestFailureOfCall checks that the page of a failed call shows the failure that the client got,
+// with the next step.
+func TestFailureOfCall(t *testing.T) {
+	const text = `{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"m","data":{"cause":"timeout","failure":{"class":"timeout","sentence":"server \"files\" did not answer <b> within 60s","evidence":["waiting for a lock"],"evidenceFrom":"stderr","action":"raise timeouts.call"}}}}`
+	zero := 0
+	for _, c := range []struct {
+		messages []admin.Message
+		want     string
+	}{
+		{[]admin.Message{{Wire: admin.WireClient, Direction: "sent", Text: text}}, `Server "files" did not answer <b> within 60s. stderr: waiting for a lockNext step: Raise timeouts.call.`},
+		{[]admin.Message{{Wire: admin.WireServer, Direction: "received", Text: text}, {Wire: admin.WireClient, Direction: "sent", Text: text, Source: &zero}}, `The server says: Server "files" did not answer <b> within 60s. stderr: waiting for a lockNext step: Raise timeouts.call.`},
+		{[]admin.Message{{Wire: admin.WireServer, Direction: "received", Text: text}, {Wire: admin.WireClient, Direction: "sent", Text: `{"jsonrpc":"2.0","id":1,"result":{}}`, Source: &zero}}, ""},
+		{[]admin.Message{{Wire: admin.WireClient, Direction: "sent", Text: text[:len(text)-9]}}, ""},
+		{nil, ""},
+	} {
+		h := stage(t, "busy")
+		h.source.stories = []admin.Story{{Call: admin.Call{Number: 5, Outcome: "failed"}, Messages: c.messages}}
+		_, page := h.ask("GET", "/console/calls/5", "Cookie", h.cookie)
+		_, part, _ := strings.Cut(page, `aria-label="Failure">`)
+		part, _, _ = strings.Cut(part, "</section>")
+		if got := strings.ReplaceAll(textOf(part), "\n", ""); got != c.want {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
+	}
+}
+
 // textOf returns the text of a piece of HTML.
 func textOf(page string) string {
 	return html.UnescapeString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(page, ""))
