@@ -64,7 +64,7 @@ func (a *API) server(u upstream.Report, lists []catalog.ListReport, clean func(s
 		Name: u.Name, State: string(u.State), Since: u.Since.UTC(), Reason: clean(u.Reason), Failure: u.Failure,
 		Era: u.Revision.Era(), Transport: u.Transport, Isolation: string(u.Isolation), Restarts: u.Restarts,
 		Attempts: u.Attempts, RetryAt: at(u.Retry), Running: u.Running, Opening: u.Opening, Hearers: u.Hearers,
-		Unasked: u.Unasked, Odd: u.Odd, Broadcasts: u.Broadcasts, WorkerVersion: u.Version, WorkerCause: clean(u.Cause),
+		Unasked: u.Unasked, Odd: u.Odd, Late: u.Late, Broadcasts: u.Broadcasts, WorkerVersion: u.Version, WorkerCause: clean(u.Cause),
 		Sessions: []Session{}, Lists: []List{},
 	}
 	if u.Revision != mcp.Unknown {

@@ -221,7 +221,7 @@ func TestAnswersToNothing(t *testing.T) {
 }
 
 // odd returns the number of messages that could not be used, including answers.
-func odd(s *Conn) int64 { return s.sessions.Odd() + s.sessions.Unasked() }
+func odd(s *Conn) int64 { return s.sessions.Odd() + s.sessions.Unasked() + s.sessions.LateProgress() }
 
 func TestGivingUp(t *testing.T) {
 	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
@@ -263,6 +263,12 @@ func TestProgress(t *testing.T) {
 		w.Say(`{"jsonrpc":"2.0","id":3,"result":{}}`, progress("3", 9), `{"jsonrpc":"2.0","id":2,"result":{}}`)
 		if got := a.heard(); len(got) != 0 {
 			t.Errorf("after the answer the client got %q", got)
+		}
+		w.Say(progress("3", 10), progress(`"3"`, 11))
+		// "99" and "tok" are not tokens of this session. The last three notifications came
+		// after the answer.
+		if odd, late := s.sessions.Odd(), s.sessions.LateProgress(); odd != 2 || late != 3 {
+			t.Errorf("%d odd messages, %d late notifications", odd, late)
 		}
 	})
 }

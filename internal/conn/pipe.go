@@ -388,7 +388,7 @@ func (l *pipeConn) dispatch(m *jsonrpc.Message) {
 	case jsonrpc.Notification:
 		switch m.Method {
 		case mcp.NoteProgress:
-			l.add(l.byNumber(m.Raw, m.Param("progressToken")), m, func(m *jsonrpc.Message) { l.noteOdd(m.Method, "") })
+			l.add(l.byNumber(m.Raw, m.Param("progressToken")), m, l.strayProgress)
 		case mcp.NoteCancelled:
 			if n, ok := number(m.Raw, m.Param("requestId")); ok && l.isListen(n) {
 				// 2026-07-28 §Cancellation: a server ends a listen with this notification.
@@ -576,6 +576,17 @@ func (l *pipeConn) endListen(n int64) {
 }
 
 var errListenEnded = errors.New("the server ended the subscription")
+
+// strayProgress counts and logs progress that belongs to no call in flight.
+func (l *pipeConn) strayProgress(m *jsonrpc.Message) {
+	n, ok := number(m.Raw, m.Param("progressToken"))
+	if used, _ := l.server.used.has(n); !ok || !used {
+		l.noteOdd(m.Method, "")
+		return
+	}
+	l.server.sessions.late.Add(1)
+	l.logOdd("late progress", "the request has ended")
+}
 
 // noteOdd counts and logs a message that could not be used.
 func (l *pipeConn) noteOdd(what, detail string) {

@@ -28,6 +28,7 @@ type Sessions struct {
 	last    atomic.Int64
 	unasked atomic.Int64
 	odd     atomic.Int64
+	late    atomic.Int64
 
 	broadcasts atomic.Bool
 
@@ -78,11 +79,16 @@ func (s *Sessions) OnBroadcast(f func()) {
 // and answers for other clients.
 func (s *Sessions) Unasked() int64 { return s.unasked.Load() }
 
+// LateProgress returns the number of progress notifications that the server has sent after the
+// answer to their request. Such a notification says nothing new and is discarded.
+func (s *Sessions) LateProgress() int64 { return s.late.Load() }
+
 // NoteOdd counts a message from the server that could not be used.
 func (s *Sessions) NoteOdd() { s.odd.Add(1) }
 
 // Odd returns the number of messages from the server that could not be used. Such a message is
-// unreadable, does not belong to a call, or is not allowed. Unasked counts answers.
+// unreadable, does not belong to a call, or is not allowed. Unasked counts answers, and
+// LateProgress late progress.
 func (s *Sessions) Odd() int64 { return s.odd.Load() }
 
 // Broadcasts reports whether the server sends messages for one session to all sessions.

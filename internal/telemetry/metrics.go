@@ -94,6 +94,8 @@ func (m *Metrics) WatchServers(all func() []upstream.Status) {
 			"dragoman_odd_messages_total", "Messages of a server, except answers, that Dragoman could not use: not valid, for an unknown call, or not allowed.", []string{"server"}, nil),
 		workers: prometheus.NewDesc(
 			"dragoman_worker_handshakes_total", "Handshakes with Codex workers, by the version of the handshake (v1, v2, none) and the reason why it is not v2.", []string{"server", "version", "cause"}, nil),
+		late: prometheus.NewDesc(
+			"dragoman_late_progress_total", "Progress notifications of a server that came after the answer to their request.", []string{"server"}, nil),
 		unasked: prometheus.NewDesc(
 			"dragoman_unasked_answers_total", "Answers of a server that match no open request: late, repeated, or for another client.", []string{"server"}, nil),
 	})
@@ -112,8 +114,8 @@ func (m *Metrics) WatchBudget(b *transport.Budget) {
 
 // servers is a collector that exports the state of each server.
 type servers struct {
-	all                       func() []upstream.Status
-	up, unasked, odd, workers *prometheus.Desc
+	all                             func() []upstream.Status
+	up, unasked, odd, late, workers *prometheus.Desc
 }
 
 // Describe implements prometheus.Collector.
@@ -121,6 +123,7 @@ func (s *servers) Describe(c chan<- *prometheus.Desc) {
 	c <- s.up
 	c <- s.unasked
 	c <- s.odd
+	c <- s.late
 	c <- s.workers
 }
 
@@ -134,6 +137,7 @@ func (s *servers) Collect(c chan<- prometheus.Metric) {
 		c <- prometheus.MustNewConstMetric(s.up, prometheus.GaugeValue, up, st.Name, string(st.State), st.Revision.String())
 		c <- prometheus.MustNewConstMetric(s.unasked, prometheus.CounterValue, float64(st.Unasked), st.Name)
 		c <- prometheus.MustNewConstMetric(s.odd, prometheus.CounterValue, float64(st.Odd), st.Name)
+		c <- prometheus.MustNewConstMetric(s.late, prometheus.CounterValue, float64(st.Late), st.Name)
 		for of, n := range st.Handshakes {
 			c <- prometheus.MustNewConstMetric(s.workers, prometheus.CounterValue, float64(n), st.Name, of[0], of[1])
 		}

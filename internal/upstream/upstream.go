@@ -275,6 +275,7 @@ type Status struct {
 	// of its sessions.
 	Unasked    int64
 	Odd        int64
+	Late       int64 // progress notifications after the answer to their request; Odd does not count them
 	Broadcasts bool
 	// Readiness is the result of Adapter.Readiness, or "" without an adapter. Version and Cause
 	// are the results of Adapter.Negotiated.
@@ -344,6 +345,7 @@ func (u *Upstream) Status() Status {
 
 func (u *Upstream) statusLocked() Status {
 	s := u.status
+	s.Late = u.sessions.LateProgress()
 	s.Unasked, s.Odd, s.Broadcasts = u.sessions.Unasked(), u.sessions.Odd(), u.sessions.Broadcasts()
 	if s.State != Ready && s.State != Stopped {
 		s.Attempts = u.backoff.Failures()
