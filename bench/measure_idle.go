@@ -101,7 +101,7 @@ func (s *stage) growth(ctx context.Context, row *report.Idle, binary string, arg
 			if row.Sessions < enoughSessions {
 				return p.Explain(fmt.Errorf("session %d: %w", row.Sessions, err))
 			}
-			row.Note = fmt.Sprintf("refused the next: %.80v", err)
+			row.Note = fmt.Sprintf("the server refused the next session: %.80v", err)
 			break
 		}
 		row.Sessions++

@@ -96,7 +96,7 @@ func difference(got, want []byte) string {
 	for at < len(got) && at < len(want) && got[at] == want[at] {
 		at++
 	}
-	return fmt.Sprintf("another text: %d bytes instead of %d, different from byte %d on", len(got), len(want), at)
+	return fmt.Sprintf("the tool returned another text: %d bytes instead of %d, different from byte %d on", len(got), len(want), at)
 }
 
 // filler returns a text of size bytes. The text needs no escapes in JSON and repeats only
