@@ -38,7 +38,7 @@ func (s *runs) add(x *run) *Problem {
 		}
 	}
 	if running >= mostRuns {
-		return &Problem{Type: "too-many-runs", Title: "Too many runs", Status: http.StatusTooManyRequests, RetryAfter: busyFor, Detail: fmt.Sprintf("%d runs are running, the maximum. Wait until a run ends, or cancel one.", mostRuns)}
+		return &Problem{Type: "too-many-runs", Title: "Too many runs", Status: http.StatusTooManyRequests, RetryAfter: busyFor, Detail: fmt.Sprintf("%d runs are running, which is the maximum. Wait until a run ends, or cancel one.", mostRuns)}
 	}
 	s.last++
 	x.number = s.last

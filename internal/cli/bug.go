@@ -264,11 +264,11 @@ func (a *app) serveSections(ctx context.Context, base string) []bugSection {
 	case err != nil:
 		return []bugSection{{title, "nothing answers at " + base, "nothing answers at " + base + ": " + err.Error()}}
 	case status != http.StatusOK:
-		return []bugSection{{title, "it was refused", fmt.Sprintf("%s answers HTTP %d: %s", base, status, firstLine(body))}}
+		return []bugSection{{title, "the request was refused", fmt.Sprintf("%s answers HTTP %d: %s", base, status, firstLine(body))}}
 	}
 	report := &admin.Report{}
 	if err := json.Unmarshal(body, report); err != nil || report.Version == "" {
-		return []bugSection{{title, "another program answers there", base + " does not answer as a serve of Dragoman does: " + firstLine(body)}}
+		return []bugSection{{title, "another program answers at this address", base + " does not answer as a serve of Dragoman does: " + firstLine(body)}}
 	}
 	now := time.Now()
 	failures := ""

@@ -78,8 +78,8 @@ func (a *app) tellImport(into string, created, written, dry bool, all []candidat
 		if !written {
 			verb = "would hold"
 		}
-		a.status.label(yellow, "warning", clean(into+" "+verb+" literal values that look like credentials: "+strings.Join(secrets, ", ")+"; it has mode 0600"))
-		a.status.label(yellow, "hint", "write ${NAME} in their place, and set the variables where dragoman starts")
+		a.status.label(yellow, "warning", clean(into+" "+verb+" literal values that look like credentials: "+strings.Join(secrets, ", ")+"; the file has mode 0600"))
+		a.status.label(yellow, "hint", "replace each value with ${NAME}, and set the variables in the environment of dragoman")
 	}
 	if a.quiet {
 		return

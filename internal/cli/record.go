@@ -198,17 +198,17 @@ The command prints each difference. If there are differences, the exit code is
 			}
 			b, err := os.ReadFile(args[0])
 			if errors.Is(err, fs.ErrNotExist) {
-				return withHint(fmt.Errorf("the file %s does not exist", clean(args[0])), "record one with `dragoman record -o FILE -- COMMAND`")
+				return withHint(fmt.Errorf("the file %s does not exist", clean(args[0])), "make a recording with `dragoman record -o FILE -- COMMAND`")
 			}
 			if err != nil {
-				return withHint(fmt.Errorf("read the recording: %w", err), "record one with `dragoman record -o FILE -- COMMAND`")
+				return withHint(fmt.Errorf("read the recording: %w", err), "make a recording with `dragoman record -o FILE -- COMMAND`")
 			}
 			played, err := tape.ParseWire(b, wire)
 			if errors.Is(err, tape.ErrNoWire) {
 				return usagef("use --wire client or --wire server for the transcript of a call; otherwise remove --wire", "%s has no side %q", clean(args[0]), wire)
 			}
 			if err != nil {
-				return withHint(fmt.Errorf("%s is not a recording: %w", clean(args[0]), err), "record one with `dragoman record -o FILE -- COMMAND`")
+				return withHint(fmt.Errorf("%s is not a recording: %w", clean(args[0]), err), "make a recording with `dragoman record -o FILE -- COMMAND`")
 			}
 			o := daemon.ReplayOptions{Tape: played, Listen: listen, Log: a.log, Options: tape.Options{Timeout: timeout, Strict: strict}}
 			if o.Server, err = a.replayTarget(c, &t, args[1:]); err != nil {

@@ -93,7 +93,7 @@ file back. docs/servers.md describes the tools and their limits.`,
 			case errors.Is(err, fs.ErrNotExist):
 				return withHint(err, "check the path, or create the folder with mkdir")
 			case err != nil:
-				return withHint(err, "name each folder once, without the folders in it, and only folders that this user may open")
+				return withHint(err, "name each folder once; leave out folders that are inside another one, and folders that this user may not open")
 			}
 			defer func() { _ = s.Close() }()
 			if a.keyboard && a.stdin == os.Stdin {

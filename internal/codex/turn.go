@@ -475,7 +475,7 @@ func advice(err error, a *arguments) string {
 	var r *refusal
 	if errors.As(err, &r) && a.thread != "" {
 		if strings.Contains(r.message, "active writer") {
-			return "Another Codex process, which belongs to another client, has the thread " + excerpt.Line(a.thread, 80) + " open. Continue there, or start a new thread with the tool codex."
+			return "Another Codex process, which belongs to another client, has the thread " + excerpt.Line(a.thread, 80) + " open. Continue in that client, or start a new thread with the tool codex."
 		}
 		if r.absent() || strings.Contains(r.message, "no rollout found") {
 			return "Codex has no thread " + excerpt.Line(a.thread, 80) + " (" + r.message + "). Start a new thread with the tool codex."

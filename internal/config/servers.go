@@ -61,7 +61,7 @@ func (c *compiler) readServers(entries *node, settings *object, s *Snapshot) {
 		c.server, c.own = nil, ownEnv{}
 		if other, taken := prefixes[srv.Prefix]; taken && !srv.Disabled && !srv.Unprefixed {
 			c.problem(m.place(), path, "has the same prefix as "+join("mcpServers", other),
-				"set another prefix for one of them: dragoman.servers."+printable(m.key)+".prefix")
+				"set another prefix for one of the two servers: dragoman.servers."+printable(m.key)+".prefix")
 		} else if !srv.Disabled {
 			prefixes[srv.Prefix] = m.key
 		}

@@ -90,7 +90,7 @@ func (s *ListenQuota) admit(c *mcp.Call) (leave func(), err error) {
 		return nil, &mcp.Error{
 			Origin: mcp.FromGateway, Cause: "rate_limited", Outcome: mcp.NotSent, TooMany: true,
 			Retryable: true, RetryAfter: 10 * time.Second, Op: "listen",
-			Message: fmt.Sprintf("too many open subscriptions: one client can have at most %d, or fewer if other clients of the same machine have some; close one first", maxListens),
+			Message: fmt.Sprintf("too many open subscriptions: one client can have at most %d, or fewer if other clients on the same machine have subscriptions; close a subscription first", maxListens),
 		}
 	}
 	return func() { s.giveBack(c.Client) }, nil

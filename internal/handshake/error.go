@@ -18,7 +18,7 @@ var ErrDiedOnProbe = errors.New("the server exited when it received server/disco
 // error. The caller should connect to HTTP+SSE by GET (2026-07-28 §Streamable HTTP, "HTTP+SSE
 // Transport (2024-11-05)"). If that fails too, the caller should report the *Error that wraps
 // ErrTrySSE.
-var ErrTrySSE = errors.New("the address may speak HTTP+SSE")
+var ErrTrySSE = errors.New("the server may use HTTP+SSE")
 
 // Cause is a one-word reason for a failed handshake.
 type Cause string

@@ -159,7 +159,7 @@ func readPart(ctx context.Context, f *os.File, fi fs.FileInfo, in readIn) (out r
 			return out, nil, err
 		}
 		if found < out.Line-1 {
-			return out, nil, refuse("use a smaller line, or a negative line to count from the end", "the file has %d lines, so there is no line %d", found+1, out.Line)
+			return out, nil, refuse("use a smaller line number, or a negative number to count from the end", "the file has %d lines, so there is no line %d", found+1, out.Line)
 		}
 	}
 	if start == 0 {

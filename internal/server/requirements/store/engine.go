@@ -101,7 +101,7 @@ func file(path string, existing bool) (*sql.DB, engine, error) {
 			}
 			switch e.Code() & 0xff {
 			case 5, 6: // SQLITE_BUSY, SQLITE_LOCKED
-				return fail(Unusable, "try again; if the error stays, end the other process", "another process has been writing to the database %s for more than 15 seconds", name)
+				return fail(Unusable, "try again; if the error continues, end the other process", "another process has been writing to the database %s for more than 15 seconds", name)
 			case 8: // SQLITE_READONLY
 				return fail(Unusable, "change the permissions of the file and its folder", "the database %s is read-only", name)
 			case 10, 14: // SQLITE_IOERR, SQLITE_CANTOPEN

@@ -49,7 +49,7 @@ func (t *txn) savePrompt(p Prompt, check func(Prompt) error) (Prompt, error) {
 			return Prompt{}, err
 		}
 		if n >= MaxPrompts {
-			return Prompt{}, fail(Full, "delete one with delete_prompt", "there are %d prompts, which is the maximum", n)
+			return Prompt{}, fail(Full, "delete a prompt with delete_prompt", "there are %d prompts, which is the maximum", n)
 		}
 		p.Active, p.Version, p.Created, p.Updated = false, 1, t.at, t.at
 		if err := check(p); err != nil {
