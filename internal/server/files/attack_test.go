@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -212,8 +213,16 @@ func TestAttackPaths(t *testing.T) {
 // TestAttackSwaps exchanges folders and files for symlinks that lead outside, while all tools
 // use them.
 func TestAttackSwaps(t *testing.T) {
+	for name, apart := range map[string]bool{"one disk": false, "several disks": true} {
+		t.Run(name, func(t *testing.T) { attackSwaps(t, apart) })
+	}
+}
+
+// attackSwaps makes the swaps and the calls. If apart is set, moves copy and delete, as they do
+// between disks.
+func attackSwaps(t *testing.T, apart bool) {
 	p := newTrap(t)
-	r := openWith(t, Options{Roots: []string{p.root}, Poll: time.Millisecond}, func(s *Server) { s.volatile = true })
+	r := openWith(t, Options{Roots: []string{p.root}, Poll: time.Millisecond}, func(s *Server) { s.volatile, s.apart = true, apart })
 	before := p.around()
 	// The test makes its changes through a root too, so that it does not change files outside.
 	root, err := os.OpenRoot(p.root)
@@ -280,6 +289,13 @@ func TestAttackSwaps(t *testing.T) {
 					{"copy_file", args{"source": "d", "destination": fmt.Sprintf("copy-%d", w)}},
 					{"copy_file", args{"source": "f", "destination": "d/sub/f", "overwrite": true}},
 					{"move_file", args{"source": "d/secret", "destination": "d/sub/secret", "overwrite": true}},
+					{"move_file", args{"source": "d/sub", "destination": fmt.Sprintf("moved-%d", w)}},
+					{"move_file", args{"source": fmt.Sprintf("copy-%d", w), "destination": "d/sub/copy"}},
+					{"move_file", args{"source": "f", "destination": fmt.Sprintf("moved-%d/f", w)}},
+					{"move_file", args{"source": fmt.Sprintf("moved-%d/secret", w), "destination": "f", "overwrite": true}},
+					{"move_file", args{"source": fmt.Sprintf("moved-%d", w), "destination": "d/moved"}},
+					{"move_file", args{"source": "d", "destination": fmt.Sprintf("copy-%d/d", w)}},
+					{"delete_file", args{"path": fmt.Sprintf("moved-%d", w), "recursive": true, "permanent": true}},
 					{"delete_file", args{"path": fmt.Sprintf("copy-%d", w), "recursive": true, "permanent": true}},
 					{"delete_file", args{"path": "d/sub", "recursive": true}},
 					{"delete_file", args{"path": "d", "recursive": true, "permanent": true}},
@@ -310,6 +326,68 @@ func TestAttackSwaps(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestAttackMoves moves files and folders with several calls at the same time, also onto each other.
+// Every file must exist in the end, in the root or in its undo folder. Between disks a call copies
+// without a lock, so the copy of a folder may have a file that another call has moved meanwhile.
+func TestAttackMoves(t *testing.T) {
+	for name, apart := range map[string]bool{"one disk": false, "several disks": true} {
+		t.Run(name, func(t *testing.T) {
+			r := openWith(t, Options{Poll: time.Millisecond}, func(s *Server) { s.volatile, s.apart = true, apart })
+			const files = 12
+			for i := range files {
+				r.put(fmt.Sprintf("a/%d", i), fmt.Sprintf("content %d", i))
+				r.put(fmt.Sprintf("folder/%d/x", i), fmt.Sprintf("below %d", i))
+			}
+			var calling sync.WaitGroup
+			var moves atomic.Int64
+			end := time.Now().Add(attackTime())
+			for w := range 4 {
+				calling.Go(func() {
+					choose := rand.New(rand.NewPCG(uint64(w), 1))
+					pick := func(list ...string) string { return list[choose.IntN(len(list))] }
+					for i := 0; i < 60 || time.Now().Before(end); i++ {
+						number := strconv.Itoa(choose.IntN(files))
+						from, to := pick("a", "b", "folder/1", "c/d"), pick("a", "b", "folder/2", "c/d")
+						call := args{"source": from + "/" + number, "destination": to + "/" + pick(number, number, strconv.Itoa(choose.IntN(files))), "overwrite": choose.IntN(3) == 0}
+						switch choose.IntN(6) {
+						case 0:
+							call = args{"source": "folder/" + number, "destination": "c/folder-" + number}
+						case 1:
+							call = args{"source": "c/folder-" + number, "destination": "folder/" + number}
+						case 2:
+							call = args{"source": pick("b", "c", "folder"), "destination": pick("b", "c", "folder")}
+						}
+						if _, failed := r.call("move_file", call, nil); !failed {
+							moves.Add(1)
+						}
+					}
+				})
+			}
+			calling.Wait()
+			var all strings.Builder
+			if err := filepath.WalkDir(r.root, func(path string, d fs.DirEntry, err error) error {
+				if err == nil && d.Type().IsRegular() {
+					var b []byte
+					b, err = os.ReadFile(path)
+					fmt.Fprintf(&all, "%s;", b)
+				}
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			for i := range files {
+				for _, content := range []string{fmt.Sprintf("content %d;", i), fmt.Sprintf("below %d;", i)} {
+					if n := strings.Count(all.String(), content); n < 1 || n > 1 && !apart {
+						t.Errorf("%d files have %q", n, content)
+					}
+				}
+			}
+			r.noTemps()
+			t.Logf("%d moves", moves.Load())
+		})
+	}
 }
 
 // TestAttackLargeFile uses a file of 1 GB, most of which is a hole.
