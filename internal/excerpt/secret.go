@@ -20,17 +20,6 @@ var forms = regexp.MustCompile(`(?:` + strings.Join([]string{
 // shortest is the minimum length of a secret within a sentence.
 const shortest = 6
 
-var (
-	bearer = regexp.MustCompile(`(?i)\b(bearer|basic)(\s+)([A-Za-z0-9._~+/=-]{6,})`)
-	// These patterns match a member or a variable within a text, or in JSON that is not parsed.
-	inJSON = regexp.MustCompile(`"([^"\\]{1,63})"\s*:\s*"((?:[^"\\]|\\.)+)|\\"([^"\\]{1,63})\\"\s*:\s*\\"((?:[^"\\]|\\[^"])+)`)
-	setTo  = regexp.MustCompile(`\b([A-Za-z][A-Za-z0-9_.-]{0,62})=([^\s"'&;,<>\\]{6,})`)
-	// This pattern matches a name with a colon, as in YAML. The value must have a digit, because
-	// otherwise it is probably a word of a sentence.
-	colon    = regexp.MustCompile(`\b([A-Za-z][A-Za-z0-9_.-]{0,62}):[ \t]+([^\s"'&;,<>\\]*[0-9][^\s"'&;,<>\\]*)`)
-	userinfo = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)([^/\s"'@]+)@`)
-)
-
 // Mask replaces secrets in texts for people.
 const Mask = "***"
 
@@ -42,31 +31,25 @@ func MaskSecrets(s string) string { return Secrets(s, func(string) string { retu
 // or a URL, and values with names of secrets. If two of these overlap, with is called again
 // with its own result.
 func Secrets(s string, with func(secret string) string) string {
-	s = forms.ReplaceAllStringFunc(s, with)
-	s = bearer.ReplaceAllStringFunc(s, func(m string) string {
-		p := bearer.FindStringSubmatch(m)
-		return p[1] + p[2] + with(p[3])
-	})
-	s = named(inJSON, named(setTo, named(colon, s, with), with), with)
-	return userinfo.ReplaceAllStringFunc(s, func(m string) string {
-		p := userinfo.FindStringSubmatch(m)
-		return p[1] + with(p[2]) + "@"
-	})
+	s = replaceForms(s, with)
+	all := func(string, string) bool { return true }
+	s = replaceParts(s, nextBearer, all, with)
+	names := knownNames{}
+	s = replaceParts(s, nextColon, func(name, value string) bool { return len(value) >= shortest && names.secret(name, value) }, with)
+	s = replaceParts(s, nextSet, names.secret, with)
+	s = replaceParts(s, nextJSON, names.secret, with)
+	return replaceParts(s, nextUser, all, with)
 }
 
-// named replaces values with names of secrets. The groups of the pattern are pairs of a name
-// and its value.
-func named(pattern *regexp.Regexp, s string, with func(secret string) string) string {
+// replaceParts replaces the values that next finds and that are secret.
+func replaceParts(s string, next func(s string, from int) (part, bool), secret func(name, value string) bool, with func(secret string) string) string {
 	var out strings.Builder
 	from := 0
-	for _, at := range pattern.FindAllStringSubmatchIndex(s, -1) {
-		for g := 2; g < len(at); g += 4 {
-			if at[g] < 0 || !SecretText(s[at[g]:at[g+1]], s[at[g+2]:at[g+3]]) || pattern == colon && at[g+3]-at[g+2] < shortest {
-				continue
-			}
-			out.WriteString(s[from:at[g+2]])
-			out.WriteString(with(s[at[g+2]:at[g+3]]))
-			from = at[g+3]
+	for p, ok := next(s, 0); ok; p, ok = next(s, p.end) {
+		if secret(s[p.name:p.nameEnd], s[p.value:p.end]) {
+			out.WriteString(s[from:p.value])
+			out.WriteString(with(s[p.value:p.end]))
+			from = p.end
 		}
 	}
 	if from == 0 {
@@ -74,6 +57,26 @@ func named(pattern *regexp.Regexp, s string, with func(secret string) string) st
 	}
 	out.WriteString(s[from:])
 	return out.String()
+}
+
+// knownNames has the results of SecretName for the first names of a text, because names repeat.
+type knownNames map[string]bool
+
+// maxKnown bounds the names of knownNames.
+const maxKnown = 256
+
+// secret does the same as SecretText.
+func (k knownNames) secret(name, value string) bool {
+	if len(name) == len("pwd") {
+		return SecretText(name, value)
+	}
+	yes, ok := k[name]
+	if !ok {
+		if yes = SecretName(name); len(k) < maxKnown {
+			k[name] = yes
+		}
+	}
+	return yes
 }
 
 // These are the names of secrets. Tapes, evidence, logs, the status and the configuration all use

@@ -1,0 +1,339 @@
+package excerpt
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// This file searches texts for values that may be secrets. Each function that begins with next
+// finds the same as a regular expression in the tests, which compare the results. The expressions
+// need almost a second for a megabyte, because they examine each position. The functions look for a
+// rare character first, and their time grows with the length of the text only.
+
+// part is a value in a text, with the name of the value. name and nameEnd are 0 if it has none.
+type part struct{ name, nameEnd, value, end int }
+
+// The sets of bytes that the functions use.
+var (
+	wordBytes  = bytesOf("A-Za-z0-9_")              // the characters of \b
+	letters    = bytesOf("A-Za-z")                  // the first character of a name or a scheme
+	nameBytes  = bytesOf("A-Za-z0-9_.-")            // a name before = or :
+	plainBytes = bytesExcept("\t\n\f\r \"'&;,<>\\") // a value after = or :
+	credBytes  = bytesOf("A-Za-z0-9._~+/=-")        // credentials after Bearer
+	userBytes  = bytesExcept("\t\n\f\r /\"'@")      // the user and the password in a URL
+	keyBytes   = bytesOf("A-Za-z0-9_.-")            // all forms except a private key
+	schemes    = bytesOf("A-Za-z0-9+.-")            // a scheme of a URL
+	spaces     = bytesOf("\t\n\f\r ")               // the characters of \s
+	digits     = bytesOf("0-9")
+	formStarts = bytesOf("gspxAnhtyde")       // the first characters of forms
+	folded     = []string{"\u017f", "\u212a"} // characters that are letters if case does not matter
+)
+
+type byteSet [256]bool
+
+// bytesOf returns the set of the bytes of a text. A minus between two bytes means all bytes from the
+// first to the second one.
+func bytesOf(list string) *byteSet {
+	var s byteSet
+	for i := 0; i < len(list); i++ {
+		if i+2 < len(list) && list[i+1] == '-' {
+			for c := list[i]; c <= list[i+2]; c++ {
+				s[c] = true
+			}
+			i += 2
+			continue
+		}
+		s[list[i]] = true
+	}
+	return &s
+}
+
+// bytesExcept returns the set of all bytes except those of a text.
+func bytesExcept(list string) *byteSet {
+	var s byteSet
+	for c := range s {
+		s[c] = strings.IndexByte(list, byte(c)) < 0
+	}
+	return &s
+}
+
+// skip returns the position after the bytes of a set.
+func (set *byteSet) skip(s string, at int) int {
+	for at < len(s) && set[s[at]] {
+		at++
+	}
+	return at
+}
+
+// boundary reports whether a word may begin at a position.
+func boundary(s string, at int) bool { return at == 0 || !wordBytes[s[at-1]] }
+
+// maxNamed is the largest number of characters of a name.
+const maxNamed = 63
+
+// nextJSON returns the first member with a text that begins at from or later, in JSON or in JSON
+// within a JSON text. The JSON may be cut off.
+func nextJSON(s string, from int) (p part, ok bool) {
+	for at := from; ; at++ {
+		q := strings.IndexByte(s[at:], '"')
+		if q < 0 {
+			return p, false
+		}
+		at += q
+		if at > from && s[at-1] == '\\' {
+			if p, ok = jsonAt(s, at-1, `\"`); ok {
+				return p, true
+			}
+		}
+		if p, ok = jsonAt(s, at, `"`); ok {
+			return p, true
+		}
+	}
+}
+
+// jsonAt returns the member that begins at a position with a quote. quote is " or \".
+func jsonAt(s string, at int, quote string) (p part, ok bool) {
+	p.name = at + len(quote)
+	p.nameEnd = p.name
+	for n := 0; ; n++ {
+		if p.nameEnd >= len(s) || n > maxNamed {
+			return p, false
+		}
+		if c := s[p.nameEnd]; c == '"' || c == '\\' {
+			break
+		} else if c < utf8.RuneSelf {
+			p.nameEnd++
+		} else {
+			_, size := utf8.DecodeRuneInString(s[p.nameEnd:])
+			p.nameEnd += size
+		}
+	}
+	if p.nameEnd == p.name || !strings.HasPrefix(s[p.nameEnd:], quote) {
+		return p, false
+	}
+	i := spaces.skip(s, p.nameEnd+len(quote))
+	if i >= len(s) || s[i] != ':' {
+		return p, false
+	}
+	if i = spaces.skip(s, i+1); !strings.HasPrefix(s[i:], quote) {
+		return p, false
+	}
+	p.value = i + len(quote)
+	never := byte('\n') // a backslash before it is not an escape
+	if len(quote) > 1 {
+		never = '"'
+	}
+	for p.end = p.value; p.end < len(s) && s[p.end] != '"'; p.end++ {
+		if s[p.end] == '\\' {
+			if p.end+1 >= len(s) || s[p.end+1] == never {
+				break
+			}
+			p.end++
+		}
+	}
+	return p, p.end > p.value
+}
+
+// nextSet returns the first name with an equals sign and a value that begins at from or later.
+func nextSet(s string, from int) (p part, ok bool) {
+	for at := from; ; at++ {
+		i := strings.IndexByte(s[at:], '=')
+		if i < 0 {
+			return p, false
+		}
+		at += i
+		if p.name, ok = nameBefore(s, from, at); !ok {
+			continue
+		}
+		p.nameEnd, p.value = at, at+1
+		p.end = plainBytes.skip(s, p.value)
+		if p.end-p.value >= shortest && utf8.RuneCountInString(s[p.value:p.end]) >= shortest {
+			return p, true
+		}
+		at = p.end - 1 // no later equals sign of this value is followed by enough characters
+	}
+}
+
+// nextColon returns the first name with a colon, blanks and a value with a digit that begins at
+// from or later.
+func nextColon(s string, from int) (p part, ok bool) {
+	for at := from; ; at++ {
+		i := strings.IndexByte(s[at:], ':')
+		if i < 0 {
+			return p, false
+		}
+		at += i
+		if at+1 >= len(s) || s[at+1] != ' ' && s[at+1] != '\t' {
+			continue
+		}
+		if p.name, ok = nameBefore(s, from, at); !ok {
+			continue
+		}
+		p.nameEnd, p.value = at, at+1
+		for p.value < len(s) && (s[p.value] == ' ' || s[p.value] == '\t') {
+			p.value++
+		}
+		digit := false
+		for p.end = p.value; p.end < len(s) && plainBytes[s[p.end]]; p.end++ {
+			digit = digit || digits[s[p.end]]
+		}
+		if digit {
+			return p, true
+		}
+	}
+}
+
+// nameBefore returns where the longest name begins that ends at a position and does not begin
+// before from.
+func nameBefore(s string, from, end int) (at int, ok bool) {
+	first := end
+	for first > max(from, end-maxNamed) && nameBytes[s[first-1]] {
+		first--
+	}
+	for at = first; at < end; at++ {
+		if letters[s[at]] && boundary(s, at) {
+			return at, true
+		}
+	}
+	return at, false
+}
+
+// nextUser returns the first user with a password in a URL that begins at from or later.
+func nextUser(s string, from int) (p part, ok bool) {
+	for at := from; ; at++ {
+		i := strings.Index(s[at:], "://")
+		if i < 0 {
+			return p, false
+		}
+		at += i
+		first := at
+		for first > from && schemes[s[first-1]] {
+			first--
+		}
+		for first < at && !letters[s[first]] {
+			first++
+		}
+		p.value = at + len("://")
+		p.end = userBytes.skip(s, p.value)
+		if first < at && p.end > p.value && p.end < len(s) && s[p.end] == '@' {
+			return p, true
+		}
+	}
+}
+
+// nextBearer returns the first credentials of an Authorization header that begin at from or later.
+func nextBearer(s string, from int) (p part, ok bool) {
+	for at := from; at < len(s); at++ {
+		if s[at]|0x20 != 'b' || !boundary(s, at) {
+			continue
+		}
+		i := schemeEnd(s, at)
+		if p.value = spaces.skip(s, i); i == 0 || p.value == i {
+			continue
+		}
+		n := 0
+		for p.end = p.value; p.end < len(s); n++ {
+			if credBytes[s[p.end]] {
+				p.end++
+			} else if size := foldedAt(s, p.end); size > 0 {
+				p.end += size
+			} else {
+				break
+			}
+		}
+		if n >= shortest {
+			return p, true
+		}
+	}
+	return p, false
+}
+
+// schemeEnd returns where the word bearer or basic ends that begins at a position, in any case. It
+// returns 0 if there is no such word.
+func schemeEnd(s string, at int) int {
+	for _, word := range []string{"bearer", "basic"} {
+		i := at
+		for j := 0; j < len(word); j++ {
+			switch {
+			case i < len(s) && s[i]|0x20 == word[j]:
+				i++
+			case word[j] == 's' && strings.HasPrefix(s[i:], folded[0]):
+				i += len(folded[0])
+			default:
+				i = len(s) + 1
+			}
+			if i > len(s) {
+				break
+			}
+		}
+		if i <= len(s) {
+			return i
+		}
+	}
+	return 0
+}
+
+// foldedAt returns the length of a letter outside of ASCII that equals an ASCII letter if case does
+// not matter. It returns 0 if there is none.
+func foldedAt(s string, at int) int {
+	for _, f := range folded {
+		if strings.HasPrefix(s[at:], f) {
+			return len(f)
+		}
+	}
+	return 0
+}
+
+// shortestForm is the length of the shortest secret that forms matches.
+const shortestForm = len("xoxb-") + 10
+
+// replaceForms replaces the matches of forms. It applies the expression only to runs of characters
+// in which a match may begin. A match is always within one run, except for a private key.
+func replaceForms(s string, with func(secret string) string) string {
+	if strings.Contains(s, "-----BEGIN ") {
+		return forms.ReplaceAllStringFunc(s, with)
+	}
+	var out strings.Builder
+	from := 0
+	for at := 0; at < len(s); at++ {
+		if !keyBytes[s[at]] {
+			continue
+		}
+		end := keyBytes.skip(s, at)
+		if run := s[at:end]; len(run) >= shortestForm && mayHaveForm(run) {
+			if replaced := forms.ReplaceAllStringFunc(run, with); replaced != run {
+				out.WriteString(s[from:at])
+				out.WriteString(replaced)
+				from = end
+			}
+		}
+		at = end
+	}
+	if from == 0 {
+		return s
+	}
+	out.WriteString(s[from:])
+	return out.String()
+}
+
+// mayHaveForm reports whether a known prefix of a secret begins a word of a run.
+func mayHaveForm(run string) bool {
+	for at := 0; at+1 < len(run); at++ {
+		if !formStarts[run[at]] || !boundary(run, at) {
+			continue
+		}
+		rest := run[at:]
+		if rest[0] == 'e' && rest[1] == 'y' || (rest[0] == 's' || rest[0] == 'p') && rest[1] == 'k' {
+			return true
+		}
+		for _, prefix := range formPrefixes {
+			if strings.HasPrefix(rest, prefix) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// formPrefixes are the beginnings of the secrets that forms matches, except those with two letters.
+var formPrefixes = strings.Fields("gh github_pat_ glpat- xox AKIA AIza ASIA npm_ ntn_ hf_ tvly- ya29. dop_v1_ shp")

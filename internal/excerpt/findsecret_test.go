@@ -1,0 +1,124 @@
+package excerpt
+
+import (
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The expressions and functions below are slow and simple. The tests compare Secrets with them.
+var (
+	slowBearer = regexp.MustCompile(`(?i)\b(bearer|basic)(\s+)([A-Za-z0-9._~+/=-]{6,})`)
+	// These patterns match a member or a variable within a text, or in JSON that is not parsed.
+	slowJSON = regexp.MustCompile(`"([^"\\]{1,63})"\s*:\s*"((?:[^"\\]|\\.)+)|\\"([^"\\]{1,63})\\"\s*:\s*\\"((?:[^"\\]|\\[^"])+)`)
+	slowSet  = regexp.MustCompile(`\b([A-Za-z][A-Za-z0-9_.-]{0,62})=([^\s"'&;,<>\\]{6,})`)
+	// This pattern matches a name with a colon, as in YAML. The value must have a digit, because
+	// otherwise it is probably a word of a sentence.
+	slowColon = regexp.MustCompile(`\b([A-Za-z][A-Za-z0-9_.-]{0,62}):[ \t]+([^\s"'&;,<>\\]*[0-9][^\s"'&;,<>\\]*)`)
+	slowUser  = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)([^/\s"'@]+)@`)
+)
+
+// slowSecrets does the same as Secrets with regular expressions.
+func slowSecrets(s string, with func(secret string) string) string {
+	s = forms.ReplaceAllStringFunc(s, with)
+	s = slowBearer.ReplaceAllStringFunc(s, func(m string) string {
+		p := slowBearer.FindStringSubmatch(m)
+		return p[1] + p[2] + with(p[3])
+	})
+	s = slowNamed(slowJSON, slowNamed(slowSet, slowNamed(slowColon, s, with), with), with)
+	return slowUser.ReplaceAllStringFunc(s, func(m string) string {
+		p := slowUser.FindStringSubmatch(m)
+		return p[1] + with(p[2]) + "@"
+	})
+}
+
+// slowNamed replaces values with names of secrets. The groups of the pattern are pairs of a name
+// and its value.
+func slowNamed(pattern *regexp.Regexp, s string, with func(secret string) string) string {
+	var out strings.Builder
+	from := 0
+	for _, at := range pattern.FindAllStringSubmatchIndex(s, -1) {
+		for g := 2; g < len(at); g += 4 {
+			if at[g] < 0 || !SecretText(s[at[g]:at[g+1]], s[at[g+2]:at[g+3]]) || pattern == slowColon && at[g+3]-at[g+2] < shortest {
+				continue
+			}
+			out.WriteString(s[from:at[g+2]])
+			out.WriteString(with(s[at[g+2]:at[g+3]]))
+			from = at[g+3]
+		}
+	}
+	if from == 0 {
+		return s
+	}
+	out.WriteString(s[from:])
+	return out.String()
+}
+
+// sameSecrets checks that Secrets and slowSecrets find the same secrets in the same order.
+func sameSecrets(t *testing.T, s string) {
+	t.Helper()
+	find := func(secrets func(string, func(string) string) string) (out string, found []string) {
+		out = secrets(s, func(x string) string {
+			found = append(found, x)
+			return Mask
+		})
+		return out, found
+	}
+	got, found := find(Secrets)
+	want, all := find(slowSecrets)
+	if got != want || !slices.Equal(found, all) {
+		t.Fatalf("%q became %q %q, want %q %q", s, got, found, want, all)
+	}
+}
+
+// pieces are the parts of texts that are near to a secret.
+var pieces = []string{
+	`"`, `"`, `\"`, `\`, `\\`, ":", ": ", "=", "==", ",", "{", "}", " ", "  ", "\t", "\n", "\r", "\v", "\x00", "'", "&", ";", "<", ">", "@", "/", "://", ".", "-", "_", "+", "~", "\xff", "\xe2\x82", "é", "ſ", "K", "世",
+	"token", "TOKEN", "password", "pwd", "PWD", "pw", "api_key", "API_KEY", "next_page_token", "name", "a", "B", "z9", "7", "0", "hunter22", "abcdef", "secret-value-1", "user:pw@host", "https://", "postgres://",
+	"Bearer ", "bearer", "BEARER\t", "basic ", "Basic", "baſic ", "abcdefgh1234", "Kabcde",
+	"ghp_", "gho_x", "github_pat_", "glpat-", "sk-", "pk_", "xoxb-", "AKIA", "ASIA", "AIza", "npm_", "ntn_", "hf_", "tvly-", "ya29.", "dop_v1_", "shpat_", "eyJhbGciOiJub25l", ".eyJzdWIiOiIx", ".sig",
+	"ABCDEFGHIJKLMNOP", "abcdefghijklmnopqrst", "0123456789abcdef0123456789abcdef", "-----BEGIN PRIVATE KEY-----", "-----BEGIN ", "-----END PRIVATE KEY-----", "PRIVATE KEY-----",
+	strings.Repeat("n", 62), strings.Repeat("é", 63),
+}
+
+// TestFindSecrets compares Secrets with the regular expressions, for texts that are made at random
+// from parts of secrets.
+func TestFindSecrets(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 30_000 {
+		var b strings.Builder
+		for range 1 + random.IntN(14) {
+			b.WriteString(pieces[random.IntN(len(pieces))])
+		}
+		sameSecrets(t, b.String())
+	}
+	for _, escaped := range []bool{false, true} {
+		sameSecrets(t, largeResult(20_000, escaped))
+	}
+}
+
+// FuzzFindSecrets compares Secrets with the regular expressions.
+func FuzzFindSecrets(f *testing.F) {
+	for _, p := range pieces {
+		f.Add(p)
+	}
+	f.Add(`{"token":"a\"b","pwd": "/x", \"password\": \"x\\\"}`)
+	f.Add("Authorization: Bearer abcdefgh password: hunter22 pw=hunter22 https://u:p@h sk-abcdefghijklmnop0")
+	f.Fuzz(func(t *testing.T, s string) {
+		if len(s) < 4<<10 {
+			sameSecrets(t, s)
+		}
+	})
+}
+
+// TestSecretsStayLinear searches hostile texts of a megabyte. A search whose time grows with the
+// square of the length would not end before the timeout of the tests.
+func TestSecretsStayLinear(t *testing.T) {
+	t.Parallel()
+	for _, p := range []string{`"`, `\"`, `"a"`, `"a" :`, "a=", "=", "a: ", "a:", "a://", "://", "bearer ", "basic\t", "ey", "ey-", "ghp_", "sk-", "a.", "\\", `"é`, "token=a", "-----BEGIN "} {
+		MaskSecrets(strings.Repeat(p, 1<<19/len(p)) + strings.Repeat(" ", 1<<18) + strings.Repeat("a", 1<<18))
+	}
+}
