@@ -14,7 +14,7 @@ const (
 	readSize = 64 << 10
 )
 
-var errLine = errors.New("echo: line too long")
+var errLine = errors.New("echo: the line is too long")
 
 // Stdio answers the messages on in, one per line, until in ends. It reads all available lines
 // and writes the answers to all of them at once, as a fast server would.

@@ -228,7 +228,7 @@ func (c *Client) result(id []byte) ([]byte, error) {
 		return ResultOf(a.Body, id)
 	}
 	var result []byte
-	err := errors.New("no answer on the event stream")
+	err := errors.New("the event stream has no answer")
 	found := 0
 	wire.Events(a.Body, func(data []byte) {
 		// Notifications may come before the answer. They have a method.
@@ -238,7 +238,7 @@ func (c *Client) result(id []byte) ([]byte, error) {
 		}
 	})
 	if found > 1 {
-		return nil, fmt.Errorf("%d answers on one event stream", found)
+		return nil, fmt.Errorf("the event stream has %d answers, want 1", found)
 	}
 	return result, err
 }

@@ -59,7 +59,7 @@ func (r *Reader) head(h *Head) error {
 		}
 		searched = max(0, r.w-r.r-3)
 		if r.w-r.r > maxHead {
-			return errors.New("wire: head too long")
+			return errors.New("wire: the head is too long")
 		}
 		if err := r.fill(1); err != nil {
 			if err == io.EOF && r.w == r.r {
@@ -117,7 +117,7 @@ func (h *Head) parse(block []byte) error {
 // sized returns the next n bytes.
 func (r *Reader) sized(n int64) ([]byte, error) {
 	if n > maxBody {
-		return nil, errors.New("wire: body too long")
+		return nil, errors.New("wire: the body is too long")
 	}
 	if missing := int(n) - (r.w - r.r); missing > 0 {
 		if err := r.fill(missing); err != nil {
@@ -153,7 +153,7 @@ func (r *Reader) chunks() ([]byte, error) {
 			}
 		}
 		if len(dst)+int(size) > maxBody {
-			return nil, errors.New("wire: body too long")
+			return nil, errors.New("wire: the body is too long")
 		}
 		data, err := r.sized(int64(size))
 		if err != nil {
@@ -177,7 +177,7 @@ func (r *Reader) rest() ([]byte, error) {
 		case err != nil:
 			return nil, err
 		case r.w-r.r > maxBody:
-			return nil, errors.New("wire: body too long")
+			return nil, errors.New("wire: the body is too long")
 		}
 	}
 }
@@ -192,7 +192,7 @@ func (r *Reader) line() ([]byte, error) {
 		}
 		searched = max(0, r.w-r.r-1)
 		if r.w-r.r > maxHead {
-			return nil, errors.New("wire: line too long")
+			return nil, errors.New("wire: the line is too long")
 		}
 		if err := r.fill(1); err != nil {
 			return nil, noEOF(err)
