@@ -172,7 +172,7 @@ func (a *app) importTarget(given string) (path string, b []byte, err error) {
 	switch ext := strings.ToLower(filepath.Ext(path)); ext {
 	case ".yaml", ".yml", ".json", "":
 	default:
-		return "", nil, usagef("name a file that ends in .yaml", "--into %q: Dragoman's own file is YAML or JSON", path)
+		return "", nil, usagef("name a file that ends in .yaml", "--into %q is neither a YAML file nor a JSON file", path)
 	}
 	b, err = clientfile.Load(path)
 	if err != nil {

@@ -138,7 +138,7 @@ func (c *legacyClient) send(ctx context.Context, m *move) {
 	_, status := c.post(ctx, body, c.headers(), id, func(asked *jsonrpc.Message) {
 		answer := jsonrpc.AppendResult(nil, asked.ID, []byte(`{"action":"accept","content":`+m.answer+`}`))
 		if m.answer == "" || asked.Method != mcp.MethodElicit {
-			answer = jsonrpc.AppendError(nil, asked.ID, refusal(jsonrpc.CodeMethodNotFound, "this client answers forms only"))
+			answer = jsonrpc.AppendError(nil, asked.ID, refusal(jsonrpc.CodeMethodNotFound, "this client can only answer forms"))
 		}
 		if work.Sleep(ctx, thinking) == nil {
 			c.post(ctx, string(answer), c.headers(), "", nil)

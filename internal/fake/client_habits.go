@@ -56,7 +56,7 @@ func habitualClients() []Profile {
 					return nil, err
 				}
 				if !e.has(handshake) {
-					return nil, fmt.Errorf("setting revision is %s; this client opens with initialize", e.date)
+					return nil, fmt.Errorf("the setting revision is %s, but this client needs a revision that has initialize", e.date)
 				}
 				return s.role(e, h)
 			},
@@ -92,7 +92,7 @@ func (s *settings) role(e *edition, h habits) (*role, error) {
 func roleOf(name string, set map[string]string) (*role, error) {
 	p, _, r, err := loadClient(name, set)
 	if err == nil && p.client == nil {
-		err = fmt.Errorf("profile %s is not a client of a revision", p.Name)
+		err = fmt.Errorf("the profile %s does not simulate a client of one revision", p.Name)
 	}
 	return r, err
 }

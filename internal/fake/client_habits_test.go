@@ -333,7 +333,7 @@ func TestClientSettings(t *testing.T) {
 	for _, tt := range []struct{ profile, name, value, want string }{
 		{"strict-2025-06-18", "page", "1", `no setting "page"`},
 		{"strict-2025-06-18", "step", "0", "a number from 1"},
-		{"id-zero", "revision", "2026-07-28", "opens with initialize"},
+		{"id-zero", "revision", "2026-07-28", "needs a revision that has initialize"},
 		{"id-zero", "revision", "2020-01-01", "must be one of"},
 		{"bare-http-client", "arguments", "[]", "a JSON object"},
 		{"bare-http-client", "times", "x", "a number from 1"},

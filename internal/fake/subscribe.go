@@ -33,7 +33,7 @@ func unsubscribe(x *exchange) (string, error) {
 	delete(x.c.watched, uri)
 	x.c.s.mu.Unlock()
 	if !was {
-		x.c.s.violate(x.m.Method, "%s was not subscribed to", uri)
+		x.c.s.violate(x.m.Method, "the client had not subscribed to %s", uri)
 	}
 	return "", nil
 }

@@ -13,7 +13,7 @@ const limit = 10 * time.Second
 // quiet is the time without a line after which drain considers the lines of a party complete.
 const quiet = 300 * time.Millisecond
 
-var errSlow = errors.New("no line within 10s")
+var errSlow = errors.New("no line arrived within 10s")
 
 // Link is one end of an in-memory pipe. Reads and writes wait for each other, as with
 // io.Pipe.

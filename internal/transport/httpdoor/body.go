@@ -49,7 +49,7 @@ func (l *Lease) grow(n int64) bool {
 const bodyStep = 64 << 10
 
 var (
-	errTooLarge = errors.New("body too large")
+	errTooLarge = errors.New("the request body is too large")
 	errBusy     = errors.New("too many large requests are in memory at the same time; try again")
 )
 

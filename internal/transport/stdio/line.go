@@ -18,8 +18,8 @@ const (
 
 // lines.next returns these errors, in addition to the errors of its reader.
 var (
-	errTooLong      = errors.New("line too long")
-	errUnterminated = errors.New("line without newline at the end of the stream")
+	errTooLong      = errors.New("the line is too long")
+	errUnterminated = errors.New("the last line of the stream has no newline")
 )
 
 // lines splits a stream at its newlines. It buffers at most limit bytes of a line, and skips

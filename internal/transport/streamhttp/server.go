@@ -149,7 +149,7 @@ func (s *Server) readHeaders(w http.ResponseWriter, r *http.Request) (h headers,
 		h.session, twice = only(r.Header[mcp.HeaderSession])
 	}
 	if twice {
-		s.refuse(w, http.StatusBadRequest, "", mcp.CodeHeaderMismatch, "header mismatch: a header appears twice")
+		s.refuse(w, http.StatusBadRequest, "", mcp.CodeHeaderMismatch, "header mismatch: the MCP-Protocol-Version or Mcp-Session-Id header appears twice")
 	}
 	return h, !twice
 }

@@ -178,7 +178,7 @@ func ParseID(id string) (string, Kind, error) {
 			}
 		}
 	}
-	return "", "", invalid("use an id such as EP-001, US-001, AC-001 or REQ-001; search_items finds it", "%s is not the id of an item", quote(id))
+	return "", "", invalid("use an id such as EP-001, US-001, AC-001 or REQ-001; search_items finds the ids of items", "%s is not the id of an item", quote(id))
 }
 
 // parseOther returns the usual form of the id of a comment or a relation.
@@ -186,7 +186,7 @@ func parseOther(id, prefix, noun string) (string, error) {
 	if p, n, ok := parse(id); ok && p == prefix {
 		return reference(prefix, n), nil
 	}
-	return "", invalid(fmt.Sprintf("use an id such as %s-001; get_item shows it", prefix), "%s is not the id of a %s", quote(id), noun)
+	return "", invalid(fmt.Sprintf("use an id such as %s-001; get_item shows the ids", prefix), "%s is not the id of a %s", quote(id), noun)
 }
 
 // Prefix returns the prefix of the reference ids of a kind, for example REQ.
