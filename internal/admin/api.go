@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -25,6 +26,7 @@ type Options struct {
 	Recent  *logring.Ring
 	Calls   *calls.Ring   // the calls of clients; if it is nil, New creates a ring that stays empty
 	Losses  func() []Loss // sorted by Server and What
+	Log     *slog.Logger  // gets a record of each trial of a server; if it is nil, nothing is logged
 	Version string
 	Config  string // the full path of the configuration file; "" if there is none
 	Local   bool   // Local means that only this machine can reach the listener
@@ -68,6 +70,9 @@ type API struct {
 func New(o Options) *API {
 	if o.Access == nil {
 		o.Access = NewAccess(o.Local)
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Calls == nil {
 		o.Calls = calls.New(calls.Options{})

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/demo"
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/intake"
 )
 
@@ -408,6 +409,36 @@ func TestPlaces(t *testing.T) {
 		}
 		if _, err := intake.ParseOurs(path, []byte(strings.Join(lines, "")), func(string) (string, bool) { return "v", true }); err != nil {
 			t.Errorf("%q: %v", lines, err)
+		}
+	}
+}
+
+// TestTrialRecords checks that a trial writes to the log what starts and how it ended, without
+// arguments, which may be secret.
+func TestTrialRecords(t *testing.T) {
+	t.Parallel()
+	r := serving(t)
+	r.tried(r.draft(snippet(t, "worker", demo.Legacy, "")), Choice{})
+	r.tried(r.draft(`{"command": "no-such-program-here", "args": ["--password", "hunter2"]}`), Choice{})
+	for server, want := range map[string][]string{
+		"worker":               {"trying a server before it is added command=" + excerpt.Line(os.Args[0], maxName), "the trial of a server has ended outcome=connected revision="},
+		"no-such-program-here": {"trying a server before it is added command=no-such-program-here", "the trial of a server has ended outcome=failed took="},
+	} {
+		var got []string
+		for _, l := range r.api.Logs(server, 50) {
+			text := l.Text
+			for _, x := range l.Attributes {
+				if x.Key != "server" {
+					text += " " + x.Key + "=" + x.Value
+				}
+			}
+			got = append(got, text)
+		}
+		if len(got) != 2 || got[0] != want[0] || !strings.HasPrefix(got[1], want[1]) || strings.Contains(strings.Join(got, " "), "hunter2") {
+			t.Errorf("%s: %q, want %q", server, got, want)
+		}
+		if server != "worker" && !strings.Contains(got[1], "class=command_not_found") {
+			t.Errorf("%q", got[1])
 		}
 	}
 }

@@ -67,7 +67,7 @@ func servingSnapshot(t testing.TB, c *config.Snapshot) *rig {
 	r := &rig{t: t, runtime: runtime.New(runtime.Options{Config: c, Events: &event.Publisher{}, Calls: ring, Log: log, Recent: recent, Guard: guard, Budget: budget, Version: "test"})}
 	r.runtime.Apply(c)
 	r.runtime.Warm()
-	r.api = New(Options{Runtime: r.runtime, Budget: budget, Recent: recent, Calls: ring, Losses: func() []Loss { return []Loss{} }, Version: "test", Local: true, Env: emptyHome(t)})
+	r.api = New(Options{Runtime: r.runtime, Log: log, Budget: budget, Recent: recent, Calls: ring, Losses: func() []Loss { return []Loss{} }, Version: "test", Local: true, Env: emptyHome(t)})
 	mux := http.NewServeMux()
 	r.runtime.Routes(mux)
 	r.api.Routes(mux)

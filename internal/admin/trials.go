@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
+	"net/url"
 	"path/filepath"
 	"sync"
 	"time"
@@ -224,6 +226,8 @@ func (a *API) perform(ctx context.Context, x *trial, server config.Server) {
 	defer release()
 	now := time.Now().UTC()
 	x.set(func(t *Trial) { t.State, t.Started = trialRunning, &now })
+	log := a.opts.Log.With("server", server.Name)
+	log.Info("trying a server before it is added", whatStarts(server)...)
 	server.StartTimeout = max(server.StartTimeout, trialStart)
 	ctx, stop := context.WithTimeoutCause(ctx, server.StartTimeout+trialLists, errTrialTimeout)
 	defer stop()
@@ -232,14 +236,30 @@ func (a *API) perform(ctx context.Context, x *trial, server config.Server) {
 		o.Dialects = s.Look()
 	}
 	result := runtime.Try(ctx, o)
+	took := slog.Duration("took", time.Since(now).Round(time.Millisecond))
 	switch {
 	case result.Failure == nil:
+		log.Info("the trial of a server has ended", "outcome", trialConnected, "revision", result.Report.Revision.String(), took)
 		x.end(trialConnected, result)
 	case cancelled(ctx):
+		log.Info("the trial of a server has ended", "outcome", trialCancelled, took)
 		x.end(trialCancelled, runtime.Trial{Report: result.Report, Clean: result.Clean})
 	default:
+		log.Info("the trial of a server has ended", append([]any{"outcome", trialFailed, took}, result.Failure.Attrs()...)...)
 		x.end(trialFailed, result)
 	}
+}
+
+// whatStarts returns the program or the host of a server as attributes of a log record. Arguments
+// and the rest of a URL may contain secrets.
+func whatStarts(server config.Server) []any {
+	if server.Command != "" {
+		return []any{"command", excerpt.Line(excerpt.MaskSecrets(server.Command), maxName)}
+	}
+	if u, err := url.Parse(server.URL); err == nil {
+		return []any{"host", excerpt.Line(u.Host, maxName)}
+	}
+	return nil
 }
 
 // end records the end of a trial.

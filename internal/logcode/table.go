@@ -28,6 +28,8 @@ var table = []Entry{
 	{"server_waiting", "server is not ready", "A server answers that it is still starting. Dragoman retries the call."},
 	{"server_stopped", "server stopped by an operator", "An operator has stopped a server; calls to it fail until it is started."},
 	{"server_started", "server started by an operator", "An operator has started a server."},
+	{"trial_started", "trying a server before it is added", "A person tries a server with *Add a server* of the console or with the API, so Dragoman starts its `command` or connects to its `host`."},
+	{"trial_ended", "the trial of a server has ended", "A server that was tried has been closed. `outcome` is `connected`, `failed` or `cancelled`. After a failure, `class`, `sentence` and `action` describe it."},
 	{"server_restarted", "server restarted by an operator", "An operator has restarted a server; running calls have a few seconds to end."},
 	{"server_restarted", "server probed again by an operator", ""},
 	{"server_not_started", "a server is not started", "The configuration of one server has a problem, so this server is not started. The other servers work."},
