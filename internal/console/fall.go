@@ -108,43 +108,65 @@ func newFall(s *admin.Story, client, server string) *fall {
 	return f
 }
 
-// Draw returns the timeline as SVG.
+// fallSize is a size of the drawing. Lengths are in the units of its viewBox.
+type fallSize struct {
+	class string
+	left  float64 // the beginning of the axis; the names of the lanes are before it, or above the bars if it is 0
+	width float64 // the length of the axis
+	lane  int     // the distance of two lanes
+	bar   int     // the first line of the bar in a lane
+	ticks int     // the parts of the axis
+}
+
+// Draw returns the timeline as two drawings, of which the style sheet shows one: a wide one, and one
+// for phones, which needs no scrolling.
 func (f *fall) Draw() template.HTML {
-	const left, width = 148.0, 1020.0
+	wide := fallSize{class: "wide", left: 148, width: 1020, lane: 27, bar: 9, ticks: 4}
+	small := fallSize{class: "small", width: 358, lane: 38, bar: 18, ticks: 2}
+	return f.draw(wide) + f.draw(small)
+}
+
+// draw returns the timeline as SVG.
+func (f *fall) draw(size fallSize) template.HTML {
 	end := max(f.end, 1e-6)
-	x := func(s float64) float64 { return left + s/end*width }
+	x := func(s float64) float64 { return size.left + s/end*size.width }
 	n := func(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }
+	top := func(lane int) int { return 18 + size.lane*lane + size.bar }
 	var b strings.Builder
 	lanes := 3
 	if f.wait > 0 {
 		lanes = 4
 	}
-	height := 18 + 27*lanes
-	fmt.Fprintf(&b, `<svg viewBox="0 0 1180 %d" role="img" aria-label="%s">`, height, template.HTMLEscapeString(f.Sentence))
-	for i := range 5 {
-		at := end * float64(i) / 4
+	height := 18 + size.lane*lanes
+	fmt.Fprintf(&b, `<svg class="%s" viewBox="0 0 %.0f %d" role="img" aria-label="%s">`, size.class, size.left+size.width+size.left/148*12, height, template.HTMLEscapeString(f.Sentence))
+	for i := range size.ticks + 1 {
+		at := end * float64(i) / float64(size.ticks)
 		anchor := "middle"
 		if i == 0 {
 			anchor = "start"
-		} else if i == 4 {
+		} else if i == size.ticks {
 			anchor = "end"
 		}
-		fmt.Fprintf(&b, `<path class="axis" d="M%s 18V%d"/><text x="%s" y="11" text-anchor="%s">%s</text>`, n(x(at)), height-4, n(x(at)), anchor, axisText(at, end/4))
+		fmt.Fprintf(&b, `<path class="axis" d="M%s 18V%d"/><text x="%s" y="11" text-anchor="%s">%s</text>`, n(x(at)), height-4, n(x(at)), anchor, axisText(at, end/float64(size.ticks)))
 	}
 	for i, name := range []string{f.client, "Dragoman", f.server, "user"}[:lanes] {
-		fmt.Fprintf(&b, `<text x="0" y="%d">%s</text>`, 37+27*i, template.HTMLEscapeString(name))
+		y := top(i) + 10
+		if size.left == 0 {
+			y = top(i) - 4
+		}
+		fmt.Fprintf(&b, `<text x="0" y="%d">%s</text>`, y, template.HTMLEscapeString(name))
 	}
 	for _, s := range f.Spans {
 		if s.lane >= lanes {
 			continue
 		}
-		fmt.Fprintf(&b, `<rect class="%c" x="%s" y="%d" width="%s" height="14"/>`, "cdsw"[s.lane], n(x(s.From)), 27+27*s.lane, n(max(1.5, x(s.To)-x(s.From))))
+		fmt.Fprintf(&b, `<rect class="%c" x="%s" y="%d" width="%s" height="14"/>`, "cdsw"[s.lane], n(x(s.From)), top(s.lane), n(max(1.5, x(s.To)-x(s.From))))
 		if wide := x(s.To) - x(s.From); s.lane == 3 && wide > 160 {
-			fmt.Fprintf(&b, `<text x="%s" y="%d" text-anchor="middle">%s waiting for input</text>`, n(x(s.From)+wide/2), 37+27*s.lane, s.Long())
+			fmt.Fprintf(&b, `<text x="%s" y="%d" text-anchor="middle">%s waiting for input</text>`, n(x(s.From)+wide/2), top(3)+10, s.Long())
 		}
 	}
 	for _, at := range f.sends {
-		fmt.Fprintf(&b, `<rect class="d" x="%s" y="54" width="3" height="14"/>`, n(min(x(at), left+width-3)))
+		fmt.Fprintf(&b, `<rect class="d" x="%s" y="%d" width="3" height="14"/>`, n(min(x(at), size.left+size.width-3)), top(1))
 	}
 	b.WriteString(`</svg>`)
 	return template.HTML(b.String())

@@ -134,7 +134,7 @@ func (c *Console) settings(r *http.Request) (*View, error) {
 		v.settings = c.settingsOf(c.opts.Config(), "")
 		for i := range v.Lines {
 			if l := &v.Lines[i]; l.Path == "dragoman.listen" && strings.Trim(l.Value, `"`) != r.Host {
-				l.From += "; serve listens on " + r.Host
+				l.From = strings.TrimPrefix(l.From+"; serve listens on "+r.Host, "; ")
 			}
 		}
 	}
