@@ -74,3 +74,38 @@ func BenchmarkToolIndex(b *testing.B) {
 		x.of(items, snapshot, offeredForTest, unmasked)
 	}
 }
+
+// TestToolsOfSomeClients checks that the index has the tools that a server shows only to clients
+// with some capabilities, and which capabilities these are as far as the lists tell.
+func TestToolsOfSomeClients(t *testing.T) {
+	tools := func(names ...string) (out [][]byte) {
+		for _, n := range names {
+			out = append(out, fmt.Appendf(nil, `{"name":%q}`, n))
+		}
+		return out
+	}
+	other := func(version uint64, shown [][]byte, caps ...string) catalog.OtherList {
+		return catalog.OtherList{Capabilities: caps, Version: version, Shown: shown}
+	}
+	for want, others := range map[string][]catalog.OtherList{
+		"x":                                      nil,
+		"ask [elicitation roots], x":             {other(2, tools("x", "ask"), "elicitation", "roots")},
+		"ask [elicitation], x":                   {other(2, tools("x", "ask"), "elicitation", "roots"), other(3, tools("x"), "roots")},
+		"ask [], x":                              {other(2, tools("x", "ask"), "elicitation"), other(3, tools("x"), "elicitation", "roots")},
+		"ask [elicitation], think [sampling], x": {other(2, tools("x", "ask"), "elicitation"), other(3, tools("think", "x", "ask"), "elicitation", "sampling")},
+	} {
+		var x toolIndex
+		list := catalog.Items{Server: "s", Have: true, Version: 1, Shown: tools("x"), Others: others}
+		var got []string
+		for _, i := range x.of([]catalog.Items{list}, config.Default(), offeredForTest, unmasked) {
+			text := i.Name
+			if i.Needs != nil {
+				text += fmt.Sprint(" ", i.Needs)
+			}
+			got = append(got, text)
+		}
+		if s := strings.Join(got, ", "); s != want {
+			t.Errorf("got %s, want %s", s, want)
+		}
+	}
+}

@@ -44,7 +44,9 @@ type Tool struct {
 	State  string     `json:"state" enum:"shown,hidden,invalid" doc:"whether clients see the tool at /mcp"`
 	Hidden []Hidden   `json:"hidden,omitempty" doc:"the endpoints at which clients do not see the tool"`
 	Hints  []ToolHint `json:"hints,omitempty"`
-	Stale  bool       `json:"stale" doc:"whether the server is not ready, so that its list may have changed"`
+	// Needs is nil for a tool that all clients see. It is empty if the capability is not known.
+	Needs []string `json:"needs,omitzero" doc:"capabilities of which a client needs one, because the server shows the tool only to such clients; only if the list of such a client is known"`
+	Stale bool     `json:"stale" doc:"whether the server is not ready, so that its list may have changed"`
 }
 
 // Hidden says at which endpoint clients do not see an item, and why.
@@ -135,7 +137,7 @@ func (a *API) toolsOf() []indexed {
 func (x *toolIndex) of(items []catalog.Items, snapshot *config.Snapshot, offered func(server, name string) string, cleaner func(server string) func(string) string) []indexed {
 	versions := make([]uint64, len(items))
 	for i := range items {
-		versions[i] = items[i].Version
+		versions[i] = versionOf(&items[i])
 	}
 	x.mu.Lock()
 	have, all := x.made, x.all
@@ -154,8 +156,8 @@ func (x *toolIndex) of(items []catalog.Items, snapshot *config.Snapshot, offered
 	for i := range items {
 		list := &items[i]
 		part := known[list.Server]
-		if part == nil || part.version != list.Version {
-			part = &toolPart{version: list.Version}
+		if part == nil || part.version != versions[i] {
+			part = &toolPart{version: versions[i]}
 			server, _ := snapshot.Server(list.Server)
 			server.Name = list.Server // a reload may have removed the server
 			clean := cleaner(list.Server)
@@ -168,6 +170,10 @@ func (x *toolIndex) of(items []catalog.Items, snapshot *config.Snapshot, offered
 			for _, raw := range list.Hidden {
 				add(raw, false)
 			}
+			addOthers(list, func(raw []byte, exposed bool, needs []string) {
+				add(raw, exposed)
+				part.tools[len(part.tools)-1].Needs = needs
+			})
 		}
 		parts[list.Server] = part
 		for j, t := range part.tools {
@@ -192,6 +198,50 @@ func (x *toolIndex) of(items []catalog.Items, snapshot *config.Snapshot, offered
 	defer x.mu.Unlock()
 	x.made, x.config, x.lists, x.parts, x.all = true, snapshot, versions, parts, all
 	return all
+}
+
+// versionOf returns a number that changes whenever the items of a server change for some clients.
+func versionOf(list *catalog.Items) uint64 {
+	v := list.Version
+	for i := range list.Others {
+		v = (v ^ list.Others[i].Version) * 1099511628211 // as FNV-1a, so that each list counts
+	}
+	return v
+}
+
+// addOthers calls add for each tool that only some clients see, with the capabilities of which the
+// server wants one. needs is empty, but not nil, if they are not known.
+func addOthers(list *catalog.Items, add func(raw []byte, exposed bool, needs []string)) {
+	if len(list.Others) == 0 {
+		return
+	}
+	names := func(all ...[][]byte) map[string]bool {
+		out := map[string]bool{}
+		for _, raw := range slices.Concat(all...) {
+			out[tool.Of(raw).Name()] = true
+		}
+		return out
+	}
+	known := names(list.Shown, list.Hidden)
+	lists := make([]map[string]bool, len(list.Others))
+	for i := range list.Others {
+		lists[i] = names(list.Others[i].Shown, list.Others[i].Hidden)
+	}
+	for i := range list.Others {
+		for at, raw := range slices.Concat(list.Others[i].Shown, list.Others[i].Hidden) {
+			name := tool.Of(raw).Name()
+			if known[name] {
+				continue
+			}
+			known[name] = true
+			// One capability of all clients that see the tool, and of no client that does not.
+			needs := slices.Clone(list.Others[i].Capabilities)
+			for j := range list.Others {
+				needs = slices.DeleteFunc(needs, func(c string) bool { return slices.Contains(list.Others[j].Capabilities, c) != lists[j][name] })
+			}
+			add(raw, at < len(list.Others[i].Shown), append([]string{}, needs...))
+		}
+	}
 }
 
 // indexTool returns the index entry of one tool.

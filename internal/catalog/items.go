@@ -1,10 +1,13 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"sync/atomic"
 
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
@@ -23,6 +26,39 @@ type Items struct {
 	Hidden  [][]byte // items that Catalog.Expose hides
 	// Hello is the server information. It is nil if the server has not been opened.
 	Hello *mcp.ServerInfo
+	// Others are the lists that clients with more capabilities have got, ordered by the
+	// capabilities. A server may show an item only to a client that it can ask something.
+	Others []OtherList
+}
+
+// OtherList is the list of a server for clients that declare some capabilities.
+type OtherList struct {
+	Capabilities  []string // such as elicitation, sorted
+	Version       uint64   // as Items.Version
+	Shown, Hidden [][]byte
+}
+
+// othersLocked returns the lists of a server that differ from the reported list p, which may be nil.
+func (c *Catalog) othersLocked(method, server string, p *serverList) (out []OtherList) {
+	for key := range c.audiences {
+		other := c.lists[serverListKey{method, server, key}]
+		if other == nil || !other.have || p != nil && other.version == p.version {
+			continue
+		}
+		_, caps, _ := strings.Cut(key.caps, " ")
+		x := OtherList{Version: other.version, Shown: other.items, Hidden: other.hidden}
+		for name := range jsonrpc.ValueOf([]byte(caps)).Members() {
+			if text, ok := name.Text(); ok {
+				x.Capabilities = append(x.Capabilities, text)
+			}
+		}
+		slices.Sort(x.Capabilities)
+		out = append(out, x)
+	}
+	slices.SortFunc(out, func(a, b OtherList) int {
+		return cmp.Or(slices.Compare(a.Capabilities, b.Capabilities), cmp.Compare(a.Version, b.Version))
+	})
+	return out
 }
 
 // Items returns the list of each server for a method, in the order of the configuration. It
@@ -33,7 +69,9 @@ func (c *Catalog) Items(method string) []Items {
 	defer c.mu.Unlock()
 	for i, u := range c.Sources {
 		out[i].Server = u.Name()
-		if p, _ := c.reportedLocked(method, u.Name()); p != nil {
+		p, _ := c.reportedLocked(method, u.Name())
+		out[i].Others = c.othersLocked(method, u.Name(), p)
+		if p != nil {
 			out[i].Have, out[i].Version, out[i].Shown, out[i].Hidden = p.have, p.version, p.items, p.hidden
 		}
 		if p, _ := c.reportedLocked("", u.Name()); p != nil {

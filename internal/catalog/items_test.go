@@ -1,10 +1,52 @@
 package catalog
 
 import (
+	"context"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
+
+// asking is a source that shows more tools to clients with some capabilities.
+type asking struct{ source }
+
+func (s *asking) List(_ context.Context, f *mcp.ClientInfo, _ string) (items [][]byte, complete bool, err error) {
+	items = [][]byte{[]byte(`{"name":"x"}`)}
+	for _, name := range []string{"elicitation", "sampling"} {
+		if strings.Contains(string(f.Capabilities), name) {
+			items = append(items, []byte(`{"name":"with_`+name+`"}`))
+		}
+	}
+	return items, true, nil
+}
+
+// TestOtherLists checks that operators see the lists that clients with more capabilities have got.
+func TestOtherLists(t *testing.T) {
+	c := &Catalog{Sources: []Source{&asking{source{name: "a"}}}}
+	t.Cleanup(c.Close)
+	c.Refresh(t.Context(), "a", mcp.MethodListTools)
+	if all := c.Items(mcp.MethodListTools); len(all[0].Others) != 0 || len(all[0].Shown) != 1 {
+		t.Errorf("before a client: %+v", all)
+	}
+	for _, caps := range []string{`{"sampling":{},"elicitation":{}}`, `{"elicitation":{}}`, `{}`} {
+		if _, err := page(t, c.View(&mcp.ClientInfo{Revision: mcp.R20251125, Capabilities: []byte(caps)}, nil), mcp.MethodListTools, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all := c.Items(mcp.MethodListTools)
+	var got []string
+	for _, o := range all[0].Others {
+		got = append(got, fmt.Sprintf("%s %d", strings.Join(o.Capabilities, "+"), len(o.Shown)))
+		if o.Version == 0 || o.Version == all[0].Version {
+			t.Errorf("the version is %d", o.Version)
+		}
+	}
+	if s := strings.Join(got, ", "); s != "elicitation 2, elicitation+sampling 3" || len(all[0].Shown) != 1 {
+		t.Errorf("%s, %+v", s, all)
+	}
+}
 
 // TestItems checks that operators see items that the configuration hides. The version changes
 // only when the items change. A list is read only if an operator asks for it.

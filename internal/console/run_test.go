@@ -37,7 +37,7 @@ func init() {
 	scenes["runs"] = func() scene {
 		s := scene{report: admin.Report{Servers: []admin.Server{server("tickets", mcp.R20251125, 2)}}}
 		tool := admin.Tool{Server: "tickets", Name: "search", Offered: "tickets__search", Signature: "search(query)", Effect: "read-only", State: "shown", Tokens: 90}
-		wipe := admin.Tool{Server: "tickets", Name: "wipe", Offered: "tickets__wipe", Signature: "wipe()", Effect: "destructive", State: "shown", Tokens: 10}
+		wipe := admin.Tool{Server: "tickets", Name: "wipe", Offered: "tickets__wipe", Signature: "wipe()", Effect: "destructive", State: "shown", Tokens: 10, Needs: []string{"elicitation", "sampling"}}
 		s.source.tools = []admin.ToolDetail{{Tool: tool, Returns: "content", Definition: json.RawMessage(searchTool)}, {Tool: wipe, Returns: "content", Definition: json.RawMessage(`{"name":"wipe","inputSchema":{"type":"object"}}`)}}
 		now := time.Now().UTC()
 		end, total := now.Add(2100*time.Millisecond), 8.0

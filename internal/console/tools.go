@@ -171,7 +171,26 @@ func toolRowOf(t admin.Tool) toolRow {
 		}
 		row.Rules = append(row.Rules, text)
 	}
+	if t.Needs != nil {
+		row.Rules = append(row.Rules, "only for "+clientsWith(t.Needs))
+	}
 	return row
+}
+
+// clientsWith describes the clients that see a tool.
+func clientsWith(needs []string) string {
+	if len(needs) == 0 {
+		return "some clients"
+	}
+	return "clients with " + strings.Join(needs, " or ")
+}
+
+// For returns a sentence that says which clients see the tool. It returns "" if all clients do.
+func (r toolRow) For() string {
+	if r.Needs == nil {
+		return ""
+	}
+	return "The server shows it only to " + clientsWith(r.Needs) + "."
 }
 
 // foundTools returns the tools for the palette.
