@@ -294,6 +294,21 @@ func check(t *testing.T, name string, s []byte, sent url.Values, o Options) {
 	}
 }
 
+// TestJSONFaults checks the sentences about JSON that a person has typed wrong.
+func TestJSONFaults(t *testing.T) {
+	for sent, want := range map[string]string{
+		"[oops":               "is not valid JSON: invalid character 'o' looking for beginning of value (line 1, character 2)",
+		"{\"a\": 1,\r\n 'b'}": "is not valid JSON: invalid character '\\'' looking for beginning of object key string (line 2, character 2)",
+		"[1, 2":               "is not valid JSON: unexpected end of JSON input",
+		`{"a":1,"a":2}`:       `is not valid JSON: duplicate member name at offset 7`,
+	} {
+		f := Make([]byte(props(`"j":{}`)), Options{})
+		if _, ok := f.Read(url.Values{"j/j": {sent}}); ok || f.Errors[0].Text != want {
+			t.Errorf("%s: %+v", sent, f.Errors)
+		}
+	}
+}
+
 // TestExample checks the examples of the fields that are edited as JSON.
 func TestExample(t *testing.T) {
 	large := `{"type":"array","items":{"type":"object","required":["` + strings.Repeat("x", 300) + `"],"properties":{"` + strings.Repeat("x", 300) + `":{}}}}`

@@ -1,6 +1,10 @@
 package form
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"math"
 	"net/url"
 	"slices"
@@ -47,7 +51,7 @@ func (f *Form) Read(sent url.Values) (value []byte, ok bool) {
 			value = []byte("{}")
 		}
 		if err := jsonrpc.Valid(value, jsonrpc.Limits{Depth: maxValueDepth}); err != nil {
-			f.Errors = append(f.Errors, Error{Text: "The text is not valid JSON: " + err.Error()})
+			f.Errors = append(f.Errors, Error{Text: "The text is not valid JSON: " + faultOfJSON(value, err)})
 			return nil, false
 		}
 		if jsonrpc.ValueOf(value).Kind() != '{' {
@@ -114,7 +118,7 @@ func (f *Form) value(dst []byte, x *Field, sent url.Values, path []string) []byt
 	case JSON:
 		if x.Text = text; trimmed != "" {
 			if err := jsonrpc.Valid([]byte(trimmed), jsonrpc.Limits{Depth: maxValueDepth}); err != nil {
-				return wrong("is not valid JSON: " + err.Error())
+				return wrong("is not valid JSON: " + faultOfJSON([]byte(trimmed), err))
 			}
 			return append(dst, trimmed...)
 		}
@@ -206,6 +210,25 @@ func numberFault(whole bool) string {
 		return "must be an integer, such as 42"
 	}
 	return "must be a number, such as 1.5"
+}
+
+// faultOfJSON returns why a person's JSON text is not valid, and where. err is the error of
+// jsonrpc.Valid.
+func faultOfJSON(text []byte, err error) string {
+	var syntax *json.SyntaxError
+	if errors.As(json.Unmarshal(text, &json.RawMessage{}), &syntax) {
+		if int(syntax.Offset) >= len(text) && strings.HasPrefix(syntax.Error(), "unexpected end") {
+			return syntax.Error()
+		}
+		before := text[:min(max(0, int(syntax.Offset)-1), len(text))]
+		line, start := bytes.Count(before, []byte("\n"))+1, bytes.LastIndexByte(before, '\n')+1
+		return fmt.Sprintf("%s (line %d, character %d)", syntax.Error(), line, utf8.RuneCount(before[start:])+1)
+	}
+	var wrong *jsonrpc.Error
+	if errors.As(err, &wrong) {
+		return strings.TrimPrefix(wrong.Message, "not valid JSON: ")
+	}
+	return err.Error()
 }
 
 // lines undoes the line ends that a browser writes.
