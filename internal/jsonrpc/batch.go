@@ -1,12 +1,15 @@
 package jsonrpc
 
-import "strconv"
+import (
+	"bytes"
+	"strconv"
+)
 
 // MaxBatch is the maximum number of messages in a batch that ScanBatch accepts.
 const MaxBatch = 100
 
-// Item is one element of a batch. It is either a Message whose Raw is the element alone, or the
-// *Error that Scan returned for the element.
+// Item is one element of a batch. It is either a Message whose Raw is a copy of the element, or the
+// *Error that Scan returned for the element. A copy does not keep the whole batch in memory.
 type Item struct {
 	Message *Message
 	Err     error
@@ -47,7 +50,7 @@ func ScanBatch(b []byte, lim Limits) ([]Item, error) {
 	}
 	items := make([]Item, 0, n)
 	for at := range Elements(b, whole) {
-		m, err := Scan(at.Of(b), lim)
+		m, err := Scan(bytes.Clone(at.Of(b)), lim)
 		items = append(items, Item{m, err})
 	}
 	return items, nil

@@ -179,10 +179,12 @@ func TestBatch(t *testing.T) {
 	}
 	in := ` [ ` + call("1") + ` , 7 , ` + call("null") + `,{"jsonrpc":"2.0","method":"n"},` +
 		`{"jsonrpc":"2.0","id":3,"method":"x","method":"y"}] `
-	items, err := ScanBatch([]byte(in), Limits{})
+	whole := []byte(in)
+	items, err := ScanBatch(whole, Limits{})
 	if err != nil || len(items) != 5 {
 		t.Fatal(items, err)
 	}
+	clear(whole) // the messages are copies
 	if m := items[0].Message; m == nil || string(m.Raw) != call("1") || string(m.IDAt.Of(m.Raw)) != "1" {
 		t.Errorf("%+v", items[0])
 	}

@@ -13,8 +13,8 @@ import (
 )
 
 // Trail records what happens to the messages of one call: each message that passes one of the
-// two wires, and each splice with its changes and their reasons. It keeps copies of the messages,
-// and stops recording when it reaches a limit. A nil Trail records nothing. Trail is safe for
+// two wires, and each splice with its changes and their reasons. It keeps the messages, and stops
+// recording when it reaches a limit. A nil Trail records nothing. Trail is safe for
 // concurrent use.
 type Trail struct {
 	limits *TrailLimits
@@ -224,8 +224,9 @@ func (t *Trail) Carry(why Reason, raw []byte, at Span, whole []byte) {
 	t.spliceLocked(whole, raw, func(all []Change) []Change { return append(all, changes...) })
 }
 
-// Received records a message that came in on a wire. h is the head of the message's HTTP request;
-// it is zero if there is none.
+// Received records a message that came in on a wire. raw must not be modified afterwards, because
+// the trail may keep it; the Raw of a Message never is. h is the head of the message's HTTP
+// request; it is zero if there is none.
 func (t *Trail) Received(w Wire, raw []byte, h Head) Passage {
 	if t == nil {
 		return 0
@@ -399,12 +400,19 @@ func (t *Trail) pass(w Wire, sent bool, raw []byte, h Head) Passage {
 	if withHead {
 		e.request = m.addHead(&h)
 	}
-	if e.text < 0 {
+	switch {
+	case e.text >= 0:
+	case !sent && len(kept) == len(raw) && !wasteful(raw):
+		e.text = m.addOwned(raw)
+	default:
 		e.text = m.addText(raw, t.limits.message(), hash)
 	}
 	m.entries = append(m.entries, e)
 	return Passage(len(m.entries))
 }
+
+// wasteful reports whether a text occupies much more memory than it has bytes.
+func wasteful(text []byte) bool { return cap(text)-len(text) > len(text)/2+256 }
 
 // isNote reports whether a message is a notification: a notification has no id, result or error. It
 // may be wrong for unusual messages, but then only a limit counts them wrongly.

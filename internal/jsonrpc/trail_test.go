@@ -213,6 +213,39 @@ func TestTrailMemory(t *testing.T) {
 	}
 }
 
+// TestTrailOwned checks that a trail does not copy a received message, unless the message is a
+// small part of a large buffer or longer than the limit.
+func TestTrailOwned(t *testing.T) {
+	limits := &TrailLimits{Message: 100}
+	for name, c := range map[string]struct {
+		raw    []byte
+		copied bool
+	}{
+		"short":         {[]byte(`{"a":1}`), false},
+		"part":          {append(make([]byte, 0, 4096), `{"a":1}`...), true},
+		"over a limit":  {bytes.Repeat([]byte("1"), 101), true},
+		"as the limit":  {bytes.Repeat([]byte("1"), 100), false},
+		"a little room": {append(make([]byte, 0, 64), `{"a":1}`...), false},
+	} {
+		trail := limits.NewTrail(time.Now())
+		trail.Received(ClientWire, c.raw, Head{})
+		was := c.raw[0]
+		c.raw[0] = '!' // only a test may do this
+		texts, _, _ := trail.Story()
+		if copied := texts[0].Bytes[0] == was; copied != c.copied {
+			t.Errorf("%s: copied is %t", name, copied)
+		}
+		trail.Close()
+	}
+	raw := []byte(`{"a":1}`)
+	trail := limits.NewTrail(time.Now())
+	trail.Sent(ServerWire, raw)
+	raw[0] = '!' // the buffer of a message that was sent is used again
+	if texts, _, _ := trail.Story(); string(texts[0].Bytes) != `{"a":1}` {
+		t.Errorf("a sent message became %s", texts[0].Bytes)
+	}
+}
+
 // TestTrailAppend checks that a trail that takes over another one has the texts of both, made
 // ones included.
 func TestTrailAppend(t *testing.T) {

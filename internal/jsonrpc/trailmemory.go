@@ -10,10 +10,10 @@ import (
 // trailMemory is the memory of one trail. When the trail is closed, another trail uses the memory
 // again, so that a recorded call needs few allocations. Nothing outside of the trail may refer to
 // it. A recorded call should touch little memory, because memory that was not used for 200 calls
-// is no longer in the cache of the processor. So the bytes of all texts are in one log, entries
-// and texts are small and have no pointers, and heads are not copied.
+// is no longer in the cache of the processor. So heads and received messages are not copied, and
+// all other bytes are in one log.
 type trailMemory struct {
-	log     []byte // texts and errors
+	log     []byte // texts that are copied, and errors
 	texts   []trailText
 	entries []trailEntry
 	changes []Change
@@ -36,7 +36,8 @@ func (p part) moved(by int) part {
 
 // trailText is a text. If it was made from another text, only the new bytes are kept.
 type trailText struct {
-	bytes   part // the beginning of the text, or the new bytes of all its changes
+	owned   []byte // the text, if it was not copied; otherwise the following fields describe it
+	bytes   part   // the beginning of the text, or the new bytes of all its changes
 	changes part
 	hash    uint64 // hash of the whole text, if it is longer than the limit
 	size    int
@@ -58,7 +59,7 @@ type trailEntry struct {
 // These are the limits of memory that is used again, so that one large call does not occupy
 // memory for a long time.
 const (
-	firstLog     = 3 << 10  // the capacity of a new log: two short texts, and changes
+	firstLog     = 1 << 10  // the capacity of a new log
 	maxKeptLog   = 16 << 10 // the maximum of the log, and of scratch
 	maxKeptItems = 64       // the number of entries, texts and changes
 )
@@ -79,6 +80,7 @@ func (m *trailMemory) release() {
 	if cap(m.texts) > maxKeptItems || cap(m.entries) > maxKeptItems || cap(m.changes) > maxKeptItems || cap(m.heads) > maxKeptItems || cap(m.log) > maxKeptLog || cap(m.scratch) > maxKeptLog {
 		return
 	}
+	clear(m.texts)
 	clear(m.heads)
 	m.log, m.texts, m.entries, m.changes, m.heads = m.log[:0], m.texts[:0], m.entries[:0], m.changes[:0], m.heads[:0]
 	trailMemories.Put(m)
@@ -93,6 +95,20 @@ func (m *trailMemory) store(b []byte) part {
 
 func (m *trailMemory) bytes(p part) []byte { return m.log[p.from:p.to:p.to] }
 
+// whole returns the kept bytes of a text that was not made from another one.
+func (m *trailMemory) whole(x *trailText) []byte {
+	if x.owned != nil {
+		return x.owned
+	}
+	return m.bytes(x.bytes)
+}
+
+// addOwned stores a text without copying it. The text must not be modified afterwards.
+func (m *trailMemory) addOwned(text []byte) int32 {
+	m.texts = append(m.texts, trailText{owned: text, size: len(text)})
+	return int32(len(m.texts) - 1)
+}
+
 // addText stores a text of which at most limit bytes are kept.
 func (m *trailMemory) addText(text []byte, limit int, hash uint64) int32 {
 	m.texts = append(m.texts, trailText{bytes: m.store(text[:min(len(text), limit)]), size: len(text), hash: hash})
@@ -102,7 +118,7 @@ func (m *trailMemory) addText(text []byte, limit int, hash uint64) int32 {
 // addMade stores the text that was made from the text input with changes. If it cannot be made
 // again, it is stored like other texts.
 func (m *trailMemory) addMade(text []byte, limit int, hash uint64, input int32, changes part) int32 {
-	if in := &m.texts[input]; in.made || in.size != in.bytes.len() || len(text) > limit {
+	if in := &m.texts[input]; in.made || in.size != len(m.whole(in)) || len(text) > limit {
 		return m.addText(text, limit, hash)
 	}
 	m.scratch = m.scratch[:0]
@@ -121,9 +137,9 @@ func (m *trailMemory) same(i int, kept []byte, size int, hash uint64) bool {
 	case x.size != size || x.hash != hash:
 		return false
 	case !x.made:
-		return bytes.Equal(m.bytes(x.bytes), kept)
+		return bytes.Equal(m.whole(x), kept)
 	}
-	input, with := m.bytes(m.texts[x.input].bytes), m.bytes(x.bytes)
+	input, with := m.whole(&m.texts[x.input]), m.bytes(x.bytes)
 	from, to := 0, 0
 	for _, c := range m.changes[x.changes.from:x.changes.to] {
 		n, written := c.At.Start-from, c.To.End-c.To.Start
@@ -139,9 +155,9 @@ func (m *trailMemory) same(i int, kept []byte, size int, hash uint64) bool {
 func (m *trailMemory) textOf(i int32) TrailText {
 	x := &m.texts[i]
 	if !x.made {
-		return TrailText{append([]byte(nil), m.bytes(x.bytes)...), x.size}
+		return TrailText{append([]byte(nil), m.whole(x)...), x.size}
 	}
-	input, with := m.bytes(m.texts[x.input].bytes), m.bytes(x.bytes)
+	input, with := m.whole(&m.texts[x.input]), m.bytes(x.bytes)
 	out := make([]byte, 0, x.size)
 	from := 0
 	for _, c := range m.changes[x.changes.from:x.changes.to] {
