@@ -9,7 +9,7 @@ import (
 // Gate bounds how many calls run at the same time, and how many wait for that. NewGate makes one.
 type Gate struct {
 	running    chan struct{} // holds a value for each call that runs
-	waiting    atomic.Int64  // calls in Enter
+	waiting    atomic.Int64  // calls in Enter that found no free place
 	maxWaiting int
 }
 
@@ -31,6 +31,12 @@ func (e *FullError) Error() string {
 // ends. The error is a *FullError if too many calls wait, or the error of a context that ends
 // first.
 func (g *Gate) Enter(ctx context.Context) (leave func(), err error) {
+	leave = func() { <-g.running }
+	select {
+	case g.running <- struct{}{}: // a call that need not wait is not counted
+		return leave, nil
+	default:
+	}
 	if g.waiting.Add(1) > int64(g.maxWaiting) {
 		g.waiting.Add(-1)
 		return nil, &FullError{Limit: g.maxWaiting}
@@ -38,7 +44,7 @@ func (g *Gate) Enter(ctx context.Context) (leave func(), err error) {
 	defer g.waiting.Add(-1)
 	select {
 	case g.running <- struct{}{}:
-		return func() { <-g.running }, nil
+		return leave, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

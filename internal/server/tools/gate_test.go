@@ -67,3 +67,18 @@ func TestGate(t *testing.T) {
 		}
 	})
 }
+
+// TestGateFree enters a gate without waiting places. A call that finds a free place is not counted
+// as waiting, so that calls that come together do not refuse each other.
+func TestGateFree(t *testing.T) {
+	g := NewGate(1, 0)
+	leave, err := g.Enter(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var full *FullError
+	if _, err := g.Enter(t.Context()); !errors.As(err, &full) {
+		t.Errorf("a second call: %v", err)
+	}
+	leave()
+}
