@@ -3,6 +3,7 @@ package admin
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -74,8 +75,11 @@ func (a Attributes) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON implements json.Unmarshaler.
 func (a *Attributes) UnmarshalJSON(b []byte) error {
 	in := json.NewDecoder(bytes.NewReader(b))
-	if t, err := in.Token(); err != nil || t != json.Delim('{') {
-		return fmt.Errorf("attributes are not an object: %w", err)
+	switch t, err := in.Token(); {
+	case err != nil:
+		return fmt.Errorf("the attributes cannot be read: %w", err)
+	case t != json.Delim('{'):
+		return errors.New("the attributes are not an object")
 	}
 	*a = nil
 	for in.More() {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/logring"
@@ -85,7 +86,9 @@ func TestAttributes(t *testing.T) {
 	if err := json.Unmarshal(b, &out); err != nil || len(out) != 3 || out[0] != in[0] || out[2] != in[2] {
 		t.Errorf("%v, %v", out, err)
 	}
-	if json.Unmarshal([]byte(`[1]`), &out) == nil || json.Unmarshal([]byte(`{"a":1}`), &out) == nil {
-		t.Error("other JSON was accepted")
+	for in, want := range map[string]string{`[]`: "the attributes are not an object", `"a"`: "the attributes are not an object", `{"a":1}`: "number"} {
+		if err := json.Unmarshal([]byte(in), &out); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", in, err, want)
+		}
 	}
 }
