@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -50,7 +51,41 @@ func connect(ctx context.Context, o Options) (*sql.DB, engine, error) {
 	return file(o.Database, o.Existing)
 }
 
-// file opens an SQLite database. An SQLite connection waits up to 15 seconds for other processes.
+// busyTimeout is the longest time that an SQLite connection waits for other processes.
+const busyTimeout = 15 * time.Second
+
+// connector makes SQLite connections. SQLite's own timeout does not apply to a process that turns
+// WAL on or recovers the log, so a new connection may be refused at once while another process opens
+// or closes the database. Connect then tries again until busyTimeout.
+type connector struct {
+	driver sqlite.Driver
+	dsn    string
+}
+
+func (c *connector) Driver() driver.Driver { return &c.driver }
+
+func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
+	end := time.Now().Add(busyTimeout)
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		conn, err := c.driver.Open(c.dsn)
+		if err == nil || !isBusy(err) || time.Now().After(end) {
+			return conn, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// isBusy reports whether the reason of an error is another connection to an SQLite database.
+func isBusy(err error) bool {
+	var e *sqlite.Error
+	return errors.As(err, &e) && (e.Code()&0xff == 5 || e.Code()&0xff == 6) // SQLITE_BUSY, SQLITE_LOCKED
+}
+
+// file opens an SQLite database. An SQLite connection waits up to busyTimeout for other processes.
 // WAL lets processes read while another one writes. With synchronous=FULL, a commit returns when
 // the operating system says that the log is on the disk.
 func file(path string, existing bool) (*sql.DB, engine, error) {
@@ -84,12 +119,9 @@ func file(path string, existing bool) (*sql.DB, engine, error) {
 		slashed = "/" + slashed
 	}
 	u := url.URL{Scheme: "file", Path: slashed, RawQuery: "_txlock=immediate" +
-		"&_pragma=busy_timeout(15000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)"}
-	db, err := sql.Open("sqlite", u.String())
-	if err != nil {
-		return nil, engine{}, err
-	}
-	return db, engine{
+		fmt.Sprintf("&_pragma=busy_timeout(%d)", busyTimeout.Milliseconds()) +
+		"&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)"}
+	return sql.OpenDB(&connector{dsn: u.String()}), engine{
 		name:   name,
 		tables: "FROM sqlite_master WHERE type = 'table'",
 		marker: "FROM sqlite_master WHERE type = 'table' AND name = 'dragoman_requirements'",
@@ -99,9 +131,10 @@ func file(path string, existing bool) (*sql.DB, engine, error) {
 			if !errors.As(err, &e) {
 				return err
 			}
-			switch e.Code() & 0xff {
-			case 5, 6: // SQLITE_BUSY, SQLITE_LOCKED
+			if isBusy(err) {
 				return fail(Unusable, "try again; if the error continues, end the other process", "another process has been writing to the database %s for more than 15 seconds", name)
+			}
+			switch e.Code() & 0xff {
 			case 8: // SQLITE_READONLY
 				return fail(Unusable, "change the permissions of the file and its folder", "the database %s is read-only", name)
 			case 10, 14: // SQLITE_IOERR, SQLITE_CANTOPEN
