@@ -130,7 +130,7 @@ normally.`,
 // explainCode prints the explanation of the finding code of a report.
 func (a *app) explainCode(code string, args []string) error {
 	if len(args) > 0 {
-		return usagef("remove --explain or the server", "--explain cannot be used with a server, but got %q", args[0])
+		return usagef("remove --explain or the server", "--explain does not take a server, but %q was given", args[0])
 	}
 	cond, ok := doctor.Lookup(code)
 	if !ok {

@@ -29,7 +29,7 @@ func (a *app) examineClient(c *cobra.Command, f *doctorFlags, args []string) err
 	a.startLog(slog.LevelError, nil)
 	switch given := f.t.given(); {
 	case len(args) > 0:
-		return usagef("remove --client or the server", "--client cannot be used with a server, but got %q", args[0])
+		return usagef("remove --client or the server", "--client does not take a server, but %q was given", args[0])
 	case given != "":
 		return usagef("remove the option", "%s cannot be used with --client", given)
 	case f.stdio && c.Flags().Changed("listen"):

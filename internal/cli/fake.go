@@ -79,7 +79,7 @@ The timeout is ten seconds for each step and one minute in total. Change it with
 			case client != "":
 				return fakeClientArgs(c, client, args)
 			case list && len(args) > 0:
-				return usagef("remove --list or the profile", "--list cannot be used with a profile, but got %q", args[0])
+				return usagef("remove --list or the profile", "--list does not take a profile, but %q was given", args[0])
 			case list:
 				return nil
 			case asJSON:

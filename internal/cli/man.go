@@ -27,7 +27,7 @@ you copied only the binary.`,
   dragoman man ~/.local/share/man/man1`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usagef("use `dragoman man DIR`", "%s takes one directory, but got %q too", c.CommandPath(), args[1])
+				return usagef("use `dragoman man DIR`", "%s takes one directory, but %q was given too", c.CommandPath(), args[1])
 			}
 			return nil
 		},

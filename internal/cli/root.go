@@ -219,7 +219,7 @@ func group(c *cobra.Command, subs ...*cobra.Command) *cobra.Command {
 // noArguments returns an error if there are arguments.
 func noArguments(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usagef("run `"+c.CommandPath()+" --help`", "%s does not accept arguments, but got %q", c.CommandPath(), args[0])
+		return usagef("run `"+c.CommandPath()+" --help`", "%s does not accept arguments, but %q was given", c.CommandPath(), args[0])
 	}
 	return nil
 }

@@ -236,7 +236,7 @@ func badPath(p string) string {
 	case strings.ContainsFunc(p, isControl):
 		return "contains a control character"
 	case slices.Contains(strings.Split(p, "."), ""):
-		return "has two dots in a row, or ends with a dot"
+		return "begins or ends with a dot, or has two dots in a row"
 	case strings.Count(p, ".") > 7:
 		return "has more than eight names"
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// This file protects servers from requests that they cannot handle: methods whose capability
-// they have not declared, requests that crash them, and calls that come too early.
+// This file protects servers from requests that they cannot handle: requests for methods whose
+// capability they have not declared, requests that crash them, and calls that come too early.
 
 // undeclared returns the capabilities that a legacy server has not declared although it has
 // declared others, or nil if there are none. A server that declares no capabilities may still have

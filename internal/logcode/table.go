@@ -46,7 +46,7 @@ var table = []Entry{
 	{"subscriptions_pending", "subscriptions are not restored yet", "The subscriptions of clients are restored when the server is ready again."},
 	{"codex_ready", "codex worker is ready", "A Codex app-server has accepted the handshake."},
 	{"codex_failed", "handshake with codex worker failed", "The handshake with a Codex app-server has failed."},
-	{"codex_paused", "codex worker failed too often and is not started again for a while", "A Codex app-server has failed too often."},
+	{"codex_paused", "codex worker failed too often and will not be started again for a while", "A Codex app-server has failed too often."},
 	{"codex_question_declined", "declined a question of Codex that does not belong to a call", "Codex asked a question, but Dragoman could not tell which client to ask."},
 	{"codex_question_dropped", "discarded a question of Codex: an open question has the same id", "A Codex app-server used the same id for two questions."},
 

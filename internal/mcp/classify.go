@@ -40,10 +40,10 @@ func Classify(m *jsonrpc.Message, header string, http bool) (Opening, *jsonrpc.E
 		return o, refuse(m, jsonrpc.CodeInvalidParams, "_meta "+KeyVersion+" must be a string")
 	}
 	if http && header == "" {
-		return o, refuse(m, CodeHeaderMismatch, "header mismatch: MCP-Protocol-Version is missing, _meta says "+excerpt.Cut(date, maxRepeated))
+		return o, refuse(m, CodeHeaderMismatch, "header mismatch: MCP-Protocol-Version is missing, but _meta says "+excerpt.Cut(date, maxRepeated))
 	}
 	if http && header != date {
-		return o, refuse(m, CodeHeaderMismatch, "header mismatch: MCP-Protocol-Version is "+excerpt.Cut(header, maxRepeated)+", _meta says "+excerpt.Cut(date, maxRepeated))
+		return o, refuse(m, CodeHeaderMismatch, "header mismatch: MCP-Protocol-Version is "+excerpt.Cut(header, maxRepeated)+", but _meta says "+excerpt.Cut(date, maxRepeated))
 	}
 	rev, _ := ParseRevision(date)
 	if !rev.Modern() {

@@ -55,8 +55,9 @@ type Client struct {
 	taken []time.Duration // latencies of the current slice
 }
 
-// Dial connects the client with the given number, below MaxClients, to addr. addr is a host and
-// a port, and perhaps a path, as in 127.0.0.1:7300/s/echo/mcp. Without one, the path is /mcp.
+// Dial connects a client to addr. addr is a host and a port, and perhaps a path, as in
+// 127.0.0.1:7300/s/echo/mcp. If addr has no path, the path is /mcp. number is the number of the
+// client and must be below MaxClients.
 func Dial(addr string, era words.Era, number int) (*Client, error) {
 	addr, path, _ := strings.Cut(addr, "/")
 	if path == "" {

@@ -207,8 +207,8 @@ func (s *Server) absolute(p string) (place, bool, error) {
 	return place{root: found, rel: rel, name: s.display(found, rel)}, false, nil
 }
 
-// below returns the path of p relative to base, if p is base or below it. base and p are clean and
-// have slashes.
+// below returns the path of p relative to base, if p is base or below it. base and p are clean, and
+// their separator is a slash, on Windows too.
 func below(base, p string) (string, bool) {
 	same := func(a, b string) bool { return a == b }
 	if runtime.GOOS == "windows" {

@@ -167,7 +167,7 @@ func (t *table) reserve(party string, most int) bool {
 // evict removes an idle session to make room for a session of a party, and returns it. If the
 // party has sessions, evict removes one of them, so that a party with many sessions does not
 // displace other parties. Otherwise evict may remove any session. It chooses the session that has
-// been idle for the longest time. If that session was not idle for long enough, evict returns nil.
+// been idle for the longest time. If that session has not been idle for long enough, evict returns nil.
 func (t *table) evict(party string, now time.Duration) *session {
 	t.mu.Lock()
 	defer t.mu.Unlock()
