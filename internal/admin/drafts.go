@@ -194,7 +194,7 @@ var draftRoutes = []route{
 	},
 	{
 		method: http.MethodPost, path: "/drafts/{id}/trials", access: thisUser, name: "tryDraft",
-		summary: "Start each chosen server of a draft once, read its lists, and stop it; four trials run at a time, and no client sees them",
+		summary: "Start each chosen server of a draft once, read its lists, and stop it; four trials run at a time, and no client sees the servers",
 		body:    Choice{}, answer: Draft{}, status: http.StatusAccepted, problems: []int{400, 404, 409, 413, 415, 422},
 		read: withChoice(func(a *API, id string, q Choice) (any, *Problem) { return result(a.TryDraft(id, q)) }),
 	},
@@ -209,7 +209,7 @@ var draftRoutes = []route{
 	},
 	{
 		method: http.MethodPost, path: "/drafts/{id}/keep", access: thisUser, name: "keepDraft",
-		summary: "Add the chosen servers to the configuration, as previewed, and use it; every server must have been tried",
+		summary: "Add the chosen servers to the configuration, as previewed, and apply the new configuration; every server must have been tried",
 		body:    KeepRequest{}, answer: Kept{}, problems: []int{400, 404, 409, 413, 415, 422},
 		read: func(a *API, r *http.Request) (any, *Problem) {
 			var q KeepRequest

@@ -210,7 +210,7 @@ A route that shows messages or changes something needs a proof that the request 
     curl http://127.0.0.1:7300/api/v1/servers
     curl -X POST -H "Authorization: Bearer $(cat KEYFILE)" http://127.0.0.1:7300/api/v1/servers/github/restart
 
-Errors are problems of RFC 9457 (` + "`application/problem+json`" + `). ` + "`type`" + ` names the kind of the problem, and ` + "`detail`" + ` says what to do. ` + "`failure`" + ` says why a server cannot be used; see [failures.md](failures.md). If a limit was reached (429 or 503), ` + "`Retry-After`" + ` says when to try again. Answers can get new members, so ignore those that you do not know.
+Errors are problems of RFC 9457 (` + "`application/problem+json`" + `). ` + "`type`" + ` names the kind of the problem, and ` + "`detail`" + ` says what to do. ` + "`failure`" + ` says why a server cannot be used; see [failures.md](failures.md). If a limit was reached (429 or 503), ` + "`Retry-After`" + ` says when to try again. Later versions can add members to answers, so ignore members that you do not know.
 
 Escape names in paths. A tool name that is empty, ` + "`.`, `..` or `/`" + ` cannot be an element of a path. Put ` + "`~`" + ` before such a name: ` + "`/servers/files/tools/~..`" + `.
 

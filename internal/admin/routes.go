@@ -91,7 +91,7 @@ func routes() []route {
 		},
 		{
 			method: http.MethodGet, path: "/calls/stream", name: "callStream",
-			summary: "The last calls that have ended as server-sent events, oldest first, and then each call that ends",
+			summary: "Ended calls as server-sent events: the last calls, oldest first, and then each call when it ends",
 			query:   callParameters, events: []streamed{{EventCall, Call{}}}, problems: []int{400, 503}, serve: (*API).serveCallStream,
 		},
 		{

@@ -43,7 +43,7 @@ Secrets are masked, and the home directory is shown as ~. Names of servers,
 hosts and files are not masked. Read the report before you publish it.
 
 The command runs a few programs, such as node and python3, to ask for their
-version. URL is the address of the running serve. Without it, the command uses
+version. URL is the address of the running serve. Without URL, the command uses
 "listen" of the configuration file, or http://127.0.0.1:7300.`,
 		Example: `  # Write the report to a file that you can attach.
   dragoman bug -o report.md

@@ -56,15 +56,15 @@ Before the call is sent, Dragoman checks the arguments against the tool's
 schema. --no-check skips this check. "dragoman show" prints the arguments of a
 tool.
 
-If the tool asks for input and stdin and stderr are a terminal, you are asked.
-For scripts, --accept fills in a form and --decline refuses to answer. If the
-tool asks for the folders of the user (roots), Dragoman sends only those in
+If stdin and stderr are a terminal and the tool asks for input, the command asks
+you. For scripts, --accept fills in a form and --decline refuses to answer. If
+the tool asks for the folders of the user (roots), Dragoman sends only those in
 --root.
 
 Text goes to stdout unchanged. --save writes images, audio and files to a folder
 and prints their paths. Without --save, Dragoman only mentions them on stderr.
---json prints the whole result, with their content. On a terminal, control
-characters in the text are escaped.
+--json prints the whole result, with the content of images, audio and files. On
+a terminal, control characters in the text are escaped.
 
 For a configured server, the command uses a running "dragoman serve" with the
 same configuration, so the server is not started twice. --direct starts the

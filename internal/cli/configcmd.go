@@ -41,8 +41,8 @@ Below each problem, the command prints the line of the file, with a ^ under the
 column. The command hides values of "env" and "headers", comments and other text
 that may be secret.
 
-If the file is usable, the last line is "ok" and the exit code is 0. Warnings do
-not change that.`,
+If the file is usable, even with warnings, the last line is "ok" and the exit
+code is 0.`,
 		Example: `  dragoman config check
   dragoman config check -c /etc/dragoman.yaml && systemctl reload dragoman`,
 		Args: noArguments,

@@ -39,7 +39,7 @@ func (a *app) connectCommand() *cobra.Command {
 		Long: `Show the change that puts Dragoman into the configuration of an MCP client, or
 make it with --write. CLIENT is claude (Claude Desktop), claude-code, cursor,
 vscode, codex, gemini or opencode. Without CLIENT, the command shows the state
-of all of them.
+of all these clients.
 
 The change is one entry with the URL of "dragoman serve". With --server, the
 entry has the URL of one server in serve. Claude Desktop does not support URLs,

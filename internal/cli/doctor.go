@@ -46,12 +46,13 @@ connection, and report what is wrong. Doctor checks:
 - over HTTP: headers, sessions and status codes
 
 The report begins with the verdict: what the server is, what it offers, and an
-estimate of what that costs in a model's context. The report also says which
-revisions work, directly and through Dragoman. The findings follow. Those that
-affect the most clients come first. Each finding has a stable code. The finding
-says what the problem means for users, how to fix the server, and what Dragoman
-does in the meantime. For errors, the report shows the messages that prove the
-problem. With -v it shows them for all findings.
+estimate of what the server costs in a model's context. The report also says
+which revisions work, directly and through Dragoman. The findings follow.
+Findings that affect the most clients come first. Each finding has a stable
+code. The finding says what the problem means for users, how to fix the server,
+and what Dragoman does in the meantime. For errors, the report shows the
+messages that prove the problem. With -v it shows such messages for all
+findings.
 
 Doctor starts a command several times, at most four times at once. Doctor does
 not call anything that could change data. With --call NAME, doctor also calls
@@ -59,10 +60,11 @@ the tool NAME, without arguments. If a server requires sign-in, this is not
 reported as a problem.
 
 With --client, Dragoman acts as a server of both eras and checks what the client
-sends. Give the client the URL or the command that is printed and use it for a
-while. Then quit the client or press Ctrl-C to get the report. The report begins
-with a table of what the client does right and what it does wrong. With --all
-the table also has what was not seen.
+sends. Configure the URL or the command that is printed in the client, and use
+the client for a while. Then quit the client or press Ctrl-C to get the report.
+The report begins with a table of what the client does right and what it does
+wrong. With --all the table also has the checks that no message of the client
+triggered, as "not seen".
 
 Exit codes: 0 if no finding has the level error, 1 if one has, 2 for a usage
 error, 3 if the server is unreachable. With --client the same codes describe the

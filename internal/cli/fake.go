@@ -39,8 +39,8 @@ server that deviates from MCP like a real server, or a server with a fault. A
 strict server implements its whole revision and refuses everything else. A
 profile behaves the same way every time. --list shows all profiles.
 
-The tool "violations" of a strict server returns what the client did that the
-revision does not allow.
+The tool "violations" of a strict server lists how the client has violated the
+revision.
 
 With --client, a strict client tries every feature of a server and prints the
 result of each step. The client calls only tools that are marked as read-only

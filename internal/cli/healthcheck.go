@@ -21,7 +21,7 @@ func (a *app) healthcheckCommand() *cobra.Command {
 does not. The container image uses this as its health check, because it contains
 no shell and no curl.
 
-URL is the address of the serve. Without it, the command uses "listen" of the
+URL is the address of the serve. Without URL, the command uses "listen" of the
 configuration file, or http://127.0.0.1:7300.`,
 		Example: `  # Does it run?
   dragoman healthcheck

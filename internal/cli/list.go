@@ -40,9 +40,10 @@ also shows the estimated tokens of the tools, and the time until the server was
 ready. A server that is not ready within --timeout (default 30s) has failed. The
 exit code is 1 if a server has failed.
 
-A gateway may have servers that are still starting. The command waits for them
-for up to 30 s, then names the missing servers on stderr. The exit code is 1 if
-the list is empty because of the missing servers.
+A gateway, such as "dragoman serve", may have servers that are still starting.
+The command waits for these servers for up to 30 s, then names the missing ones
+on stderr. The exit code is 1 if the list is empty because of the missing
+servers.
 
 For configured servers, the command uses a running "dragoman serve" with the
 same configuration, so the servers are not started twice. --direct starts the

@@ -24,8 +24,8 @@ func (a *app) matrixCommand() *cobra.Command {
 transport that they support. Each pair is tested through this program and, if
 both sides have the transport, directly as well.
 
-Both sides are strict peers of one revision (see "dragoman fake"). The peers
-report everything that their revision does not allow. A cell is the test of one
+Each side is a strict peer of one revision (see "dragoman fake"). The peer
+reports everything that its revision does not allow. A cell is the test of one
 feature with one pair. Each cell works, is a loss, or fails. A loss says which
 revision cannot express the feature. The exit code is 1 if a cell fails.
 

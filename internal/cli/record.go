@@ -55,8 +55,8 @@ If FILE exists, Dragoman adds a number to the name of the new file, because many
 clients start a server more than once. The command inherits all environment
 variables. The exit code is that of the command.
 
-Flags of Dragoman end at the first word that is not a URL. Everything after that
-belongs to the command.`,
+The flags of Dragoman end at the first word that is neither a flag nor a URL.
+This word and everything after it belong to the command.`,
 		Example: `  # In a client's configuration, in front of the existing command.
   dragoman record -o talk.txtar npx -y @modelcontextprotocol/server-memory
 
@@ -175,14 +175,15 @@ With only FILE, Dragoman plays the server on stdio. For a recording of HTTP, add
 --listen. With a URL or a command, Dragoman plays the client for that server.
 
 FILE may also be the transcript of one call, which "dragoman calls NUMBER --save
-FILE" writes. The transcript has two sides: --wire client is the one between the
-client and Dragoman, --wire server the one between Dragoman and the server.
-Dragoman opens the session itself, because a call has no handshake.
+FILE" writes. The transcript has two sides. --wire client selects the messages
+between the client and Dragoman. --wire server selects the messages between
+Dragoman and the server. Dragoman opens the session itself, because a call has
+no handshake.
 
 Values that a peer may choose freely are not compared: ids, tokens, cursors,
-times, and its name and version. The order and formatting of members are not
-compared either. Secrets that were replaced in the recording match any value.
-Pass the credentials that a server needs with --header or --env.
+times, and the name and version of the peer. The order and formatting of members
+are not compared either. Secrets that were replaced in the recording match any
+value. Pass the credentials that a server needs with --header or --env.
 
 The command prints each difference. If there are differences, the exit code is
 1.`,

@@ -83,8 +83,9 @@ The client connects over stdio, or over HTTP with --listen. The command inherits
 all environment variables, so the "env" of the client's configuration works
 unchanged.
 
-Flags of Dragoman end at the first word that is not a URL. Everything after that
-belongs to the command. Write -- before a command that begins with a dash.
+The flags of Dragoman end at the first word that is neither a flag nor a URL.
+This word and everything after it belong to the command. Write -- before a
+command that begins with a dash.
 
 ${NAME} in --env, in --header and in the URL is replaced with the value of the
 environment variable NAME. This keeps credentials off the command line, where

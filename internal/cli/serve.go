@@ -27,8 +27,8 @@ applies it without interrupting calls. If the file has errors, Dragoman reports
 them and keeps the old configuration. docs/configuration.md describes the
 format. Existing files with mcpServers work unchanged.
 
-Without a configuration file, serve starts without servers. Add some in the
-console, which writes ~/.config/dragoman/config.yaml.
+Without a configuration file, serve starts without servers. You can add servers
+in the console, which writes ~/.config/dragoman/config.yaml.
 
 If a server refers to an environment variable that is not set, only this server
 fails. With --strict, Dragoman refuses the whole file. A running Dragoman reads

@@ -53,8 +53,9 @@ are relative to it. With several roots, paths begin with the name of a root,
 which is the name of its folder. Absolute paths below a root work too.
 
 Replaced and deleted files stay in the folder .dragoman-undo of their root.
---undo-size and --undo-age remove the oldest of them. Answers say how to bring a
-file back. docs/servers.md describes the tools and their limits.`,
+--undo-size and --undo-age limit this folder. The oldest files are removed
+first. Answers say how to bring a file back. docs/servers.md describes the tools
+and their limits.`,
 		Example: `  # Let a client read and change a folder.
   dragoman server filesystem ~/notes
 
