@@ -155,7 +155,7 @@ func (r *Report) Markdown(w io.Writer) error {
 		direct.add(c.Direct)
 	}
 	fmt.Fprintf(&b, "Through Dragoman, %d of %d cells work, %d are documented losses and %d fail. ", all.works, all.total(), all.loss, all.fails)
-	fmt.Fprintf(&b, "Without it, %d of the %d cells whose ends share a transport work.\n", direct.works, direct.total())
+	fmt.Fprintf(&b, "Without Dragoman, %d of the %d cells whose ends share a transport work.\n", direct.works, direct.total())
 
 	square := func(direct bool) func(square) string {
 		return func(q square) string { return summary(r.inSquare(q, direct), names) }
@@ -236,7 +236,7 @@ func legend(b *strings.Builder, names []string) {
 		}
 	}
 	if len(parts) > 0 {
-		fmt.Fprintf(b, "Letters stand for losses, explained below: %s. Brackets: only over some transports.\n", strings.Join(parts, ", "))
+		fmt.Fprintf(b, "Letters stand for losses, explained below: %s. A letter in brackets is lost only over some transports.\n", strings.Join(parts, ", "))
 	}
 }
 

@@ -166,9 +166,9 @@ A dash means that the client or the server's revision does not support the featu
 
 `, versions["@modelcontextprotocol/server"], versions["@modelcontextprotocol/server-everything"],
 		strings.Join(steps, " | "), strings.Repeat("---|", len(steps)), strings.Join(rows, "\n"))
-	b.WriteString(`The AI SDK gives a server on stdio one second to answer ` + "`server/discover`" + ` and then opens with ` + "`initialize`" + `. With a server that starts more slowly, it is a client of 2025-11-25, and the same features work.
+	b.WriteString(`The AI SDK gives a server on stdio one second to answer ` + "`server/discover`" + ` and then opens with ` + "`initialize`" + `. If the server starts more slowly, the AI SDK acts as a client of 2025-11-25, and the same features work.
 
-Over stdio the client starts ` + "`dragoman run -- node SERVER`" + `. Over HTTP it connects to ` + "`http://127.0.0.1:PORT/s/NAME/mcp`" + ` of ` + "`dragoman serve`" + `. The programs are ` + "`test/clients/*.mjs`" + `. Command-line clients were called like this:
+Over stdio, each client starts ` + "`dragoman run -- node SERVER`" + `. Over HTTP, the client connects to ` + "`http://127.0.0.1:PORT/s/NAME/mcp`" + ` of ` + "`dragoman serve`" + `. The programs are ` + "`test/clients/*.mjs`" + `. The command-line clients were called with these commands:
 
     mcporter --config mcporter.json list s --json
     mcporter --config mcporter.json call --server s --tool echo --output json --args '{"message":"grüß Gott"}'
