@@ -31,20 +31,20 @@ func TestDocs(t *testing.T) {
 
 const intro = `# Failures
 
-If a server or a listener does not work, Dragoman reports a *failure*. A failure has the same members on the command line, in the log, in the error to the client, in ` + "`/api/v1/status`" + ` and in ` + "`/readyz`" + `:
+If a server, a listener or a call fails, Dragoman reports a *failure*. A failure has the same members on the command line, in the log, in the error to the client, in ` + "`/api/v1/status`" + ` and in ` + "`/readyz`" + `:
 
 | member | log attribute | meaning |
 |---|---|---|
 | ` + "`class`" + ` | ` + "`class`" + ` | the kind of the failure: one of the codes below, which do not change |
 | ` + "`server`" + ` | ` + "`server`" + ` | the name of the server; left out if the failure does not concern a server |
 | ` + "`sentence`" + ` | ` + "`sentence`" + ` | what happened and to which server, with the cause first |
-| ` + "`evidence`" + ` | ` + "`evidence`" + ` | at most 12 lines of the server's output, the most useful ones first; secrets are masked |
-| ` + "`evidenceFrom`" + ` | ` + "`evidence_from`" + ` | ` + "`stderr`" + ` or ` + "`stdout`" + ` of the process, the HTTP ` + "`response`" + `, the last ` + "`exchange`" + ` of the handshake, or the operating ` + "`system`" + ` |
-| ` + "`action`" + ` | ` + "`action`" + ` | one thing to do: a command, a setting or a link |
-| ` + "`status`" + ` | ` + "`status`" + ` | the HTTP status, if there was one |
-| ` + "`cause`" + ` | ` + "`cause`" + ` | a word for the cause, which errors to clients also have in ` + "`data.cause`" + ` |
+| ` + "`evidence`" + ` | ` + "`evidence`" + ` | at most 12 lines of text that show the cause, the most useful ones first; secrets are masked |
+| ` + "`evidenceFrom`" + ` | ` + "`evidence_from`" + ` | where the evidence comes from: ` + "`stderr`" + ` or ` + "`stdout`" + ` of the process, the HTTP ` + "`response`" + `, the last ` + "`exchange`" + ` of the handshake, or the operating ` + "`system`" + ` |
+| ` + "`action`" + ` | ` + "`action`" + ` | what to do next: one command, setting or link |
+| ` + "`status`" + ` | ` + "`status`" + ` | the HTTP status of the server's response, if the server answered over HTTP |
+| ` + "`cause`" + ` | ` + "`cause`" + ` | a code for the cause, such as ` + "`timeout`" + `; errors to clients also have this code in ` + "`data.cause`" + ` |
 
-An error to a client is a JSON-RPC error; its ` + "`message`" + ` is the sentence and the action, and ` + "`data.failure`" + ` has the members above. If other machines can reach the listener, clients and ` + "`/readyz`" + ` get only class, sentence and action, without output of the server's process and without paths.
+An error to a client is a JSON-RPC error; its ` + "`message`" + ` is the sentence and the action, and ` + "`data.failure`" + ` has the members above. If other machines can reach the listener, the failures in errors to clients and in ` + "`/readyz`" + ` do not contain output of the server's process, error texts of the operating system, or paths of this machine.
 
 `
 

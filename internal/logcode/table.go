@@ -13,7 +13,7 @@ func Table() []Entry { return append([]Entry(nil), table...) }
 
 var table = []Entry{
 	// State of servers.
-	{"server_ready", "server ready", "A server is ready, for the first time or again. `took` is how long Dragoman tried to open the server, or waited for it. `for` is the method for which it was opened, as in `handshake_step`. If each call has a process of its own, only the first record has the level info."},
+	{"server_ready", "server ready", "A server is ready, for the first time or again. `took` is how long Dragoman tried to open the server, or waited for it. `for` says why Dragoman opened it, as in `handshake_step`. If each call has a process of its own, only the first record has the level info."},
 	{"server_failed", "server could not be opened", "A server could not be started, connected to or initialized. `class`, `sentence` and `action` describe the failure, and `retry_after` is the time until the next attempt."},
 	{"server_failed", "server could still not be opened", ""},
 	{"server_ended", "server ended", "The process of a server has exited. If it exits again for the same reason within ten minutes, the record is short and `times` counts."},
@@ -46,9 +46,9 @@ var table = []Entry{
 	{"subscriptions_pending", "subscriptions are not restored yet", "The subscriptions of clients are restored when the server is ready again."},
 	{"codex_ready", "codex worker is ready", "A Codex app-server has accepted the handshake."},
 	{"codex_failed", "handshake with codex worker failed", "The handshake with a Codex app-server has failed."},
-	{"codex_paused", "codex worker failed too often and will not be started again for a while", "A Codex app-server has failed too often."},
+	{"codex_paused", "codex worker failed too often and will not be started again for a while", "A Codex app-server has failed too often, so Dragoman does not start it again for a while."},
 	{"codex_question_declined", "declined a question of Codex that does not belong to a call", "Codex asked a question, but Dragoman could not tell which client to ask."},
-	{"codex_question_dropped", "discarded a question of Codex: an open question has the same id", "A Codex app-server used the same id for two questions."},
+	{"codex_question_dropped", "discarded a question of Codex: an open question has the same id", "A Codex app-server asked a question with the id of a question that is still open, so Dragoman discards the new question."},
 
 	// Invalid messages of servers.
 	{"answer_unusable", "answer is not valid", "An answer of a server is not valid, so the call fails."},
@@ -58,7 +58,7 @@ var table = []Entry{
 	{"server_request_refused", "server request refused", "A server sent a request, but Dragoman could not tell which client to ask."},
 	{"server_request_refused", "discarded a server request, which the revision of the server does not allow", ""},
 	{"elicitation_refused", "elicitation refused", "A server asked the user to open a URL that is not safe or not valid."},
-	{"session_id_invalid", "ignored an invalid session id of the server", "A session id of a server contains characters that are not allowed in a header."},
+	{"session_id_invalid", "ignored an invalid session id of the server", "A session id of a server contains characters that are not allowed in a header, so Dragoman ignores this id."},
 
 	// Clients and calls.
 	{"initialize", "initialize", "A client has sent `initialize` or `server/discover`. `outcome` is its result; with `unsupported_version` the level is warn. Repeats of one client within a minute are counted in `more`."},
@@ -75,9 +75,9 @@ var table = []Entry{
 	{"config_applied", "configuration applied", "A changed configuration is in use. The attributes count what changed."},
 	{"config_unchanged", "configuration is unchanged", "The file was read again, and nothing has changed."},
 	{"config_refused", "the changed configuration is invalid; keeping the current one", "The changed configuration file has problems, so the old configuration stays in use."},
-	{"config_empty", "ignored an empty configuration file: all servers stay; to remove all servers, write mcpServers: {}", "The configuration file is empty, or has no servers any more. The servers are not removed yet."},
+	{"config_empty", "ignored an empty configuration file: all servers stay; to remove all servers, write mcpServers: {}", "The configuration file is empty, or lists no servers any more. Dragoman keeps the running servers for now; the message says how to remove them."},
 	{"config_empty", "the changed configuration has no servers: Dragoman waits before it removes the current servers; send SIGHUP to remove them now", ""},
-	{"config_needs_restart", "some settings change only with a restart", "Some changed settings are used after the next start."},
+	{"config_needs_restart", "some settings change only with a restart", "Some changed settings take effect only after a restart of Dragoman."},
 	{"config_problem", "problem in the configuration", "The configuration has a problem that `config check` reports as a warning."},
 	{"config_not_watched", "the configuration file is not watched for changes", "Dragoman cannot watch the configuration file. After a change of the file, send SIGHUP to Dragoman."},
 	{"env_file_not_watched", "the file of dragoman.envFile is not watched for changes", "Dragoman cannot watch the file of `dragoman.envFile`. After a change of the file, send SIGHUP to Dragoman."},
@@ -86,7 +86,7 @@ var table = []Entry{
 	{"server_added", "server added", "A reload has added a server."},
 	{"server_removed", "server removed", "A reload has removed a server."},
 	{"server_changed", "server changed", "A reload has changed the `settings` of a server."},
-	{"removed_calls_cut", "ending the running calls to removed servers", "A server was removed from the configuration, and its running calls took too long."},
+	{"removed_calls_cut", "ending the running calls to removed servers", "A server was removed from the configuration, and its running calls took too long, so Dragoman ends these calls."},
 	{"instructions_unreadable", "cannot read the instructions", "The instructions in the configuration (file or command) cannot be used."},
 	{"instructions_unreadable", "the command for the instructions failed", ""},
 	{"instructions_unreadable", "the instructions are too long, so they are not used", ""},
@@ -99,7 +99,7 @@ var table = []Entry{
 	{"accept_failed", "cannot accept connections for now", "Dragoman could not accept a new connection. It tries again."},
 	{"panic", "panic while serving a request", "A bug; please report it with `dragoman bug`."},
 	{"stopping", "stopping: waiting for running calls", "The process was told to stop."},
-	{"calls_cut", "ending the calls that are still running", "Dragoman is stopping, and some calls took too long."},
+	{"calls_cut", "ending the calls that are still running", "Dragoman is stopping, and some calls took too long, so Dragoman ends these calls."},
 	{"stdin_ended", "stdin ended", "The client on stdin of `serve --stdio` disconnected because of an error."},
 
 	// Lines of commands for people, written as records.
@@ -108,9 +108,9 @@ var table = []Entry{
 	{"error", "", "A command failed. The message contains the reason."},
 	{"failure", "", "A command failed because of a server. `class`, `sentence` and `action` describe the failure."},
 	{"hint", "", "What to do about the error in the previous record."},
-	{"note", "", "Something is missing in the result of a command."},
+	{"note", "", "The result of a command is incomplete. The message says what is missing."},
 	{"warning", "", "A command continues, although a part of its work failed. The message contains the reason."},
-	{"handshake_step", "handshake step", "One step of a handshake with a server, as it happens: `sent` alone when a message is sent, and with `got` and `reason` when the answer is known. `for` is the method for which the server is opened. `bytes` has the message with `--trace-bytes`. The level is debug."},
+	{"handshake_step", "handshake step", "One step of a handshake with a server. A record without `got` is written when a message is sent. The record with `got` and `reason` is written when the answer is known. `for` says why Dragoman opens the server. `bytes` has the message with `--trace-bytes`. The level is debug."},
 	{"status", "", "The whole status, on SIGUSR1."},
 	{"change", "", "The change that `connect --write` makes."},
 }
