@@ -83,7 +83,7 @@ func TestFindingsPage(t *testing.T) {
 	b.WriteString("<!-- Code generated from internal/doctor/table*.go by `go test ./internal/doctor -update`; DO NOT EDIT. -->\n\n# Findings\n\n" +
 		"This page lists the problems that `dragoman doctor` can find. `dragoman doctor --explain CODE` prints the same texts. The meaning of a code never changes.\n\n" +
 		"An *error* causes failures or lost data in clients that follow the specification. A *warning* causes failures in some clients. An *info* is not a problem, and doctor shows it only with `--all`.\n\n" +
-		"*Meanwhile* says what Dragoman does until the problem is fixed. *Affects* names the clients that are known to need the feature that is missing or wrong. Other clients may be affected too.\n")
+		"*Meanwhile* says what Dragoman does until the problem is fixed. *Affects* names clients that need the feature that is missing or wrong. Other clients may be affected too.\n")
 	for _, part := range []struct {
 		title string
 		all   []Condition

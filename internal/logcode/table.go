@@ -13,10 +13,10 @@ func Table() []Entry { return append([]Entry(nil), table...) }
 
 var table = []Entry{
 	// State of servers.
-	{"server_ready", "server ready", "A server is ready, for the first time or again. `took` is how long Dragoman tried to open the server, or waited for it. `for` says why Dragoman opened it, as in `handshake_step`. If each call has a process of its own, only the first record has the level info."},
+	{"server_ready", "server ready", "A server is ready, for the first time or again. `took` is how long the server was needed but not ready. `for` says why Dragoman opened it, as in `handshake_step`. If each call has a process of its own, only the first record has the level info."},
 	{"server_failed", "server could not be opened", "A server could not be started, connected to or initialized. `class`, `sentence` and `action` describe the failure, and `retry_after` is the time until the next attempt."},
 	{"server_failed", "server could still not be opened", ""},
-	{"server_ended", "server ended", "The process of a server has exited. If it exits again for the same reason within ten minutes, the record is short and `times` counts."},
+	{"server_ended", "server ended", "The process of a server has exited. If it exits again for the same reason within ten minutes, the record is short, and `times` is the number of exits."},
 	{"server_ended", "server ended again", ""},
 	{"server_disconnected", "connection to server ended", "The session with a server over HTTP has ended."},
 	{"server_disconnected", "connection to server ended again", ""},
@@ -38,7 +38,7 @@ var table = []Entry{
 	{"server_stderr", "server stderr", "A line that a server wrote to stderr. The level is debug, except for commands that show stderr, such as `record`."},
 	{"server_state", "", "The state of one server after the start of `serve`."},
 	{"started", "", "How many servers are ready after the start of `serve`."},
-	{"instructions_truncated", "server instructions truncated", "The instructions of a server are too long."},
+	{"instructions_truncated", "server instructions truncated", "The instructions of a server are too long, so Dragoman truncates them."},
 	{"tool_left_out", "tool left out: its x-mcp-header is invalid", "Clients of 2026-07-28 over HTTP do not see a tool, because its `x-mcp-header` is not valid."},
 	{"call_retried", "retrying call", "A call could not be sent to the server, so Dragoman sends it again."},
 	{"listen_unsupported", "server does not support subscriptions/listen, so changes are not reported", "A modern server does not support `subscriptions/listen`, so clients get no notifications about changes."},
@@ -47,7 +47,7 @@ var table = []Entry{
 	{"codex_ready", "codex worker is ready", "A Codex app-server has accepted the handshake."},
 	{"codex_failed", "handshake with codex worker failed", "The handshake with a Codex app-server has failed."},
 	{"codex_paused", "codex worker failed too often and will not be started again for a while", "A Codex app-server has failed too often, so Dragoman does not start it again for a while."},
-	{"codex_question_declined", "declined a question of Codex that does not belong to a call", "Codex asked a question, but Dragoman could not tell which client to ask."},
+	{"codex_question_declined", "declined a question of Codex that does not belong to a call", "Codex asked a question, but Dragoman could not tell which client to ask, so it declined the question."},
 	{"codex_question_dropped", "discarded a question of Codex: an open question has the same id", "A Codex app-server asked a question with the id of a question that is still open, so Dragoman discards the new question."},
 
 	// Invalid messages of servers.
@@ -55,7 +55,7 @@ var table = []Entry{
 	{"message_too_large", "discarded a message that is larger than the size limit", "A message of a server is larger than `limits.message`."},
 	{"message_too_large", "discarded an SSE event that is larger than the size limit", ""},
 	{"message_too_large", "discarded an SSE event for notifications that is larger than the size limit", ""},
-	{"server_request_refused", "server request refused", "A server sent a request, but Dragoman could not tell which client to ask."},
+	{"server_request_refused", "server request refused", "A server sent a request, but Dragoman could not tell which client to ask, or the revision of the server does not allow the request."},
 	{"server_request_refused", "discarded a server request, which the revision of the server does not allow", ""},
 	{"elicitation_refused", "elicitation refused", "A server asked the user to open a URL that is not safe or not valid."},
 	{"session_id_invalid", "ignored an invalid session id of the server", "A session id of a server contains characters that are not allowed in a header, so Dragoman ignores this id."},
@@ -72,7 +72,7 @@ var table = []Entry{
 	{"events_not_logged", "too many events at once; some were not logged", "The output of the log was too slow, so some events were not logged."},
 
 	// Configuration.
-	{"config_applied", "configuration applied", "A changed configuration is in use. The attributes count what changed."},
+	{"config_applied", "configuration applied", "A changed configuration is in use. The attributes count the changes."},
 	{"config_unchanged", "configuration is unchanged", "The file was read again, and nothing has changed."},
 	{"config_refused", "the changed configuration is invalid; keeping the current one", "The changed configuration file has problems, so the old configuration stays in use."},
 	{"config_empty", "ignored an empty configuration file: all servers stay; to remove all servers, write mcpServers: {}", "The configuration file is empty, or lists no servers any more. Dragoman keeps the running servers for now; the message says how to remove them."},
