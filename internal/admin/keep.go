@@ -82,8 +82,8 @@ type target struct {
 	envVars  map[string]string
 	note     string
 
-	// byHand is the configuration to which a user can add the text if Dragoman cannot. It is nil if
-	// there is none that has no errors.
+	// byHand is the content of the configuration file that a user can edit if Dragoman cannot. It is
+	// nil if there is no such file, or if the file has errors.
 	byHand     []byte
 	byHandPath string
 }

@@ -38,7 +38,7 @@ func withDemo(s *config.Snapshot) (*config.Snapshot, error) {
 			Message: s.Limits.Message,
 		})
 		if p != nil {
-			return nil, fmt.Errorf("add the demo servers: %s", p)
+			return nil, fmt.Errorf("cannot add the demo servers: %s", p)
 		}
 		out.Servers = append(out.Servers, server)
 	}

@@ -76,8 +76,8 @@ func (a *app) print(t screen.Table) error {
 	return err
 }
 
-// printAs prints a result. With asJSON it prints the server's bytes, otherwise the content in the
-// member key. If files is not nil, it saves content that is not text. If the server does not name a
+// printAs prints a result. If asJSON is set, it prints the bytes that the server sent. Otherwise it
+// prints the content of the member that key names. If files is not nil, it saves content that is not text. If the server does not name a
 // file, its name begins with name.
 func (a *app) printAs(result []byte, key, name string, asJSON bool, files *saver) error {
 	p := a.printer(result, name, asJSON, files)

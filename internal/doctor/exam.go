@@ -92,7 +92,7 @@ type attempt struct {
 	opened  bool   // the server speaks the revision and answers requests in it
 	answer  string // the revision that the server returned instead
 	refused string // the evidence of an error answer
-	why     string // the reason for people, if opened is false
+	why     string // a sentence that says why the server was not opened, if opened is false
 }
 
 // Examine examines a server. It returns an error only if ctx ends. A server that cannot

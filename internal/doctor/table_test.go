@@ -85,18 +85,18 @@ func TestFindingsPage(t *testing.T) {
 		"An *error* causes failures or lost data in clients that follow the specification. A *warning* causes failures in some clients. An *info* is not a problem, and doctor shows it only with `--all`.\n\n" +
 		"*Meanwhile* says what Dragoman does until the problem is fixed. *Affects* names clients that need the feature that is missing or wrong. Other clients may be affected too.\n")
 	for _, part := range []struct {
-		title string
-		all   []Condition
-	}{{"In servers", conditionsOfServers}, {"In servers, over HTTP", conditionsOfHTTP}, {"In clients", conditionsOfClients}} {
+		title, subject string
+		all            []Condition
+	}{{"In servers", "server", conditionsOfServers}, {"In servers, over HTTP", "server", conditionsOfHTTP}, {"In clients", "client", conditionsOfClients}} {
 		if len(part.all) == 0 {
 			continue
 		}
-		fmt.Fprintf(&b, "\n## %s\n\n| code | level | finding |\n|---|---|---|\n", part.title)
+		fmt.Fprintf(&b, "\n## %s\n\n| code | level | the %s |\n|---|---|---|\n", part.title, part.subject)
 		for _, c := range part.all {
 			fmt.Fprintf(&b, "| [%s](#%s) | %s | %s |\n", c.Code, strings.ToLower(c.Code), c.Level, c.Title)
 		}
 		for _, c := range part.all {
-			fmt.Fprintf(&b, "\n### %s\n%s: %s.\n\n- **Means:** %s\n- **Fix:** %s\n- **Meanwhile:** %s\n", c.Code, strings.ToUpper(string(c.Level[:1]))+string(c.Level[1:]), c.Title, c.Meaning, c.Fix, c.Bridged)
+			fmt.Fprintf(&b, "\n### %s\n%s: the %s %s.\n\n- **Means:** %s\n- **Fix:** %s\n- **Meanwhile:** %s\n", c.Code, strings.ToUpper(string(c.Level[:1]))+string(c.Level[1:]), part.subject, c.Title, c.Meaning, c.Fix, c.Bridged)
 			if h := c.HurtsText(); h != "" {
 				fmt.Fprintf(&b, "- **Affects:** %s%s.\n", strings.ToUpper(h[:1]), h[1:])
 			}

@@ -6,6 +6,6 @@
 // endpoint, with names of the form server__tool. Both implement downstream.Handler and differ only
 // in how they find the route of a request. Package catalog has the lists and the filters, and
 // package bridge converts calls between the eras. The gateway reaches servers through the interface
-// Upstream. Drain ends the open subscriptions/listen requests. Close also waits for readings of
-// lists. Everything exported is safe for concurrent use.
+// Upstream. Drain ends the open subscriptions/listen requests and the reading of lists. Close does
+// the same, and waits until no list is being read. Everything exported is safe for concurrent use.
 package gateway

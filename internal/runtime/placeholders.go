@@ -60,7 +60,8 @@ func placeholder(name, project string, f *mcp.ClientInfo) (value string, known b
 // unknown is the value of a placeholder if the client did not send the value.
 const unknown = "unknown"
 
-// member returns a text of the client's Implementation object on one line.
+// member returns a member of the client's Implementation object on one line. key is the name of the
+// member, which is a string. If there is none, member returns unknown.
 func member(f *mcp.ClientInfo, key string) string {
 	if f == nil {
 		return unknown

@@ -243,8 +243,9 @@ func (c *Connection) write(batch [][]byte) error {
 	return nil
 }
 
-// arm sets the deadline of the next write, and then checks the flag aborted. So either arm sees the
-// flag, or abort sets its deadline after arm.
+// arm sets the deadline of the next write, and then checks the flag aborted. abort does the opposite:
+// it sets the flag, and then its deadline. So if arm does not see the flag, the deadline of abort
+// comes later and replaces the deadline of arm.
 func (c *Connection) arm() error {
 	_ = c.rc.SetWriteDeadline(time.Now().Add(c.stream.rules.Stall))
 	if c.aborted.Load() {
