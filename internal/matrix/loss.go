@@ -20,7 +20,7 @@ func lossOf(feature string, p Pair) string {
 		case !p.Server.Can(mcp.RichForms):
 			return fmt.Sprintf("%s has no lists of options in forms (introduced in 2025-11-25).", p.Server)
 		case !p.Client.Can(mcp.RichForms):
-			return fmt.Sprintf("%s has default values only for booleans, and no limits for selections; the description contains both.", p.Client)
+			return fmt.Sprintf("%s has default values only for booleans, and no limits for selections; Dragoman writes the other default values and the limits into the description.", p.Client)
 		}
 		return ""
 	case "elicitation-url":
@@ -73,7 +73,7 @@ func unresumable(r mcp.Revision, t Transport) string {
 	case t == SSE:
 		return "HTTP+SSE does not define resumption"
 	case !r.Can(mcp.Resumption):
-		return r.String() + " removed resumption; a client sends a lost call again"
+		return r.String() + " removed resumption, and a client sends a lost call again instead"
 	}
 	return ""
 }

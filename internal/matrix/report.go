@@ -236,7 +236,7 @@ func legend(b *strings.Builder, names []string) {
 		}
 	}
 	if len(parts) > 0 {
-		fmt.Fprintf(b, "Letters stand for losses, explained below: %s. A letter in brackets is lost only over some transports.\n", strings.Join(parts, ", "))
+		fmt.Fprintf(b, "Letters stand for losses, explained below: %s. A letter in brackets stands for a loss that occurs only over some transports.\n", strings.Join(parts, ", "))
 	}
 }
 
