@@ -205,14 +205,14 @@ const referenceHead = `<!-- Code generated from the table of routes by ` + "`go 
 
 Only this machine may use the API. Dragoman refuses requests that a proxy forwarded, that name another host, or that a page of another site sends. On an address that other machines can reach, the API is off.
 
-A route that shows messages or changes something needs a proof that the request comes from the user of the process. The tables mark such a route with *key*. The proof is the cookie of a browser that opened a link of ` + "`dragoman console`" + `, or the header ` + "`Authorization: Bearer KEY`" + `. ` + "`serve`" + ` writes the key to a file in the runtime or cache folder of its user, for example in ` + "`$XDG_RUNTIME_DIR/dragoman`" + `. Only that user can read the file, and each start of Dragoman makes another key.
+A route that shows messages or changes something needs a proof that the request comes from the user of the process. The tables mark such a route with *key*. The proof is the cookie of a browser that opened a link of ` + "`dragoman console`" + `, or the header ` + "`Authorization: Bearer KEY`" + `. ` + "`serve`" + ` writes the key to a file in the runtime or cache folder of its user, for example in ` + "`$XDG_RUNTIME_DIR/dragoman`" + `. Only that user can read the file, and each start of Dragoman makes a new key.
 
     curl http://127.0.0.1:7300/api/v1/servers
     curl -X POST -H "Authorization: Bearer $(cat KEYFILE)" http://127.0.0.1:7300/api/v1/servers/github/restart
 
 Errors are problems of RFC 9457 (` + "`application/problem+json`" + `). ` + "`type`" + ` names the kind of the problem, and ` + "`detail`" + ` says what to do. ` + "`failure`" + ` says why a server cannot be used; see [failures.md](failures.md). If a limit was reached (429 or 503), ` + "`Retry-After`" + ` says when to try again. Later versions can add members to answers, so ignore members that you do not know.
 
-Escape names in paths. A tool name that is empty, ` + "`.`, `..` or `/`" + ` cannot be an element of a path. Put ` + "`~`" + ` before such a name: ` + "`/servers/files/tools/~..`" + `.
+Percent-encode names in paths. A tool name that is empty, ` + "`.`, `..` or `/`" + ` cannot be an element of a path. Put ` + "`~`" + ` before such a name: ` + "`/servers/files/tools/~..`" + `.
 
 Dragoman divides long lists into pages. ` + "`next`" + ` is the ` + "`cursor`" + ` of the next page, and is left out on the last page.
 
