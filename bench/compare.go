@@ -87,7 +87,7 @@ func parseOptions(args []string) (options, error) {
 	for item := range strings.SplitSeq(*sizes, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(item))
 		if err != nil || n < load.MinSize || n > 4<<20 {
-			problems = append(problems, fmt.Errorf("-sizes: %q is not between %d and %d", item, load.MinSize, 4<<20))
+			problems = append(problems, fmt.Errorf("-sizes: %q is not a number from %d to %d", item, load.MinSize, 4<<20))
 		}
 		o.sizes = append(o.sizes, n)
 	}
@@ -97,7 +97,7 @@ func parseOptions(args []string) (options, error) {
 		}
 	}
 	if o.clients > load.MaxClients {
-		problems = append(problems, fmt.Errorf("-clients: at most %d", load.MaxClients))
+		problems = append(problems, fmt.Errorf("-clients must be at most %d", load.MaxClients))
 	}
 	if o.json && o.md {
 		problems = append(problems, errors.New("-json and -markdown cannot be used together"))
@@ -145,7 +145,7 @@ func compareTo(ctx context.Context, args []string, out io.Writer) error {
 		err = r.Text(out)
 	}
 	if err == nil && len(s.failures) > 0 {
-		err = fmt.Errorf("%d failed, see above", len(s.failures))
+		err = fmt.Errorf("failures: %d; the lines above that begin with FAILED describe them", len(s.failures))
 	}
 	return err
 }

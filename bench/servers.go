@@ -30,7 +30,7 @@ func serveProxy(ctx context.Context, args []string) error {
 	}
 	target, err := url.Parse(*to)
 	if err != nil || target.Host == "" {
-		return usageError{fmt.Errorf("-to %q is not a URL", *to)}
+		return usageError{fmt.Errorf("-to must be a URL with a host, but is %q", *to)}
 	}
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },

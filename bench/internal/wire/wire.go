@@ -22,7 +22,7 @@ const (
 )
 
 // ErrClosed means that the peer closed the connection between messages.
-var ErrClosed = errors.New("wire: closed by the peer")
+var ErrClosed = errors.New("wire: the peer closed the connection")
 
 // Head is a start line and the fields that this package uses. Its slices belong to the Reader
 // and are valid until the next message is read.
@@ -93,7 +93,7 @@ func (h *Head) parse(block []byte) error {
 			h.Length = int64(v)
 		case is(name, "transfer-encoding"):
 			if !is(value, "chunked") || h.Chunked {
-				return fmt.Errorf("wire: Transfer-Encoding %.80q is not chunked", value)
+				return fmt.Errorf("wire: bad Transfer-Encoding %.80q", value)
 			}
 			h.Chunked = true
 		case is(name, "connection"):
