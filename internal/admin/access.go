@@ -91,7 +91,7 @@ func (a *Access) Check(r *http.Request) error {
 		if len(given) == 1 && strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare([]byte(key), []byte(a.key)) == 1 {
 			return nil
 		}
-		return &Denied{http.StatusUnauthorized, "wrong-key", "The key belongs to another process. Each start of `dragoman serve` makes a new key."}
+		return &Denied{http.StatusUnauthorized, "wrong-key", "The key is not the key of this process. Each start of `dragoman serve` makes a new key."}
 	}
 	if !a.SignedIn(r) {
 		return &Denied{http.StatusUnauthorized, "no-access", "Run `dragoman console` for a link that opens the console, or send the key of this process as a bearer token."}

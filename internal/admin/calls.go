@@ -100,7 +100,7 @@ func (a *API) readCallQuery(w http.ResponseWriter, r *http.Request) (q callQuery
 		text: strings.ToLower(values.Get("q")), limit: usualCalls,
 	}
 	bad := func(name, detail string) (callQuery, bool) {
-		refuse(w, Problem{Type: "parameter", Title: "The parameter " + name + " is invalid", Status: http.StatusBadRequest, Instance: r.URL.Path, Detail: detail})
+		refuse(w, Problem{Type: "parameter", Title: `The parameter "` + name + `" is invalid`, Status: http.StatusBadRequest, Instance: r.URL.Path, Detail: detail})
 		return q, false
 	}
 	if text := values.Get("limit"); text != "" {

@@ -296,7 +296,7 @@ func (a *API) ClientFiles() ClientFiles {
 // NewDraft reads servers from a text or from the file of a client. It starts nothing.
 func (a *API) NewDraft(q DraftRequest) (Draft, *Problem) {
 	if (q.Text == "") == (q.Client == "") {
-		return Draft{}, badBody("Send exactly one of the members text and client.")
+		return Draft{}, badBody(`Send exactly one of "text" and "client".`)
 	}
 	d := &draft{secrets: secretsInFile, values: map[string]string{}}
 	var servers []clientfile.Server
@@ -468,7 +468,7 @@ func (s *drafts) find(id string) (*draft, *Problem) {
 		x.end()
 	}
 	if d == nil {
-		return nil, &Problem{Type: "no-such-draft", Title: "No such draft", Status: http.StatusNotFound, Detail: "A draft ends 30 minutes after its last use, and when Dragoman stops. Paste the text again."}
+		return nil, &Problem{Type: "no-such-draft", Title: "No such draft", Status: http.StatusNotFound, Detail: "A draft ends 30 minutes after its last use, and when Dragoman stops. Paste the text or choose the file again."}
 	}
 	d.mu.Lock()
 	d.used = time.Now()

@@ -366,7 +366,7 @@ func TestWhereDraftsGo(t *testing.T) {
 		t.Errorf("%+v %s", kept, b)
 	}
 	p = r.preview(r.draft("npx a"))
-	if p.Writable || !strings.Contains(p.Why, "Add the text to "+path) {
+	if p.Writable || !strings.Contains(p.Why, "Add the servers to "+path) {
 		t.Errorf("%+v", p)
 	}
 }

@@ -149,14 +149,14 @@ func (a *API) withoutFile(t *target) {
 	places := config.Places(a.env)
 	path := places[len(places)-1]
 	if existing, found := config.Find(a.env); found {
-		t.why = demo + " Add the text to " + existing + ", and start `dragoman serve` without --demo."
+		t.why = demo + " Add the servers to " + existing + ", and start `dragoman serve` without --demo."
 		if b, err := clientfile.Load(existing); err == nil {
 			t.byHand, t.byHandPath = b, existing
 		}
 		return
 	}
 	if !filepath.IsAbs(path) {
-		t.why = demo + " Write the text to a file named dragoman.yaml, and start `dragoman serve` in its folder."
+		t.why = demo + " Write the servers to a file named dragoman.yaml, and start `dragoman serve` in its folder."
 		return
 	}
 	t.path, t.old = path, config.Default()
@@ -472,7 +472,7 @@ func (a *API) KeepDraft(ctx context.Context, id string, q KeepRequest) (Kept, *P
 	case len(p.Untested) > 0:
 		return conflict("not-tested", "A server has not been tested", "Test "+strings.Join(p.Untested, ", ")+" first.")
 	case q.Hash != p.Hash:
-		return conflict("changed", "The change differs from the preview", "The configuration file or the choice has changed since the preview. Nothing was written. Check the change again.")
+		return conflict("changed", "The change differs from the preview", "The configuration file or the draft has changed since the preview. Nothing was written. Check the change again.")
 	}
 	out := Kept{File: p.File, Servers: p.servers, Lines: []string{}}
 	if p.env != nil {

@@ -131,7 +131,7 @@ func (a *API) readLogQuery(w http.ResponseWriter, r *http.Request) (q logQuery, 
 	if text := values.Get("limit"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 0 || n > mostLogs {
-			refuse(w, Problem{Type: "parameter", Title: "The parameter limit is invalid", Status: http.StatusBadRequest, Instance: r.URL.Path, Detail: fmt.Sprintf("Write a number from 0 to %d.", mostLogs)})
+			refuse(w, Problem{Type: "parameter", Title: `The parameter "limit" is invalid`, Status: http.StatusBadRequest, Instance: r.URL.Path, Detail: fmt.Sprintf("Write a number from 0 to %d.", mostLogs)})
 			return q, false
 		}
 		q.last = n

@@ -62,5 +62,5 @@ func refuse(w http.ResponseWriter, p Problem) {
 
 // badParameter returns the problem for an invalid parameter. detail describes a valid value.
 func badParameter(name, detail string) *Problem {
-	return &Problem{Type: "parameter", Title: "The parameter " + name + " is invalid", Status: http.StatusBadRequest, Detail: detail}
+	return &Problem{Type: "parameter", Title: `The parameter "` + name + `" is invalid`, Status: http.StatusBadRequest, Detail: detail}
 }

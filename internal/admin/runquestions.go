@@ -184,7 +184,7 @@ func (a *API) AnswerRun(ctx context.Context, id string, in RunAnswer) (Run, *Pro
 		if jsonrpc.Valid(in.Content, jsonrpc.Limits{Bytes: maxRunBody}) != nil || jsonrpc.KindOf(in.Content, jsonrpc.Whole(in.Content)) != '{' {
 			return Run{}, badBody(`"content" must be a JSON object with the fields of the form.`)
 		}
-		if bad := unfit(question.Schema, in.Content, "/content", "content", "The form does not fit its schema"); bad != nil {
+		if bad := unfit(question.Schema, in.Content, "/content", "content", "The content does not fit the schema of the form"); bad != nil {
 			return Run{}, bad
 		}
 		result = append(append(result, `,"content":`...), in.Content...)

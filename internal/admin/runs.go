@@ -198,7 +198,7 @@ var runRoutes = []route{
 func readBody(r *http.Request, most int64, to any) *Problem {
 	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
 	if !strings.EqualFold(strings.TrimSpace(kind), "application/json") {
-		return &Problem{Type: "content-type", Title: "The body is not JSON", Status: http.StatusUnsupportedMediaType, Detail: "Send Content-Type: application/json."}
+		return &Problem{Type: "content-type", Title: "The Content-Type is not application/json", Status: http.StatusUnsupportedMediaType, Detail: "Send Content-Type: application/json."}
 	}
 	in := json.NewDecoder(http.MaxBytesReader(nil, r.Body, most))
 	in.DisallowUnknownFields()

@@ -473,7 +473,7 @@ func (a *API) operate(r *http.Request, op runtime.Operation) (any, *Problem) {
 		return nil, bad
 	}
 	if err := a.opts.Runtime.Operate(name, op); err != nil {
-		p := &Problem{Type: "not-operable", Title: "The server cannot be operated", Status: http.StatusConflict, Detail: err.Error()}
+		p := &Problem{Type: "not-operable", Title: "The operation on the server is not possible", Status: http.StatusConflict, Detail: err.Error()}
 		var e *mcp.Error
 		if errors.As(err, &e) && e.Failure != nil {
 			p.Detail, p.Failure = e.Failure.Sentence, e.Failure

@@ -307,7 +307,7 @@ func (a *API) record(r *http.Request) (any, *Problem) {
 	case in.Server == "" && in.Client == "":
 		return nil, badBody("Name a server or a client.")
 	case len(in.Server) > maxName || len(in.Client) > maxName:
-		return nil, badBody("The name is too long.")
+		return nil, badBody(fmt.Sprintf("The name of the server or the client is longer than %d bytes.", maxName))
 	case in.Minutes < 0 || in.Minutes > longest:
 		return nil, badBody(fmt.Sprintf(`"minutes" must be a number from 1 to %d.`, longest))
 	case in.Server != "":

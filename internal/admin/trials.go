@@ -308,7 +308,7 @@ func infoText(info []byte, clean func(string) string) string {
 // it cannot be used, resolve returns the failure. It starts nothing.
 func (t *target) resolve(x *draftServer, env intake.Env) (config.Server, *failure.Failure) {
 	invalid := func(text string) *failure.Failure {
-		return &failure.Failure{Class: failure.CannotStart, Server: x.name, Sentence: "the entry of server " + excerpt.Quote(x.name, maxName) + " is not valid: " + excerpt.Line(excerpt.MaskSecrets(text), maxDraftText), Action: "correct the entry and paste it again"}
+		return &failure.Failure{Class: failure.CannotStart, Server: x.name, Sentence: "the entry of server " + excerpt.Quote(x.name, maxName) + " is not valid: " + excerpt.Line(excerpt.MaskSecrets(text), maxDraftText), Action: "correct the entry, then paste the text or choose the file again"}
 	}
 	add := []clientfile.Added{{Name: x.name, Entry: x.server.Entry, Settings: x.server.Settings}}
 	b, err := clientfile.AddServers(t.path, t.before, add)
