@@ -186,7 +186,7 @@ func (r *Bridge) checkInputRequired(u Server, c *mcp.Call, reply *mcp.Reply) err
 	}
 	asks := m.ResultMember("inputRequests")
 	if asks.IsZero() && m.ResultMember("requestState").IsZero() {
-		return badAnswer(u, "sent input_required without inputRequests and requestState")
+		return badAnswer(u, "sent input_required with neither inputRequests nor requestState")
 	}
 	if kind := jsonrpc.KindOf(m.Raw, asks); kind != 0 && kind != '{' {
 		return badAnswer(u, "sent input_required with an invalid input request")

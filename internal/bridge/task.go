@@ -111,7 +111,7 @@ func (r *Bridge) listTasks(ctx context.Context, all []Server, a *mcp.Attempt, s 
 	if a.Sole {
 		r.publishLoss(c, all[0].Name(), c.Msg.Method, "the server cannot list tasks, or its list contains the tasks of all clients")
 	}
-	return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: tasks/list: the server cannot list only the tasks of one client"}
+	return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: tasks/list: the server cannot restrict the list to the tasks of one client"}
 }
 
 // ask creates Dragoman's own request about a task, on behalf of a call's client.

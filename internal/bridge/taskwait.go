@@ -175,7 +175,7 @@ func (w *taskWaiter) outcome(st *state) (*mcp.Reply, error) {
 	case st.status == mcp.TaskCancelled:
 		return nil, taskEnded(w.task.Server, "cancelled")
 	default:
-		return nil, badAnswer(w.task.Server, "ended a task without a status, result or error")
+		return nil, badAnswer(w.task.Server, "ended a task without the result or the error that its status requires")
 	}
 	reply := &mcp.Reply{Msg: m, From: st.reply.From, Server: st.reply.Server}
 	key := "result"
