@@ -80,7 +80,7 @@ func (c Change) Write(now time.Time) (backup string, err error) {
 	}
 	if c.Backup && c.Before != nil {
 		if backup, err = keep(path, c.Before, now); err != nil {
-			return "", fmt.Errorf("make a backup: %w", err)
+			return "", fmt.Errorf("cannot make a backup: %w", err)
 		}
 	}
 	if c.After == nil {

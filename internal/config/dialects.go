@@ -114,7 +114,7 @@ func (c *compiler) readDialect(o *object, name string) *dialect.Profile {
 	if d := o.object("detect"); d != nil {
 		p.Detect = dialect.Detect{Has: c.paths(d, "has", nil), Lacks: c.paths(d, "lacks", nil)}
 		if len(p.Detect.Has) == 0 {
-			c.problem(d.n, d.path, "would match every server, because detect.has is missing", "add has: with a member of the initialize result that only these servers send")
+			c.problem(d.n, d.path, "would match every server, because detect.has is missing", "add has: with a member of the initialize result that only servers of this dialect send")
 		}
 		d.done()
 	}
@@ -220,7 +220,7 @@ func (c *compiler) word(o *object, key string, dst *string) {
 	switch {
 	case n == nil:
 	case s == "" || len(s) > mostWord || strings.ContainsFunc(s, isControl):
-		c.problem(n, o.at(key), "must be a text of at most "+strconv.Itoa(mostWord)+" bytes without control characters", "")
+		c.problem(n, o.at(key), "must be a text of 1 to "+strconv.Itoa(mostWord)+" bytes without control characters", "")
 	default:
 		*dst = s
 	}
@@ -293,7 +293,7 @@ func (c *compiler) signs(o *object, key string, usual []dialect.Sign) []dialect.
 		case err != nil && len(e.text) < 4:
 			c.problem(n, path, n.shown()+" is too short, so it would match too many messages", "write an error code, or a longer part of the message")
 		case len(e.text) > mostWord || strings.ContainsFunc(e.text, isControl):
-			c.problem(n, path, "must be at most "+strconv.Itoa(mostWord)+" bytes without control characters", "")
+			c.problem(n, path, "must have at most "+strconv.Itoa(mostWord)+" bytes and no control characters", "")
 		default:
 			out = append(out, dialect.Sign(strings.ToLower(e.text)))
 		}

@@ -105,7 +105,7 @@ func (c *compiler) foreignTop(top *object, ours []string) {
 		switch {
 		case m.key == "$schema" || strings.HasPrefix(m.key, "x-"):
 		case slices.Contains(clientfile.CompatibilityKeys, m.key):
-			c.warning(m.place(), join("", m.key), "is not a top-level key, so it is ignored", "write dragoman.servers.NAME.isolation: call for api_wrapper, auto for resource_connection")
+			c.warning(m.place(), join("", m.key), "is not a top-level key, so it is ignored", "write dragoman.servers.NAME.isolation: call (for api_wrapper) or auto (for resource_connection)")
 		case m.key == "servers" && top.get("mcpServers") == nil:
 			c.problem(m.place(), join("", m.key), "servers belong under the key mcpServers", "rename the key, or convert the file with `dragoman import --from FILE`")
 		case slices.Contains(ours, m.key):

@@ -285,7 +285,7 @@ func TestProblems(t *testing.T) {
 		{server("{url: 'http://h', headers: {Mcp-Param-X: c}}"), "Dragoman sets this header itself"},
 		{server(`{url: 'http://h', headers: {A: "x\r\ny"}}`), "must be one line without control characters"},
 		{server("{url: 'http://h', headers: {A: x, a: y}}"), "header names are not case-sensitive"},
-		{server("{command: x, headers: {A: b}}"), "has headers, but the server has a command and not a url; use env"},
+		{server("{command: x, headers: {A: b}}"), "works only with a url, but the server has a command; use env"},
 		{server("{command: x, env: {A: }}"), "mcpServers.a.env.A: has no value"},
 		{server(`{command: x, env: {"A=": b}}`), "is not a valid variable name"},
 		{server(`{command: x, cwd: ~/x}`), "~ is not replaced with your home directory; write ${HOME}"},

@@ -25,7 +25,7 @@ func badPublicURL(text string) (bad, hint string) {
 	case u.Hostname() == "" || badHost(strings.ToLower(u.Host)) != "":
 		return "has no valid host", form
 	case u.User != nil, u.RawQuery != "", u.ForceQuery, u.Fragment != "":
-		return "must be only scheme, host and path", form
+		return "must have only a scheme, a host and a path", form
 	}
 	for i, part := range strings.Split(strings.Trim(u.Path, "/"), "/") {
 		switch {

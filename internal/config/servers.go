@@ -143,7 +143,7 @@ func (c *compiler) readEntry(o *object, srv *Server) {
 			c.problem(o.n, o.path, "has a command, but the type is "+kind.String(), "remove type, or write url instead of command")
 		}
 		if len(srv.Header) > 0 {
-			c.problem(o.get("headers"), o.at("headers"), "has headers, but the server has a command and not a url", "use env")
+			c.problem(o.get("headers"), o.at("headers"), "works only with a url, but the server has a command", "use env")
 		}
 		srv.Kind = KindStdio
 	default:

@@ -42,11 +42,11 @@ func watch(ctx context.Context, t *target, onChange func([]byte)) error {
 	path := t.path
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
-		return fmt.Errorf("watch %s: %w", path, err)
+		return fmt.Errorf("cannot watch %s: %w", path, err)
 	}
 	defer w.Close()
 	if err := w.Add(filepath.Dir(path)); err != nil {
-		return fmt.Errorf("watch %s: %w", path, err)
+		return fmt.Errorf("cannot watch %s: %w", path, err)
 	}
 	t.follow(w)
 	t.changed() // read the baseline after the watch began, so that no change is missed
@@ -67,20 +67,20 @@ func watch(ctx context.Context, t *target, onChange func([]byte)) error {
 			return nil
 		case e, ok := <-w.Events:
 			if !ok {
-				return fmt.Errorf("watch %s: the file watcher stopped", path)
+				return fmt.Errorf("cannot watch %s: the file watcher stopped", path)
 			}
 			if e.Op != fsnotify.Chmod || t.modes {
 				stir()
 			}
 		case err, ok := <-w.Errors:
 			if !ok {
-				return fmt.Errorf("watch %s: the file watcher stopped", path)
+				return fmt.Errorf("cannot watch %s: the file watcher stopped", path)
 			}
 			if err == fsnotify.ErrEventOverflow {
 				stir() // some events were dropped; the hash shows whether the file has changed
 				continue
 			}
-			return fmt.Errorf("watch %s: %w", path, err)
+			return fmt.Errorf("cannot watch %s: %w", path, err)
 		case <-timer.C:
 			since = time.Time{}
 			t.follow(w)
