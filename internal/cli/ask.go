@@ -79,7 +79,7 @@ func (k *asker) refused(method string) {
 	case mcp.MethodListRoots:
 		k.app.status.Printf("refused the server's request for folders (roots), because no folder was given with --root")
 	case mcp.MethodElicit:
-		k.app.status.Printf("refused the server's request for input, because stdin and stderr are not a terminal; use --accept or --decline")
+		k.app.status.Printf("refused the server's request for input, because stdin or stderr is not a terminal; use --accept or --decline")
 	}
 }
 
@@ -105,7 +105,7 @@ func (k *asker) answer(ctx context.Context, q runtime.Question) runtime.Answer {
 	case q.URL != "" && k.canAsk():
 		return runtime.Answer{Action: k.askPage(ctx, q.Message, q.URL)}
 	case q.URL != "":
-		return declined("a page must be opened, but stdin and stderr are not a terminal: " + excerpt.Word(q.URL, maxQuoted))
+		return declined("a page must be opened, but stdin or stderr is not a terminal: " + excerpt.Word(q.URL, maxQuoted))
 	case len(q.Schema) == 0:
 		return declined("the request is not a form")
 	}

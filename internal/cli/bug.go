@@ -105,11 +105,11 @@ func (a *app) writeBugReport(path string, r bugReport) error {
 		return withHint(fmt.Errorf("%s exists already", path), "choose another name with -o, or remove the file")
 	}
 	if err != nil {
-		return fmt.Errorf("write the report: %w", err)
+		return fmt.Errorf("cannot write the report: %w", err)
 	}
 	_, err = f.Write(r.markdown())
 	if err = errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("write the report: %w", err)
+		return fmt.Errorf("cannot write the report: %w", err)
 	}
 	if a.quiet {
 		return nil

@@ -108,7 +108,7 @@ serve stops.`,
   dragoman calls --json | jq 'select(.outcome != "ok")'`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usagef("name one call", "unexpected argument %q after %q", args[1], args[0])
+				return usagef("give the number of one call", "unexpected argument %q after %q", args[1], args[0])
 			}
 			if len(args) == 1 {
 				if n, err := strconv.ParseUint(args[0], 10, 64); err != nil || n == 0 {
@@ -122,7 +122,7 @@ serve stops.`,
 				}
 			}
 			if which.lines < 0 {
-				return usagef("use a number from 0", "-n does not accept %d", which.lines)
+				return usagef("use 0 or more", "-n does not accept %d", which.lines)
 			}
 			if save != "" && len(args) == 0 {
 				return usagef("add the number of a call", "--save needs the number of a call")
@@ -217,7 +217,7 @@ func (a *app) followCalls(ctx context.Context, s *running, query url.Values, pri
 		}
 		var c admin.Call
 		if err := json.Unmarshal(data, &c); err != nil {
-			return fmt.Errorf("read a call: %w", err)
+			return fmt.Errorf("cannot read a call: %w", err)
 		}
 		if err := print(&c); err != nil {
 			return &printError{err}

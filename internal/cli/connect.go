@@ -48,7 +48,7 @@ func (f *clientFlags) add(c *cobra.Command) {
 // onServer opens a session with the server of a command, runs body, and closes the session.
 func (a *app) onServer(ctx context.Context, w where, f *clientFlags, ask *asker, body func(context.Context, Session, config.Server) error) error {
 	if f.timeout < 0 {
-		return usagef("use a duration such as 30s", "--timeout must be positive")
+		return usagef("use a duration such as 30s", "--timeout must not be negative")
 	}
 	server, err := a.target(&f.t, w.target, w.command, w.file)
 	if err != nil {

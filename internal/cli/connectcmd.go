@@ -125,7 +125,7 @@ func (a *app) runConnect(ctx context.Context, client *clientfile.Client, o conne
 	}
 	before, err := clientfile.Load(place.Path)
 	if err != nil {
-		return fmt.Errorf("read %s: %w", place.Path, err)
+		return fmt.Errorf("cannot read %s: %w", place.Path, err)
 	}
 	base, err := a.serveAddress(o.address, o.config)
 	if err != nil {
@@ -195,7 +195,7 @@ func (a *app) entryFor(client *clientfile.Client, base string, o connectFlags) (
 		}
 	}
 	if o.http && !client.HTTP {
-		return e, usagef("remove --http", "%s does not accept the URL of a server in this file", client.Title)
+		return e, usagef("remove --http", "%s does not accept the URL of a server in its configuration file", client.Title)
 	}
 	freePort := false
 	if u, err := url.Parse(base); err == nil && u.Port() == "0" {
@@ -239,7 +239,7 @@ func (a *app) checkServer(path string, found bool, o connectFlags) error {
 	}
 	b, err := clientfile.Load(path)
 	if err != nil {
-		return fmt.Errorf("read %s: %w", path, err)
+		return fmt.Errorf("cannot read %s: %w", path, err)
 	}
 	s, err := intake.ParseOurs(path, b, a.env)
 	if err != nil {
@@ -268,7 +268,7 @@ func (a *app) self() (string, error) {
 func programPath() (string, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return "", fmt.Errorf("find the path of this program: %w", err)
+		return "", fmt.Errorf("cannot find the path of this program: %w", err)
 	}
 	if found, err := exec.LookPath("dragoman"); err == nil {
 		if found, err = filepath.Abs(found); err == nil && sameFile(found, self) {
@@ -309,7 +309,7 @@ func nameToRemove(client *clientfile.Client, path string, b []byte, addresses []
 	case len(names) == 1:
 		return names[0], nil
 	}
-	return "", usagef("add --name with one of "+strings.Join(names, ", "), "%s has several entries of Dragoman", path)
+	return "", usagef("add --name with one of "+strings.Join(names, ", "), "%s has several entries that lead to Dragoman", path)
 }
 
 // madeByUs reports whether connect created the file. It reports true if there is no backup of an
@@ -362,9 +362,9 @@ func (a *app) applyConnect(ctx context.Context, client *clientfile.Client, path 
 			if errors.Is(err, clientfile.ErrChanged) {
 				err = withHint(err, "close %s and run the command again", client.Title)
 			} else if errors.Is(err, fs.ErrPermission) {
-				err = withHint(err, "another program may manage this file; make the change there")
+				err = withHint(err, "if another program manages this file, make the change in that program")
 			}
-			return fmt.Errorf("write %s: %w", path, err)
+			return fmt.Errorf("cannot write %s: %w", path, err)
 		}
 	}
 	if o.js {

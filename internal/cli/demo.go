@@ -24,13 +24,13 @@ const demoCommand = "demo-server"
 func withDemo(s *config.Snapshot) (*config.Snapshot, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("find the dragoman executable: %w", err)
+		return nil, fmt.Errorf("cannot find the dragoman executable: %w", err)
 	}
 	out := *s
 	out.Servers = slices.Clone(s.Servers)
 	for _, era := range demoEras {
 		if _, taken := s.Server(era); taken {
-			return nil, withHint(fmt.Errorf("the configured server %s has the name of a demo server", era), "rename it in the configuration file")
+			return nil, withHint(fmt.Errorf("the configured server %s has the name of a demo server", era), "rename the server in the configuration file")
 		}
 		server, p := config.Complete(config.Server{
 			Name: era, Command: self, Args: []string{demoCommand, era},
@@ -50,7 +50,7 @@ func withDemo(s *config.Snapshot) (*config.Snapshot, error) {
 // the demo's clients run.
 func (a *app) showTrial(endpoint string, busy bool) {
 	if busy {
-		a.status.Printf("two demo clients call the demo servers, and some of their calls fail on purpose; --quiet-demo leaves them out")
+		a.status.Printf("two demo clients call the demo servers, and some of their calls fail on purpose; --quiet-demo starts no demo clients")
 	}
 	entry := jsonrpc.AppendQuote([]byte(`{"mcpServers":{"dragoman":{"type":"http","url":`), endpoint)
 	a.status.Printf("add this to the configuration of a client:")

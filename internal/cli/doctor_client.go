@@ -53,7 +53,7 @@ func (a *app) serveClientStdio(ctx context.Context, f *doctorFlags) error {
 	if a.stdin == os.Stdin && a.stdout == os.Stdout {
 		var err error
 		if in, out, err = stdio.Streams(); err != nil {
-			return fmt.Errorf("open stdin and stdout: %w", err)
+			return fmt.Errorf("cannot open stdin and stdout: %w", err)
 		}
 	}
 	s := doctor.NewStage()
@@ -64,7 +64,7 @@ func (a *app) serveClientStdio(ctx context.Context, f *doctorFlags) error {
 	}
 	if f.output != "" {
 		if bad := writeWhole(f.output, append(r.JSON(), '\n'), a.clientText(r, f.all)); bad != nil {
-			err = errors.Join(err, withHint(fmt.Errorf("write the report: %w", bad), "choose a file in a directory that you can write to"))
+			err = errors.Join(err, withHint(fmt.Errorf("cannot write the report: %w", bad), "choose a file in a directory that you can write to"))
 		}
 	}
 	return err

@@ -161,7 +161,7 @@ func (f *fakeFlags) reportOn(s *fake.Server) error {
 	}
 	to, err := os.OpenFile(f.report, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
-		return fmt.Errorf("write the violations: %w", err)
+		return fmt.Errorf("cannot write the violations: %w", err)
 	}
 	_, err = to.WriteString(strings.Join(all, "\n") + "\n")
 	return errors.Join(err, to.Close())
@@ -173,7 +173,7 @@ func (f *fakeFlags) options(a *app) (fake.Options, error) {
 	for _, s := range f.set {
 		name, value, ok := strings.Cut(s, "=")
 		if !ok || name == "" {
-			return o, usagef("use --set NAME=VALUE", "--set %q has no name and value", s)
+			return o, usagef("use --set NAME=VALUE", "--set %q is not of the form NAME=VALUE", s)
 		}
 		o.Set[name] = value
 	}
@@ -216,7 +216,7 @@ func (a *app) fakeOnStdio(ctx context.Context, s *fake.Server) error {
 	if a.stdin == os.Stdin && a.stdout == os.Stdout {
 		var err error
 		if in, out, err = stdio.Streams(); err != nil {
-			return fmt.Errorf("open stdin and stdout: %w", err)
+			return fmt.Errorf("cannot open stdin and stdout: %w", err)
 		}
 	}
 	err := s.ServePipe(ctx, in, out)

@@ -121,7 +121,7 @@ func (a *app) runImport(o importFlags) error {
 	after := before
 	if len(add) > 0 {
 		if after, err = intake.Merge(into, before, old, add, a.env); err != nil {
-			return withHint(err, "write the servers to another file with --into FILE, and copy them from there")
+			return withHint(err, "write the servers to another file with --into FILE, then copy them from FILE to %s", clean(into))
 		}
 	}
 	written := len(add) > 0 && !o.dry
@@ -129,7 +129,7 @@ func (a *app) runImport(o importFlags) error {
 	if written {
 		change := clientfile.Change{Path: into, Before: before, After: after, Private: len(secrets) > 0}
 		if _, err := change.Write(time.Now()); err != nil {
-			return fmt.Errorf("write %s: %w", into, err)
+			return fmt.Errorf("cannot write %s: %w", into, err)
 		}
 	}
 	if o.js {
@@ -176,7 +176,7 @@ func (a *app) importTarget(given string) (path string, b []byte, err error) {
 	}
 	b, err = clientfile.Load(path)
 	if err != nil {
-		return "", nil, fmt.Errorf("read %s: %w", path, err)
+		return "", nil, fmt.Errorf("cannot read %s: %w", path, err)
 	}
 	return path, b, nil
 }

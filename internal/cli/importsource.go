@@ -85,7 +85,7 @@ func (a *app) sources(o importFlags, addresses []string) ([]*source, error) {
 			for _, p := range places {
 				paths = append(paths, p.Path)
 			}
-			return nil, withHint(fmt.Errorf("%s has no configuration here", c.Title), "looked for %s; name another file with --from FILE", strings.Join(paths, ", "))
+			return nil, withHint(fmt.Errorf("no configuration of %s was found", c.Title), "looked for %s; name another file with --from FILE", strings.Join(paths, ", "))
 		}
 	}
 	return out, nil

@@ -46,10 +46,10 @@ some records and prints how many. The command never slows the servers down.`,
   dragoman logs --json | jq 'select(.level == "error")'`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usagef("name one server, or none for all", "unexpected argument %q after %q", args[1], args[0])
+				return usagef("name at most one server", "unexpected argument %q after %q", args[1], args[0])
 			}
 			if lines < 0 {
-				return usagef("use a number from 0", "-n does not accept %d", lines)
+				return usagef("use 0 or more", "-n does not accept %d", lines)
 			}
 			return nil
 		},
@@ -112,7 +112,7 @@ func (a *app) followLogs(ctx context.Context, s *running, query url.Values, prin
 		}
 		var r admin.LogRecord
 		if err := json.Unmarshal(data, &r); err != nil {
-			return fmt.Errorf("read a record: %w", err)
+			return fmt.Errorf("cannot read a record: %w", err)
 		}
 		if err := print(&r); err != nil {
 			return &printError{err}

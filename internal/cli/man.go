@@ -65,11 +65,11 @@ func writeManPages(dir string, pages []manPage) error {
 		if st, e := os.Stat(dir); e == nil && !st.IsDir() {
 			return usagef("name a directory", "%s is not a directory", dir)
 		}
-		return fmt.Errorf("create the directory: %w", err)
+		return fmt.Errorf("cannot create the directory: %w", err)
 	}
 	for _, p := range pages {
 		if err := os.WriteFile(filepath.Join(dir, p.file), p.roff, 0o644); err != nil {
-			return fmt.Errorf("write a manual page: %w", err)
+			return fmt.Errorf("cannot write a manual page: %w", err)
 		}
 	}
 	return nil

@@ -53,7 +53,7 @@ All traffic stays on this machine.`,
 			}
 			self, err := os.Executable()
 			if err != nil {
-				return fmt.Errorf("find the dragoman executable: %w", err)
+				return fmt.Errorf("cannot find the dragoman executable: %w", err)
 			}
 			a.showProgress()
 			r, err := matrix.Run(c.Context(), matrix.Options{

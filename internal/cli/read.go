@@ -357,7 +357,7 @@ the name of a configured server, or a command after --.`,
 				return usagef("use prompt or template", "cannot complete %q", words[0])
 			}
 			if len(words) < 3 {
-				return usagef("use `"+w.line("complete")+" "+rest+"`", "complete needs prompt or template, a name and an argument")
+				return usagef("use `"+w.line("complete")+" "+rest+"`", "`complete` needs `prompt` or `template`, a name and an argument")
 			}
 			kind, ref, argumentName, value, words = words[0], words[1], words[2], "", words[3:]
 			if len(words) > 0 && !strings.Contains(words[0], "=") {

@@ -79,7 +79,7 @@ This word and everything after it belong to the command.`,
 			}
 			out, err := createNew(file)
 			if err != nil {
-				return withHint(fmt.Errorf("create the file of the recording: %w", err), "choose a file in a directory that you can write to")
+				return withHint(fmt.Errorf("cannot create the file for the recording: %w", err), "choose a file in a directory that you can write to")
 			}
 			if t.address != "" {
 				a.warnOpen(c.Context(), listen)
@@ -195,14 +195,14 @@ The command prints each difference. If there are differences, the exit code is
 		RunE: func(c *cobra.Command, args []string) error {
 			a.startLog(slog.LevelWarn, nil)
 			if len(args) == 0 || c.ArgsLenAtDash() == 0 {
-				return usagef("use `dragoman replay FILE`", "the FILE of the recording is missing")
+				return usagef("use `dragoman replay FILE`", "no recording given")
 			}
 			b, err := os.ReadFile(args[0])
 			if errors.Is(err, fs.ErrNotExist) {
 				return withHint(fmt.Errorf("the file %s does not exist", clean(args[0])), "make a recording with `dragoman record -o FILE -- COMMAND`")
 			}
 			if err != nil {
-				return withHint(fmt.Errorf("read the recording: %w", err), "make a recording with `dragoman record -o FILE -- COMMAND`")
+				return withHint(fmt.Errorf("cannot read the recording: %w", err), "make a recording with `dragoman record -o FILE -- COMMAND`")
 			}
 			played, err := tape.ParseWire(b, wire)
 			if errors.Is(err, tape.ErrNoWire) {

@@ -41,7 +41,7 @@ func (a *app) listenAddress(file string) (string, error) {
 	if path, ok := a.configPath(file); ok {
 		s, problems := config.Load(path)
 		if s == nil {
-			err := fmt.Errorf("read the address of serve from %s: %w", path, errors.New(problems.Err().Error()))
+			err := fmt.Errorf("cannot read the address of serve from %s: %w", path, errors.New(problems.Err().Error()))
 			return config.Default().Listen, withHint(err, "name the address with --listen, or run `dragoman config check -c %s`", path)
 		}
 		return s.Listen, nil

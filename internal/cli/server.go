@@ -70,7 +70,7 @@ and their limits.`,
   dragoman run --listen 127.0.0.1:7301 -- dragoman server filesystem ~/notes`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usagef("add the folder to serve, for example `dragoman server filesystem ~/notes`", "no root given")
+				return usagef("add the folder to serve, for example `dragoman server filesystem ~/notes`", "no folder given")
 			}
 			return nil
 		},

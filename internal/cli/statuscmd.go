@@ -55,7 +55,7 @@ The address is that of --listen, else that of the configuration file, else
   dragoman status --json | jq -r '.servers[] | select(.state != "ready") | .name'`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usagef("name one server, or none for all", "unexpected argument %q after %q", args[1], args[0])
+				return usagef("name at most one server", "unexpected argument %q after %q", args[1], args[0])
 			}
 			return nil
 		},

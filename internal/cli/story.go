@@ -44,11 +44,11 @@ func (a *app) saveTranscript(ctx context.Context, s *running, number, path strin
 	defer resp.Body.Close()
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return withHint(fmt.Errorf("write the transcript: %w", err), "name a file that does not exist yet")
+		return withHint(fmt.Errorf("cannot write the transcript: %w", err), "name a file that does not exist yet")
 	}
 	_, err = io.Copy(f, io.LimitReader(resp.Body, maxReport))
 	if err = errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("write the transcript: %w", err)
+		return fmt.Errorf("cannot write the transcript: %w", err)
 	}
 	if !a.quiet {
 		a.status.Printf("wrote %s; `dragoman replay %s` plays it", clean(path), clean(path))

@@ -129,7 +129,7 @@ func (a *app) checkCommand(command []string, usage string) error {
 		return usagef("remove the quotes around the command", "%q is not a program", word)
 	case len(command) == 1:
 		if s, path := a.configured(word); s != nil {
-			return usagef("use `dragoman serve -c "+path+"`, or write the command or URL of the server here",
+			return usagef("use `dragoman serve -c "+path+"`, or write the command or URL of the server instead of its name",
 				"%q is a server of %s, but not a program or a URL", word, path)
 		}
 	}
@@ -259,7 +259,7 @@ func (t *targetFlags) server(env func(string) (string, bool), command []string, 
 	for _, kv := range t.header {
 		k, v, ok := strings.Cut(kv, ":")
 		if !ok || k == "" {
-			return s, usagef("use --header 'Name: value'", "--header has no colon")
+			return s, usagef("use --header 'Name: value'", "--header has no name or no colon")
 		}
 		value, err := secret(strings.TrimSpace(v))
 		if err != nil {
