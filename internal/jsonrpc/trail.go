@@ -126,8 +126,9 @@ func (h *Head) With(path string, header map[string][]string) Head {
 	return NewHead(h.Method, path, h.Status, header, h.edits...)
 }
 
-// cost returns the bytes of memory that the head needs, and removes a header that is too long.
-func (h *Head) cost() int {
+// bounded returns the head without its header if the header is too long, and the bytes of memory
+// that the result needs.
+func (h Head) bounded() (Head, int) {
 	least := headCost + len(h.Method) + len(h.Path)
 	cost := least
 	for name, values := range h.header {
@@ -138,7 +139,7 @@ func (h *Head) cost() int {
 	if cost > maxHead {
 		h.header, cost = nil, least
 	}
-	return cost
+	return h, cost
 }
 
 // Why returns the reason why Dragoman has written a field that it sent, or did not forward one
@@ -263,13 +264,16 @@ func (t *Trail) Exchanged(p Passage, request, response Head) {
 	if e == nil {
 		return
 	}
+	var cost int
 	if !request.IsZero() {
-		t.addLocked(request.cost())
-		e.request = t.memory.addHead(&request)
+		request, cost = request.bounded()
+		t.addLocked(cost)
+		e.request = t.memory.addHead(request)
 	}
 	if !response.IsZero() {
-		t.addLocked(response.cost())
-		e.response = t.memory.addHead(&response)
+		response, cost = response.bounded()
+		t.addLocked(cost)
+		e.response = t.memory.addHead(response)
 	}
 }
 
@@ -387,22 +391,29 @@ func (t *Trail) pass(w Wire, sent bool, raw []byte, h Head) Passage {
 	}
 	cost := entryCost
 	kept, hash := raw[:t.costOf(raw)], t.hashOf(raw)
-	if e.text = m.find(kept, len(raw), hash); e.text < 0 {
+	owned := !sent && len(kept) == len(raw) && !wasteful(raw)
+	switch e.text = m.find(kept, len(raw), hash); {
+	case e.text >= 0:
+	case owned:
+		cost += cap(raw)
+	default:
 		cost += len(kept)
 	}
 	withHead := !h.IsZero()
 	if withHead {
-		cost += h.cost()
+		var more int
+		h, more = h.bounded()
+		cost += more
 	}
 	if !t.takeLocked(cost) {
 		return 0
 	}
 	if withHead {
-		e.request = m.addHead(&h)
+		e.request = m.addHead(h)
 	}
 	switch {
 	case e.text >= 0:
-	case !sent && len(kept) == len(raw) && !wasteful(raw):
+	case owned:
 		e.text = m.addOwned(raw)
 	default:
 		e.text = m.addText(raw, t.limits.message(), hash)

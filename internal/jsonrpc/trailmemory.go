@@ -188,9 +188,9 @@ func (m *trailMemory) notes() (n int) {
 	return n
 }
 
-// addHead stores a head and returns its number, counted from 1.
-func (m *trailMemory) addHead(h *Head) int32 {
-	m.heads = append(m.heads, *h)
+// addHead stores a result of Head.bounded and returns its number, counted from 1.
+func (m *trailMemory) addHead(h Head) int32 {
+	m.heads = append(m.heads, h)
 	return int32(len(m.heads))
 }
 

@@ -74,6 +74,7 @@ func NewClient(url string, o ClientOptions) (*Client, error) {
 	if c.interrupted == nil {
 		c.interrupted = func() {}
 	}
+	c.reasons.link = link.Edits()
 	c.linger.time = lingerTime
 	c.limits.Tolerant = true
 	if c.limits.Bytes <= 0 {
@@ -157,7 +158,7 @@ func (c *Client) exchanged(out *transport.Outgoing, h http.Header, set fields, r
 	if out.Trail == nil {
 		return
 	}
-	out.Trail.Exchanged(out.Passage, jsonrpc.NewHead(http.MethodPost, c.link.Path(), 0, h, c.reasons.of(set, c.link.Edits())...), jsonrpc.Head{})
+	out.Trail.Exchanged(out.Passage, jsonrpc.NewHead(http.MethodPost, c.link.Path(), 0, h, c.reasons.of(set)...), jsonrpc.Head{})
 	if resp != nil {
 		out.Response = jsonrpc.NewHead("", "", resp.StatusCode, resp.Header, receivedFields...)
 	}

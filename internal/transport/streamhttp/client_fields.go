@@ -1,6 +1,7 @@
 package streamhttp
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
@@ -17,21 +18,23 @@ const (
 	mirrorFields // the method, the name and the parameters
 	paramsAsSent // the client has sent the parameters
 	lastEvent    // the event after which a stream continues
-	allFields    = iota
+	fieldBits    = iota
 )
 
 // fieldReasons has the reasons for the fields of requests. A call that is recorded keeps such a
-// list, so that each list is made only once. The zero value is ready to use. It is safe for
-// concurrent use.
-type fieldReasons [1 << allFields]atomic.Pointer[[]jsonrpc.HeadEdit]
+// list, so each list is made only once. It is safe for concurrent use.
+type fieldReasons struct {
+	link  []jsonrpc.HeadEdit // the reasons for the fields of the link; set before the first use
+	lists [1 << fieldBits]atomic.Pointer[[]jsonrpc.HeadEdit]
+}
 
-// of returns the reasons for a set of fields, and those of the link. The caller must not modify
+// of returns the reasons for a set of fields and for those of the link. The caller must not modify
 // the list.
-func (r *fieldReasons) of(set fields, link []jsonrpc.HeadEdit) []jsonrpc.HeadEdit {
-	if list := r[set].Load(); list != nil {
+func (r *fieldReasons) of(set fields) []jsonrpc.HeadEdit {
+	if list := r.lists[set].Load(); list != nil {
 		return *list
 	}
-	list := append(make([]jsonrpc.HeadEdit, 0, len(link)+allFields), link...)
+	list := slices.Clone(r.link)
 	add := func(f fields, why jsonrpc.Reason, name string) {
 		if set&f != 0 {
 			list = append(list, jsonrpc.HeadEdit{Why: why, Name: name})
@@ -44,6 +47,6 @@ func (r *fieldReasons) of(set fields, link []jsonrpc.HeadEdit) []jsonrpc.HeadEdi
 	add(mirrorFields, mcp.WhyMirror, mcp.HeaderParam)
 	add(paramsAsSent, jsonrpc.NoReason, mcp.HeaderParam)
 	add(lastEvent, mcp.WhyResume, mcp.HeaderLastEvent)
-	r[set].Store(&list)
+	r.lists[set].Store(&list)
 	return list
 }

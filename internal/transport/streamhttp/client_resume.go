@@ -61,7 +61,7 @@ func (s *stream) get(ctx context.Context) (*httplink.Response, error) {
 	}
 	resp, err := s.c.link.Send(ctx, http.MethodGet, h, nil)
 	if s.trail != nil {
-		s.trail.Exchanged(p, jsonrpc.NewHead(http.MethodGet, s.c.link.Path(), 0, h, s.c.reasons.of(set, s.c.link.Edits())...), jsonrpc.Head{})
+		s.trail.Exchanged(p, jsonrpc.NewHead(http.MethodGet, s.c.link.Path(), 0, h, s.c.reasons.of(set)...), jsonrpc.Head{})
 		if resp != nil {
 			s.trail.Exchanged(p, jsonrpc.Head{}, jsonrpc.NewHead("", "", resp.StatusCode, resp.Header, receivedFields...))
 		}

@@ -1,0 +1,39 @@
+package streamhttp
+
+import (
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// TestFieldReasons checks the reason for each field, and that a parameter that the client has sent
+// is not called a mirror.
+func TestFieldReasons(t *testing.T) {
+	r := fieldReasons{link: []jsonrpc.HeadEdit{{Why: mcp.WhyConnection}, {Why: mcp.WhyConfigured, Name: "Authorization"}}}
+	for _, c := range []struct {
+		set  fields
+		name string
+		want jsonrpc.Reason
+	}{
+		{0, "Accept", mcp.WhyConnection},
+		{0, "Authorization", mcp.WhyConfigured},
+		{0, mcp.HeaderVersion, mcp.WhyConnection},
+		{versionField, mcp.HeaderVersion, mcp.WhyVersion},
+		{sessionField, mcp.HeaderSession, mcp.WhySession},
+		{mirrorFields, mcp.HeaderMethod, mcp.WhyMirror},
+		{mirrorFields, mcp.HeaderName, mcp.WhyMirror},
+		{mirrorFields, mcp.HeaderParam + "Region", mcp.WhyMirror},
+		{mirrorFields | paramsAsSent, mcp.HeaderParam + "Region", jsonrpc.NoReason},
+		{mirrorFields | paramsAsSent, mcp.HeaderName, mcp.WhyMirror},
+		{sessionField | lastEvent, mcp.HeaderLastEvent, mcp.WhyResume},
+		{sessionField | lastEvent, "Authorization", mcp.WhyConfigured},
+	} {
+		for range 2 { // the second time from the kept list
+			h := jsonrpc.NewHead("POST", "/mcp", 0, nil, r.of(c.set)...)
+			if got := h.Why(c.name); got != c.want {
+				t.Errorf("set %b: the reason for %s is %s, want %s", c.set, c.name, mcp.ReasonCode(got), mcp.ReasonCode(c.want))
+			}
+		}
+	}
+}
