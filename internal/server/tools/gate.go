@@ -27,10 +27,13 @@ func (e *FullError) Error() string {
 	return fmt.Sprintf("too many calls are waiting: the limit is %d", e.Limit)
 }
 
-// Enter waits until a call may run. It returns a function, which must be called once when the call
-// ends. The error is a *FullError if too many calls wait, or the error of a context that ends
+// Enter waits until a call may run. It returns a function, which must be called exactly once, when
+// the call ends. The error is a *FullError if too many calls wait, or the error of a context that ends
 // first.
 func (g *Gate) Enter(ctx context.Context) (leave func(), err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	leave = func() { <-g.running }
 	select {
 	case g.running <- struct{}{}: // a call that need not wait is not counted

@@ -56,19 +56,25 @@ const busyTimeout = 15 * time.Second
 
 // connector makes SQLite connections. SQLite's own timeout does not apply to a process that turns
 // WAL on or recovers the log, so a new connection may be refused at once while another process opens
-// or closes the database. Connect then tries again until busyTimeout.
+// or closes the database. Connect then tries again.
 type connector struct {
-	driver sqlite.Driver
+	driver sqlite.Driver // the zero Driver has no hooks and no functions of its own
 	dsn    string
 }
 
 func (c *connector) Driver() driver.Driver { return &c.driver }
 
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
+	return retry(ctx, isBusy, func() (driver.Conn, error) { return c.driver.Open(c.dsn) })
+}
+
+// retry calls open until it returns no error, or an error for which again is false. It starts no
+// attempt after busyTimeout. The last attempt may wait for another busyTimeout in SQLite.
+func retry(ctx context.Context, again func(error) bool, open func() (driver.Conn, error)) (driver.Conn, error) {
 	end := time.Now().Add(busyTimeout)
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
-		conn, err := c.driver.Open(c.dsn)
-		if err == nil || !isBusy(err) || time.Now().After(end) {
+		conn, err := open()
+		if err == nil || !again(err) || !time.Now().Add(pause).Before(end) {
 			return conn, err
 		}
 		select {
