@@ -7,5 +7,6 @@
 // the SDK the messages of a batch one by one, and collects the answers. All other messages pass
 // unchanged.
 //
-// The package starts no goroutines. A message has at most 32 MiB, and at most 1024 requests run.
+// The package starts no goroutines. A message has at most 32 MiB, at most 1024 requests run, and the
+// answers of a batch have about 32 MiB together.
 package lines

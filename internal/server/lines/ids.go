@@ -22,7 +22,7 @@ const maxDigits = 15
 func hideID(text []byte) []byte {
 	m, err := jsonrpc.Scan(text, jsonrpc.Limits{Bytes: maxLine})
 	if err != nil {
-		return text // check has accepted the message, so the SDK reports what is wrong
+		return text // check or the SDK reports what is wrong
 	}
 	at := m.IDAt
 	if m.Method == mcp.NoteCancelled {

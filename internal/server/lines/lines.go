@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"strconv"
 	"sync"
 
 	wire "github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -122,8 +123,8 @@ func (l *Conn) batch(text []byte) ([]byte, error) {
 	if r, ok := mcp.ParseRevision(l.revision); !ok || !r.Can(mcp.Batches) {
 		return refuse("batches are part of revision 2025-03-26 only")
 	}
-	if len(all) > maxRequests {
-		return refuse("the batch has more than 1024 messages")
+	if len(all) > maxBatch {
+		return refuse("the batch has more than " + strconv.Itoa(maxBatch) + " messages")
 	}
 	messages := make([]wire.Message, len(all))
 	for i := range all {

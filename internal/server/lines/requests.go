@@ -11,9 +11,16 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// maxRequests is the largest number of requests without an answer, and of messages in a batch. It is
-// larger than the number of calls that run and wait in a server.
-const maxRequests = 1024
+const (
+	// maxRequests is the largest number of requests without an answer. It is larger than the number
+	// of calls that run and wait in a server.
+	maxRequests = 1024
+	// maxBatch is the largest number of messages in a batch.
+	maxBatch = maxRequests
+	// maxBatchBytes is the size of the answers that are kept until a batch is complete. Each later
+	// answer is replaced by an error.
+	maxBatchBytes = 32 << 20
+)
 
 // requests are the requests that the SDK has not answered. The SDK does not answer another request
 // with the same id, and never answers a batch that has such a request or a notification.
@@ -32,6 +39,7 @@ type place struct {
 type batch struct {
 	answers [][]byte
 	missing int
+	size    int // the bytes of the answers
 }
 
 // line returns the answers as one array.
@@ -94,7 +102,11 @@ func (r *requests) finish(id wire.ID, answer []byte) []byte {
 	if !ok || b == nil {
 		return answer
 	}
+	if b.size+len(answer) > maxBatchBytes {
+		answer = failure(&jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "the answers of the batch are larger than 32 MiB together; send this request on its own", ID: idOf(id)})
+	}
 	b.answers[at.index] = answerOf(answer)
+	b.size += len(answer)
 	if b.missing--; b.missing > 0 {
 		return nil
 	}

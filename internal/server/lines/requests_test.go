@@ -115,3 +115,33 @@ func TestRequestsBound(t *testing.T) {
 		t.Errorf("after an answer: %v", refused)
 	}
 }
+
+// TestBatchBound answers the requests of a batch with results that are too large together. The last
+// one is replaced by an error, and the batch is complete.
+func TestBatchBound(t *testing.T) {
+	var r requests
+	b := &batch{}
+	var ids []wire.ID
+	for i := range 3 {
+		id, err := wire.MakeID(float64(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if refused := r.add(id, b); refused != nil {
+			t.Fatal(refused)
+		}
+		ids = append(ids, id)
+	}
+	large := strings.Repeat("x", maxBatchBytes/2-100)
+	var line []byte
+	for i, id := range ids {
+		line = r.finish(id, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"result":{"text":"%s"}}`+"\n", i, large))
+		if (line != nil) != (i == 2) {
+			t.Fatalf("answer %d: %d bytes", i, len(line))
+		}
+	}
+	want := `,{"jsonrpc":"2.0","id":2,"error":{"code":-32603,"message":"the answers of the batch are larger than 32 MiB together; send this request on its own"}}]` + "\n"
+	if len(line) > maxBatchBytes+len(want) || !strings.HasSuffix(string(line), want) {
+		t.Errorf("%d bytes, %.300s", len(line), line[max(0, len(line)-300):])
+	}
+}
