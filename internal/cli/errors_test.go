@@ -46,7 +46,7 @@ func TestErrors(t *testing.T) {
 			`error: server "gh" cannot start: the command foo was not found in PATH|hint: mend it`},
 		{&mcp.Error{Op: "open gh", Message: "not opened", Err: errors.New("got the end")}, "error: not opened: got the end"},
 		{&mcp.Error{Op: "call gh/x", Message: "it timed out"}, "error: it timed out"},
-		{in("listen", syscall.EADDRINUSE), "error: the address is already in use|hint: stop the other program, or choose another address with --listen"},
+		{in("listen", syscall.EADDRINUSE), "error: the address is already in use|hint: stop the program that uses the address, or choose another address with --listen"},
 		{in("listen", syscall.EACCES), "error: no permission to listen on the address|hint: choose a port above 1023 with --listen"},
 		{in("listen", syscall.EADDRNOTAVAIL), "hint: choose another address with --listen, for example 127.0.0.1:7300"},
 		{in("dial", syscall.ECONNREFUSED), "error: serve: dial: connection refused"},

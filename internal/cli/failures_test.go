@@ -212,7 +212,7 @@ func TestCommonestFailures(t *testing.T) {
 		t.Errorf("port in use: the record has\n%+v\nserve prints\n%s", record, text)
 	}
 	record.Sentence = regexp.MustCompile(` by \S+ \(pid \d+\)`).ReplaceAllString(record.Sentence, "")
-	record.Action = strings.Replace(record.Action, "stop that program", "stop the other program", 1)
+	record.Action = strings.Replace(record.Action, "stop that program", "stop the program that uses the address", 1)
 	fmt.Fprintf(&golden, "== port-in-use\n%sconsole: none, because serve does not run\n", describeFailure(record))
 
 	path := filepath.Join("testdata", "failures.txt")

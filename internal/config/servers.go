@@ -254,7 +254,7 @@ func (c *compiler) readCommand(o *object, command *node, srv *Server) {
 		srv.outside = append(srv.outside, e.outside...)
 	})
 	if command != nil && len(srv.Args) == 0 && strings.Contains(srv.Command, " ") && !filepath.IsAbs(srv.Command) {
-		c.warning(command, o.at("command"), "contains spaces, but must be the name of one program, because no shell is used", "put the first word into command, and the other words into args")
+		c.warning(command, o.at("command"), "contains spaces, but must be the name of one program, because no shell is used", "put the first word into `command`, and the other words into `args`")
 	}
 	if runner := unpinned(srv.Command, srv.Args); command != nil && runner != "" {
 		c.warning(command, o.at("command"), runner+" always runs the newest version of the package", "pin the version, for example package@1.2.3")

@@ -130,7 +130,7 @@ func (s *Conn) status(e *mcp.Error, st *transport.StatusError) {
 	e.Outcome = mcp.Failed
 	switch {
 	case st.Status == 401 || st.Status == 403 || st.Status == 407:
-		e.Cause, e.Message, e.Outcome = "auth_required", "the server refused the credentials", mcp.NotSent
+		e.Cause, e.Message, e.Outcome = "auth_required", "the server or a proxy refused access", mcp.NotSent
 	case st.Status == 429 || st.Status == 503:
 		e.Cause, e.Message, e.Outcome = "overloaded", "the server is overloaded", mcp.NotSent
 	case st.Status >= 500:
@@ -152,7 +152,7 @@ func networkCause(err error) (cause, message string) {
 	case errors.Is(err, syscall.ECONNREFUSED), errors.As(err, &op) && op.Op == "dial":
 		return "connect", "the server could not be reached"
 	case strings.Contains(err.Error(), "tls:"), strings.Contains(err.Error(), "x509:"):
-		return "tls", "the server's TLS certificate is not valid"
+		return "tls", "the TLS handshake with the server failed"
 	}
 	return "link", "the connection to the server broke"
 }

@@ -135,7 +135,7 @@ func (s *Conn) mustNotAsk(m *jsonrpc.Message) bool {
 	if opened == nil || opened.Revision.Can(mcp.AskedMidCall) {
 		return false
 	}
-	s.opts.Log.Warn("discarded a server request, which the revision of the server does not allow", "server", s.opts.Name, "method", excerpt.Name(m.Method))
+	s.opts.Log.Warn("discarded a server request that the revision of the server does not allow", "server", s.opts.Name, "method", excerpt.Name(m.Method))
 	return true
 }
 

@@ -116,7 +116,7 @@ func (c *Console) client(r *http.Request) (*View, error) {
 		v.Key = string(x.Caps)
 		return &View{Title: x.Title(), Crumbs: []Crumb{{"Clients", pathOf("clients")}}, Data: v}, nil
 	}
-	return nil, notFound("No client has the number "+id, "A restart of Dragoman forgets all clients and counts from 1 again.", Crumb{"Show all clients", pathOf("clients")})
+	return nil, notFound("No client has the number "+id, "A restart of Dragoman clears the list of clients. The numbers then start again from 1.", Crumb{"Show all clients", pathOf("clients")})
 }
 
 // CallRows returns the calls of the client.

@@ -157,7 +157,7 @@ func (c *Console) setupOf(x *clientfile.Client, base, server string) (setup, err
 	}
 	file, err := clientfile.Connect(x, s.File, nil, entry, nil)
 	if err != nil {
-		return s, fmt.Errorf("make the entry of %s: %w", x.Title, err)
+		return s, fmt.Errorf("cannot make the entry for %s: %w", x.Title, err)
 	}
 	s.Snippet = strings.TrimRight(string(file), "\n")
 	words := []string{c.program(), "connect", x.ID, "--url", base}

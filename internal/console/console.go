@@ -288,7 +288,7 @@ func (c *Console) admit(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	c.gate(w, r, http.StatusUnauthorized, gatePage{
-		Title: "Open the console with a link", Text: "This browser has not opened a link to the console yet, or its session has ended. Run this command in a terminal of the same user. It prints a link.",
+		Title: "Open the console with a link", Text: "This browser has not opened a link to the console yet, or its session has ended. Run this command in a terminal, as the user who started Dragoman. The command opens the console with a new link, or prints the link if it cannot start a browser.",
 		Command: "dragoman console --open",
 	})
 	return false
@@ -305,7 +305,7 @@ func (c *Console) enter(w http.ResponseWriter, r *http.Request, token string) {
 		return
 	}
 	c.gate(w, r, http.StatusForbidden, gatePage{
-		Title: "This link does not work any more", Text: "A link opens the console once, within 10 minutes. Run this command to get another link.",
+		Title: "This link does not work any more", Text: "A link opens the console once, within 10 minutes. Run this command to open the console with a new link.",
 		Command: "dragoman console --open", SignedIn: c.opts.Access.SignedIn(r),
 	})
 }

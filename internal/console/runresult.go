@@ -222,7 +222,7 @@ func noPart(run string) error {
 	if run == "" {
 		next = Crumb{"Show all tools", pathOf("tools")}
 	}
-	return notFound("The result has no such file", "The run has not ended, or this part of its result has no data.", next)
+	return notFound("The result has no file at this address", "The run has not ended, or this part of its result has no data.", next)
 }
 
 // fileName returns a name for a downloaded part, made of plain characters. It is the end of the

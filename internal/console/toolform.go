@@ -182,7 +182,7 @@ func (c *Console) startRun(w http.ResponseWriter, r *http.Request) {
 // error and returns false.
 func (c *Console) parsed(w http.ResponseWriter, r *http.Request) bool {
 	if err := r.ParseForm(); err != nil {
-		c.fail(w, r, &pageError{Status: http.StatusRequestEntityTooLarge, Title: "The form could not be read", Text: "A form can have at most 1 MiB. Send larger values with dragoman call."})
+		c.fail(w, r, &pageError{Status: http.StatusRequestEntityTooLarge, Title: "The form could not be read", Text: "A form can contain at most 1 MiB. Send larger values with dragoman call."})
 		return false
 	}
 	return true

@@ -64,7 +64,7 @@ func recordPipe(ctx context.Context, r *tape.Recorder, o RecordOptions) (int, er
 	in, out := o.Stdin, o.Stdout
 	if in == nil {
 		if in, out, err = stdio.Streams(); err != nil {
-			return 0, fmt.Errorf("open the standard streams: %w", err)
+			return 0, fmt.Errorf("cannot open the standard streams: %w", err)
 		}
 	}
 	stop := context.AfterFunc(ctx, func() { _ = child.Stop(context.Background()) })
@@ -188,7 +188,7 @@ func Replay(ctx context.Context, o ReplayOptions) ([]tape.Difference, error) {
 	if in == nil {
 		var err error
 		if in, out, err = stdio.Streams(); err != nil {
-			return nil, fmt.Errorf("open the standard streams: %w", err)
+			return nil, fmt.Errorf("cannot open the standard streams: %w", err)
 		}
 	}
 	return o.Tape.PlayPipe(ctx, false, tape.Ends{From: in, To: out}, func() { _ = in.Close() }, o.Options)

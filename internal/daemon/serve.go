@@ -101,7 +101,7 @@ func consoleOff(o *ServeOptions, local bool) string {
 	case !o.Config.Console:
 		return "The console is off, because the configuration has `console: false`."
 	case !local:
-		return "The console is off, because Dragoman listens on an address that other machines can reach. Listen on 127.0.0.1 to use it."
+		return "The console is off, because Dragoman listens on an address that other machines can reach. Listen on 127.0.0.1 to use the console."
 	}
 	return ""
 }
@@ -270,7 +270,7 @@ func (d *daemon) keepKey(base string) (forget func()) {
 	}
 	_, forget, err := admin.WriteKey(d.opts.KeyFolders, strings.TrimPrefix(base, "http://"), d.admin.Access().Key())
 	if err != nil {
-		d.log.Warn("the key for other commands could not be written", "cause", err.Error())
+		d.log.Warn("the key that other commands need could not be written", "cause", err.Error())
 		return func() {}
 	}
 	return forget

@@ -53,12 +53,12 @@ func Serve(ctx context.Context, era string, in io.Reader, out io.Writer, version
 	case Modern:
 		s = newModern(l, version)
 	default:
-		return fmt.Errorf("serve the demo: unknown era %q, expected %s or %s", era, Legacy, Modern)
+		return fmt.Errorf("cannot serve the demo: unknown era %q, expected %s or %s", era, Legacy, Modern)
 	}
 	if in == os.Stdin && out == os.Stdout {
 		pipe, err := stdio.Std(stdio.Options{})
 		if err != nil {
-			return fmt.Errorf("open the standard streams: %w", err)
+			return fmt.Errorf("cannot open the standard streams: %w", err)
 		}
 		l.pipe = pipe
 	} else {
@@ -156,7 +156,7 @@ func (l *line) read(ctx context.Context, s server) error {
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrClosedPipe):
 			return errGone
 		default:
-			return fmt.Errorf("read from the client: %w", err)
+			return fmt.Errorf("cannot read from the client: %w", err)
 		}
 	}
 }
@@ -247,7 +247,7 @@ func (l *line) send(b []byte) {
 		return
 	}
 	if err := l.pipe.Write(b); err != nil {
-		l.fail(fmt.Errorf("write to the client: %w", err))
+		l.fail(fmt.Errorf("cannot write to the client: %w", err))
 	}
 }
 

@@ -376,7 +376,7 @@ func (c *Session) serve(ctx context.Context, call *mcp.Call, s *requestCaller, l
 		reply, err = c.endpoint.Handler.Call(ctx, call, s)
 	} else {
 		// Dragoman routes calls by their names, so names must be valid text.
-		err = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: call.Method.NameKey + " has half of a surrogate pair"}
+		err = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params." + call.Method.NameKey + " is not valid Unicode: it contains half of a surrogate pair"}
 	}
 	if err != nil {
 		err = shutdownError(ctx, err)

@@ -61,7 +61,7 @@ func TestOf(t *testing.T) {
 			sentence: `server "gh" exited with status 1 before it was ready: the file /x/y.py does not exist`, action: "correct the path of the file"},
 		{facts: with(stderr("Error: Cannot find module './lib'"), func(f *Facts) { f.Args = []string{"y.js"} }), class: Exited, action: "install the packages of the server (npm install), or correct the path of the script"},
 		{facts: Facts{Server: "gh", Class: CommandNotFound, Command: "node ./good.mjs", PATH: "/bin"}, class: CommandNotFound,
-			sentence: `server "gh" cannot start: the program "node ./good.mjs" was not found`, action: "put the first word into command, and the other words into args"},
+			sentence: `server "gh" cannot start: the program "node ./good.mjs" was not found`, action: "put the first word into `command`, and the other words into `args`"},
 		{facts: Facts{Server: "gh", Class: CannotStart, Command: "node", Given: true, Start: "no such file or directory", Hint: "the working directory /nope does not exist"}, class: CannotStart,
 			sentence: `server "gh" cannot start: the working directory /nope does not exist`, action: "correct --cwd"},
 		{facts: with(stderr("KeyError: 'API_KEY'"), func(f *Facts) { f.Withheld = []string{"API_KEY"} }), class: MissingVariable,

@@ -158,7 +158,7 @@ func (f *Facts) sentence(err error, best string) saying {
 	case BadAddress:
 		return saying{sentence: "the URL of " + who + " cannot be used" + after(err), action: "write an absolute URL that begins with http:// or https://"}
 	case DNS:
-		return saying{sentence: who + " cannot be reached: the host name " + quoteHost(f.Address) + "cannot be resolved", action: "check the spelling of the host and the network"}
+		return saying{sentence: who + " cannot be reached: the host name " + quoteHost(f.Address) + "cannot be resolved", action: "check the spelling of the host name, and check the network connection"}
 	case ConnectionRefused:
 		return saying{sentence: who + " refused the connection: nothing listens at " + hostOf(f.Address), action: "start the server, or correct the host and port of its URL"}
 	case Unreachable:
@@ -226,13 +226,13 @@ func (f *Facts) sentence(err error, best string) saying {
 	case TooLarge:
 		return saying{sentence: who + " sent a message that is larger than limits.message", action: "raise limits.message in the configuration"}
 	case CutOff:
-		return saying{sentence: "the connection to " + who + " broke before the answer was complete", action: "call again, and read the log of the server if it happens again"}
+		return saying{sentence: "the connection to " + who + " broke before the answer was complete", action: "before you repeat a call, check whether the server has executed it; if the connection breaks again, read the log of the server"}
 	case SessionLost:
 		return saying{sentence: who + " has lost the session", action: "call again; Dragoman opens a new session"}
 	case CannotListen:
 		return saying{sentence: "cannot listen on " + f.listen() + after(err), action: "choose another address with --listen, for example 127.0.0.1:7300"}
 	case PortInUse:
-		s := saying{sentence: f.listen() + " is already in use", action: "stop the other program, or choose another address with --listen"}
+		s := saying{sentence: f.listen() + " is already in use", action: "stop the program that uses the address, or choose another address with --listen"}
 		if f.Holder != "" {
 			s.sentence += " by " + f.Holder
 			s.action = "stop that program, or choose another address with --listen"
@@ -244,7 +244,7 @@ func (f *Facts) sentence(err error, best string) saying {
 		return saying{sentence: "the request to " + who + " was cancelled"}
 	case Stopped:
 		if f.Cause == "restarted" {
-			return saying{sentence: who + " was restarted by an operator while the call was running", action: "call again; the server may have executed the call"}
+			return saying{sentence: who + " was restarted by an operator while the call was running", action: "before you repeat the call, check whether the server has executed it"}
 		}
 		return saying{sentence: who + " was stopped by an operator", action: "start the server in the console, or restart Dragoman"}
 	case Removed:
@@ -401,7 +401,7 @@ func (f *Facts) notFound() saying {
 	word := excerpt.Word(f.Command, 200)
 	if strings.Contains(f.Command, " ") && len(f.Args) == 0 && !filepath.IsAbs(f.Command) {
 		s.sentence = f.who() + " cannot start: the program " + word + " was not found"
-		s.action = "put the first word into command, and the other words into args"
+		s.action = "put the first word into `command`, and the other words into `args`"
 		if f.Given {
 			s.action = "remove the quotes around the command, so that each argument is a separate word"
 		}
@@ -525,7 +525,7 @@ func (f *Facts) tls(err error) saying {
 		s.action = "if you trust this authority, add its certificate with " + f.add("--cacert FILE", "caFile: FILE")
 	case strings.Contains(text, "expired"), strings.Contains(text, "not yet valid"):
 		s.sentence += ": it has expired or is not yet valid"
-		s.action = "renew the certificate of the server, or correct the clock"
+		s.action = "renew the certificate of the server, or correct the clock of this machine"
 	case strings.Contains(text, "valid for"), strings.Contains(text, "doesn't contain any IP SANs"), strings.Contains(text, "not valid for any names"):
 		s.sentence += ": it was issued for another host"
 		s.action = "use a host name that the certificate contains"

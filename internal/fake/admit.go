@@ -301,7 +301,7 @@ func (c *conversation) answer(m *jsonrpc.Message) (ok bool) {
 	case known && waits != nil:
 		waits <- m // does not block: the buffer holds one response, and only one is sent
 	case !known:
-		c.s.violate("response", "no request with the id %s was sent, or it was answered before", clip(string(m.ID)))
+		c.s.violate("response", "no request with the id %s waits for a response", clip(string(m.ID)))
 	}
 	return known
 }

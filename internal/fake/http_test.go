@@ -140,7 +140,7 @@ func TestSessionRules(t *testing.T) {
 				"HTTP: the Content-Type is not application/json",
 				"HTTP: the Origin https://evil.example is not this machine",
 				"HTTP: the Host evil.example is not this machine",
-				"response: no request with the id 9 was sent, or it was answered before",
+				"response: no request with the id 9 waits for a response",
 				"message: not valid JSON: unexpected end at offset 16",
 				"initialize: initialize must not have an Mcp-Session-Id header",
 			}

@@ -79,7 +79,7 @@ func (s *Server) read(ctx context.Context, c *conversation, in io.Reader) error 
 		case errors.Is(err, io.EOF):
 			return errGone
 		default:
-			return fmt.Errorf("read from the client: %w", err)
+			return fmt.Errorf("cannot read from the client: %w", err)
 		}
 	}
 	return context.Cause(ctx)
@@ -125,7 +125,7 @@ func (p *pipe) write(out io.WriteCloser, fail context.CancelCauseFunc) {
 	defer func() { _ = out.Close() }()
 	for line := range p.lines {
 		if _, err := out.Write(line); err != nil {
-			fail(fmt.Errorf("write to the client: %w", err))
+			fail(fmt.Errorf("cannot write to the client: %w", err))
 			close(p.dead)
 			for range p.lines { // discard the rest, so that no sender blocks
 			}

@@ -66,7 +66,7 @@ func TestLegacyRefuses(t *testing.T) {
 					"notifications/nothing: "+date+" has no such client notification",
 					"notifications/cancelled: no request with the id 77 was sent",
 					"notifications/roots/list_changed: the capability roots.listChanged was not declared",
-					"response: no request with the id 99 was sent, or it was answered before",
+					"response: no request with the id 99 waits for a response",
 					"message: invalid message: id is null",
 				)
 				l.end()

@@ -56,7 +56,7 @@ var table = []Entry{
 	{"message_too_large", "discarded an SSE event that is larger than the size limit", ""},
 	{"message_too_large", "discarded an SSE event for notifications that is larger than the size limit", ""},
 	{"server_request_refused", "server request refused", "A server sent a request, but Dragoman could not tell which client to ask, or the revision of the server does not allow the request."},
-	{"server_request_refused", "discarded a server request, which the revision of the server does not allow", ""},
+	{"server_request_refused", "discarded a server request that the revision of the server does not allow", ""},
 	{"elicitation_refused", "elicitation refused", "A server asked the user to open a URL that is not safe or not valid."},
 	{"session_id_invalid", "ignored an invalid session id of the server", "A session id of a server contains characters that are not allowed in a header, so Dragoman ignores this id."},
 
@@ -81,7 +81,7 @@ var table = []Entry{
 	{"config_problem", "problem in the configuration", "The configuration has a problem that `config check` reports as a warning."},
 	{"config_not_watched", "the configuration file is not watched for changes", "Dragoman cannot watch the configuration file. After a change of the file, send SIGHUP to Dragoman."},
 	{"env_file_not_watched", "the file of dragoman.envFile is not watched for changes", "Dragoman cannot watch the file of `dragoman.envFile`. After a change of the file, send SIGHUP to Dragoman."},
-	{"key_not_kept", "the key for other commands could not be written", "Commands that need the key of `serve`, such as `dragoman console`, do not work; `cause` is the reason."},
+	{"key_not_kept", "the key that other commands need could not be written", "Commands that need the key of `serve`, such as `dragoman console`, do not work; `cause` is the reason."},
 	{"page_failed", "a page of the console could not be made", "A template of the console failed; this is a bug. `page` is the path of the page, and `cause` is the error."},
 	{"server_added", "server added", "A reload has added a server."},
 	{"server_removed", "server removed", "A reload has removed a server."},

@@ -224,7 +224,7 @@ func (s *stream) take(m *jsonrpc.Message) bool {
 		if !s.rules.RequestsOnSSE {
 			// 2026-07-28 §Streamable HTTP, "Receiving Messages", forbids such requests (MUST
 			// NOT).
-			c.drop("the stream contains a server request, which the revision of the server does not allow", m)
+			c.drop("the stream contains a server request that the revision of the server does not allow", m)
 			return false
 		}
 	}

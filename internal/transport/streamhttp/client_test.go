@@ -384,7 +384,7 @@ func TestE04_WhatMustNotBeOnTheStream(t *testing.T) {
 	if _, err := c.Do(t.Context(), outgoing(modernRules), b.take); err != nil {
 		t.Fatal(err)
 	}
-	if len(dropped) != 3 || dropped[0] != "the stream contains a server request, which the revision of the server does not allow" || dropped[1] != "the stream contains an event after the answer" || dropped[2] != dropped[1] || fmt.Sprint(b.got) != "[notifications/progress]" {
+	if len(dropped) != 3 || dropped[0] != "the stream contains a server request that the revision of the server does not allow" || dropped[1] != "the stream contains an event after the answer" || dropped[2] != dropped[1] || fmt.Sprint(b.got) != "[notifications/progress]" {
 		t.Errorf("%q, %v", dropped, b.got)
 	}
 	b.got = nil
