@@ -309,7 +309,7 @@ func (a *API) plan(d *draft, t *target) (plan, *Problem) {
 	}
 	text, err := clientfile.AddServers("add.yaml", nil, add)
 	if err != nil {
-		return p, &Problem{Type: "text", Title: "The servers cannot be written", Status: http.StatusUnprocessableEntity, Detail: excerpt.Line(excerpt.MaskSecrets(err.Error()), maxDraftText)}
+		return p, &Problem{Type: "text", Title: "The servers cannot be written as YAML", Status: http.StatusUnprocessableEntity, Detail: excerpt.Line(excerpt.MaskSecrets(err.Error()), maxDraftText)}
 	}
 	_, after, _ := strings.Cut(string(text), "\n") // without the comment for a new file
 	p.YAML = strings.TrimLeft(after, "\n")

@@ -319,7 +319,7 @@ func (a *API) record(r *http.Request) (any, *Problem) {
 		in.Minutes = usualMinutes
 	}
 	if !a.opts.Calls.RecordFor(calls.Window{Server: in.Server, Client: in.Client, Until: time.Now().Add(time.Duration(in.Minutes) * time.Minute)}) {
-		return nil, &Problem{Type: "too-many-recordings", Title: "Too many servers and clients are recorded", Status: http.StatusConflict, Detail: "Wait until one of the recordings has ended."}
+		return nil, &Problem{Type: "too-many-recordings", Title: "Too many recordings are running", Status: http.StatusConflict, Detail: "Wait until one of the recordings has ended."}
 	}
 	return a.readRecording(r)
 }
