@@ -117,7 +117,7 @@ func (c *compiler) foreignTop(top *object, ours []string) {
 				c.problem(m.place(), join("", m.key), "unknown key", "did you mean "+s+"?")
 				continue
 			}
-			c.warning(m.place(), join("", m.key), "unknown key, ignored", "")
+			c.warning(m.place(), join("", m.key), "is not a known key, so it is ignored", "")
 		}
 	}
 }

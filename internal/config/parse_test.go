@@ -321,7 +321,7 @@ func TestProblems(t *testing.T) {
 
 func TestWarnings(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
-		{"globalShortcut: x", "f:1:1: warning: globalShortcut: unknown key, ignored"},
+		{"globalShortcut: x", "f:1:1: warning: globalShortcut: is not a known key, so it is ignored"},
 		{"listen: x", "f:1:1: warning: listen: is not a top-level key, so it is ignored; move it under the key dragoman"},
 		{"inheritEnv: [A]", "inheritEnv: is not a top-level key, so it is ignored; move it under the key dragoman"},
 		{"command: x", "f:1:1: warning: command: is not a top-level key, so it is ignored; write it under mcpServers, below the name of a server"},
@@ -329,7 +329,7 @@ func TestWarnings(t *testing.T) {
 		{"mcpServers: {a: {command: x, timeout: 60}}", "write dragoman.servers.a.callTimeout"},
 		{"mcpServers: {a: {command: x, autoApprove: []}}", "mcpServers.a.autoApprove: is ignored"},
 		{"mcpServers: {a: {command: x, tools: ['*']}}", "write dragoman.servers.a.expose.tools"},
-		{"mcpServers: {a: {command: x, frobnicate: 1}}", "unknown key, ignored"},
+		{"mcpServers: {a: {command: x, frobnicate: 1}}", "is not a known key, so it is ignored"},
 		{"mcpServers: {a: {command: npx -y x}}", "must be the name of one program"},
 		{"mcpServers: {a: {command: npx, args: [-y, '@a/b']}}", "npx always runs the newest version of the package"},
 		{"mcpServers: {a: {command: uvx, args: [--from, x, y]}}", "uvx always runs the newest"},

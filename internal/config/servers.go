@@ -186,7 +186,7 @@ func (c *compiler) foreignMembers(o *object, srv *Server) (misspelt bool) {
 				misspelt = true
 				continue
 			}
-			c.warning(m.place(), path, "unknown key, ignored", "")
+			c.warning(m.place(), path, "is not a known key, so it is ignored", "")
 		}
 	}
 	return misspelt
