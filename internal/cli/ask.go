@@ -107,7 +107,7 @@ func (k *asker) answer(ctx context.Context, q runtime.Question) runtime.Answer {
 	case q.URL != "":
 		return declined("a page must be opened, but stdin or stderr is not a terminal: " + excerpt.Word(q.URL, maxQuoted))
 	case len(q.Schema) == 0:
-		return declined("the request is not a form")
+		return declined("the request has neither a form nor a URL")
 	}
 	form := schema.Of(q.Schema, jsonrpc.Whole(q.Schema))
 	var fill []argument

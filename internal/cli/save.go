@@ -132,7 +132,7 @@ func nameOf(uri, mime, otherwise string) string {
 func (s *saver) save(name string, data []byte) (string, error) {
 	const most = 10_000
 	if s.saved == maxSaved {
-		return "", withHint(fmt.Errorf("cannot save to %s: the server sent more than %d files", s.dir, maxSaved), "the first files are saved; ask the server for fewer items")
+		return "", withHint(fmt.Errorf("cannot save to %s: the server sent more than %d files", s.dir, maxSaved), "the first %d files are saved; ask the server for fewer items", maxSaved)
 	}
 	wish, ext := name, path.Ext(name)
 	stem := strings.TrimSuffix(name, ext)
