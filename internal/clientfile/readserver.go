@@ -110,7 +110,7 @@ const (
 	approvals  = "is ignored: your client asks for approvals, but Dragoman does not"
 	signIn     = "is ignored: Dragoman does not support sign-in yet; if the server needs a token, add a header with the token"
 	unneeded   = "is ignored: Dragoman does not need this key"
-	impossible = "is ignored: Dragoman has no such setting"
+	impossible = "is ignored: Dragoman has no setting for this key"
 )
 
 // untold contains keys that Dragoman's own file does not have. It maps each key to a note.

@@ -186,7 +186,7 @@ func (g *greeting) run(ctx context.Context, info []byte) (m *jsonrpc.Message, ve
 			return nil, "", problem(fmt.Sprintf("Codex ended during its handshake: %v", g.b.worker.err))
 		case <-ctx.Done():
 			g.note(methodInitialize, "no answer", "timeout")
-			return nil, "", problem("Codex did not answer its handshake")
+			return nil, "", problem("Codex did not answer the handshake")
 		}
 	}
 	g.note(methodInitialize, "nothing: Codex does not read its stdin", "Codex has exited")

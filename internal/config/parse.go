@@ -235,7 +235,7 @@ func (c *compiler) readInstructions(o *object, in *Instructions, outside bool) {
 	}
 	in.Join = Join(o.choice("join", joins, int(OwnFirst)))
 	if len(sources) == 0 && in.Join == OwnOnly {
-		c.problem(o.n, o.path, "join is own-only, but no own instructions are configured", "add text, file or command")
+		c.problem(o.n, o.path, "join is own-only, but no own instructions are configured", "add the key text, file or command")
 	}
 	o.done()
 }
@@ -305,7 +305,7 @@ func (c *compiler) readLimits(o *object, l *Limits) {
 	o.size("inFlight", &l.InFlight, 1<<20, 1<<36)
 	o.count("initializePerSecond", &l.InitializePerSecond, 1, 10_000)
 	if l.Call > l.CallMax {
-		c.problem(o.n, o.at("call"), fmt.Sprintf("%s is longer than callMax, which is %s", short(l.Call), short(l.CallMax)), "raise callMax or lower call")
+		c.problem(o.n, o.at("call"), fmt.Sprintf("%s is longer than callMax, which is %s", short(l.Call), short(l.CallMax)), "raise "+o.at("callMax")+" or lower "+o.at("call"))
 	}
 	o.done()
 }
