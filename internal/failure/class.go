@@ -102,7 +102,7 @@ var classes = []Info{
 	{WrongPath, "The host answers, but it has no MCP endpoint at the path of the URL (404 or 405). Dragoman then tries `/mcp` and `/sse` on the same host.",
 		"Use the URL that the action names, or look up the URL in the server's documentation."},
 	{Redirected, "The server redirects to another address, often a sign-in page. Dragoman follows redirects only within the same origin.",
-		"Use the final URL, unless it is a sign-in page. For a sign-in page, keep your URL and send a token with `--header 'Authorization: Bearer …'`."},
+		"If the final URL is a sign-in page, keep your URL and send a token with `--header 'Authorization: Bearer …'`. Otherwise, use the final URL if you trust it."},
 	{Unauthorized, "The server refuses access (HTTP 401 or 403), or a proxy does (407). The credentials are missing, or they are not accepted.",
 		"Send a token with `--header 'Authorization: Bearer …'`, or `headers` in the configuration. If you already send a token, get a new one."},
 	{NeedsSignIn, "The server requires sign-in with OAuth, which this version of Dragoman does not support.",

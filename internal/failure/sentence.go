@@ -226,7 +226,11 @@ func (f *Facts) sentence(err error, best string) saying {
 	case TooLarge:
 		return saying{sentence: who + " sent a message that is larger than limits.message", action: "raise limits.message in the configuration"}
 	case CutOff:
-		return saying{sentence: "the connection to " + who + " broke before the answer was complete", action: "before you repeat a call, check whether the server has executed it; if the connection breaks again, read the log of the server"}
+		s := saying{sentence: "the connection to " + who + " broke before the answer was complete", action: "try again; if the connection breaks again, read the log of the server"}
+		if f.Call {
+			s.action = "before you repeat the call, check whether the server has executed it; if the connection breaks again, read the log of the server"
+		}
+		return s
 	case SessionLost:
 		return saying{sentence: who + " has lost the session", action: "call again; Dragoman opens a new session"}
 	case CannotListen:
