@@ -43,9 +43,17 @@ func explain(res *mcp.CallToolResult, schema *jsonschema.Schema) {
 			err = refuse("correct it and call again", "the argument %s must be %s", name, allowed(p))
 		}
 	} else if names, ok := strings.CutPrefix(why, missing); ok {
-		err = refuse("add it and call again", "the call lacks the argument %s", bare(names))
+		if lacks := bare(names); strings.Contains(lacks, " and ") {
+			err = refuse("add them and call again", "the call lacks the arguments %s", lacks)
+		} else {
+			err = refuse("add it and call again", "the call lacks the argument %s", lacks)
+		}
 	} else if names, ok := strings.CutPrefix(why, unexpected); ok {
-		err = refuse(all, "the tool has no argument %s", bare(names))
+		if more := bare(names); strings.Contains(more, " and ") {
+			err = refuse(all, "the tool does not have the arguments %s", more)
+		} else {
+			err = refuse(all, "the tool has no argument %s", more)
+		}
 	}
 	text.Text = err.Error()
 }

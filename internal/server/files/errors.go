@@ -58,7 +58,7 @@ func (s *Server) failed(doing string, at place, err error) error {
 	case errors.Is(err, fs.ErrPermission):
 		return refuse("change its permissions, or use another path", "the server has no permission to %s %s", doing, name)
 	case isFull(err):
-		return refuse("free space on the disk and try again", "the disk is full, so the server could not %s %s; the file is as it was before", doing, name)
+		return refuse("free space on the disk and try again", "the disk is full, so the server could not %s %s; the file is unchanged", doing, name)
 	case errors.Is(err, syscall.EROFS):
 		return refuse("use another folder", "%s is on a file system that is mounted read-only", name)
 	case errors.Is(err, syscall.ENOTDIR):

@@ -203,7 +203,7 @@ func (s *Server) free(dir *os.Root, base string, to place, source fs.FileInfo, o
 	case err != nil:
 		return nil, s.failed("write", to, err)
 	case os.SameFile(old, source):
-		return nil, refuse("choose another destination, or delete one of the two names", "the source and %s are two names of the same %s", quote(to.name), typeOf(old.Mode()))
+		return nil, refuse("choose another destination", "the source and %s are two names of the same %s", quote(to.name), typeOf(old.Mode()))
 	case old.IsDir():
 		return nil, refuse("give the whole new path, such as "+to.name+"/NAME", "%s is a folder", quote(to.name))
 	case !overwrite:

@@ -128,6 +128,9 @@ func readPart(ctx context.Context, f *os.File, fi fs.FileInfo, in readIn) (out r
 		cs = charset{}
 	}
 	if cs.name == "" && (in.Line != 0 || in.Lines != 0) {
+		if in.As == "base64" {
+			return out, nil, refuse("use offset and limit", "line and lines cannot be used if as is base64")
+		}
 		return out, nil, refuse("use offset and limit", "the file is not text, so it has no lines")
 	}
 	limit := int64(readUsual)

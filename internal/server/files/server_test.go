@@ -344,6 +344,9 @@ func TestWrongArguments(t *testing.T) {
 	}
 	r.refused("write_file", args{"path": "a", "content": "x", "overwrite": "yes"}, "overwrite must be true or false")
 	r.refused("read_file", args{"path": "a", "wrong": 1}, "Use the arguments as, limit, line, lines, offset, path")
+	r.refused("write_file", args{}, "The call lacks the arguments ")
+	r.refused("read_file", args{"path": "a", "wrong": 1, "more": 2}, "The tool does not have the arguments ")
+	r.refused("read_file", args{"path": "a", "as": "base64", "line": 1}, "Line and lines cannot be used if as is base64")
 }
 
 // TestRunningID sends a request with the id of a subscriptions/listen that is still running.

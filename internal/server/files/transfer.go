@@ -85,12 +85,14 @@ func (t *transfer) removeSource(all []copied) error {
 			t.remaining = append(t.remaining, t.at(rel).name)
 		}
 	}
-	var first error // the first entry that could not be removed
+	var first error  // the first entry that could not be removed
+	changed := false // whether the copy may lack something that is left of the source
 	for i := len(all) - 1; i >= 0; i-- {
 		c := all[i]
 		rel := filepath.FromSlash(t.at(c.rel).rel)
 		if !t.unchanged(c) {
 			if _, err := t.from.dir.Lstat(rel); !errors.Is(err, fs.ErrNotExist) {
+				changed = true
 				stay(c.rel)
 			}
 			continue
@@ -104,7 +106,11 @@ func (t *transfer) removeSource(all []copied) error {
 				first = t.failed("remove", t.at(c.rel), err)
 			}
 		default:
-			inside := t.newIn(c.rel, stayed, stay)
+			inside, unread := t.newIn(c.rel, stayed, func(rel string) {
+				changed = true
+				stay(rel)
+			})
+			changed = changed || unread != nil
 			stayed[c.rel] = true
 			if !inside && first == nil {
 				first = t.failed("remove", t.at(c.rel), err)
@@ -113,20 +119,24 @@ func (t *transfer) removeSource(all []copied) error {
 	}
 	t.syncParent(t.from)
 	if first != nil {
-		return refuse("delete one of the two", "%s was copied to %s, but not all of the source could be removed. %s", quote(t.from.name), quote(t.to.name), first)
+		hint := "delete what is left of the source; the copy is complete"
+		if changed {
+			hint = "compare what is left of the source with the copy before you delete it; the source changed during the move"
+		}
+		return refuse(hint, "%s was copied to %s, but not all of the source could be removed. %s", quote(t.from.name), quote(t.to.name), first)
 	}
 	return nil
 }
 
 // newIn calls stay for the entries of a folder that are not in stayed. It returns whether the
-// folder has entries.
-func (t *transfer) newIn(rel string, stayed map[string]bool, stay func(rel string)) (some bool) {
+// folder has entries, and an error if it could not read the folder.
+func (t *transfer) newIn(rel string, stayed map[string]bool, stay func(rel string)) (some bool, err error) {
 	dir, err := t.folder(t.at(rel))
 	if err != nil {
-		return false
+		return false, err
 	}
 	defer func() { _ = dir.Close() }()
-	_ = eachName(dir, func(names []string) error {
+	err = eachName(dir, func(names []string) error {
 		for _, n := range names {
 			some = true
 			if child := path.Join(rel, n); !stayed[child] {
@@ -135,7 +145,7 @@ func (t *transfer) newIn(rel string, stayed map[string]bool, stay func(rel strin
 		}
 		return nil
 	})
-	return some
+	return some, err
 }
 
 // changeBoth runs f while no other call changes files in either root. It takes the locks in a fixed

@@ -170,6 +170,33 @@ func TestMoveAcrossDuringWrites(t *testing.T) {
 	}
 }
 
+// TestMoveAcrossReadOnlyFolder moves a folder from which a file cannot be removed. The error calls
+// the copy complete only if the source did not change.
+func TestMoveAcrossReadOnlyFolder(t *testing.T) {
+	if os.Getuid() <= 0 {
+		t.Skip("the permissions of a folder do not stop this user")
+	}
+	for want, during := range map[string]func(r *rig){
+		"the copy is complete":               func(*rig) {},
+		"the source changed during the move": func(r *rig) { r.put("dir/new", "new") },
+	} {
+		r, other := twoRoots(t)
+		r.put("dir/a", "A")
+		r.put("dir/sub/b", "B")
+		for _, sub := range []string{r.path("dir/sub"), other("dir/sub")} {
+			t.Cleanup(func() { _ = os.Chmod(sub, 0o755) })
+		}
+		if err := os.Chmod(r.path("dir/sub"), 0o555); err != nil {
+			t.Fatal(err)
+		}
+		duringCopy(r.s, func() { during(r) })
+		r.refused("move_file", args{"source": "a/dir", "destination": "b/dir"}, want)
+		if read(t, other("dir/a")) != "A" || read(t, other("dir/sub/b")) != "B" || r.content("dir/sub/b") != "B" {
+			t.Errorf("%s: the copy or the rest of the source is wrong", want)
+		}
+	}
+}
+
 // TestMoveAcrossChangedFile changes the only file of a move while it is copied.
 func TestMoveAcrossChangedFile(t *testing.T) {
 	r := openWith(t, Options{}, func(s *Server) { s.apart = true })

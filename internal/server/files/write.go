@@ -101,7 +101,7 @@ func (s *Server) writeIn(ctx context.Context, in writeIn, at place, dir *os.Root
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			if in.IfVersion != "" {
-				return refuse("read the folder again", "%s does not exist any more", quote(at.name))
+				return refuse("list its folder again with list_dir", "%s does not exist any more", quote(at.name))
 			}
 			fi = nil
 		case err != nil:
@@ -191,7 +191,7 @@ func encoded(in writeIn, former []byte, fi fs.FileInfo) (content []byte, enc, en
 		}
 	}
 	if in.Append && len(former) > 0 && cs.name != old.name {
-		return nil, "", "", refuse("use the encoding keep or base64", "the existing file has another encoding, so text in this encoding cannot be appended")
+		return nil, "", "", refuse("use the encoding keep or base64", "the encoding of the existing file is not %s, so text in %s cannot be appended", cs.name, cs.name)
 	}
 	text := in.Content
 	if in.Newlines != "as_is" && old.name != "" {

@@ -98,7 +98,7 @@ func TestWriteKeepsEncoding(t *testing.T) {
 	if got := r.content("f"); got != utf16of("one\r\ntwo\r\n", utf16Less) {
 		t.Errorf("after append: %q", got)
 	}
-	r.refused("write_file", args{"path": "f", "content": "x", "append": true, "encoding": utf8Plain}, "has another encoding")
+	r.refused("write_file", args{"path": "f", "content": "x", "append": true, "encoding": utf8Plain}, "is not utf-8, so text in utf-8 cannot be appended")
 }
 
 // TestWriteThroughSymlink writes to the target of a symlink and keeps the symlink.
