@@ -108,7 +108,7 @@ func TestLargeExport(t *testing.T) {
 	if _, err := r.store.Fill(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
-	r.refused("export_items", args{"format": "reqif"}, "with root")
+	r.refused("export_items", args{"format": "reqif"}, "pass its id as root")
 	var b strings.Builder
 	if err := Export(t.Context(), r.store, &b, Markdown, "", "1"); err != nil || b.Len() < maxExport {
 		t.Errorf("%d bytes, %v", b.Len(), err)

@@ -85,7 +85,7 @@ func (s *Store) Dump(ctx context.Context, root string, most int) (d Dump, err er
 			size += len(one) + 64
 		}
 		if size > most {
-			return fail(Full, "export one epic or user story with root", "the export has more than %d MiB", most>>20)
+			return fail(Full, "export one epic or one user story: pass its id as root", "the export has more than %d MiB", most>>20)
 		}
 		return nil
 	}

@@ -128,7 +128,7 @@ func (t *txn) ends(source, kind, target string) (string, string, error) {
 		ids[i] = id
 	}
 	if ids[0] == ids[1] {
-		return "", "", invalid("use two items", "%s cannot have a relation to itself", ids[0])
+		return "", "", invalid("use two different items", "%s cannot have a relation to itself", ids[0])
 	}
 	return ids[0], ids[1], nil
 }
@@ -144,7 +144,7 @@ func (t *txn) relation(source, kind, target string) (Relation, error) {
 		return Relation{}, err
 	}
 	if len(found) == 0 {
-		return Relation{}, fail(NotFound, "get_item shows the relations of an item", "there is no relation %s from %s to %s", kind, source, target)
+		return Relation{}, fail(NotFound, "list the relations of an item with get_item", "there is no relation %s from %s to %s", kind, source, target)
 	}
 	return found[0], nil
 }
@@ -168,7 +168,7 @@ func (s *Store) Relation(ctx context.Context, id string) (r Relation, err error)
 	err = s.read(ctx, func(t *txn) error {
 		found, err := t.relations("WHERE id = ?", id)
 		if err == nil && len(found) == 0 {
-			return fail(NotFound, "get_item shows the relations of an item", "%s does not exist", id)
+			return fail(NotFound, "list the relations of an item with get_item", "%s does not exist", id)
 		}
 		if err == nil {
 			r = found[0]
@@ -256,7 +256,7 @@ func (s *Store) CommentOf(ctx context.Context, id string) (c Comment, err error)
 func (t *txn) commentOf(id string) (Comment, error) {
 	found, err := t.comments("WHERE id = ?", id)
 	if err == nil && len(found) == 0 {
-		return Comment{}, fail(NotFound, "get_item shows the comments of an item", "%s does not exist", id)
+		return Comment{}, fail(NotFound, "list the comments of an item with get_item", "%s does not exist", id)
 	}
 	if err != nil {
 		return Comment{}, err

@@ -111,7 +111,7 @@ func file(path string, existing bool) (*sql.DB, engine, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, engine{}, fail(Unusable, "create the folder with mkdir, or use another path", "the folder of the database %s does not exist", name)
 	case errors.Is(err, fs.ErrPermission):
-		return nil, engine{}, fail(Unusable, "change its permissions, or use another path", "this user may not write the database %s", name)
+		return nil, engine{}, fail(Unusable, "change its permissions, or use another path", "this user has no permission to write to the database %s", name)
 	case err != nil:
 		return nil, engine{}, fail(Unusable, "use the path of a file", "the server cannot open the database %s: %v", name, unwrapPath(err))
 	}
@@ -202,7 +202,7 @@ func postgres(ctx context.Context, o Options) (*sql.DB, engine, error) {
 		case errors.As(err, &p) && p.Code == "42501":
 			return fail(Unusable, "grant CREATE on the database, or create the schema "+schema+" for this user", "the user has no permission in the database %s: %s", name, p.Message)
 		case errors.As(err, &connecting):
-			return fail(Unusable, "check the URL, and check that PostgreSQL is running at this address", "the server cannot connect to the database %s", name)
+			return fail(Unusable, "check the URL, and check that PostgreSQL is running at the address in it", "the server cannot connect to the database %s", name)
 		}
 		return err
 	}

@@ -80,7 +80,7 @@ func promptName(name string) error {
 	if name == "" || len(name) > MaxName || strings.ContainsFunc(name, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '_')
 	}) {
-		return invalid(fmt.Sprintf("use small letters, digits, - and _, at most %d", MaxName), "%s is not a name for a prompt", quote(name))
+		return invalid(fmt.Sprintf("use at most %d characters: small letters, digits, - and _", MaxName), "%s is not a name for a prompt", quote(name))
 	}
 	return nil
 }
