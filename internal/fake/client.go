@@ -291,7 +291,7 @@ func (c *Client) greet(ctx context.Context) error {
 			dates = append(dates, date)
 		}
 		if !slices.Contains(dates, c.e.date) {
-			return fmt.Errorf("server/discover: the server lists only the versions %q", dates)
+			return fmt.Errorf("server/discover: the server lists only the versions %q, not %s", dates, c.e.date)
 		}
 	}
 	c.mu.Lock()

@@ -122,7 +122,7 @@ func (c *Client) dialEvents(ctx context.Context, address string) (wire, error) {
 		to, err = base.Parse(string(first.data))
 	}
 	if err == nil && (to.Host != base.Host || to.Scheme != base.Scheme) {
-		err = errors.New("the URL has another origin")
+		err = errors.New("its URL and the URL of the stream have different origins")
 	}
 	if err != nil {
 		r.shut()
@@ -147,7 +147,7 @@ func (r *eventWire) open(ctx context.Context, address string) (first streamEvent
 	r.body = resp.Body
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if resp.StatusCode != http.StatusOK || kind != "text/event-stream" {
-		return first, nil, fmt.Errorf("the server answered with status %d and Content-Type %s", resp.StatusCode, clip(kind))
+		return first, nil, fmt.Errorf("the server answered with status %d and Content-Type %s, want 200 and text/event-stream", resp.StatusCode, clip(kind))
 	}
 	events = newEventReader(resp.Body)
 	if first, err = events.next(); err == nil && first.name != "endpoint" {
@@ -165,7 +165,7 @@ func (r *eventWire) read(events *eventReader) {
 		}
 		if ev.name != "message" {
 			// The specification requires the event type "message".
-			r.c.violate("the server sent an event of the type %q", clip(ev.name))
+			r.c.violate("the server sent an event of the type %q, want message", clip(ev.name))
 			continue
 		}
 		r.c.receive(ev.data, origin{})

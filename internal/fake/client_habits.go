@@ -174,7 +174,7 @@ func (c *Client) look(ctx context.Context, client *http.Client, at *url.URL, str
 		return err
 	case resp.StatusCode == http.StatusNotFound:
 	case resp.StatusCode != http.StatusOK || jsonrpc.Valid(body, jsonrpc.Limits{}) != nil:
-		c.violate("GET %s was answered with the status %d, but neither with 404 nor with a JSON document", clip(at.Path), resp.StatusCode)
+		c.violate("GET %s was answered with the status %d, want 404, or 200 with a JSON document", clip(at.Path), resp.StatusCode)
 	}
 	return nil
 }

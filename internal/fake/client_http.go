@@ -152,7 +152,7 @@ func (h *httpWire) answer(ctx context.Context, f *pendingRequest, resp *http.Res
 		}
 		return fmt.Errorf("the response has status %d, and its body has no answer: %s", resp.StatusCode, clip(string(body)))
 	case resp.StatusCode == http.StatusOK:
-		h.c.violate("the answer to %s has the Content-Type %s", f.method, clip(kind))
+		h.c.violate("the answer to %s has the Content-Type %s, want application/json or text/event-stream", f.method, clip(kind))
 	}
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, bodyOfErrorMost))
 	return fmt.Errorf("status %d: %s", resp.StatusCode, clip(string(body)))
@@ -166,7 +166,7 @@ func (h *httpWire) takeSession(f *pendingRequest, resp *http.Response) {
 		return
 	}
 	if !h.c.e.has(httpSessions) {
-		h.c.violate("the answer to %s has an Mcp-Session-Id header", f.method)
+		h.c.violate("the answer to %s has an Mcp-Session-Id header, but %s has no sessions", f.method, h.c.e.date)
 		return
 	}
 	for _, b := range []byte(id) {
@@ -281,7 +281,7 @@ func (s *resumable) read(resp *http.Response) (ended bool, err error) {
 			s.remember(ev.id)
 		}
 		if ev.name != "" && ev.name != "message" {
-			s.h.c.violate("the server sent an event of the type %s", clip(ev.name))
+			s.h.c.violate("the server sent an event of the type %s, want message", clip(ev.name))
 			continue
 		}
 		if len(ev.data) > 0 {
@@ -342,7 +342,7 @@ func (h *httpWire) listen() {
 			kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 			if resp.StatusCode != http.StatusOK || kind != "text/event-stream" {
 				if resp.StatusCode != http.StatusMethodNotAllowed {
-					h.c.violate("the server answered GET with the status %d and the Content-Type %s", resp.StatusCode, clip(kind))
+					h.c.violate("the server answered GET with the status %d and the Content-Type %s, want 200 and text/event-stream, or 405", resp.StatusCode, clip(kind))
 				}
 				resp.Body.Close()
 				return

@@ -80,7 +80,7 @@ func (c *ManifestClient) open() error {
 	err = oneOf(m.Raw, m.Result, "server_info", "serverInfo")
 	tools := m.ResultMember("tools")
 	if !tools.IsZero() && jsonrpc.KindOf(m.Raw, tools) != '[' {
-		return errors.Join(err, errors.New("tools is not a list"))
+		return errors.Join(err, errors.New("the member tools is not an array"))
 	}
 	for at := range jsonrpc.Elements(m.Raw, tools) {
 		t, wrong := readTool(m.Raw, at)
@@ -128,7 +128,7 @@ func readTool(raw []byte, at jsonrpc.Span) (t ManifestTool, err error) {
 	t.Name, ok = jsonrpc.Text(raw, jsonrpc.Find(raw, at, "name"))
 	t.Description, also = jsonrpc.Text(raw, jsonrpc.Find(raw, at, "description"))
 	if !ok || !also {
-		err = errors.New("missing field name or description")
+		err = errors.New("a tool has no name or no description")
 	}
 	t.Schema = string(either("params_schema", "inputSchema").Of(raw))
 	t.Confirm = flag(either("confirmation_required", "confirmationRequired"))

@@ -226,7 +226,7 @@ func checkBare(s *settings) error {
 	}
 	args := []byte(s.values["arguments"])
 	if jsonrpc.Valid(args, jsonrpc.Limits{}) != nil || jsonrpc.KindOf(args, jsonrpc.Whole(args)) != '{' {
-		return fmt.Errorf("setting arguments must be a JSON object, but is %q", s.values["arguments"])
+		return fmt.Errorf("the setting arguments must be a JSON object, but is %q", s.values["arguments"])
 	}
 	return nil
 }
@@ -262,7 +262,7 @@ func playBare(ctx context.Context, p *playing) error {
 func bareAnswer(all []*jsonrpc.Message) (string, error) {
 	at := slices.IndexFunc(all, func(m *jsonrpc.Message) bool { return m.ID == `"1"` && m.Kind != jsonrpc.Request })
 	if at < 0 || at != len(all)-1 {
-		return "", fmt.Errorf("got %d messages, but the last message is not the answer to the id %q", len(all), "1")
+		return "", fmt.Errorf("got %d messages, want the answer to the request with the id %q as the last message", len(all), "1")
 	}
 	m := all[at]
 	if m.Kind == jsonrpc.Result {

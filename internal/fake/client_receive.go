@@ -67,7 +67,7 @@ func (c *Client) handleResponse(m *jsonrpc.Message, from origin) (ended bool) {
 	case f != nil:
 	case m.ID == "" || m.ID == "null":
 		if m.ID == "null" && !c.e.has(nullIDs) {
-			c.violateLocked("the server sent an error with the id null, which %s does not have", c.e.date)
+			c.violateLocked("the server sent an error with the id null, which %s does not allow", c.e.date)
 		}
 		c.violateLocked("the server could not read a message of the client: %s", clip(string(m.Error.Of(m.Raw))))
 	case c.cancelled[m.ID]:
@@ -349,7 +349,7 @@ func filterOf(raw []byte, at jsonrpc.Span) (f Filter) {
 // excess returns the changes that a server agreed to and the client did not request.
 func (f *Filter) excess(want *Filter) string {
 	if f.Tools && !want.Tools || f.Prompts && !want.Prompts || f.Resources && !want.Resources {
-		return "acknowledges changes of lists that the client did not request"
+		return "acknowledges list changes that the client did not request"
 	}
 	for _, u := range f.URIs {
 		if !slices.Contains(want.URIs, u) {

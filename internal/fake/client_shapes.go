@@ -236,7 +236,7 @@ func checkInputRequired(result []byte, whole jsonrpc.Span) string {
 // checkCache checks the caching hints (2026-07-28 §Caching).
 func checkCache(result []byte, whole jsonrpc.Span) string {
 	if ttl, ok := jsonrpc.Int(result, jsonrpc.Find(result, whole, "ttlMs")); !ok || ttl < 0 {
-		return "ttlMs is not a number of milliseconds"
+		return "ttlMs is not a non-negative integer"
 	}
 	scope, _ := jsonrpc.Text(result, jsonrpc.Find(result, whole, "cacheScope"))
 	if scope != "public" && scope != "private" {

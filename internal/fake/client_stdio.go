@@ -50,7 +50,7 @@ func startChild(at Where, stderr io.Writer) (cmd *exec.Cmd, in io.WriteCloser, o
 		err = cmd.Start()
 	}
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("start the server: %w", err)
+		return nil, nil, nil, fmt.Errorf("cannot start the server: %w", err)
 	}
 	return cmd, in, out, nil
 }

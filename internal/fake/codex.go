@@ -39,16 +39,16 @@ func codexServers() []Profile {
 				switch v := s.values["v2"]; v {
 				case "accept", "-32602", "-32600", "schema", "silence", "late", "closed":
 				default:
-					return nil, fmt.Errorf("setting v2 must be accept, -32602, -32600, schema, silence, late or closed, but is %q", v)
+					return nil, fmt.Errorf("the setting v2 must be accept, -32602, -32600, schema, silence, late or closed, but is %q", v)
 				}
 				if m := s.values["mirror"]; m != "accept" && m != "refuse" {
-					return nil, fmt.Errorf("setting mirror must be accept or refuse, but is %q", m)
+					return nil, fmt.Errorf("the setting mirror must be accept or refuse, but is %q", m)
 				}
 				if f := s.values["form"]; f != "worker" && f != "shim" {
-					return nil, fmt.Errorf("setting form must be worker or shim, but is %q", f)
+					return nil, fmt.Errorf("the setting form must be worker or shim, but is %q", f)
 				}
 				if v := s.values["supervised"]; v != "no" && v != "required" {
-					return nil, fmt.Errorf("setting supervised must be no or required, but is %q", v)
+					return nil, fmt.Errorf("the setting supervised must be no or required, but is %q", v)
 				}
 				w := &codexWorker{
 					older: older, v2: s.values["v2"], ready: s.values["events"] == "yes", shim: s.values["form"] == "shim",

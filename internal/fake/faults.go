@@ -89,7 +89,7 @@ func crashAt(s *settings) (twist, error) {
 func endlessLists(s *settings) (twist, error) {
 	how := s.values["cursors"]
 	if how != "new" && how != "same" {
-		return twist{}, fmt.Errorf("setting cursors must be new or same, but is %q", how)
+		return twist{}, fmt.Errorf("the setting cursors must be new or same, but is %q", how)
 	}
 	return twist{endless: how}, nil
 }
@@ -204,6 +204,6 @@ func badSchemas() []tool {
 			`{"type":"object","properties":{"ratio":{"type":"number","x-mcp-header":"not a name"}}}`),
 		bad("invalid", "Its schema is invalid: it has an unknown type, and required is not a list.",
 			`{"type":"object","properties":{"a":{"type":"strin"}},"required":"a"}`),
-		bad("ref", "Its schema is an external reference.", `{"type":"object","properties":{"a":{"$ref":"https://fake.invalid/schema.json"}}}`),
+		bad("ref", "Its schema contains an external reference.", `{"type":"object","properties":{"a":{"$ref":"https://fake.invalid/schema.json"}}}`),
 	}
 }

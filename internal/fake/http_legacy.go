@@ -203,7 +203,7 @@ func (s *Server) session(w http.ResponseWriter, r *http.Request, m *jsonrpc.Mess
 		return nil
 	}
 	if len(ids) != 1 {
-		s.deny(w, http.StatusBadRequest, m, s.refuse(where, jsonrpc.CodeInvalidRequest, "%d Mcp-Session-Id headers instead of one", len(ids)))
+		s.deny(w, http.StatusBadRequest, m, s.refuse(where, jsonrpc.CodeInvalidRequest, "the request has %d Mcp-Session-Id headers instead of one", len(ids)))
 		return nil
 	}
 	s.mu.Lock()
@@ -216,7 +216,7 @@ func (s *Server) session(w http.ResponseWriter, r *http.Request, m *jsonrpc.Mess
 	}
 	if got := r.Header.Values(mcp.HeaderVersion); s.part.ed.has(versionHeader) && (len(got) != 1 || got[0] != s.part.ed.date) {
 		// 2025-06-18 §Transports, "Protocol Version Header".
-		s.deny(w, http.StatusBadRequest, m, s.refuse(where, jsonrpc.CodeInvalidRequest, "MCP-Protocol-Version is %q, but the session has %s", clip(strings.Join(got, ", ")), s.part.ed.date))
+		s.deny(w, http.StatusBadRequest, m, s.refuse(where, jsonrpc.CodeInvalidRequest, "MCP-Protocol-Version is %q, but the session uses %s", clip(strings.Join(got, ", ")), s.part.ed.date))
 		return nil
 	}
 	return c

@@ -89,9 +89,9 @@ func (s *Server) mirrors(h http.Header, m *jsonrpc.Message) *jsonrpc.Error {
 		// (§Versioning, "Backward Compatibility").
 		return &jsonrpc.Error{Code: mcp.CodeHeaderMismatch, Message: "Header mismatch: MCP-Protocol-Version is missing; this server supports " + s.part.ed.date + " and nothing else"}
 	case len(version) != 1:
-		return bad("%d MCP-Protocol-Version headers instead of one", len(version))
+		return bad("the request has %d MCP-Protocol-Version headers instead of one", len(version))
 	case inBody && version[0] != body:
-		return bad("MCP-Protocol-Version is %q, the body has %q", clip(version[0]), clip(body))
+		return bad("MCP-Protocol-Version is %q, but the body has %q", clip(version[0]), clip(body))
 	case version[0] != s.part.ed.date:
 		return &jsonrpc.Error{
 			Code: mcp.CodeUnsupportedVersion, Message: "unsupported protocol version",
@@ -99,7 +99,7 @@ func (s *Server) mirrors(h http.Header, m *jsonrpc.Message) *jsonrpc.Error {
 		}
 	}
 	if got := h.Values(mcp.HeaderMethod); len(got) != 1 || got[0] != m.Method {
-		return bad("Mcp-Method is %q, the body has %q", clip(strings.Join(got, ", ")), clip(m.Method))
+		return bad("Mcp-Method is %q, but the body has %q", clip(strings.Join(got, ", ")), clip(m.Method))
 	}
 	key := map[string]string{mcp.MethodCallTool: "name", mcp.MethodGetPrompt: "name", mcp.MethodReadResource: "uri",
 		mcp.MethodGetTask: "taskId", mcp.MethodUpdateTask: "taskId", mcp.MethodCancelTask: "taskId"}[m.Method]
@@ -145,12 +145,12 @@ func mirrors(h http.Header, name, value string, there bool) string {
 	got := h.Values(name)
 	if !there {
 		if len(got) > 0 {
-			return name + " is present, but the body has no such value"
+			return name + " is present, but the body has no value for it"
 		}
 		return ""
 	}
 	if len(got) != 1 {
-		return fmt.Sprintf("%d %s headers instead of one", len(got), name)
+		return fmt.Sprintf("the request has %d %s headers instead of one", len(got), name)
 	}
 	decoded := got[0]
 	for _, b := range []byte(decoded) {
@@ -166,7 +166,7 @@ func mirrors(h http.Header, name, value string, there bool) string {
 		decoded = string(plain)
 	}
 	if decoded != value {
-		return fmt.Sprintf("%s is %q, the body has %q", name, clip(decoded), clip(value))
+		return fmt.Sprintf("%s is %q, but the body has %q", name, clip(decoded), clip(value))
 	}
 	return ""
 }

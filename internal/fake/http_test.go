@@ -119,7 +119,7 @@ func TestSessionRules(t *testing.T) {
 			}
 			ping := ask(date, "1", "ping", "")
 			w.want(400, refused("1", "-32600", "a session of "+date+" begins with initialize"), "POST", "/mcp", ask("2026-07-28", "1", "tools/list", "")) // the request is a probe
-			w.want(400, refused("1", "-32600", "0 Mcp-Session-Id headers instead of one"), "POST", "/mcp", ping)
+			w.want(400, refused("1", "-32600", "the request has 0 Mcp-Session-Id headers instead of one"), "POST", "/mcp", ping)
 			h := w.session(date)
 			w.want(200, `{"jsonrpc":"2.0","id":1,"result":{}}`, "POST", "/mcp", ping, h...)
 			w.want(404, refused("2", "-32600", "unknown session"), "POST", "/mcp", ask(date, "2", "ping", ""), append(h, "Mcp-Session-Id: nobody")...)
@@ -134,7 +134,7 @@ func TestSessionRules(t *testing.T) {
 			w.want(400, "-", "POST", "/mcp", `{"jsonrpc":"2.0"`, h...)
 			w.want(400, refused(`"hi"`, "-32600", "initialize must not have an Mcp-Session-Id header"), "POST", "/mcp", opening(date), h...)
 			broken := []string{
-				"HTTP POST: 0 Mcp-Session-Id headers instead of one",
+				"HTTP POST: the request has 0 Mcp-Session-Id headers instead of one",
 				"HTTP: Accept does not list text/event-stream",
 				"HTTP: Accept does not list application/json",
 				"HTTP: the Content-Type is not application/json",
@@ -145,9 +145,9 @@ func TestSessionRules(t *testing.T) {
 				"initialize: initialize must not have an Mcp-Session-Id header",
 			}
 			if ed.has(versionHeader) {
-				w.want(400, refused("3", "-32600", `MCP-Protocol-Version is \"\", but the session has `+date), "POST", "/mcp", ask(date, "3", "ping", ""), append(h, "Mcp-Protocol-Version:")...)
-				w.want(400, refused("3", "-32600", `MCP-Protocol-Version is \"2024-11-05\", but the session has `+date), "POST", "/mcp", ask(date, "3", "ping", ""), append(h, "Mcp-Protocol-Version: 2024-11-05")...)
-				broken = append(broken, `HTTP POST: MCP-Protocol-Version is "", but the session has `+date, `HTTP POST: MCP-Protocol-Version is "2024-11-05", but the session has `+date)
+				w.want(400, refused("3", "-32600", `MCP-Protocol-Version is \"\", but the session uses `+date), "POST", "/mcp", ask(date, "3", "ping", ""), append(h, "Mcp-Protocol-Version:")...)
+				w.want(400, refused("3", "-32600", `MCP-Protocol-Version is \"2024-11-05\", but the session uses `+date), "POST", "/mcp", ask(date, "3", "ping", ""), append(h, "Mcp-Protocol-Version: 2024-11-05")...)
+				broken = append(broken, `HTTP POST: MCP-Protocol-Version is "", but the session uses `+date, `HTTP POST: MCP-Protocol-Version is "2024-11-05", but the session uses `+date)
 			}
 			w.want(400, "-", "GET", "/mcp", "", append(h, "Last-Event-Id: 77.1")...)
 			broken = append(broken, "HTTP GET: this session has no event 77.1")
@@ -299,17 +299,17 @@ func TestHeaderRules(t *testing.T) {
 	w.want(400, bad(`"hi"`, "MCP-Protocol-Version is missing; this server supports 2026-07-28 and nothing else"), "POST", "/mcp", opening("2025-06-18"))
 	w.broken()
 
-	w.want(400, bad("1", "0 MCP-Protocol-Version headers instead of one"), "POST", "/mcp", list, "Mcp-Method: prompts/list")
-	w.want(400, bad("1", `MCP-Protocol-Version is \"2025-06-18\", the body has \"2026-07-28\"`), "POST", "/mcp", list, "Mcp-Protocol-Version: 2025-06-18", "Mcp-Method: prompts/list")
+	w.want(400, bad("1", "the request has 0 MCP-Protocol-Version headers instead of one"), "POST", "/mcp", list, "Mcp-Method: prompts/list")
+	w.want(400, bad("1", `MCP-Protocol-Version is \"2025-06-18\", but the body has \"2026-07-28\"`), "POST", "/mcp", list, "Mcp-Protocol-Version: 2025-06-18", "Mcp-Method: prompts/list")
 	w.want(400, `{"jsonrpc":"2.0","id":1,"error":{"code":-32022,"message":"unsupported protocol version","data":{"supported":["2026-07-28"],"requested":"2025-06-18"}}}`,
 		"POST", "/mcp", ask("2025-06-18", "1", "prompts/list", ""), "Mcp-Protocol-Version: 2025-06-18", "Mcp-Method: prompts/list")
-	w.want(400, bad("1", `Mcp-Method is \"\", the body has \"prompts/list\"`), "POST", "/mcp", list, "Mcp-Protocol-Version: "+date)
-	w.want(400, bad("1", `Mcp-Method is \"Prompts/List\", the body has \"prompts/list\"`), "POST", "/mcp", list, h("Prompts/List")...)
-	w.want(400, bad("2", `0 Mcp-Name headers instead of one`), "POST", "/mcp", region(``), h("tools/call")...)
-	w.want(400, bad("2", `Mcp-Name is \"echo\", the body has \"headers\"`), "POST", "/mcp", region(``), h("tools/call", "Mcp-Name: echo")...)
-	w.want(400, bad("2", `0 Mcp-Param-Region headers instead of one`), "POST", "/mcp", region(`"region":"a"`), h("tools/call", "Mcp-Name: headers")...)
-	w.want(400, bad("2", `Mcp-Param-Region is \"b\", the body has \"a\"`), "POST", "/mcp", region(`"region":"a"`), h("tools/call", "Mcp-Name: headers", "Mcp-Param-Region: b")...)
-	w.want(400, bad("2", `Mcp-Param-Region is present, but the body has no such value`), "POST", "/mcp", region(``), h("tools/call", "Mcp-Name: headers", "Mcp-Param-Region: b")...)
+	w.want(400, bad("1", `Mcp-Method is \"\", but the body has \"prompts/list\"`), "POST", "/mcp", list, "Mcp-Protocol-Version: "+date)
+	w.want(400, bad("1", `Mcp-Method is \"Prompts/List\", but the body has \"prompts/list\"`), "POST", "/mcp", list, h("Prompts/List")...)
+	w.want(400, bad("2", `the request has 0 Mcp-Name headers instead of one`), "POST", "/mcp", region(``), h("tools/call")...)
+	w.want(400, bad("2", `Mcp-Name is \"echo\", but the body has \"headers\"`), "POST", "/mcp", region(``), h("tools/call", "Mcp-Name: echo")...)
+	w.want(400, bad("2", `the request has 0 Mcp-Param-Region headers instead of one`), "POST", "/mcp", region(`"region":"a"`), h("tools/call", "Mcp-Name: headers")...)
+	w.want(400, bad("2", `Mcp-Param-Region is \"b\", but the body has \"a\"`), "POST", "/mcp", region(`"region":"a"`), h("tools/call", "Mcp-Name: headers", "Mcp-Param-Region: b")...)
+	w.want(400, bad("2", `Mcp-Param-Region is present, but the body has no value for it`), "POST", "/mcp", region(``), h("tools/call", "Mcp-Name: headers", "Mcp-Param-Region: b")...)
 	w.want(400, bad("2", `Mcp-Param-Region is not valid base64`), "POST", "/mcp", region(`"region":"a"`), h("tools/call", "Mcp-Name: headers", "Mcp-Param-Region: =?base64?!?=")...)
 	w.want(404, refused("1", "-32601", date+" has no method ping"), "POST", "/mcp", ask(date, "1", "ping", ""), h("ping")...)
 	w.want(400, refused("1", "-32602", "params._meta is missing or not an object"), "POST", "/mcp", ask("2025-06-18", "1", "prompts/list", ""), h("prompts/list")...)

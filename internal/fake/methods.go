@@ -120,7 +120,7 @@ func (x *exchange) page(list string, entries []string) (string, error) {
 		where, ok := strings.CutPrefix(cursor, list+"-from-")
 		n, err := strconv.Atoi(where)
 		if !ok || err != nil || n <= 0 || n%size != 0 || n > len(entries) || where != strconv.Itoa(n) {
-			return "", x.c.s.refuse(x.m.Method, jsonrpc.CodeInvalidParams, "this server issued no cursor %q", clip(cursor))
+			return "", x.c.s.refuse(x.m.Method, jsonrpc.CodeInvalidParams, "this server did not issue the cursor %q", clip(cursor))
 		}
 		from = n
 	}

@@ -88,7 +88,7 @@ func gateInitialized(s *settings) (twist, error) {
 func strictVersion(s *settings) (twist, error) {
 	how := s.values["says"]
 	if how != "code" && how != "text" {
-		return twist{}, fmt.Errorf("setting says must be code or text, but is %q", how)
+		return twist{}, fmt.Errorf("the setting says must be code or text, but is %q", how)
 	}
 	return twist{hear: func(h *arrival, next func()) {
 		m := h.m

@@ -121,7 +121,7 @@ func mergeSettings(p *Profile, parameter string, set map[string]string) (*settin
 	slices.Sort(asked) // sorted, so that error messages are deterministic
 	for _, name := range asked {
 		if _, ok := s.values[name]; !ok {
-			return nil, fmt.Errorf("profile %s has no setting %q; it has %s", p.Name, name, listed(names))
+			return nil, fmt.Errorf("the profile %s has no setting %q; it has %s", p.Name, name, listed(names))
 		}
 		s.values[name] = set[name]
 	}
@@ -139,7 +139,7 @@ func listed(names []string) string {
 func (s *settings) number(name string, least, most int) (int, error) {
 	n, err := strconv.Atoi(s.values[name])
 	if err != nil || n < least || n > most {
-		return 0, fmt.Errorf("setting %s must be a number from %d to %d, but is %q", name, least, most, s.values[name])
+		return 0, fmt.Errorf("the setting %s must be a number from %d to %d, but is %q", name, least, most, s.values[name])
 	}
 	return n, nil
 }
@@ -152,7 +152,7 @@ func (s *settings) edition() (*edition, error) {
 		for _, e := range editions() {
 			dates = append(dates, e.date)
 		}
-		return nil, fmt.Errorf("setting revision must be one of %s, but is %q", strings.Join(dates, ", "), s.values["revision"])
+		return nil, fmt.Errorf("the setting revision must be one of %s, but is %q", strings.Join(dates, ", "), s.values["revision"])
 	}
 	return e, nil
 }

@@ -41,7 +41,7 @@ func TestLegacyRefuses(t *testing.T) {
 				l.want(ask(date, "6", "ping", ""), refused("6", "-32600", "the id 6 was used before"))
 				l.want(ask(date, "7", "subscriptions/listen", ""), refused("7", "-32601", date+" has no method subscriptions/listen"))
 				l.want(ask("2026-07-28", "8", "ping", ""), refused("8", "-32602", date+` does not define params._meta[\"io.modelcontextprotocol/protocolVersion\"]`))
-				l.want(ask(date, "9", "tools/list", `"cursor":"tools-from-3"`), refused("9", "-32602", `this server issued no cursor \"tools-from-3\"`))
+				l.want(ask(date, "9", "tools/list", `"cursor":"tools-from-3"`), refused("9", "-32602", `this server did not issue the cursor \"tools-from-3\"`))
 				l.want(ask(date, "10", "logging/setLevel", `"level":"loud"`), refused("10", "-32602", "params.level is not of type level"))
 				l.want(`{"jsonrpc":"2.0","method":"notifications/nothing"}`)
 				l.want(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":77}}`)
@@ -61,7 +61,7 @@ func TestLegacyRefuses(t *testing.T) {
 					"ping: the id 6 was used before",
 					"subscriptions/listen: "+date+" has no method subscriptions/listen",
 					"ping: "+date+` does not define params._meta["io.modelcontextprotocol/protocolVersion"]`,
-					`tools/list: this server issued no cursor "tools-from-3"`,
+					`tools/list: this server did not issue the cursor "tools-from-3"`,
 					"logging/setLevel: params.level is not of type level",
 					"notifications/nothing: "+date+" has no such client notification",
 					"notifications/cancelled: no request with the id 77 was sent",

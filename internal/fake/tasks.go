@@ -79,7 +79,7 @@ func (x *exchange) fitsTask() error {
 	case !x.c.ed.has(experimentalTask):
 		return nil // SEP-2663, "Backward Compatibility": the server ignores the member task
 	case wants && x.tool.task == "":
-		return x.c.s.refuse(x.m.Method, jsonrpc.CodeMethodNotFound, "%s may not be called as a task", x.tool.name)
+		return x.c.s.refuse(x.m.Method, jsonrpc.CodeMethodNotFound, "%s cannot be called as a task", x.tool.name)
 	case !wants && x.tool.task == required:
 		return x.c.s.refuse(x.m.Method, jsonrpc.CodeMethodNotFound, "%s must be called as a task", x.tool.name)
 	}

@@ -48,8 +48,8 @@ func TestTasksAsRequested(t *testing.T) {
 		l.broken()
 
 		l.want(call(date, "11", "task_only", ""), `{"jsonrpc":"2.0","id":11,"error":{"code":-32601,"message":"task_only must be called as a task"}}`)
-		l.want(asTask("12", "echo", `"text":""`), `{"jsonrpc":"2.0","id":12,"error":{"code":-32601,"message":"echo may not be called as a task"}}`)
-		l.broken("tools/call: task_only must be called as a task", "tools/call: echo may not be called as a task")
+		l.want(asTask("12", "echo", `"text":""`), `{"jsonrpc":"2.0","id":12,"error":{"code":-32601,"message":"echo cannot be called as a task"}}`)
+		l.broken("tools/call: task_only must be called as a task", "tools/call: echo cannot be called as a task")
 		l.end()
 	})
 }

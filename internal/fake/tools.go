@@ -209,7 +209,7 @@ func wait(x *exchange, args jsonrpc.Span) (string, error) {
 	steps, ok1 := x.integer(args, "steps", 3, maxSteps)
 	ms, ok2 := x.integer(args, "ms", 10, int(maxPause/time.Millisecond))
 	if !ok1 || !ok2 {
-		return "", toolError("steps must be from 0 to 1000, ms from 0 to 60000")
+		return "", toolError("steps must be from 0 to 1000, and ms must be from 0 to 60000")
 	}
 	for i := 1; i <= steps; i++ {
 		if err := pause(x.ctx, time.Duration(ms)*time.Millisecond); err != nil {

@@ -222,7 +222,7 @@ func playPaging(ctx context.Context, t *talk) error {
 			return err
 		}
 		if pages < 2 {
-			return fmt.Errorf("the server returned %s in one page", l.method)
+			return fmt.Errorf("the server answered %s with one page, want several", l.method)
 		}
 		if slices.Sort(values); len(slices.Compact(slices.Clone(values))) != len(values) {
 			return fmt.Errorf("%s returned some names twice: %s", l.method, strings.Join(values, " "))

@@ -69,7 +69,7 @@ func (t *talk) notAsked(ctx context.Context, tool string, there bool) error {
 		return fmt.Errorf("%s: %w", tool, err)
 	}
 	if asks := t.c.Asks(); len(asks) > before {
-		return fmt.Errorf("%s: the client got a %s request, although the client did not declare this capability", tool, asks[before].Method)
+		return fmt.Errorf("%s: the client got a %s request, although the client did not declare the capability for it", tool, asks[before].Method)
 	}
 	if r.Err == nil && member(r.Result, "isError") != "true" {
 		return fmt.Errorf("%s: the call succeeded, although the client cannot answer server requests: %s", tool, clip(string(r.Result)))

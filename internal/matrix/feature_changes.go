@@ -98,7 +98,7 @@ func playListChanged(ctx context.Context, t *talk) error {
 			return err
 		}
 		if slices.Contains(names, "grown") != there {
-			return fmt.Errorf("after the change the tools are %s", strings.Join(names, " "))
+			return fmt.Errorf("the tool grown is in the list: %t, want %t; the tools in the list are %s", !there, there, strings.Join(names, " "))
 		}
 	}
 	return s.Close(ctx)

@@ -82,7 +82,7 @@ func playLogging(ctx context.Context, t *talk) error {
 		if !perRequest {
 			o.LogLevel = ""
 			if r, err := t.c.SetLevel(ctx, level); err != nil || r.Err != nil {
-				return fmt.Errorf("set the level to %s: %w", level, errors.Join(err, asError(r)))
+				return fmt.Errorf("cannot set the log level to %s: %w", level, errors.Join(err, asError(r)))
 			}
 		}
 		after := t.c.Serial()

@@ -118,7 +118,7 @@ func (t *talk) pollTask(ctx context.Context, id, want string) error {
 			}
 		case mcp.TaskWorking:
 		default:
-			return fmt.Errorf("the task is %q", status)
+			return fmt.Errorf("the task has the unexpected status %q", status)
 		}
 		if err := work.Sleep(ctx, 10*time.Millisecond); err != nil {
 			return err
