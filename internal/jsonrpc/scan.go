@@ -343,7 +343,7 @@ func (s *scanner) judgeFailure(e *envelope, lim *Limits, m *Message) *Error {
 		return invalid("error has no integer code")
 	}
 	if k := KindOf(b, text); k != '"' && (k != 0 || !lim.Tolerant) {
-		return invalid("error has no message")
+		return invalid("error has no string message")
 	}
 	m.Kind, m.Error = Failure, e.failure
 	return nil

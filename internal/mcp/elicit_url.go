@@ -41,7 +41,7 @@ func URLProblem(raw []byte, params jsonrpc.Span) string {
 func checkURL(text string) string {
 	const longest = 8 << 10
 	if len(text) > longest {
-		return "its URL is too long"
+		return "its URL is longer than 8 KiB"
 	}
 	// Browsers drop tabs and line ends and treat a backslash as a slash. So the URL that a browser
 	// opens would differ from the parsed URL (WHATWG URL, "URL parsing").

@@ -69,7 +69,7 @@ func CheckHeaders(params []Param, raw []byte, arguments jsonrpc.Span, got []Head
 func CheckValue(name string, got []string, body string) *jsonrpc.Error {
 	switch len(got) {
 	case 0:
-		return mismatch(name + " header is missing, expected the value '" + excerpt.Cut(body, maxRepeated) + "'")
+		return mismatch(name + " header is missing, but the body has the value '" + excerpt.Cut(body, maxRepeated) + "'")
 	case 1:
 	default:
 		return mismatch(name + " header appears more than once")
@@ -109,7 +109,7 @@ func (p *Param) check(raw []byte, arguments jsonrpc.Span, got []Header) *jsonrpc
 	case header == nil && (kind == 0 || kind == 'n'):
 		return nil
 	case header == nil:
-		return mismatch(p.Header + " header is missing, expected the value '" + excerpt.Cut(body, maxRepeated) + "'")
+		return mismatch(p.Header + " header is missing, but the body has the value '" + excerpt.Cut(body, maxRepeated) + "'")
 	}
 	text, err := DecodeValue(header.Value)
 	switch {
@@ -122,7 +122,7 @@ func (p *Param) check(raw []byte, arguments jsonrpc.Span, got []Header) *jsonrpc
 	case kind == '0':
 		want, ok := integer(body)
 		if !ok {
-			return mismatch(p.Header + " header cannot be sent: the value in the body is not an integer between -(2^53-1) and 2^53-1")
+			return mismatch(p.Header + " header is present, but the value in the body is not an integer between -(2^53-1) and 2^53-1")
 		}
 		if n, ok := integer(text); !ok || n != want {
 			return differ(p.Header, text, body)

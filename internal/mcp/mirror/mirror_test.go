@@ -155,19 +155,19 @@ func TestP15_InvalidAnnotations(t *testing.T) {
 		{prop(`{"type":["string","null"],"x-mcp-header":"A"}`), "", "exactly one type"},
 		{prop(`{"x-mcp-header":"A"}`), "", "exactly one type"},
 		{`{"properties":{"a":{"type":"string","x-mcp-header":"Region"},"b":{"type":"string","x-mcp-header":"region"}}}`, `"/properties/b"`, `"region" is used twice`},
-		{prop(`{"type":"array","items":` + str + `}`), `"/properties/a/items"`, "cannot be reached"},
-		{prop(`{"type":"array","prefixItems":[` + str + `]}`), `"/properties/a/prefixItems/0"`, "cannot be reached"},
-		{`{"anyOf":[{"properties":{"a":` + str + `}}]}`, `"/anyOf/0/properties/a"`, "cannot be reached"},
-		{`{"allOf":[` + prop(str) + `]}`, "", "cannot be reached"},
-		{`{"oneOf":[` + prop(str) + `]}`, "", "cannot be reached"},
-		{`{"not":` + prop(str) + `}`, "", "cannot be reached"},
-		{`{"if":` + prop(str) + `}`, "", "cannot be reached"},
-		{`{"then":` + prop(str) + `}`, "", "cannot be reached"},
-		{`{"$defs":{"x":` + str + `},"properties":{"a":{"$ref":"#/$defs/x"}}}`, `"/$defs/x"`, "cannot be reached"},
-		{`{"definitions":{"x/~":` + str + `}}`, `"/definitions/x~1~0"`, "cannot be reached"},
-		{`{"patternProperties":{"properties":` + str + `}}`, "", "cannot be reached"},
-		{`{"additionalProperties":` + str + `}`, "", "cannot be reached"},
-		{`{"x-other":{"deep":[[` + str + `]]}}`, "", "cannot be reached"},
+		{prop(`{"type":"array","items":` + str + `}`), `"/properties/a/items"`, "a keyword other than properties"},
+		{prop(`{"type":"array","prefixItems":[` + str + `]}`), `"/properties/a/prefixItems/0"`, "a keyword other than properties"},
+		{`{"anyOf":[{"properties":{"a":` + str + `}}]}`, `"/anyOf/0/properties/a"`, "a keyword other than properties"},
+		{`{"allOf":[` + prop(str) + `]}`, "", "a keyword other than properties"},
+		{`{"oneOf":[` + prop(str) + `]}`, "", "a keyword other than properties"},
+		{`{"not":` + prop(str) + `}`, "", "a keyword other than properties"},
+		{`{"if":` + prop(str) + `}`, "", "a keyword other than properties"},
+		{`{"then":` + prop(str) + `}`, "", "a keyword other than properties"},
+		{`{"$defs":{"x":` + str + `},"properties":{"a":{"$ref":"#/$defs/x"}}}`, `"/$defs/x"`, "a keyword other than properties"},
+		{`{"definitions":{"x/~":` + str + `}}`, `"/definitions/x~1~0"`, "a keyword other than properties"},
+		{`{"patternProperties":{"properties":` + str + `}}`, "", "a keyword other than properties"},
+		{`{"additionalProperties":` + str + `}`, "", "a keyword other than properties"},
+		{`{"x-other":{"deep":[[` + str + `]]}}`, "", "a keyword other than properties"},
 		{`{"type":"string","x-mcp-header":"A"}`, "the root", "not on the root of the schema"},
 	} {
 		got, err := parse(t, tt.schema)
@@ -182,7 +182,7 @@ func TestP15_InvalidAnnotations(t *testing.T) {
 	for i := range MaxParams + 1 {
 		fmt.Fprintf(&many, `,"p%d":{"type":"string","x-mcp-header":"P%d"}`, i, i)
 	}
-	if _, err := parse(t, `{"properties":{`+many.String()[1:]+`}}`); err == nil || !strings.Contains(err.Error(), "over the limit of one schema, which is 64") {
+	if _, err := parse(t, `{"properties":{`+many.String()[1:]+`}}`); err == nil || !strings.Contains(err.Error(), "exceeds the limit for one schema, which is 64") {
 		t.Errorf("more parameters than MaxParams: %v", err)
 	}
 }

@@ -139,7 +139,7 @@ func (p *parser) annotated(s, value jsonrpc.Span, at, path []string, reachable b
 	case !isToken(name):
 		return refuse("is not a header name: " + strconv.Quote(excerpt.Cut(name, maxRepeated)))
 	case !reachable:
-		return refuse("is on a property that cannot be reached from the root through properties keywords only")
+		return refuse("has a path from the root with a keyword other than properties")
 	case len(path) == 0:
 		return refuse("must be on a property, not on the root of the schema")
 	}
@@ -156,7 +156,7 @@ func (p *parser) annotated(s, value jsonrpc.Span, at, path []string, reachable b
 		}
 	}
 	if len(p.params) == MaxParams {
-		return refuse("is over the limit of one schema, which is " + strconv.Itoa(MaxParams))
+		return refuse("exceeds the limit for one schema, which is " + strconv.Itoa(MaxParams) + " headers")
 	}
 	p.params = append(p.params, Param{Name: name, Path: path, Type: typ, Header: prefix + name})
 	return nil

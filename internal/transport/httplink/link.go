@@ -152,7 +152,7 @@ func (l *Link) Close() {
 
 // ErrForeign means that the origin of an address differs from the configured origin. Nothing is sent
 // to such an address.
-var ErrForeign = errors.New("the address has another origin than the configured URL")
+var ErrForeign = errors.New("the address has a user name, or its origin differs from that of the configured URL")
 
 // Resolve returns a Link to a reference from a response of l's address, with the same
 // configuration. It returns ErrForeign if the reference has another origin or a user name.

@@ -124,8 +124,11 @@ func (p *pipe) open() error {
 		}
 		// The specification requires the endpoint event first. A server that sends something
 		// else does not use this transport.
-		if e.Name != "endpoint" || len(e.Data) > maxEndpoint {
+		if e.Name != "endpoint" {
 			return fmt.Errorf("%w: the first event is not an endpoint event", ErrNoEndpoint)
+		}
+		if len(e.Data) > maxEndpoint {
+			return fmt.Errorf("%w: the URL of the endpoint is longer than %d bytes", ErrNoEndpoint, maxEndpoint)
 		}
 		if p.post, err = p.link.Resolve(string(e.Data)); err != nil {
 			return fmt.Errorf("%w: %w", ErrNoEndpoint, err)

@@ -59,7 +59,7 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request, who *identity.Pri
 				requests++
 			}
 		case ses == nil:
-			s.refuse(w, http.StatusBadRequest, "null", jsonrpc.CodeInvalidRequest, "this message is a response, but the server did not send a request in this session")
+			s.refuse(w, http.StatusBadRequest, "null", jsonrpc.CodeInvalidRequest, "this message is a response, but the server sends requests only in the sessions of legacy revisions")
 			return
 		}
 	}

@@ -60,7 +60,7 @@ func checkMirrors(h http.Header, m *jsonrpc.Message) *jsonrpc.Error {
 	at := m.Param(known.NameKey)
 	if jsonrpc.KindOf(m.Raw, at) != '"' {
 		if len(name) != 0 {
-			return mismatch(m, "header mismatch: Mcp-Name is present, but the body has no name")
+			return mismatch(m, "header mismatch: Mcp-Name is present, but params."+known.NameKey+" is not a string")
 		}
 		return nil // the body has no value to compare; the conversation refuses the body
 	}

@@ -117,7 +117,7 @@ func (s *Server) orNull(id jsonrpc.ID, h headers, who *identity.Principal) jsonr
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, who *identity.Principal, h headers, m *jsonrpc.Message) {
 	rev, _ := mcp.ParseRevision(h.version)
 	if h.session == "" || rev.Modern() {
-		s.refuse(w, http.StatusBadRequest, "", jsonrpc.CodeInvalidRequest, "this message is a response, but the server did not send a request in this session")
+		s.refuse(w, http.StatusBadRequest, "", jsonrpc.CodeInvalidRequest, "this message is a response, but the server sends requests only in the sessions of legacy revisions")
 		return
 	}
 	ses := s.enter(w, who, h)
