@@ -215,7 +215,7 @@ func TestHandshakeLog(t *testing.T) {
 			}
 		case x["sent"] == mcp.MethodListTools && x["got"] != "":
 			listed++
-			if x["got"] != "3 tools" || x["reason"] != "these are all tools" || !strings.Contains(x["bytes"], `{"name":"three","inputSchema":{"type":"object"}}]}}`) {
+			if x["got"] != "3 tools" || x["reason"] != "the list is complete" || !strings.Contains(x["bytes"], `{"name":"three","inputSchema":{"type":"object"}}]}}`) {
 				t.Errorf("the answer to tools/list: %q", x)
 			}
 		}

@@ -118,7 +118,7 @@ func TestRead(t *testing.T) {
 		{"groups", "v/o/z=4&v/r/y=x", `{"r":{"y":"x"},"o":{"z":4}}`, ""},
 		{"JSON", `v/j=1&j/j={"a": [1.0]}`, `{"r":{},"j":{"a": [1.0]}}`, ""},
 		{"JSON instead of a control", `j/s="x\u200b"&v/s=y`, `{"r":{},"s":"x\u200b"}`, ""},
-		{"wrong syntax", "v/n=1.5&v/x=1,5&v/i=1%0Aa&j/j={&v/s=%ff&v/o/z=q", ``, "s is not valid UTF-8\nn must be an integer, such as 42\nx must be a number, such as 1.5\ni has a line that must be an integer, such as 42\no/z must be an integer, such as 42\nj is not valid JSON: "},
+		{"wrong syntax", "v/n=1.5&v/x=1,5&v/i=1%0Aa&j/j={&v/s=%ff&v/o/z=q", ``, "s is not valid UTF-8\nn must be an integer, such as 42\nx must be a number, such as 1.5\ni must have an integer on each line, such as 42\no/z must be an integer, such as 42\nj is not valid JSON: "},
 		{"the whole object", `json=+{"s":+"x",+"more":1}+`, `{"s": "x", "more":1}`, ""},
 		{"the whole object is empty", `json=`, `{}`, ""},
 		{"the whole object is wrong", `json=[1]`, ``, " The text must be a JSON object, such as {\"name\": \"value\"}."},

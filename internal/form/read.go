@@ -172,7 +172,7 @@ func (f *Form) list(dst []byte, x *Field, text string, wrong func(string) []byte
 		case !x.Numbers:
 			dst = jsonrpc.AppendQuote(dst, line)
 		case !number(line, x.Whole):
-			wrong("has a line that " + numberFault(x.Whole))
+			wrong(lineFault(x.Whole))
 			return before
 		default:
 			dst = append(dst, line...)
@@ -203,6 +203,14 @@ func number(text string, whole bool) bool {
 		return strings.Trim(text[i+1:], "0") == ""
 	}
 	return true
+}
+
+// lineFault returns the fault of a text in which each line must be a number.
+func lineFault(whole bool) string {
+	if whole {
+		return "must have an integer on each line, such as 42"
+	}
+	return "must have a number on each line, such as 1.5"
 }
 
 func numberFault(whole bool) string {

@@ -189,7 +189,7 @@ func added(path string, old *config.Snapshot, after []byte, n int, env Env) erro
 		}
 	}
 	if len(now.Servers) != len(old.Servers)+n || now.Listen != old.Listen {
-		return fmt.Errorf("the change would modify %s in other places too", path)
+		return fmt.Errorf("the change would modify %s beyond the new servers", path)
 	}
 	return nil
 }

@@ -61,7 +61,7 @@ func Read(m clientfile.Machine, p clientfile.Place, all bool, addresses []string
 	}
 	if p.Client == nil {
 		if p.Client = clientfile.Identify(p.Path, root); p.Client == nil {
-			e := &NoServers{Path: p.Path, Hint: "servers are under mcpServers, servers, mcp or mcp_servers"}
+			e := &NoServers{Path: p.Path, Hint: "choose a file that has servers under mcpServers, servers, mcp or mcp_servers"}
 			if what, hint := clientfile.Format(root); what != "" {
 				e.Format, e.Hint = what, hint
 			}

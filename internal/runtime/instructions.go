@@ -77,7 +77,7 @@ func (i *instructions) file(path string, log *slog.Logger) string {
 	return text
 }
 
-var errNoFile = errors.New("is not a regular file")
+var errNoFile = errors.New("the path does not lead to a regular file")
 
 // command returns the last output of the command. If the output is older than keep, the command
 // runs again first. If several callers wait, the command runs once for all of them. The command

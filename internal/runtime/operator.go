@@ -14,7 +14,7 @@ import (
 // This file has the operations on servers, and what operators see in addition to Report.
 
 // ErrNoServer is the error of operations on a server that is disabled or not configured.
-var ErrNoServer = errors.New("there is no such server")
+var ErrNoServer = errors.New("the server is disabled or not configured")
 
 // Operation is what an operator can do with a server.
 type Operation string

@@ -51,7 +51,7 @@ func (r *Recorder) Line(fromClient bool, line []byte) {
 const noName = "-- --"
 
 // ErrNoWire means that a tape does not have the requested wire.
-var ErrNoWire = errors.New("the tape does not have this wire")
+var ErrNoWire = errors.New("the tape does not have the requested wire")
 
 // ParseWire does the same as Parse for one wire of a tape of a call, which has two wires. The wire
 // "" means the first wire, or the whole tape if the tape has no wires.

@@ -35,7 +35,7 @@ func parse(file string) (*script, error) {
 	archive := txtar.Parse(b)
 	s := &script{file: file, prose: archive.Comment}
 	if len(bytes.TrimSpace(archive.Comment)) == 0 {
-		return nil, fmt.Errorf("%s: begin with a description of the conversation", file)
+		return nil, fmt.Errorf("%s: the file does not begin with a description of the conversation", file)
 	}
 	for i, f := range archive.Files {
 		if f.Name == "config" {

@@ -99,7 +99,7 @@ func (l *stepLog) list(method string) func(*mcp.Reply, error) {
 			for range jsonrpc.Elements(r.Msg.Raw, r.Msg.ResultMember("tools")) {
 				n++
 			}
-			got, reason := strconv.Itoa(n)+" tools", "these are all tools"
+			got, reason := strconv.Itoa(n)+" tools", "the list is complete"
 			if n == 1 {
 				got = "1 tool"
 			}

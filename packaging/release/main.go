@@ -83,7 +83,7 @@ func newRelease(dist, version, platforms string) (*release, error) {
 		return nil, err
 	}
 	if _, err := os.Stat(filepath.Join(root, "cmd", program)); err != nil {
-		return nil, fmt.Errorf("run this program in packaging/: %w", err)
+		return nil, fmt.Errorf("this program must run in packaging/: %w", err)
 	}
 	if dist == "" {
 		dist = filepath.Join(root, "dist")
