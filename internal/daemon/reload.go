@@ -47,18 +47,27 @@ func (e *emptiness) stop() {
 	}
 }
 
-// refuses returns the reason why next must not be used yet, as a sentence, and logs it. It returns
-// "" if next can be used. sure is true on SIGHUP and when the timer has fired.
-func (e *emptiness) refuses(now, next *config.Snapshot, sure bool) (why string) {
+// emptyVerdict says whether a changed configuration can be used.
+type emptyVerdict uint8
+
+const (
+	emptyUsed    emptyVerdict = iota // the configuration can be used
+	emptyRefused                     // the file is empty
+	emptyWaits                       // the file has no servers; Dragoman decides when the timer fires
+)
+
+// check returns whether next can be used now, and logs it if not. sure is true on SIGHUP and when
+// the timer has fired.
+func (e *emptiness) check(now, next *config.Snapshot, sure bool) emptyVerdict {
 	e.stop()
 	switch {
 	case len(next.Servers) > 0 || len(now.Servers) == 0:
-		return ""
+		return emptyUsed
 	case next.Empty:
 		e.log.Warn("ignored an empty configuration file: all servers stay; to remove all servers, write mcpServers: {}", "servers", len(now.Servers))
-		return "The file is empty. All servers stay. To remove all servers, write mcpServers: {}."
+		return emptyRefused
 	case sure:
-		return ""
+		return emptyUsed
 	}
 	if e.patience <= 0 {
 		e.patience = secondLook
@@ -66,7 +75,7 @@ func (e *emptiness) refuses(now, next *config.Snapshot, sure bool) (why string) 
 	e.again = time.NewTimer(e.patience)
 	e.log.Warn("the changed configuration has no servers: Dragoman waits before it removes the current servers; send SIGHUP to remove them now",
 		"servers", len(now.Servers), "wait", e.patience.String())
-	return "The file has no servers. Dragoman waits " + e.patience.String() + " before it removes the current servers."
+	return emptyWaits
 }
 
 // envFile watches the file of dragoman.envFile, whose path may change with the configuration. Only
@@ -155,9 +164,9 @@ func refusalOf(err error) string {
 	return text
 }
 
-// changesText returns the changes of a configuration that was applied, as sentences. problems are
-// those of its file.
-func changesText(c config.Changes, problems config.Problems) string {
+// changesText returns the changes of a configuration that was applied, as sentences. later are the
+// settings that wait for a restart, and problems those of the file.
+func changesText(c config.Changes, later []string, problems config.Problems) string {
 	text := "The changed configuration was applied."
 	list := func(what string, names []string) {
 		if len(names) == 0 {
@@ -182,6 +191,7 @@ func changesText(c config.Changes, problems config.Problems) string {
 	list("Restarted", restarted)
 	list("Changed", changed)
 	list("Settings", c.Settings)
+	list("Settings that change only with a restart", later)
 	var unusable []string
 	for _, p := range problems.OfServers() {
 		if !slices.Contains(unusable, p.Server) {

@@ -72,7 +72,8 @@ func (w *fileDaemon) waitLog(t testing.TB, what string, times int) {
 	await(t, what, 10*time.Second, func() bool { return strings.Count(w.log.String(), what) >= times })
 }
 
-// TestReloadEvents checks that each reload publishes whether the file was applied or refused.
+// TestReloadEvents checks that each reload publishes whether the file was applied or refused, and
+// which settings change only with a restart.
 func TestReloadEvents(t *testing.T) {
 	kept, came := child(t, "kept", "legacy"), child(t, "came", "legacy")
 	var mu sync.Mutex
@@ -89,7 +90,7 @@ func TestReloadEvents(t *testing.T) {
 	w := serveFile(t, text(kept), func(o *ServeOptions) { o.Events = events })
 	wait := func(n int, want string) {
 		t.Helper()
-		// The watch may begin after the first change. A refused file may be read twice.
+		// The watch may begin after the first change.
 		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +98,7 @@ func TestReloadEvents(t *testing.T) {
 		await(t, want, 30*time.Second, func() bool {
 			mu.Lock()
 			defer mu.Unlock()
-			all = slices.Compact(slices.Clone(got))
+			all = slices.Clone(got)
 			return len(all) >= n
 		})
 		if all[n-1] != strings.ReplaceAll(want, "FILE", w.path) || len(all) > n {
@@ -112,6 +113,62 @@ func TestReloadEvents(t *testing.T) {
 	wait(3, "reload failed: The file is empty. All servers stay. To remove all servers, write mcpServers: {}.")
 	w.write(t, text(came))
 	wait(4, "reload ok: The changed configuration was applied. Removed: kept, broken.")
+	set := func(settings string) string {
+		return strings.Replace(text(came), "initializePerSecond: 1000", settings, 1)
+	}
+	w.write(t, set("initializePerSecond: 1000, body: 1MiB}, allowedHosts: [example.com], server: {title: T"))
+	wait(5, "reload ok: The changed configuration was applied. Settings: server. Settings that change only with a restart: limits.body, allowedHosts.")
+	w.write(t, set("initializePerSecond: 1000, body: 1MiB, call: 7m}, allowedHosts: [example.com], server: {title: T"))
+	wait(6, "reload ok: The changed configuration was applied. Changed: came. Settings: limits. Settings that change only with a restart: limits.body, allowedHosts.")
+}
+
+// TestRepeatedRefusals checks that the same refusal is published once until a configuration is
+// applied. A file without servers is neither applied nor refused while Dragoman waits.
+func TestRepeatedRefusals(t *testing.T) {
+	u, other := child(t, "u", "legacy"), child(t, "other", "legacy")
+	var mu sync.Mutex
+	var got []string
+	events := &event.Publisher{}
+	defer events.Tap(event.Of(event.Reload), func(e event.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		got = append(got, string(e.Outcome)+": "+e.Detail)
+	})()
+	w := serveFile(t, text(u), func(o *ServeOptions) { o.Events, o.secondLook = events, time.Hour })
+	read := func(text, logged string) {
+		t.Helper()
+		before, again := strings.Count(w.log.String(), logged), time.Time{}
+		await(t, logged, 30*time.Second, func() bool {
+			if now := time.Now(); now.After(again) { // the watch may begin after the first change
+				w.write(t, fmt.Sprintf("%s# %d\n", text, now.UnixNano()))
+				again = now.Add(5 * time.Second)
+			}
+			return strings.Count(w.log.String(), logged) > before
+		})
+	}
+	for range 3 {
+		read("mcpServers: {}\n", "the changed configuration has no servers")
+		read("", "ignored an empty configuration file")
+	}
+	read(text(u, other), "configuration applied")
+	read("", "ignored an empty configuration file")
+	read(text(u), "configuration applied")
+	const empty = "failed: The file is empty. All servers stay. To remove all servers, write mcpServers: {}."
+	want := []string{
+		empty, "ok: The changed configuration was applied. Added: other.",
+		empty, "ok: The changed configuration was applied. Removed: other.",
+	}
+	equal := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Equal(got, want)
+	}
+	for end := time.Now().Add(30 * time.Second); !equal() && time.Now().Before(end); { // the event follows the log
+		time.Sleep(5 * time.Millisecond)
+	}
+	if !equal() {
+		t.Errorf("got %q, want %q", got, want)
+	}
 }
 
 // TestReload checks that Dragoman applies a changed file as a whole. A server that is in both

@@ -311,6 +311,20 @@ func needsRestart(a, b *config.Snapshot) (names []string) {
 	return names
 }
 
+// appliedNow returns those of the changed settings that Dragoman applies while it runs. It keeps
+// limits if one of its members is applied.
+func appliedNow(changed []string, old, next *config.Snapshot) (now []string) {
+	later := needsRestart(old, next)
+	a, b := old.Limits, next.Limits
+	b.Body, b.InFlight, b.ManifestClient, b.InitializePerSecond = a.Body, a.InFlight, a.ManifestClient, a.InitializePerSecond
+	for _, name := range changed {
+		if !slices.Contains(later, name) && (name != "limits" || a != b) {
+			now = append(now, name)
+		}
+	}
+	return now
+}
+
 // unchangedAgain limits how often a change of the file without effect is logged at level info. If
 // the last such change is more recent, the next one is logged at level debug.
 const unchangedAgain = 10 * time.Minute
@@ -340,6 +354,13 @@ func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 	defer empty.stop()
 	var unchanged time.Time // the last time that a changed file had the same configuration
 	var done chan<- error   // the channel of the request that is being answered; nil for none
+	var refusal string      // the last published refusal since a configuration was applied; "" for none
+	refuse := func(why string) {
+		if why != refusal { // a client may write the same invalid file very often
+			d.publishReload(mcp.Failed, why)
+		}
+		refusal = why
+	}
 	answer := func(err error) {
 		if done != nil {
 			done <- err
@@ -366,16 +387,21 @@ func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 		if s == nil || d.opts.Strict && problems.Err() != nil {
 			empty.stop()
 			d.log.Error("the changed configuration is invalid; keeping the current one", "problems", problems.Err().Error())
-			d.publishReload(mcp.Failed, refusalOf(problems.Err()))
+			refuse(refusalOf(problems.Err()))
 			answer(problems.Err())
 			continue
 		}
-		if why := empty.refuses(d.runtime.Current(), s, sure); why != "" {
-			d.publishReload(mcp.Failed, why)
+		current := d.runtime.Current()
+		switch empty.check(current, s, sure) {
+		case emptyRefused:
+			refuse("The file is empty. All servers stay. To remove all servers, write mcpServers: {}.")
+			answer(nil)
+			continue
+		case emptyWaits:
 			answer(nil)
 			continue
 		}
-		if s.Equal(d.runtime.Current()) {
+		if s.Equal(current) {
 			// A client that keeps its history in the file writes the file very often.
 			log := d.log.Info
 			if !sure && time.Since(unchanged) < unchangedAgain {
@@ -386,13 +412,15 @@ func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 			answer(nil)
 			continue
 		}
-		changes := s.Since(d.runtime.Current())
+		changes, later := s.Since(current), needsRestart(d.opts.Config, s)
+		changes.Settings = appliedNow(changes.Settings, current, s)
 		d.runtime.Apply(s)
 		d.recorded.Record(s.Record.On(d.local))
 		warnUnusable(d.log, problems)
 		logChanges(d.log, changes)
-		d.publishReload(event.OK, changesText(changes, problems))
-		if later := needsRestart(d.opts.Config, s); len(later) > 0 {
+		refusal = ""
+		d.publishReload(event.OK, changesText(changes, later, problems))
+		if len(later) > 0 {
 			d.log.Warn("some settings change only with a restart", "settings", strings.Join(later, " "))
 		}
 		d.runtime.Warm()
