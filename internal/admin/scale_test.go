@@ -96,16 +96,32 @@ func TestToolsOfSomeClients(t *testing.T) {
 	} {
 		var x toolIndex
 		list := catalog.Items{Server: "s", Have: true, Version: 1, Shown: tools("x"), Others: others}
-		var got []string
-		for _, i := range x.of([]catalog.Items{list}, config.Default(), offeredForTest, unmasked) {
-			text := i.Name
-			if i.Needs != nil {
-				text += fmt.Sprint(" ", i.Needs)
-			}
-			got = append(got, text)
-		}
-		if s := strings.Join(got, ", "); s != want {
+		if s := indexedText(x.of([]catalog.Items{list}, config.Default(), offeredForTest, unmasked)); s != want {
 			t.Errorf("got %s, want %s", s, want)
 		}
 	}
+	// Nobody has read the list for clients without capabilities.
+	for want, others := range map[string][]catalog.OtherList{
+		"ask, x":                              {other(2, tools("x", "ask"), "elicitation")},
+		"ask [elicitation], x":                {other(2, tools("x", "ask"), "elicitation"), other(3, tools("x"), "sampling")},
+		"ask [elicitation], think [sampling]": {other(2, tools("ask"), "elicitation"), other(3, tools("think"), "sampling")},
+	} {
+		var x toolIndex
+		if s := indexedText(x.of([]catalog.Items{{Server: "s", Others: others}}, config.Default(), offeredForTest, unmasked)); s != want {
+			t.Errorf("got %s, want %s", s, want)
+		}
+	}
+}
+
+// indexedText returns the names of tools, each with its Needs.
+func indexedText(all []indexed) string {
+	var out []string
+	for _, i := range all {
+		text := i.Name
+		if i.Needs != nil {
+			text += fmt.Sprint(" ", i.Needs)
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, ", ")
 }

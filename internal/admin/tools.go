@@ -44,7 +44,7 @@ type Tool struct {
 	State  string     `json:"state" enum:"shown,hidden,invalid" doc:"whether clients see the tool at /mcp"`
 	Hidden []Hidden   `json:"hidden,omitempty" doc:"the endpoints at which clients do not see the tool"`
 	Hints  []ToolHint `json:"hints,omitempty"`
-	// Needs is nil for a tool that all clients see. It is empty if the capability is not known.
+	// Needs is nil for a tool that is in all lists that have been read. It is empty if the capability is not known.
 	Needs []string `json:"needs,omitzero" doc:"capabilities of which a client needs one, because the server shows the tool only to such clients; only if the list of such a client is known"`
 	Stale bool     `json:"stale" doc:"whether the server is not ready, so that its list may have changed"`
 }
@@ -209,8 +209,10 @@ func versionOf(list *catalog.Items) uint64 {
 	return v
 }
 
-// addOthers calls add for each tool that only some clients see, with the capabilities of which the
-// server wants one. needs is empty, but not nil, if they are not known.
+// addOthers calls add for each tool that is not in the list for clients without capabilities. needs
+// are the capabilities of which the server wants one. It is empty, but not nil, if only some clients
+// see the tool, and these capabilities are not known. It is nil if the list for clients without
+// capabilities has not been read, and all other lists have the tool.
 func addOthers(list *catalog.Items, add func(raw []byte, exposed bool, needs []string)) {
 	if len(list.Others) == 0 {
 		return
@@ -234,6 +236,10 @@ func addOthers(list *catalog.Items, add func(raw []byte, exposed bool, needs []s
 				continue
 			}
 			known[name] = true
+			if !list.Have && !slices.ContainsFunc(lists, func(l map[string]bool) bool { return !l[name] }) {
+				add(raw, at < len(list.Others[i].Shown), nil)
+				continue
+			}
 			// One capability of all clients that see the tool, and of no client that does not.
 			needs := slices.Clone(list.Others[i].Capabilities)
 			for j := range list.Others {
@@ -503,13 +509,20 @@ func cleanJSON(clean func(string) string, raw []byte) json.RawMessage {
 	return json.RawMessage("null")
 }
 
-// itemsOf returns a list of one server.
+// itemsOf returns a list of one server. If the list for clients without capabilities has not been
+// read, itemsOf returns the longest list that other clients have got.
 func (a *API) itemsOf(server, method string) (out catalog.Items) {
 	if lists := a.opts.Runtime.Lists(); lists != nil {
 		for _, x := range lists.Of(method) {
-			if x.Server == server {
-				return x
+			if x.Server != server {
+				continue
 			}
+			if !x.Have && len(x.Others) > 0 {
+				size := func(l catalog.OtherList) int { return len(l.Shown) + len(l.Hidden) }
+				longest := slices.MaxFunc(x.Others, func(a, b catalog.OtherList) int { return cmp.Compare(size(a), size(b)) })
+				x.Have, x.Version, x.Shown, x.Hidden = true, longest.Version, longest.Shown, longest.Hidden
+			}
+			return x
 		}
 	}
 	return out

@@ -1,8 +1,11 @@
 package catalog
 
 import (
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
@@ -29,6 +32,18 @@ func AudienceOf(f *mcp.ClientInfo) Audience {
 		return Audience{caps: "legacy " + string(caps)}
 	}
 	return Audience{caps: "modern " + string(caps)}
+}
+
+// capabilities returns the names of the capabilities of these clients, sorted.
+func (a Audience) capabilities() (names []string) {
+	_, caps, _ := strings.Cut(a.caps, " ")
+	for name := range jsonrpc.ValueOf([]byte(caps)).Members() {
+		if text, ok := name.Text(); ok {
+			names = append(names, text)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // knownAudience is an audience that the catalog keeps lists for.

@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 	"sync/atomic"
 
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
@@ -16,18 +14,19 @@ import (
 var versions atomic.Uint64
 
 // Items is one list of one server, for operators. It includes the items that the configuration
-// hides from clients. It is the same list that a ListReport describes. It must not be modified.
+// hides from clients. It must not be modified.
 type Items struct {
 	Server string
-	Have   bool // the list has been read
-	// Version changes whenever the items change. No other list has the same version.
+	Have   bool // the list for clients without capabilities has been read
+	// Version changes whenever the items change. No other list has the same version. It is 0 if
+	// Have is false.
 	Version uint64
 	Shown   [][]byte // items that Catalog.Expose shows, as the server sent them and in its order
 	Hidden  [][]byte // items that Catalog.Expose hides
 	// Hello is the server information. It is nil if the server has not been opened.
 	Hello *mcp.ServerInfo
 	// Others are the lists that clients with more capabilities have got, ordered by the
-	// capabilities. A server may show an item only to a client that it can ask something.
+	// capabilities, without lists that equal this one. A server may show an item only to a client that it can ask something.
 	Others []OtherList
 }
 
@@ -38,22 +37,15 @@ type OtherList struct {
 	Shown, Hidden [][]byte
 }
 
-// othersLocked returns the lists of a server that differ from the reported list p, which may be nil.
+// othersLocked returns the lists of a server that differ from the list p for clients without
+// capabilities. p is nil if that list has not been read.
 func (c *Catalog) othersLocked(method, server string, p *serverList) (out []OtherList) {
 	for key := range c.audiences {
 		other := c.lists[serverListKey{method, server, key}]
 		if other == nil || !other.have || p != nil && other.version == p.version {
 			continue
 		}
-		_, caps, _ := strings.Cut(key.caps, " ")
-		x := OtherList{Version: other.version, Shown: other.items, Hidden: other.hidden}
-		for name := range jsonrpc.ValueOf([]byte(caps)).Members() {
-			if text, ok := name.Text(); ok {
-				x.Capabilities = append(x.Capabilities, text)
-			}
-		}
-		slices.Sort(x.Capabilities)
-		out = append(out, x)
+		out = append(out, OtherList{Capabilities: key.capabilities(), Version: other.version, Shown: other.items, Hidden: other.hidden})
 	}
 	slices.SortFunc(out, func(a, b OtherList) int {
 		return cmp.Or(slices.Compare(a.Capabilities, b.Capabilities), cmp.Compare(a.Version, b.Version))
@@ -69,11 +61,14 @@ func (c *Catalog) Items(method string) []Items {
 	defer c.mu.Unlock()
 	for i, u := range c.Sources {
 		out[i].Server = u.Name()
-		p, _ := c.reportedLocked(method, u.Name())
-		out[i].Others = c.othersLocked(method, u.Name(), p)
-		if p != nil {
-			out[i].Have, out[i].Version, out[i].Shown, out[i].Hidden = p.have, p.version, p.items, p.hidden
+		p := c.lists[serverListKey{method, u.Name(), Audience{}}]
+		if p != nil && !p.have {
+			p = nil
 		}
+		if p != nil {
+			out[i].Have, out[i].Version, out[i].Shown, out[i].Hidden = true, p.version, p.items, p.hidden
+		}
+		out[i].Others = c.othersLocked(method, u.Name(), p)
 		if p, _ := c.reportedLocked("", u.Name()); p != nil {
 			out[i].Hello = p.hello
 		}

@@ -48,6 +48,22 @@ func TestOtherLists(t *testing.T) {
 	}
 }
 
+// TestListsOfOneAudience checks that a list of clients with capabilities is not taken for the list of
+// all clients, if nobody has read the latter. Operators do not open a lazy server to read it.
+func TestListsOfOneAudience(t *testing.T) {
+	c := &Catalog{Sources: []Source{&asking{source{name: "a"}}}}
+	t.Cleanup(c.Close)
+	for _, caps := range []string{`{"elicitation":{}}`, `{"sampling":{}}`} {
+		if _, err := page(t, c.View(&mcp.ClientInfo{Revision: mcp.R20251125, Capabilities: []byte(caps)}, nil), mcp.MethodListTools, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x := c.Items(mcp.MethodListTools)[0]
+	if x.Have || len(x.Shown) != 0 || x.Version != 0 || len(x.Others) != 2 || len(x.Others[0].Shown) != 2 || len(x.Others[1].Shown) != 2 {
+		t.Errorf("%+v", x)
+	}
+}
+
 // TestItems checks that operators see items that the configuration hides. The version changes
 // only when the items change. A list is read only if an operator asks for it.
 func TestItems(t *testing.T) {
