@@ -67,7 +67,7 @@ func (c *Client) answer(ctx context.Context, resp *httplink.Response, out *trans
 	}
 	if !c.answers(m, out.ID) {
 		if m.Kind == jsonrpc.Result || m.Kind == jsonrpc.Failure {
-			c.drop("the stream contains an answer to another request", m)
+			c.drop("the response contains an answer to another request", m)
 		}
 		return nil, resp.NotMCP(b)
 	}
@@ -201,10 +201,12 @@ func (s *stream) read() (answer *jsonrpc.Message, empty bool, err error) {
 
 // unreadable drops an event that is not a message.
 func (s *stream) unreadable(err error) {
+	why := "the stream contains an event that is not a JSON-RPC message"
 	if errors.Is(err, transport.ErrTooLarge) {
 		s.c.log.Warn("discarded an SSE event that is larger than the size limit", slog.String("cause", err.Error()))
+		why = "the stream contains an event that is larger than the size limit"
 	}
-	s.c.drop("discarded an SSE event that is not a JSON-RPC message", nil)
+	s.c.drop(why, nil)
 }
 
 // take handles one message and reports whether it is the answer.
