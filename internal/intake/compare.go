@@ -150,7 +150,7 @@ func ParseServer(path, name string, s *clientfile.Server, env Env) (config.Serve
 	if errors.As(err, &bad) {
 		return config.Server{}, errors.New(bad.Problems[0].Path + " " + bad.Problems[0].Text)
 	}
-	return config.Server{}, errors.New("it is not a valid server")
+	return config.Server{}, errors.New("the entry is not a valid server")
 }
 
 // SameServer reports whether two entries reach the same server in the same way. Settings that
