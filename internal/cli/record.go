@@ -202,7 +202,7 @@ The command prints each difference. If there are differences, the exit code is
 				return withHint(fmt.Errorf("the file %s does not exist", clean(args[0])), "make a recording with `dragoman record -o FILE -- COMMAND`")
 			}
 			if err != nil {
-				return withHint(fmt.Errorf("cannot read the recording: %w", err), "make a recording with `dragoman record -o FILE -- COMMAND`")
+				return withHint(fmt.Errorf("cannot read the recording: %w", err), "name a recording that you can read")
 			}
 			played, err := tape.ParseWire(b, wire)
 			if errors.Is(err, tape.ErrNoWire) {
