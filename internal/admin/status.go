@@ -78,7 +78,7 @@ type Server struct {
 	// session to all of its sessions.
 	Unasked    int64 `json:"unaskedAnswers"`
 	Odd        int64 `json:"oddMessages"` // other messages of the server that could not be used
-	Late       int64 `json:"lateProgress" doc:"progress notifications that came after the answer to their request"`
+	Late       int64 `json:"lateProgress" doc:"progress notifications for a request that had ended (answered, cancelled or timed out)"`
 	Broadcasts bool  `json:"broadcasts"`
 	// WorkerVersion is the version of the last handshake with a Codex worker. WorkerCause says
 	// why it is not the newest version, or why the handshake failed.

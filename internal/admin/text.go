@@ -125,7 +125,7 @@ func (s *Server) text(line func(int, string, ...any), ago func(time.Time) string
 		line(1, "%s that could not be used", number(s.Odd, "other message"))
 	}
 	if s.Late > 0 {
-		line(1, "%s after the answer", number(s.Late, "progress notification"))
+		line(1, "%s for ended requests", number(s.Late, "progress notification"))
 	}
 	if s.Broadcasts {
 		line(1, "sends messages for one session to all sessions")

@@ -273,6 +273,46 @@ func TestProgress(t *testing.T) {
 	})
 }
 
+// TestProgressOfAnAbandonedCall checks that progress of a call that was cancelled counts as progress
+// for a request that has ended, although the server has not answered it.
+func TestProgressOfAnAbandonedCall(t *testing.T) {
+	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
+		a := start(s, anna, withTok)
+		w.Heard()
+		a.cancel(mcp.ErrCancelled)
+		w.Heard()
+		w.Say(progress("2", 1), progress("2", 2))
+		if odd, late := s.sessions.Odd(), s.sessions.LateProgress(); odd != 0 || late != 2 || len(a.heard()) != 0 {
+			t.Errorf("%d odd messages, %d late notifications", odd, late)
+		}
+	})
+}
+
+// TestProgressOnTheStandaloneStream checks that progress on the standalone stream reaches its call.
+// Other progress is counted: for a call that has ended, or for an unknown token.
+func TestProgressOnTheStandaloneStream(t *testing.T) {
+	p := &fakePoster{rev: mcp.R20251125}
+	posting(t, p, func(s *Conn) {
+		a := start(s, anna, withTok)
+		say := func(texts ...string) {
+			for _, text := range texts {
+				p.stream(pipetest.Scan(t, text))
+			}
+			synctest.Wait()
+		}
+		say(progress("2", 1), progress("99", 2), progress(`"tok"`, 3))
+		if got := a.heard(); len(got) != 1 {
+			t.Errorf("got %q", got)
+		}
+		a.cancel(mcp.ErrCancelled)
+		a.ended()
+		say(progress("2", 4))
+		if odd, late := s.sessions.Odd(), s.sessions.LateProgress(); odd != 2 || late != 1 || len(a.heard()) != 0 {
+			t.Errorf("%d odd messages, %d late notifications", odd, late)
+		}
+	})
+}
+
 func TestAFloodOfProgress(t *testing.T) {
 	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
 		a := start(s, anna, withTok)

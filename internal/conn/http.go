@@ -232,10 +232,11 @@ func (l *httpConn) listen() {
 			case m.Kind == jsonrpc.Notification && m.Method == mcp.NoteProgress:
 				// The notification should arrive on the stream of its request, but some servers
 				// send it on the standalone stream.
-				if n, ok := number(m.Raw, m.Param("progressToken")); ok {
-					if f := l.waiting(n); f != nil {
-						f.take(m)
-					}
+				n, ok := number(m.Raw, m.Param("progressToken"))
+				if f := l.waiting(n); ok && f != nil {
+					f.take(m)
+				} else {
+					l.server.strayProgress(m)
 				}
 			case m.Kind == jsonrpc.Notification && l.server.opts.Notice != nil:
 				l.server.opts.Notice(m, 0)

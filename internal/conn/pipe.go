@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -388,7 +387,7 @@ func (l *pipeConn) dispatch(m *jsonrpc.Message) {
 	case jsonrpc.Notification:
 		switch m.Method {
 		case mcp.NoteProgress:
-			l.add(l.byNumber(m.Raw, m.Param("progressToken")), m, l.strayProgress)
+			l.add(l.byNumber(m.Raw, m.Param("progressToken")), m, l.server.strayProgress)
 		case mcp.NoteCancelled:
 			if n, ok := number(m.Raw, m.Param("requestId")); ok && l.isListen(n) {
 				// 2026-07-28 §Cancellation: a server ends a listen with this notification.
@@ -399,7 +398,7 @@ func (l *pipeConn) dispatch(m *jsonrpc.Message) {
 		default:
 			sub := jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeySubscriptionID)
 			if !sub.IsZero() {
-				l.add(l.byNumber(m.Raw, sub), m, func(m *jsonrpc.Message) { l.noteOdd(m.Method, "") })
+				l.add(l.byNumber(m.Raw, sub), m, func(m *jsonrpc.Message) { l.server.noteOdd(m.Method, "") })
 				return
 			}
 			if m.Method == mcp.NoteMessage {
@@ -496,7 +495,7 @@ func (l *pipeConn) takeAnswer(m *jsonrpc.Message) {
 		// An answer without an id, or with the id null or 0, belongs to a notification, because
 		// some servers answer notifications. Other answers are late or unsolicited. During the
 		// handshake, the server may have pushed them.
-		l.logOdd("answer", string(m.ID))
+		l.server.logOdd("answer", string(m.ID))
 		if !l.server.unasked(n) && m.Kind == jsonrpc.Result {
 			l.push(m)
 		}
@@ -576,24 +575,3 @@ func (l *pipeConn) endListen(n int64) {
 }
 
 var errListenEnded = errors.New("the server ended the subscription")
-
-// strayProgress counts and logs progress that belongs to no call in flight.
-func (l *pipeConn) strayProgress(m *jsonrpc.Message) {
-	n, ok := number(m.Raw, m.Param("progressToken"))
-	if used, _ := l.server.used.has(n); !ok || !used {
-		l.noteOdd(m.Method, "")
-		return
-	}
-	l.server.sessions.late.Add(1)
-	l.logOdd("late progress", "the request has ended")
-}
-
-// noteOdd counts and logs a message that could not be used.
-func (l *pipeConn) noteOdd(what, detail string) {
-	l.server.sessions.NoteOdd()
-	l.logOdd(what, detail)
-}
-
-func (l *pipeConn) logOdd(what, detail string) {
-	l.server.opts.Log.Debug("discarded an unexpected message from the server", "server", l.server.opts.Name, "what", excerpt.Name(what), "detail", excerpt.Name(detail))
-}

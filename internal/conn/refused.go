@@ -26,7 +26,7 @@ func (l *pipeConn) refused(err error, why *jsonrpc.Error) {
 		// The frame may have been an answer that a call waits for.
 		l.server.opts.Log.Warn("discarded a message that is larger than the size limit", "server", l.server.opts.Name, "cause", why.Message)
 	}
-	l.noteOdd("refused", why.Message)
+	l.server.noteOdd("refused", why.Message)
 }
 
 // batch handles an array of messages. A server whose revision has batches may send them
@@ -35,7 +35,7 @@ func (l *pipeConn) refused(err error, why *jsonrpc.Error) {
 func (l *pipeConn) batch(b *transport.Batch, why *jsonrpc.Error) {
 	items, err := jsonrpc.ScanBatch(b.Raw, jsonrpc.Limits{Bytes: len(b.Raw), Tolerant: true, Names: mcp.MethodName})
 	if err != nil {
-		l.noteOdd("refused", why.Message)
+		l.server.noteOdd("refused", why.Message)
 		return
 	}
 	opened := l.server.opening.Load() // nil until the handshake has ended
@@ -53,7 +53,7 @@ func (l *pipeConn) batch(b *transport.Batch, why *jsonrpc.Error) {
 		case item.Message.Kind == jsonrpc.Result || item.Message.Kind == jsonrpc.Failure:
 			l.refused(&transport.BadAnswer{ID: item.Message.ID, Err: why}, why)
 		default:
-			l.noteOdd("refused", why.Message)
+			l.server.noteOdd("refused", why.Message)
 		}
 	}
 }

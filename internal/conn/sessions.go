@@ -79,8 +79,8 @@ func (s *Sessions) OnBroadcast(f func()) {
 // and answers for other clients.
 func (s *Sessions) Unasked() int64 { return s.unasked.Load() }
 
-// LateProgress returns the number of progress notifications that the server has sent after the
-// answer to their request. Such a notification says nothing new and is discarded.
+// LateProgress returns the number of progress notifications that the server has sent for a request
+// that had ended: answered, cancelled or timed out. Such a notification is discarded.
 func (s *Sessions) LateProgress() int64 { return s.late.Load() }
 
 // NoteOdd counts a message from the server that could not be used.
@@ -276,6 +276,27 @@ func (s *Conn) unasked(n int64) (anothers bool) {
 func (s *Conn) unaskedMessage(m *jsonrpc.Message) {
 	n, _ := number([]byte(m.ID), jsonrpc.Span{End: len(m.ID)})
 	s.unasked(n)
+}
+
+// strayProgress counts and logs a progress notification that belongs to no call in flight.
+func (s *Conn) strayProgress(m *jsonrpc.Message) {
+	n, ok := number(m.Raw, m.Param("progressToken"))
+	if used, _ := s.used.has(n); !ok || !used {
+		s.noteOdd(m.Method, "")
+		return
+	}
+	s.sessions.late.Add(1)
+	s.logOdd("late progress", "the request has ended")
+}
+
+// noteOdd counts and logs a message that could not be used.
+func (s *Conn) noteOdd(what, detail string) {
+	s.sessions.NoteOdd()
+	s.logOdd(what, detail)
+}
+
+func (s *Conn) logOdd(what, detail string) {
+	s.opts.Log.Debug("discarded an unexpected message from the server", "server", s.opts.Name, "what", excerpt.Name(what), "detail", excerpt.Name(detail))
 }
 
 // ownerOf returns the number of the call that a server request belongs to. The request's progress

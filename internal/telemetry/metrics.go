@@ -95,7 +95,7 @@ func (m *Metrics) WatchServers(all func() []upstream.Status) {
 		workers: prometheus.NewDesc(
 			"dragoman_worker_handshakes_total", "Handshakes with Codex workers, by the version of the handshake (v1, v2, none) and the reason why it is not v2.", []string{"server", "version", "cause"}, nil),
 		late: prometheus.NewDesc(
-			"dragoman_late_progress_total", "Progress notifications of a server that came after the answer to their request.", []string{"server"}, nil),
+			"dragoman_late_progress_total", "Progress notifications of a server for a request that had ended: answered, cancelled or timed out.", []string{"server"}, nil),
 		unasked: prometheus.NewDesc(
 			"dragoman_unasked_answers_total", "Answers of a server that match no open request: late, repeated, or for another client.", []string{"server"}, nil),
 	})

@@ -275,7 +275,7 @@ type Status struct {
 	// of its sessions.
 	Unasked    int64
 	Odd        int64
-	Late       int64 // progress notifications after the answer to their request; Odd does not count them
+	Late       int64 // progress notifications for a request that had ended; Odd does not count them
 	Broadcasts bool
 	// Readiness is the result of Adapter.Readiness, or "" without an adapter. Version and Cause
 	// are the results of Adapter.Negotiated.
