@@ -382,6 +382,8 @@ func TestPlaces(t *testing.T) {
 		{"dragoman.yaml", "mcpServers: {a: {command: x}}\n", ""},
 		{"dragoman.yaml", "mcpServers: [\n", ""},
 		{"dragoman.json", `{"mcpServers": {"a": {"command": "x"}}}`, ""},
+		{"dragoman.json", "{\n  \"mcpServers\": {\n  },\n  \"dragoman\": {\n  }\n}\n", ""},
+		{"dragoman.yaml", "{\n  \"mcpServers\": {\n  },\n  \"dragoman\": {\n  }\n}\n", ""},
 		{"mcp.json", `{"mcpServers": {}}`, ""},
 	} {
 		r := serving(t)

@@ -101,7 +101,7 @@ func (t *target) places(add []clientfile.Added, envFile bool) (out []Place) {
 	if err != nil {
 		return nil
 	}
-	all, ok := clientfile.Insertions(t.byHand, after)
+	all, ok := clientfile.Insertions(t.byHandPath, t.byHand, after)
 	if !ok {
 		return nil
 	}

@@ -70,9 +70,12 @@ type Insertion struct {
 	Text  string // with its indentation
 }
 
-// Insertions returns the texts that a change of a YAML file inserts, in the order of the file. ok is
-// false if the change does more than that.
-func Insertions(before, after []byte) (out []Insertion, ok bool) {
+// Insertions returns the texts that a change of a YAML file inserts, in the order of the file. name is
+// the name of the file. ok is false if the change does more than that, or if the file is JSON.
+func Insertions(name string, before, after []byte) (out []Insertion, ok bool) {
+	if LooksLikeJSON(before) && isJSON(name, before) {
+		return nil, false
+	}
 	a, b := splitLines(before), splitLines(after)
 	if len(a) > 0 && !strings.HasSuffix(a[len(a)-1], "\n") {
 		a[len(a)-1] += "\n" // the line that follows it ends it
