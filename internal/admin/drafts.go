@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -131,16 +132,18 @@ const (
 // drafts has the drafts of an API. The zero value is ready to use. Safe for concurrent use.
 type drafts struct {
 	work    work.Group
-	trying  slots  // bounds the number of trials at the same time
-	keeping slots  // lets one request write at a time
+	trying  slots // bounds the number of trials at the same time
+	keeping slots // lets one request write at a time
+	keyOnce sync.Once
 	key     []byte // for the hashes of previews; see hashOf
 
-	mu  sync.Mutex
-	all []*draft // oldest first
+	mu  sync.Mutex // the mutex of a draft must not be locked while mu is held
+	all []*draft   // oldest first
 }
 
 // draft is one draft. Its mutex guards the fields after it.
 type draft struct {
+	used atomic.Int64 // the time of the last use, in nanoseconds since 1970
 	id   string
 	form string
 	file string // "" for pasted text
@@ -150,7 +153,6 @@ type draft struct {
 	servers []*draftServer
 	secrets string
 	values  map[string]string // secrets of the text, and values that the user entered
-	used    time.Time
 	ended   bool
 }
 
@@ -426,7 +428,8 @@ func (d *draft) variable(name, value string, env intake.Env) string {
 func (s *drafts) add(d *draft) {
 	var b [12]byte
 	_, _ = rand.Read(b[:]) // rand.Read never fails
-	d.id, d.used = base64.RawURLEncoding.EncodeToString(b[:]), time.Now()
+	d.id = base64.RawURLEncoding.EncodeToString(b[:])
+	d.use()
 	s.mu.Lock()
 	s.all = append(s.all, d)
 	over := s.trimLocked()
@@ -440,9 +443,7 @@ func (s *drafts) add(d *draft) {
 func (s *drafts) trimLocked() (over []*draft) {
 	now := time.Now()
 	s.all = slices.DeleteFunc(s.all, func(d *draft) bool {
-		d.mu.Lock()
-		old := now.Sub(d.used) > draftLife
-		d.mu.Unlock()
+		old := now.Sub(d.lastUse()) > draftLife
 		if old {
 			over = append(over, d)
 		}
@@ -470,11 +471,15 @@ func (s *drafts) find(id string) (*draft, *Problem) {
 	if d == nil {
 		return nil, &Problem{Type: "no-such-draft", Title: "No such draft", Status: http.StatusNotFound, Detail: "A draft ends 30 minutes after its last use, and when Dragoman stops. Paste the text or choose the file again."}
 	}
-	d.mu.Lock()
-	d.used = time.Now()
-	d.mu.Unlock()
+	d.use()
 	return d, nil
 }
+
+// use restarts the life of a draft.
+func (d *draft) use() { d.used.Store(time.Now().UnixNano()) }
+
+// lastUse returns the time of the last use of a draft.
+func (d *draft) lastUse() time.Time { return time.Unix(0, d.used.Load()) }
 
 // drop removes a draft.
 func (s *drafts) drop(d *draft) {
@@ -591,7 +596,7 @@ func (d *draft) show(a *API) Draft {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.judgeLocked()
-	out := Draft{ID: d.id, Form: d.form, File: d.file, Notes: []string{}, Servers: []DraftServer{}, Secrets: d.secrets, Expires: d.used.Add(draftLife).UTC()}
+	out := Draft{ID: d.id, Form: d.form, File: d.file, Notes: []string{}, Servers: []DraftServer{}, Secrets: d.secrets, Expires: d.lastUse().Add(draftLife).UTC()}
 	for _, n := range d.notes {
 		out.Notes = append(out.Notes, excerpt.Line(excerpt.MaskSecrets(n), maxDraftText))
 	}

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/demo"
@@ -487,5 +488,36 @@ func TestClientFiles(t *testing.T) {
 	}
 	if b, _ := os.ReadFile(file); string(b) != text {
 		t.Errorf("the file of the client has changed: %s", b)
+	}
+}
+
+// TestDraftLocks works with the list of drafts while the mutex of one draft is held, and with one
+// draft while the mutex of the list is held. Both were waited for in turn: a page that was open
+// while another request looked for a draft made all later ones wait forever.
+func TestDraftLocks(t *testing.T) {
+	t.Parallel()
+	a := &API{}
+	one, other := &draft{}, &draft{}
+	a.drafts.add(one)
+	a.drafts.add(other)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		one.mu.Lock()
+		defer one.mu.Unlock()
+		if d, p := a.drafts.find(one.id); d != one || p != nil {
+			t.Errorf("the draft is not found: %v", p)
+		}
+		a.drafts.add(&draft{})
+		a.drafts.mu.Lock()
+		defer a.drafts.mu.Unlock()
+		if a.hashOf() == "" {
+			t.Error("there is no hash")
+		}
+	}()
+	select {
+	case <-done:
+	case <-time.After(30 * time.Second):
+		t.Fatal("a lock is waited for while the other one is held")
 	}
 }

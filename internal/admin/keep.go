@@ -409,13 +409,11 @@ func sortedKeys[V any](m map[string]V) []string {
 // hashOf returns a text that identifies changes. It needs the key of this process, because the
 // changes contain secrets.
 func (a *API) hashOf(changes ...*clientfile.Change) string {
-	a.drafts.mu.Lock()
-	if a.drafts.key == nil {
+	a.drafts.keyOnce.Do(func() {
 		a.drafts.key = make([]byte, 32)
 		_, _ = rand.Read(a.drafts.key) // rand.Read never fails
-	}
+	})
 	sum := hmac.New(sha256.New, a.drafts.key)
-	a.drafts.mu.Unlock()
 	for _, c := range changes {
 		if c == nil {
 			c = &clientfile.Change{}
