@@ -21,11 +21,9 @@ var (
 	plainBytes = bytesExcept("\t\n\f\r \"'&;,<>\\") // a value after = or :
 	credBytes  = bytesOf("A-Za-z0-9._~+/=-")        // credentials after Bearer
 	userBytes  = bytesExcept("\t\n\f\r /\"'@")      // the user and the password in a URL
-	keyBytes   = bytesOf("A-Za-z0-9_.-")            // all forms except a private key
 	schemes    = bytesOf("A-Za-z0-9+.-")            // a scheme of a URL
 	spaces     = bytesOf("\t\n\f\r ")               // the characters of \s
 	digits     = bytesOf("0-9")
-	formStarts = bytesOf("gspxAnhtyde")       // the first characters of forms
 	folded     = []string{"\u017f", "\u212a"} // characters that are letters if case does not matter
 )
 
@@ -283,57 +281,3 @@ func foldedAt(s string, at int) int {
 	}
 	return 0
 }
-
-// shortestForm is the length of the shortest secret that forms matches.
-const shortestForm = len("xoxb-") + 10
-
-// replaceForms replaces the matches of forms. It applies the expression only to runs of characters
-// in which a match may begin. A match is always within one run, except for a private key.
-func replaceForms(s string, with func(secret string) string) string {
-	if strings.Contains(s, "-----BEGIN ") {
-		return forms.ReplaceAllStringFunc(s, with)
-	}
-	var out strings.Builder
-	from := 0
-	for at := 0; at < len(s); at++ {
-		if !keyBytes[s[at]] {
-			continue
-		}
-		end := keyBytes.skip(s, at)
-		if run := s[at:end]; len(run) >= shortestForm && mayHaveForm(run) {
-			if replaced := forms.ReplaceAllStringFunc(run, with); replaced != run {
-				out.WriteString(s[from:at])
-				out.WriteString(replaced)
-				from = end
-			}
-		}
-		at = end
-	}
-	if from == 0 {
-		return s
-	}
-	out.WriteString(s[from:])
-	return out.String()
-}
-
-// mayHaveForm reports whether a known prefix of a secret begins a word of a run.
-func mayHaveForm(run string) bool {
-	for at := 0; at+1 < len(run); at++ {
-		if !formStarts[run[at]] || !boundary(run, at) {
-			continue
-		}
-		rest := run[at:]
-		if rest[0] == 'e' && rest[1] == 'y' || (rest[0] == 's' || rest[0] == 'p') && rest[1] == 'k' {
-			return true
-		}
-		for _, prefix := range formPrefixes {
-			if strings.HasPrefix(rest, prefix) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// formPrefixes are the beginnings of the secrets that forms matches, except those with two letters.
-var formPrefixes = strings.Fields("gh github_pat_ glpat- xox AKIA AIza ASIA npm_ ntn_ hf_ tvly- ya29. dop_v1_ shp")

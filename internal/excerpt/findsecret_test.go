@@ -17,12 +17,20 @@ var (
 	// This pattern matches a name with a colon, as in YAML. The value must have a digit, because
 	// otherwise it is probably a word of a sentence.
 	slowColon = regexp.MustCompile(`\b([A-Za-z][A-Za-z0-9_.-]{0,62}):[ \t]+([^\s"'&;,<>\\]*[0-9][^\s"'&;,<>\\]*)`)
-	slowUser  = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)([^/\s"'@]+)@`)
+	// This pattern matches secrets by their form.
+	slowForms = regexp.MustCompile(`(?:` + strings.Join([]string{
+		`\bgh[pousr]_[A-Za-z0-9]{20,}`, `\bgithub_pat_[A-Za-z0-9_]{20,}`, `\bglpat-[A-Za-z0-9_-]{16,}`,
+		`\b[sp]k[-_][A-Za-z0-9_-]{16,}`, `\bxox[abeprs]-[A-Za-z0-9-]{10,}`, `\bAKIA[A-Z0-9]{16}\b`, `\bAIza[A-Za-z0-9_-]{30,}`,
+		`\bnpm_[A-Za-z0-9]{30,}`, `\bhf_[A-Za-z0-9]{20,}`, `\bntn_[A-Za-z0-9]{20,}`, `\btvly-[A-Za-z0-9-]{16,}`, `\bASIA[A-Z0-9]{16}\b`, `\bya29\.[A-Za-z0-9_-]{20,}`,
+		`\bdop_v1_[a-f0-9]{32,}`, `\bshp(?:at|ca|pa|ss)_[a-fA-F0-9]{20,}`, `\bey[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`,
+		`-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]*(?:-----END [A-Z ]*PRIVATE KEY-----)?`,
+	}, "|") + `)`)
+	slowUser = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)([^/\s"'@]+)@`)
 )
 
 // slowSecrets does the same as Secrets with regular expressions.
 func slowSecrets(s string, with func(secret string) string) string {
-	s = forms.ReplaceAllStringFunc(s, with)
+	s = slowForms.ReplaceAllStringFunc(s, with)
 	s = slowBearer.ReplaceAllStringFunc(s, func(m string) string {
 		p := slowBearer.FindStringSubmatch(m)
 		return p[1] + p[2] + with(p[3])
@@ -83,6 +91,13 @@ var pieces = []string{
 	strings.Repeat("n", 62), strings.Repeat("é", 63),
 }
 
+// formPieces are the parts of pieces that a secret with a known form has.
+var formPieces = []string{
+	"ghp_", "ghs_", "github_pat_", "glpat-", "sk-", "pk_", "xoxb-", "AKIA", "ASIA", "AIza", "npm_", "ntn_", "hf_", "tvly-", "ya29.", "dop_v1_", "shpat_", "shpss_", "ey", "ey-", ".", "-", "_", " ",
+	"eyJhbGciOiJub25l", ".eyJzdWIiOiIx", ".sig", "hf_aaaaaaaaaaaaaaaaaaaa", "AKIAABCDEFGHIJKLMNOP", "ABCDEFGHIJKLMNOP", "abcdefghijklmnopqrst", "0123456789abcdef0123456789abcdef", "abcdef", "A", "é", "\xff",
+	"-----BEGIN PRIVATE KEY-----", "-----BEGIN RSA PRIVATE KEY-----", "-----BEGIN ", "-----END PRIVATE KEY-----", "-----END ", "PRIVATE KEY-----", "PRIVATE KEY", "-----", "ABC ", "\n",
+}
+
 // TestFindSecrets compares Secrets with the regular expressions, for texts that are made at random
 // from parts of secrets.
 func TestFindSecrets(t *testing.T) {
@@ -95,6 +110,13 @@ func TestFindSecrets(t *testing.T) {
 		}
 		sameSecrets(t, b.String())
 	}
+	for range 60_000 {
+		var b strings.Builder
+		for range 1 + random.IntN(14) {
+			b.WriteString(formPieces[random.IntN(len(formPieces))])
+		}
+		sameSecrets(t, b.String())
+	}
 	for _, escaped := range []bool{false, true} {
 		sameSecrets(t, largeResult(20_000, escaped))
 	}
@@ -102,9 +124,11 @@ func TestFindSecrets(t *testing.T) {
 
 // FuzzFindSecrets compares Secrets with the regular expressions.
 func FuzzFindSecrets(f *testing.F) {
-	for _, p := range pieces {
+	for _, p := range slices.Concat(pieces, formPieces) {
 		f.Add(p)
 	}
+	f.Add("-ey-hf_aaaaaaaaaaaaaaaaaaaa-ey-eyJhbGciOiJub25l.eyJzdWIiOiIx.sig AKIAABCDEFGHIJKLMNOPQ")
+	f.Add("-----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY----------BEGIN PRIVATE KEY-----")
 	f.Add(`{"token":"a\"b","pwd": "/x", \"password\": \"x\\\"}`)
 	f.Add("Authorization: Bearer abcdefgh password: hunter22 pw=hunter22 https://u:p@h sk-abcdefghijklmnop0")
 	f.Fuzz(func(t *testing.T, s string) {
@@ -118,7 +142,32 @@ func FuzzFindSecrets(f *testing.F) {
 // square of the length would not end before the timeout of the tests.
 func TestSecretsStayLinear(t *testing.T) {
 	t.Parallel()
-	for _, p := range []string{`"`, `\"`, `"a"`, `"a" :`, "a=", "=", "a: ", "a:", "a://", "://", "bearer ", "basic\t", "ey", "ey-", "ghp_", "sk-", "a.", "\\", `"é`, "token=a", "-----BEGIN "} {
+	for _, p := range []string{
+		`"`, `\"`, `"a"`, `"a" :`, "a=", "=", "a: ", "a:", "a://", "://", "bearer ", "basic\t", "ey", "ey-", "ghp_", "sk-", "a.", "\\", `"é`, "token=a", "-----BEGIN ",
+		"-ey-hf_aaaaaaaaaaaaaaaaaaaa", "-ey-AKIAABCDEFGHIJKLMNOP", "-----BEGIN PRIVATE KEY----- ey-",
+	} {
 		MaskSecrets(strings.Repeat(p, 1<<19/len(p)) + strings.Repeat(" ", 1<<18) + strings.Repeat("a", 1<<18))
+	}
+}
+
+// TestFormsTakeFewSteps counts the characters that the search for forms examines, in texts that
+// repeat two parts of secrets.
+func TestFormsTakeFewSteps(t *testing.T) {
+	t.Parallel()
+	const size = 8 << 10
+	for _, a := range formPieces {
+		for _, b := range formPieces {
+			for _, between := range []string{"", "-", ".", " "} {
+				text := strings.Repeat(between+a+between+b, size/(2*len(between)+len(a)+len(b)))
+				for _, s := range []string{text, text + strings.Repeat("a", size), "ey" + strings.Repeat("a", size) + text} {
+					var f formFinder
+					for p, ok := f.next(s, 0); ok; p, ok = f.next(s, p.end) {
+					}
+					if f.steps > 6*len(s) {
+						t.Fatalf("%d steps for %d characters of %q and %q with %q", f.steps, len(s), a, b, between)
+					}
+				}
+			}
+		}
 	}
 }

@@ -1,21 +1,10 @@
 package excerpt
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 )
-
-// forms matches secrets by their form: well-known key prefixes, signed tokens and private
-// keys.
-var forms = regexp.MustCompile(`(?:` + strings.Join([]string{
-	`\bgh[pousr]_[A-Za-z0-9]{20,}`, `\bgithub_pat_[A-Za-z0-9_]{20,}`, `\bglpat-[A-Za-z0-9_-]{16,}`,
-	`\b[sp]k[-_][A-Za-z0-9_-]{16,}`, `\bxox[abeprs]-[A-Za-z0-9-]{10,}`, `\bAKIA[A-Z0-9]{16}\b`, `\bAIza[A-Za-z0-9_-]{30,}`,
-	`\bnpm_[A-Za-z0-9]{30,}`, `\bhf_[A-Za-z0-9]{20,}`, `\bntn_[A-Za-z0-9]{20,}`, `\btvly-[A-Za-z0-9-]{16,}`, `\bASIA[A-Z0-9]{16}\b`, `\bya29\.[A-Za-z0-9_-]{20,}`,
-	`\bdop_v1_[a-f0-9]{32,}`, `\bshp(?:at|ca|pa|ss)_[a-fA-F0-9]{20,}`, `\bey[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`,
-	`-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]*(?:-----END [A-Z ]*PRIVATE KEY-----)?`,
-}, "|") + `)`)
 
 // shortest is the minimum length of a secret within a sentence.
 const shortest = 6
@@ -31,8 +20,8 @@ func MaskSecrets(s string) string { return Secrets(s, func(string) string { retu
 // or a URL, and values with names of secrets. If two of these overlap, with is called again
 // with its own result.
 func Secrets(s string, with func(secret string) string) string {
-	s = replaceForms(s, with)
 	all := func(string, string) bool { return true }
+	s = replaceParts(s, new(formFinder).next, all, with)
 	s = replaceParts(s, nextBearer, all, with)
 	names := knownNames{}
 	s = replaceParts(s, nextColon, func(name, value string) bool { return len(value) >= shortest && names.secret(name, value) }, with)
