@@ -297,14 +297,42 @@ func check(t *testing.T, name string, s []byte, sent url.Values, o Options) {
 // TestJSONFaults checks the sentences about JSON that a person has typed wrong.
 func TestJSONFaults(t *testing.T) {
 	for sent, want := range map[string]string{
-		"[oops":               "is not valid JSON: invalid character 'o' looking for beginning of value (line 1, character 2)",
-		"{\"a\": 1,\r\n 'b'}": "is not valid JSON: invalid character '\\'' looking for beginning of object key string (line 2, character 2)",
-		"[1, 2":               "is not valid JSON: unexpected end of JSON input",
-		`{"a":1,"a":2}`:       `is not valid JSON: duplicate member name at offset 7`,
+		"[oops":               "unexpected character 'o' (line 1, character 2)",
+		"{\"a\": 1,\r\n 'b'}": `unexpected character '\'' (line 2, character 2)`,
+		"\n\n  oops":          "unexpected character 'o' (line 3, character 3)",
+		"é oops":              "unexpected character 'é' (line 1, character 1)",
+		`["ä", “a”]`:          "unexpected character '“' (line 1, character 7)",
+		"[\u202e]":            `unexpected character '\u202e' (line 1, character 2)`,
+		"[\"a\nb\"]":          `unexpected character '\n' (line 1, character 4)`,
+		"nul":                 "unexpected end (line 1, character 4)",
+		"[1, 2":               "unexpected end (line 1, character 6)",
+		`{"a":"b`:             "string without a closing quote (line 1, character 6)",
+		`{"abcdefghijkl: 1}`:  "string without a closing quote (line 1, character 2)",
+		`["\x"]`:              "invalid escape (line 1, character 3)",
+		`{"a":1,"a":2}`:       "duplicate member name (line 1, character 8)",
+		"{\"a\":1,\n\"a\":2}": "duplicate member name (line 2, character 1)",
 	} {
 		f := Make([]byte(props(`"j":{}`)), Options{})
-		if _, ok := f.Read(url.Values{"j/j": {sent}}); ok || f.Errors[0].Text != want {
+		if _, ok := f.Read(url.Values{"j/j": {sent}}); ok || f.Errors[0].Text != "is not valid JSON: "+want {
 			t.Errorf("%s: %+v", sent, f.Errors)
+		}
+		f = Make([]byte(props(`"j":{}`)), Options{})
+		if _, ok := f.Read(url.Values{WholeKey: {sent}}); ok || f.Errors[0].Text != "The text is not valid JSON: "+want {
+			t.Errorf("%s: %+v", sent, f.Errors)
+		}
+	}
+}
+
+// TestInvalidUTF8InJSON checks the sentence about bytes that are not UTF-8, inside and outside of a
+// string.
+func TestInvalidUTF8InJSON(t *testing.T) {
+	for sent, want := range map[string]string{
+		"\xff":                "invalid UTF-8 (line 1, character 1)",
+		"{\"a\": \"b\xffc\"}": "invalid UTF-8 (line 1, character 9)",
+	} {
+		f := Make([]byte(props(`"j":{}`)), Options{})
+		if _, ok := f.Read(url.Values{WholeKey: {sent}}); ok || f.Errors[0].Text != "The text is not valid JSON: "+want {
+			t.Errorf("%q: %+v", sent, f.Errors)
 		}
 	}
 }

@@ -1,14 +1,14 @@
 package form
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
@@ -51,7 +51,7 @@ func (f *Form) Read(sent url.Values) (value []byte, ok bool) {
 			value = []byte("{}")
 		}
 		if err := jsonrpc.Valid(value, jsonrpc.Limits{Depth: maxValueDepth}); err != nil {
-			f.Errors = append(f.Errors, Error{Text: "The text is not valid JSON: " + faultOfJSON(value, err)})
+			f.Errors = append(f.Errors, Error{Text: "The text is not valid JSON: " + faultOfJSON(f.Text, err)})
 			return nil, false
 		}
 		if jsonrpc.ValueOf(value).Kind() != '{' {
@@ -118,7 +118,7 @@ func (f *Form) value(dst []byte, x *Field, sent url.Values, path []string) []byt
 	case JSON:
 		if x.Text = text; trimmed != "" {
 			if err := jsonrpc.Valid([]byte(trimmed), jsonrpc.Limits{Depth: maxValueDepth}); err != nil {
-				return wrong("is not valid JSON: " + faultOfJSON([]byte(trimmed), err))
+				return wrong("is not valid JSON: " + faultOfJSON(text, err))
 			}
 			return append(dst, trimmed...)
 		}
@@ -220,23 +220,36 @@ func numberFault(whole bool) string {
 	return "must be a number, such as 1.5"
 }
 
-// faultOfJSON returns why a person's JSON text is not valid, and where. err is the error of
-// jsonrpc.Valid.
-func faultOfJSON(text []byte, err error) string {
-	var syntax *json.SyntaxError
-	if errors.As(json.Unmarshal(text, &json.RawMessage{}), &syntax) {
-		if int(syntax.Offset) >= len(text) && strings.HasPrefix(syntax.Error(), "unexpected end") {
-			return syntax.Error()
-		}
-		before := text[:min(max(0, int(syntax.Offset)-1), len(text))]
-		line, start := bytes.Count(before, []byte("\n"))+1, bytes.LastIndexByte(before, '\n')+1
-		return fmt.Sprintf("%s (line %d, character %d)", syntax.Error(), line, utf8.RuneCount(before[start:])+1)
-	}
+// jsonFaults describes the faults of a JSON text that are not one character.
+var jsonFaults = map[jsonrpc.Fault]string{
+	jsonrpc.FaultEnd:       "unexpected end",
+	jsonrpc.FaultString:    "string without a closing quote",
+	jsonrpc.FaultEscape:    "invalid escape",
+	jsonrpc.FaultUTF8:      "invalid UTF-8",
+	jsonrpc.FaultDuplicate: "duplicate member name",
+}
+
+// faultOfJSON returns why a person's JSON text is not valid, and where. text is the text as typed,
+// and err is the error of jsonrpc.Valid for its part without space around it.
+func faultOfJSON(text string, err error) string {
 	var wrong *jsonrpc.Error
-	if errors.As(err, &wrong) {
-		return strings.TrimPrefix(wrong.Message, "not valid JSON: ")
+	if !errors.As(err, &wrong) {
+		return err.Error()
 	}
-	return err.Error()
+	at := min(wrong.Offset+len(text)-len(strings.TrimLeftFunc(text, unicode.IsSpace)), len(text))
+	fault := jsonFaults[wrong.Fault]
+	switch wrong.Fault {
+	case 0: // the text exceeds a limit
+		return wrong.Message
+	case jsonrpc.FaultByte:
+		r, size := utf8.DecodeRuneInString(text[at:])
+		if fault = "unexpected character " + strconv.QuoteRune(r); r == utf8.RuneError && size == 1 {
+			fault = jsonFaults[jsonrpc.FaultUTF8]
+		}
+	}
+	before := text[:at]
+	line, start := strings.Count(before, "\n")+1, strings.LastIndexByte(before, '\n')+1
+	return fmt.Sprintf("%s (line %d, character %d)", fault, line, utf8.RuneCountInString(before[start:])+1)
 }
 
 // lines undoes the line ends that a browser writes.

@@ -110,7 +110,25 @@ type Error struct {
 	// Method is the method of the request that Scan refused because of its params. Otherwise
 	// it is empty.
 	Method string
+
+	// Fault says what is wrong with the JSON text that Scan or Valid refused, and Offset where. Both
+	// are 0 for other errors.
+	Fault  Fault
+	Offset int
 }
+
+// Fault is a fault of a JSON text.
+type Fault uint8
+
+// The values of Fault, and what is at Error.Offset.
+const (
+	FaultByte      Fault = iota + 1 // a character that JSON does not allow there
+	FaultEnd                        // the end of the text, although the value is not complete
+	FaultString                     // the opening quote of a string without a closing quote
+	FaultEscape                     // the backslash of an escape that JSON does not have
+	FaultUTF8                       // a byte that is not valid UTF-8
+	FaultDuplicate                  // the opening quote of a name that the object already has
+)
 
 func (e *Error) Error() string {
 	return e.Message + " (" + strconv.FormatInt(e.Code, 10) + ")"

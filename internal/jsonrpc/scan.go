@@ -60,7 +60,7 @@ func (s *scanner) envelope(e *envelope) int {
 	b := s.b
 	i := skipSpace(b, 0)
 	if i == len(b) {
-		return s.fail(i, "empty message")
+		return s.fail(i, FaultEnd, "empty message")
 	}
 	if b[i] != '{' {
 		return s.value(i)
@@ -89,7 +89,7 @@ func (s *scanner) envelope(e *envelope) int {
 
 		i = skipSpace(b, i)
 		if i == len(b) {
-			return s.fail(i, "unexpected end")
+			return s.fail(i, FaultEnd, "unexpected end")
 		}
 		if b[i] == ',' {
 			i = skipSpace(b, i+1)
@@ -209,7 +209,9 @@ func (s *scanner) judge(e *envelope, lim *Limits, m *Message) *Error {
 	case !e.object:
 		return invalid("message is not an object")
 	case s.duplicate >= 0:
-		return invalid("duplicate member name at offset " + strconv.Itoa(s.duplicate))
+		err := s.duplicateError()
+		err.Message = "invalid message: " + err.Message
+		return err
 	case e.fault != "":
 		return invalid(e.fault)
 	case e.version.IsZero() && !lim.Tolerant:
@@ -366,7 +368,14 @@ func Valid(b []byte, lim Limits) error {
 	case i < 0:
 		return s.err
 	case s.duplicate >= 0:
-		return &Error{Code: CodeInvalidRequest, Message: "duplicate member name at offset " + strconv.Itoa(s.duplicate)}
+		return s.duplicateError()
 	}
 	return nil
+}
+
+func (s *scanner) duplicateError() *Error {
+	return &Error{
+		Code: CodeInvalidRequest, Message: "duplicate member name at offset " + strconv.Itoa(s.duplicate),
+		Fault: FaultDuplicate, Offset: s.duplicate,
+	}
 }

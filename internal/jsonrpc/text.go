@@ -49,7 +49,7 @@ func (s *scanner) text(i int) (end int, escaped bool) {
 			i += 8
 		}
 		if i >= len(b) {
-			return s.fail(start, "unterminated string"), false
+			return s.fail(start, FaultString, "unterminated string"), false
 		}
 		switch c := b[i]; {
 		case c == '"':
@@ -58,7 +58,7 @@ func (s *scanner) text(i int) (end int, escaped bool) {
 			escaped = true
 			n := escapeLen(b[i:])
 			if n == 0 {
-				return s.fail(i, "bad escape"), false
+				return s.fail(i, FaultEscape, "bad escape"), false
 			}
 			i += n
 		case c < ' ':
@@ -80,7 +80,7 @@ func (s *scanner) text(i int) (end int, escaped bool) {
 				}
 				n := runeLen(b[i:])
 				if n == 0 {
-					return s.fail(i, "invalid UTF-8"), false
+					return s.fail(i, FaultUTF8, "invalid UTF-8"), false
 				}
 				i += n
 			}

@@ -104,19 +104,19 @@ func beyond(what string) *Error {
 }
 
 // fail records the reason why the text is not JSON, and returns -1. It keeps only the first reason.
-func (s *scanner) fail(i int, why string) int {
+func (s *scanner) fail(i int, fault Fault, why string) int {
 	if s.err == nil {
-		s.err = &Error{Code: CodeParse, Message: "not valid JSON: " + why + " at offset " + strconv.Itoa(i)}
+		s.err = &Error{Code: CodeParse, Message: "not valid JSON: " + why + " at offset " + strconv.Itoa(i), Fault: fault, Offset: i}
 	}
 	return -1
 }
 
 func (s *scanner) failByte(i int) int {
 	if i >= len(s.b) {
-		return s.fail(len(s.b), "unexpected end")
+		return s.fail(len(s.b), FaultEnd, "unexpected end")
 	}
 	// The byte is shown as a number, so that the text is safe to log and to send.
-	return s.fail(i, "unexpected byte 0x"+strconv.FormatUint(uint64(s.b[i]), 16))
+	return s.fail(i, FaultByte, "unexpected byte 0x"+strconv.FormatUint(uint64(s.b[i]), 16))
 }
 
 func (s *scanner) failDepth() int {
@@ -291,6 +291,7 @@ func (s *scanner) name(i int) (name, int) {
 	// and the length.
 	i, escaped := s.text(start + 7)
 	if escaped || i < 0 {
+		s.err = nil // its offset may be too large, and oddName finds the fault again
 		return s.oddName(start - 1)
 	}
 	n := i - 1 - start
