@@ -274,7 +274,7 @@ func (m *maker) example(v schema.View, name string) string {
 	if len(raw) > exampleOf || m.samples > maxWork || v.Types() == 0 {
 		return ""
 	}
-	value := excerpt.JSON(schema.Example(v, name, true))
+	value := excerpt.JSON(schema.ExampleShape(v, name))
 	if len(value) > maxValue || string(value) == "{}" || string(value) == "null" {
 		return ""
 	}

@@ -26,17 +26,22 @@ var formatted = map[string]string{
 // Example returns a JSON value that fits the types, the choices and the simplest limits of a
 // schema. The value comes from the default, the examples or the choices in the schema. Otherwise it
 // is a placeholder of the right type. name is the name of the property that has the value. Objects
-// have their required properties. If shape is true, an object without any gets some of its optional
-// properties, and a default that is an empty array or object does not count, so that a person sees
-// what the value looks like.
-func Example(v View, name string, shape bool) []byte {
-	e := exampler{shape: shape}
+// have only their required properties.
+func Example(v View, name string) []byte {
+	return new(exampler).value(v, name, 0)
+}
+
+// ExampleShape returns an example that shows a person what the value looks like. It does the same as
+// Example, with two differences. An object without required properties gets some of its optional
+// properties. A default that is an empty array or object does not count.
+func ExampleShape(v View, name string) []byte {
+	e := exampler{shape: true}
 	return e.value(v, name, 0)
 }
 
 // exampler makes one example.
 type exampler struct {
-	shape  bool
+	shape  bool // the example is one of ExampleShape
 	values int
 }
 

@@ -23,7 +23,7 @@ func (t Tool) Example() []Value {
 		if !a.Required {
 			break
 		}
-		v := Value{Name: a.Name, JSON: schema.Example(a.Schema, a.Name, false)}
+		v := Value{Name: a.Name, JSON: schema.Example(a.Schema, a.Name)}
 		if s, ok := jsonrpc.Text(v.JSON, jsonrpc.Whole(v.JSON)); ok {
 			v.Text = s
 		} else {
