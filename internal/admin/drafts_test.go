@@ -367,7 +367,15 @@ func TestWhereDraftsGo(t *testing.T) {
 		t.Errorf("%+v %s", kept, b)
 	}
 	p = r.preview(r.draft("npx a"))
-	if p.Writable || !strings.Contains(p.Why, "Add the servers to "+path) {
+	if p.Writable || !strings.Contains(p.Why, "Add the servers to "+path) || len(p.Places) == 0 {
+		t.Errorf("%+v", p)
+	}
+	// Nothing says what to add to a file with errors.
+	if err := os.WriteFile(path, []byte("mcpServers:\n  a:\n    comand: x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p = r.preview(r.draft("npx b"))
+	if p.Writable || len(p.Places) != 0 {
 		t.Errorf("%+v", p)
 	}
 }

@@ -150,7 +150,11 @@ func (a *API) withoutFile(t *target) {
 	path := places[len(places)-1]
 	if existing, found := config.Find(a.env); found {
 		t.why = demo + " Add the servers to " + existing + ", and start `dragoman serve` without --demo."
-		if b, err := clientfile.Load(existing); err == nil {
+		b, err := clientfile.Load(existing)
+		if err == nil {
+			_, err = intake.ParseOurs(existing, b, a.env)
+		}
+		if err == nil {
 			t.byHand, t.byHandPath = b, existing
 		}
 		return
