@@ -44,7 +44,7 @@ func (a *API) Transcript(number uint64) ([]byte, *Problem) {
 	s, ok := a.opts.Calls.Story(number)
 	switch {
 	case !ok:
-		return no("not-recorded", "Its messages are not kept. Set record: memory in the configuration.")
+		return no("not-recorded", "Its messages are not kept. With record: memory in the configuration, Dragoman keeps the messages of the last 200 calls.")
 	case s.Call.Running():
 		return no("running", "It has not ended.")
 	case s.Missed > 0:

@@ -130,6 +130,7 @@ these fail on purpose. --quiet-demo leaves the clients out.`,
 				},
 				Ready: func(endpoint string) {
 					start.endpoint = reachable(endpoint)
+					start.flags = flagsOf(start, address)
 					a.status.End()
 					if a.quiet {
 						return

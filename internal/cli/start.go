@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -57,6 +59,19 @@ func (o startOptions) text(s daemon.Start, now time.Time, width int, colour bool
 		})
 	}
 	return t.Text() + "dragoman: connect a client to " + clean(o.endpoint) + ", or let `" + o.program + " connect CLIENT` do it; `" + o.program + " status" + clean(o.flags) + "` shows this table again\n"
+}
+
+// flagsOf returns the flags with which other commands find this serve. If the system has chosen the
+// port of the address, other commands need this port.
+func flagsOf(o startOptions, address string) string {
+	if _, port, err := net.SplitHostPort(address); err != nil || port != "0" {
+		return o.flags
+	}
+	u, err := url.Parse(o.endpoint)
+	if err != nil {
+		return o.flags
+	}
+	return " --listen " + u.Host
 }
 
 // readyText returns how long a server took to be ready, or "" if it is not.

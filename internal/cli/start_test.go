@@ -42,3 +42,17 @@ func TestStartRecords(t *testing.T) {
 	}
 	golden(t, "start.json", out.String())
 }
+
+// TestFlagsOf checks that the hints after the start name the port that the system has chosen.
+func TestFlagsOf(t *testing.T) {
+	for address, want := range map[string]string{
+		"127.0.0.1:0":    " --listen 127.0.0.1:4711",
+		"[::1]:0":        " --listen 127.0.0.1:4711",
+		"127.0.0.1:7300": " -c a.yaml",
+		"no address":     " -c a.yaml",
+	} {
+		if got := flagsOf(startOptions{flags: " -c a.yaml", endpoint: "http://127.0.0.1:4711/mcp"}, address); got != want {
+			t.Errorf("%s: %q, want %q", address, got, want)
+		}
+	}
+}

@@ -51,6 +51,12 @@ func parseJSON(name string, b []byte) (hujson.Value, error) {
 		return hujson.Value{}, &SyntaxError{name, line, col, "the file is nested too deeply"}
 	}
 	v, err := hujson.Parse(bytes.Clone(src))
+	if err != nil && !bytes.HasSuffix(src, []byte("\n")) {
+		// hujson requires a line end after a comment.
+		if ended, again := hujson.Parse(append(bytes.Clone(src), '\n')); again == nil {
+			return ended, nil
+		}
+	}
 	if err == nil {
 		return v, nil
 	}

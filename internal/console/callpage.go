@@ -434,6 +434,11 @@ func (v *callView) titleOf(m *admin.Message) string {
 	return who + " returns the result"
 }
 
+// ofConnection are the header fields that belong to one connection or to the length of one body.
+// curl sets them itself, and those of the recorded request are wrong for an edited body, for an
+// element of a batch, and for a terminal that shows the answer.
+var ofConnection = map[string]bool{"accept-encoding": true, "connection": true, "content-length": true, "host": true, "transfer-encoding": true}
+
 // commands sets the shell commands with which a user can repeat the call.
 func (v *callView) commands(host string) {
 	var m *admin.Message
@@ -459,6 +464,9 @@ func (v *callView) commands(host string) {
 		b.WriteString("curl " + shellQuote(endpoint))
 		sent := map[string]bool{}
 		for _, f := range m.Request.Headers {
+			if ofConnection[strings.ToLower(f[0])] {
+				continue
+			}
 			sent[strings.ToLower(f[0])] = true
 			b.WriteString(" \\\n  -H " + shellQuote(f[0]+": "+f[1]))
 		}

@@ -206,6 +206,20 @@ func TestLossIsAGap(t *testing.T) {
 	}
 }
 
+// TestCurlHeaders checks that the curl command does not repeat fields that curl sets itself.
+func TestCurlHeaders(t *testing.T) {
+	m := admin.Message{Wire: admin.WireClient, Direction: "received", Text: `{"jsonrpc":"2.0","id":1,"method":"ping"}`}
+	m.Request = &admin.Head{Method: "POST", Path: "/mcp", Headers: [][2]string{
+		{"Accept", "application/json"}, {"Accept-Encoding", "gzip"}, {"Connection", "close"}, {"Content-Length", "280"}, {"Mcp-Session-Id", "x"},
+	}}
+	v := &callView{Story: admin.Story{Messages: []admin.Message{m}}}
+	v.commands("127.0.0.1:7300")
+	want := "curl http://127.0.0.1:7300/mcp \\\n  -H 'Accept: application/json' \\\n  -H 'Mcp-Session-Id: x' \\\n  -H 'Content-Type: application/json' \\\n  --data-raw"
+	if !strings.HasPrefix(v.Curl, want) {
+		t.Errorf("got\n%s\nwant\n%s", v.Curl, want)
+	}
+}
+
 // TestCopies checks the commands that repeat a call, and the file with both wires.
 func TestCopies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
