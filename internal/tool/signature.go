@@ -28,7 +28,7 @@ func (t Tool) Signature() string {
 	return word(t.Name()) + "(" + strings.Join(t.Parameters(), ", ") + ") → " + t.Returns()
 }
 
-// Parameters returns the arguments, each in the form of Signature.
+// Parameters returns the arguments, each as Signature writes it.
 func (t Tool) Parameters() []string {
 	args := t.Arguments()
 	var out []string
@@ -59,7 +59,7 @@ type Argument struct {
 	Schema   schema.View
 }
 
-// String returns the argument in the form of a signature.
+// String returns the argument as Signature writes it.
 func (a Argument) String() string {
 	s := word(a.Name)
 	if !a.Required {
@@ -78,7 +78,8 @@ func (t Tool) Arguments() []Argument {
 	return ArgumentsOf(t.Input())
 }
 
-// ArgumentsOf returns the properties in the schema of an object.
+// ArgumentsOf returns the arguments that the schema of an object describes, one for each property.
+// Required arguments come first.
 func ArgumentsOf(v schema.View) []Argument {
 	var first, rest []Argument
 	for _, p := range v.Properties() {
@@ -184,7 +185,7 @@ func object(v schema.View, level int, steps *int) string {
 	return "{" + strings.Join(out, ", ") + "}"
 }
 
-// word returns a name in the form of a signature: with quotes if the name is not a single word.
+// word returns a name as Signature writes it: in quotes if the name is not a single word.
 func word(name string) string {
 	if name == "" || strings.ContainsAny(name, " ,:?()[]{}|") {
 		return string(jsonrpc.AppendQuote(nil, excerpt.Line(name, maxName)))

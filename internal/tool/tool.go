@@ -10,13 +10,14 @@ type Tool struct {
 	raw []byte
 }
 
-// Of returns the tool for a valid JSON object. The tool keeps raw.
+// Of returns the tool that raw describes. raw must be a valid JSON object. The tool keeps raw.
 func Of(raw []byte) Tool { return Tool{raw} }
 
 // Raw returns the object as the server sent it.
 func (t Tool) Raw() []byte { return t.raw }
 
-// Text returns a member of the tool that is a string, such as "description", or "".
+// Text returns the string in the member with this key, such as "description". It returns "" if
+// there is none.
 func (t Tool) Text(key string) string {
 	s, _ := jsonrpc.Text(t.raw, jsonrpc.Find(t.raw, jsonrpc.Whole(t.raw), key))
 	return jsonrpc.Shown(s)
@@ -54,7 +55,8 @@ func (t Tool) schema(key string) schema.View {
 	return schema.Of(t.raw, at)
 }
 
-// Hint is one statement of a server about a tool, in annotations. The statement may be wrong.
+// Hint is one statement of a server about a tool, in the tool's annotations. The statement may be
+// wrong.
 type Hint struct {
 	Name string // the name of the member in annotations
 	Text string // the text for people
