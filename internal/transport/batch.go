@@ -4,9 +4,9 @@ import "github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 
 // Batch is the error that Pipe.Read returns for an array of messages. The revision 2025-03-26 has
 // batches and requires receivers to accept them (§Base Protocol, "Batching"). For that revision,
-// pass Raw to jsonrpc.ScanBatch. For all other revisions, Unwrap returns the *jsonrpc.Error of a
-// refused message, with CodeInvalidRequest. Only the first byte and the length of the array have
-// been checked.
+// pass Raw to jsonrpc.ScanBatch. For all other revisions, refuse the array with the *jsonrpc.Error
+// that Unwrap returns, which has CodeInvalidRequest. Only the first byte and the length of the
+// array have been checked.
 type Batch struct {
 	Raw []byte // the whole array; the receiver may keep it
 }

@@ -40,7 +40,7 @@ func (b *Budget) Hold(n int64) {
 	}
 }
 
-// Give releases bytes that Take or Hold has reserved.
+// Give releases bytes that Take, TakeSmall or Hold has reserved.
 func (b *Budget) Give(n int64) {
 	if b != nil {
 		b.held.Add(-n)

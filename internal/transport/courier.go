@@ -92,8 +92,9 @@ func (c *Courier) run() {
 	}
 }
 
-// Close gives the queued messages the time chance to be sent. Then it drops the remaining messages
-// and cancels the sends that are running. It returns when all goroutines of the Courier have ended.
+// Close waits until the queued messages are sent. The parameter chance limits this wait. After that
+// time, Close drops the remaining messages and cancels the sends that are running. It returns when
+// all goroutines of the Courier have ended.
 func (c *Courier) Close(chance time.Duration) {
 	c.mu.Lock()
 	c.closed = true

@@ -35,7 +35,7 @@ type BadAnswer struct {
 
 func (e *BadAnswer) Error() string { return "the answer is not valid: " + e.Err.Message }
 
-// Unwrap lets errors.As find the *jsonrpc.Error, and errors.Is ErrTooLarge.
+// Unwrap lets errors.As find the *jsonrpc.Error, and lets errors.Is find ErrTooLarge.
 func (e *BadAnswer) Unwrap() []error {
 	if e.TooLarge {
 		return []error{e.Err, ErrTooLarge}

@@ -73,8 +73,8 @@ type Peer struct {
 
 // Acceptor creates conversations. Packages above the transports implement it.
 type Acceptor interface {
-	// Accept starts a conversation. out accepts messages that do not belong to a request, and is
-	// nil for a conversation of a single request. Accept does not block.
+	// Accept starts a conversation. The parameter out takes messages that do not belong to a
+	// request. It is nil for a conversation of a single request. Accept does not block.
 	Accept(p Peer, out Outbox) Conversation
 }
 

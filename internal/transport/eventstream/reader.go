@@ -19,7 +19,7 @@ var ErrTooLarge = errors.New("event exceeds the size limit")
 type Limits struct {
 	Bytes int // limit for the data of one event; 0 means 16 MiB
 	// Skip gets the data of an event over the limit, piece by piece. Next then returns the event
-	// with Skipped set. Write of Skip must not fail. If Skip is nil, such an event is an error.
+	// with Skipped set. Skip.Write must not fail. If Skip is nil, such an event is an error.
 	Skip io.Writer
 	// Endless is the number of bytes of one event that are skipped before the stream ends with
 	// ErrTooLarge.
@@ -54,8 +54,8 @@ const (
 	inIgnored             // in a line that is ignored and whose end has not arrived yet
 )
 
-// Reader reads events from a byte stream. It needs a buffer of 4 KiB, called the window, and
-// the data of the current event. It is not safe for concurrent use.
+// Reader reads events from a byte stream. It keeps a buffer of 4 KiB, called the window, and the
+// data of the current event. It is not safe for concurrent use.
 type Reader struct {
 	src io.Reader
 	lim Limits
@@ -80,8 +80,8 @@ type eventState struct {
 	skipped int64 // number of data bytes written to Limits.Skip
 }
 
-// NewReader returns a Reader of src. It does not wait for more than one Read of src at a time,
-// so it returns an event as soon as the last byte of the event has arrived.
+// NewReader returns a Reader of src. The Reader returns an event as soon as a Read of src has
+// delivered the last byte of the event.
 func NewReader(src io.Reader, lim Limits) *Reader {
 	r := new(Reader)
 	r.Reset(src, lim)
@@ -275,7 +275,7 @@ func (r *Reader) lineEnd() int {
 	return -1
 }
 
-// advance moves the start of the window to the offset to.
+// advance removes the bytes before an offset from the window.
 func (r *Reader) advance(to int) {
 	r.r = to
 	if r.lf < to {

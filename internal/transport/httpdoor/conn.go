@@ -31,8 +31,8 @@ var connections atomic.Uint64
 type conn struct {
 	net.Conn
 	number uint64
-	// lengths counts the lines that begin like Content-Length. told counts the lines that net/http
-	// has reported in requests. See ambiguous.
+	// lengths counts the lines that begin like a Content-Length header. told counts the requests in
+	// which net/http has reported this header. See ambiguous.
 	lengths lengthLines
 	told    atomic.Uint64
 }

@@ -50,8 +50,9 @@ func (s *Stream) Attach(w http.ResponseWriter, r *http.Request) *Connection {
 	return c
 }
 
-// Resume does the same as Attach, for a client that has received the events up to the number
-// seen. Events that are no longer kept are skipped.
+// Resume does the same as Attach, for a client that resumes the stream. The parameter seen is the
+// number of the last event that the client has received. Events that are no longer kept are
+// skipped.
 func (s *Stream) Resume(w http.ResponseWriter, r *http.Request, seen uint64) *Connection {
 	s.mu.Lock()
 	c, oldest := s.attachLocked(w, r)
@@ -107,7 +108,7 @@ func (c *Connection) Run(ctx context.Context) error {
 	c.over = true
 	switch {
 	case c.aborted.Load():
-		// Do not write the end of the body either.
+		// Do not write anything else, not even the end of the body.
 		_ = c.rc.SetWriteDeadline(past)
 	case c.rearm:
 		_ = c.rc.SetWriteDeadline(time.Now().Add(c.stream.rules.Stall))
@@ -171,8 +172,8 @@ var (
 	comeBack  = append(eventstream.AppendRetry(nil, Retry), '\n')
 )
 
-// take returns the next events if c is the connection that must write them. The result to is the
-// number after the last of these events.
+// take returns the next events if c is the connection that must write them. The second result is
+// the number after the last of these events.
 func (c *Connection) take(batch [][]byte) (_ [][]byte, to uint64, ended bool) {
 	s := c.stream
 	s.mu.Lock()

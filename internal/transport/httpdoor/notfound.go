@@ -8,8 +8,8 @@ import (
 )
 
 // NotFound answers a request for an unknown path with 404 and one line that names the endpoint.
-// Many clients show this line to their user, and the usual cause is a URL without /mcp. A request
-// for an unknown project also gets this answer.
+// Many clients show this line to their user, whose configured URL usually lacks /mcp. A request for
+// an unknown project also gets this answer.
 func NotFound(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h["Content-Type"] = []string{"text/plain; charset=utf-8"}

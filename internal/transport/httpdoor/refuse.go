@@ -128,8 +128,8 @@ func RefuseMethod(w http.ResponseWriter, allow string) {
 	Refuse(w, http.StatusMethodNotAllowed, "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "this HTTP method is not allowed at this path"})
 }
 
-// WriteLarge writes a body that may take longer than the server's write timeout. Each 64 KiB may
-// take up to the time stall.
+// WriteLarge writes a body that may take longer than the server's write timeout. The parameter
+// stall is the timeout for each 64 KiB.
 func WriteLarge(w http.ResponseWriter, r *http.Request, b []byte, stall time.Duration) error {
 	rc := http.NewResponseController(w)
 	for len(b) > 0 {

@@ -305,7 +305,8 @@ func (s *Stream) wakeLocked() {
 	}
 }
 
-// leaveLocked removes a connection. After that, the previous connection reads the stream again.
+// leaveLocked removes a connection. If it was the latest, the previous connection reads the stream
+// again.
 func (s *Stream) leaveLocked(c *Connection) {
 	for i, o := range s.conns {
 		if o == c {

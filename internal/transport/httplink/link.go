@@ -50,7 +50,7 @@ type Link struct {
 	host   string // value of the Host header; "" unless configured
 	header http.Header
 	signed func(ctx context.Context) ([]transport.HeaderField, error) // Options.Credentials; may be nil
-	edits  []jsonrpc.HeadEdit                                         // the reasons for the fields of header; first that of all other fields
+	edits  []jsonrpc.HeadEdit                                         // the reasons for the fields of header; the first one applies to all other fields
 	plan   *http.Request                                              // copied for each request, so that the URL is parsed only once
 }
 
@@ -283,8 +283,8 @@ func (l *Link) redirect(from *url.URL, resp *http.Response, hasBody bool) *url.U
 	return u
 }
 
-// drain discards the rest of a response, so that the connection can be reused. It reads only a
-// small rest.
+// drain discards the rest of a response, so that the connection can be reused. It reads at most
+// 4 KiB.
 func drain(resp *http.Response) {
 	io.CopyN(io.Discard, resp.Body, 4<<10)
 	resp.Body.Close()

@@ -13,7 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// maxErrorBody is the number of bytes that are read of the body of an error response.
+// maxErrorBody is the maximum number of bytes that are read of the body of an error response.
 const maxErrorBody = 64 << 10
 
 // errorBodyTime is the timeout for reading the body of an error response. The status is useful

@@ -48,7 +48,7 @@ type pipe struct {
 	link    *httplink.Link // the link of the stream
 	resp    *httplink.Response
 	rd      *eventstream.Reader
-	long    jsonrpc.Salvage // called with the data of an event over the limit
+	long    jsonrpc.Salvage // gets the data of an event over the limit
 	limits  jsonrpc.Limits
 	timeout time.Duration
 
@@ -84,7 +84,8 @@ func Dial(ctx context.Context, url string, o ClientOptions) (transport.Pipe, err
 	if p.timeout <= 0 {
 		p.timeout = 30 * time.Second
 	}
-	// The stream continues after ctx has ended. ctx may end the stream only until Dial returns.
+	// ctx ends the stream only until Dial returns. After that, the stream continues even if ctx
+	// ends.
 	p.life, p.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { p.end(context.Cause(ctx)) })
 	err = p.open()
@@ -193,7 +194,7 @@ func (p *pipe) Send(ctx context.Context, _ <-chan struct{}, b []byte) error {
 func (p *pipe) Queue(b []byte) error { return p.courier.Put(b) }
 
 // Stalled implements transport.Pipe. It returns 0, because each message is a separate request. So
-// the server may accept a message even if it did not accept the message before.
+// the server may accept a message even if it did not accept the previous one.
 func (p *pipe) Stalled() (d time.Duration, midway bool) { return 0, false }
 
 func (p *pipe) send(ctx context.Context, b []byte) error {

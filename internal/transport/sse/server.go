@@ -45,7 +45,7 @@ type Options struct {
 	Places      transport.Places
 	MaxBody     int64                // maximum bytes of a POST; 4 MiB
 	BodyIdle    time.Duration        // see httpdoor.BodyLimits; 30 s
-	MaxStreams  int                  // maximum number of streams, shared by transport.Quota; 1,000
+	MaxStreams  int                  // maximum number of streams; transport.Quota divides them between clients; 1,000
 	MaxInFlight int                  // maximum number of requests of one client; 64
 	StreamMax   time.Duration        // maximum lifetime of a stream; 24 h
 	Stream      httpdoor.StreamRules // NewServer sets Slow
@@ -350,7 +350,7 @@ func (s *Server) shutDown(to shutting) []*link {
 	return all
 }
 
-// Drain refuses new streams, and ends each stream as soon as no request of it is in flight. It
+// Drain refuses new streams, and ends each stream as soon as none of its requests is in flight. It
 // does not wait.
 func (s *Server) Drain() {
 	for _, l := range s.shutDown(draining) {

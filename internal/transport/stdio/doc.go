@@ -5,8 +5,8 @@
 // The package follows 2026-07-28 §stdio. The framing is the same in every revision: a newline
 // follows each message, and messages contain no newlines. The package is lenient about line ends
 // and strict about content, and each message has a size limit. Read reports an invalid line, and
-// the request that the line answers if this is certain. Then reading continues. Written messages
-// stay on one line and are otherwise unchanged. Concurrent writes are combined.
+// also the request that the line answers if that request is certain. Then reading continues.
+// Written messages stay on one line and are otherwise unchanged. Concurrent writes are combined.
 //
 // The caller gives a child its complete environment. The child does not inherit other variables. It
 // runs in its own process group (on Windows: a job) and is killed when this process exits. After

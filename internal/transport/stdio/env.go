@@ -49,7 +49,7 @@ func filterEnv(env []string, windows bool, inherit func(name string) bool) []str
 			continue
 		}
 		// A value with this beginning is a function that bash has exported. It is code, whatever
-		// its name is.
+		// the name of the variable is.
 		basic := basicVariable(name, windows) && !strings.HasPrefix(value, "() {")
 		if basic || inherit != nil && inherit(name) {
 			kept = append(kept, kv)

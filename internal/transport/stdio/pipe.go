@@ -27,8 +27,8 @@ type Options struct {
 	// transport.Endless.
 	Limits jsonrpc.Limits
 	// Queue limits the bytes that wait while a write is in progress. If they exceed the limit,
-	// Write and Send block. A message that is larger than the limit waits alone. Messages of the
-	// method Queue may exceed the limit by a quarter. 0 means 1 MiB.
+	// Write and Send block. A message that is larger than the limit waits alone. Messages from
+	// Pipe.Queue may exceed the limit by a quarter. 0 means 1 MiB.
 	Queue int
 }
 
@@ -45,7 +45,7 @@ type BadLine struct {
 
 func (e *BadLine) Error() string { return e.Err.Error() }
 
-// Unwrap lets errors.As find the *jsonrpc.Error and errors.Is the reason.
+// Unwrap lets errors.As find the *jsonrpc.Error, and lets errors.Is find the reason.
 func (e *BadLine) Unwrap() []error {
 	if e.cause == nil {
 		return []error{e.whole}

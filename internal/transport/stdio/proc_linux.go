@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dieWithUs makes the kernel kill the child when the thread that forks it ends; see
-// Process.run. This does not include the child's own children, but their stdin is closed.
+// dieWithUs makes the kernel kill the child when the thread that forks it ends; see Process.run.
+// The kernel does not kill the child's own children, but their stdin is closed.
 func dieWithUs(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
 // sealInherited prevents children from inheriting the descriptors that this process inherited.

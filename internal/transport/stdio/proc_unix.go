@@ -59,8 +59,8 @@ func (g *processGroup) kill() {
 }
 
 // cleanUp kills the recorded descendants, and waits a short time until all killed processes are
-// gone. The child itself has been reaped already. If this process is process 1 of a container,
-// no other process would reap the descendants.
+// gone. It also reaps the processes of the group: if this process is process 1 of a container, no
+// other process would reap them. The child itself has been reaped already.
 func (g *processGroup) cleanUp() {
 	g.left.kill()
 	const timeout = time.Second

@@ -25,7 +25,7 @@ func Std(o Options) (*Pipe, error) {
 }
 
 // Streams returns stdin and stdout of this process with the properties of Std, for callers with
-// their own framing. Closing in ends a read from it. The caller must close both.
+// their own framing. Closing stdin ends a read from it. The caller must close both.
 func Streams() (in io.ReadCloser, out io.WriteCloser, err error) {
 	if in, err = Input(); err != nil {
 		return nil, nil, err

@@ -53,8 +53,8 @@ func (r *ring) bytes() []byte {
 	return append(append(make([]byte, 0, len(r.buf)), r.buf[r.at:]...), r.buf[:r.at]...)
 }
 
-// drain reads r to its end. It writes all data to keep, and calls each with every line. The
-// function each may be nil. Nothing but each can block drain.
+// drain reads r to its end. It writes all data to the ring, and passes every line to the function
+// each, which may be nil. Apart from reading, only this function can block drain.
 func drain(r io.Reader, keep *ring, each func(line []byte)) error {
 	buf := make([]byte, readBuffer)
 	var line []byte // the beginning of the current line, at most maxLine bytes

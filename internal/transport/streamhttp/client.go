@@ -41,9 +41,9 @@ type ClientOptions struct {
 	// always set.
 	Limits jsonrpc.Limits
 	Logger *slog.Logger // receives log records; nil discards them
-	// Dropped is called for each message of the server that cannot be used. Such messages are
-	// an event that is not JSON-RPC, an answer to another request, a request that the revision
-	// forbids, and an event after the answer. Dropped must not block. It may be nil.
+	// Dropped is called for each message of the server that cannot be used. Such a message is an
+	// event that is not JSON-RPC, an answer to another request, a request that the revision
+	// forbids, or an event after the answer. Dropped must not block. It may be nil.
 	Dropped func(why string)
 	// Interrupted is called each time that the standing stream has ended or could not be
 	// opened. It must not block. It may be nil.

@@ -224,8 +224,8 @@ func (s *stream) take(m *jsonrpc.Message) bool {
 		return false
 	case jsonrpc.Request:
 		if !s.rules.RequestsOnSSE {
-			// 2026-07-28 §Streamable HTTP, "Receiving Messages", forbids such requests (MUST
-			// NOT).
+			// 2026-07-28 §Streamable HTTP, "Receiving Messages", forbids server requests on the
+			// stream (MUST NOT).
 			c.drop("the stream contains a server request that the revision of the server does not allow", m)
 			return false
 		}

@@ -40,7 +40,7 @@ type Options struct {
 
 	MaxBody     int64                // maximum bytes of a POST; 4 MiB
 	BodyIdle    time.Duration        // see httpdoor.BodyLimits; 30 s
-	MaxSessions int                  // maximum number of sessions, shared by transport.Quota; 10,000
+	MaxSessions int                  // maximum number of sessions; transport.Quota divides them between clients; 10,000
 	SessionIdle time.Duration        // maximum time without a request or stream; 30 min
 	SessionMax  time.Duration        // maximum lifetime of a session; 24 h
 	Replay      time.Duration        // how long events are kept for resumption; 2 min

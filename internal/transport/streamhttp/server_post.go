@@ -177,8 +177,8 @@ func requestOf(r *http.Request) transport.Request {
 	return transport.Request{Method: r.Method, Path: r.URL.Path, Header: r.Header, Edits: notForwarded}
 }
 
-// notForwarded says why the header fields of a request end here. Only the values of Mcp-Param-* may
-// reach a server; see transport.Incoming.Params.
+// notForwarded says why the header fields of a request are not forwarded. Only the values of
+// Mcp-Param-* may reach a server; see transport.Incoming.Params.
 var notForwarded = []jsonrpc.HeadEdit{
 	{Why: mcp.WhyConnection},
 	{Why: mcp.WhySession, Name: mcp.HeaderSession},

@@ -197,8 +197,9 @@ func (t *table) evict(party string, now time.Duration) *session {
 	return oldest
 }
 
-// overdue removes and returns expired sessions: those that were last used before the time idle or
-// opened before the time aged.
+// overdue removes and returns the expired sessions. The parameters are times since the server's
+// epoch. A session has expired if it is not in use and its last use was before idle, or if it was
+// opened before aged.
 func (t *table) overdue(idle, aged time.Duration) (out []*session) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -244,7 +245,7 @@ func (s *Server) sweep() {
 	}
 }
 
-// forget drops the events of sessions that are too old to be resumed.
+// forget drops, in every session, the events that are too old to be resumed.
 func (s *Server) forget() {
 	for _, ses := range s.table.all() {
 		ses.forget(s.opts.Replay)
