@@ -16,7 +16,7 @@ import (
 // kept open, Dragoman pings its sessions. It checks an idle session once a minute, and any session
 // soon after a call failed or a stream of the server ended. A session that fails two checks in a
 // row is ended, and the server is opened again in the background. If the operator has set an
-// interval for pings, the pings in ping.go replace the check once a minute.
+// interval for pings, the pings in ping.go replace the checks of idle sessions.
 
 const (
 	checkEvery   = time.Minute

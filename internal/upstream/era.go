@@ -66,8 +66,9 @@ func notExecuted(s *session, c *mcp.Call, r *mcp.Reply) bool {
 	case c.Method != nil && c.Method.ReadOnly:
 		return true
 	case isRefusal(r.Status):
-		// 2026-07-28 §Streamable HTTP, "Protocol Version Header" and "Server Validation": the
-		// status is 400. A legacy server answers 200 to a call that it has executed.
+		// 2026-07-28 §Streamable HTTP, "Protocol Version Header" and "Server Validation": a modern
+		// server refuses such a call with the status 400. A legacy server answers 200 to a call
+		// that it has executed.
 		return true
 	}
 	// 2026-07-28 §Versioning, "Protocol Version Negotiation": the error lists the

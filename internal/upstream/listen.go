@@ -278,8 +278,8 @@ func (s *listenCaller) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message,
 	return nil, mcp.ErrCannotAsk
 }
 
-// deliverModern delivers a notification of a modern server. If only is not 0, it is the only
-// conversation that may get the notification.
+// deliverModern delivers a notification of a modern server. The parameter only is the number of the
+// conversation that may get the notification. 0 means that all conversations may get it.
 func (u *Upstream) deliverModern(on *link, m *jsonrpc.Message, only uint64) {
 	kind := changedList(m.Method)
 	if kind == "tools" {

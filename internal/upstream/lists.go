@@ -27,8 +27,8 @@ func (u *Upstream) List(ctx context.Context, f *mcp.ClientInfo, method string) (
 	return u.ListPages(ctx, f, method, func(*jsonrpc.Message) {})
 }
 
-// ListPages does the same as List, and also passes each page to page. A page is a response with
-// a result.
+// ListPages does the same as List, and also passes each page of the list to the function page. A
+// page is a response with a result.
 func (u *Upstream) ListPages(ctx context.Context, f *mcp.ClientInfo, method string, page func(*jsonrpc.Message)) (items [][]byte, complete bool, err error) {
 	shown := false
 	show := func(m *jsonrpc.Message) { shown = true; page(m) }
@@ -40,8 +40,8 @@ func (u *Upstream) ListPages(ctx context.Context, f *mcp.ClientInfo, method stri
 	return items, complete, err
 }
 
-// listPages does the same as ListPages, without a retry. It uses the session via, which the
-// caller must hold. If via is nil, it acquires a session.
+// listPages does the same as ListPages, without a retry. The parameter via is the session to use,
+// which the caller must hold. If via is nil, listPages acquires a session.
 func (u *Upstream) listPages(ctx context.Context, f *mcp.ClientInfo, via *session, method string, page func(*jsonrpc.Message)) (items [][]byte, complete bool, err error) {
 	info := mcp.LookupMethod(method)
 	if info == nil || info.ListKey == "" {
@@ -103,8 +103,9 @@ func (u *Upstream) listPages(ctx context.Context, f *mcp.ClientInfo, via *sessio
 	return items, false, nil
 }
 
-// mayList rejects a tool with an invalid x-mcp-header, as a Streamable HTTP client must
-// (2026-07-28 §Streamable HTTP, "Schema Extension"). It stores the reason in left.
+// mayList rejects a tool with an invalid x-mcp-header, as a Streamable HTTP client must (2026-07-28
+// §Streamable HTTP, "Schema Extension"). It stores the reason in the map, under the
+// name of the tool.
 func mayList(raw []byte, tool jsonrpc.Span, left map[string]string) bool {
 	_, err := mirror.ParseParams(raw, jsonrpc.Find(raw, tool, "inputSchema"))
 	if err != nil && len(left) < maxLeftOut {
@@ -121,9 +122,10 @@ const (
 )
 
 // leaveOut stores the tools that are left out, and logs each of them. It logs a tool only once,
-// because lists are read repeatedly. whole says that the list was read without an error; otherwise
-// leaveOut does nothing. some says that only some clients see this list. In this case left is added
-// to the stored tools, otherwise left replaces them.
+// because lists are read repeatedly. The parameter whole says that the list was read without an
+// error. If it is false, leaveOut does nothing. The parameter some says that only some clients see
+// this list. If it is true, the tools in left are added to the stored tools. Otherwise they replace
+// the stored tools.
 func (u *Upstream) leaveOut(left map[string]string, whole, some bool) {
 	u.mu.Lock()
 	before := u.leftOut
@@ -177,9 +179,10 @@ func (u *Upstream) ToolParams(ctx context.Context, f *mcp.ClientInfo, tool strin
 	return params, known
 }
 
-// lookUpTool calls find with the known tools until find returns true. It starts with the tools
-// that all clients see, and continues with the tools for clients with the capabilities of f. It
-// reads unknown lists through the session via. If via is nil, it uses another session.
+// lookUpTool calls find with the known tools until find returns true. It starts with the tools that
+// all clients see, and continues with the tools for clients with the capabilities of f. The
+// parameter via is the session through which it reads unknown lists. If via is nil, it acquires a
+// session.
 func (u *Upstream) lookUpTool(ctx context.Context, f *mcp.ClientInfo, via *session, find func(*toolSpecs) bool) {
 	scope := u.scopeOf(f)
 	u.mu.Lock()
@@ -224,9 +227,9 @@ func (u *Upstream) setLocked(f *mcp.ClientInfo, scope string) string {
 // maxToolSpecs bounds the sets of capabilities whose tools are cached.
 const maxToolSpecs = 16
 
-// toolsOf returns the tools for clients with the capabilities of f, which may be nil. It
-// returns nil if ctx ends first. It reads the tools through the session via, which the caller must
-// hold. If via is nil, it uses another session.
+// toolsOf returns the tools for clients with the capabilities of f, which may be nil. It returns
+// nil if ctx ends first. The parameter via is the session through which it reads the tools. The
+// caller must hold this session. If via is nil, toolsOf acquires a session.
 func (u *Upstream) toolsOf(ctx context.Context, f *mcp.ClientInfo, via *session) *toolSpecs {
 	scope := u.scopeOf(f)
 	u.mu.Lock()
@@ -296,8 +299,8 @@ func (u *Upstream) loadTools(ctx context.Context, f *mcp.ClientInfo, via *sessio
 	}
 }
 
-// listTools reads the tool list through the session via. If via is nil or has ended, it uses
-// another session.
+// listTools reads the tool list. The parameter via is the session to use. If via is nil or has
+// ended, listTools uses another session.
 func (u *Upstream) listTools(ctx context.Context, f *mcp.ClientInfo, via *session) ([][]byte, error) {
 	if via != nil {
 		items, _, err := u.listPages(ctx, f, via, mcp.MethodListTools, func(*jsonrpc.Message) {})

@@ -20,7 +20,7 @@ import (
 //
 // A ping never ends the process of a server, because a server may be busy with work of its own. If
 // calls wait for a server that is unresponsive, health.go ends it in the usual time. Over HTTP,
-// pings replace the check once a minute (see check.go). The check then runs only when the server
+// pings replace the checks of idle sessions (see check.go). A check then runs only when the server
 // cannot be reached, or has been unresponsive for twice the idle timeout of a call.
 
 const (

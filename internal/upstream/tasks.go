@@ -120,9 +120,9 @@ func (r relatedCaller) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Me
 	return r.session.askRelated(ctx, r.trail, m, r.Caller.Ask)
 }
 
-// askRelated sends a server request to asker. If the request is about a task, askRelated adds
-// the session to the task id. In the answer it restores the server's task id (2025-11-25
-// §Tasks, "Associating Task-Related Messages").
+// askRelated sends a server request with the function ask. If the request is about a task,
+// askRelated adds the session to the task id. In the answer it restores the server's task id
+// (2025-11-25 §Tasks, "Associating Task-Related Messages").
 func (s *session) askRelated(ctx context.Context, t *jsonrpc.Trail, m *jsonrpc.Message, ask func(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error)) (*jsonrpc.Message, error) {
 	at := mcp.RelatedTask(m.Raw, m.Param(mcp.KeyMeta))
 	if s.tasks != mcp.RequestedTasks || jsonrpc.KindOf(m.Raw, at) != '"' {
@@ -139,7 +139,7 @@ func (s *session) askRelated(ctx context.Context, t *jsonrpc.Trail, m *jsonrpc.M
 	return answer, nil
 }
 
-// withSession returns m with the session added to the task id at the position at.
+// withSession returns m with the session added to the task id at the given position.
 func (s *session) withSession(t *jsonrpc.Trail, m *jsonrpc.Message, at jsonrpc.Span) *jsonrpc.Message {
 	id, _ := jsonrpc.Text(m.Raw, at)
 	return spliced(t, m, at, jsonrpc.AppendQuote(nil, mcp.TaskRef{Session: s.number, ID: id}.String()))

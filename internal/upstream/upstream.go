@@ -266,7 +266,7 @@ type Status struct {
 	// modified.
 	Failure  *failure.Failure
 	Attempts int       // number of consecutive failures while the server is not ready; see work.Backoff
-	Retry    time.Time // the time of the next attempt in the background; before it, calls make no attempt; zero for none
+	Retry    time.Time // the time of the next attempt in the background, or the time from which calls make an attempt; zero for none
 	Revision mcp.Revision
 	Sessions int
 	Running  int // number of calls in flight

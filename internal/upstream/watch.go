@@ -36,9 +36,9 @@ func (p *pool) leaveLocked(w *Subscriber) {
 	p.subscribers = p.subscribers[:last]
 }
 
-// Subscribe registers a client. deliver gets the server's messages on the goroutine that reads
-// the connection, and must not block. asker answers server requests outside calls. If asker is
-// nil, these requests are refused.
+// Subscribe registers a client. The function deliver gets the server's messages on the goroutine
+// that reads the connection, and must not block. asker answers server requests outside calls. If
+// asker is nil, these requests are refused.
 func (u *Upstream) Subscribe(f *mcp.ClientInfo, deliver func(*jsonrpc.Message), asker mcp.Subscriber) *Subscriber {
 	scope := u.scopeOf(f)
 	u.mu.Lock()
@@ -264,8 +264,8 @@ func (u *Upstream) ownCall(method string, params []byte, f *mcp.ClientInfo) *mcp
 	return mcp.NewAttempt(c)
 }
 
-// deliverNotification handles a notification of a legacy session, or one of a modern server
-// outside all listens. If only is not 0, it is the only conversation that may get the notification.
+// deliverNotification handles a notification of a legacy session, or one of a modern server outside
+// all listens. The parameter only has the same meaning as for deliverModern.
 func (u *Upstream) deliverNotification(p *pool, s *session, m *jsonrpc.Message, only uint64) {
 	kind := changedList(m.Method)
 	if kind == "tools" {
