@@ -19,7 +19,7 @@ type Backoff struct {
 	failures int
 }
 
-// The defaults of a Backoff.
+// These are the defaults of a Backoff.
 const (
 	firstPause   = time.Second
 	pauseCeiling = 5 * time.Minute
@@ -37,8 +37,8 @@ func (b *Backoff) Failures() int { return b.failures }
 // Reset clears the count of failures.
 func (b *Backoff) Reset() { b.failures = 0 }
 
-// Pause returns the pause after a number of failures in a row; failures must be at least 1. Two
-// calls return different pauses. Pause does not count a failure.
+// Pause returns the pause after a number of failures in a row; failures must be at least 1. The
+// pause is random, so two calls may return different pauses. Pause does not count a failure.
 func (b *Backoff) Pause(failures int) time.Duration {
 	longest := b.Longest(failures)
 	return longest - rand.N(longest/2+1)
