@@ -23,7 +23,7 @@ type entry struct {
 	name string // the path, with slashes
 	body []byte
 	mode fs.FileMode
-	uid  int // the number of both owner and group
+	uid  int // the number of the owner and of the group
 }
 
 // archiveName returns the name of a platform's archive without its extension.

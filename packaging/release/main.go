@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Texts about the program for the packages.
+// These are the texts about the program in the packages.
 const (
 	program     = "dragoman"
 	summary     = "Connect any MCP client to any MCP server"
