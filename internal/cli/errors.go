@@ -45,8 +45,8 @@ func withHint(err error, format string, args ...any) error {
 	return &hinted{err: err, hint: fmt.Sprintf(format, args...)}
 }
 
-// printError prints an error and its hints, each on one line. With several lines, text from a peer
-// could look like a message of Dragoman.
+// printError prints an error and its hints, each on one line. If a peer could begin a new line, its
+// text could look like a message of Dragoman.
 func (a *app) printError(err error) {
 	var bad *config.Error
 	if errors.As(err, &bad) {
@@ -83,7 +83,8 @@ func (a *app) printError(err error) {
 var codeFailure = slog.String("code", "failure")
 
 // printFailure prints a failure: the sentence, the evidence (each line with its origin), and the
-// action. Hints of the command replace the action. With --log-format json it is one record.
+// action. Hints of the command replace the action. With --log-format json, printFailure prints one
+// record.
 func (a *app) printFailure(f *failure.Failure, hints []string) {
 	if len(hints) == 0 && f.Action != "" {
 		hints = []string{f.Action}

@@ -24,7 +24,7 @@ import (
 type fakeFlags struct {
 	set     []string
 	capture bool
-	report  string // a file to which violations are appended at the end
+	report  string // a file to which the violations are appended when the fake server ends
 }
 
 func (a *app) fakeCommand() *cobra.Command {
@@ -262,7 +262,7 @@ type unclosed struct{ io.Writer }
 
 func (unclosed) Close() error { return nil }
 
-// nearProfile returns the hint for the name of a missing profile.
+// nearProfile returns the hint for the name of a profile that does not exist.
 func nearProfile(side fake.Side, name string) string {
 	var names []string
 	for _, p := range fake.Profiles() {

@@ -21,13 +21,13 @@ import (
 )
 
 const (
-	// healthTime is how long list waits for each server, unless --timeout is given.
+	// healthTime is how long the list command waits for each server, unless --timeout is given.
 	healthTime = 30 * time.Second
-	// healthAtOnce is how many servers list opens at the same time.
+	// healthAtOnce is how many servers the list command opens at the same time.
 	healthAtOnce = 8
 )
 
-// The states of a server in the table of list.
+// The states of a server in the table of the list command.
 const (
 	stateReady    = "ready"
 	stateFailed   = "failed"
@@ -51,7 +51,7 @@ type health struct {
 	// Via is "serve" if the values come from a running serve process, else "direct".
 	Via     string           `json:"via,omitempty"`
 	Failure *failure.Failure `json:"failure,omitempty"`
-	// Lists maps each kind of list that failed to the reason.
+	// Lists has the reason for each kind of list that failed.
 	Lists map[string]string `json:"failedLists,omitempty"`
 
 	index int

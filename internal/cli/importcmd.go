@@ -181,8 +181,8 @@ func (a *app) importTarget(given string) (path string, b []byte, err error) {
 	return path, b, nil
 }
 
-// candidates returns the servers of all sources with their status: new, same, different or
-// skipped. into is the path of the configuration file.
+// candidates returns the servers of all sources with their status: new, same, different or skipped.
+// The parameter into is the path of the configuration file.
 func (a *app) candidates(into string, sources []*source, rename map[string]string, old *config.Snapshot) []candidate {
 	var out []candidate
 	compare := intake.NewComparison(into, old, a.env)

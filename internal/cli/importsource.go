@@ -11,8 +11,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/intake"
 )
 
-// addresses returns the addresses on which this Dragoman may listen: the default, and the
-// configured one. An entry in a client's file with such an address is an entry of Dragoman.
+// addresses returns the addresses on which Dragoman may listen: the default address, and the
+// configured address. An entry in a client's file with such an address is an entry of Dragoman.
 func (a *app) addresses(file string) []string {
 	out := []string{config.Default().Listen}
 	if listen, _ := a.listenAddress(file); listen != out[0] {

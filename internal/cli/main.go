@@ -124,7 +124,7 @@ func (e signalError) Error() string { return "stopped by " + e.signal.String() }
 const stuckAfter = 500 * time.Millisecond
 
 // catchSignals returns a context that ends with the first signal. stop restores the default
-// handling of signals and waits for the goroutine.
+// handling of signals and waits for the goroutine that receives them.
 func (a *app) catchSignals() (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
@@ -185,7 +185,7 @@ func interrupted(ctx context.Context, err error) error {
 	return err
 }
 
-// truthy reports whether an environment variable is set and not blank. NO_COLOR is such a variable.
+// truthy reports whether an environment variable, such as NO_COLOR, is set and not blank.
 func truthy(env func(string) (string, bool), key string) bool {
 	v, _ := env(key)
 	return strings.TrimSpace(v) != ""

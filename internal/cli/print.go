@@ -77,8 +77,9 @@ func (a *app) print(t screen.Table) error {
 }
 
 // printAs prints a result. If asJSON is set, it prints the bytes that the server sent. Otherwise it
-// prints the content of the member that key names. If files is not nil, it saves content that is not text. If the server does not name a
-// file, its name begins with name.
+// prints the content of the member that key names. If files is not nil, it saves content that is
+// not text. If the server does not name a file, the name of the file begins with the parameter
+// name.
 func (a *app) printAs(result []byte, key, name string, asJSON bool, files *saver) error {
 	p := a.printer(result, name, asJSON, files)
 	err := p.print(func() error {
@@ -114,8 +115,8 @@ func (a *app) printer(result []byte, name string, asJSON bool, files *saver) *pr
 	return &printer{app: a, w: bufio.NewWriter(a.stdout), raw: result, name: name, files: files, asJSON: asJSON}
 }
 
-// print prints the result. With asJSON it prints the server's bytes. The function content prints or
-// saves the parts of the result. It is not called if only the bytes are needed.
+// print prints the result. If asJSON is set, it prints the server's bytes. The function content
+// prints or saves the parts of the result. It is not called if only the bytes are needed.
 func (p *printer) print(content func() error) error {
 	if p.asJSON {
 		if err := p.app.printRaw(p.w, append(p.raw[:len(p.raw):len(p.raw)], '\n')); err != nil {

@@ -167,7 +167,8 @@ func promptNames(ctx context.Context, s *store.Store) []string {
 	return names
 }
 
-// noPrompt is the error for a prompt that does not exist. It names the prompts that do.
+// noPrompt returns the error for a prompt that does not exist. The error names the prompts that
+// exist.
 func (a *app) noPrompt(ctx context.Context, s *store.Store, err error) error {
 	names := promptNames(ctx, s)
 	if len(names) == 0 {
@@ -215,8 +216,8 @@ requirements.`,
 	return c
 }
 
-// openRequirements opens a database. "" is the file in the user's data folder, which is created
-// with its folder unless existing is set.
+// openRequirements opens a database. If db is "", it opens the file in the user's data folder. If
+// existing is set, it creates neither the database nor the folder.
 func openRequirements(ctx context.Context, db string, existing bool) (*store.Store, error) {
 	if db == "" {
 		folder, err := dataFolder()

@@ -109,7 +109,7 @@ func refuseWord(c *cobra.Command, words []string) error {
 }
 
 // usageOf prints the usage of a command. The usage of a group does not show a line without a
-// subcommand, because that would only report an error.
+// subcommand, because a group without a subcommand only reports an error.
 func usageOf(c *cobra.Command, usual func(*cobra.Command) error) error {
 	if isGroup(c) {
 		run := c.RunE
@@ -136,7 +136,7 @@ func (a *app) unknownCommand(c *cobra.Command, args []string) error {
 }
 
 // didYouMean returns a hint that suggests the known word closest to word. If no known word is
-// close, it returns other.
+// close, it returns the hint in the parameter other.
 func didYouMean(word string, known []string, other string) string {
 	if near := config.Suggest(word, known); near != "" {
 		return "did you mean " + near + "?"

@@ -121,8 +121,9 @@ func (a *app) tell(format string, args ...any) {
 	}
 }
 
-// servingSame returns the address and the status of the serve process on this machine that
-// uses the same configuration file as this command. If there is no such process, why says so.
+// servingSame returns the address and the status of the serve process on this machine that uses the
+// same configuration file as this command. If it finds no such process, it returns the reason in
+// why.
 func (a *app) servingSame(ctx context.Context, file string) (base string, status admin.Report, why string) {
 	path, ok := a.configPath(file)
 	if !ok {

@@ -63,7 +63,7 @@ var extensionsOf = map[string]string{
 	"application/javascript": ".js", "text/javascript": ".js", "application/yaml": ".yaml", "text/yaml": ".yaml",
 }
 
-// reserved are the device names of Windows. A file must not have such a name, with any
+// reserved are the device names of Windows. A file must not have such a name, even if it has an
 // extension.
 var reserved = func() map[string]bool {
 	out := map[string]bool{"con": true, "prn": true, "aux": true, "nul": true}
@@ -98,7 +98,7 @@ func fileName(wish string) string {
 }
 
 // nameOf returns a file name for content with a URI and a media type. If the last part of the URI
-// is not usable, it returns otherwise.
+// is not usable, it returns the parameter otherwise.
 func nameOf(uri, mime, otherwise string) string {
 	name := ""
 	if u, err := url.Parse(uri); err == nil {

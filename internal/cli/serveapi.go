@@ -47,8 +47,8 @@ func (f *runningFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.listen, "listen", "", "ask the serve at `ADDR` (host:port), not at the configured address")
 }
 
-// running returns the serve process at the address of --listen, of the configuration file, or
-// at the default address. It does not check that the process exists.
+// running returns the serve process at the address in --listen or in the configuration file, or at
+// the default address. It does not check that the process exists.
 func (a *app) running(f *runningFlags) (*running, error) {
 	address := f.listen
 	if address == "" {
@@ -88,7 +88,7 @@ func (a *app) runningAt(base string) (*running, error) {
 // close releases the connections.
 func (s *running) close() { s.http.CloseIdleConnections() }
 
-// get requests a path of the API, like ask.
+// get sends a GET request to the API; see ask.
 func (s *running) get(ctx context.Context, path string, query url.Values, header ...string) (*http.Response, error) {
 	return s.ask(ctx, http.MethodGet, path, query, nil, header...)
 }
@@ -140,7 +140,7 @@ func (s *running) at(address string) *running {
 	return &out
 }
 
-// page requests a page that needs no proof, and accepts any status. It returns at most maxReport
+// page requests a page that needs no key, and accepts any status. It returns at most maxReport
 // bytes of the answer.
 func (s *running) page(ctx context.Context, path string) (status int, body []byte, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, pageWait, fmt.Errorf("no answer within %s", pageWait))

@@ -31,7 +31,7 @@ server on stdio. Every MCP client can use it, directly or through dragoman.`,
 	}, a.filesystemCommand(), a.requirementsCommand())
 }
 
-// Names of the tools of the filesystem server.
+// The values of --names: the two sets of tool names of the filesystem server.
 const (
 	plainNames    = "plain"
 	prefixedNames = "prefixed"
@@ -118,7 +118,7 @@ and their limits.`,
 	return c
 }
 
-// parseSize returns the bytes of a number with a unit, such as 512MiB.
+// parseSize converts a number with a unit, such as 512MiB, to a number of bytes.
 func parseSize(text string) (int64, bool) {
 	factor := int64(1)
 	for i, unit := range []string{"KiB", "MiB", "GiB", "TiB"} {

@@ -74,7 +74,7 @@ func flagsOf(o startOptions, address string) string {
 	return " --listen " + u.Host
 }
 
-// readyText returns how long a server took to be ready, or "" if it is not.
+// readyText returns how long a server took to be ready, or "" if the server is not ready.
 func readyText(s *admin.Server, began time.Time) string {
 	if s.State != "ready" {
 		return ""
@@ -82,7 +82,8 @@ func readyText(s *admin.Server, began time.Time) string {
 	return spanOf(s.Since.Sub(began))
 }
 
-// recordStart logs a record for each server, and one record with their number.
+// recordStart logs a record for each server, and one record with the number of servers in each
+// state.
 func (a *app) recordStart(s daemon.Start, now time.Time) {
 	count := map[string]int{}
 	for i := range s.Report.Servers {

@@ -212,8 +212,7 @@ func (s *status) recordsOnly() {
 	s.records.Store(slog.New(slog.NewJSONHandler(jsonLines{s}, &slog.HandlerOptions{Level: slog.LevelDebug})))
 }
 
-// record logs a record and returns true if every line must be a record. Otherwise it returns
-// false.
+// record reports whether every line must be a record. If so, it logs text as a record.
 func (s *status) record(level slog.Level, text string, attrs ...slog.Attr) bool {
 	log := s.records.Load()
 	if log != nil {

@@ -176,8 +176,8 @@ func (p *storyPrinter) http(m *admin.Message) {
 	}
 }
 
-// lines writes the text of a client or server, broken at the width of the terminal. The lines
-// after the first one begin with rest.
+// lines writes the text of a client or server, broken at the width of the terminal. The first line
+// begins with the string begin, and each further line with the string rest.
 func (p *storyPrinter) lines(begin, rest, text string) {
 	text = clean(text)
 	if p.width == 0 {

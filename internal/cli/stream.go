@@ -22,10 +22,10 @@ type printError struct{ err error }
 
 func (e *printError) Error() string { return e.err.Error() }
 
-// followStream calls take with each event of a stream until ctx ends or the serve process
-// stops. If the connection breaks, followStream reconnects and continues after the last event that
-// was passed to take. If take returns a *printError, followStream ends. After any other error it
-// reconnects.
+// followStream calls the function take with each event of a stream until ctx ends or the serve
+// process stops. If the connection breaks, followStream reconnects and continues after the last
+// event that was passed to take. If take returns a *printError, followStream ends. After any other
+// error it reconnects.
 func (a *app) followStream(ctx context.Context, s *running, path string, query url.Values, take func(name string, data []byte) error) error {
 	last, began := "", false
 	for failures := 0; ; {
@@ -59,8 +59,8 @@ func (a *app) followStream(ctx context.Context, s *running, path string, query u
 }
 
 // followOnce reads the events of one connection. last is the id of the last event, "" for none.
-// It calls opened when the serve process has accepted the request. ended is true if the serve
-// process is stopping.
+// followOnce calls the function opened when the serve process has accepted the request. ended is
+// true if the serve process is stopping.
 func followOnce(ctx context.Context, s *running, path string, query url.Values, last *string, take func(name string, data []byte) error, opened func()) (ended bool, err error) {
 	header := []string{"Accept", "text/event-stream"}
 	if *last != "" {

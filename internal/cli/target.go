@@ -345,8 +345,8 @@ func serverNames(s *config.Snapshot) (names []string) {
 	return names
 }
 
-// unknownServer returns the error for a name that is not in names. where names the source of the
-// names.
+// unknownServer returns the error for a name that is not in names. The string where describes the
+// source of these names.
 func unknownServer(name, where string, names []string) error {
 	hint := "add the server under mcpServers in the configuration file"
 	if len(names) > 0 {
@@ -366,7 +366,7 @@ func (a *app) configPath(file string) (string, bool) {
 
 var errNoConfig = errors.New("no configuration file found")
 
-// noConfig returns an error that lists the paths of the configuration file.
+// noConfig returns an error that lists the paths at which Dragoman looks for a configuration file.
 func (a *app) noConfig() error {
 	return withHint(errNoConfig, "run `dragoman import` to take over the servers of your clients, or create one of %s, or name a file with -c FILE", strings.Join(config.Places(a.env), ", "))
 }
@@ -383,8 +383,8 @@ func (a *app) newConfig() string {
 	return path
 }
 
-// completeTarget completes the names of configured servers. first contains other words that are
-// valid in the same place.
+// completeTarget completes the names of configured servers. The list first contains other words
+// that are valid in the same place.
 func (a *app) completeTarget(file *string, first ...string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		out := []string{}

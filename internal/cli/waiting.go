@@ -22,9 +22,9 @@ const (
 	listPoll  = 500 * time.Millisecond
 )
 
-// listWhole lists the items of a server. If servers of a gateway are still starting, it asks
-// again until the list is complete, enough returns true, or the time is up. A nil enough
-// means that the list must be complete.
+// listWhole lists the items of a server. If servers of a gateway are still starting, it asks again
+// until the list is complete, the function enough returns true, or the time is up. If enough is
+// nil, listWhole waits for the complete list.
 func (a *app) listWhole(ctx context.Context, s Session, server, kind string, enough func(items [][]byte) bool) (runtime.List, error) {
 	began := time.Now()
 	for {

@@ -20,8 +20,8 @@ type where struct {
 // configured reports whether the user gave a configured name.
 func (w where) configured() bool { return len(w.command) == 0 && !isURL(w.target) }
 
-// line returns a command line of Dragoman for the same server, to paste into a shell. words
-// follow the server, or precede the -- of a command.
+// line returns a command line of Dragoman for the same server, to paste into a shell. The strings
+// in words follow the server, or precede the -- before a command.
 func (w where) line(verb string, words ...string) string {
 	all := []string{"dragoman", verb}
 	if len(w.command) == 0 {
