@@ -161,8 +161,8 @@ func (c *Client) containers(root *Value) [][]string {
 	return [][]string{c.container}
 }
 
-// find returns the path of keys to the servers of a file, and the servers. If there are no
-// servers yet, the value is nil.
+// find returns the path of keys to the servers of a file, and the servers. If the file has no
+// servers yet, find returns nil as the servers.
 func (c *Client) find(root *Value) ([]string, *Value) {
 	paths := c.containers(root)
 	for _, p := range paths {

@@ -30,9 +30,9 @@ func (e *Taken) Error() string {
 }
 
 // Connect returns the file b of a client with the entry added. It returns b itself if the file
-// already has the entry. All other bytes stay the same. addresses are the addresses of
-// Dragoman's endpoint. If an older entry has one of these addresses, it is replaced. Each error is
-// a *SyntaxError or a *Taken.
+// already has the entry. All other bytes stay the same. addresses are the addresses of Dragoman's
+// endpoint. Connect replaces an older entry that has one of these addresses. Each error is a
+// *SyntaxError or a *Taken.
 func Connect(c *Client, name string, b []byte, e Entry, addresses []string) ([]byte, error) {
 	root, err := Parse(name, b)
 	if err != nil {
@@ -99,9 +99,9 @@ func Connected(c *Client, root *Value, addresses []string) []string {
 	return out
 }
 
-// Disconnect returns the file b without the entry with the name entry, which must be an entry
-// of Dragoman. All other bytes stay the same. It returns b itself if there is no such entry. Each
-// error is a *SyntaxError or a *Taken.
+// Disconnect returns the file b without the entry that the parameter entry names. This entry must
+// be an entry of Dragoman. All other bytes stay the same. It returns b itself if there is no such
+// entry. Each error is a *SyntaxError or a *Taken.
 //
 // earlier has older versions of the file, newest first. If the entry is the only difference between
 // b and an older version, Disconnect returns the older version. So a list of servers that Connect

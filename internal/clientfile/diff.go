@@ -9,8 +9,8 @@ import (
 // diffContext is the number of unchanged lines that a diff shows around a change.
 const diffContext = 3
 
-// Diff returns the difference between two versions of a file as a unified diff, or "" if there
-// is none. show returns the form of a line that may be printed.
+// Diff returns the difference between two versions of a file as a unified diff, or "" if there is
+// none. The function show converts a line to a form that may be printed.
 func Diff(path string, before, after []byte, show func(string) string) string {
 	if bytes.Equal(before, after) {
 		return ""
@@ -70,15 +70,16 @@ type Insertion struct {
 	Text  string // with its indentation
 }
 
-// Insertions returns the texts that a change of a YAML file inserts, in the order of the file. name is
-// the name of the file. ok is false if the change does more than that, or if the file is JSON.
+// Insertions returns the texts that a change of a YAML file inserts, in the order of the file. name
+// is the name of the file. ok is false if the change does not only insert text, or if the file is
+// JSON.
 func Insertions(name string, before, after []byte) (out []Insertion, ok bool) {
 	if LooksLikeJSON(before) && isJSON(name, before) {
 		return nil, false
 	}
 	a, b := splitLines(before), splitLines(after)
 	if len(a) > 0 && !strings.HasSuffix(a[len(a)-1], "\n") {
-		a[len(a)-1] += "\n" // the line that follows it ends it
+		a[len(a)-1] += "\n" // an insertion after the last line also adds the missing newline
 	}
 	for _, c := range changedLines(a, b) {
 		if c.a != c.aEnd {
@@ -104,8 +105,8 @@ func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, "
 // lineChange says that the lines a to aEnd of the old file became the lines b to bEnd.
 type lineChange struct{ a, aEnd, b, bEnd int }
 
-// mostCells bounds the work of changedLines. If the comparison of two files needs more cells, their
-// difference is shown as one change.
+// mostCells bounds the work of changedLines. If the comparison of two files needs a table with more
+// cells, their difference is shown as one change.
 const mostCells = 4 << 20
 
 // changedLines returns the shortest list of changes between two files, in order.

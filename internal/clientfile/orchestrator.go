@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// orchestrator is a program that starts servers for others. Its file has the servers under the
-// top-level key servers, as a mapping or as a list of entries with a name. The key
+// orchestrator is a program that starts servers for other programs. Its file has the servers under
+// the top-level key servers, as a mapping or as a list of entries with a name. The key
 // compatibility_mode of a server, or of the file, says how long a process lives.
 var orchestrator = &Client{ID: "", Title: "an MCP orchestrator", refs: refsAny, container: []string{"servers"}, converted: true}
 
@@ -75,7 +75,7 @@ func (r *reading) compatibility(m *Member) {
 	r.note(m, strconv.Quote(m.Value.text())+" is not a known mode, so it is ignored", false)
 }
 
-// inherit gives the servers of a file without their own mode the mode of the file.
+// inherit gives the mode of the file to each server that has no mode.
 func (f *File) inherit(mode *Value) {
 	word, ok := Isolation(mode.text())
 	if !ok {

@@ -139,7 +139,7 @@ func (f *File) projects(root *Value, add func(*Value, string), opt Options) {
 	}
 }
 
-// off disables the servers of a project that are in list.
+// off disables those servers of a project that the value list names.
 func (f *File) off(list *Value, project string) {
 	if list == nil {
 		return
@@ -202,8 +202,8 @@ type Names struct {
 // Has reports whether a server has the name.
 func (n *Names) Has(name string) bool { return n.taken[name] }
 
-// Take returns name if it is free. Otherwise it adds the first free number, from -2 on. clean
-// converts a name with a number to a valid name; nil means that each name is valid.
+// Take returns name if it is free. Otherwise it appends the first free number, for example -2.
+// clean converts a name with a number to a valid name; nil means that each name is valid.
 func (n *Names) Take(name string, clean func(string) string) string {
 	if n.taken == nil {
 		n.taken, n.last = map[string]bool{}, map[string]int{}

@@ -389,7 +389,8 @@ func refersTo(text, name string) bool {
 	return strings.Contains(text, "${"+name+"}") || strings.Contains(text, "${"+name+":-") || strings.Contains(text, "${env:"+name+"}")
 }
 
-// resolved removes the variables that env defines from those that the user must set.
+// resolved removes the variables that env defines from the list of variables that the user must
+// set.
 func (r *reading) resolved(env *Value) {
 	r.s.Variables = slices.DeleteFunc(r.s.Variables, func(v Variable) bool {
 		own := env.Get(v.Name)

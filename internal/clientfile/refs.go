@@ -42,8 +42,8 @@ type expander struct {
 // Variable is an environment variable that an imported server needs.
 type Variable struct {
 	Name string
-	// About describes the value if the variable does not occur in the client's file: "the input
-	// github-token: GitHub token". Otherwise it is "".
+	// About describes the value if the variable does not occur in the client's file, for example
+	// "the input github-token: GitHub token". Otherwise it is "".
 	About string
 	// Optional means that the reference has a default.
 	Optional bool

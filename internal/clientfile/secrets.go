@@ -24,12 +24,12 @@ func ServerKeys() []string {
 // leastSecret is the length in bytes of the shortest text that Secrets returns.
 const leastSecret = 4
 
-// Secrets returns the texts in a file that must not be shown, longest first. They are the
-// values of variables and headers, and values and arguments with names of secrets. They also
-// include all values below unknown keys of a server, because such a key may be a typo of env
-// or headers. Secrets returns the decoded value of each text, and each line of the text as it is
-// written in the file. It omits true, false, and texts shorter than four bytes. It returns nil for
-// a file that cannot be parsed.
+// Secrets returns the texts in a file that must not be shown, longest first. They are the values of
+// variables and headers, and the values of members and arguments that have a name such as token or
+// password. They also include all values below unknown keys of a server, because such a key may be
+// a typo of env or headers. Secrets returns the decoded value of each text, and each line of the
+// text as it is written in the file. It omits true, false, and texts shorter than four bytes. It
+// returns nil for a file that cannot be parsed.
 func Secrets(path string, b []byte) []string {
 	root, err := Parse(path, b)
 	if err != nil {

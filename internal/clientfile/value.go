@@ -123,7 +123,7 @@ func same(a, b *Value) bool {
 	return true
 }
 
-// SyntaxError is the reason why a file cannot be read, and where.
+// SyntaxError says why a file cannot be read, and at which position the problem is.
 type SyntaxError struct {
 	File      string
 	Line, Col int // 1-based; 0 if unknown

@@ -242,8 +242,8 @@ func addYAML(b []byte, path []string, members []Member, comments map[string]stri
 	return insertLines(lines, from, to, column, out.String(), w.line, false), nil
 }
 
-// blockOf returns the members of a mapping that is written in indented lines. For an empty
-// value it returns none, and ok is true.
+// blockOf returns the members of a mapping that is written in indented lines. For an empty value it
+// returns no members, and ok is true.
 func blockOf(n ast.Node) ([]*ast.MappingValueNode, bool) {
 	switch n := n.(type) {
 	case nil, *ast.NullNode:
@@ -275,8 +275,8 @@ func blockEnd(lines [][]byte, from, to, column int) int {
 	return to
 }
 
-// insertLines inserts text after the last line of a block. The keys of the block are at
-// column. Comments at the end of the block that are not indented belong to the text after it.
+// insertLines inserts text after the last line of a block. The keys of the block are at column.
+// Comments at the end of the block that are not indented belong to the text after the block.
 func insertLines(lines [][]byte, from, to, column int, text, end string, gap bool) []byte {
 	at := from
 	for i := from; i < to; i++ {
