@@ -293,8 +293,8 @@ func clientInfoOnly(info []byte) []byte {
 	return append(append([]byte(`{"clientInfo":`), info...), '}')
 }
 
-// refusesMirror reports whether an error of version 1 is about client_info, which real workers
-// ignore and strict ones refuse.
+// refusesMirror reports whether an error of version 1 is about client_info, which most workers
+// ignore and strict workers refuse.
 func refusesMirror(e *jsonrpc.Error) bool {
 	low := strings.ToLower(e.Message)
 	return strings.Contains(low, "client_info") || strings.Contains(low, "additional propert")

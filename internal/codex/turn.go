@@ -201,8 +201,8 @@ func (t *turn) begin(w words, a *arguments) (words, error) {
 	return w, err
 }
 
-// follow sends progress until the turn ends. It returns false if the call is cancelled before
-// that.
+// follow sends progress until the turn ends. It returns false if the call is cancelled before the
+// turn ends.
 func (t *turn) follow() bool {
 	life := time.NewTicker(beat)
 	defer life.Stop()

@@ -45,9 +45,9 @@ func newWorker(p transport.Pipe) *worker {
 	return &worker{pipe: p, gone: make(chan struct{}), pending: make(map[int64]*exchange)}
 }
 
-// begin sends a request within ctx. If on is not nil, the reading goroutine calls it with the
-// answer before it handles later messages. If the caller stops waiting for an exchange, it must
-// drop the exchange.
+// begin sends a request within ctx. If the function on is not nil, the reading goroutine calls it
+// with the answer before it handles later messages. If the caller stops waiting for an exchange, it
+// must drop the exchange.
 func (w *worker) begin(ctx context.Context, method string, params []byte, on func(*jsonrpc.Message)) (*exchange, error) {
 	w.mu.Lock()
 	w.last++
