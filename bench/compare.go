@@ -31,7 +31,7 @@ type options struct {
 	parts        []string
 	handshakes   int
 	starts       int
-	idle, alone  int // the numbers of idle sessions; the sessions of alone share one connection
+	idle, alone  int // numbers of idle sessions: with connections of their own, and without
 	root         string
 	dragoman     string
 	against      string // an earlier binary to compare with; "" for none

@@ -22,8 +22,8 @@ import (
 const (
 	tools = `"tools":[{"name":"echo","description":"Answers with the text that it is given.",` +
 		`"inputSchema":{"type":"object","properties":{"text":{"type":"string"}}}}]`
-	// 2026-07-28 §Caching: lists and the discover result must have ttlMs and cacheScope. Zero
-	// prevents caching, which would make a peer look faster.
+	// 2026-07-28 §Caching: lists and the discover result must have ttlMs and cacheScope. A
+	// ttlMs of 0 prevents caching, which would make a peer look faster.
 	uncached     = `,"ttlMs":0,"cacheScope":"private"`
 	capabilities = `"capabilities":{"tools":{}}`
 	identity     = `{"name":"bench-echo","version":"1"}`
@@ -63,13 +63,13 @@ func parse(msg []byte) (q request) {
 	return q
 }
 
-// reply appends the answer to msg, in the form of era, to dst.
+// reply appends the answer to the message q, in the form of era, to dst.
 func reply(dst []byte, era words.Era, q request) answer {
 	switch {
 	case !q.valid:
 		return failure(dst, []byte("null"), -32700, "Parse error", 400)
 	case q.method == nil || q.id == nil:
-		// msg is a notification, or an answer to a question that this server never asked.
+		// q is a notification, or an answer to a request that this server never sent.
 		return answer{status: 202}
 	}
 	if era == words.Modern {

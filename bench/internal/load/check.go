@@ -9,7 +9,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/bench/internal/words"
 )
 
-// ResultOf returns the result in msg, which must be the answer to the request id.
+// ResultOf returns the result in msg, which must be the answer to the request with this id.
 func ResultOf(msg, id []byte) ([]byte, error) {
 	var gotID, result, failed []byte
 	version := false

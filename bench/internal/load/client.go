@@ -29,7 +29,7 @@ const (
 	answerTimeout = 10 * time.Second
 	// idDigits is the width of every id. A float64 can represent fifteen digits exactly.
 	idDigits = 15
-	// MinSize is the length of the shortest text that has room for both marks.
+	// MinSize is the length of the shortest text that has room for the two marks of a Client.
 	MinSize = 2 * idDigits
 	// MaxClients is the maximum number of clients. With more, their ids would not be distinct.
 	MaxClients = 1000
@@ -160,7 +160,7 @@ func (c *Client) Leave() error {
 	return err
 }
 
-// Prepare sets the size of the text for the following calls. It must be at least MinSize.
+// Prepare sets the size of the text for the following calls. size must be at least MinSize.
 func (c *Client) Prepare(size int) {
 	text := filler(size)
 	body, idAt, textAt := words.Call(c.era, c.newID(), string(text))
@@ -219,7 +219,8 @@ func (c *Client) send(b []byte) error {
 	return err
 }
 
-// result returns the result for request id in the last answer.
+// result returns the result in the last answer, which must be the answer to the request with this
+// id.
 func (c *Client) result(id []byte) ([]byte, error) {
 	a := &c.answer
 	if a.Status != 200 {
@@ -244,8 +245,8 @@ func (c *Client) result(id []byte) ([]byte, error) {
 	return result, err
 }
 
-// head writes a request line and header fields. method is the MCP method to mirror, or "" for
-// none.
+// head returns a request line and header fields. method is the MCP method for the header
+// Mcp-Method, or "" for none.
 func (c *Client) head(verb, method string, length int) []byte {
 	b := make([]byte, 0, 512+length)
 	b = append(b, verb...)

@@ -54,8 +54,8 @@ func (c *Crowd) Prepare(size int) {
 	}
 }
 
-// Run makes calls until d has passed, and lets the calls in flight finish and count. It
-// returns when all clients are done. The first wrong answer ends the run.
+// Run makes calls until d has passed, and waits for the calls in flight, which count too. A
+// client stops after a wrong answer. Run then returns an error when all clients are done.
 func (c *Crowd) Run(d time.Duration) (Slice, error) {
 	var wg sync.WaitGroup
 	errs := make([]error, len(c.clients))
@@ -101,8 +101,8 @@ func (c *Client) run(end time.Time) error {
 	}
 }
 
-// Quantile returns the quantile q of sorted: the nearest measured value. It returns the zero
-// value if sorted is empty.
+// Quantile returns the quantile q of sorted values: the nearest of these values. It returns the
+// zero value if there are none.
 func Quantile[T any](sorted []T, q float64) T {
 	if len(sorted) == 0 {
 		var zero T

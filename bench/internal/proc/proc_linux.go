@@ -13,8 +13,8 @@ import (
 
 // CPU returns the CPU time that the process pid has used so far.
 func CPU(pid int) (time.Duration, error) {
-	// include/linux/posix-timers.h: the clock of a process is the complement of its
-	// number, shifted by three, with CPUCLOCK_SCHED (2) in the low bits.
+	// include/linux/posix-timers.h: the id of the clock of a process is the complement of
+	// the PID, shifted by three, with CPUCLOCK_SCHED (2) in the low bits.
 	clock := ^pid<<3 | 2
 	var t syscall.Timespec
 	_, _, errno := syscall.Syscall(syscall.SYS_CLOCK_GETTIME, uintptr(clock), uintptr(unsafe.Pointer(&t)), 0)

@@ -74,8 +74,8 @@ const (
 	HTTP   = "http"   // Dragoman in front of an HTTP upstream
 	Stdio  = "stdio"  // Dragoman in front of its own child
 
-	// These are dragoman serve in front of an HTTP upstream. Console and Recording are compared
-	// with Serve.
+	// These paths have dragoman serve in front of an HTTP upstream. Console and Recording are
+	// compared with Serve.
 	Serve     = "serve"     // without the console, and without recording
 	Console   = "console"   // with the console, but without recording
 	Recording = "recording" // with the console, and with the setting "record: memory"

@@ -29,8 +29,8 @@ const (
 	sameEraLarge = 1.75     // 64 KiB
 	mixedCPU     = 1.5      // 1 KiB
 	stdioCPU     = 0.75     // 256 B to 1 KiB
-	consoleCPU   = 1.03     // to serve without the console, 1 KiB
-	recordingCPU = 1.10     // to serve without the console, 1 KiB
+	consoleCPU   = 1.03     // relative to dragoman serve without the console, 1 KiB
+	recordingCPU = 1.10     // relative to dragoman serve without the console, 1 KiB
 	handshake    = 2.0      // p50
 	firstList    = 25.0     // ms
 	connected    = 33 << 10 // bytes, the connection included

@@ -19,7 +19,8 @@ func (m *Response) EventStream() bool {
 }
 
 // Response reads the answer to one request into m, and skips 1xx responses. A response without
-// a length and without chunks lasts until the peer closes, and sets Close.
+// a length and without chunks ends when the peer closes the connection. In this case Response
+// sets m.Close.
 func (r *Reader) Response(m *Response) error {
 	if err := r.ResponseHead(m); err != nil {
 		return err

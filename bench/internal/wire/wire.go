@@ -166,7 +166,7 @@ func (r *Reader) chunks() ([]byte, error) {
 	}
 }
 
-// rest returns everything until the peer closes.
+// rest returns everything until the peer closes the connection.
 func (r *Reader) rest() ([]byte, error) {
 	for {
 		switch err := r.fill(1); {
