@@ -111,8 +111,8 @@ func (a *API) Routes(mux *http.ServeMux) {
 
 // admits reports whether a request may read the API. If it returns false, it has written the error
 // response. The API names processes, sessions and their clients, so only this machine may read it.
-// The API has no authentication yet. Therefore admits refuses every request if other machines can
-// reach the listener, and refuses requests that a proxy forwarded.
+// Reading the API needs no key. Therefore admits refuses every request if other machines can reach
+// the listener, and refuses requests that a proxy forwarded or that a page of another site sent.
 func (a *API) admits(w http.ResponseWriter, r *http.Request) bool {
 	const title = "Only this machine may read the status"
 	switch {
@@ -198,8 +198,8 @@ func foreignPage(r *http.Request) bool {
 	return false
 }
 
-// Close ends the streams, and cancels runs, examinations and trials and waits for them. It must be called
-// before the runtime is closed.
+// Close ends the streams. It cancels runs, examinations and trials, and waits for them. It must be
+// called before the runtime is closed.
 func (a *API) Close() {
 	a.Drain()
 	a.runs.close()

@@ -381,8 +381,8 @@ func (a *API) findExam(name string) (*exam, *Problem) {
 	return nil, &Problem{Type: "not-examined", Title: "The server has not been examined", Status: http.StatusNotFound, Detail: "Send a POST request to the same path to examine the server."}
 }
 
-// FindExam returns the last examination of a server. The problem has the status 404 if there was
-// none since the start.
+// FindExam returns the last examination of a server. The problem has the status 404 if the server
+// has not been examined since Dragoman started.
 func (a *API) FindExam(name string) (Examination, *Problem) {
 	x, bad := a.findExam(name)
 	if bad != nil {

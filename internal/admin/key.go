@@ -121,7 +121,7 @@ func keyName(address string) (string, error) {
 
 // readKey returns the key in a file. It returns "" if there is none, or if the file is a link or
 // not a regular file. Another user may have created such a file to read a file of this user, or to
-// make the command wait.
+// make this program wait.
 func readKey(path string) string {
 	named, err := os.Lstat(path)
 	if err != nil || !named.Mode().IsRegular() {

@@ -21,7 +21,7 @@ type Problem struct {
 	Failure *failure.Failure `json:"failure,omitempty"`
 	// Errors are the values of the request that are not valid for their schema.
 	Errors []ValueError `json:"errors,omitempty"`
-	// RetryAfter is when the client may try again, for a problem of the status 429 or 503. It
+	// RetryAfter is when the client may try again, for a problem with the status 429 or 503. It
 	// becomes the header Retry-After in whole seconds. 0 means that there is no header.
 	RetryAfter time.Duration `json:"-"`
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // serveReady answers /readyz: whether Dragoman can serve clients, why, and since when. If
-// one server has failed and another works, Dragoman is ready, because only calls of the
+// one server has failed and another works, Dragoman is ready, because only calls to the
 // failed server fail.
 func (a *API) serveReady(w http.ResponseWriter, _ *http.Request) {
 	since, draining := a.opts.Runtime.Configured()

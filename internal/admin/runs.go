@@ -103,7 +103,7 @@ const (
 
 // The events of /api/v1/runs/{id}/stream.
 const (
-	EventProgress = "progress" // a progress; the data is a Progress
+	EventProgress = "progress" // a progress notification; the data is a Progress
 	EventLog      = "log"      // a log message; the data is a RunLog
 	EventQuestion = "question" // a new question; the data is a Question
 	EventAnswered = "answered" // a question that no longer waits; the data is the Question
@@ -151,7 +151,8 @@ type run struct {
 	asked     int
 	logBytes  int              // the bytes of show.Logs
 	visitor   *runtime.Visitor // nil until the visitor is connected
-	// maskedResult is the result with masked secrets under the configuration maskedWith.
+	// maskedResult is the result with its secrets masked. maskedWith is the configuration that
+	// has these secrets.
 	maskedResult json.RawMessage
 	maskedWith   *config.Snapshot
 }
@@ -561,8 +562,7 @@ func (a *API) CancelRun(id string) (Run, *Problem) {
 	return x.snapshot(false), nil
 }
 
-// FindRun returns a run for people: secrets in its result are masked. The problem is nil after
-// success.
+// FindRun returns a run. Secrets in its result are masked. The problem is nil after success.
 func (a *API) FindRun(id string) (Run, *Problem) {
 	x, bad := a.runs.find(id)
 	if bad != nil {

@@ -99,7 +99,7 @@ func (s *runs) close() {
 	s.work.Wait()
 }
 
-// held returns the bytes that the run keeps of its messages, and whether the run has ended.
+// held returns how many bytes of its messages the run keeps, and whether the run has ended.
 func (x *run) held() (int, bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -348,7 +348,7 @@ func (a *API) readHandshake(r *http.Request) (any, *Problem) {
 	return out, nil
 }
 
-// settingsOf returns the settings of a server that may be shown.
+// settingsOf returns those settings of a server that may be shown.
 func settingsOf(c config.Server) []Setting {
 	out := []Setting{
 		{"prefix", cmp.Or(c.Prefix, "none")}, {"isolation", c.Isolation.String()}, {"lazy", fmt.Sprint(c.Lazy)},

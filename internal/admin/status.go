@@ -137,7 +137,7 @@ type List struct {
 	Odd     []RejectedItem `json:"odd,omitempty"`
 }
 
-// RejectedItem is an item of a list that is hidden from clients, and why.
+// RejectedItem is an item that clients do not see, or see under an unusual name, and why.
 type RejectedItem struct {
 	Name string `json:"name"`
 	Why  string `json:"why"`

@@ -25,7 +25,7 @@ type Story struct {
 	Notes []Note `json:"notes"`
 }
 
-// Note explains the edits of one reason.
+// Note explains the edits that were made for one reason.
 type Note struct {
 	Note   string `json:"note" doc:"the mark of the edits: a letter, or a number for a loss"`
 	Reason string `json:"reason" doc:"a code for programs, which does not change"`

@@ -177,8 +177,8 @@ func NewRing[T any](items, bytes int) *Ring[T] {
 	return &Ring[T]{epoch: time.Now().UnixMilli(), mostItems: max(items, 1), bytes: bytes}
 }
 
-// Add appends an item of a size in bytes and returns its number. After End it does nothing
-// and returns 0. It does not wait for readers.
+// Add appends an item and returns its number. size is the size of the item in bytes. After End,
+// Add does nothing and returns 0. It does not wait for readers.
 func (r *Ring[T]) Add(item T, size int) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()

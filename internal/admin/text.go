@@ -11,7 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
-// maxName is the number of bytes of a peer's name that are shown.
+// maxName is the maximum number of bytes of a peer's name that are shown.
 const maxName = 128
 
 // Text returns the report as text for a terminal. now is the time that ages are relative to.
@@ -208,7 +208,7 @@ func ofChild(pid int) string {
 	return fmt.Sprintf(", pid %d", pid)
 }
 
-// printable writes control characters as escapes of Go.
+// printable returns s with its control characters written as escapes, as in Go source.
 func printable(s string) string {
 	q := fmt.Sprintf("%q", s)
 	return strings.ReplaceAll(q[1:len(q)-1], `\"`, `"`)

@@ -44,7 +44,8 @@ type Tool struct {
 	State  string     `json:"state" enum:"shown,hidden,invalid" doc:"whether clients see the tool at /mcp"`
 	Hidden []Hidden   `json:"hidden,omitempty" doc:"the endpoints at which clients do not see the tool"`
 	Hints  []ToolHint `json:"hints,omitempty"`
-	// Needs is nil for a tool that is in all lists that have been read. It is empty if the capability is not known.
+	// Needs is nil for a tool that is in all lists that have been read. It is empty if the
+	// capability is not known.
 	Needs []string `json:"needs,omitzero" doc:"capabilities of which a client needs one, because the server shows the tool only to such clients; only if the list of such a client is known"`
 	Stale bool     `json:"stale" doc:"whether the server is not ready, so that its list may have changed"`
 }
@@ -210,9 +211,9 @@ func versionOf(list *catalog.Items) uint64 {
 }
 
 // addOthers calls add for each tool that is not in the list for clients without capabilities. needs
-// are the capabilities of which the server wants one. It is empty, but not nil, if only some clients
-// see the tool, and these capabilities are not known. It is nil if the list for clients without
-// capabilities has not been read, and all other lists have the tool.
+// has the capabilities of which a client must declare one to see the tool. It is empty, but not nil,
+// if only some clients see the tool, and these capabilities are not known. It is nil if the list for
+// clients without capabilities has not been read, and all other lists have the tool.
 func addOthers(list *catalog.Items, add func(raw []byte, exposed bool, needs []string)) {
 	if len(list.Others) == 0 {
 		return
@@ -240,7 +241,7 @@ func addOthers(list *catalog.Items, add func(raw []byte, exposed bool, needs []s
 				add(raw, at < len(list.Others[i].Shown), nil)
 				continue
 			}
-			// One capability of all clients that see the tool, and of no client that does not.
+			// Keep the capabilities that all clients that see the tool have, and no other client has.
 			needs := slices.Clone(list.Others[i].Capabilities)
 			for j := range list.Others {
 				needs = slices.DeleteFunc(needs, func(c string) bool { return slices.Contains(list.Others[j].Capabilities, c) != lists[j][name] })
@@ -277,7 +278,8 @@ func indexTool(server config.Server, raw []byte, exposed bool, offered func(serv
 	return out
 }
 
-// hiddenBy returns the endpoints at which the configuration hides an item, and the setting.
+// hiddenBy returns the endpoints at which the configuration hides an item, and the setting that
+// hides it.
 func hiddenBy(server config.Server, kind string, f config.Filter, name string) []Hidden {
 	pattern, is := f.Hides(name)
 	if !is {

@@ -51,9 +51,9 @@ const (
 // Bounds of trials.
 const (
 	mostTrials = 4                // trials at the same time
-	trialStart = time.Minute      // the least time to start; npx may have to download a package first
-	trialLists = 30 * time.Second // to read the lists
-	trialStop  = 3 * time.Second  // to exit by itself
+	trialStart = time.Minute      // the minimum timeout for the start; npx may have to download a package first
+	trialLists = 30 * time.Second // the timeout for reading the lists
+	trialStop  = 3 * time.Second  // how long the server may take to exit by itself
 )
 
 var (
@@ -90,8 +90,8 @@ type slots struct {
 	free chan struct{}
 }
 
-// take waits for one of most slots. It returns false if ctx ends first. All calls must pass the
-// same most.
+// take waits for a free slot. It returns false if ctx ends first. most is the number of slots, and
+// must be the same in all calls.
 func (s *slots) take(ctx context.Context, most int) (release func(), ok bool) {
 	s.once.Do(func() { s.free = make(chan struct{}, most) })
 	select {
@@ -304,8 +304,8 @@ func infoText(info []byte, clean func(string) string) string {
 	return excerpt.Line(clean(text), maxName)
 }
 
-// resolve returns a server of a draft as the configuration would have it after it is added. If
-// it cannot be used, resolve returns the failure. It starts nothing.
+// resolve returns the settings that a server of a draft will have in the configuration. If the
+// server cannot be used, resolve returns the failure. It starts nothing.
 func (t *target) resolve(x *draftServer, env intake.Env) (config.Server, *failure.Failure) {
 	invalid := func(text string) *failure.Failure {
 		return &failure.Failure{Class: failure.CannotStart, Server: x.name, Sentence: "the entry of server " + excerpt.Quote(x.name, maxName) + " is not valid: " + excerpt.Line(excerpt.MaskSecrets(text), maxDraftText), Action: "correct the entry, then paste the text or choose the file again"}
