@@ -84,7 +84,7 @@ func place(order [][]string, dir string) (room string, layer int, ok bool) {
 	return room, layer, ok
 }
 
-// Guests returns the imports of modules that only some packages may import.
+// Guests returns the imports of the modules in guests by packages that may not import them.
 func Guests(t *Tree, guests map[string][]string) (breaches []string) {
 	for _, f := range t.product() {
 		for _, path := range f.Imports() {
@@ -98,7 +98,7 @@ func Guests(t *Tree, guests map[string][]string) (breaches []string) {
 	return breaches
 }
 
-// WireJSON returns the imports of encoding/json in the packages that wire lists.
+// WireJSON returns the imports of encoding/json in the packages of the list wire.
 func WireJSON(t *Tree) (breaches []string) {
 	for _, f := range t.product() {
 		onWire := slices.ContainsFunc(wire, func(r string) bool { return within(f.Dir, r) })

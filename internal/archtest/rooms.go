@@ -41,8 +41,8 @@ var inner = map[string][][]string{
 	},
 }
 
-// rigs are packages for tests and examples only. The program does not import them. They may import any
-// package.
+// rigs are packages for tests and examples only. The program does not import them. They may import
+// any package.
 var rigs = []string{"examples", "internal/archtest", "internal/leaktest", "internal/netsim", "internal/pipetest", "internal/transcript"}
 
 // guests lists the modules that only some packages may import, and those packages.
