@@ -11,7 +11,7 @@ import (
 )
 
 // ReportLoss publishes a loss: clients do not get the messages of a method from a server. The
-// parameter what is the method, and why is the reason as a clause.
+// parameter what is the method. The parameter why is the reason, written as a clause.
 func (r *Bridge) ReportLoss(server, what, why string) { r.publishLoss(nil, server, what, why) }
 
 // publishLoss publishes a loss of the call c. If the call is not known, c is nil.

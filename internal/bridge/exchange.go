@@ -120,7 +120,7 @@ func askedInAnswer(c *mcp.Call, reply *mcp.Reply) bool {
 
 // carryAsked passes on the input requests in a legacy server's answer. The client always gets a
 // requestState, even if the server did not send one. In the retry, the requestState proves that the
-// server asked. Without this proof, Dragoman must not send answers to the server.
+// server asked for input. Without this proof, Dragoman must not send answers to the server.
 func (r *Bridge) carryAsked(u Server, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply, error) {
 	m := reply.Msg
 	state, err := r.mint(u, c, 'S', m.ResultMember("requestState").Of(m.Raw))

@@ -6,9 +6,9 @@ import (
 
 // finished holds parked calls that ended before their clients came back, for example because
 // the server cancelled its request. A client may still fetch the answer until its state
-// expires. The number and the bytes of the answers are bounded. Beyond a bound, the client with the
-// most finished calls loses its oldest one. The retry of that call gets an error that says that the
-// call may have been executed. Guarded by Bridge.parkMu. The zero value is ready.
+// expires. The number and the bytes of the answers are bounded. Beyond a bound, the party with the
+// most finished calls or the most bytes loses its oldest call. The retry of that call gets an error
+// that says that the call may have been executed. Guarded by Bridge.parkMu. The zero value is ready.
 type finished struct {
 	order []*parkedCall // oldest first
 	bytes int64

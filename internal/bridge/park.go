@@ -72,8 +72,8 @@ type openQuestion struct {
 	answer chan given // capacity 1
 }
 
-// given is the answer to a server request. It is a result object, which is at the position at in
-// the client's retry.
+// given is the answer to a server request. It is a result object in the client's retry. raw is the
+// retry, and at is the position of the object.
 type given struct {
 	raw []byte
 	at  jsonrpc.Span

@@ -173,7 +173,7 @@ func (st *state) toReply(c *mcp.Call, t dialect.Task) *mcp.Reply {
 	return out
 }
 
-// withoutRelatedTask removes the metadata that names the task from a result.
+// withoutRelatedTask removes from a result the metadata that names the task.
 func withoutRelatedTask(reply *mcp.Reply) *mcp.Reply {
 	m := reply.Msg
 	meta := m.ResultMember(mcp.KeyMeta)

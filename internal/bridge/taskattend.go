@@ -185,8 +185,8 @@ func (r *Bridge) holdLocked(a *parkedCall, m *jsonrpc.Message) {
 	r.Budget.Hold(n)
 }
 
-// dropLocked removes an attended task from the table. The budget stops counting its memory at once,
-// or when the task has ended.
+// dropLocked removes an attended task from the table. If the task has ended, the budget stops
+// counting its memory at once. Otherwise it stops when the task ends.
 func (r *Bridge) dropLocked(a *parkedCall) {
 	delete(r.attended, a.id)
 	r.attends.Give(a.party)

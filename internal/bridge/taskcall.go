@@ -174,7 +174,7 @@ func (l *awaitingLease) Call(ctx context.Context, a *mcp.Attempt, s mcp.Caller) 
 	return withoutRelatedTask(reply), nil
 }
 
-// cancel cancels a task at its server. It works after the client's request has ended.
+// cancel cancels a task at its server, even if the client's request has ended.
 func (p Task) cancel(ctx context.Context, c *mcp.Call) {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), cancelLimit)
 	defer stop()

@@ -12,9 +12,9 @@ import (
 )
 
 // keptTasks holds answers that a modern server returned at once although a legacy client wanted
-// a task. The number and the bytes of the answers are bounded. Beyond a bound, the client with the
-// most answers loses its oldest one, and later gets "not found" for that task (2025-11-25 §Tasks,
-// "TTL and Resource Management"). The zero value is ready.
+// a task. The number and the bytes of the answers are bounded. Beyond a bound, the party with the
+// most answers or the most bytes loses its oldest answer, and later gets "not found" for that task
+// (2025-11-25 §Tasks, "TTL and Resource Management"). The zero value is ready.
 type keptTasks struct {
 	mu    sync.Mutex
 	byID  map[string]*keptTask
@@ -83,9 +83,9 @@ func stateOf(raw []byte, result jsonrpc.Span) string {
 	return mcp.TaskCompleted
 }
 
-// tidyLocked removes expired tasks. Then it makes room for one more answer of room bytes for
-// the party who. If there is too little room, it drops the oldest task of the party with the most
-// tasks.
+// tidyLocked removes expired tasks. Then it makes room for one more answer: room is the size of the
+// answer in bytes, and who is the party that gets it. If there is too little room, tidyLocked drops
+// the oldest tasks of the party that has the most tasks or the most bytes.
 func (k *keptTasks) tidyLocked(now time.Time, room int, who string) {
 	k.dropLocked(func(t *keptTask) bool { return now.After(t.until) })
 	for len(k.order) > 0 && (len(k.order) > maxKept-1 || k.bytes+room > maxKeptBytes) {
