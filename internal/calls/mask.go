@@ -328,7 +328,7 @@ var harmless = map[string]bool{
 	"transfer-encoding": true, "user-agent": true, "vary": true, "x-accel-buffering": true, "x-content-type-options": true,
 }
 
-// sessionShown is the number of characters of a session id that are shown.
+// sessionShown is the maximum number of characters of a session id that are shown.
 const sessionShown = 8
 
 // Head returns a copy of a head with its secrets masked. It returns nil for nil.

@@ -24,7 +24,7 @@ const (
 // zero if the message did not come over HTTP.
 type Header interface{ Head() jsonrpc.Head }
 
-// Window is a period in which the calls of one server or one client are recorded.
+// Window is a period in which the calls of one server, one client or both are recorded.
 type Window struct {
 	Server string // the name of the server; "" for any
 	Client string // the name that the client gives itself; "" for any
@@ -74,7 +74,7 @@ func (r *Ring) Recording() (all bool, windows []Window) {
 	return r.record, slices.Clone(r.windows)
 }
 
-// Held returns the bytes that all recordings hold.
+// Held returns the number of bytes that all recordings hold.
 func (r *Ring) Held() int { return r.limits.Used() }
 
 // wantsLocked reports whether a call should be recorded. unsure is true if the answer depends

@@ -327,7 +327,8 @@ func (r *Ring) countLocked(c *Call) {
 	}
 }
 
-// Counts returns the calls that have ended, by server. Servers without calls are missing.
+// Counts returns the numbers of the calls that have ended, by server. Servers without calls are
+// missing.
 func (r *Ring) Counts() map[string]Count {
 	if r == nil {
 		return nil

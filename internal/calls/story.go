@@ -67,7 +67,7 @@ func (r *Ring) Story(number uint64) (s Story, ok bool) {
 // messagesOf returns the messages of a trail with their sources.
 func messagesOf(texts []jsonrpc.TrailText, entries []jsonrpc.Entry) []Message {
 	var all []Message
-	at := make([]int, len(entries)) // the index of each entry's message in out
+	at := make([]int, len(entries)) // the index in all of each entry's message
 	for i, e := range entries {
 		if e.Wire == 0 {
 			continue
@@ -106,8 +106,8 @@ func sourceOf(texts []jsonrpc.TrailText, entries []jsonrpc.Entry, i int) (source
 	return 0, nil, false
 }
 
-// op is one step that makes a text from another. The span at of the input becomes the next n bytes
-// of the output. kept says that the bytes stay the same.
+// op is one step that makes a text from another: at is the span of the input that becomes the next
+// n bytes of the output. kept is true if the bytes stay the same.
 type op struct {
 	at   jsonrpc.Span
 	n    int
@@ -115,7 +115,7 @@ type op struct {
 	why  jsonrpc.Reason
 }
 
-// opsOf returns the steps that apply changes to an input of size bytes.
+// opsOf returns the steps that apply changes to an input. size is the size of the input in bytes.
 func opsOf(changes []jsonrpc.Change, size int) (ops []op) {
 	from := 0
 	keep := func(to int) {
