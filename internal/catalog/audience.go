@@ -60,9 +60,9 @@ type knownAudience struct {
 // exists.
 var everybody = &knownAudience{facts: &mcp.ClientInfo{}}
 
-// These constants bound the audiences other than the audience everybody. Each audience may need its own
-// session at every legacy server, so there are few. A new audience does not replace one that is
-// in use.
+// These constants bound the audiences other than the audience everybody. The bounds are low, because
+// each audience may need its own session at every legacy server. A new audience does not replace one
+// that is in use.
 const (
 	maxAudiences        = 16 // in one catalog
 	maxAudiencesOfParty = 4

@@ -26,7 +26,8 @@ type Items struct {
 	// Hello is the server information. It is nil if the server has not been opened.
 	Hello *mcp.ServerInfo
 	// Others are the lists that clients with more capabilities have got, ordered by the
-	// capabilities, without lists that equal this one. A server may show an item only to a client that it can ask something.
+	// capabilities, without lists that equal this one. A server may show an item only to a client
+	// that can answer server requests.
 	Others []OtherList
 }
 

@@ -7,9 +7,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// missing returns the servers whose items are missing from a list because they were never read.
-// starting lists the servers that may still answer, and failed lists the servers that could not be
-// read. If a server was read once, clients see its last list, so it is not missing.
+// missing returns the servers whose items are missing from a list because they were never read. The
+// result starting has the servers that may still answer. The result failed has the servers that
+// could not be read. If a server was read once, clients see its last list, so it is not missing.
 func (v View) missing(a *knownAudience, method string) (starting, failed []string) {
 	known := v.Servers()
 	c := v.c
@@ -27,8 +27,8 @@ func (v View) missing(a *knownAudience, method string) (starting, failed []strin
 	return starting, failed
 }
 
-// unread returns the server whose prefix is in a name, if the server's list has never been read.
-// why and cause say why it could not be read; cause may be nil. If there is no such server,
+// unread returns the server whose prefix a name begins with, if the server's list could never be
+// read. The results why and cause are the reason; cause may be nil. If there is no such server,
 // server is "".
 func (v View) unread(method, name string) (server, why string, cause *mcp.Error) {
 	known := v.Servers()
@@ -46,8 +46,8 @@ func (v View) unread(method, name string) (server, why string, cause *mcp.Error)
 	return "", "", nil
 }
 
-// lastLocked returns the list that an audience sees of a server. If it does not exist yet, lastLocked
-// returns the entry with the result of the last reading.
+// lastLocked returns the list that an audience sees of a server. If the list does not exist yet,
+// lastLocked returns the entry with the result of the last reading.
 func (c *Catalog) lastLocked(method string, u Source, a *knownAudience) *serverList {
 	p := c.seenLocked(method, u, a)
 	if p == nil || !p.have {

@@ -34,7 +34,7 @@ func (n Names) plain(server, item string) string {
 // Join returns the name under which a server's item is offered. The parameter server is the prefix
 // of the server; "" means that the items of the server keep their own names. Different items of
 // servers with a prefix always get different names. If the plain form is ambiguous, too long, or
-// has characters that clients refuse, the name ends with a hash of both parts.
+// has characters that clients refuse, the name ends with a hash of server and item.
 func (n Names) Join(server, item string) string {
 	sep := n.separator()
 	plain := n.plain(server, item)

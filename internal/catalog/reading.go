@@ -197,9 +197,9 @@ func sameItems(a, b [][]byte) bool {
 }
 
 // seenLocked returns the list that clients of an audience see of a server. It is the list that was
-// read for this audience. Until that list exists, it is the list of the audience everybody. So a server's items
-// are shown even if no further session can be opened for the audience. seenLocked returns nil if
-// neither list was requested.
+// read for this audience. Until that list exists, it is the list of the audience everybody. So a
+// server's items are shown even if no further session can be opened for the audience. seenLocked
+// returns nil if neither list was requested.
 func (c *Catalog) seenLocked(method string, u Source, a *knownAudience) *serverList {
 	if p := c.lists[serverListKey{method, u.Name(), a.Audience}]; p != nil && p.have {
 		return p

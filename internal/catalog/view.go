@@ -177,7 +177,7 @@ func (v View) byTemplate(ctx context.Context, a *knownAudience, uri string) Sour
 }
 
 // soleWithResources returns the only server that has resources. It returns nil if several servers
-// have resources, or none. A server that has not answered yet may have some.
+// have resources, or none. A server that has not answered yet counts as a server with resources.
 func (v View) soleWithResources(ctx context.Context, a *knownAudience) (sole Source) {
 	for i, h := range v.c.hellos(ctx, a) {
 		u := v.c.Sources[i]
