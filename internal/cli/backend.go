@@ -19,7 +19,7 @@ type Backend struct {
 }
 
 // Daemon returns the backend of the real program. It opens stdin and stdout of the process
-// itself, so that nothing else writes to them.
+// itself, so that nothing else uses them.
 func Daemon() Backend {
 	return Backend{
 		Run:   daemon.Run,

@@ -76,7 +76,7 @@ version. URL is the address of the running serve. Without URL, the command uses
 
 // bugSection is a part of the report. Its text has no secrets.
 type bugSection struct {
-	title, about string // a short description of the contents
+	title, about string // about is a short description of the contents
 	text         string
 }
 

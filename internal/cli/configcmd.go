@@ -99,8 +99,9 @@ func sourceOf(p config.Problem, width int) string {
 		strings.Repeat(" ", len(margin)-2) + "| " + strings.Repeat(" ", screen.Width(before)) + "^\n"
 }
 
-// around returns the text before and after index at. Together they are at most width cells
-// wide, and up to two thirds of the width are for the text before at.
+// around returns a part of the text before the index at, and a part of the text from that index on.
+// Together the two parts are at most width cells wide. The first part gets up to two thirds of the
+// width, and the space that the second part does not need.
 func around(runes []rune, at, width int) (before, after string) {
 	before, after = string(runes[:at]), string(runes[at:])
 	if screen.Width(before)+screen.Width(after) <= width {

@@ -70,7 +70,7 @@ func (a *app) serveClientStdio(ctx context.Context, f *doctorFlags) error {
 	return err
 }
 
-// textSuffix is added to the name of the JSON report for the report as text.
+// textSuffix is appended to the name of the JSON report to get the name of the text report.
 const textSuffix = ".txt"
 
 // writeWhole writes a report as JSON and as text. The JSON file is created last and complete, so a

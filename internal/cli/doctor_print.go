@@ -13,7 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/tokens"
 )
 
-// mark is a glyph that is coloured on a terminal.
+// mark returns a glyph, which is coloured on a terminal.
 func (a *app) mark(glyph, colour string) string {
 	if a.screen && a.status.colour {
 		return colour + glyph + plain
@@ -137,7 +137,8 @@ func offerText(o doctor.Offer) string {
 	return strings.Join(parts, "; ")
 }
 
-// secondsOf formats a duration in seconds with one digit, or in milliseconds below a tenth.
+// secondsOf formats a duration in seconds with one decimal, or in milliseconds if it is shorter than
+// a tenth of a second.
 func secondsOf(d time.Duration) string {
 	if d < 100*time.Millisecond {
 		return fmt.Sprintf("%d ms", max(1, d.Milliseconds()))
