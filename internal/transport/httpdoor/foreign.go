@@ -23,8 +23,8 @@ type foreign struct {
 	told map[string]struct{}
 }
 
-// first reports whether a value has not been logged yet. last says that no further value will
-// be logged.
+// first reports whether a value must be logged, because it is new and fewer than maxForeign values
+// have been logged. The second result says that no further value will be logged.
 func (f *foreign) first(value string) (first, last bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -57,7 +57,7 @@ func (g *Guard) Refused() int64 {
 	return g.refused.Load()
 }
 
-// Wrap returns a handler that passes accepted requests to next.
+// Wrap returns a handler that passes accepted requests to the handler next.
 func (g *Guard) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if g.Admit(w, r) {

@@ -92,7 +92,7 @@ func SetRetryAfter(w http.ResponseWriter, d time.Duration) {
 }
 
 // RefuseForNow refuses a request that was not handled. The parameter after is the delay before the
-// client may send the request again. cause and why become members of the error.
+// client may send the request again. The parameters cause and why become members of the error.
 func RefuseForNow(w http.ResponseWriter, status int, id jsonrpc.ID, cause, why string, after time.Duration) {
 	SetRetryAfter(w, after)
 	Refuse(w, status, id, mcp.Wire(&mcp.Error{

@@ -152,8 +152,8 @@ func (c *Client) Post(ctx context.Context, out *transport.Outgoing) error {
 	return nil
 }
 
-// exchanged records the heads of an exchange. set is the result of c.header. resp is nil if there
-// was no response.
+// exchanged records the heads of an exchange. The parameter set is the result of c.header. resp is
+// nil if there was no response.
 func (c *Client) exchanged(out *transport.Outgoing, h http.Header, set fields, resp *httplink.Response) {
 	if out.Trail == nil {
 		return

@@ -20,8 +20,8 @@ import (
 
 // Do sends one request and returns its answer, a Result or a Failure. The answer has the id out.ID,
 // in any spelling. A Failure without an id also counts as the answer, because it cannot belong to
-// another request. Do passes messages before the answer to in, from the goroutine of the caller. If
-// in is nil, it drops them.
+// another request. The Inbox gets the messages before the answer, on the goroutine of the caller.
+// Without an Inbox, Do drops these messages.
 //
 // When ctx ends, Do closes the response and returns the cause. Other errors are a
 // *transport.StatusError for an error status, or for a success that is not an answer; an error
@@ -149,8 +149,8 @@ func (s *stream) limits() eventstream.Limits {
 }
 
 // read reads events from the current connection until the answer or the end of the connection. It
-// returns the answer. empty says that the connection ended at once and without an event. An answer
-// that is not a valid message is a *transport.BadAnswer.
+// returns the answer. The second result says that the connection ended at once and without an
+// event. An answer that is not a valid message is a *transport.BadAnswer.
 func (s *stream) read() (answer *jsonrpc.Message, empty bool, err error) {
 	opened := time.Now()
 	events := 0

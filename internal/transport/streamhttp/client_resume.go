@@ -113,8 +113,8 @@ func (s *stream) refused(resp *httplink.Response) *transport.StatusError {
 }
 
 // Listen keeps the standing stream open, which only revisions with sessions have (2025-11-25
-// §Transports, "Listening for Messages from the Server"). It passes the messages of the stream
-// to in, until ctx ends, and then returns the cause. When the stream ends, Listen reconnects,
+// §Transports, "Listening for Messages from the Server"). It passes the messages of the stream to
+// the Inbox until ctx ends, and then returns the cause. When the stream ends, Listen reconnects,
 // and continues after the last event that had an id.
 //
 // It returns ErrNoListen if the server does not have such a stream, ErrSessionLost if the server has
