@@ -111,8 +111,8 @@ func (u *Upstream) explain(e *mcp.Error, f *failure.Failure) {
 	e.Message = f.Text()
 }
 
-// openError returns the error for clients and operators if the server could not be opened.
-// found contains other URLs at which lookAround has found an MCP endpoint.
+// openError returns the error for clients and operators if the server could not be opened. The
+// parameter found contains other URLs at which lookAround has found an MCP endpoint.
 func (u *Upstream) openError(err error, found []string) *mcp.Error {
 	e := u.unavailable(err, "connect")
 	var he *handshake.Error

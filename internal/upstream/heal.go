@@ -122,8 +122,8 @@ func (u *Upstream) openHomeLocked() {
 	}
 }
 
-// failLocked counts a failure and returns the pause before the next attempt. lived is how long
-// the server was ready before the failure. Zero means that it was not ready.
+// failLocked counts a failure and returns the pause before the next attempt. The parameter lived is
+// how long the server was ready before the failure. Zero means that it was not ready.
 func (u *Upstream) failLocked(lived time.Duration) time.Duration {
 	if lived >= steady {
 		u.backoff.Reset()
@@ -138,8 +138,8 @@ func (u *Upstream) awayLocked() {
 	}
 }
 
-// failedLocked records an open that failed, and schedules the next attempt. why is the failure
-// of err, for users.
+// failedLocked records an open that failed, and schedules the next attempt. The parameter why is
+// the failure of err, for users.
 func (u *Upstream) failedLocked(err error, why *failure.Failure) {
 	var lived time.Duration
 	if !u.opened.IsZero() {

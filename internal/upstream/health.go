@@ -115,8 +115,8 @@ func (u *Upstream) markUnresponsiveLocked(s *session, why *failure.Failure, attr
 	u.tellLocked(slog.LevelWarn, "server does not answer", "does not answer: "+why.Sentence, attrs...)
 }
 
-// lastsTooLong reports whether every call that has waited this long has timed out. tasks/result
-// does not count, because it has no timeout.
+// lastsTooLong reports whether a silence is so long that every call that waited during all of it
+// has timed out. tasks/result does not count, because it has no timeout.
 func (u *Upstream) lastsTooLong(silent time.Duration) bool {
 	idle := u.times.Load().Idle
 	if idle == 0 {

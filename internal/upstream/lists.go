@@ -179,10 +179,10 @@ func (u *Upstream) ToolParams(ctx context.Context, f *mcp.ClientInfo, tool strin
 	return params, known
 }
 
-// lookUpTool calls find with the known tools until find returns true. It starts with the tools that
-// all clients see, and continues with the tools for clients with the capabilities of f. The
-// parameter via is the session through which it reads unknown lists. If via is nil, it acquires a
-// session.
+// lookUpTool calls the function find with the known tools until find returns true. It starts with
+// the tools that all clients see, and continues with the tools for clients with the capabilities of
+// f. The parameter via is the session through which it reads unknown lists. If via is nil, it
+// acquires a session.
 func (u *Upstream) lookUpTool(ctx context.Context, f *mcp.ClientInfo, via *session, find func(*toolSpecs) bool) {
 	scope := u.scopeOf(f)
 	u.mu.Lock()

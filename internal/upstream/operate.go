@@ -82,7 +82,8 @@ func (u *Upstream) Probe() error {
 	return u.restart(true)
 }
 
-// restart restarts the server. If forget is set, it removes the stored revision and transport.
+// restart restarts the server. If forget is true, restart also removes the stored revision and
+// transport.
 func (u *Upstream) restart(forget bool) error {
 	u.mu.Lock()
 	defer u.unlock()

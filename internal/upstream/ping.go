@@ -35,8 +35,8 @@ const (
 	pingJitter = 10
 )
 
-// pingEvery returns the interval at which a session is pinged, or 0 if it is not pinged. why says
-// why a session is not pinged although the operator wants it; otherwise why is "".
+// pingEvery returns the interval at which a session is pinged, or 0 if it is not pinged. The second
+// result says why a session is not pinged although the operator wants it. Otherwise it is "".
 func (u *Upstream) pingEvery(s *session) (every time.Duration, why string) {
 	every = u.times.Load().Ping
 	switch {

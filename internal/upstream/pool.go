@@ -278,8 +278,8 @@ func (u *Upstream) chooseLocked(p *pool, f *mcp.ClientInfo, forCall bool) *sessi
 
 func (s *session) isReading() bool { return !s.stuck }
 
-// release gives back an acquired session. called says that the lease counted as a call of the
-// session, and unused says that no call was sent.
+// release gives back an acquired session. The parameter called says that the lease counted as a
+// call of the session, and unused says that no call was sent.
 func (u *Upstream) release(s *session, called, unused bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -56,9 +56,9 @@ func (l *stepLog) enabled() bool {
 	return l != nil && l.u.opts.Events.Wants(event.Step)
 }
 
-// write publishes one step. got is "" if the message is being sent. The log is written by another
-// goroutine, so a slow terminal does not delay a handshake.
-// message is the beginning of the message, and size its full size in bytes.
+// write publishes one step. The parameter got is "" if the message is being sent. The log is
+// written by another goroutine, so a slow terminal does not delay a handshake. The parameter
+// message is the beginning of the message, and size is the size of the whole message in bytes.
 func (l *stepLog) write(sent, got, reason string, message []byte, size int) {
 	clean := l.u.opts.Clean
 	e := &event.HandshakeStep{N: int(l.n.Add(1)), Sent: sent, Got: clean(got), Reason: clean(reason), For: l.purpose}
