@@ -1,7 +1,6 @@
 package form
 
 import (
-	"bytes"
 	"cmp"
 	"slices"
 	"strconv"
@@ -143,7 +142,8 @@ type maker struct {
 	refused int // groups that had too many members
 	size    int // bytes of the schema
 	work    int // bytes that were searched, an estimate
-	samples int // bytes that were searched for examples, an estimate
+
+	examples schema.Examples
 }
 
 // Make returns the form of a schema of an object. It never fails: a schema that cannot have fields
@@ -267,14 +267,10 @@ func (m *maker) field(p *schema.Property, key string, depth, i int) *Field {
 
 // example returns a short value for a schema, as a person types it. It returns "" if there is none.
 func (m *maker) example(v schema.View, name string) string {
-	raw := v.Raw()
-	if m.samples += len(raw); bytes.Contains(raw, []byte(`"$ref"`)) {
-		m.samples += 4 * m.size // references lead through the whole schema
-	}
-	if len(raw) > exampleOf || m.samples > maxWork || v.Types() == 0 {
+	if len(v.Raw()) > exampleOf || v.Types() == 0 {
 		return ""
 	}
-	value := excerpt.JSON(schema.ExampleShape(v, name))
+	value := excerpt.JSON(m.examples.ExampleShape(v, name))
 	if len(value) > maxValue || string(value) == "{}" || string(value) == "null" {
 		return ""
 	}

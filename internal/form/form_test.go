@@ -378,3 +378,22 @@ func FuzzForm(f *testing.F) {
 		check(t, s, []byte(s), sent, Options{Defaults: len(sent) == 0})
 	})
 }
+
+// TestExamplesOfFieldsShareABudget checks that a small schema whose definitions branch does not need
+// a long search for each of its fields.
+func TestExamplesOfFieldsShareABudget(t *testing.T) {
+	t.Parallel()
+	var defs, fields strings.Builder
+	for i := range 61 {
+		fmt.Fprintf(&defs, `"d%d":{"anyOf":[{"$ref":"#/$defs/d%d"},{"$ref":"#/$defs/d%d"}]},`, i, i+1, i+1)
+	}
+	for i := range 150 {
+		fmt.Fprintf(&fields, `"p%d":{"type":"array","items":{"$ref":"#/$defs/d0"}},`, i)
+	}
+	s := `{"type":"object","properties":{"first":{"type":"array","items":{"type":"object","required":["a"],"properties":{"a":{"type":"string"}}}},` +
+		strings.TrimSuffix(fields.String(), ",") + `},"$defs":{` + strings.TrimSuffix(defs.String(), ",") + `}}`
+	f := Make([]byte(s), Options{})
+	if len(f.Fields) != 151 || f.Fields[0].Example != `[{"a":"A"}]` || f.Fields[150].Example != "" {
+		t.Errorf("%d fields %+v", len(f.Fields), f)
+	}
+}

@@ -16,6 +16,13 @@ const (
 	optional    = 3   // optional properties that show the shape of an object
 )
 
+// Limits of all examples of one Examples, and the estimate for them.
+const (
+	maxSearched = 64 << 20 // bytes of schemas that are searched
+	maxWritten  = 1 << 20  // bytes of defaults, choices, names and placeholders
+	lookups     = 16       // members that the example of one value looks up
+)
+
 // formatted has an example of each common string format.
 var formatted = map[string]string{
 	"date": "1999-12-31", "date-time": "1999-12-31T12:00:00Z", "time": "12:00:00Z", "duration": "PT1H", "email": "user@example.com",
@@ -23,54 +30,108 @@ var formatted = map[string]string{
 	"uri-reference": "https://example.com/", "uuid": "123e4567-e89b-12d3-a456-426614174000",
 }
 
+// Examples makes examples. All its examples together have one budget, because a small schema can
+// describe a large value, and can need a long search. The zero Examples is ready for use.
+type Examples struct {
+	searched, written int // bytes
+}
+
 // Example returns a JSON value that fits the types, the choices and the simplest limits of a
 // schema. The value comes from the default, the examples or the choices in the schema. Otherwise it
 // is a placeholder of the right type. name is the name of the property that has the value. Objects
-// have only their required properties.
-func Example(v View, name string) []byte {
-	return new(exampler).value(v, name, 0)
-}
+// have only their required properties. Example returns nil if the budget is exhausted.
+func (x *Examples) Example(v View, name string) []byte { return x.example(v, name, false) }
 
 // ExampleShape returns an example that shows a person what the value looks like. It does the same as
 // Example, with two differences. An object without required properties gets some of its optional
 // properties. A default that is an empty array or object does not count.
-func ExampleShape(v View, name string) []byte {
-	e := exampler{shape: true}
-	return e.value(v, name, 0)
+func (x *Examples) ExampleShape(v View, name string) []byte { return x.example(v, name, true) }
+
+func (x *Examples) example(v View, name string, shape bool) []byte {
+	e := exampler{Examples: x, shape: shape}
+	value := e.value(v, name, 0)
+	if x.exhausted() {
+		return nil
+	}
+	return value
+}
+
+// exhausted reports whether nothing is left of the budget.
+func (x *Examples) exhausted() bool { return x.searched > maxSearched || x.written > maxWritten }
+
+// write returns a part of an example, and counts it.
+func (x *Examples) write(value []byte) []byte {
+	x.written += len(value)
+	return value
+}
+
+// types does the same as View.Types, and counts.
+func (x *Examples) types(v View) Types {
+	c := typeSearch{work: x.searched, maxWork: maxSearched}
+	t := v.types(0, &c)
+	x.searched = c.work
+	return t
+}
+
+// choice returns the first value of View.Choices, or nil. It does not read the others.
+func (x *Examples) choice(v View) (first []byte) {
+	if one := v.JSON("const"); one != nil {
+		return one
+	}
+	for e := range jsonrpc.Elements(v.raw, v.member("enum")) {
+		return e.Of(v.raw)
+	}
+	for _, a := range v.Alternatives() {
+		if x.searched += a.work(); x.exhausted() {
+			return nil
+		}
+		value := a.JSON("const")
+		if value == nil {
+			return nil
+		}
+		if first == nil {
+			first = value
+		}
+	}
+	return first
 }
 
 // exampler makes one example.
 type exampler struct {
+	*Examples
 	shape  bool // the example is one of ExampleShape
 	values int
 }
 
 func (x *exampler) value(v View, name string, level int) []byte {
-	if x.values++; x.values > maxValues || level > maxLevels {
+	if x.values++; x.values > maxValues || level > maxLevels || x.exhausted() {
+		return []byte("null")
+	}
+	if x.searched += lookups * v.work(); x.exhausted() {
 		return []byte("null")
 	}
 	if d := v.JSON("default"); d != nil && string(d) != "null" && string(d) != `""` && !(x.shape && hollow(d)) {
-		return d
+		return x.write(d)
 	}
 	if all := v.JSON("examples"); all != nil {
 		for e := range jsonrpc.Elements(all, jsonrpc.Whole(all)) {
-			return e.Of(all)
+			return x.write(e.Of(all))
 		}
 	}
-	if choices := v.Choices(); len(choices) > 0 {
-		return choices[0].Value
+	if choice := x.choice(v); choice != nil {
+		return x.write(choice)
 	}
 	if x.shape {
 		for _, one := range v.Alternatives() {
-			if one.Types() != Null {
+			if x.types(one) != Null {
 				return x.value(one, name, level)
 			}
 		}
 	}
-	types := v.Types()
+	types := x.types(v)
 	switch {
 	case types == 0, types&String != 0:
-		return jsonrpc.AppendQuote(nil, exampleText(v, name))
+		return x.write(jsonrpc.AppendQuote(nil, exampleText(v, name)))
 	case types&(Integer|Number) != 0:
 		n := int64(1)
 		if least, ok := v.Int("minimum"); ok {
@@ -90,12 +151,12 @@ func (x *exampler) value(v View, name string, level int) []byte {
 		if least, ok := v.Int("minItems"); ok {
 			n = min(max(n, least), maxElements)
 		}
-		out := []byte{'['}
+		items, out := v.Items(), []byte{'['}
 		for i := range n {
 			if i > 0 {
 				out = append(out, ',')
 			}
-			out = append(out, x.value(v.Items(), "", level+1)...)
+			out = append(out, x.value(items, "", level+1)...)
 		}
 		return append(out, ']')
 	case types&Object != 0:
@@ -104,7 +165,7 @@ func (x *exampler) value(v View, name string, level int) []byte {
 			if len(out) > 1 {
 				out = append(out, ',')
 			}
-			out = append(jsonrpc.AppendQuote(out, p.Name), ':')
+			out = append(append(out, x.write(jsonrpc.AppendQuote(nil, p.Name))...), ':')
 			out = append(out, x.value(p.View, p.Name, level+1)...)
 		}
 		return append(out, '}')

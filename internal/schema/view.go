@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"math"
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
@@ -11,6 +12,8 @@ import (
 const (
 	maxDepth = 8
 	maxSteps = 1000
+
+	typeLookups = 9 // members that the search for the types of one schema looks up
 )
 
 // View is a JSON Schema, or a part of one, in the bytes of a message. The zero View is an
@@ -201,36 +204,73 @@ func (v View) Choices() []Choice {
 // resolve follows references within the document. For other references it returns the zero
 // View.
 func (v View) resolve(depth int) View {
-	ref, ok := jsonrpc.Text(v.raw, jsonrpc.Find(v.raw, v.at, "$ref"))
+	to, _, ok := v.follow()
 	if !ok {
 		return v
 	}
-	path, ok := strings.CutPrefix(ref, "#")
-	if !ok || depth >= maxDepth {
+	if depth >= maxDepth {
 		return View{}
 	}
-	to := v.root
+	return to.resolve(depth + 1)
+}
+
+// follow follows one reference within the document. For other references it returns the zero View.
+// work is the number of bytes that follow searches. ok is false if v has no $ref.
+func (v View) follow() (to View, work int, ok bool) {
+	ref, ok := jsonrpc.Text(v.raw, jsonrpc.Find(v.raw, v.at, "$ref"))
+	if !ok {
+		return v, 0, false
+	}
+	path, ok := strings.CutPrefix(ref, "#")
+	if !ok {
+		return View{}, 0, true
+	}
+	at := v.root
 	for key := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
 		if key != "" {
+			work += at.End - at.Start
 			// RFC 6901 §4
-			to = jsonrpc.Find(v.raw, to, strings.NewReplacer("~1", "/", "~0", "~").Replace(key))
+			at = jsonrpc.Find(v.raw, at, strings.NewReplacer("~1", "/", "~0", "~").Replace(key))
 		}
 	}
-	return View{v.raw, v.root, to}.resolve(depth + 1)
+	return View{v.raw, v.root, at}, work, true
+}
+
+// work returns the largest number of bytes that the lookup of one member searches.
+func (v View) work() int {
+	n := 3 * len(v.Raw())
+	for range maxDepth {
+		to, more, ok := v.follow()
+		if !ok {
+			break
+		}
+		n += more + 2*len(to.Raw())
+		v = to
+	}
+	return n
 }
 
 // Types returns the types that the schema allows. It returns the empty set if the types are unknown.
 func (v View) Types() Types {
-	steps := 0
-	return v.types(0, &steps)
+	return v.types(0, &typeSearch{maxWork: math.MaxInt})
 }
 
-func (v View) types(depth int, steps *int) Types {
-	if *steps >= maxSteps {
+// typeSearch counts the work of one search for types. The search ends if there is too much of it.
+type typeSearch struct {
+	steps         int // schemas
+	work, maxWork int // bytes
+}
+
+func (v View) types(depth int, c *typeSearch) Types {
+	if c.steps >= maxSteps || c.work > c.maxWork {
 		return 0
 	}
-	*steps++
+	c.steps++
+	if c.maxWork < math.MaxInt {
+		c.work += v.work()
+	}
 	v = v.resolve(0)
+	c.work += typeLookups * len(v.Raw())
 	if depth >= maxDepth || jsonrpc.KindOf(v.raw, v.at) != '{' {
 		return 0
 	}
@@ -257,7 +297,7 @@ func (v View) types(depth int, steps *int) Types {
 	}
 	for _, key := range []string{"anyOf", "oneOf", "allOf"} {
 		for e := range jsonrpc.Elements(v.raw, jsonrpc.Find(v.raw, v.at, key)) {
-			t |= View{v.raw, v.root, e}.types(depth+1, steps)
+			t |= View{v.raw, v.root, e}.types(depth+1, c)
 		}
 	}
 	if t == 0 && !jsonrpc.Find(v.raw, v.at, "properties").IsZero() {
