@@ -40,6 +40,9 @@ type Options struct {
 	// Env returns an environment variable, for the files of clients and the variables of new
 	// servers. If Env is nil, no variable is set.
 	Env func(string) (string, bool)
+	// Refusal returns why the configuration file, as it is now, is not used; nil if it is used. If
+	// Refusal is nil, the program reads no file.
+	Refusal func() *Refusal
 	// Reload makes the program use the configuration file as it is now, and returns when the
 	// program uses it. If Reload is nil, the program reads no file.
 	Reload func(context.Context) error

@@ -27,6 +27,9 @@ func (a *API) Report() *Report {
 	if state.Draining {
 		r.State = "stopping"
 	}
+	if a.opts.Refusal != nil {
+		r.Refusal = a.opts.Refusal()
+	}
 	for _, x := range state.Endpoints {
 		e := Endpoint{Path: x.Path, Server: x.Server, Conversations: map[string]int{}, Requests: x.Requests}
 		r.Requests += x.Requests

@@ -18,8 +18,9 @@ type Report struct {
 	State         string         `json:"state"` // "serving" or "stopping"
 	Configured    time.Time      `json:"configured"`
 	Config        string         `json:"config,omitempty"` // the full path of the configuration file
-	Conversations map[string]int `json:"conversations"`    // the number of sessions with clients, by transport
-	Requests      int            `json:"requests"`         // running requests that belong to no session
+	Refusal       *Refusal       `json:"refusal,omitempty"`
+	Conversations map[string]int `json:"conversations"` // the number of sessions with clients, by transport
+	Requests      int            `json:"requests"`      // running requests that belong to no session
 	InFlight      InFlight       `json:"inFlight"`
 	Endpoints     []Endpoint     `json:"endpoints"`
 	Servers       []Server       `json:"servers"`
@@ -28,6 +29,12 @@ type Report struct {
 	Losses        []Loss         `json:"losses"`
 	// DemoClients are the names of the clients that "serve --demo" runs itself.
 	DemoClients []string `json:"demoClients,omitempty"`
+}
+
+// Refusal says why the configuration file, as it is now, is not used.
+type Refusal struct {
+	Text  string    `json:"text" doc:"why the file was refused, as sentences"`
+	Since time.Time `json:"since"`
 }
 
 // InFlight is the number of bytes of memory that requests and answers hold now.

@@ -243,6 +243,11 @@ func (c *Console) needs(status *admin.Report) (out []need) {
 			out = append(out, n)
 		}
 	}
+	if x := status.Refusal; x != nil {
+		n := need{Class: "bad", Word: "Refused", Who: "The configuration", Path: pathOf("settings"), What: "was refused", Since: x.Since, weight: 1, Sentence: x.Text}
+		n.polish()
+		out = append(out, n)
+	}
 	for _, p := range status.Parked {
 		if status.Started.Before(p.Since) && time.Since(p.Since) > 5*time.Minute {
 			out = append(out, need{

@@ -574,3 +574,15 @@ func TestReasonsInRows(t *testing.T) {
 		}
 	}
 }
+
+// TestRefusedConfiguration checks that the overview says that the configuration file is not used.
+func TestRefusedConfiguration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := stage(t, "busy")
+		h.source.report.Refusal = &admin.Refusal{Text: "The changed configuration was refused. dragoman.yaml:3:1: unknown key lissen.", Since: time.Now()}
+		_, body := h.ask("GET", "/console/")
+		if text := textOf(body); !strings.Contains(text, "The configuration was refused") || !strings.Contains(text, "unknown key lissen.") || strings.Contains(text, "Nothing needs attention") {
+			t.Errorf("got %s", text)
+		}
+	})
+}

@@ -111,8 +111,14 @@ func TestReloadEvents(t *testing.T) {
 	wait(2, "reload failed: The changed configuration was refused, and the current one stays in use. FILE:1:13: syntax error: sequence end token ']' not found; check indentation, quotes and brackets here and on the line before.")
 	w.write(t, "")
 	wait(3, "reload failed: The file is empty. All servers stay. To remove all servers, write mcpServers: {}.")
+	if report, _ := w.status(); report.Refusal == nil || !strings.HasPrefix(report.Refusal.Text, "The file is empty.") || report.Refusal.Since.IsZero() {
+		t.Errorf("the status has the refusal %+v", report.Refusal)
+	}
 	w.write(t, text(came))
 	wait(4, "reload ok: The changed configuration was applied. Removed: kept, broken.")
+	if report, _ := w.status(); report.Refusal != nil {
+		t.Errorf("the status still has the refusal %+v", report.Refusal)
+	}
 	set := func(settings string) string {
 		return strings.Replace(text(came), "initializePerSecond: 1000", settings, 1)
 	}

@@ -202,8 +202,9 @@ type daemon struct {
 	runtime     *runtime.Runtime
 	admin       *admin.API
 	console     *console.Console
-	reloads     chan chan<- error // requests to apply the configuration file now
-	hurried     atomic.Bool       // the client on stdin waits for Dragoman to exit
+	refusal     atomic.Pointer[admin.Refusal] // why the configuration file is not used; nil if it is
+	reloads     chan chan<- error             // requests to apply the configuration file now
+	hurried     atomic.Bool                   // the client on stdin waits for Dragoman to exit
 }
 
 // newDaemon creates a daemon. local is true if only this machine can reach its listener.
@@ -240,7 +241,7 @@ func newDaemon(o ServeOptions, local bool) *daemon {
 		Config: o.Config, Log: o.Log, Events: d.events, Calls: kept, Recent: o.recent, Guard: d.guard, Budget: d.budget, Drain: o.Drain, Version: o.Version,
 		Exposed: !local,
 	})
-	d.admin = admin.New(admin.Options{Runtime: d.runtime, Log: o.Log, Recent: o.recent, Calls: d.recorded, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, PublicURL: o.Config.PublicURL, ConsoleOff: consoleOff(&o, local), DemoClients: demoClients, Env: o.Env, Reload: d.reloader()})
+	d.admin = admin.New(admin.Options{Runtime: d.runtime, Log: o.Log, Recent: o.recent, Calls: d.recorded, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, PublicURL: o.Config.PublicURL, ConsoleOff: consoleOff(&o, local), DemoClients: demoClients, Env: o.Env, Refusal: d.refusal.Load, Reload: d.reloader()})
 	d.console = console.New(console.Options{
 		Off: consoleOff(&o, local), Access: d.admin.Access(), Source: d.admin, Add: d.admin, Config: d.runtime.Current, Clients: d.runtime.ClientReports, Operate: d.runtime.Operate, Events: d.events, Log: o.Log,
 		Program: o.Program, Path: o.Path, Machine: clientfile.Machine{OS: goruntime.GOOS, Env: o.Env},
@@ -356,6 +357,7 @@ func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 	var done chan<- error   // the channel of the request that is being answered; nil for none
 	var refusal string      // the last published refusal since a configuration was applied; "" for none
 	refuse := func(why string) {
+		d.refusal.Store(&admin.Refusal{Text: why, Since: time.Now().UTC()})
 		if why != refusal { // a client may write the same invalid file very often
 			d.publishReload(mcp.Failed, why)
 		}
@@ -409,6 +411,7 @@ func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 			}
 			unchanged = time.Now()
 			log("configuration is unchanged")
+			d.refusal.Store(nil)
 			answer(nil)
 			continue
 		}
@@ -419,6 +422,7 @@ func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 		warnUnusable(d.log, problems)
 		logChanges(d.log, changes)
 		refusal = ""
+		d.refusal.Store(nil)
 		d.publishReload(event.OK, changesText(changes, later, problems))
 		if len(later) > 0 {
 			d.log.Warn("some settings change only with a restart", "settings", strings.Join(later, " "))
