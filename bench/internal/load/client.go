@@ -4,8 +4,8 @@
 // A Client has one keep-alive connection. It writes each request with a single write, from a
 // buffer that is prepared once. Between calls it overwrites only the id and two marks in the
 // text. So every text is unique, and a cut, swapped or stale answer is detected. An answer may
-// have a length, be chunked, or be an event stream. A wrong answer is an error and is never
-// only counted. The latency includes the write and the read, but not the check.
+// have a length, be chunked, or be an event stream. A wrong answer is an error. The
+// latency includes the write and the read, but not the check.
 package load
 
 import (

@@ -25,8 +25,8 @@ func CPU(pid int) (time.Duration, error) {
 }
 
 // Resident returns the number of bytes of the process pid that are in memory. It reads
-// smaps_rollup, which counts pages. It does not read statm, because each thread updates the
-// counters there late.
+// smaps_rollup, which counts pages. It does not read statm, because threads update the counters of
+// statm late.
 func Resident(pid int) (int64, error) {
 	name := fmt.Sprintf("/proc/%d/smaps_rollup", pid)
 	b, err := os.ReadFile(name)
