@@ -422,7 +422,7 @@ func (x *run) perform(ctx context.Context, a *API, revision mcp.Revision, params
 			state = runToolError
 		}
 		kept, omitted := keepResult(result)
-		// A part of a message would keep all of it in memory.
+		// A slice of the message would keep the whole message in memory.
 		x.end(state, bytes.Clone(kept), omitted, nil, len(result))
 	}
 }
@@ -471,7 +471,7 @@ func (x *run) end(state string, result []byte, omitted []Omitted, e *RunError, s
 func (x *run) publish(name string, data any) {
 	b, err := json.Marshal(data)
 	if err != nil {
-		return // cannot happen: its raw JSON is valid
+		return // cannot happen: the raw JSON in data is valid
 	}
 	x.events.Add(runEvent{name, b}, len(b))
 }

@@ -316,7 +316,7 @@ func (t *target) resolve(x *draftServer, env intake.Env) (config.Server, *failur
 	if err == nil {
 		s, _ = config.Parse(t.path, b, env)
 	}
-	if s == nil { // the file is not a configuration of Dragoman, or has the name already
+	if s == nil { // the file is not a configuration of Dragoman, or already has a server of this name
 		if b, err = clientfile.AddServers("add.yaml", nil, add); err != nil {
 			return config.Server{}, invalid(err.Error())
 		}
