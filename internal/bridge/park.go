@@ -258,8 +258,8 @@ func slotsOf(u Server, f *mcp.ClientInfo) []slot {
 }
 
 // admitLocked takes the slots for a call and reports whether they were free. A call that was
-// parked before already has its slots, and a call that has ended needs none. After that, the budget
-// counts the first request of the call, which may be retried.
+// parked before already has its slots, and a call that has ended needs none. When admitLocked
+// has taken the slots, the budget counts the memory of the first request of the call.
 func (r *Bridge) admitLocked(p *parkedCall, u Server, f *mcp.ClientInfo) bool {
 	if p.waited || isDone(p.done) {
 		return true

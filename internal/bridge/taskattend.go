@@ -145,7 +145,7 @@ func (r *Bridge) attendTask(p Task, c *mcp.Call) (*parkedCall, error) {
 	}
 	a := &parkedCall{
 		id: key, party: who, done: make(chan struct{}), asked: make(chan struct{}, 1),
-		// Because of the salt, a later attended task has other keys.
+		// Because of the salt, the server requests of a later attended task have other keys.
 		first: c, salt: "-" + strconv.FormatInt(time.Now().UnixMilli(), 36),
 	}
 	life, cancel := context.WithCancelCause(context.Background())
