@@ -34,7 +34,7 @@ func AudienceOf(f *mcp.ClientInfo) Audience {
 	return Audience{caps: "modern " + string(caps)}
 }
 
-// capabilities returns the names of the capabilities of these clients, sorted.
+// capabilities returns the names of the capabilities of the clients of a, sorted.
 func (a Audience) capabilities() (names []string) {
 	_, caps, _ := strings.Cut(a.caps, " ")
 	for name := range jsonrpc.ValueOf([]byte(caps)).Members() {

@@ -181,8 +181,8 @@ func (c *Catalog) newRejectedLocked(all []rejectedItem) (out []rejectedItem) {
 	return out
 }
 
-// hellos returns the server information of each server for an audience. It is nil for servers
-// that have not answered yet.
+// hellos returns the server information of each server for an audience. The element of a server
+// that has not answered yet is nil.
 func (c *Catalog) hellos(ctx context.Context, a *knownAudience) []*mcp.ServerInfo {
 	c.refresh(ctx, a, "")
 	c.mu.Lock()
