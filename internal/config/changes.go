@@ -2,8 +2,8 @@ package config
 
 import "reflect"
 
-// serverSettings maps each field of Server to the name of its setting in the file. Fields that
-// are derived from others map to "".
+// serverSettings maps each field of Server to the name of its setting in the file. Fields that are
+// derived from other fields map to "".
 var serverSettings = map[string]string{
 	"Command": "command", "Args": "args", "Env": "env", "Dir": "cwd", "InheritEnv": "inheritEnv", "URL": "url",
 	"Header": "headers", "Kind": "type", "CAFile": "caFile", "Prefix": "prefix", "Unprefixed": "prefix", "Isolation": "isolation",

@@ -170,7 +170,7 @@ func (c *compiler) readOpening(o *object, op *dialect.Opening) {
 	o.done()
 }
 
-// negated reads a boolean and stores its opposite in not.
+// negated reads a boolean and stores its opposite in the parameter not.
 func negated(o *object, key string, not *bool) {
 	is := !*not
 	o.boolean(key, &is)

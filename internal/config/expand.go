@@ -2,9 +2,9 @@ package config
 
 import "strings"
 
-// Expand replaces the references in a command-line value by the same rules as in a file: ${NAME},
-// ${NAME:-default}, and $${ for a literal ${. Every user of the machine can read a command line.
-// With references, the command line does not have to contain credentials.
+// Expand replaces the references in a command-line value by the same rules as in a configuration
+// file: ${NAME}, ${NAME:-default}, and $${ for a literal ${. Every user of the machine can read a
+// command line. With references, the command line does not have to contain credentials.
 func Expand(s string, env func(string) (string, bool)) (string, *Problem) {
 	e, bad, hint := expand(s, env)
 	if bad != "" {

@@ -58,10 +58,10 @@ const shortestSecret = 6
 
 // Secrets returns the secret texts of the server's configuration, longest first. These texts must
 // be masked in all output of the server. They include the values of its environment and headers and
-// the words in these values, values from outside the file in its arguments and URL, arguments with
-// names of secrets, and the credentials in its URL. If a command inherits variables with names of
-// secrets from this process, their values are included too. Texts shorter than six bytes are left
-// out.
+// the words in these values, values from outside the file in its arguments and URL, arguments that
+// have a name such as --token, and the credentials in its URL. If a command inherits variables that
+// have a name such as GITHUB_TOKEN, their values are included too. Texts shorter than six bytes are
+// left out.
 func (s Server) Secrets() []string {
 	var all []string
 	add := func(text string) {

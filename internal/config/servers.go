@@ -240,7 +240,7 @@ func (c *compiler) readKind(o *object) (k Kind, typed bool) {
 func (c *compiler) readCommand(o *object, command *node, srv *Server) {
 	if command != nil {
 		switch e, ok := c.scalar(command, o.at("command")); {
-		case command.kind == sequenceKind: // scalar has reported the problem
+		case command.kind == sequenceKind: // the method scalar has reported the problem
 		case !ok:
 		case e.text == "":
 			c.problem(command, o.at("command"), "must not be empty", "")
@@ -481,8 +481,8 @@ const (
 // pingOff is the value of ping that means the same as no ping.
 const pingOff = "off"
 
-// readPing reads the interval of the pings of one server. Its dialect and revision must be read
-// before.
+// readPing reads the interval of the pings of one server. The dialect and the revision of the
+// server must be read before readPing is called.
 func (c *compiler) readPing(o *object, srv *Server) {
 	var text string
 	n := o.text("ping", &text)

@@ -20,7 +20,8 @@ type Snapshot struct {
 	Listen    string // host:port that serve listens on
 	Identity  Identity
 	Revisions Revisions
-	// InheritEnv are the patterns of Server.InheritEnv for servers without their own.
+	// InheritEnv are the patterns of Server.InheritEnv for servers that have no patterns of their
+	// own.
 	InheritEnv []string
 	Separator  string // the text between a server's prefix and the name of a tool or prompt
 	Limits     Limits
@@ -36,7 +37,7 @@ type Snapshot struct {
 	// Record says whether the serve process keeps the messages of calls in memory; see
 	// Recording.
 	Record   Recording
-	Console  bool               // serve has the console, if only this machine can reach Listen; true unless configured
+	Console  bool               // serve has the console, if only this machine can reach Listen; the default is true
 	Servers  []Server           // all servers in file order, including disabled ones
 	Dialects []*dialect.Profile // the dialects that the file defines, in file order
 
@@ -67,8 +68,8 @@ type Identity struct {
 	Instructions Instructions
 }
 
-// Instructions are the instructions for the model that serve sends to clients. At most one of
-// Text, File and Command is set. The user of the Snapshot reads the file or runs the command.
+// Instructions are the instructions for the model that serve sends to clients. At most one of Text,
+// File and Command is set. The code that uses the Snapshot reads the file or runs the command.
 type Instructions struct {
 	Text    string
 	File    string   // absolute, or relative to the working directory
@@ -97,12 +98,12 @@ func (j Join) String() string { return nameOf(joins, int(j)) }
 // Revisions says which protocol revisions clients may use.
 type Revisions struct {
 	Accept []mcp.Revision // newest first
-	// Refuse makes Dragoman answer a client that asks for another revision with an error.
-	// Otherwise Dragoman offers the client one of Accept.
+	// Refuse makes Dragoman answer a client that asks for another revision with an error. Otherwise
+	// Dragoman offers the client one of the revisions in Accept.
 	Refuse bool
 }
 
-// Limits bound what clients and servers may use. In a Snapshot all are positive.
+// Limits bound what clients and servers may use. In a Snapshot, all limits are positive.
 type Limits struct {
 	Body                int           // max bytes of a client's message
 	Message             int           // max bytes of a server's message
@@ -175,7 +176,7 @@ type Field struct {
 	Value Secret
 }
 
-// Server is one upstream server. A stdio server has a Command, all others have a URL.
+// Server is one upstream server. A stdio server has a Command. Every other server has a URL.
 type Server struct {
 	Name    string
 	Command string
@@ -205,8 +206,8 @@ type Server struct {
 	// Unprefixed means that the server's items keep their own names. Prefix is then "".
 	Unprefixed bool
 	Isolation  Isolation
-	Revision   mcp.Revision     // the only revision to use; Unknown detects it
-	Dialect    string           // the only dialect to use; "" detects it
+	Revision   mcp.Revision     // the only revision to use; with Unknown, Dragoman detects it
+	Dialect    string           // the only dialect to use; with "", Dragoman detects it
 	Profile    *dialect.Profile // the profile of Dialect; nil if Dialect is "" or needs more than a profile
 	Lazy       bool             // start on first use
 	Expose     Expose

@@ -14,8 +14,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
-// source returns the lines that are shown with problems. Secrets are masked, because problems end
-// up in logs, screenshots and bug reports.
+// source has the lines of the file. A problem shows a part of a line with its secrets masked,
+// because problems end up in logs, screenshots and bug reports.
 type source struct {
 	lines    []string
 	comments map[int]int // the column where a comment begins, by line; comments are not shown
@@ -40,7 +40,7 @@ func (m mark) compare(line, col int) int {
 const (
 	// sourceReach is how many characters of a line are read on each side of a problem.
 	sourceReach = 600
-	// sourceShown is how many characters on each side are shown.
+	// sourceShown is how many characters of a line are shown on each side of a problem.
 	sourceShown = 150
 	tabWidth    = 4
 )

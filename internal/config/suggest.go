@@ -23,8 +23,8 @@ func Suggest(word string, candidates []string) string {
 // fold removes _ and -, so that callTimeout, call_timeout and call-timeout compare equal.
 func fold(s string) string { return strings.NewReplacer("_", "", "-", "").Replace(s) }
 
-// distance returns the edit distance of a and b (insert, delete, replace, swap two neighbours), or limit if it
-// is at least limit.
+// distance returns the edit distance of a and b (insert, delete, replace, swap two neighbours), or
+// limit if the distance is at least limit.
 func distance(a, b string, limit int) int {
 	if len(a)-len(b) >= limit || len(b)-len(a) >= limit {
 		return limit

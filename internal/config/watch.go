@@ -27,7 +27,7 @@ const (
 // overlap, and Watch waits for the last call.
 //
 // Watch watches the folder, because editors replace files, and a watch on the file would only see
-// the replaced file. If the file is a symbolic link, Watch also watches the folder of its target.
+// the old file. If the file is a symbolic link, Watch also watches the folder of its target.
 func Watch(ctx context.Context, path string, onChange func([]byte)) error {
 	return watch(ctx, &target{path: path, most: clientfile.MaxFile + 1}, onChange)
 }
