@@ -13,7 +13,7 @@ import (
 // cancellation.
 type abandonedCall struct {
 	n            int64
-	conversation uint64 // conversation of the client; 0 if Dragoman cannot distinguish the client from others
+	conversation uint64 // conversation of the client; 0 if Dragoman cannot distinguish the client from other clients
 	until        time.Time
 }
 
@@ -91,8 +91,8 @@ func (l *pipeConn) logOfAll(m *jsonrpc.Message) {
 }
 
 // about returns the call of a message that does not name its call. p is nil if no call is in
-// flight. only is the one conversation that the message may concern, or 0 for any. certain is false
-// if the message may belong to several clients.
+// flight. The result only is the one conversation that the message may concern, or 0 for any.
+// certain is false if the message may belong to several clients.
 func (l *pipeConn) about() (p *pending, only uint64, certain bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

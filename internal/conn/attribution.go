@@ -77,8 +77,9 @@ func namesCall(m *jsonrpc.Message, n int64) bool {
 	return ok && token == n || taskOf(m) != ""
 }
 
-// mayOwn reports whether a server request that was attributed to the call owner may also belong
-// to the call other. If the request does not name a call, both calls belong to the same client.
+// mayOwn reports whether a server request that was attributed to one call, the parameter owner, may
+// also belong to another call, the parameter other. If the request does not name a call, both calls
+// belong to the same client.
 func mayOwn(other, owner *mcp.Attempt) bool {
 	return counts(other) && counts(owner) && sameClient(other, owner) && (mayAsk(other) || !mayAsk(owner))
 }

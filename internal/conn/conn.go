@@ -33,9 +33,9 @@ type Options struct {
 	// Implementation and ClientCapabilities objects. Nil capabilities mean none.
 	Info, Capabilities []byte
 
-	// Notice gets notifications that do not belong to a call. only is the one conversation that the
-	// notification may concern, or 0 for any. Notice runs on the goroutine that reads the
-	// connection, and must not block.
+	// Notice gets notifications that do not belong to a call. The parameter only is the one
+	// conversation that the notification may concern, or 0 for any. Notice runs on the goroutine
+	// that reads the connection, and must not block.
 	Notice func(m *jsonrpc.Message, only uint64)
 	// Events gets a Loss for each message that is not delivered, because it may belong to several
 	// clients, or because no client should get it. It also gets a Handshake step when a call is

@@ -30,11 +30,11 @@ var ErrLinkOver = errors.New("the pipe to the server was closed")
 var ErrWriteFailed = errors.New("cannot write to the pipe to the server")
 
 // ErrRemoved is the cause to pass to Close when the server was removed. The errors of the calls
-// that end then say so.
+// that Close ends give this reason.
 var ErrRemoved = errors.New("the server was removed from the configuration")
 
 // ErrStopped and ErrRestarted are the causes to pass to Close when an operator has stopped or
-// restarted the server. The errors of the calls that end then say so.
+// restarted the server. The errors of the calls that Close ends give this reason.
 var (
 	ErrStopped   = errors.New("the server was stopped by an operator")
 	ErrRestarted = errors.New("the server was restarted by an operator")

@@ -190,8 +190,8 @@ func (l *pipeConn) run(ctx context.Context, body []byte, n int64, p *pending, on
 }
 
 // sendBeside sends a request on a separate goroutine, for a transport on which the answer may
-// arrive before Send returns. For example, an HTTP+SSE server may answer a POST only after it
-// has processed the message. The caller must call over at the end of the call. A Send that
+// arrive before Send returns. For example, an HTTP+SSE server may answer a POST only after it has
+// processed the message. The caller must call the function over at the end of the call. A Send that
 // still runs then has 10 s to finish.
 func (l *pipeConn) sendBeside(ctx context.Context, body []byte, n int64, p *pending) (over func()) {
 	sending, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -437,8 +437,8 @@ func (l *pipeConn) takeUnattributed(m *jsonrpc.Message) {
 	}
 }
 
-// add queues m for the call p. If p is nil, it passes m to other. A request that cannot be
-// queued is refused, because the server waits for its answer.
+// add queues m for the call p. If p is nil, it passes m to the function other. A request that
+// cannot be queued is refused, because the server waits for its answer.
 func (l *pipeConn) add(p *pending, m *jsonrpc.Message, other func(*jsonrpc.Message)) {
 	if p == nil {
 		other(m)
@@ -462,7 +462,7 @@ func (l *pipeConn) queue(p *pending, m *jsonrpc.Message) (why string) {
 		return callEnded
 	}
 	if m.Method == mcp.NoteProgress && len(p.events) > 0 && len(p.events) >= maxEvents/2 {
-		// In a flood of progress, only the newest one matters.
+		// In a flood of progress notifications, only the newest notification matters.
 		if last := len(p.events) - 1; p.events[last].Method == mcp.NoteProgress {
 			p.bytes += len(m.Raw) - len(p.events[last].Raw)
 			p.events[last] = m
@@ -472,8 +472,8 @@ func (l *pipeConn) queue(p *pending, m *jsonrpc.Message) (why string) {
 	}
 	full := len(p.events) >= maxEvents || p.bytes+len(m.Raw) > maxEventBytes && len(p.events) > 0
 	if m.Kind == jsonrpc.Request {
-		// The server waits for the answers to its requests, so other messages must not use up
-		// the space for them.
+		// The server waits for the answers to its requests, so other messages must not use up the
+		// space for these requests.
 		full = len(p.events) >= maxEvents+maxQuestions || p.bytes+len(m.Raw) > maxEventBytes+maxQuestionBytes && len(p.events) > 0
 	}
 	if full {

@@ -88,7 +88,7 @@ func (s *Sessions) NoteOdd() { s.odd.Add(1) }
 
 // Odd returns the number of messages from the server that could not be used. Such a message is
 // unreadable, does not belong to a call, or is not allowed. Unasked counts answers, and
-// LateProgress late progress.
+// LateProgress counts late progress.
 func (s *Sessions) Odd() int64 { return s.odd.Load() }
 
 // Broadcasts reports whether the server sends messages for one session to all sessions.
@@ -218,12 +218,13 @@ func (s *Sessions) allCalls(task string) (t attribution, abandoned, others bool,
 	return t, abandoned, s.unknownIDs > maxUnknown, len(s.members)
 }
 
-// used contains the ids that one session has used, as runs of consecutive numbers. If there is
-// only one session, there is one run. The oldest runs are removed.
+// used contains the ids that one session has used, as runs of consecutive numbers. If there is only
+// one session, there is one run. If there are maxRuns runs, the older half is removed before the
+// next run begins.
 type used struct {
 	mu   sync.Mutex
 	runs []run
-	from int64 // the first id of the run, 0 for none
+	from int64 // the first id that the session has used; 0 for none
 }
 
 type run struct{ from, to int64 }
@@ -300,8 +301,9 @@ func (s *Conn) logOdd(what, detail string) {
 }
 
 // ownerOf returns the number of the call that a server request belongs to. The request's progress
-// token names this call, or the request can belong to no other call. link is the session that
-// received the request. has reports whether link has a call with a given number.
+// token names this call, or the request can belong to no other call. The parameter link is the
+// session that received the request. The function has reports whether this session has a call with
+// a given number.
 func (s *Conn) ownerOf(m *jsonrpc.Message, link member, has func(n int64) bool) (int64, place) {
 	if m.Method == mcp.MethodPing { // the session itself answers a ping
 		return 0, nowhere

@@ -19,9 +19,9 @@ import (
 // capability they have not declared, requests that crash them, and calls that come too early.
 
 // undeclared returns the capabilities that a legacy server has not declared although it has
-// declared others, or nil if there are none. A server that declares no capabilities may still have
-// them, because some servers have tools but omit the capabilities. Modern servers answer methods
-// that they do not have with an error, so undeclared returns nil for them.
+// declared other capabilities, or nil if there are none. A server that declares no capabilities may
+// still have them, because some servers have tools but omit the capabilities. Modern servers answer
+// methods that they do not have with an error, so undeclared returns nil for them.
 func undeclared(o *handshake.Outcome) map[string]bool {
 	if !o.Revision.Legacy() {
 		return nil
