@@ -160,7 +160,7 @@ func (c *Console) clientFiles(v *addView) {
 	v.Nothing = strings.Join(without, ", ")
 }
 
-// read sets the values of a draft.
+// read sets the values that come from a draft.
 func (v *addView) read(d *admin.Draft) {
 	seen := map[string]bool{}
 	var connected, failed, chosen int
@@ -218,7 +218,7 @@ func (v *addView) read(d *admin.Draft) {
 	}
 }
 
-// tried sets the values of a trial.
+// tried sets the values that come from a trial.
 func (x *triedView) tried(t *admin.Trial) {
 	switch t.State {
 	case "waiting":

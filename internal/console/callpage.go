@@ -44,8 +44,8 @@ type callView struct {
 	NoWires        string // why there is no transcript
 	Replay         string // the command that plays the transcript
 	Wait, Overhead time.Duration
-	// Failure is the description of the failure in the error that the client got. It is nil if there
-	// is none. Relayed says that the server wrote it.
+	// Failure is the description of the failure in the error that the client got. It is nil if
+	// there is none. Relayed says that the server wrote this description.
 	Failure *failure.Failure
 	Relayed bool
 }

@@ -42,7 +42,7 @@ type matrixCell struct {
 	Path           string // the link that selects the pair
 	Name           string // the name of the cell for screen readers
 	Losses         []cellLoss
-	Here           bool // such a pair is connected now
+	Here           bool // a client and a server with these revisions are connected now
 	Selected       bool
 }
 
@@ -265,8 +265,8 @@ func (v *compatibility) here(c *Console, r *http.Request, m *admin.Matrix, pairs
 	}
 }
 
-// onlyServers returns the servers that a client can reach if all its connections are to
-// endpoints of one server. reaches is nil if it can reach all servers.
+// onlyServers returns the servers that a client can reach if all its connections are to endpoints
+// of one server. reaches is nil if the client can reach all servers.
 func onlyServers(x clientSum) (key string, reaches map[string]bool) {
 	for _, s := range x.Sessions {
 		if s.Server == "" {

@@ -35,7 +35,7 @@ type setup struct {
 	File         string // the file that gets the snippet
 	Project      string // the file for one project; "" for none
 	Snippet      string
-	Terminal     string // the client's own command that does the same; "" for none
+	Terminal     string // the client's own command that adds the entry; "" for none
 	Preview      string // the command that shows the change
 	Write        string // the command that makes the change
 	Bridge       bool   // the client starts Dragoman, because the client's file cannot contain a URL

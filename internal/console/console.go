@@ -31,8 +31,8 @@ const pagePolicy = "default-src 'none'; style-src 'self'; script-src 'self'; con
 // maxForm is the maximum length of the body of a form in bytes.
 const maxForm = 1 << 20
 
-// Source reads the state of the program, and runs tools. *admin.API implements it. Its methods do
-// not block, except ReadItems, and mask secrets.
+// Source reads the state of the program, and runs tools. *admin.API implements it. Its methods mask
+// secrets. None of them blocks, except ReadItems.
 type Source interface {
 	Report() *admin.Report
 	// Logs returns the last records about a server, oldest first.
@@ -62,8 +62,8 @@ type Source interface {
 	AnswerRun(ctx context.Context, id string, answer admin.RunAnswer) (admin.Run, *admin.Problem)
 	FindRun(id string) (admin.Run, *admin.Problem)
 	FindRuns(server, name string, limit int) []admin.Run
-	// FindItems returns a page of resources, templates or prompts. ReadItems reads such a list from
-	// a ready server if it is not fresh, and waits a moment.
+	// FindItems returns a page of resources, templates or prompts. ReadItems starts to read such a
+	// list from a ready server if the list is not fresh, and waits a moment for the result.
 	FindItems(admin.ItemQuery) admin.FoundItems
 	ReadItems(ctx context.Context, server, method string)
 	// StartExam starts an examination of a server, and CancelExam cancels it. FindExam returns the
@@ -91,8 +91,8 @@ type Options struct {
 	Add    Adder
 	Events *event.Publisher // gets the console's events; may be nil
 	Log    *slog.Logger     // if it is nil, nothing is logged
-	// Program is the command that starts Dragoman in a terminal, and Path is the same for the
-	// files of clients, which need the full path. "" means dragoman.
+	// Program is the command that starts Dragoman in a terminal, and Path is the command for the
+	// files of clients, which need its full path. "" means dragoman.
 	Program, Path string
 	// Machine says where the files of clients are. Its folders are not used, because the page
 	// shows paths below ~. The zero value is a Linux machine without environment variables.
@@ -294,7 +294,7 @@ func (c *Console) admit(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// enter uses a one-time link, and redirects the browser to a URL without it.
+// enter uses a one-time link, and redirects the browser to a URL without the token.
 func (c *Console) enter(w http.ResponseWriter, r *http.Request, token string) {
 	if r.Method != http.MethodGet || r.Header.Get("Sec-Purpose") != "" {
 		w.WriteHeader(http.StatusForbidden) // keep the link valid until a person follows it
@@ -496,7 +496,7 @@ func notFound(title, text string, next Crumb, near ...Crumb) error {
 	return &pageError{Status: http.StatusNotFound, Title: excerpt.Line(title, 200), Text: text, Next: next, Near: near}
 }
 
-// noServer returns the error for a server that does not exist. names are the servers that do.
+// noServer returns the error for a server that does not exist. names are the servers that exist.
 func noServer(name string, names []string) error {
 	var near []Crumb
 	if n := config.Suggest(name, names); n != "" {
