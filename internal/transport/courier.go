@@ -20,8 +20,8 @@ const (
 // each message is a separate request.
 const AnswerTimeout = 10 * time.Second
 
-// Courier sends messages in the background, such as answers to a server's requests and
-// cancellations. It is for transports where each message is a separate request, and it uses its own
+// Courier sends messages in the background, such as cancellations and answers to a server's
+// requests. It is for transports where each message is a separate request, and it uses its own
 // goroutines. It queues at most 256 messages or 1 MiB, and sends 8 messages at a time. Each message
 // may take 10 s. So a server that does not accept messages does not block callers. NewCourier
 // creates a Courier, and Close ends it. Courier is safe for concurrent use.

@@ -73,8 +73,8 @@ func readFile(name string) ([]byte, error) {
 	return b, err
 }
 
-// Trust makes a transport accept certificates of these authorities. Nil means the authorities of
-// the system.
+// Trust sets the certificate authorities that a transport trusts. Nil means the authorities of the
+// system.
 func Trust(t *http.Transport, cas *x509.CertPool) {
 	if cas != nil {
 		t.TLSClientConfig = &tls.Config{RootCAs: cas, MinVersion: tls.VersionTLS12}

@@ -125,7 +125,8 @@ func (w *writer) post(b []byte) error {
 	case w.err != nil:
 		return fmt.Errorf("%w: %w", transport.ErrNotSent, w.err)
 	case w.next != nil && len(w.next.buf)+len(b)+1 > w.queue+w.queue/4:
-		// The limit is a quarter higher than for Send, because these messages end waiting calls.
+		// The limit is a quarter higher than for Send, because messages from Queue can end waiting
+		// calls.
 		return transport.ErrFull
 	}
 	w.addLocked(b)
