@@ -176,7 +176,7 @@ func (u *Upstream) failedLocked(err error, why *failure.Failure) {
 	u.logLocked(slog.LevelWarn, "server could not be opened", append(why.Attrs(), "attempt", u.backoff.Failures(), "retry_after", shownPause(pause))...)
 }
 
-// shownPause returns a pause in the form for the log.
+// shownPause returns a pause as the log shows it.
 func shownPause(pause time.Duration) string {
 	return pause.Round(100 * time.Millisecond).String()
 }

@@ -74,8 +74,8 @@ func (u *Upstream) answerListen(s *session, method string) *mcp.Reply {
 func (u *Upstream) unionLocked(l *link) mcp.SubscriptionFilter {
 	all := mcp.SubscriptionFilter{URIs: map[string]bool{}}
 	if u.opts.Changed != nil && l.session != nil {
-		// If Options.Changed is set, the catalog needs these notifications to keep its lists up to
-		// date.
+		// If Options.Changed is set, the catalog needs all notifications about changed lists, to
+		// keep its lists up to date.
 		caps := l.session.server.Hello().Capabilities
 		all.Tools, all.Prompts, all.Resources = says(caps, "tools", "listChanged"), says(caps, "prompts", "listChanged"), says(caps, "resources", "listChanged")
 	}

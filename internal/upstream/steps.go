@@ -68,7 +68,7 @@ func (l *stepLog) write(sent, got, reason string, message []byte, size int) {
 	l.u.opts.Events.Publish(event.Event{Kind: event.Step, Level: slog.LevelDebug, Server: l.u.spec.Name, Step: e})
 }
 
-// shownBytes returns the beginning of a message in a form for the log, with secrets masked. It has at
+// shownBytes returns the beginning of a message as the log shows it, with secrets masked. It has at
 // most handshake.MaxShown bytes.
 func shownBytes(message []byte, size int, clean func(string) string) string {
 	if len(message) > handshake.MaxShown {

@@ -178,7 +178,8 @@ type Upstream struct {
 
 	forms knownForms
 
-	// New creates these failures. They are needed under mu, but Clean must not be called under mu.
+	// New creates the following failures. They are needed under mu, but Clean must not be called
+	// under mu.
 	unresponsive, stalled, removed, cancelled, stoppedFailure *failure.Failure
 
 	times    atomic.Pointer[Times]
