@@ -252,7 +252,7 @@ func (s *Server) message(w http.ResponseWriter, r *http.Request, who *identity.P
 		httpdoor.Refuse(w, http.StatusBadRequest, e.ID, e)
 		return
 	}
-	in := transport.Incoming{Msg: m, Request: transport.Request{Method: r.Method, Path: r.URL.Path, Header: r.Header, Edits: transport.OwnFields}}
+	in := transport.Incoming{Msg: m, Request: transport.Request{Method: http.MethodPost, Path: httpdoor.Path(r), Header: r.Header, Edits: transport.OwnFields}}
 	if m.Kind != jsonrpc.Request {
 		s.counts.notes.Add(1)
 		if err := l.tell(r.Context(), in); err != nil {

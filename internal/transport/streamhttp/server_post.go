@@ -172,9 +172,9 @@ func (s *Server) oneWay(w http.ResponseWriter, r *http.Request, conv transport.C
 	w.WriteHeader(http.StatusAccepted)
 }
 
-// requestOf returns a description of a request for recording.
+// requestOf returns a description of a POST request for recording.
 func requestOf(r *http.Request) transport.Request {
-	return transport.Request{Method: r.Method, Path: r.URL.Path, Header: r.Header, Edits: notForwarded}
+	return transport.Request{Method: http.MethodPost, Path: httpdoor.Path(r), Header: r.Header, Edits: notForwarded}
 }
 
 // notForwarded says why the header fields of a request are not forwarded. Only the values of
