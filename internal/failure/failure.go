@@ -73,7 +73,7 @@ func (f *Failure) Text() string {
 }
 
 // Public returns the failure for clients on other machines. It leaves out the output of the
-// process, the text of the operating system, and paths in the sentence.
+// process, the error messages of the operating system, and the paths in the sentence.
 func (f *Failure) Public() *Failure {
 	if f == nil || f.EvidenceFrom == "" || f.EvidenceFrom == Response || f.EvidenceFrom == Exchange {
 		return f

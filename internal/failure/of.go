@@ -17,8 +17,8 @@ import (
 )
 
 // Of returns the failure that err and the facts describe. It never returns nil. If err has a
-// Failure in its chain, Of returns that Failure. Errors in the chain that implement Source add
-// facts. Facts that are already set are kept.
+// Failure in its chain, Of returns that Failure unchanged. Otherwise, errors in the chain that
+// implement Source add the facts that are not set yet.
 func Of(err error, facts Facts) *Failure {
 	var have *Failure
 	if errors.As(err, &have) && have != nil {
@@ -41,8 +41,8 @@ func Of(err error, facts Facts) *Failure {
 	return out
 }
 
-// words maps the short words for causes of handshakes and calls to classes. It does not contain
-// words that may belong to several classes.
+// words contains the class for each short word that names the cause of a failed handshake or call.
+// It does not contain words that may belong to several classes.
 var words = map[string]Class{
 	"cancelled": Cancelled, "timeout": Silent, "exited": Exited, "rate_limited": Overloaded, "unavailable": Overloaded,
 	"overloaded": Overloaded, "server_error": ServerError, "refused": Rejected, "not_ready": NotReady,

@@ -114,7 +114,8 @@ func (f *Facts) flag(flag, setting string) string {
 	return setting + " in the configuration"
 }
 
-// add does the same as flag, for a flag that the user must add together with its value.
+// add returns the same phrase as the method flag. If the phrase is only the flag, add also records
+// the flag.
 func (f *Facts) add(flag, setting string) string {
 	if f.Given && !f.ByClient {
 		f.added = flag
@@ -306,7 +307,7 @@ var signals = map[string]string{
 	"file size limit exceeded": "SIGXFSZ", "user defined signal 1": "SIGUSR1", "user defined signal 2": "SIGUSR2",
 }
 
-// killed reports whether another program ended the process with a signal.
+// killed reports whether the process was ended by SIGKILL or SIGTERM.
 func (f *Facts) killed() bool { return f.Exit == "signal: killed" || f.Exit == "signal: terminated" }
 
 // exitAction returns the action for the most useful line of stderr.
@@ -382,7 +383,8 @@ func (f *Facts) missing() saying {
 	return s
 }
 
-// more returns the server's words in the form for the end of a sentence that already has a colon.
+// more returns the server's words as the end of a sentence that already has a colon. It returns ""
+// if there are no words.
 func more(line string, f *Facts) string {
 	if line = f.say(line, maxQuoted); line != "" {
 		return "; its stderr says " + strconv.Quote(line)
