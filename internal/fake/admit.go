@@ -142,9 +142,9 @@ var capabilityShape = []member{
 func (c *conversation) stateless(x *exchange) *jsonrpc.Error {
 	m := x.m
 	if m.Method == mcp.MethodInitialize {
-		// 2026-07-28 §Versioning, "Backward Compatibility": the error lists the versions,
-		// because an older client does not show anything else. The request is a violation only if
-		// the client has also used this revision.
+		// 2026-07-28 §Versioning, "Backward Compatibility": the error message lists the versions,
+		// because an older client shows only this message. The request is a violation only if the
+		// client has also used this revision.
 		bad := refusal(jsonrpc.CodeMethodNotFound, "%s has no initialize; this server supports %s and nothing else", c.ed.date, c.ed.date)
 		c.s.mu.Lock()
 		late := c.phase == operating

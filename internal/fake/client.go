@@ -83,10 +83,10 @@ type CallOptions struct {
 	Progress   bool
 	OnProgress func(Notice)
 	// LogLevel requests log messages for this call, in revisions with per-request logging
-	// (2026-07-28 §Logging). In other revisions it is an error.
+	// (2026-07-28 §Logging). In other revisions, setting it is an error.
 	LogLevel string
-	// Break closes the response stream after this many events with an id, and then resumes it,
-	// if the revision and the transport support that. 0 means never.
+	// Break is the number of events with an id after which the client closes the response stream
+	// and resumes it, if the revision and the transport support that. 0 means never.
 	Break int
 	// Meta has members to add to _meta, as JSON without the braces.
 	Meta string
@@ -204,8 +204,8 @@ func strictClients() []Profile {
 }
 
 // OpenClient opens a conversation with the server in the profile's revision and returns as soon as
-// requests may be sent. It fails if the server does not support the revision, and the error names
-// the step. Only ctx limits how long OpenClient takes. The caller must close the client.
+// requests may be sent. It fails if the server does not support the revision. The error names the
+// step that failed. Only ctx limits how long OpenClient takes. The caller must close the client.
 func OpenClient(ctx context.Context, profile string, at Where, o ClientOptions) (*Client, error) {
 	r, err := roleOf(profile, o.Set)
 	if err != nil {
@@ -364,8 +364,8 @@ func (c *Client) Violations() []string {
 	return slices.Clone(c.violations)
 }
 
-// Await returns the first notification for which want returns true and whose number is greater than
-// after. It waits for such a notification until ctx or the conversation ends.
+// Await returns the first notification that has a greater number than the parameter after, and for
+// which want returns true. It waits for such a notification until ctx or the conversation ends.
 func (c *Client) Await(ctx context.Context, after int, want func(Notice) bool) (Notice, error) {
 	for {
 		c.mu.Lock()
@@ -433,7 +433,7 @@ func (c *Client) endWith(why error) {
 	}
 }
 
-// violate records a violation of the server.
+// violate records a violation by the server.
 func (c *Client) violate(format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

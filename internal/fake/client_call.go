@@ -12,11 +12,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Call sends a request and waits for the outcome. params is an object without _meta, or nil.
-// If the server answers input_required, Call answers the questions and resends the request
-// until it is complete. If ctx ends, Call cancels the request as the revision and the
-// transport specify. The returned error is an error of the conversation or of ctx. Errors from
-// the server are in the Reply.
+// Call sends a request and waits for the outcome. params is an object without _meta, or nil. If the
+// server answers input_required, Call answers the questions and resends the request until the
+// server returns a complete result. If ctx ends, Call cancels the request as the revision and the
+// transport specify. The returned error is an error of the conversation or of ctx. Errors from the
+// server are in the Reply.
 func (c *Client) Call(ctx context.Context, method string, params []byte, o CallOptions) (*Reply, error) {
 	if o.LogLevel != "" && !c.e.has(perRequest) {
 		return nil, fmt.Errorf("a client of %s cannot set a log level for one request", c.e.date)

@@ -15,8 +15,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// httpWire is Streamable HTTP. Each message is a POST, whose response is plain JSON or a
-// stream. In revisions with sessions, a GET stream carries the server's unsolicited
+// httpWire is Streamable HTTP. The client sends each message with a POST, whose response is plain
+// JSON or a stream. In revisions with sessions, a GET stream carries the server's unsolicited
 // messages (2025-03-26 and later, §Streamable HTTP).
 type httpWire struct {
 	c      *Client
@@ -276,7 +276,7 @@ func (s *resumable) read(resp *http.Response) (ended bool, err error) {
 		if ev.retry >= 0 {
 			s.retry = time.Duration(ev.retry) * time.Millisecond
 		}
-		// An event without data that repeats the resume position does not count.
+		// An event does not count if it has no data and only repeats the id of the last event.
 		if ev.id != "" && (len(ev.data) > 0 || ev.id != s.last) {
 			s.remember(ev.id)
 		}

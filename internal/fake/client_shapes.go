@@ -299,8 +299,8 @@ func (e *edition) checkError(method string, raw []byte, at jsonrpc.Span) string 
 	return ""
 }
 
-// checkAsk checks a server request: the edition must have it, the client must have
-// declared its capability, and the request must have the required members.
+// checkAsk checks a server request: the edition must have it, the client must have declared the
+// capability for it, and the request must have the required members.
 func (c *Client) checkAsk(a Ask) string {
 	at := jsonrpc.Whole(a.Params)
 	if k := jsonrpc.KindOf(a.Params, at); k != '{' && a.Params != nil {
@@ -377,9 +377,10 @@ const (
 	ObligingModel = "fake-model"
 )
 
-// Obliging answers every server request as a cooperative user would, always in the same way. A
-// sample is "sampled: " and the last text. Obliging accepts URLs and returns one root. In forms, it
-// uses a name for strings, an age for numbers, and the first option for choices.
+// Obliging answers every server request as a cooperative user would, always in the same way. It
+// answers a sampling request with "sampled: " and the text of the last message. It accepts URLs and
+// returns one root. In forms, it uses a name for strings, an age for numbers, and the first option
+// for choices.
 func Obliging(a Ask) ([]byte, *jsonrpc.Error) {
 	p := a.Params
 	at := jsonrpc.Whole(p)

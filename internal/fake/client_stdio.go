@@ -90,7 +90,8 @@ func (p *pipeWire) send(_ context.Context, msg []byte, _ *pendingRequest) error 
 
 func (p *pipeWire) cancel(*pendingRequest) bool { return false }
 
-// close closes the server's stdin and waits. A child that does not exit is killed.
+// close closes the server's stdin and waits until the server closes its stdout and exits. When ctx
+// ends, close kills a child that is still running.
 func (p *pipeWire) close(ctx context.Context) error {
 	_ = p.in.Close()
 	ended := make(chan struct{})

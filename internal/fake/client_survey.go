@@ -27,7 +27,7 @@ const (
 // Survey tries all requests without side effects: lists, reads, prompts, completions,
 // subscriptions, requests that the server must refuse, and the tools that are read-only and need no
 // arguments. Survey calls done after each step. A step takes no longer than the setting "step".
-// When ctx ends, Survey skips the remaining steps. Violations has the violations of the server
+// When ctx ends, Survey skips the remaining steps. Violations returns the violations by the server
 // during the survey.
 func (c *Client) Survey(ctx context.Context, done func(Finding)) {
 	v := survey{c: c}

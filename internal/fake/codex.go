@@ -87,7 +87,7 @@ type codexPipe struct {
 	c       *conversation
 	out     outlet
 	open    bool
-	late    jsonrpc.ID // the id of an offer of version 2 that was not answered
+	late    jsonrpc.ID // the id of an unanswered offer of version 2
 	threads map[string]*codexThread
 	asks    int64
 	waiting map[jsonrpc.ID]func(m *jsonrpc.Message) // the handler of each answer, by the id of the request
@@ -405,7 +405,8 @@ func (p *codexPipe) olderRequest(m *jsonrpc.Message) {
 	}
 }
 
-// The following methods send the parts of a turn, in the form of the worker's generation.
+// The following methods send the parts of a turn, in the form that the generation of the worker
+// uses.
 
 func (p *codexPipe) event(t *codexThread, kind, members string) {
 	p.notify("codex/event/"+kind, `{"id":"`+t.turn+`","msg":{"type":"`+kind+`"`+members+`},"conversationId":`+quote(t.id)+`}`)

@@ -21,8 +21,8 @@ const (
 	operating              // everything is allowed
 )
 
-// conversation is the state between a client and a server. In revisions with sessions it is a
-// session. Otherwise it is a pipe or one HTTP request.
+// conversation is the state of the connection to one client: a pipe, an HTTP session or an HTTP+SSE
+// stream. In revisions without sessions, each HTTP request has its own conversation.
 type conversation struct {
 	s    *Server
 	ed   *edition
@@ -36,7 +36,7 @@ type conversation struct {
 	id      string // the id of the HTTP session
 	caps    []byte // the capabilities that the client declared
 	level   mcp.LogLevel
-	calls   int // the number of calls of the tool count
+	calls   int // the number of calls of the tool "count"
 	used    map[jsonrpc.ID]bool
 	running map[jsonrpc.ID]*exchange
 	asked   map[jsonrpc.ID]chan *jsonrpc.Message
@@ -290,7 +290,8 @@ func (x *exchange) notify(method, params string) {
 }
 
 // abandon removes a running request from its conversation and returns it. It returns nil if no such
-// request is running. A call of a long tool is counted as cancelled.
+// request is running. If the request calls a tool whose field long is true, abandon counts it as
+// cancelled.
 func (c *conversation) abandon(id jsonrpc.ID) *exchange {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()

@@ -9,8 +9,8 @@
 //
 // A strict peer refuses everything that its revision does not define, and records it as a
 // violation. The tool "violations" returns the violations of the other side so far. They include
-// invalid notifications and responses, which the server cannot refuse. A fault or a dialect is a
-// strict peer with one change, called a twist.
+// invalid notifications and responses, which the server cannot refuse. Most other profiles are
+// strict peers with one change, called a twist.
 //
 // Nothing here is random or depends on the time of day. All queues and lists are bounded. When
 // Close of a peer returns, all its goroutines and processes have ended.

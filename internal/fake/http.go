@@ -109,7 +109,8 @@ func local(host string) bool {
 	return strings.EqualFold(host, "localhost") || err == nil && a.Unmap().IsLoopback()
 }
 
-// only reports whether the HTTP method is one of methods. If it is not, only answers the request.
+// only reports whether the HTTP method is one of methods. If it is not, the request is answered
+// with an error.
 func (s *Server) only(w http.ResponseWriter, r *http.Request, methods ...string) bool {
 	for _, m := range methods {
 		if r.Method == m {
@@ -122,7 +123,7 @@ func (s *Server) only(w http.ResponseWriter, r *http.Request, methods ...string)
 }
 
 // accepts reports whether the client accepts the response types. A wildcard does not count. If the
-// client does not accept the response types, accepts answers the request.
+// client does not accept them all, the request is answered with an error.
 func (s *Server) accepts(w http.ResponseWriter, r *http.Request, types ...string) bool {
 	have := map[string]bool{}
 	for part := range strings.SplitSeq(strings.Join(r.Header.Values("Accept"), ","), ",") {
@@ -160,7 +161,7 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 	return raw, true
 }
 
-// fail answers a request with only an error.
+// fail answers a request with an error as the only message.
 func (s *Server) fail(w http.ResponseWriter, status int, msg []byte) {
 	s.capture.write(response, msg)
 	w.Header().Set("Content-Type", "application/json")

@@ -170,7 +170,7 @@ func (s *Server) newSession(standing *stream) *conversation {
 	return c
 }
 
-// newStream returns a resumable stream of a session.
+// newStream adds a resumable stream to a session and returns it.
 func (c *conversation) newStream() *stream {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()

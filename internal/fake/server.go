@@ -47,7 +47,7 @@ type Options struct {
 type part struct {
 	ed    *edition
 	page  int // the number of items on a page of a list
-	drop  int // the number of events after which the stream of the tool wait is closed; 0 for never
+	drop  int // the number of events after which the stream of the tool "wait" is closed; 0 for never
 	twist twist
 }
 
@@ -55,7 +55,7 @@ type part struct {
 // changes nothing.
 type twist struct {
 	// open runs before a pipe's first message is read. Over HTTP it runs before the first
-	// request is handled, with c nil.
+	// request is handled, and c is nil.
 	open func(ctx context.Context, c *conversation)
 	// hear receives each message. next passes it to the strict server.
 	hear func(h *arrival, next func())
@@ -104,8 +104,8 @@ type Server struct {
 type state struct {
 	ended         bool // nothing may start any more
 	violations    []string
-	calls         int // the calls of the tool count, for clients without a session
-	cancelled     int // the number of cancelled calls of the tool wait
+	calls         int // the number of calls of the tool "count", for clients without a session
+	cancelled     int // the number of cancelled calls of the tool "wait"
 	tasks         []*task
 	grown         bool
 	conversations map[*conversation]bool
@@ -168,14 +168,14 @@ func (s *Server) begin() (done func(), ok bool) {
 	return s.wg.Done, true
 }
 
-// Violations returns the violations of clients, oldest first. It has at most 1000 entries.
+// Violations returns the violations by clients, oldest first. It has at most 1000 entries.
 func (s *Server) Violations() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]string(nil), s.state.violations...)
 }
 
-// violate records a violation of a client.
+// violate records a violation by a client.
 func (s *Server) violate(where, format string, args ...any) {
 	if where == "" {
 		where = "message"

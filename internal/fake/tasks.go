@@ -7,10 +7,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// The tools task and task_only create tasks: in 2025-11-25 if the call asks for a task, and in
-// 2026-07-28 if the client declares the extension (SEP-2663). The tool task also works without a
-// task, but task_only does not. Tasks do not depend on time. A task is working until the first
-// request for it. It is complete at the second request, or when its result is requested.
+// The tools "task" and "task_only" create tasks: in 2025-11-25 if the call asks for a task, and in
+// 2026-07-28 if the client declares the extension (SEP-2663). Otherwise, a call of "task" runs
+// without a task, and a call of "task_only" is refused. Tasks do not depend on time. A task is
+// working until the first request for it. It is complete at the second request, or when its result
+// is requested.
 
 const maxTasks = 256
 

@@ -22,7 +22,7 @@ type tool struct {
 	writes bool   // the tool changes something, so it does not have a readOnlyHint
 	waits  bool   // the tool runs concurrently with other requests
 	long   bool   // cancellations of the tool are counted, and its HTTP stream may be dropped
-	absent bool   // the tool is listed only after a call of grow
+	absent bool   // the tool is listed only after a call of the tool "grow"
 	task   support
 	run    func(x *exchange, args jsonrpc.Span) (string, error)
 }
@@ -199,7 +199,7 @@ func logText(x *exchange, args jsonrpc.Span) (string, error) {
 	return textResult("logged"), nil
 }
 
-// Limits of the tool wait.
+// Limits of the tool "wait".
 const (
 	maxSteps = 1000
 	maxPause = time.Minute
@@ -220,7 +220,8 @@ func wait(x *exchange, args jsonrpc.Span) (string, error) {
 	return textResult("waited"), nil
 }
 
-// integer returns an integer argument. If the argument is absent, it returns missing.
+// integer returns an integer argument, or the parameter missing if the argument is absent. It
+// returns false if the argument is present but is not an integer between 0 and the parameter most.
 func (x *exchange) integer(args jsonrpc.Span, name string, missing, most int) (int, bool) {
 	at := jsonrpc.Find(x.m.Raw, args, name)
 	if at.IsZero() {
