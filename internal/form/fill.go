@@ -152,8 +152,9 @@ func same(a, b jsonrpc.Value) bool {
 	return ok && also && x == y || !ok && !also && bytes.Equal(a.Raw(), b.Raw())
 }
 
-// elements calls each for the elements of an array. It returns false if v is not an array, if a
-// call of each returns false, or if v is empty and the field cannot express an empty array.
+// elements calls the function each for every element of an array. It returns false if v is not an
+// array, if the function returns false for an element, or if v is empty and the field cannot
+// express an empty array.
 func (f *Field) elements(v jsonrpc.Value, each func(jsonrpc.Value) bool) bool {
 	if v.Kind() != '[' {
 		return false

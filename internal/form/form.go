@@ -14,7 +14,7 @@ import (
 // Limits of a form.
 const (
 	maxSchema  = 256 << 10 // bytes of a schema that gets fields
-	maxNesting = 64        // levels of such a schema
+	maxNesting = 64        // levels of a schema that gets fields
 	maxFields  = 200       // fields, including fields in groups
 	maxWork    = 8 << 20   // bytes to search; after that all other fields are JSON text
 	maxGroups  = 4         // levels of groups

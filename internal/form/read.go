@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// The names of the controls of a field are a letter and Field.Key.
+// The name of each control is one of these letters, followed by Field.Key.
 const (
 	valueKey = "v" // the text or the selected options
 	emptyKey = "e" // what an empty control means
@@ -27,8 +27,8 @@ const WholeKey = "json"
 // maxValueDepth bounds the levels of a value that a person enters.
 const maxValueDepth = 100
 
-// ValueName and EmptyName return the names of the controls: of the value, and of what an empty
-// control means.
+// ValueName returns the name of the control for the value. EmptyName returns the name of the
+// control that says what an empty value means.
 func (f *Field) ValueName() string {
 	if f.Kind == JSON {
 		return jsonKey + f.Key
@@ -40,9 +40,9 @@ func (f *Field) ValueName() string {
 func (f *Field) EmptyName() string { return emptyKey + f.Key }
 
 // Read reads the values that a browser has sent, and returns the JSON object. The form then shows
-// the sent values. ok is false if a value has no valid syntax; the form then has the errors, and the
-// object lacks these values. The object is nil if the whole object has no valid syntax. The names
-// and values can be hostile. Their size limits the work.
+// the sent values. ok is false if a value has no valid syntax; the form then has the errors, and
+// the object lacks the values with errors. The object is nil if the whole object has no valid
+// syntax. The names and values can be hostile. Their size limits the work.
 func (f *Form) Read(sent url.Values) (value []byte, ok bool) {
 	if f.Whole || sent.Has(WholeKey) {
 		*f = Form{Whole: true, Why: f.Why, Text: lines(sent.Get(WholeKey))}
@@ -252,13 +252,13 @@ func faultOfJSON(text string, err error) string {
 	return fmt.Sprintf("%s (line %d, character %d)", fault, line, utf8.RuneCountInString(before[start:])+1)
 }
 
-// lines undoes the line ends that a browser writes.
+// lines changes the line ends that a browser writes (CRLF) back to LF.
 func lines(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
 
-// Report adds a fault of the object that a check against the schema has found. pointer is the
-// place of the value as a JSON pointer (RFC 6901) within the object, as package admin writes it.
-// If Read could not read a value, Report adds no second fault of this value and no fault of the
-// whole object, because the check has not seen the value.
+// Report adds a fault that a check of the object against the schema has found. pointer is the place
+// of the value as a JSON pointer (RFC 6901) within the object, as package admin writes it. If Read
+// could not read a value, Report adds no second fault of this value and no fault of the whole
+// object, because the check has not seen the value.
 func (f *Form) Report(pointer, text string) {
 	fields, found := f.Fields, (*Field)(nil)
 	var path []string
