@@ -39,7 +39,7 @@ type Merged struct {
 	Prefixes map[string]string
 	// Expose hides items from all clients. Nil shows all items.
 	Expose catalog.Filter
-	// Filter returns the filter for a principal, which applies after Expose. If Filter or its
+	// Filter returns the filter for a principal. This filter applies after Expose. If Filter or its
 	// result is nil, everything is shown. Filter is called for each request and must not block.
 	Filter   func(who *identity.Principal) catalog.Filter
 	Identity catalog.Identity
@@ -155,7 +155,7 @@ func (g *Merged) resolve(ctx context.Context, c *mcp.Call) (*route, error) {
 	return r, err
 }
 
-// find makes the tool or prompt that the request names the target of the route.
+// find sets the target of the route to the tool or prompt that the request names.
 func (r *route) find(ctx context.Context, kind catalog.Kind) error {
 	if r.Name == "" {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.name must be a string"}
@@ -169,7 +169,7 @@ func (r *route) find(ctx context.Context, kind catalog.Kind) error {
 	return nil
 }
 
-// findOwner makes the server of a URI the server of the route.
+// findOwner sets the server of the route to the server that has the URI.
 func (r *route) findOwner(ctx context.Context, uri string) error {
 	t, err := r.view.Owner(ctx, uri)
 	if err == nil {
@@ -254,16 +254,16 @@ func (g *Merged) Offered(server, name string) string { return g.catalog().Offere
 // lists that differ.
 func (g *Merged) Changed(server, kind string) { g.catalog().Changed(server, kind) }
 
-// Warm starts to read the lists that clients request first, from the servers that want selects.
-// It does not wait.
+// Warm starts to read the lists that clients request first, from the servers for which want returns
+// true. It does not wait.
 func (g *Merged) Warm(want func(server string) bool) { g.catalog().Warm(want) }
 
-// EndListens ends all subscriptions/listen requests with a result. Calls and readings of lists
-// continue. EndListens does not wait.
+// EndListens ends all subscriptions/listen requests with a result. It does not affect calls, or the
+// reading of lists from servers. EndListens does not wait.
 func (g *Merged) EndListens() { g.notices.Drain() }
 
-// Drain ends all subscriptions/listen requests with a result, and stops readings of lists. It
-// does not wait.
+// Drain ends all subscriptions/listen requests with a result, and stops the reading of lists from
+// servers. It does not wait.
 func (g *Merged) Drain() {
 	g.notices.Drain()
 	g.catalog().Drain()

@@ -126,8 +126,8 @@ func (n *notices) hear(h *localListener) (stop func()) {
 	}
 }
 
-// admit counts a new subscriptions/listen in the quota all, or in the endpoint's own quota if
-// all is nil. leave must be called when the listen ends.
+// admit counts a new subscriptions/listen in the shared quota that the parameter all contains. If
+// all is nil, admit uses the endpoint's own quota. leave must be called when the listen ends.
 func (n *notices) admit(all *ListenQuota, c *mcp.Call) (leave func(), err error) {
 	if all == nil {
 		all = &n.own
@@ -135,9 +135,9 @@ func (n *notices) admit(all *ListenQuota, c *mcp.Call) (leave func(), err error)
 	return all.admit(c)
 }
 
-// listen serves subscriptions/listen until the client cancels or the gateway drains. owner
-// returns the server of a resource. If owner is nil, all resources belong to the only server in
-// from.
+// listen serves subscriptions/listen until the client cancels or the gateway drains. owner returns
+// the server of a resource. If owner is nil, the parameter from contains a single server, which has
+// all resources.
 func (n *notices) listen(ctx context.Context, r *bridge.Bridge, c *mcp.Call, s mcp.Caller, from []Upstream, sole bool, owner func(uri string) Upstream) (*mcp.Reply, error) {
 	want, err := mcp.ParseSubscriptionFilter(c.Msg.Raw, c.Msg.Param("notifications"))
 	if err != nil {
@@ -160,7 +160,7 @@ func (n *notices) listen(ctx context.Context, r *bridge.Bridge, c *mcp.Call, s m
 	defer late.Stop()
 	patience := late.C
 	if sole {
-		patience = nil // wait without a limit for the only server, so that the client gets its error
+		patience = nil // wait for the only server without a limit, so that the client gets an error of the server
 	}
 	// A server that connects later changes the merged lists, and then the client is notified.
 	absent := mcp.SubscriptionFilter{Tools: want.Tools, Prompts: want.Prompts, Resources: want.Resources}
@@ -396,8 +396,9 @@ func (n *notices) register(f *mcp.ClientInfo, r *bridge.Bridge, out *notifier, u
 	return w
 }
 
-// subscribe answers resources/subscribe and resources/unsubscribe. A resource that show hides gets
-// the same answer as a resource that does not exist. If show is nil, all resources are shown.
+// subscribe answers resources/subscribe and resources/unsubscribe. A resource that the filter show
+// hides gets the same answer as a resource that does not exist. If show is nil, all resources are
+// shown.
 func (n *notices) subscribe(ctx context.Context, c *mcp.Call, u Upstream, show catalog.Filter) (*mcp.Reply, error) {
 	uri, ok := jsonrpc.Text(c.Msg.Raw, c.Msg.Param("uri"))
 	if !ok {

@@ -124,7 +124,7 @@ func (o *notifier) put(u Upstream, m *jsonrpc.Message) {
 	o.waiting = append(o.waiting, queued{u, m})
 	if o.writing == nil {
 		o.writing, o.quit = make(chan struct{}), make(chan struct{})
-		var started sync.WaitGroup // close waits for writing, so no code waits for started
+		var started sync.WaitGroup // close waits for the channel writing, so no code waits for started
 		started.Go(o.write)
 	}
 }

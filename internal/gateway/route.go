@@ -19,11 +19,11 @@ type action uint8
 
 const (
 	doExchange  action = iota // send the request to one server, through the bridge
-	doPage                    // answer with a page of a list: of server if it is set, else of view
-	doTasks                   // send the request to the server in all that owns the task
-	doListen                  // answer from Dragoman, and subscribe at all servers in all
-	doSubscribe               // subscribe at server, for the attached client
-	doSetLevel                // send the level to server if it is set, else to all servers in all
+	doPage                    // answer with a page of a list: of route.server if it is set, else of route.view
+	doTasks                   // send the request to the server of route.all that owns the task
+	doListen                  // answer from Dragoman, and subscribe at each server of route.all
+	doSubscribe               // subscribe at route.server, for the attached client
+	doSetLevel                // send the level to route.server if it is set, else to each server of route.all
 )
 
 // route says how to handle one request and which servers get it. resolve creates the route before
@@ -47,8 +47,8 @@ func newRoute(c *mcp.Call) *route { return &route{Attempt: *mcp.NewAttempt(c)} }
 // setServer makes u the server of the route.
 func (r *route) setServer(u Upstream) { r.server, r.Server = u, u.Name() }
 
-// rename makes t the target of the route. It replaces the name in the request at the position
-// at.
+// rename sets the target of the route to t. It replaces the name in the request. The parameter at
+// is the position of the name.
 func (r *route) rename(at jsonrpc.Span, t catalog.Target) {
 	r.Edits.Replace(mcp.WhyName, at, t.Quoted)
 	r.setServer(upstreamOf(t))

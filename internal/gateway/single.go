@@ -26,7 +26,7 @@ type Single struct {
 	Upstream Upstream
 	// Expose hides items from all clients. Nil shows all items.
 	Expose catalog.Filter
-	// Filter returns the filter for a principal, which applies after Expose. If Filter or its
+	// Filter returns the filter for a principal. This filter applies after Expose. If Filter or its
 	// result is nil, everything is shown. Filter is called for each request and must not block.
 	Filter func(who *identity.Principal) catalog.Filter
 
