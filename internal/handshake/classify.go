@@ -225,8 +225,8 @@ func NotReady(m *jsonrpc.Message) bool {
 
 // UntilReady calls send. As long as late reports that the server was not ready, UntilReady waits
 // for the next delay of ReadyWaits and calls send again. It returns the last answer, or the first
-// error. late is the function NotReady or the method Outcome.NotReady. by waits in the same way as
-// Offer.Wait, and may be nil.
+// error. late is the function NotReady or the method Outcome.NotReady. The function by waits for a
+// delay, as Offer.Wait does, and may be nil.
 func UntilReady(ctx context.Context, by func(context.Context, time.Duration) error, late func(*jsonrpc.Message) bool, send func() (*jsonrpc.Message, error)) (*jsonrpc.Message, error) {
 	m, err := send()
 	for _, d := range ReadyWaits {

@@ -6,7 +6,7 @@
 // keeps no state between two calls of Open. The result says whether the revision may be stored for
 // later connections. An error says whether the caller should restart the server, or connect by
 // HTTP+SSE instead. A Trace contains every step, with the reason for the next step. The text of
-// every error ends with something to do.
+// every error ends with a hint for the user.
 //
 // Sources: 2026-07-28 §Versioning, "Backward Compatibility with Initialization-Based Versions";
 // §stdio and §Streamable HTTP, "Backward Compatibility"; §Discovery; §Lifecycle of 2024-11-05,

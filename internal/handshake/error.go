@@ -102,13 +102,13 @@ func (e *Error) Error() string { return e.Text }
 func (e *Error) Unwrap() error { return e.Err }
 
 // Remember reports whether the failure should be stored for later connections to the server. It
-// returns true if the server speaks a dialect, or if the server exited on the probe and was not
-// Known to be modern. All other failures may be temporary.
+// returns true if the server speaks a dialect, or if the server exited on the probe and Offer.Known
+// was not a modern revision. All other failures may be temporary.
 func (e *Error) Remember() bool {
 	return e.Dialect != "" || errors.Is(e.Err, ErrDiedOnProbe) && !e.healthy
 }
 
-// hints contains, for each cause, what the user can do.
+// hints contains, for each cause, what happened or what the user can do.
 var hints = map[Cause]string{
 	CauseCancelled:       "the handshake was cancelled",
 	CauseTimeout:         "check that the command or URL is an MCP server, or raise the timeout",

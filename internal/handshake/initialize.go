@@ -258,8 +258,7 @@ func (o *opening) otherVersion(f *errorAnswer, r *reply, sent, got string) (stat
 	case modern && o.offer.Pin != mcp.Unknown:
 		return "", o.fail(CausePinned, r.err)
 	case modern || best != mcp.Unknown:
-		// The server was probed and is not modern, or it refuses each version that it lists
-		// itself.
+		// The server was probed and is not modern, or it refuses even the versions in its own list.
 		return "", o.fail(CauseRefused, r.err)
 	}
 	e := o.fail(CauseNoCommonVersion, r.err)

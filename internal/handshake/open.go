@@ -121,8 +121,8 @@ func Open(ctx context.Context, l Link, offer Offer) (*Outcome, error) {
 	}, nil
 }
 
-// step performs the current state and returns the next one. Counters limit how often each state
-// is entered, so the state machine always ends.
+// step does the work of the current state and returns the next state. Counters limit how often each
+// state is entered, so the state machine always ends.
 func (o *opening) step(ctx context.Context) (state, *Error) {
 	switch o.state {
 	case probing:

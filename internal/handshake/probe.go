@@ -203,7 +203,7 @@ func noCommonVersion(theirs []string) string {
 	return "the server supports " + join(theirs) + ", and Dragoman supports " + join(names) + "; update one of them"
 }
 
-// newestOf returns the newest of the named revisions that want accepts.
+// newestOf returns the newest revision in names for which want returns true.
 func newestOf(names []string, want func(mcp.Revision) bool) mcp.Revision {
 	best := mcp.Unknown
 	for _, name := range names {
