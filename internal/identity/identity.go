@@ -2,9 +2,9 @@
 // arrives, and is passed on with the request. So later layers do not have to know how the client
 // connected.
 //
-// A principal has two identifiers. Subject owns credentials, encrypted request state and
-// stored tasks. Seat is the unit for sessions, pools and quotas. A person with two API keys is
-// one subject with two seats.
+// A principal has two identifiers. Subject identifies the owner of credentials, encrypted request
+// state and stored tasks. Seat identifies the unit for sessions, pools and quotas. A person with
+// two API keys is one subject with two seats.
 //
 // The package does no I/O, checks no credentials and does not know MCP. Package mcp imports
 // it.

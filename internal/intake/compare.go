@@ -96,8 +96,8 @@ type Comparison struct {
 	taken map[string]config.Server
 }
 
-// NewComparison returns a Comparison with the servers of old. path is the path of the configuration
-// file; relative paths in servers are relative to its folder.
+// NewComparison returns a Comparison with the servers of the configuration old. path is the path of
+// the configuration file; relative paths in servers are relative to its folder.
 func NewComparison(path string, old *config.Snapshot, env Env) *Comparison {
 	x := &Comparison{path: path, env: env, taken: map[string]config.Server{}}
 	for _, s := range old.Servers {
@@ -164,8 +164,8 @@ func SameServer(a, b config.Server) bool {
 	return kind && env && header && a.Command == b.Command && slices.Equal(a.Args, b.Args) && a.URL == b.URL && a.Dir == b.Dir
 }
 
-// Merge returns Dragoman's file with servers added. It checks that nothing else has changed.
-// old is the parsed content of before.
+// Merge returns Dragoman's file with servers added. It checks that nothing else has changed. The
+// parameter before is the content of the file, and old is the parsed content.
 func Merge(path string, before []byte, old *config.Snapshot, add []clientfile.Added, env Env) ([]byte, error) {
 	after, err := clientfile.AddServers(path, before, add)
 	if err != nil {
@@ -177,7 +177,8 @@ func Merge(path string, before []byte, old *config.Snapshot, add []clientfile.Ad
 	return after, nil
 }
 
-// added checks that n new servers are the only change from the configuration old to the file after.
+// added checks that the only change is n new servers. old is the configuration before the change.
+// The parameter after is the content of the file after the change.
 func added(path string, old *config.Snapshot, after []byte, n int, env Env) error {
 	now, err := ParseOurs(path, after, env)
 	if err != nil {

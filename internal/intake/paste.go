@@ -50,8 +50,8 @@ const pasteForms = "paste a command such as `npx -y PACKAGE`, a URL, or a snippe
 
 // Paste reads a text that a person has copied: commands in the quoting of a shell, URLs, links that
 // install a server in an editor, or a snippet or a whole file of a client. A command may also be
-// one that adds a server to another client, such as claude mcp add. Paste runs nothing. Of opt, it
-// uses OS and Addresses. The error is always a *PasteError.
+// one that adds a server to another client, such as claude mcp add. Paste runs nothing. It uses
+// only OS and Addresses of opt. The error is always a *PasteError.
 func Paste(text string, opt clientfile.Options) (Pasted, error) {
 	if len(text) > MaxPaste {
 		return Pasted{}, &PasteError{Text: "the text is larger than 1 MiB", Hint: "paste only the entry of the server"}
@@ -469,7 +469,7 @@ func addCommand(l commandLine) (servers *clientfile.Value, ok bool, err error) {
 	return mapOf(positional[0], entry), true, nil
 }
 
-// unescaped reverses escaped, for text that is read as a snippet.
+// unescaped reverses the function escaped, for text that is read as a snippet.
 func unescaped(text string) string { return strings.ReplaceAll(text, "$${", "${") }
 
 // installLink reads a link that installs a server in Cursor or VS Code. ok is false for any

@@ -84,7 +84,7 @@ type taker struct {
 	choose func(suggestion, value string) string
 	found  []Secret
 	place  string // the setting that is read
-	key    string // the suggested name; "" for the name of a token of the server
+	key    string // the suggested name; "" suggests the name of the server and "_token"
 }
 
 // flag returns the suggestion for the value of an option, or of a variable within an argument.

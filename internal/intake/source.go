@@ -46,10 +46,10 @@ func (e *NoServers) Error() string {
 	return e.Path + " has no MCP servers"
 }
 
-// Read reads the file of a client. It returns nil and no error if the file does not exist. If
-// the place has no client, Read identifies it by the path and the content. all also reads the
-// servers that Claude Code keeps for other projects. addresses are the addresses on which this
-// Dragoman may listen; an entry with one of them is an entry of Dragoman.
+// Read reads the file of a client. It returns nil and no error if the file does not exist. If the
+// place has no client, Read identifies the client by the path and the content. If all is true, Read
+// also reads the servers that Claude Code keeps for other projects. addresses are the addresses on
+// which this Dragoman may listen; an entry with one of them is an entry of Dragoman.
 func Read(m clientfile.Machine, p clientfile.Place, all bool, addresses []string) (*Source, error) {
 	b, err := clientfile.Load(p.Path)
 	if err != nil || b == nil {
