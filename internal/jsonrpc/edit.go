@@ -145,8 +145,8 @@ func (e *Edits) Insert(why Reason, at int, with []byte) {
 // Object edits the members of the object obj in raw, which must have been scanned:
 //
 //   - It removes each member if drop returns true for its unescaped name. If drop is nil, no member is removed.
-//   - It replaces the values of the members that set names.
-//   - It inserts the other members of set after the opening brace.
+//   - It replaces the values of the members that have the name of a field in set.
+//   - It inserts the other fields of set after the opening brace.
 //
 // set takes precedence over drop. If two fields have the same name, Object uses the last field. A
 // nil Value stands for null. Commas are correct in every combination. No other byte changes,

@@ -12,8 +12,8 @@ import (
 // other input they return wrong results, but do not panic or loop. A Span outside raw counts as
 // absent.
 
-// Find returns the value of the member key of the object obj in raw. The result is absent if there
-// is no such member, or if obj is absent or not an object.
+// Find returns the value of the member whose name equals key in the object obj of raw. The result
+// is absent if there is no such member, or if obj is absent or not an object.
 func Find(raw []byte, obj Span, key string) Span {
 	w := walkObject(raw, obj)
 	for w.next() {

@@ -2,9 +2,9 @@ package jsonrpc
 
 import "bytes"
 
-// Salvage determines what an unusable frame was: a request, or an answer, and to which request. A
-// frame is unusable if it is not JSON or too long to keep. The caller writes the frame to Salvage
-// in pieces of any size. The zero value is ready to use. Salvage does not allocate.
+// Salvage determines whether an unusable frame was a request or an answer, and the id of the
+// request. A frame is unusable if it is not JSON or too long to keep. The caller writes the frame
+// to Salvage in pieces of any size. The zero value is ready to use. Salvage does not allocate.
 //
 // Salvage never guesses. It reads top-level members strictly. It skips the contents of their
 // values, string by string and bracket by bracket, because frames are usually broken there. For

@@ -195,7 +195,7 @@ func (l *TrailLimits) NewTrail(began time.Time) *Trail {
 	return &Trail{limits: l, began: began, used: trailCost}
 }
 
-// Splice calls the function Splice and records a stage.
+// Splice calls the function Splice and records the splice.
 func (t *Trail) Splice(dst, raw []byte, e *Edits) []byte {
 	out := Splice(dst, raw, e)
 	if t != nil {
@@ -204,8 +204,8 @@ func (t *Trail) Splice(dst, raw []byte, e *Edits) []byte {
 	return out
 }
 
-// Carry records that Dragoman wrote the text whole around some bytes of raw. The span at is the
-// position of these bytes in raw.
+// Carry records that Dragoman wrote a new text around some bytes of raw. The parameter whole is the
+// new text. The span at is the position of the bytes in raw.
 func (t *Trail) Carry(why Reason, raw []byte, at Span, whole []byte) {
 	if t == nil || at.IsZero() {
 		return
@@ -277,7 +277,7 @@ func (t *Trail) Exchanged(p Passage, request, response Head) {
 	}
 }
 
-// Failed is the reason why a message was not sent, or why it got no answer.
+// Failed records why a message was not sent, or why it got no answer.
 func (t *Trail) Failed(p Passage, why string) {
 	if t == nil || p == 0 {
 		return
@@ -330,8 +330,8 @@ func (t *Trail) Story() (texts []TrailText, entries []Entry, missed int) {
 	return texts, entries, t.missed
 }
 
-// Append moves the entries of other, which began later or at the same time, to the end of t,
-// and closes other.
+// Append moves the entries of the trail other to the end of t, and closes other. other must not
+// have begun before t.
 func (t *Trail) Append(other *Trail) {
 	if t == nil || other == nil || t == other {
 		return
@@ -425,8 +425,9 @@ func (t *Trail) pass(w Wire, sent bool, raw []byte, h Head) Passage {
 // wasteful reports whether a text occupies much more memory than it has bytes.
 func wasteful(text []byte) bool { return cap(text)-len(text) > len(text)/2+256 }
 
-// isNote reports whether a message is a notification: a notification has no id, result or error. It
-// may be wrong for unusual messages, but then only a limit counts them wrongly.
+// isNote reports whether a message is a notification: a notification has no id, result or error.
+// The result may be wrong for an unusual message. The only effect is then that the message is
+// counted wrongly for a limit.
 func isNote(raw []byte) bool {
 	head := raw[:min(len(raw), 256)]
 	return bytes.Contains(head, []byte(`"method":"notifications/`)) && !bytes.Contains(head, []byte(`"id":`))

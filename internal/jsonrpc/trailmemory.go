@@ -26,7 +26,8 @@ type part struct{ from, to int32 }
 
 func (p part) len() int { return int(p.to - p.from) }
 
-// moved returns the range after by elements were inserted before it. An empty range does not change.
+// moved returns the range after an insertion before it. The parameter by is the number of inserted
+// elements. An empty range does not change.
 func (p part) moved(by int) part {
 	if p.from == p.to {
 		return part{}
@@ -203,8 +204,8 @@ func (m *trailMemory) headOf(number int32) *Head {
 	return &h
 }
 
-// adopt appends the contents of other. The times of the entries of other are increased by a
-// duration.
+// adopt appends the contents of the memory other. It adds the parameter later to the times of the
+// appended entries.
 func (m *trailMemory) adopt(other *trailMemory, later time.Duration) {
 	log, texts, changes, heads := len(m.log), len(m.texts), len(m.changes), len(m.heads)
 	m.log = append(m.log, other.log...)

@@ -344,7 +344,7 @@ func (s *scanner) same(j, k name) bool {
 	return string(s.unescaped(j)) == string(s.unescaped(k))
 }
 
-// lastKey returns the last name that key has scanned, without escapes.
+// lastKey returns the last name that the method key has scanned, without escapes.
 func (s *scanner) lastKey() []byte { return s.unescaped(s.keys[len(s.keys)-1]) }
 
 // seed is random, so that senders cannot choose names that collide in closeObject.
