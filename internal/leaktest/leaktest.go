@@ -80,7 +80,7 @@ func await(find func() []string) []string {
 	}
 }
 
-// opened returns the descriptors that are in after but not in before.
+// opened returns the descriptors that are in the map after but not in the map before.
 func opened(before, after map[int]string) []string {
 	var found []string
 	for fd, what := range after {

@@ -8,8 +8,8 @@
 // counted. The count is written each minute, and by Close. After a minute without records of this
 // kind and peer, new ones are written again.
 //
-// Memory is bounded. Kinds above a limit are counted together, and so are the peers of a kind
-// above a limit. No lock is held while the next handler runs.
+// Memory is bounded. Kinds beyond a maximum number are counted together, and so are the peers of
+// one kind beyond a maximum number. No lock is held while the next handler runs.
 package loglimit
 
 import (
