@@ -43,7 +43,7 @@ var table = []Entry{
 	{"call_retried", "retrying call", "A call could not be sent to the server, so Dragoman sends it again."},
 	{"listen_unsupported", "server does not support subscriptions/listen, so changes are not reported", "A modern server does not support `subscriptions/listen`, so clients get no notifications about changes."},
 	{"listen_ended", "subscriptions/listen ended", "The `subscriptions/listen` request to a modern server ended, and Dragoman sends it again."},
-	{"subscriptions_pending", "subscriptions are not restored yet", "The subscriptions of clients are restored when the server is ready again."},
+	{"subscriptions_pending", "subscriptions are not restored yet", "Dragoman could not restore the subscriptions of clients, and tries again."},
 	{"codex_ready", "codex worker is ready", "A Codex app-server has accepted the handshake."},
 	{"codex_failed", "handshake with codex worker failed", "The handshake with a Codex app-server has failed."},
 	{"codex_paused", "codex worker failed too often and will not be started again for a while", "A Codex app-server has failed too often, so Dragoman does not start it again for a while."},
