@@ -52,7 +52,7 @@ func (a *app) printError(err error) {
 	if errors.As(err, &bad) {
 		for _, p := range bad.Problems {
 			a.status.line(p.String())
-			if a.status.records.Load() == nil { // the hint shows a position on the command line, which a JSON record does not need
+			if a.status.records.Load() == nil { // a JSON record has the position already, and needs no excerpt of the file
 				_, _ = io.WriteString(a.status, sourceOf(p, a.status.width()))
 			}
 		}

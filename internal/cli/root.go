@@ -47,7 +47,7 @@ signal stops the program at once, with 130 or 143.`,
 				return usagef("remove one of them", "--verbose and --quiet cannot be used together")
 			}
 			if a.logFormat != "json" {
-				a.status.records.Store(nil) // --log-format without json is a flag of the server's command
+				a.status.records.Store(nil) // a --log-format json in the arguments is a flag of the server's command
 			} else {
 				a.status.recordsOnly()
 			}
