@@ -6,7 +6,8 @@
 // order of keys, indentation and line ends stay. AddServers adds servers to Dragoman's own YAML
 // file in the same way.
 //
-// All these functions are pure: they convert bytes to bytes. Only Write, Backups and Exists access
-// the disk. The package runs no client and speaks no protocol. Package config uses it to
-// accept the same files as configuration. The commands import and connect use it too.
+// All these functions are pure: they convert bytes to bytes. Only Load, Write, Backups and the
+// methods of Machine and Place access the disk. The package runs no client and speaks no protocol.
+// Package config uses it to accept the same files as configuration. The commands import and connect
+// use it too.
 package clientfile

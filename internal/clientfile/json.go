@@ -268,7 +268,7 @@ func insertJSON(src []byte, start int, obj *hujson.Object, key string, value *Va
 	n := len(obj.Members)
 	switch {
 	case n > 0 && !bytes.ContainsRune(obj.Members[n-1].Name.BeforeExtra, '\n'):
-		// the last two members or more are on the same line
+		// the last member is on the line of the previous member or of the opening brace
 		compact = closing == ""
 		before = string(blank(obj.Members[n-1].Value.BeforeExtra)) // {"a": 1} also gets a space after its commas
 		if n > 1 {
