@@ -22,10 +22,11 @@ const methodInitialize = "initialize"
 
 // greeting is one handshake with a worker. A worker has at most one handshake at a time.
 //
-// A greeting first offers version 2. If the worker refuses the params of version 2 or does not
-// answer, the greeting offers version 1 on the same pipe. If the worker refuses client_info, which
-// is the second spelling of clientInfo, the greeting offers version 1 again without client_info. A
-// late answer to an earlier offer still counts.
+// If the last worker did not answer version 2, a greeting offers version 1 at once. Otherwise it
+// first offers version 2. If the worker refuses the params of version 2 or does not answer, the
+// greeting offers version 1 on the same pipe. If the worker refuses client_info, which is the
+// second spelling of clientInfo, the greeting offers version 1 again without client_info. A late
+// answer to an earlier offer still counts.
 type greeting struct {
 	b     *bridge
 	begun time.Time
@@ -122,7 +123,7 @@ func (g *greeting) run(ctx context.Context, info []byte) (m *jsonrpc.Message, ve
 	wait := g.b.server.o.Silence
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
-	both := g.b.server.silentOnV2.Load() // true if both versions have been offered
+	both := g.b.server.silentOnV2.Load() // true if version 1 has been offered
 	silent := both
 	if both {
 		g.cause, g.class = "Codex did not answer version 2 before", "silence"
@@ -167,7 +168,7 @@ func (g *greeting) run(ctx context.Context, info []byte) (m *jsonrpc.Message, ve
 				return nil, "", problem("Codex refused the handshake: " + said(m))
 			}
 		case name := <-g.b.events:
-			// The timeout starts again whenever the worker writes a status line.
+			// Until version 1 is offered, each status line of the worker starts the timeout again.
 			g.noteEvent(name)
 			if !both {
 				timer.Reset(wait)
