@@ -216,7 +216,7 @@ func (l *pipeConn) sendBeside(ctx context.Context, body []byte, n int64, p *pend
 	}
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	return func() {
-		if stop() { // the answer has arrived before the end of Send
+		if stop() { // the context of the call has not ended, so Send may still run
 			time.AfterFunc(transport.AnswerTimeout, func() { cancel(errClosed) })
 		}
 	}

@@ -154,7 +154,7 @@ func (s *Sessions) unknown(n int64, used, certain bool) (anothers bool) {
 type place int
 
 const (
-	nowhere   place = iota // no call is in flight
+	nowhere   place = iota // no call in flight owns the message
 	here                   // the message belongs to a call of this session
 	elsewhere              // the message belongs to a call of another session, which also receives it
 	unclear                // the message may belong to calls of several clients
@@ -175,7 +175,7 @@ func (s *Sessions) ownerOfRequest(own *attribution) (int64, place) {
 	switch {
 	case n == 0 && all.empty():
 		if others {
-			return 0, elsewhere // Dragoman has no call in flight, so the request belongs to another client's call
+			return 0, elsewhere // no call of Dragoman can own the request, so the request belongs to another client's call
 		}
 		if sessions > 1 {
 			return 0, unclear

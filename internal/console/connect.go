@@ -123,8 +123,8 @@ func openedAt(text string) time.Time {
 	return now
 }
 
-// endpointPath returns the path of the endpoint of a server, without its last part. "" means
-// all servers.
+// endpointPath returns the path of the endpoint of a server, without the last part /mcp. If server
+// is "", it returns "", because the endpoint of all servers is /mcp.
 func endpointPath(server string) string {
 	if server == "" {
 		return ""
