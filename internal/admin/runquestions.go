@@ -36,11 +36,28 @@ type runQuestion struct {
 	id jsonrpc.ID
 }
 
+// These constants limit how much of a text is searched for secrets, if only its beginning is shown.
+const (
+	maxCleaned = 64 << 10 // bytes that are searched
+	cutSecret  = 8 << 10  // bytes at the end that are not shown
+)
+
+// cleanHead returns the beginning of a text with its secrets masked. It searches only as much of the
+// text as may be shown. If the text is longer, cleanHead leaves out the end of the result, because a
+// secret that is cut off there may not be recognised.
+func cleanHead(text string, clean func(string) string) string {
+	if len(text) <= maxCleaned {
+		return clean(text)
+	}
+	head := clean(text[:maxCleaned])
+	return head[:max(0, len(head)-cutSecret)] + "…"
+}
+
 // hear handles a notification or a request of the server.
 func (x *run) hear(m *jsonrpc.Message, clean func(string) string) {
 	text := func(key string, limit int) string {
 		s, _ := jsonrpc.Text(m.Raw, m.Param(key))
-		return excerpt.Lines(clean(s), limit)
+		return excerpt.Lines(cleanHead(s, clean), limit)
 	}
 	number := func(key string) *float64 {
 		f, err := strconv.ParseFloat(string(m.Param(key).Of(m.Raw)), 64)
@@ -64,7 +81,7 @@ func (x *run) hear(m *jsonrpc.Message, clean func(string) string) {
 	case m.Method == mcp.NoteMessage:
 		l := RunLog{Time: time.Now().UTC(), Level: text("level", maxName), Logger: text("logger", maxName), Text: text("data", maxRunText)}
 		if data := m.Param("data"); l.Text == "" && !data.IsZero() {
-			l.Text = excerpt.Lines(excerpt.MaskJSON(string(data.Of(m.Raw)), clean), maxRunText)
+			l.Text = excerpt.Lines(cleanHead(string(data.Of(m.Raw)), func(s string) string { return excerpt.MaskJSON(s, clean) }), maxRunText)
 		}
 		x.keepLog(l)
 		x.publish(EventLog, l)
@@ -79,7 +96,7 @@ func (x *run) hear(m *jsonrpc.Message, clean func(string) string) {
 func (x *run) ask(m *jsonrpc.Message, clean func(string) string) {
 	s, _ := jsonrpc.Text(m.Raw, m.Param("message"))
 	url, _ := jsonrpc.Text(m.Raw, m.Param("url"))
-	q := &runQuestion{id: m.ID, Question: Question{Message: excerpt.Lines(clean(s), maxRunText), Since: time.Now().UTC()}}
+	q := &runQuestion{id: m.ID, Question: Question{Message: excerpt.Lines(cleanHead(s, clean), maxRunText), Since: time.Now().UTC()}}
 	form := m.Param("requestedSchema")
 	if mode, _ := jsonrpc.Text(m.Raw, m.Param("mode")); mode == "url" {
 		q.URL = excerpt.Cut(url, maxRunText)

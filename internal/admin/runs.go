@@ -434,10 +434,10 @@ func (a *API) modern(server string) bool {
 
 // fail ends a run that has no result.
 func (x *run) fail(ctx context.Context, err error, clean func(string) string) {
-	state, out := runFailed, &RunError{Message: excerpt.Lines(clean(err.Error()), maxRunText)}
+	state, out := runFailed, &RunError{Message: excerpt.Lines(cleanHead(err.Error(), clean), maxRunText)}
 	var wire *jsonrpc.Error
 	if errors.As(err, &wire) {
-		out.Code, out.Message = wire.Code, excerpt.Lines(clean(wire.Message), maxRunText)
+		out.Code, out.Message = wire.Code, excerpt.Lines(cleanHead(wire.Message, clean), maxRunText)
 		if data := wire.Data; len(data) > 0 && len(data) <= maxRunSchema {
 			out.Data = bytes.Clone(cleanJSON(clean, data))
 			out.Failure = failure.Parse(jsonrpc.Find(data, jsonrpc.Whole(data), "failure").Of(data))
