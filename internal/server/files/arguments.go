@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
-// The SDK begins its error for wrong arguments with wrongArguments. The texts after it come from
-// the schema library.
+// The SDK begins its error for wrong arguments with wrongArguments. The other constants are texts
+// of the schema library.
 const (
 	wrongArguments = `validating "arguments": validating root: `
 	wrongProperty  = "validating /properties/"

@@ -101,9 +101,9 @@ func (s *Server) list(ctx context.Context, _ *mcp.CallToolRequest, in listIn) (*
 	return nil, out, nil
 }
 
-// page returns, in order, the first limit+1 names that sort after the name after, and the number of
-// all names. Names that wanted refuses do not count. However large the folder is, page holds at
-// most 2*(limit+1) names and one group of eachName.
+// page returns, in order, the first limit+1 names that sort after a name, and the number of all
+// names. after is the name after which the result begins. Names that wanted refuses do not count.
+// However large the folder is, page holds at most 2*(limit+1) names and one group of eachName.
 func page(ctx context.Context, dir *os.Root, after string, limit int, wanted func(string) bool) (names []string, total int, err error) {
 	keep := limit + 1
 	bound := "" // the largest of the names that are kept

@@ -71,7 +71,7 @@ func onlyFile(at place, fi fs.FileInfo) error {
 // folder opens a folder. The result stays the same folder, even if its path later leads to another
 // folder.
 func (s *Server) folder(at place) (*os.Root, error) {
-	// The dot makes the system refuse anything but a folder instead of opening it. A pipe
+	// The dot makes the system refuse anything but a folder instead of opening it. Opening a pipe
 	// would wait.
 	dir, err := at.dir.OpenRoot(filepath.FromSlash(at.rel) + string(filepath.Separator) + ".")
 	if err != nil {

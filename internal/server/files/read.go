@@ -186,7 +186,7 @@ func readPart(ctx context.Context, f *os.File, fi fs.FileInfo, in readIn) (out r
 			raw, atEnd = raw[:k], false
 		} else if !atEnd {
 			if k := cs.lastLine(raw); k > 0 {
-				raw = raw[:k] // keep only whole lines, if raw has one
+				raw = raw[:k] // keep only the whole lines, if raw has any
 			}
 		}
 	}
@@ -219,8 +219,8 @@ func headOf(f *os.File) ([]byte, error) {
 	return head[:n], nil
 }
 
-// trim returns the part of raw that begins and ends with whole characters and has at most
-// limit bytes. raw begins at the byte start of the file.
+// trim returns the part of raw that begins and ends with whole characters and has at most limit
+// bytes. start is the position of raw in the file.
 func (c charset) trim(raw []byte, start int64, limit int, atEnd bool) (from, to int) {
 	to = min(limit, len(raw))
 	if c.name == "" {
@@ -305,8 +305,8 @@ func (c charset) count(raw []byte) int64 {
 	return n
 }
 
-// skipLines returns the position n lines after the byte at, and the number of line ends that it
-// found. If the file has too few, found is less than n.
+// skipLines skips n lines of a file from the position at. It returns the position after these
+// lines, and the number of line ends that it found. If the file has too few, found is less than n.
 func skipLines(ctx context.Context, f *os.File, at, n int64, cs charset) (_, found int64, err error) {
 	buf := make([]byte, scanningStep)
 	for found < n {

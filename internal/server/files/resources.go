@@ -12,14 +12,15 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// resourceMost is the largest file that a resource returns, and namesMost the longest list of
-// a folder.
+// resourceMost is the size in bytes of the largest file that a resource returns. namesMost is the
+// largest number of names that a resource lists for a folder.
 const (
 	resourceMost = 1 << 20
 	namesMost    = 1000
 )
 
-// addResources makes each root a resource, and every file by its URI.
+// addResources adds a resource for each root, and a template for the URIs of all files and folders
+// below the roots.
 func (s *Server) addResources() {
 	for _, r := range s.roots {
 		at := place{root: r, rel: ".", name: r.name}

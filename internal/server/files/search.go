@@ -29,7 +29,7 @@ const (
 	searchTime   = 50 * time.Second // shorter than the usual timeout of a client
 	searchDepth  = 64               // levels of folders below the searched one
 	linesPerFile = 5                // lines of one file that are shown
-	searchLine   = 1 << 20          // bytes of a line that are searched at once
+	searchLine   = 1 << 20          // bytes of a line that one match searches
 	searchSteps  = 20_000_000       // steps of one match: less than a second
 	clockSteps   = 10_000_000       // steps of matches between two looks at the clock
 	sortMost     = 20_000           // names of one folder that are sorted
@@ -325,9 +325,9 @@ func (r *search) lines(at place, dir *os.Root, name string) ([]matched, error) {
 	}
 }
 
-// nextPart returns the next line with its end, or a part of a line that is longer than most bytes.
-// A part can exceed most by at most the size of in's buffer. end is true if the line ends with this
-// part.
+// nextPart returns the next line with its end. If the line is longer than the limit most, nextPart
+// returns a part of the line, which can exceed the limit by at most the size of in's buffer. end is
+// true if the line ends with this part.
 func nextPart(in *bufio.Reader, cs charset, line []byte, most int) (_ []byte, end bool, err error) {
 	for len(line) < most || int64(len(line))%cs.unit() != 0 {
 		part, err := in.ReadSlice('\n')

@@ -17,11 +17,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// Bounds of a server.
+// Bounds of a server. maxLong calls, together with the waitersMost calls that wait for changes,
+// leave two of the maxRunning places for other calls.
 const (
 	maxRunning     = 16  // calls that run at the same time
 	maxWaiting     = 256 // calls that wait until another call ends
-	maxLong        = 6   // searches, copies and moves that run at the same time; with waitersMost more, two calls are free
+	maxLong        = 6   // searches, copies and moves that run at the same time
 	maxLongWaiting = 256 // searches, copies and moves that wait until another of them ends
 )
 
@@ -57,8 +58,8 @@ type Server struct {
 	now   func() time.Time
 
 	// Tests replace these.
-	filling  func(io.Writer) io.Writer // lets writes fail; nil otherwise
-	keeping  func() error              // lets a new entry of the undo folder fail; nil otherwise
+	filling  func(io.Writer) io.Writer // makes writes fail; nil outside tests
+	keeping  func() error              // makes a new entry of the undo folder fail; nil outside tests
 	apart    bool                      // moves as if each entry were on a disk of its own
 	volatile bool                      // leaves out the waits for the disk
 

@@ -33,7 +33,7 @@ type charset struct {
 	bom  int // bytes of the byte order mark
 }
 
-// unit returns the bytes of one code unit.
+// unit returns the number of bytes in one code unit.
 func (c charset) unit() int64 {
 	if c.name == utf16Less || c.name == utf16More {
 		return 2

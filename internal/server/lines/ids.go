@@ -22,7 +22,7 @@ const maxDigits = 15
 func hideID(text []byte) []byte {
 	m, err := jsonrpc.Scan(text, jsonrpc.Limits{Bytes: maxLine})
 	if err != nil {
-		return text // check or the SDK reports what is wrong
+		return text // the SDK or the method check reports what is wrong
 	}
 	at := m.IDAt
 	if m.Method == mcp.NoteCancelled {
@@ -81,7 +81,8 @@ func showID(message []byte) []byte {
 	return message
 }
 
-// splice returns a copy of text in which with replaces the bytes at the span at.
+// splice returns a copy of a text with one part replaced. at is the span of this part, and with is
+// the new part.
 func splice(text []byte, at jsonrpc.Span, with string) []byte {
 	out := make([]byte, 0, len(text)+len(with))
 	out = append(append(out, text[:at.Start]...), with...)

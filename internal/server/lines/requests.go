@@ -48,8 +48,8 @@ func (b *batch) line() []byte {
 	return append(out, "]\n"...)
 }
 
-// add adds a request, with a place for its answer in b unless b is nil. It returns an error for a
-// request that must not reach the SDK, which is then also the answer in b.
+// add adds a request, with a place for its answer in b unless b is nil. If the request must not
+// reach the SDK, add returns an error, and this error is also the answer in b.
 func (r *requests) add(id wire.ID, b *batch) *jsonrpc.Error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -54,7 +54,8 @@ func (s *Server) addExport() {
 	})
 }
 
-// Export writes all items of a database, or the item root with everything below it, in a format.
+// Export writes all items of a database in a format. If root is not "", it writes only the item
+// with this id and everything below the item.
 func Export(ctx context.Context, s *store.Store, w io.Writer, format, root, version string) error {
 	d, err := s.Dump(ctx, root, MaxExport)
 	if err != nil {

@@ -48,7 +48,7 @@ func (s *Server) follow(last int64) {
 	}
 }
 
-// news tells the clients about the changes after the change last, and returns the number of the
+// news tells the clients about the changes with a number above last, and returns the number of the
 // newest change. If the database fails, news returns last, and the next call tries again.
 func (s *Server) news(ctx context.Context, last int64) int64 {
 	newest, err := s.store.Last(ctx)

@@ -83,7 +83,7 @@ func named(id, name, changed string) []string {
 // become spec relations, and the hierarchy becomes one specification. Comments become an attribute
 // of their item, because ReqIF has no comments.
 func writeReqIF(w io.Writer, d store.Dump, version string) error {
-	defined := "2026-11-22T00:00:00Z" // of the definitions, which are the same in each file
+	defined := "2026-11-22T00:00:00Z" // the time of the definitions, which are the same in each file
 	latest := defined
 	for _, it := range d.Items {
 		latest = max(latest, it.Updated)

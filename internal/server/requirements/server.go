@@ -51,7 +51,7 @@ type Server struct {
 	feed  feed
 }
 
-// New makes a server for an open database. It reads the prompts, and fails if it cannot.
+// New makes a server for an open database. It reads the prompts, and fails if it cannot read them.
 func New(ctx context.Context, o Options) (*Server, error) {
 	if o.Poll == 0 {
 		o.Poll = 500 * time.Millisecond

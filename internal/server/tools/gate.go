@@ -6,14 +6,16 @@ import (
 	"sync/atomic"
 )
 
-// Gate bounds how many calls run at the same time, and how many wait for that. NewGate makes one.
+// Gate bounds how many calls run at the same time, and how many calls wait until they may run.
+// NewGate makes a Gate.
 type Gate struct {
 	running    chan struct{} // holds a value for each call that runs
 	waiting    atomic.Int64  // calls in Enter that found no free place
 	maxWaiting int
 }
 
-// NewGate returns a Gate for at most running calls that run, and at most waiting calls that wait.
+// NewGate returns a Gate. running is the largest number of calls that run at the same time, and
+// waiting the largest number of calls that wait.
 func NewGate(running, waiting int) *Gate {
 	return &Gate{running: make(chan struct{}, running), maxWaiting: waiting}
 }

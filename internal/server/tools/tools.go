@@ -11,7 +11,8 @@ import (
 const DialectKey = "io.github.dragoman-mcp/dialect"
 
 // Schema returns the schema of a type. restrict may change the schemas of its members. It may be
-// nil. Schema panics if the type has no schema, because a program declares the types of its tools.
+// nil. Schema panics if the type has no schema, because only an error in the program can cause
+// that.
 func Schema[T any](restrict func(map[string]*jsonschema.Schema)) *jsonschema.Schema {
 	schema, err := jsonschema.For[T](nil)
 	if err != nil {

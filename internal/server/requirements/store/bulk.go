@@ -12,7 +12,7 @@ type Set struct {
 	Items     []Item // without a Status, an item gets that of a new item
 	Relations []Relation
 	Comments  []Comment
-	Prompts   []Prompt // the one with Active becomes the active one
+	Prompts   []Prompt // the prompt with Active set becomes the active prompt
 }
 
 // Fill writes a set into a database, all of it or nothing. It returns false and does nothing if
@@ -67,7 +67,7 @@ type Dump struct {
 }
 
 // Dump returns all items, or one item with everything below it, from one snapshot of the database.
-// It fails with an error of code Full if the texts have more bytes than most.
+// It fails with an error of code Full if the texts are longer than the limit most, in bytes.
 func (s *Store) Dump(ctx context.Context, root string, most int) (d Dump, err error) {
 	from, args := "FROM items", []any{}
 	if root != "" {

@@ -64,8 +64,8 @@ func (s *Store) Last(ctx context.Context) (seq int64, err error) {
 	return seq, s.engine.explain(err)
 }
 
-// Changes returns up to 1000 changes after the change with the number after. complete is false if
-// the database no longer keeps all changes after that number.
+// Changes returns the next changes whose number is greater than the parameter after, at most 1000.
+// complete is false if the database no longer keeps all changes with such numbers.
 func (s *Store) Changes(ctx context.Context, after int64) (list []Change, complete bool, err error) {
 	var first int64
 	err = s.read(ctx, func(t *txn) error {

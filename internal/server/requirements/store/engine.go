@@ -68,8 +68,9 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return retry(ctx, isBusy, func() (driver.Conn, error) { return c.driver.Open(c.dsn) })
 }
 
-// retry calls open until it returns no error, or an error for which again is false. It starts no
-// attempt after busyTimeout. The last attempt may wait for another busyTimeout in SQLite.
+// retry calls open until open succeeds, or fails with an error that allows no further attempt. The
+// parameter again reports whether an error allows one. retry starts no attempt after busyTimeout.
+// The last attempt may wait for another busyTimeout in SQLite.
 func retry(ctx context.Context, again func(error) bool, open func() (driver.Conn, error)) (driver.Conn, error) {
 	end := time.Now().Add(busyTimeout)
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {

@@ -16,7 +16,7 @@ func scanItem(scan func(...any) error) (Item, error) {
 	return it, err
 }
 
-// Create adds an item. Kind and Title are required, and Parent for an acceptance criterion. Type
+// Create adds an item. Kind and Title are required. An acceptance criterion also needs Parent. Type
 // and Priority have defaults. The store sets the other members.
 func (s *Store) Create(ctx context.Context, it Item) (Item, error) {
 	if it.Status != "" {

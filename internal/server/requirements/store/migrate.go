@@ -26,8 +26,8 @@ func (s *Store) migrate(ctx context.Context) error {
 		return err
 	}
 	return s.write(ctx, func(t *txn) error {
-		if err := look(t); err != nil {
-			return err // another process may have done it meanwhile
+		if err := look(t); err != nil { // look again, because another process may have migrated the tables
+			return err
 		}
 		if version == 0 {
 			if _, err := t.tx.ExecContext(t.ctx, "CREATE TABLE dragoman_requirements (name TEXT PRIMARY KEY, value TEXT NOT NULL); INSERT INTO dragoman_requirements (name, value) VALUES ('schema', '0')"); err != nil {

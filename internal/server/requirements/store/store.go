@@ -15,7 +15,7 @@ type Options struct {
 	Database string
 	// Existing refuses a file that does not exist, instead of creating it.
 	Existing bool
-	// Schema is the PostgreSQL schema with the tables. "" is dragoman_requirements.
+	// Schema is the PostgreSQL schema with the tables. "" means dragoman_requirements.
 	Schema string
 }
 
