@@ -52,7 +52,7 @@ func (r *Report) JSON(w io.Writer) error {
 		b.WriteString("\n")
 		direct, why := c.Direct, c.DirectReason
 		if direct == None {
-			// JSON has only three outcomes, so a pair that cannot be connected fails.
+			// The JSON report has only three outcomes, so a pair that cannot be connected fails.
 			direct, why = Fails, fmt.Sprintf("the client speaks over %s, the server over %s", c.ClientTransport, c.ServerTransport)
 		}
 		e := json.NewEncoder(&b)

@@ -193,8 +193,8 @@ func (s *stage) strike() {
 }
 
 // reported returns the violations that stdio servers wrote when they exited. Dragoman may have
-// started several servers. reported first ends all running processes. The folder of the report
-// stays until strike.
+// started several servers. reported first ends all running processes, but only strike removes the
+// folder of the report.
 func (s *stage) reported() []string {
 	if s.report == "" {
 		return nil

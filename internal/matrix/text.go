@@ -11,7 +11,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/screen"
 )
 
-// The widths of the columns of a grid, and of the terminal. A grid with all ten servers fits.
+// The widths of the columns of a grid, and of the terminal. A grid with all ten servers fits into
+// the terminal.
 const (
 	clientWidth = 17
 	cellWidth   = 6

@@ -36,13 +36,14 @@ type Call struct {
 	// Ours says that the call is Dragoman's own, for example to read a list, to subscribe or to
 	// set a level. No client waits for such a call, so it cannot get requests or notifications.
 	Ours bool
-	// Number is the same in all events of the call, 0 for none. It is set before the call is
-	// handled. If the call is a retry that contains answers, Resume changes the number.
+	// Number is the number of the call in all its events. 0 means that the call has no number. It
+	// is set before the call is handled. If the call is a retry that contains answers, Resume
+	// changes the number.
 	Number uint64
 	// Record gets the steps of the call. If it is nil, the steps are not recorded.
 	Record Record
 	// Once says that the client will not ask again. So the answer to a list request waits for all
-	// servers until the call's context ends.
+	// servers, but at most until the call's context ends.
 	Once bool
 }
 

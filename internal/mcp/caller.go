@@ -58,8 +58,8 @@ var ErrCannotAsk = errors.New("this client does not accept requests from the ser
 // CannotAsk is ErrCannotAsk.
 type CannotAsk string
 
-// These are the reasons for requests that belong to no call. Clients of 2026-07-28 answer requests
-// only as part of a call (2026-07-28 §MRTR).
+// These are the reasons why no client can answer a request that belongs to no call. Clients of
+// 2026-07-28 answer requests only as part of a call (2026-07-28 §MRTR).
 const (
 	NobodyToAsk CannotAsk = "no client is connected that answers requests outside a call"
 	SeveralAsk  CannotAsk = "several clients use this session, and the request does not say which of them it is for"

@@ -39,7 +39,7 @@ const (
 	WhySuperset
 	WhyOwnText
 
-	// These are the reasons for the header fields of HTTP.
+	// These are the reasons for changes to the header fields of HTTP.
 	WhySession
 	WhyVersion
 	WhyMirror

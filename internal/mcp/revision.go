@@ -35,7 +35,7 @@ func (r Revision) String() string {
 	return dates[r]
 }
 
-// ParseRevision returns the revision with a date. ok is false for any other text.
+// ParseRevision returns the revision with the given date. ok is false for any other text.
 func ParseRevision(date string) (r Revision, ok bool) {
 	for i := 1; i < len(dates); i++ {
 		if dates[i] == date {

@@ -1,5 +1,5 @@
-// Package netsim is an in-memory network for tests. Its links can delay, split, half-close and
-// reset at an exact byte. net/http works with its listeners and dialers.
+// Package netsim is an in-memory network for tests. Its links can delay and split data, and can
+// half-close or reset at an exact byte. net/http works with its listeners and dialers.
 //
 // Everything is deterministic. The package waits only on channels and timers, so no real time
 // passes in a testing/synctest bubble. Create the network inside the bubble. Its connections behave

@@ -40,15 +40,15 @@ func NewNetwork() *Network {
 }
 
 // Shape sets the options of links to an address. f is called with 0 for the next dial, with 1 for
-// the second, and so on. If f is nil, links have no faults.
+// the dial after it, and so on. If f is nil, links have no faults.
 func (n *Network) Shape(address string, f func(nth int) Options) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.shapes[address], n.dials[address] = f, 0
 }
 
-// Swallow makes dials to an address hang until their context ends. With false, dials to the address
-// work again.
+// Swallow makes dials to an address hang until their context ends. If hang is false, dials to the
+// address work again.
 func (n *Network) Swallow(address string, hang bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

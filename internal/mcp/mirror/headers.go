@@ -18,7 +18,7 @@ const MaxSafe = 1<<53 - 1
 // HeadersFor returns the headers for a call. arguments is the span of the call's arguments in raw,
 // which must have been scanned. Null and absent values get no header (2026-07-28 §Streamable HTTP,
 // table of "Server Behavior for Custom Headers"). Objects and arrays do not get headers either,
-// since schemas may not mirror them.
+// because a schema must not mirror them.
 func HeadersFor(params []Param, raw []byte, arguments jsonrpc.Span) []Header {
 	var out []Header
 	for i := range params {
