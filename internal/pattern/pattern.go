@@ -13,7 +13,8 @@ const (
 	MaxBytes = 4 << 10
 	// MaxSize is the largest size of an expression that Compile accepts, in instructions.
 	MaxSize = 2000
-	// UsualBudget is the number of steps that a check or a search may take: some seconds.
+	// UsualBudget is the number of steps that a check or a search may take. So many steps take some
+	// seconds.
 	UsualBudget = 100_000_000
 )
 

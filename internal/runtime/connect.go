@@ -100,8 +100,8 @@ func capabilities(o ConnectOptions) []byte {
 type Description struct {
 	Revision  mcp.Revision
 	Transport string // "stdio", "http", "sse" or "inmem"
-	// Info is the Implementation object of the server. Capabilities is an object. Both have the
-	// server's own bytes. Instructions is "" if the server has none.
+	// Info is the Implementation object of the server, and Capabilities is its capabilities object.
+	// Both have the server's own bytes. Instructions is "" if the server has none.
 	Info, Capabilities []byte
 	Instructions       string
 }

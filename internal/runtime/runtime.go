@@ -184,9 +184,9 @@ func (r *Runtime) Current() *config.Snapshot {
 	return r.snapshot
 }
 
-// Warm opens at once all servers that are not lazy, so that the first client does not have to wait.
-// After that, a server that fails or ends is opened again in the background. Warm itself does not
-// wait.
+// Warm starts to open all servers that are not lazy, so that the first client does not have to
+// wait. After that, a server that fails or ends is opened again in the background. Warm itself does
+// not wait.
 func (r *Runtime) Warm() {
 	r.mu.Lock()
 	order := r.order

@@ -82,8 +82,8 @@ func orObject(b []byte) []byte {
 func (v *Visitor) Close() { v.conversation.Close(mcp.ErrCancelled) }
 
 // Call sends a request with params, a valid JSON object, and waits for the answer. The answer is a
-// result or an error in the form for clients. If ctx ends, Call cancels the request at the server
-// and returns the cause of ctx.
+// result or an error, in the form that clients get. If ctx ends, Call cancels the request at the
+// server and returns the cause of ctx.
 func (v *Visitor) Call(ctx context.Context, method string, params []byte) (*jsonrpc.Message, error) {
 	id := jsonrpc.IntID(v.lastID.Add(1))
 	m := jsonrpc.NewRequest(id, method, params)

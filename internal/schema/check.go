@@ -133,7 +133,7 @@ func (p *patterns) compile(text string) (jsonschema.Regexp, error) {
 	}
 	c, err := pattern.Compile(text)
 	if err != nil {
-		p.left -= min(len(text), pattern.MaxBytes) // reading it was work, too
+		p.left -= min(len(text), pattern.MaxBytes) // reading the text was work, too
 		return anything(text), nil
 	}
 	p.left -= c.Size()

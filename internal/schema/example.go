@@ -12,7 +12,7 @@ const (
 	maxLevels   = 6   // levels
 	maxValues   = 100 // values in it
 	maxElements = 8   // elements of one array
-	maxPadding  = 60  // characters that a string needs at least; a string for a larger minLength is too short
+	maxPadding  = 60  // the largest minLength that an example satisfies by padding
 	optional    = 3   // optional properties that show the shape of an object
 )
 
