@@ -68,8 +68,8 @@ func (h *Handler) WithGroup(name string) slog.Handler {
 	return &out
 }
 
-// append adds an attribute to a list. The attribute "server" is not added. Its value is stored in
-// server.
+// append adds an attribute to a list. It does not add the attribute "server", but stores its value
+// in *server.
 func (h *Handler) append(to []Attr, server *string, group string, a slog.Attr) []Attr {
 	v := a.Value.Resolve()
 	switch {

@@ -214,7 +214,7 @@ type Filter struct {
 }
 
 // Read returns up to limit records after a cursor, oldest first. If there are none, the next record
-// closes more, even if the filter does not select this record.
+// closes the channel more, even if the filter does not select this record.
 func (r *Ring) Read(after Cursor, f Filter, limit int) (records []Record, more <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -198,8 +198,9 @@ func idBond(ofClient bool) string {
 	return "id of server"
 }
 
-// take finds the entry that matches a message of the peer, among the entries for which may returns
-// true. It records the differences and returns the index of the entry, or -1 if no entry matches.
+// take finds the entry that matches a message of the peer. The parameter may selects the entries to
+// examine. take records the differences and returns the index of the entry, or -1 if no entry
+// matches.
 func (s *score) take(live []byte, may func(i int) bool) int {
 	s.mu.Lock()
 	best, bestOut := -1, []Difference(nil)

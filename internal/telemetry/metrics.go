@@ -221,7 +221,7 @@ func (m *Metrics) lose(server, what string) {
 	m.lost[loss{server, what}]++
 }
 
-// Losses returns the counts of losses so far, sorted by server and what.
+// Losses returns the counts of losses so far, sorted by the server and by what was lost.
 func (m *Metrics) Losses() []admin.Loss {
 	m.mu.Lock()
 	all := make([]admin.Loss, 0, len(m.lost))
