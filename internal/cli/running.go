@@ -18,9 +18,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/handshake"
 )
 
-// serveAddress returns the base URL of the serve process on this machine. It is the given URL, else
-// the address in the configuration, else the default address. serveAddress does not check that a
-// process answers at this address. It ignores a configuration with errors, because the running
+// serveAddress returns the base URL of the serve process that a command uses. It is the given URL,
+// else the address in the configuration, else the default address. serveAddress does not check that
+// a process answers at this address. It ignores a configuration with errors, because the running
 // process uses the last valid one.
 func (a *app) serveAddress(given, file string) (string, error) {
 	if given != "" {
@@ -62,9 +62,9 @@ func atMostOneURL(_ *cobra.Command, args []string) error {
 const probeTime = 5 * time.Second
 
 // throughServe returns a server that reaches s through a running serve process, or s itself if
-// there is none. The process must listen on this machine, at the configured address. It must
-// have loaded the same configuration file, because another file may have a different server of the
-// same name.
+// there is none. The process must listen on this machine, at the configured address. It must have
+// loaded the same configuration file as this command, because another file may have a different
+// server of the same name.
 func (a *app) throughServe(ctx context.Context, s config.Server, file string) (config.Server, bool) {
 	base, status, why := a.servingSame(ctx, file)
 	if why == "" {

@@ -148,8 +148,8 @@ func (a *app) itemsOfServe(ctx context.Context, w where, kind string) [][]byte {
 	return l.Items
 }
 
-// listFile returns the path of the file that caches a list for completion, or "" if it cannot
-// be cached. The name is a hash, because a URL may have secrets.
+// listFile returns the path of the file that caches a list for completion, or "" if the list cannot
+// be cached. The name of the file is a hash, because a URL may have secrets.
 func (a *app) listFile(w where, kind string) string {
 	if len(w.command) > 0 {
 		return "" // the command comes after the words to complete, so completion never needs its list

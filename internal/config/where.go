@@ -18,8 +18,8 @@ type Line struct {
 	At int
 }
 
-// Lines returns the whole configuration with its defaults, a line for each setting. where is the
-// result of the function Where, or nil if the lines of the file are unknown.
+// Lines returns the whole configuration with its defaults, a line for each setting. The parameter
+// where is the result of the method Where, or nil if the lines of the file are unknown.
 func (s *Snapshot) Lines(where map[string]int) (out []Line) {
 	var path []string
 	for _, text := range strings.Split(strings.TrimSuffix(string(s.AppendYAML(nil)), "\n"), "\n") {
@@ -43,9 +43,9 @@ var inherited = map[string]string{
 	"inheritEnv": "dragoman.inheritEnv", "message": "dragoman.limits.message",
 }
 
-// LineOf returns the line of the file that sets a setting of a server, for example "env": the
-// line of the server's own setting, or else of the global setting that applies to all servers. It
-// returns 0 for a default. where is the result of the function Where.
+// LineOf returns the line of the file that sets a setting of a server, for example "env": the line
+// of the server's own setting, or else of the global setting that applies to all servers. It
+// returns 0 for a default. The parameter where is the result of the method Where.
 func LineOf(where map[string]int, server, key string) int {
 	for _, path := range []string{"dragoman.servers." + server + "." + key, "mcpServers." + server + "." + key, inherited[key]} {
 		if at := where[path]; at > 0 {
