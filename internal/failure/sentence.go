@@ -332,8 +332,8 @@ func (f *Facts) exitAction(best string) string {
 
 var missingScript = regexp.MustCompile(`(?:Cannot find module|can't open file) '([^']+)'`)
 
-// noScript returns the file that an interpreter did not find, if the command line has it as
-// the script. Otherwise it returns "".
+// noScript returns the file that an interpreter did not find, if the command line names this file
+// as the script. Otherwise it returns "".
 func (f *Facts) noScript() string {
 	for _, line := range f.Stderr {
 		m := missingScript.FindStringSubmatch(line)
@@ -547,8 +547,8 @@ func (f *Facts) tls(err error) saying {
 	return s
 }
 
-// innermost searches the chain of err for errors whose text contains word, and returns the text of
-// the innermost one. It returns "" if no such error exists.
+// innermost searches the chain of err for errors whose text contains the string word, and returns
+// the text of the innermost one. It returns "" if no such error exists.
 func innermost(err error, word string) (text string) {
 	for ; err != nil; err = errors.Unwrap(err) {
 		if t := err.Error(); strings.Contains(t, word) {
