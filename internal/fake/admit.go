@@ -82,9 +82,9 @@ func (c *conversation) opening(x *exchange, known *method) *jsonrpc.Error {
 	c.s.mu.Unlock()
 	switch {
 	case probe:
-		// 2026-07-28 §Versioning, "Backward Compatibility": this answer tells a client of both eras
-		// that the server is legacy. The request is not a violation, and the client may reuse the
-		// id.
+		// 2026-07-28 §Versioning, "Backward Compatibility": this answer tells a client that
+		// supports both eras that the server is legacy. The request is not a violation, and the
+		// client may reuse the id.
 		return refusal(jsonrpc.CodeMethodNotFound, "%s has no method %s before initialize", c.ed.date, clip(m.Method))
 	case used:
 		// 2025-11-25 §Base, "Requests": an id must not be reused within the session.

@@ -106,7 +106,7 @@ func (c *Client) dialEvents(ctx context.Context, address string) (wire, error) {
 	r := &eventWire{c: c, client: newHTTPClient()}
 	streaming, stop := context.WithCancel(c.ctx)
 	r.stop = stop
-	// ctx limits only the opening. The stream continues after ctx has ended.
+	// ctx limits only the opening of the stream. The stream continues after ctx has ended.
 	unbind := context.AfterFunc(ctx, stop)
 	first, events, err := r.open(streaming, address)
 	if !unbind() && err == nil {

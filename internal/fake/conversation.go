@@ -140,7 +140,8 @@ func (c *conversation) process(ctx context.Context, raw []byte, out outlet) {
 	})
 }
 
-// applyTwist passes a message to the twist of the profile, which may pass it to next.
+// applyTwist passes a message to the twist of the profile. The twist may call next, which handles
+// the message as a strict server does. Without a twist, applyTwist calls next.
 func (c *conversation) applyTwist(h *arrival, next func()) {
 	if hear := c.s.part.twist.hear; hear != nil {
 		hear(h, next)

@@ -197,8 +197,8 @@ func (s *Server) session(w http.ResponseWriter, r *http.Request, m *jsonrpc.Mess
 	where := "HTTP " + r.Method
 	ids := r.Header.Values(mcp.HeaderSession)
 	if m != nil && len(ids) == 0 && !jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeyVersion).IsZero() {
-		// 2026-07-28 §Streamable HTTP, "Backward Compatibility": this answer tells a client of both
-		// eras that the server is legacy.
+		// 2026-07-28 §Streamable HTTP, "Backward Compatibility": this answer tells a client that
+		// supports both eras that the server is legacy.
 		s.deny(w, http.StatusBadRequest, m, refusal(jsonrpc.CodeInvalidRequest, "a session of %s begins with initialize", s.part.ed.date))
 		return nil
 	}

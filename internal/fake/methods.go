@@ -300,7 +300,7 @@ type toolError string
 
 func (e toolError) Error() string { return string(e) }
 
-// toolsOf returns the tools of an edition and the tools in more, sorted by name.
+// toolsOf returns the tools of an edition and the tools in the slice more, sorted by name.
 func toolsOf(ed *edition, more []tool) []tool {
 	all := slices.Concat(coreTools(), askTools(), more)
 	for _, e := range extensions() {

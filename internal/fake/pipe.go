@@ -21,10 +21,10 @@ type pipe struct {
 	dead  chan struct{} // closed when writing is no longer possible
 }
 
-// ServePipe serves one client, whose messages are the lines of in (2025-11-25 §Transports,
-// "stdio"). It returns nil at the end of in, the cause of ctx if ctx ended first, and otherwise the
-// error of the pipe. ServePipe closes out, and also closes in if in is an io.Closer. If closing
-// does not unblock a read of in, ctx and Close take effect at the next line.
+// ServePipe serves one client. Each line of the reader in is a message of the client (2025-11-25
+// §Transports, "stdio"). ServePipe returns nil at the end of the input, the cause of ctx if ctx
+// ended first, and otherwise the error of the pipe. ServePipe closes out, and also closes in if in
+// is an io.Closer. If closing does not unblock a read, ctx and Close take effect at the next line.
 func (s *Server) ServePipe(ctx context.Context, in io.Reader, out io.WriteCloser) error {
 	done, ok := s.begin()
 	if !ok {

@@ -113,8 +113,8 @@ func (st *stream) take(from int) (me, last int) {
 	return st.reader, st.sent
 }
 
-// mine reports whether this connection is still the reader. If so, mine records sent, the position
-// of the connection.
+// mine reports whether this connection is still the reader. If so, mine stores the parameter sent
+// as the position of the connection.
 func (st *stream) mine(me, sent int) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -198,8 +198,8 @@ func (st *stream) deliver(w http.ResponseWriter, r *http.Request, from int, stat
 	}
 }
 
-// wait returns the event after number last, or nil if the stream is complete. ok is false
-// if the connection or the server has ended.
+// wait returns the first event with a number greater than last, or nil if the stream is complete.
+// ok is false if the connection or the server has ended.
 func (st *stream) wait(ctx context.Context, me, last int) (msg []byte, over, ok bool) {
 	closed := st.s.ctx.Done()
 	if st.served {

@@ -103,7 +103,8 @@ func (l *listen) close() (string, error) {
 	return "", cause
 }
 
-// note returns a notification of the subscription. more has further members of its params.
+// note returns a notification of the subscription. The parameter more contains further members of
+// the notification's params.
 func (l *listen) note(method, more string) []byte {
 	params := `{"_meta":{` + quote(mcp.KeySubscriptionID) + `:` + string(l.x.m.ID) + `}` + more + `}`
 	return jsonrpc.AppendNotification(nil, method, []byte(params))
