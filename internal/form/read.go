@@ -192,8 +192,8 @@ func (f *Field) chosen(sent []string) (out []string) {
 	return out
 }
 
-// number reports whether a text is a JSON number. whole excludes fractions like 1.5; 1.0 and 1e3
-// are left to the check against the schema.
+// number reports whether a text is a JSON number. If whole is true, a fraction like 1.5 is not
+// allowed; 1.0 and 1e3 are left to the check against the schema.
 func number(text string, whole bool) bool {
 	b := []byte(text)
 	if jsonrpc.Valid(b, jsonrpc.Limits{}) != nil || jsonrpc.ValueOf(b).Kind() != '0' {
