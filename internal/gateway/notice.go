@@ -469,7 +469,7 @@ func (n *notices) TakeWatched(f *mcp.ClientInfo) Watched {
 
 // resume subscribes an attached client to the resources that it watched through another
 // gateway. If a resource no longer exists or is now hidden, resume publishes a loss. resume does
-// not wait for servers, and modifies the slices in all.
+// not wait for servers, and modifies the slices in the map all.
 func (n *notices) resume(f *mcp.ClientInfo, b *bridge.Bridge, all Watched, show func(server, uri string) bool) {
 	for server, uris := range all {
 		total := len(uris)

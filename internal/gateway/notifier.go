@@ -81,8 +81,8 @@ func listOf(method string) int {
 	return -1
 }
 
-// split divides the queue: the notifications in due may be sent now, and the notifications in later
-// must wait. split records that due is sent now.
+// split divides the queue: due contains the notifications that may be sent now, and later contains
+// the notifications that must wait. split records that the notifications in due are sent now.
 func (p *listPace) split(waiting []queued, now time.Time) (due, later []queued) {
 	for _, q := range waiting {
 		i := listOf(q.m.Method)
