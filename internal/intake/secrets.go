@@ -106,8 +106,8 @@ var (
 	placeholder = regexp.MustCompile(`^(?i)(?:<[^<>]+>|\[[^\[\]]+\]|\{\{?[^{}]+\}?\}|your[-_ ].+|my[-_ ](?:api|secret|access|auth)[-_ ].+|.+[-_ ]here|(?:sk-|ghp_|pk_)?[x*.]{3,}|…|change[-_ ]?me|replace[-_ ]?me|insert[-_ ].+|todo)$`)
 )
 
-// value returns the text of a setting with its secrets replaced. whole means that the whole text is
-// secret. asked means that the text may be a placeholder.
+// value returns the text of a setting with its secrets replaced. If whole is true, the whole text
+// is secret. If asked is true, the text may be a placeholder.
 func (t *taker) value(text string, whole, asked bool) string {
 	if text == "" || strings.Contains(strings.ReplaceAll(text, "$${", ""), "${") {
 		return text
