@@ -159,7 +159,7 @@ func insideOf(raw []byte, s Span) ([]byte, bool) {
 	return raw[s.Start+1 : s.End-1], true
 }
 
-// textIs reports whether s is a JSON string whose text is want.
+// textIs reports whether s is a JSON string whose text equals the parameter want.
 func textIs(raw []byte, s Span, want string) bool {
 	inside, ok := insideOf(raw, s)
 	return ok && insideIs(inside, want)

@@ -54,7 +54,8 @@ func (v Value) Get(path ...string) Value {
 // Text returns the text of a JSON string, or false if the value is not a string.
 func (v Value) Text() (string, bool) { return Text(v.raw, v.at) }
 
-// Is reports whether the value is a JSON string equal to want. It does not allocate.
+// Is reports whether the value is a JSON string whose text equals the parameter want. It does not
+// allocate.
 func (v Value) Is(want string) bool { return textIs(v.raw, v.at, want) }
 
 // Int returns the value of a number that is written as an integer. See the function Int.
