@@ -31,8 +31,8 @@ func features() []feature {
 		{"completion", "arguments of prompts and templates are completed", playCompletion, nil},
 		{"paging", "long lists are paged with the server's cursor; an invalid cursor is refused", playPaging, nil},
 		{"progress", "a call reports each of its steps, with the client's own token", playProgress, nil},
-		// Test this before cancellation. For some time after a cancelled call, the pipe of the call
-		// delivers no log messages, because they do not name a call.
+		// Test this before cancellation. For some time after a call is cancelled, its pipe delivers no
+		// log messages, because a log message does not name its call.
 		{"logging", "log messages arrive from the level that the client set", playLogging, nil},
 		{"cancellation", "a running call is cancelled, and the server stops it", playCancellation, nil},
 		{"sampling", "a tool requests sampling, also twice in one call", playSampling, nil},

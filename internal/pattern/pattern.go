@@ -48,7 +48,7 @@ func Compile(expr string) (*Pattern, error) {
 	return &Pattern{re, size}, nil
 }
 
-// Regexp returns the expression for all kinds of matches.
+// Regexp returns the compiled expression, which has methods for all kinds of matches.
 func (p *Pattern) Regexp() *regexp.Regexp { return p.re }
 
 // Size returns the size of the expression in instructions, between 1 and MaxSize.

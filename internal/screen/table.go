@@ -116,7 +116,7 @@ func (t *Table) widths(rows [][]Cell) []int {
 			n := Width(c.Text)
 			if most := t.Columns[i].Most; most > 0 && n > most {
 				if t.Columns[i].Whole {
-					continue // such a wide cell moves the rest of its row instead
+					continue // the cell moves the rest of its row instead of widening the column
 				}
 				n = most
 			}

@@ -80,7 +80,7 @@ func (s *Server) readResource(ctx context.Context, req *mcp.ReadResourceRequest)
 	if cs.name != "" {
 		if text, ok := cs.decode(raw[cs.bom:]); ok {
 			if c.Text = text; text == "" {
-				c.Blob = []byte{} // the SDK leaves out an empty text
+				c.Blob = []byte{} // send an empty blob, because the SDK leaves out an empty text
 			}
 			return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{c}}, nil
 		}

@@ -114,7 +114,7 @@ func (s *Server) contents(ctx context.Context, uri string) (*mcp.ResourceContent
 		}
 		c := &mcp.ResourceContents{URI: uri, MIMEType: "text/plain", Text: p.Instructions()}
 		if c.Text == "" {
-			c.Blob = []byte{} // the SDK leaves out an empty text
+			c.Blob = []byte{} // send an empty blob, because the SDK leaves out an empty text
 		}
 		return c, nil
 	}
