@@ -61,9 +61,9 @@ var table = []Entry{
 	{"session_id_invalid", "ignored an invalid session id of the server", "A session id of a server contains characters that are not allowed in a header, so Dragoman ignores this id."},
 
 	// Clients and calls.
-	{"initialize", "initialize", "A client has sent `initialize` or `server/discover`. `outcome` is its result; with `unsupported_version` the level is warn. Repeats of one client within a minute are counted in `more`."},
+	{"initialize", "initialize", "A client has sent `initialize` or `server/discover`. `outcome` is the result of this request; with `unsupported_version` the level is warn. Repeats of one client within a minute are counted in `more`."},
 	{"loss", "loss", "A part of a message was left out, because the revision of the receiver does not have it. The level is debug."},
-	{"not_passed_on", "not sent to clients", "Clients do not get an item or a message. `why` is the reason."},
+	{"not_passed_on", "not sent to clients", "Dragoman does not send an item or a message to clients. `why` is the reason."},
 	{"renamed", "renamed an item", "Clients see an item under another name. `why` is the reason."},
 	{"request_refused", "", "A request was refused before it was sent to a server. The message contains the reason."},
 	{"host_refused", "", "The Host or Origin header of a request is not allowed. `fix` names the setting that allows it."},
