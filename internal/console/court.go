@@ -22,10 +22,10 @@ const (
 	boxRight     = 332
 	boxTop       = headHeight + groupHeight
 	boxFoot      = 44  // the space below the box of Dragoman
-	leastHeight  = 384 // the smallest height of the diagram; a lower diagram has no room for the labels of the knot
+	leastHeight  = 384 // the smallest height of the diagram, which the labels of the knot need
 	portInset    = 48  // the distance from the top and the bottom of the box to the outermost line
 	thinnest     = 1.25
-	thickest     = 20.0 // the width of all lines of a side together
+	thickest     = 20.0 // the largest total width of the lines of a side
 	perCall      = 0.8  // the width for one call per minute
 )
 
@@ -54,7 +54,8 @@ type court struct {
 	HasLegacy, HasNew bool
 }
 
-// lane is a row of the table of the four paths.
+// lane is a row of the table of the four paths, which lead from legacy or modern clients to legacy
+// or modern servers.
 type lane struct {
 	From, To string
 	rate
@@ -86,7 +87,7 @@ type peerRow struct {
 
 func (p peerRow) Calls() string { return number(p.Rate.Calls) }
 
-// FailClass and Failed return the class and the text of the mark below the number.
+// FailClass and Failed return the class and the text of the number of failed calls.
 func (p peerRow) FailClass() string {
 	if p.Rate.Failed > 0 {
 		return "st bad"
@@ -240,7 +241,7 @@ func (k *court) draw(t *sums) {
 
 	// Each side has two ports. The legacy port grows down from the top, and the modern port up
 	// from the bottom.
-	var sizes [2][2]float64 // the sizes by side of the diagram and era
+	var sizes [2][2]float64 // the sizes of the ports, by side of the diagram and era
 	outer := func(groups []peerGroup, side int) {
 		y := float64(headHeight)
 		type end struct {

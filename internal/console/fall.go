@@ -113,9 +113,9 @@ type fallSize struct {
 	class string
 	left  float64 // the beginning of the axis; the names of the lanes are before it, or above the bars if it is 0
 	width float64 // the length of the axis
-	lane  int     // the distance of two lanes
-	bar   int     // the first line of the bar in a lane
-	ticks int     // the parts of the axis
+	lane  int     // the distance between two lanes
+	bar   int     // the distance from the top of a lane to its bar
+	ticks int     // the number of parts into which the ticks divide the axis
 }
 
 // Draw returns the timeline as two drawings, of which the style sheet shows one: a wide one, and one

@@ -16,7 +16,7 @@ type findingsView struct {
 	Exam     *admin.Examination // nil if the server has not been examined
 	Parts    []part
 	Class    string
-	Word     string // the end of the examination in a few words
+	Word     string // how the examination ended, in a few words
 	Step     string
 	Elapsed  string
 	Offer    string
@@ -36,7 +36,7 @@ type findingView struct {
 	admin.Finding
 	Class string
 	Lines []evidenceLine
-	Open  bool // the evidence is shown at once
+	Open  bool // the evidence is visible without a click
 }
 
 // evidenceLine is a line of the evidence. Sign says who sent it: "→" is Dragoman, "←" is the

@@ -39,7 +39,7 @@ type patch struct {
 	ID    string `json:"id"`
 	Text  string `json:"text"`
 	Class string `json:"class,omitempty"`
-	D     string `json:"d,omitempty"`     // the member d of an SVG path, which is its shape
+	D     string `json:"d,omitempty"`     // the attribute d of an SVG path, which is its shape
 	Width string `json:"width,omitempty"` // the stroke width of an SVG path
 	Hash  string `json:"hash,omitempty"`  // the hash of a section; when it changes, the page loads the section again
 	kind  patchKind
@@ -319,8 +319,9 @@ func (x *feed) add(now []patch, moves bool, at time.Time) {
 	x.more = make(chan struct{})
 }
 
-// after returns the changes after a batch. If the batch is no longer kept, it returns all values.
-// more is closed when there is a newer batch.
+// after returns the changes after the batch seq. If known is false, or if the batch is no longer
+// kept, it returns all values. now is the number of the last batch. more is closed at the next
+// batch.
 func (x *feed) after(seq uint64, known bool) (patches []patch, now uint64, more <-chan struct{}) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 
 // mend says how the user can fix failures of one class.
 type mend struct {
-	settings []string // the keys of the server that the user may have to change; the first one in the file is shown
+	settings []string // the keys of the server that the user may have to change; the button leads to the first one that the file sets
 	global   string   // the path of a setting outside of the servers
 	command  bool     // the user runs the command by hand
 	stderr   bool     // the server's stderr shows the cause
@@ -111,7 +111,7 @@ func (c *Console) settingButton(server string, m mend) button {
 	return button{Title: title("the entry", lines["mcpServers."+server]), Path: base + "#" + settingID("")}
 }
 
-// settingID returns the id of the row of a setting. "" is the entry of a server.
+// settingID returns the id of the row of a setting. The path "" means the entry of a server.
 func settingID(path string) string { return "set-" + cmp.Or(path, "server") }
 
 // failureNeed returns what the user has to know about a failure: the same sentence and action

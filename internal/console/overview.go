@@ -26,7 +26,7 @@ const idleAfter = time.Hour
 type overview struct {
 	Empty    bool
 	Sentence string
-	Need     string // the second sentence, which links to the list; "" for none
+	Need     string // the second sentence, which links to the list of Needs; "" for none
 	Sub      string
 	Court    *court
 	Needs    []need

@@ -57,8 +57,8 @@ func (r runRow) Over() bool { return r.Ended != nil }
 type runView struct {
 	runRow
 	What      string // "tool", "prompt" or "resource"
-	Subject   string // the page of the tool; "" for none
-	Again     string // the form with the same arguments; "" for none
+	Subject   string // the path of the page of the tool, prompts or resources
+	Again     string // the path of the form with the same arguments; "" for none
 	Bar       bool   // the server has sent the total of its progress
 	Part      float64
 	Steps     string // the progress in words
@@ -103,8 +103,8 @@ func (c *Console) findRun(r *http.Request) (x admin.Run, err error) {
 	return x, nil
 }
 
-// runWith returns the page of a run. failed is a question whose answer could not be sent, with this
-// answer. A nil failed means that there is no such question.
+// runWith returns the page of a run. failed is a question with an answer that could not be sent;
+// nil if there is none.
 func (c *Console) runWith(r *http.Request, failed *questionView, status int) (*View, error) {
 	x, err := c.findRun(r)
 	if err != nil {
@@ -150,7 +150,7 @@ func (c *Console) runWith(r *http.Request, failed *questionView, status int) (*V
 // formatted returns a JSON text with line breaks and indents.
 func formatted(text []byte) string { return layoutOf(text, showFormatted).part(0, len(text)) }
 
-// QuestionKey changes when a question is asked, answered or withdrawn.
+// QuestionKey returns a text that changes when a question is asked, answered or withdrawn.
 func (v *runView) QuestionKey() (key string) {
 	for _, q := range v.Questions {
 		key += q.ID + " "
@@ -184,7 +184,7 @@ func (v *runView) progress() {
 
 func amount(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
-// Key changes when the page has other sections.
+// Key returns a text that changes when the sections of the page change.
 func (v *runView) Key() string { return fmt.Sprint(v.State, v.Bar, v.Call != nil) }
 
 // lines sets the log lines of the server during the run: its log messages, and its stderr.

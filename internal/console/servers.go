@@ -103,8 +103,8 @@ func (c *Console) servers(r *http.Request) (*View, error) {
 	return &View{Title: "Servers", Data: l}, nil
 }
 
-// withoutName returns a sentence about a server without the server at its beginning, because the
-// row has the name already.
+// withoutName returns a sentence about a server without the name at the beginning, because the row
+// has the name already.
 func withoutName(sentence, name string) string {
 	return upper(strings.TrimPrefix(sentence, "server "+strconv.Quote(name)+" "))
 }
@@ -148,7 +148,7 @@ type stepView struct {
 	At             string
 	Class          string // "no", "ok" or "end"
 	Sent, Got, Why string
-	Params, Answer string // the beginning of the message
+	Params, Answer string // the beginnings of the two messages
 	ParamsSize     int
 	AnswerSize     int
 	Sizes          string

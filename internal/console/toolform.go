@@ -51,8 +51,8 @@ func inputSchema(t *admin.ToolDetail) (schema []byte, ok bool) {
 }
 
 // reportRest adds the faults that a check of the value against its schema finds, so that the user
-// sees all faults at once. value is nil if it could not be read. A request is then not sent, so the
-// API does not check the value.
+// sees all faults at once. value is nil if it could not be read. After a fault no request is sent,
+// so the API does not check the value.
 func reportRest(f *form.Form, schema, value []byte) (found bool) {
 	if value == nil || len(schema) == 0 {
 		return false

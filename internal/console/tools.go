@@ -19,7 +19,7 @@ const (
 	mostToolsFound = 2000    // tools in the palette
 	contextSize    = 200_000 // the size of a context in tokens, for comparison with the cost
 	messageShown   = 16 << 10
-	messageStart   = 4 << 10 // bytes of a longer message that are shown
+	messageStart   = 4 << 10 // the bytes that are shown of a message longer than messageShown
 	mostAbout      = 64 << 10
 )
 
@@ -279,7 +279,7 @@ func (v *toolView) ArgumentRows() []admin.ToolArgument {
 	return v.Arguments[:min(len(v.Arguments), pageRows)]
 }
 
-// RunKey changes when a run starts or ends.
+// RunKey returns a text that changes when a run starts or ends.
 func (v *toolView) RunKey() (key string) {
 	for _, x := range v.Runs {
 		key += x.ID + x.State

@@ -143,8 +143,8 @@ func failedCall(e *event.Event) bool {
 }
 
 // endedListening reports whether a call is a subscription that ended without an error. Such a call
-// has its rows and totals, but no rate, error rate or latency: it lasts as long as its client
-// listens.
+// counts in rows and totals, but not in rates, error rates and latencies, because it lasts as long
+// as its client listens.
 func endedListening(e *event.Event) bool {
 	return e.Method == mcp.MethodListen && !failedCall(e)
 }

@@ -249,7 +249,7 @@ func singleRows(m *admin.Message, view string, right bool) []wireRow {
 type layout struct {
 	text  []byte
 	space map[int]string // the added white space, by position
-	blank map[int]bool   // the positions of white space of the text that the layout replaces
+	blank map[int]bool   // the positions of the message's own white space, which the layout replaces
 }
 
 // layoutOf returns the layout of a JSON text. A text that has line breaks keeps its own layout, as
