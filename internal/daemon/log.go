@@ -9,8 +9,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/loglimit"
 )
 
-// limitLog returns a logger for events that clients and servers can cause. It limits the rate
-// of such records, so that they cannot flood the log. The caller must call flush at the end.
+// limitLog returns a logger for events that clients and servers can cause. The logger limits the
+// rate of its records, so that they cannot flood the log. The caller must call flush at the end.
 func limitLog(log *slog.Logger) (limited *slog.Logger, flush func()) {
 	h := loglimit.New(log.Handler())
 	return slog.New(h), h.Close

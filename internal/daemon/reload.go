@@ -139,7 +139,7 @@ func logChanges(log *slog.Logger, c config.Changes) {
 // mostNamed is the number of servers that the event of a reload names in each list.
 const mostNamed = 5
 
-// publishReload publishes that a changed configuration was applied, or why it was refused. Detail
+// publishReload publishes that a changed configuration was applied, or why it was refused. detail
 // consists of sentences.
 func (d *daemon) publishReload(outcome mcp.Outcome, detail string) {
 	level := slog.LevelInfo
@@ -149,8 +149,8 @@ func (d *daemon) publishReload(outcome mcp.Outcome, detail string) {
 	d.events.Publish(event.Event{Kind: event.Reload, Level: level, Outcome: outcome, Detail: detail})
 }
 
-// refusalOf returns the reason why a changed configuration was refused, as sentences. err is the
-// error of its problems.
+// refusalOf returns the reason why a changed configuration was refused, as sentences. err has the
+// problems of the configuration.
 func refusalOf(err error) string {
 	const kept = "The changed configuration was refused, and the current one stays in use. "
 	var bad *config.Error

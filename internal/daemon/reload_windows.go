@@ -2,9 +2,9 @@ package daemon
 
 import "os"
 
-// notifyDump does nothing: Windows has no such signal. /api/v1/status has the same content.
+// notifyDump does nothing, because Windows has no SIGUSR1. /api/v1/status also returns the status.
 func notifyDump(chan<- os.Signal) {}
 
-// notifyReload does nothing: Windows has no such signal. The file is watched for changes
-// instead.
+// notifyReload does nothing, because Windows has no SIGHUP. Dragoman only watches the file for
+// changes.
 func notifyReload(chan<- os.Signal) {}

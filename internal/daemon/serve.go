@@ -57,9 +57,9 @@ type ServeOptions struct {
 	// removed from the configuration. 0 means 30 s.
 	Drain   time.Duration
 	Version string
-	// Program is the command that starts Dragoman in a terminal, and Path is its full path. ""
-	// means dragoman. Env returns an environment variable. If it is nil, there are no variables.
-	// The console uses these three to show how to connect clients.
+	// Program is the command that starts Dragoman in a terminal; "" means dragoman. Path is the
+	// full path of the program. Env returns an environment variable; a nil Env means that there are
+	// no variables. The console uses these three to show how to connect clients.
 	Program, Path string
 	Env           func(string) (string, bool)
 	// Events publishes everything that happens. If it is nil, Serve creates a publisher to
@@ -106,9 +106,9 @@ func consoleOff(o *ServeOptions, local bool) string {
 	return ""
 }
 
-// Serve serves many servers behind one endpoint until ctx ends or, with Stdio, the client on
-// stdin disconnects. While Serve runs, it applies a changed configuration. Serve only logs a
-// configuration that is not valid.
+// Serve serves many servers behind one endpoint until ctx ends or, with Stdio, the client on stdin
+// disconnects. While Serve runs, it applies a changed configuration. If the changed configuration
+// cannot be used, Serve logs this and keeps the current one.
 func Serve(ctx context.Context, o ServeOptions) error {
 	o.recent = logring.New()
 	plain := slog.New(logcode.New(logring.NewHandler(o.recent, orDiscard(o.Log).Handler())))
@@ -252,8 +252,8 @@ func newDaemon(o ServeOptions, local bool) *daemon {
 	return d
 }
 
-// onThisMachine returns the host and the port at which this machine reaches the listener. base
-// is its URL.
+// onThisMachine returns the host and the port at which this machine reaches the listener. base is
+// the URL of the listener.
 func onThisMachine(base string) string {
 	address := strings.TrimPrefix(base, "http://")
 	host, port, err := net.SplitHostPort(address)
