@@ -65,7 +65,7 @@ type move struct {
 	params string            // the members of params without _meta, as JSON without the braces
 	header map[string]string // more headers, for a modern client
 	answer string            // the content of the answer to a question of the server
-	cancel bool              // the client cancels the call after the time patience
+	cancel bool              // the client cancels the call after one second; see patience
 }
 
 // legacyScript has the calls of the legacy client.
@@ -178,7 +178,7 @@ type modernClient struct {
 	last    int64 // the last request id
 }
 
-// send makes one call. If the server asks, it sends the call again with the answers.
+// send makes one call. If the server asks a question, send makes the call again with the answer.
 func (c *modernClient) send(ctx context.Context, m *move) {
 	ctx, stop := context.WithTimeout(ctx, mostWait)
 	defer stop()

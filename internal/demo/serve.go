@@ -38,12 +38,13 @@ var (
 )
 
 // Serve runs the server of one era for one client. version is the program's version. It returns nil
-// when in has ended. If ctx ends first, it returns the cause of ctx. Otherwise it returns the error
-// of the connection.
+// at the end of the input. If ctx ends first, it returns the cause of ctx. Otherwise it returns the
+// error of the connection.
 //
-// Serve closes in and out if they can be closed. It does not close the process's stdin and stdout,
-// but duplicates of them. If closing does not unblock a read of in, ctx takes effect only at the
-// next line. If out cannot be closed, a client that does not read blocks Serve.
+// Serve closes its input and output if they can be closed. It does not close the process's stdin
+// and stdout, but duplicates of them. If closing does not unblock a read of the input, ctx takes
+// effect only at the next line. If the output cannot be closed, a client that does not read blocks
+// Serve.
 func Serve(ctx context.Context, era string, in io.Reader, out io.Writer, version string) error {
 	l := &line{running: map[jsonrpc.ID]*runningCall{}}
 	var s server
@@ -96,7 +97,7 @@ type call struct {
 	token      jsonrpc.Span // progress token; absent if no progress is wanted
 	mayAsk     bool         // the client supports form elicitation
 	resultType string       // the resultType of the modern era; "" means complete
-	listen     bool         // the call is a subscription, which its result must state
+	listen     bool         // the call is a subscription, and its result must say so
 }
 
 // step handles a request and returns the members of its result. Its errors are a

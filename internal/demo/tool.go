@@ -98,8 +98,9 @@ func (c *call) number(name string) (float64, error) {
 	return f, nil
 }
 
-// integer returns an argument that must be an integer. If the argument is absent, it returns usual. If
-// usual is below low, the argument is required.
+// integer returns an argument that must be an integer from low to high. If the argument is absent,
+// it returns usual, the default value. The argument is required if the default value is less than
+// low.
 func (c *call) integer(name string, low, high, usual int) (int, error) {
 	at := jsonrpc.Find(c.m.Raw, c.args, name)
 	if at.IsZero() && usual >= low {
