@@ -52,7 +52,7 @@ func of(r mcp.Revision) codec {
 	return codecs[r]
 }
 
-// Request appends a client's call in the form for a server of revision to.
+// Request appends a client's call in the form for a server of the given revision.
 func Request(dst []byte, to mcp.Revision, c *mcp.Attempt, s *Stamp) []byte {
 	return of(to).request(dst, c, s)
 }
@@ -64,7 +64,7 @@ func Reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 }
 
 // Hello returns the result object of initialize or server/discover, for a client that speaks the
-// revision to.
+// given revision.
 func Hello(to mcp.Revision, h *mcp.ServerInfo) []byte { return of(to).hello(withCompletions(to, h)) }
 
 // PerRequest returns the members of _meta that describe the sender of a modern request
@@ -81,8 +81,8 @@ func PerRequest(rev mcp.Revision, info, capabilities []byte) []jsonrpc.Field {
 	return append(f, jsonrpc.Field{Key: mcp.KeyClientCaps, Value: capabilities})
 }
 
-// lacksArguments reports whether a tool call has no arguments, or null. Arguments are optional,
-// but some legacy servers crash without them. Null is not allowed.
+// lacksArguments reports whether a tool call has no arguments, or null as its arguments. Arguments
+// are optional, but some legacy servers crash without them. Null is not allowed.
 func lacksArguments(m *jsonrpc.Message) bool {
 	if m.Params.IsZero() {
 		return false

@@ -184,8 +184,8 @@ func appendAnnotations(out, raw []byte, at jsonrpc.Span) []byte {
 	return append(out, '}')
 }
 
-// ConvertRequest converts a server's request for a client of revision to, and adds the losses.
-// It returns m if no change is needed.
+// ConvertRequest converts a server's request for a client of the given revision, and adds the
+// losses. It returns m if no change is needed.
 func ConvertRequest(t *jsonrpc.Trail, to mcp.Revision, m *jsonrpc.Message, l *mcp.Losses) *jsonrpc.Message {
 	if m.Method != mcp.MethodSample || to.Can(mcp.SamplingBlocks) || !to.Legacy() {
 		return m
@@ -289,8 +289,8 @@ func (f *converter) convertSampled(at jsonrpc.Span) []byte {
 	return append(jsonrpc.AppendQuote([]byte(`{"type":"text","text":`), text), '}')
 }
 
-// ConvertAnswer converts a client's answer to a server's request for a server of revision to,
-// and adds the losses. It returns m if no change is needed.
+// ConvertAnswer converts a client's answer to a server's request for a server of the given
+// revision, and adds the losses. It returns m if no change is needed.
 func ConvertAnswer(t *jsonrpc.Trail, to mcp.Revision, method string, m *jsonrpc.Message, l *mcp.Losses) *jsonrpc.Message {
 	if method != mcp.MethodSample || to.Can(mcp.SamplingBlocks) || m.Kind != jsonrpc.Result {
 		return m

@@ -18,7 +18,7 @@ func Code(c *mcp.Call, r *mcp.Reply) int64 {
 	return code
 }
 
-// recode replaces an error's code by the code for a client of revision to.
+// recode replaces an error's code by the code for a client of the given revision.
 func recode(e *jsonrpc.Edits, to mcp.Revision, c *mcp.Call, r *mcp.Reply) {
 	code, note := codeFor(to, c, r)
 	if code == r.Code() {
@@ -31,9 +31,9 @@ func recode(e *jsonrpc.Edits, to mcp.Revision, c *mcp.Call, r *mcp.Reply) {
 	}
 }
 
-// codeFor returns the code for a client of revision to, and a member for the error's data that
-// explains it. Codes of Dragoman itself are unchanged, and so are codes between a legacy client
-// and a legacy server.
+// codeFor returns the code for a client of the given revision, and a member for the error's data
+// that explains the code. Codes of Dragoman itself are unchanged, and so are codes between a legacy
+// client and a legacy server.
 //
 // The codes from -32020 to -32099 must have the specified meaning (2026-07-28 §Base, "Error
 // Codes"). For a client, Dragoman is the server. If a server behind Dragoman refuses a header or a

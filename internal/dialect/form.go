@@ -45,8 +45,8 @@ type option struct {
 	title string
 }
 
-// ConvertForm converts the form of an elicitation request for a client of revision to, and adds
-// the losses. It returns m and nil if no change is needed.
+// ConvertForm converts the form of an elicitation request for a client of the given revision, and
+// adds the losses. It returns m and nil if no change is needed.
 //
 // Since 2025-11-25, a form may have options with titles, lists of options, and default values
 // (2025-11-25 and 2026-07-28 §Elicitation, "Requested Schema"). 2025-06-18 has only enum with
@@ -384,9 +384,9 @@ func (f *formConverter) dropRequired(required jsonrpc.Span) {
 	f.edits.Replace(mcp.WhyForm, required, append(out, ']'))
 }
 
-// Restore converts a client's answer to a form back to the form of the server's revision. It
-// returns m if no change is needed. The error says in a part of a sentence why the answer cannot
-// be converted. The result is at most as large as the form and the escaped answer together.
+// Restore converts a client's answer back, so that it answers the form that the server sent. It
+// returns m if no change is needed. The error says in a part of a sentence why the answer cannot be
+// converted. The result is at most as large as the form and the escaped answer together.
 func (f *Form) Restore(t *jsonrpc.Trail, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 	if f == nil || len(f.choices) == 0 || m.Kind != jsonrpc.Result {
 		return m, nil
@@ -482,8 +482,8 @@ func (c *choice) parse(raw []byte, at jsonrpc.Span, add func([]byte)) error {
 	return nil
 }
 
-// find returns the index of the first option whose value is word, or whose title is word if case is
-// ignored.
+// find returns the index of the first option whose value equals the given word, or whose title
+// equals it in any case.
 func (c *choice) find(word string) (int, bool) {
 	byTitle, titled := c.byTitle[folded(word)]
 	byValue, valued := c.byValue[word]

@@ -71,7 +71,7 @@ type Tools struct {
 	Schema, Confirm, Undo []Path
 	// Repair converts the idioms of OpenAPI and draft 4 in schemas to JSON Schema 2020-12.
 	Repair bool
-	// Wrap converts a result of a call that is not a CallToolResult to a CallToolResult.
+	// Wrap converts a result of tools/call to a CallToolResult if it is not one.
 	Wrap bool
 }
 
@@ -155,7 +155,7 @@ func (p *Profile) HasManifest(raw []byte, result jsonrpc.Span) bool {
 	return p.Tools.Manifest != "" && jsonrpc.KindOf(raw, p.Tools.Manifest.find(raw, result)) == '['
 }
 
-// Suppresses reports whether a method must not be sent to such a server. A nil Profile
+// Suppresses reports whether a method must not be sent to servers of this profile. A nil Profile
 // suppresses nothing.
 func (p *Profile) Suppresses(method string) bool {
 	if p == nil {

@@ -21,9 +21,9 @@ type Task struct {
 	inside bool // the task is a part of the result instead of the result itself
 }
 
-// CreatedTask returns the result object for a call that became the task at the span of raw, in
-// the form of revision to (2025-11-25 §Tasks, "Creating Tasks"; SEP-2663, "Task Creation").
-// meta is the _meta of the result, nil for none.
+// CreatedTask returns the result object for a call that became the task at the span of raw, in the
+// form of the given revision (2025-11-25 §Tasks, "Creating Tasks"; SEP-2663, "Task Creation"). meta
+// is the _meta of the result, nil for none.
 func CreatedTask(to mcp.Revision, raw []byte, task jsonrpc.Span, meta []byte, t Task) []byte {
 	t.inside = true
 	if to.Can(mcp.TasksExtension) {
@@ -41,8 +41,8 @@ func appendMeta(out, meta []byte) []byte {
 	return append(append(out, `,"_meta":`...), meta...)
 }
 
-// TaskState returns the result object of tasks/get, or of a legacy tasks/cancel, for the task
-// at the span of raw, in the form of revision to.
+// TaskState returns the result object of tasks/get, or of a legacy tasks/cancel, for the task at
+// the span of raw, in the form of the given revision.
 func TaskState(to mcp.Revision, raw []byte, task jsonrpc.Span, t Task) []byte {
 	out := []byte{'{'}
 	modern := to.Can(mcp.TasksExtension)
