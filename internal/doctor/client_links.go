@@ -18,8 +18,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
 )
 
-// ServePipe acts as a server for one client on a pipe, until in or ctx ends. It closes in. It
-// returns nil if in ends between two messages.
+// ServePipe acts as a server for one client on a pipe, until the input or ctx ends. It closes the
+// input. It returns nil if the input ends between two messages.
 func (s *Stage) ServePipe(ctx context.Context, in io.ReadCloser, out io.Writer) error {
 	defer context.AfterFunc(ctx, func() { _ = in.Close() })()
 	defer func() { _ = in.Close() }()

@@ -325,7 +325,7 @@ func (t *talk) judgeResponse(q *question) {
 		if code := t.forbidden(q); code != "" {
 			see(code)
 		}
-	case q.id == bigID: // the probe ids reports this error, because few clients send such a number
+	case q.id == bigID: // the probe that sends bigID reports this error, because few clients send such a number
 	case q.status >= 500:
 		see(ServerError)
 	case q.id == "" && !q.odd() && ok && q.status != http.StatusAccepted && !t.rev.Modern():

@@ -96,7 +96,8 @@ func refusedForGood(q *question) bool {
 		q.status != http.StatusUnauthorized && q.status != http.StatusForbidden
 }
 
-// handlers tries a method of each other declared capability. These methods have no side effects.
+// handlers tries a method of the capabilities that have no list, completions and logging, if the
+// server declared them. The methods have no side effects.
 func (e *exam) handlers(ctx context.Context, t *talk, raw []byte, caps jsonrpc.Span) {
 	tries := []struct{ capability, method, members string }{
 		{"completions", mcp.MethodComplete, `"ref":{"type":"ref/prompt","name":"dragoman_no_such_prompt"},"argument":{"name":"a","value":""}`},

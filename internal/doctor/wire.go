@@ -38,9 +38,9 @@ type piece struct {
 	raw  []byte
 	half bool // the stream ended in the middle of the piece
 
-	// The following fields are used over HTTP. The field of is the number of the parcel to which
-	// the piece is the response. It is 0 if unknown. If end is set, the response has ended and the
-	// piece has no bytes.
+	// The following fields are used over HTTP. The first of them is the number of the parcel to
+	// which the piece is the response, or 0 if unknown. If end is set, the response has ended and
+	// the piece has no bytes.
 	of     int
 	status int
 	header http.Header
