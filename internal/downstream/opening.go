@@ -37,7 +37,7 @@ func (c *Session) refused(m *jsonrpc.Message, bad *jsonrpc.Error) {
 	}
 }
 
-// peer returns the parts of the transport's description of the client that events need.
+// peer returns what events need of the transport's description of the client.
 func (c *Session) peer() transport.Peer {
 	return transport.Peer{Transport: c.transport, Who: c.who, Remote: c.remote}
 }

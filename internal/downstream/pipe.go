@@ -36,12 +36,11 @@ const (
 // the error of the pipe or the cause of ctx. When it returns, all goroutines of the
 // conversation have ended and the pipe is closed.
 //
-// There is no timeout for a client that stops reading, because a debugger may have stopped it.
-// Requests keep their answers, and the bounded queue of the pipe keeps messages such as
-// progress. When 1024 requests wait, nothing more is read. The end of input or of ctx still
-// ends the conversation within seconds, or within half a minute if the client keeps reading
-// slowly. If the client has closed its end and stops reading before it has all answers, the
-// error says so.
+// There is no timeout for a client that stops reading, because a debugger may have stopped it. Each
+// request keeps its own answer, and the bounded queue of the pipe keeps messages such as progress.
+// When 1024 requests wait, nothing more is read. The end of input or of ctx still ends the
+// conversation within seconds, or within half a minute if the client keeps reading slowly. If the
+// client has closed its end and stops reading before it has all answers, the error says so.
 func (r *Endpoint) ServePipe(ctx context.Context, p transport.Pipe, from transport.Peer) error {
 	d := &pipeServer{pipe: p, slots: make(chan struct{}, maxAtOnce), broken: make(chan error, 1)}
 	d.conversation = r.Accept(from, pipeOutbox{p}).(*Session)
@@ -104,8 +103,8 @@ func (d *pipeServer) unread() bool {
 	return stalled > 0 || midway
 }
 
-// awaitIdle waits until no request runs, for at most patience. This time starts again whenever
-// the client reads, up to most in total. awaitIdle reports whether no request runs any more.
+// awaitIdle waits until no request runs. It gives up after the time patience, or, while the client
+// keeps reading, after the time most. It reports whether no request runs any more.
 func (d *pipeServer) awaitIdle(patience, most time.Duration) bool {
 	began := time.Now()
 	late := time.NewTimer(patience)

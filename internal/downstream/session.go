@@ -318,9 +318,8 @@ func (c *Session) legacy(ctx context.Context, in transport.Incoming, o mcp.Openi
 	var flight *inflight
 	leave, bad := func() bool { return false }, (*jsonrpc.Error)(nil)
 	if !in.HTTP || info.Info != nil || expected != nil {
-		// A client that has not opened a session over HTTP cannot cancel, and many such clients
-		// use the same id for all requests. Each request has its own response, so the same id may
-		// be used again.
+		// Over HTTP, a client without a session cannot cancel, and many such clients use the same
+		// id for all requests. Each request has its own response, so the same id may be used again.
 		ctx, flight, leave, bad = c.enter(ctx, m, expected)
 	}
 	if bad != nil {
