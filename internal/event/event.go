@@ -24,7 +24,7 @@ type Kind uint8
 // The kinds of events. The zero Kind is not a kind.
 const (
 	Call          Kind = iota + 1 // a client's request was answered
-	ServerRequest                 // a server sent the client a request: sampling, elicitation, roots
+	ServerRequest                 // a server sent a request to a client: sampling, elicitation, roots
 	Loss                          // something was lost in translation; Name is the lost thing, and Detail the reason
 	Handshake                     // a handshake ended, either of a client with Dragoman or of Dragoman with a server
 	Notification                  // a notification was passed on
@@ -155,5 +155,5 @@ type Event struct {
 }
 
 // OfClient reports whether e is the handshake of a client with Dragoman. Otherwise a Handshake is
-// one of Dragoman with a server, also if its server has no name.
+// one of Dragoman with a server, even if the server has no name.
 func (e *Event) OfClient() bool { return e.Kind == Handshake && e.Opening != nil }
