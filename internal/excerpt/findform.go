@@ -83,7 +83,7 @@ type formFinder struct {
 	steps            int // characters that were examined after the beginning of a form
 }
 
-// next returns the first secret that begins at from or later. from must not decrease.
+// next returns the first secret that begins at or after the offset from. from must not decrease.
 func (f *formFinder) next(s string, from int) (p part, ok bool) {
 	for at := from; at < len(s); {
 		c := s[at]

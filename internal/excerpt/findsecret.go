@@ -5,10 +5,10 @@ import (
 	"unicode/utf8"
 )
 
-// This file searches texts for values that may be secrets. Each function that begins with next
-// finds the same as a regular expression in the tests, which compare the results. The expressions
-// need almost a second for a megabyte, because they examine each position. The functions look for a
-// rare character first, and their time grows with the length of the text only.
+// This file searches texts for values that may be secrets. Each function whose name begins with
+// next finds the same as a regular expression in the tests, which compare the results. The
+// expressions need almost a second for a megabyte, because they examine each position. The
+// functions look for a rare character first, and their time grows only with the length of the text.
 
 // part is a value in a text, with the name of the value. name and nameEnd are 0 if it has none.
 type part struct{ name, nameEnd, value, end int }
@@ -24,7 +24,7 @@ var (
 	schemes    = bytesOf("A-Za-z0-9+.-")            // a scheme of a URL
 	spaces     = bytesOf("\t\n\f\r ")               // the characters of \s
 	digits     = bytesOf("0-9")
-	folded     = []string{"\u017f", "\u212a"} // characters that are letters if case does not matter
+	folded     = []string{"\u017f", "\u212a"} // characters outside of ASCII that equal a letter if case does not matter
 )
 
 type byteSet [256]bool
@@ -69,8 +69,8 @@ func boundary(s string, at int) bool { return at == 0 || !wordBytes[s[at-1]] }
 // maxNamed is the largest number of characters of a name.
 const maxNamed = 63
 
-// nextJSON returns the first member with a text that begins at from or later, in JSON or in JSON
-// within a JSON text. The JSON may be cut off.
+// nextJSON returns the first member with a text that begins at or after the offset from, in JSON or
+// in JSON within a JSON text. The JSON may be cut off.
 func nextJSON(s string, from int) (p part, ok bool) {
 	for at := from; ; at++ {
 		q := strings.IndexByte(s[at:], '"')
@@ -117,7 +117,7 @@ func jsonAt(s string, at int, quote string) (p part, ok bool) {
 		return p, false
 	}
 	p.value = i + len(quote)
-	never := byte('\n') // a backslash before it is not an escape
+	never := byte('\n') // a backslash before this byte is not an escape
 	if len(quote) > 1 {
 		never = '"'
 	}
@@ -132,7 +132,8 @@ func jsonAt(s string, at int, quote string) (p part, ok bool) {
 	return p, p.end > p.value
 }
 
-// nextSet returns the first name with an equals sign and a value that begins at from or later.
+// nextSet returns the first name with an equals sign and a value that begins at or after the offset
+// from.
 func nextSet(s string, from int) (p part, ok bool) {
 	for at := from; ; at++ {
 		i := strings.IndexByte(s[at:], '=')
@@ -152,8 +153,8 @@ func nextSet(s string, from int) (p part, ok bool) {
 	}
 }
 
-// nextColon returns the first name with a colon, blanks and a value with a digit that begins at
-// from or later.
+// nextColon returns the first name with a colon, blanks and a value with a digit that begins at or
+// after the offset from.
 func nextColon(s string, from int) (p part, ok bool) {
 	for at := from; ; at++ {
 		i := strings.IndexByte(s[at:], ':')
@@ -181,8 +182,8 @@ func nextColon(s string, from int) (p part, ok bool) {
 	}
 }
 
-// nameBefore returns where the longest name begins that ends at a position and does not begin
-// before from.
+// nameBefore returns the beginning of the longest name that ends at the position end and does not
+// begin before the position from.
 func nameBefore(s string, from, end int) (at int, ok bool) {
 	first := end
 	for first > max(from, end-maxNamed) && nameBytes[s[first-1]] {
@@ -196,7 +197,7 @@ func nameBefore(s string, from, end int) (at int, ok bool) {
 	return at, false
 }
 
-// nextUser returns the first user with a password in a URL that begins at from or later.
+// nextUser returns the first user with a password in a URL that begins at or after the offset from.
 func nextUser(s string, from int) (p part, ok bool) {
 	for at := from; ; at++ {
 		i := strings.Index(s[at:], "://")
@@ -219,7 +220,8 @@ func nextUser(s string, from int) (p part, ok bool) {
 	}
 }
 
-// nextBearer returns the first credentials of an Authorization header that begin at from or later.
+// nextBearer returns the first credentials of an Authorization header that begin at or after the
+// offset from.
 func nextBearer(s string, from int) (p part, ok bool) {
 	for at := from; at < len(s); at++ {
 		if s[at]|0x20 != 'b' || !boundary(s, at) {
@@ -246,7 +248,7 @@ func nextBearer(s string, from int) (p part, ok bool) {
 	return p, false
 }
 
-// schemeEnd returns where the word bearer or basic ends that begins at a position, in any case. It
+// schemeEnd returns the end of the word bearer or basic, in any case, that begins at a position. It
 // returns 0 if there is no such word.
 func schemeEnd(s string, at int) int {
 	for _, word := range []string{"bearer", "basic"} {

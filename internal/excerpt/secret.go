@@ -16,9 +16,9 @@ const Mask = "***"
 func MaskSecrets(s string) string { return Secrets(s, func(string) string { return Mask }) }
 
 // Secrets returns s with each apparent secret replaced by with(secret). It finds keys with
-// well-known prefixes, signed tokens, private keys, the credentials of an Authorization header
-// or a URL, and values with names of secrets. If two of these overlap, with is called again
-// with its own result.
+// well-known prefixes, signed tokens, private keys, the credentials of an Authorization header or a
+// URL, and values with names of secrets. If two of these overlap, Secrets calls the function again
+// and passes its own result to it.
 func Secrets(s string, with func(secret string) string) string {
 	all := func(string, string) bool { return true }
 	s = replaceParts(s, new(formFinder).next, all, with)
