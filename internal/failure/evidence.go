@@ -107,7 +107,7 @@ var missingPatterns = []*regexp.Regexp{
 var notVariables = map[string]bool{"ERROR": true, "FATAL": true, "ENOENT": true, "EACCES": true, "MODULE_NOT_FOUND": true, "ERR_MODULE_NOT_FOUND": true, "JSON": true, "HTTP": true, "HTTPS": true, "NULL": true, "PATH": false}
 
 // missingVariable returns the name of an environment variable that a line of stderr reports as
-// missing, and the line. Both are "" if the line does not report a missing variable.
+// missing, and the line. Both are "" if no line reports a missing variable.
 func missingVariable(stderr []string) (name, line string) {
 	for _, l := range slices.Backward(stderr) {
 		if weigh(l) == noise {

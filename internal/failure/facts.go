@@ -55,7 +55,7 @@ type Facts struct {
 
 	// Facts about a listener.
 	Listen string // the listen address
-	Holder string // the program that already listens there, with its pid; "" if unknown
+	Holder string // the program that already listens at the address, with its pid; "" if unknown
 
 	// Sentence replaces the sentence of the class. Action replaces the action of the class.
 	Sentence, Action string
