@@ -225,7 +225,7 @@ func TestProblems(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{"a: [1, 2\nb: 3", "f:2:1: syntax error"},
 		{"a:\n\tb: 1", "f:2:2: syntax error: YAML does not allow tabs for indentation; use spaces"},
-		{"// hi\n{\"mcpServers\": {}} // x", "f:"},
+		{"// hi\n{\"mcpServers\": {}} /* x", "f:"},
 		{"- a", "f:1:1: must be a mapping, not a list"},
 		{"just words", "f:1:1: must be a mapping, not a single value"},
 		{"{}\n---\nx: 1", "f:3:1: a second document begins here"},
