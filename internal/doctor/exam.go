@@ -23,8 +23,8 @@ type Options struct {
 	Patience time.Duration
 	// Start is the timeout for the server's first answer; 0 means 30 s.
 	Start time.Duration
-	// Parallel is the number of conversations at the same time. On a pipe it is also the
-	// number of processes of the server. 0 means 4.
+	// Parallel is the largest number of conversations at the same time. On a pipe it is also the
+	// largest number of processes of the server. 0 means 4.
 	Parallel int
 	// Examine calls Progress with each step, in the goroutine that called Examine.
 	Progress func(step string)

@@ -145,8 +145,8 @@ func (d *pipeServer) write(b []byte) error {
 }
 
 // slot takes a slot for one request and reports whether one was free. If no slot is free, it waits
-// a moment, because the client may only send faster than it gets answers. If no slot becomes free
-// in this time, later calls return at once until a slot is free again.
+// a moment, because the client may just be sending faster than it gets answers. If no slot becomes
+// free in this time, later calls return at once until a slot is free again.
 func (d *pipeServer) slot(ctx context.Context) bool {
 	select {
 	case d.slots <- struct{}{}:

@@ -6,8 +6,8 @@ import "strings"
 type form struct {
 	prefix string
 	bytes  *byteSet // the characters after the prefix
-	least  int      // how many of them there are at least
-	exact  bool     // there are no more of them, and the word ends
+	least  int      // the smallest number of characters after the prefix
+	exact  bool     // exactly that many characters follow the prefix, and then the word ends
 }
 
 // The sets of bytes of forms.
@@ -73,8 +73,8 @@ const (
 )
 
 // formFinder finds secrets by their form in one text: well-known key prefixes, signed tokens and
-// private keys. The time grows with the length of the text only: a search that fails ends after a few
-// characters, and the finder keeps what it knows about the characters of a signed token.
+// private keys. The time grows only with the length of the text: a search that fails ends after a
+// few characters, and the finder keeps what it knows about the characters of a signed token.
 type formFinder struct {
 	// runEnd is the end of the run of token characters that the finder examined last. tokenEnd is
 	// the end of a signed token that begins in this run, or 0 if the characters after the run are
