@@ -202,8 +202,8 @@ func (s *requestCaller) send(ctx context.Context, b []byte) error {
 	if finished {
 		return mcp.ErrAnswered
 	}
-	// Do not hold the lock here, because a client that does not read must not delay the answer or
-	// messages that may be dropped.
+	// Release the lock before Send, because Send waits for the client. The answer and progress need
+	// the lock too, and must not wait for a client that does not read.
 	return s.sent(b, q.Send(ctx, b))
 }
 

@@ -240,7 +240,7 @@ func difference(want, got string) string {
 	return fmt.Sprintf("they differ at byte %d\n want %s\n  got %s\n      %s^", i, cut(want, from), cut(got, from), strings.Repeat(" ", i-from))
 }
 
-// cut returns the part of s to show. The parameter from is the offset of its first byte.
+// cut returns the part of s to show, which begins at the offset from.
 func cut(s string, from int) string {
 	const width = 240
 	s = s[min(from, len(s)):]

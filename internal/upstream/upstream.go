@@ -486,7 +486,7 @@ type forwarding struct {
 // These constants bound the queue of notifications for a server that does not read them.
 const (
 	maxForwardings     = 64
-	maxForwardingBytes = 1 << 20 // one notification may exceed this limit
+	maxForwardingBytes = 1 << 20 // the last notification in the queue may exceed this limit
 	forwardTimeout     = 10 * time.Second
 )
 
