@@ -77,11 +77,17 @@ func connect(t *testing.T, o Options, change func(*Server), session *mcp.ClientS
 		}
 		_ = outWrite.Close()
 	})
+	hear := func(in chan<- string, what string) {
+		select {
+		case in <- what:
+		case <-t.Context().Done(): // nobody reads any more, and Close waits for this function
+		}
+	}
 	c := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ClientOptions{
 		ResourceUpdatedHandler: func(_ context.Context, req *mcp.ResourceUpdatedNotificationRequest) {
-			r.updated <- req.Params.URI
+			hear(r.updated, req.Params.URI)
 		},
-		ResourceListChangedHandler: func(context.Context, *mcp.ResourceListChangedRequest) { r.lists <- "" },
+		ResourceListChangedHandler: func(context.Context, *mcp.ResourceListChangedRequest) { hear(r.lists, "") },
 	})
 	r.client, err = c.Connect(t.Context(), &mcp.IOTransport{Reader: outRead, Writer: inWrite, MaxLineLength: -1}, session)
 	if err != nil {
