@@ -157,7 +157,10 @@ func refusalOf(err error) string {
 	if !errors.As(err, &bad) {
 		return kept + err.Error()
 	}
-	text := kept + strings.TrimSuffix(excerpt.Line(bad.Problems[0].String(), 400), ".") + "."
+	text := kept + excerpt.Line(bad.Problems[0].String(), 400)
+	if !strings.HasSuffix(text, ".") && !strings.HasSuffix(text, "?") {
+		text += "."
+	}
 	if n := len(bad.Problems) - 1; n > 0 {
 		text += " There are more problems: " + strconv.Itoa(n) + "."
 	}

@@ -551,3 +551,11 @@ func TestFileThatIsWrittenAllTheTime(t *testing.T) {
 		t.Errorf("%d records of level info and %d of level debug, want 1 and at least 2:\n%s", n, m, log)
 	}
 }
+
+// TestRefusalOf checks that a refusal ends with one mark, also after a question.
+func TestRefusalOf(t *testing.T) {
+	_, problems := config.Parse("f", []byte("dragoman: {lissen: 1}\n"), nil)
+	if got := refusalOf(problems.Err()); !strings.HasSuffix(got, "unknown key; did you mean listen?") {
+		t.Errorf("got %q", got)
+	}
+}
