@@ -26,15 +26,15 @@ import (
 const (
 	// completeTime bounds the time that completion takes after a press of Tab.
 	completeTime = 2 * time.Second
-	// rememberTime is how long a remembered list is used.
+	// rememberTime is how long completion uses a cached list.
 	rememberTime = 24 * time.Hour
-	// maxRemembered is the maximum size of a remembered list in bytes.
+	// maxRemembered is the maximum size of a cached list in bytes.
 	maxRemembered = 2 << 20
 )
 
 const noFiles = cobra.ShellCompDirectiveNoFileComp
 
-// completeItem completes a server, then an item of one of its lists.
+// completeItem completes the name of a server, and then the name of an item in one of its lists.
 func (a *app) completeItem(f *clientFlags, kind string) cobra.CompletionFunc {
 	servers := a.completeTarget(&f.file)
 	return func(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
@@ -48,7 +48,7 @@ func (a *app) completeItem(f *clientFlags, kind string) cobra.CompletionFunc {
 	}
 }
 
-// completeCall completes a server, a tool, and then arguments and their values.
+// completeCall completes the names of a server and a tool, and then arguments and their values.
 func (a *app) completeCall(f *clientFlags) cobra.CompletionFunc {
 	item := a.completeItem(f, "tools")
 	return func(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
@@ -99,7 +99,7 @@ func argumentWords(t tool.Tool, given []string, word string) ([]string, cobra.Sh
 func (a *app) itemWords(ctx context.Context, w where, kind string) []string {
 	var out []string
 	for _, r := range rowsOf(kind, a.knownItems(ctx, w, kind)) {
-		// Skip a name that begins with a dash, because it would become a flag of Dragoman.
+		// Skip a name that begins with a dash, because Dragoman would parse the name as a flag.
 		if r[0] != "" && clean(r[0]) == r[0] && !strings.HasPrefix(r[0], "-") {
 			out = append(out, cobra.CompletionWithDesc(r[0], clean(r[1])))
 		}
@@ -107,8 +107,8 @@ func (a *app) itemWords(ctx context.Context, w where, kind string) []string {
 	return out
 }
 
-// knownItems returns a list of a server without starting the server. The list comes from a
-// running serve process, or from the cache of the last command that listed it.
+// knownItems returns a list of a server without starting the server. The list comes from a running
+// serve process, or from the cache file that an earlier command wrote.
 func (a *app) knownItems(ctx context.Context, w where, kind string) [][]byte {
 	if w.configured() {
 		if items := a.itemsOfServe(ctx, w, kind); items != nil {
@@ -149,10 +149,10 @@ func (a *app) itemsOfServe(ctx context.Context, w where, kind string) [][]byte {
 }
 
 // listFile returns the path of the file that caches a list for completion, or "" if the list cannot
-// be cached. The name of the file is a hash, because a URL may have secrets.
+// be cached. The file name is a hash, because a URL may contain secrets.
 func (a *app) listFile(w where, kind string) string {
 	if len(w.command) > 0 {
-		return "" // the command comes after the words to complete, so completion never needs its list
+		return "" // the command comes after the words to complete, so completion does not know the server yet
 	}
 	place := w.target
 	if w.configured() {
@@ -214,7 +214,7 @@ func (a *app) remember(w where, kind string, items [][]byte) {
 }
 
 // remembered returns a list that remember cached. It returns nil if there is no cached list, or if
-// the list is too old.
+// that list is too old or too large.
 func (a *app) remembered(w where, kind string) [][]byte {
 	path := a.listFile(w, kind)
 	st, err := os.Stat(path)
@@ -232,7 +232,7 @@ func (a *app) remembered(w where, kind string) [][]byte {
 	return out
 }
 
-// completeFlags adds completions to flags that several commands have.
+// completeFlags adds completions for the values of flags that several commands have.
 func (a *app) completeFlags(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		a.completeFlags(sub)

@@ -79,20 +79,21 @@ output schema returns content, such as text.`,
 // kindOfList maps each list to the capability that a server with this list must have.
 var kindOfList = map[string]string{"tools": "tools", "prompts": "prompts", "resources": "resources", "templates": "resources"}
 
-// has reports whether an object of capabilities includes the capability name.
+// has reports whether the JSON object capabilities has a member called name.
 func has(capabilities []byte, name string) bool {
 	return !jsonrpc.Find(capabilities, jsonrpc.Whole(capabilities), name).IsZero()
 }
 
-// inventory is everything that a server offers: its lists by kind. A list that failed has an
-// error instead of items.
+// inventory has the description of a server and its lists, by kind. If a list could not be read,
+// failed has the error.
 type inventory struct {
 	description runtime.Description
 	lists       map[string]runtime.List
 	failed      map[string]error
 }
 
-// takeInventory reads the lists that the server has, one at a time.
+// takeInventory reads the lists that the server has, one at a time. If whole is true, it waits for
+// the servers of a gateway that are still starting.
 func (a *app) takeInventory(ctx context.Context, s Session, server string, whole bool) (*inventory, error) {
 	d, err := s.Describe(ctx)
 	if err != nil {
@@ -211,8 +212,8 @@ func (a *app) showServer(ctx context.Context, s Session, server config.Server, w
 }
 
 // speaks returns the protocol and the transport of a server. If the session goes through a serve
-// process, both values come from the report of that process, so that they describe the server
-// itself.
+// process, both values come from the report of that process, because the session shows only the
+// protocol of serve.
 func (a *app) speaks(ctx context.Context, d runtime.Description, server config.Server, w where) string {
 	direct := d.Revision.String() + " over " + d.Transport
 	switch s := a.served(ctx, server, w); {
@@ -224,8 +225,8 @@ func (a *app) speaks(ctx context.Context, d runtime.Description, server config.S
 	return direct + " with the running serve"
 }
 
-// served returns the report of the serve process through which a session with the server goes.
-// It returns nil if the session does not go through a serve process.
+// served returns the report of the serve process that a session with the server goes through. It
+// returns nil if the session goes directly to the server.
 func (a *app) served(ctx context.Context, server config.Server, w where) *serveReport {
 	if !w.configured() {
 		return nil
@@ -237,8 +238,9 @@ func (a *app) served(ctx context.Context, server config.Server, w where) *serveR
 	return serverNamed(&report, server.Name)
 }
 
-// showServerJSON prints a server as JSON. It includes the server's JSON byte for byte. served
-// is the report of the serve process that was asked, or nil.
+// showServerJSON prints a server as JSON. It includes the server's JSON byte for byte. If the
+// session goes through a serve process, served is the report of that process. Otherwise, served is
+// nil.
 func (a *app) showServerJSON(i *inventory, served *serveReport) error {
 	revision, transport := i.description.Revision.String(), i.description.Transport
 	if served != nil && served.Revision != "" { // the revision of the server, not of the serve process
@@ -375,7 +377,7 @@ func (a *app) describeTool(t tool.Tool, w where, withSchema bool) string {
 	return b.String()
 }
 
-// exampleWords returns an example call of a tool: the words after the server.
+// exampleWords returns the words of an example call that follow the server on the command line.
 func exampleWords(t tool.Tool) []string {
 	words := []string{t.Name()}
 	values := t.Example()
@@ -415,8 +417,7 @@ func (a *app) signature(t tool.Tool) string {
 	return b.String()
 }
 
-// paragraphs wraps text of a server. It keeps line breaks, because lists and examples need
-// them.
+// paragraphs wraps text from a server. It keeps line breaks, because lists and examples need them.
 func (a *app) paragraphs(text, indent string) string {
 	const longest = 16 << 10
 	var b strings.Builder
@@ -440,7 +441,7 @@ func (a *app) bold(s string) string {
 	return s
 }
 
-// table returns a table for stdout.
+// table renders a table for stdout.
 func (a *app) table(t screen.Table) string {
 	t.Width = a.columns()
 	if a.screen {

@@ -19,11 +19,11 @@ import (
 type startOptions struct {
 	program  string // how this program was started, for example "go run ./cmd/dragoman"
 	endpoint string // the URL for clients
-	console  bool   // there is a console
+	console  bool   // serve has a console
 	flags    string // the flags with which other commands find this process, with a leading space; "" for none
 }
 
-// showStart prints the state of the servers after the start of serve: as one table, or as a
+// showStart prints the state of the servers after the start of serve: as one table, or as one log
 // record for each server.
 func (a *app) showStart(o startOptions, s daemon.Start) {
 	now := time.Now()
@@ -61,8 +61,8 @@ func (o startOptions) text(s daemon.Start, now time.Time, width int, colour bool
 	return t.Text() + "dragoman: connect a client to " + clean(o.endpoint) + ", or let `" + o.program + " connect CLIENT` do it; `" + o.program + " status" + clean(o.flags) + "` shows this table again\n"
 }
 
-// flagsOf returns the flags with which other commands find this serve. If the system has chosen the
-// port of the address, other commands need this port.
+// flagsOf returns the flags with which other commands find this serve process. If the operating
+// system has chosen the port, these flags name the actual address instead of the configured one.
 func flagsOf(o startOptions, address string) string {
 	if _, port, err := net.SplitHostPort(address); err != nil || port != "0" {
 		return o.flags
@@ -74,7 +74,7 @@ func flagsOf(o startOptions, address string) string {
 	return " --listen " + u.Host
 }
 
-// readyText returns how long a server took to be ready, or "" if the server is not ready.
+// readyText returns how long a server took to become ready, or "" if the server is not ready.
 func readyText(s *admin.Server, began time.Time) string {
 	if s.State != "ready" {
 		return ""

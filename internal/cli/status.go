@@ -24,17 +24,17 @@ const (
 
 const (
 	frameTime = 100 * time.Millisecond
-	// noticeAfter is how long a step may take before a line reports the step, if stderr is not a
-	// terminal.
+	// noticeAfter is how long a step may take before a line reports the step. Only a status without
+	// a bottom line prints such a line.
 	noticeAfter = 5 * time.Second
 )
 
 // status writes everything that goes to stderr: lines, log records, and a bottom line that shows
-// the current step while a person waits. Its methods are safe for concurrent use. Each method
-// holds the lock during a write, so that writes do not mix.
+// the current step while a person waits. Its methods are safe for concurrent use. Each method holds
+// mu during a write, so that two writes never mix.
 //
-// After recordsOnly, every line is a JSON record, no matter which goroutine writes it, and
-// there is no bottom line.
+// After a call of recordsOnly, every line is a JSON record, no matter which goroutine writes it,
+// and there is no bottom line.
 type status struct {
 	out      io.Writer
 	records  atomic.Pointer[slog.Logger] // nil if lines are text and not JSON records
@@ -79,7 +79,8 @@ func newStatus(out io.Writer, terminal bool, env func(string) (string, bool)) *s
 	return s
 }
 
-// Begin starts to show steps. End stops it. Both may be called more than once.
+// Begin starts to show steps, and End stops showing them. Both methods may be called more than
+// once.
 func (s *status) Begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,8 +123,8 @@ func (s *status) erase() {
 	s.eraseLocked()
 }
 
-// Pause hides the current step, so that a person can be asked. The returned function shows it
-// again, unless another step has begun.
+// Pause hides the current step, so that the command can ask the user a question. The returned
+// function shows the step again, unless another step has begun.
 func (s *status) Pause() (resume func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,8 +140,8 @@ func (s *status) Pause() (resume func()) {
 	}
 }
 
-// Step sets the current step of a server. An empty step means that the server is done. Nothing
-// is shown before Begin.
+// Step sets the current step of a server. An empty step ends the current one. Step shows nothing
+// before Begin.
 func (s *status) Step(server, step string) {
 	text := clean(step)
 	if server != "" && text != "" {
@@ -157,8 +158,7 @@ func (s *status) Step(server, step string) {
 	}
 }
 
-// Detail replaces the text of the current step. It does not reset the time that the step has
-// taken.
+// Detail replaces the text of the current step. It keeps the start time of the step.
 func (s *status) Detail(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -187,7 +187,7 @@ func (s *status) tick() {
 }
 
 // lateStep returns the current step if it has taken longer than noticeAfter and no bottom line
-// shows it. It returns each step once.
+// shows it. It returns each step at most once.
 func (s *status) lateStep() (step string, waited time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -206,13 +206,13 @@ func (s *status) eraseLocked() {
 	}
 }
 
-// recordsOnly makes every further line a JSON record. Lines of Printf and label become records
-// too, at any log level.
+// recordsOnly makes every further line a JSON record. The lines that Printf and label print become
+// records too, whatever the log level is.
 func (s *status) recordsOnly() {
 	s.records.Store(slog.New(slog.NewJSONHandler(jsonLines{s}, &slog.HandlerOptions{Level: slog.LevelDebug})))
 }
 
-// record reports whether every line must be a record. If so, it logs text as a record.
+// record reports whether every line must be a JSON record. If so, it logs text as a record.
 func (s *status) record(level slog.Level, text string, attrs ...slog.Attr) bool {
 	log := s.records.Load()
 	if log != nil {
@@ -221,7 +221,8 @@ func (s *status) record(level slog.Level, text string, attrs ...slog.Attr) bool 
 	return log != nil
 }
 
-// Write prints whole lines above the bottom line.
+// Write prints whole lines above the bottom line. After recordsOnly, it logs each line as a record
+// instead.
 func (s *status) Write(p []byte) (int, error) {
 	if s.records.Load() == nil {
 		return s.print(p)
@@ -234,7 +235,7 @@ func (s *status) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// print writes lines without changes.
+// print removes the bottom line and writes p without changes.
 func (s *status) print(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -242,13 +243,13 @@ func (s *status) print(p []byte) (int, error) {
 	return s.out.Write(p)
 }
 
-// Codes of the records that replace lines for people.
+// codeOutput and codeNotice are the codes of the records that Write and Printf log instead of text.
 var (
 	codeOutput = slog.String("code", "output")
 	codeNotice = slog.String("code", "notice")
 )
 
-// Printf prints a line for people.
+// Printf prints a line of text. After recordsOnly, it logs the line as a record instead.
 func (s *status) Printf(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if !s.record(slog.LevelInfo, clean(text), codeNotice) {
@@ -258,8 +259,8 @@ func (s *status) Printf(format string, args ...any) {
 
 func (s *status) line(text string) { _, _ = io.WriteString(s, clean(text)+"\n") }
 
-// label prints a line for people that begins with a word such as "error" or "hint". In a
-// record the word is the code.
+// label prints a line that begins with a word such as "error" or "hint". After recordsOnly, it logs
+// the line as a record, with the word as its code.
 func (s *status) label(colour, word, text string) {
 	level := slog.LevelInfo
 	switch word {

@@ -92,8 +92,8 @@ The address is that of --listen, else that of the configuration file, else
 	return c
 }
 
-// statusOf returns the status of a running serve process. name must be "" or the name of one
-// of its servers.
+// statusOf returns the status of a running serve process. If name is not "" and the process has no
+// server with this name, statusOf returns an error.
 func statusOf(ctx context.Context, s *running, name string) (*admin.Report, error) {
 	r, err := s.report(ctx)
 	if err == nil && name != "" && serverNamed(r, name) == nil {
@@ -102,7 +102,8 @@ func statusOf(ctx context.Context, s *running, name string) (*admin.Report, erro
 	return r, err
 }
 
-// serverNamed returns the server of a report with the given name. It returns nil if there is none.
+// serverNamed returns the server called name in a report. It returns nil if the report has no such
+// server.
 func serverNamed(r *admin.Report, name string) *admin.Server {
 	for i := range r.Servers {
 		if r.Servers[i].Name == name {
@@ -152,7 +153,8 @@ func (a *app) statusText(address string, r *admin.Report, name string, now time.
 	return b.String()
 }
 
-// clientsText says how many clients there are.
+// clientsText returns the numbers of client sessions, requests without a session, and parked calls
+// as text.
 func clientsText(r *admin.Report) string {
 	n := 0
 	for _, c := range r.Conversations {
@@ -161,13 +163,14 @@ func clientsText(r *admin.Report) string {
 	return fmt.Sprintf("sessions of clients: %d, requests without a session: %d, parked calls: %d", n, r.Requests, len(r.Parked))
 }
 
-// stateCell returns the state of a server in its colour.
+// stateCell returns a table cell with the state of a server, in the colour of that state.
 func stateCell(s *admin.Server) screen.Cell {
 	style := map[string]screen.Style{"ready": screen.Green, "failed": screen.Red, "unresponsive": screen.Red, "stopped": screen.Yellow, "starting": screen.Yellow, "idle": screen.Dim}[s.State]
 	return screen.Cell{Text: s.State, Style: style}
 }
 
-// toolsOf returns the number of tools of a server, or "" if they have not been read yet.
+// toolsOf returns the number of tools of a server, or "" if Dragoman has not read its list of tools
+// yet.
 func toolsOf(s *admin.Server) string {
 	for _, l := range s.Lists {
 		if l.Method == mcp.MethodListTools && l.ReadAt != nil {
@@ -250,13 +253,14 @@ type watcher struct {
 	asJSON        bool
 
 	began bool
-	drawn int               // the number of lines of the last drawing
+	drawn int               // the number of lines that the last call of draw wrote
 	last  map[string]string // the last line printed for each server
 	gone  bool              // the user knows that serve does not answer
-	json  []byte            // the last report, without values that always change
+	json  []byte            // the last report as JSON, without the uptime
 }
 
-// show draws the status, or prints the changes since the last report.
+// show draws the status on a terminal. Otherwise, it prints the changes since the last report. With
+// --json, it prints the whole report after each change.
 func (w *watcher) show(r *admin.Report, now time.Time) error {
 	back := w.gone
 	w.began, w.gone = true, false
@@ -318,8 +322,8 @@ func changeLine(s *admin.Server) string {
 	return strings.Join(parts, " ")
 }
 
-// lost reports that the serve process does not answer. If the output is not a terminal, it
-// reports this only once.
+// lost tells the user that the serve process does not answer. If stdout is not a terminal, lost
+// prints this only once. With --json, lost prints nothing.
 func (w *watcher) lost(why string) error {
 	if w.asJSON {
 		w.json = nil
@@ -345,8 +349,8 @@ func (w *watcher) append(now time.Time, lines ...string) error {
 	return err
 }
 
-// draw replaces the last drawing. It cuts the text to the height of the terminal, so that the
-// next drawing starts at the same first line.
+// draw replaces the text that it wrote last. It cuts the text to the height of the terminal, so
+// that the next call starts at the same first line.
 func (w *watcher) draw(text string) error {
 	width, height := w.width, 0
 	if f, ok := w.stdout.(*os.File); ok {

@@ -15,7 +15,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/screen"
 )
 
-// sideBySide is the minimum width of a terminal at which a message is printed beside its source.
+// sideBySide is the minimum width of a terminal at which a message is printed beside the message
+// that it was made from.
 const sideBySide = 110
 
 // printStory prints one call with its messages.
@@ -56,8 +57,8 @@ func (a *app) saveTranscript(ctx context.Context, s *running, number, path strin
 	return nil
 }
 
-// storyText returns a story for people. width is the width of the terminal. It is 0 if the output
-// is not a terminal.
+// storyText formats a story as text. width is the width of the terminal. It is 0 if the output is
+// not a terminal.
 func storyText(s *admin.Story, zone *time.Location, width int, colour bool) string {
 	p := storyPrinter{Story: s, width: width, colour: colour}
 	p.client, p.server = cmp.Or(clean(s.Client.Name), "client"), cmp.Or(clean(s.Server), "server")
@@ -88,7 +89,7 @@ func (p *storyPrinter) paint(y screen.Style, text string) string {
 	return y.Paint(text)
 }
 
-// head writes the facts about the call as a whole.
+// head writes what applies to the whole call, such as its outcome and its client.
 func (p *storyPrinter) head(zone *time.Location) {
 	c := &p.Story.Call
 	fmt.Fprintf(p, "call %d: %s", c.Number, p.paint(screen.Bold, clean(calledOf(c))))
@@ -113,7 +114,7 @@ func (p *storyPrinter) head(zone *time.Location) {
 	}
 }
 
-// way returns the text for the sender and the receiver of a message.
+// way returns the sender and the receiver of a message as text, for example "client to dragoman".
 func (p *storyPrinter) way(m *admin.Message) string {
 	peer := p.client
 	if m.Wire == admin.WireServer {
@@ -151,7 +152,7 @@ func (p *storyPrinter) message(i int) {
 	}
 }
 
-// http writes the heads of the HTTP messages.
+// http writes the first line and the headers of the HTTP request and response of a message.
 func (p *storyPrinter) http(m *admin.Message) {
 	for _, h := range []*admin.Head{m.Request, m.Response} {
 		if h == nil {
@@ -176,8 +177,8 @@ func (p *storyPrinter) http(m *admin.Message) {
 	}
 }
 
-// lines writes the text of a client or server, broken at the width of the terminal. The first line
-// begins with the string begin, and each further line with the string rest.
+// lines writes text from a client or server, and wraps it at the width of the terminal. The first
+// line begins with the string begin, and each further line with the string rest.
 func (p *storyPrinter) lines(begin, rest, text string) {
 	text = clean(text)
 	if p.width == 0 {
@@ -192,7 +193,8 @@ func (p *storyPrinter) lines(begin, rest, text string) {
 	}
 }
 
-// part returns a range of the bytes of a message, with "…" for bytes that were not recorded.
+// part returns the bytes of text in the range at. It adds "…" if some of these bytes were not
+// recorded.
 func part(text []byte, at admin.Range) string {
 	from, to := min(at[0], len(text)), min(at[1], len(text))
 	out := string(text[from:max(from, to)])
@@ -202,7 +204,7 @@ func part(text []byte, at admin.Range) string {
 	return out
 }
 
-// mark returns the sign of an edit and its note, as they are printed.
+// mark returns the mark of an edit in the output: "~a" for example, or "[1]" for a loss.
 func mark(e *admin.Edit) string {
 	if e.Kind == "lost" {
 		return "[" + e.Note + "]"
@@ -210,12 +212,12 @@ func mark(e *admin.Edit) string {
 	return sign(e.Kind) + e.Note
 }
 
-// sign returns the sign of a kind of edit.
+// sign returns the sign for a kind of edit: "~", "+" or "-".
 func sign(kind string) string {
 	return map[string]string{"changed": "~", "added": "+", "removed": "-"}[kind]
 }
 
-// changed writes a message that was made from another message.
+// changed writes a message that was made from another message, and marks the edits.
 func (p *storyPrinter) changed(source, m *admin.Message) {
 	left, right := source.Bytes(), m.Bytes()
 	if p.width >= sideBySide {
@@ -249,7 +251,7 @@ func (p *storyPrinter) changed(source, m *admin.Message) {
 	})
 }
 
-// columns writes two texts of clients or servers beside each other.
+// columns writes left and right as two columns, with mark between them.
 func (p *storyPrinter) columns(width int, ofLeft screen.Style, left, mark string, ofRight screen.Style, right string) {
 	a, b := screen.Break(clean(left), width), screen.Break(clean(right), width)
 	for i := range max(len(a), len(b)) {
@@ -269,8 +271,8 @@ func (p *storyPrinter) columns(width int, ofLeft screen.Style, left, mark string
 	}
 }
 
-// each calls f for each edit, and for each run of bytes that is the same in a message and its
-// source.
+// each calls f for each edit. It also calls f, with e nil, for each run of bytes that is the same
+// in both messages. at is the range in source, and to is the range in m.
 func (p *storyPrinter) each(source, m *admin.Message, f func(at, to admin.Range, e *admin.Edit)) {
 	at, to := 0, 0
 	same := func(atEnd, toEnd int) {

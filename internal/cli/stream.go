@@ -11,21 +11,22 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
 )
 
-// Pauses between attempts to reconnect a broken stream of events.
+// rejoinPause is the pause before an attempt to reconnect a broken stream of events. rejoinTries is
+// the maximum number of failed attempts in a row.
 const (
 	rejoinPause = time.Second
 	rejoinTries = 5
 )
 
-// printError says that an event could not be printed.
+// printError is an error that occurred while an event was printed.
 type printError struct{ err error }
 
 func (e *printError) Error() string { return e.err.Error() }
 
 // followStream calls the function take with each event of a stream until ctx ends or the serve
-// process stops. If the connection breaks, followStream reconnects and continues after the last
-// event that was passed to take. If take returns a *printError, followStream ends. After any other
-// error it reconnects.
+// process stops. If the connection breaks or take returns an error, followStream reconnects and
+// continues after the last event. It returns an error if the first connection fails, after
+// rejoinTries failures in a row, or if take returns a *printError.
 func (a *app) followStream(ctx context.Context, s *running, path string, query url.Values, take func(name string, data []byte) error) error {
 	last, began := "", false
 	for failures := 0; ; {
@@ -58,9 +59,9 @@ func (a *app) followStream(ctx context.Context, s *running, path string, query u
 	}
 }
 
-// followOnce reads the events of one connection. last is the id of the last event, "" for none.
-// followOnce calls the function opened when the serve process has accepted the request. ended is
-// true if the serve process is stopping.
+// followOnce opens one connection and reads its events. *last is the id of the last event received,
+// or "" if there is none yet. followOnce calls the function opened when the serve process has
+// accepted the request. ended is true if the serve process is stopping.
 func followOnce(ctx context.Context, s *running, path string, query url.Values, last *string, take func(name string, data []byte) error, opened func()) (ended bool, err error) {
 	header := []string{"Accept", "text/event-stream"}
 	if *last != "" {

@@ -38,7 +38,8 @@ func (t *targetFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&t.dialect, "dialect", "", "use the dialect `NAME` with the server (default: detected)")
 }
 
-// addPlain adds the flags for commands that do not translate messages.
+// addPlain adds all flags except --revision and --dialect. Those two make no sense for commands
+// that do not translate messages.
 func (t *targetFlags) addPlain(f *pflag.FlagSet) {
 	f.StringArrayVar(&t.env, "env", nil, "set an environment variable for the command, as `K=V`, or K to pass on the current one (repeatable)")
 	f.StringArrayVar(&t.header, "header", nil, "send an HTTP header to the URL, as `'K: V'` (repeatable)")
@@ -67,9 +68,9 @@ func (t *targetFlags) given() string {
 	return ""
 }
 
-// oneServer makes c read the server at the end of its command line into t: a URL, or a command
-// with or without -- before it. The flags of c end at the first word that is not a URL, so -- is
-// optional before a command with flags. The string usage is the part of the command line before the
+// oneServer makes c read a server from the end of its command line into t. The server is a URL, or
+// a command with or without -- before it. The first word of the command ends the flags of c, so a
+// command with flags needs no --. The string usage is the part of the command line before the
 // server, for hints.
 func (a *app) oneServer(c *cobra.Command, t *targetFlags, usage string) {
 	c.Flags().SetInterspersed(false)
@@ -148,8 +149,8 @@ func meant(word string) string {
 	return ""
 }
 
-// configured returns the server that has the name in the default configuration file, and the path
-// of this file. It returns nil if there is no such server.
+// configured returns the server called name from the default configuration file, and the path of
+// this file. It returns nil if there is no such server.
 func (a *app) configured(name string) (*config.Server, string) {
 	path, ok := a.configPath("")
 	if !ok {
@@ -202,8 +203,8 @@ func (t *targetFlags) server(env func(string) (string, bool), command []string, 
 	if len(command) > 0 {
 		s.Name = servername.OfCommand(command, t.workingDir())
 		s.Command, s.Args = command[0], command[1:]
-		// A user who types a command expects it to run in the environment of the shell. Clients
-		// often pass tokens in their environment.
+		// A user who types a command expects it to run in the environment of the shell. A client
+		// that starts Dragoman often passes tokens for the server in the environment.
 		s.InheritEnv = []string{"*"}
 		if len(t.header) > 0 {
 			return s, usagef("use --env", "--header works only with a URL, not with a command")
@@ -285,7 +286,8 @@ func (t *targetFlags) server(env func(string) (string, bool), command []string, 
 	return s, nil
 }
 
-// workingDir returns the directory in which the command runs, or "" if it is unknown.
+// workingDir returns the absolute path of the directory in which the command runs. If it cannot
+// determine this path, it returns t.dir.
 func (t *targetFlags) workingDir() string {
 	dir, err := filepath.Abs(t.dir)
 	if err != nil {
@@ -323,8 +325,8 @@ func (a *app) target(t *targetFlags, word string, command []string, file string)
 	return s, nil
 }
 
-// usable returns an error if a server cannot be started here, because its configuration needs
-// an environment variable that is not set.
+// usable returns an error if a server cannot be used, because its configuration needs an
+// environment variable that is not set.
 func usable(s config.Server) error {
 	if s.Unusable == nil {
 		return nil
@@ -355,8 +357,7 @@ func unknownServer(name, where string, names []string) error {
 	return usagef(hint, "%s has no server named %q", where, name)
 }
 
-// configPath returns file if it is not "", otherwise the configuration file that config.Find
-// finds.
+// configPath returns file if file is not "". Otherwise, it returns the path that config.Find finds.
 func (a *app) configPath(file string) (string, bool) {
 	if file != "" {
 		return file, true
@@ -371,9 +372,9 @@ func (a *app) noConfig() error {
 	return withHint(errNoConfig, "run `dragoman import` to take over the servers of your clients, or create one of %s, or name a file with -c FILE", strings.Join(config.Places(a.env), ", "))
 }
 
-// newConfig returns the path of the usual configuration file, which does not exist yet, and
-// creates its folder, so that the file can be watched. It returns "" if there is no such path or
-// the folder cannot be created.
+// newConfig returns the path for a new configuration file. It creates the folder of this file, so
+// that Dragoman can watch the folder. It returns "" if the path is not absolute or if the folder
+// cannot be created.
 func (a *app) newConfig() string {
 	places := config.Places(a.env)
 	path := places[len(places)-1]
@@ -383,8 +384,9 @@ func (a *app) newConfig() string {
 	return path
 }
 
-// completeTarget completes the names of configured servers. The list first contains other words
-// that are valid in the same place.
+// completeTarget completes the names of configured servers as the first argument. If first has
+// words, it offers these words as the first argument too, and completes the names also as the
+// second argument.
 func (a *app) completeTarget(file *string, first ...string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		out := []string{}

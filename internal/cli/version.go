@@ -12,11 +12,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// release is the version of a release. The linker sets it.
+// release is the version of a release build. The linker sets it. It is "" in all other builds.
 var release string
 
-// version returns the version of this program: the release, the version of the module, or
-// "dev".
+// version returns the version of this program: the value of release, else the version of the
+// module, else "dev".
 func version() string {
 	if release != "" {
 		return release
@@ -27,7 +27,8 @@ func version() string {
 	return "dev"
 }
 
-// commit returns the commit that this program was built from, or "" if unknown.
+// commit returns the commit that this program was built from, or "" if the build has no record of a
+// commit.
 func commit() string {
 	out, modified := "", ""
 	if b, ok := debug.ReadBuildInfo(); ok {

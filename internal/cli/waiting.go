@@ -14,17 +14,18 @@ import (
 )
 
 // These constants limit how long listWhole waits. A gateway lists only the tools of servers that
-// are ready. Dragoman also says which servers are missing from the list. Other gateways send only
-// list_changed when more servers are ready.
+// are ready. If the gateway is Dragoman, it also reports which servers are missing from the list.
+// Other gateways only send list_changed when another server becomes ready.
 const (
 	startWait = 30 * time.Second // the longest wait for servers that are starting
 	growWait  = 3 * time.Second  // the longest wait for a list that is empty and may change
 	listPoll  = 500 * time.Millisecond
 )
 
-// listWhole lists the items of a server. If servers of a gateway are still starting, it asks again
-// until the list is complete, the function enough returns true, or the time is up. If enough is
-// nil, listWhole waits for the complete list.
+// listWhole lists the items of a server. If the server is a gateway whose own servers are still
+// starting, listWhole lists the items again until the list is complete, the function enough returns
+// true, or the time limit is reached. It does the same for an empty list that may change. If enough
+// is nil, it has no effect.
 func (a *app) listWhole(ctx context.Context, s Session, server, kind string, enough func(items [][]byte) bool) (runtime.List, error) {
 	began := time.Now()
 	for {
@@ -49,8 +50,8 @@ func (a *app) listWhole(ctx context.Context, s Session, server, kind string, eno
 	}
 }
 
-// joinNames joins server names for use in a sentence. It quotes them where needed, because
-// a peer sent them.
+// joinNames joins server names for use in a sentence. It quotes names where needed, because the
+// names come from a peer.
 func joinNames(names []string) string {
 	const most = 8
 	var out []string
@@ -76,7 +77,8 @@ func (e *missingError) Hint() string {
 	return "check the log of the gateway (and /readyz if the gateway is Dragoman), then try again"
 }
 
-// whyMissing returns which servers are missing and why, or "" if no server is missing.
+// whyMissing returns text that says which servers are missing and why. It returns "" if no server
+// is missing.
 func whyMissing(l runtime.List) string {
 	var parts []string
 	are := "is"
@@ -93,7 +95,7 @@ func whyMissing(l runtime.List) string {
 }
 
 // printList prints a list and names the servers that are missing from it. It returns a
-// missingError if the list is empty because of them.
+// *missingError if the list is empty and servers are missing.
 func (a *app) printList(server, kind string, l runtime.List, asJSON bool) error {
 	why := whyMissing(l)
 	if len(l.Items) > 0 || asJSON {
@@ -124,7 +126,7 @@ func (a *app) printList(server, kind string, l runtime.List, asJSON bool) error 
 	return nil
 }
 
-// hasNamed reports whether one of the items has the name.
+// hasNamed reports whether an item is called name.
 func hasNamed(items [][]byte, name string) bool {
 	for _, raw := range items {
 		if textOf(raw, jsonrpc.Whole(raw), "name") == name {

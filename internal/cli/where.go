@@ -9,19 +9,20 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
-// where is the server of a command as the user wrote it: a URL, a configured name, or a
-// command.
+// where identifies the server that the user named on the command line: by a URL, by the name of a
+// configured server, or by the command that starts the server.
 type where struct {
 	target  string
 	command []string
 	file    string // the value of -c; "" if the flag is not set
 }
 
-// configured reports whether the user gave a configured name.
+// configured reports whether the user gave the name of a configured server.
 func (w where) configured() bool { return len(w.command) == 0 && !isURL(w.target) }
 
-// line returns a command line of Dragoman for the same server, to paste into a shell. The strings
-// in words follow the server, or precede the -- before a command.
+// line returns a command line that runs the Dragoman command verb for the same server, to paste
+// into a shell. The strings in words follow the server. If the server is a command, they precede
+// the -- instead.
 func (w where) line(verb string, words ...string) string {
 	all := []string{"dragoman", verb}
 	if len(w.command) == 0 {
@@ -52,8 +53,9 @@ type commandLine struct {
 // maxCommandLine is the maximum length in bytes of a command line in a hint.
 const maxCommandLine = 300
 
-// with returns the command line with one more flag, to paste into a shell. flag is quoted as
-// needed. It returns "" if flag is "", or if the command line is long or has credentials.
+// with returns the command line with one more flag, to paste into a shell. The caller quotes flag
+// if needed. with returns "" if flag is "", or if the new command line is too long or has
+// credentials.
 func (l commandLine) with(flag string) string {
 	at := slices.Index(l.args, l.name)
 	if flag == "" || at < 0 {
