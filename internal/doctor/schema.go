@@ -14,16 +14,17 @@ import (
 // toolName is the pattern that 2025-11-25 §Tools, "Tool Names" recommends.
 var toolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
 
-// judgeTool checks one entry of tools/list. It reports whether the schema has only
-// "type":"object".
+// judgeTool checks one entry of tools/list. It reports whether the input schema of the tool is a
+// stub (see isStub).
 func (t *talk) judgeTool(raw []byte, tool jsonrpc.Span) (stub bool) {
 	return t.judgeToolAs(raw, tool, []string{"inputSchema"})
 }
 
-// schemaKeys are the members in which a tool may have its schema, in MCP and in its dialects.
+// schemaKeys has the names of the members that hold a tool's input schema in MCP and in dialects of
+// MCP.
 var schemaKeys = []string{"inputSchema", "params_schema", "parameters", "input_schema", "schema"}
 
-// judgeToolAs checks a tool. The schema of the tool is in one of the members that keys names.
+// judgeToolAs is judgeTool for a tool whose input schema is in one of the members named in keys.
 func (t *talk) judgeToolAs(raw []byte, tool jsonrpc.Span, keys []string) (stub bool) {
 	name, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, tool, "name"))
 	seen := func(what string) string {
@@ -78,7 +79,7 @@ func (t *talk) judgeToolAs(raw []byte, tool jsonrpc.Span, keys []string) (stub b
 	return stub
 }
 
-// isStub reports whether a schema has only a type and no other constraint.
+// isStub reports whether a schema constrains nothing except its type.
 func isStub(raw []byte, at jsonrpc.Span) bool {
 	for m := range jsonrpc.Members(raw, at) {
 		switch word, _ := jsonrpc.Text(raw, m.Key); word {
@@ -90,9 +91,9 @@ func isStub(raw []byte, at jsonrpc.Span) bool {
 	return true
 }
 
-// judgeStubs reports tools whose schemas have no parameters. In a list it reports them only if
-// every tool is of this kind and there are at least two tools. In a manifest it reports every such
-// tool. This finding replaces SchemaBare.
+// judgeStubs records SchemaStub if tools have stubs as input schemas (see isStub). For a result of
+// tools/list, it does so only if there are at least two tools and all have stubs. For a manifest,
+// one stub is enough. SchemaStub replaces SchemaBare.
 func (t *talk) judgeStubs(said string, stubs []string, tools int, manifest bool) {
 	if len(stubs) == 0 || !manifest && (tools < 2 || len(stubs) < tools) {
 		return
@@ -102,8 +103,8 @@ func (t *talk) judgeStubs(said string, stubs []string, tools int, manifest bool)
 	t.find(SchemaStub, evidence("> "+said, "< "+stubs[0], what))
 }
 
-// judgeManifest checks the tools in a result of initialize. The server may have sent this result
-// without a request.
+// judgeManifest checks the tools in a result of initialize. Some servers send this result without a
+// request.
 func (t *talk) judgeManifest(raw []byte, all jsonrpc.Span, said string) {
 	var stubs []string
 	tools := 0
@@ -118,10 +119,10 @@ func (t *talk) judgeManifest(raw []byte, all jsonrpc.Span, said string) {
 	t.judgeStubs(said, stubs, tools, true)
 }
 
-// compiled has the limits up to which a schema is compiled. A larger schema is only walked through.
+// compiled has the limits of a schema that compile compiles. A schema beyond them is not compiled.
 var compiled = jsonrpc.Limits{Bytes: 1 << 20, Depth: schemaDepth, Tokens: 100_000}
 
-// compile compiles a schema in which the walk found no fault. It finds faults that the walk
+// compile compiles a schema if the other checks found no fault in it. Compiling finds faults that they
 // cannot find, such as a $ref without a target.
 func (j *schemaJudge) compile(at jsonrpc.Span) {
 	if len(j.found) > 0 || jsonrpc.Valid(at.Of(j.raw), compiled) != nil {
@@ -132,7 +133,7 @@ func (j *schemaJudge) compile(at jsonrpc.Span) {
 	}
 }
 
-// schemaJudge walks through one schema. It checks only the types of keyword values.
+// schemaJudge walks through one schema. found has the first fault of each code.
 type schemaJudge struct {
 	raw   []byte
 	found map[string]string
@@ -163,7 +164,8 @@ func (j *schemaJudge) dialect(at jsonrpc.Span) {
 	j.find(SchemaDialect, "$schema names a dialect that few clients know: "+clip(uri))
 }
 
-// These are the keywords of JSON Schema 2020-12, grouped by the type of their value.
+// schemaTypes has the types of JSON Schema 2020-12. The other maps have the keywords that schema
+// checks, grouped by the type of their values.
 var (
 	schemaTypes = map[string]bool{"null": true, "boolean": true, "object": true, "array": true, "number": true, "string": true, "integer": true}
 	numberWords = map[string]bool{

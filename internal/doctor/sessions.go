@@ -13,7 +13,7 @@ import (
 // run at the same time. Some servers, mostly wrappers, send the messages of one session to all
 // sessions.
 
-// sentID identifies a request by its id.
+// sentID describes a request that the doctor sent: its conversation and its text.
 type sentID struct {
 	t    *talk
 	said string
@@ -22,12 +22,13 @@ type sentID struct {
 // minID is less than every id that the doctor uses over HTTP.
 const minID = 1_000_000
 
-// firstID returns the first id over HTTP. Other clients of the server count from 0 or 1, and their
-// answers must not look like answers to the doctor.
+// firstID returns the number after which the doctor's ids over HTTP start. It is large and random
+// because other clients count from 0 or 1: an answer to another client must not look like an answer
+// to the doctor.
 func firstID() int64 { return minID + rand.Int64N(1_000_000_000) }
 
-// nextID returns the id of the next request. Over HTTP it is unique across conversations.
-// On a pipe each conversation has its own process and counts from 1.
+// nextID returns the id of the next request. Over HTTP the id is unique across conversations. On a
+// pipe each conversation has its own process and counts from 1.
 func (t *talk) nextID() jsonrpc.ID {
 	if t.e.http {
 		return jsonrpc.IntID(t.e.lastID.Add(1))
@@ -36,8 +37,8 @@ func (t *talk) nextID() jsonrpc.ID {
 	return jsonrpc.IntID(t.last)
 }
 
-// noteSent records the id of a request, if nextID created it. Other ids, such as 0, are not
-// recorded, because an answer with such an id may be for another client.
+// noteSent records the id of a request, if nextID created the id. Other ids, such as 0, are not
+// recorded, because an answer with such an id may be for another client of the server.
 func (t *talk) noteSent(q *question) {
 	n, ok := jsonrpc.Int([]byte(q.id), jsonrpc.Span{End: len(q.id)})
 	if !t.e.http || !ok || n <= minID || n > t.e.lastID.Load() {
@@ -52,7 +53,7 @@ func (t *talk) noteSent(q *question) {
 }
 
 // isOtherSessions reports whether an answer belongs to a request of another conversation. If so, it
-// also records the finding that the server broadcasts.
+// also records the finding Broadcasts.
 func (t *talk) isOtherSessions(m *jsonrpc.Message) bool {
 	if !t.e.http || m.ID == "" || m.ID == "null" {
 		return false
@@ -68,8 +69,8 @@ func (t *talk) isOtherSessions(m *jsonrpc.Message) bool {
 }
 
 // twoSessions tests whether an answer in one session also arrives in another session. If so, only
-// one probe at a time runs from then on. Otherwise a probe could not know whether an answer without
-// an id, or a notification, belongs to another probe.
+// one probe at a time runs from then on. With parallel probes, a probe could not know whether a
+// notification, or an answer without an id, is meant for another probe.
 func (e *exam) twoSessions(ctx context.Context) {
 	one, err := e.begin(ctx)
 	if err != nil {

@@ -1,6 +1,6 @@
 package doctor
 
-// The codes of findings in servers on any transport.
+// The codes of findings about servers, whatever the transport.
 const (
 	Unreachable = "DRG-UNREACHABLE"
 	CannotStart = "DRG-CANNOT-START"

@@ -1,6 +1,6 @@
 package doctor
 
-// The checks of clients. A check has an id that never changes.
+// The ids of the checks of clients. An id never changes.
 const (
 	checkMessages     = "messages"
 	checkBatches      = "batches"
@@ -28,13 +28,14 @@ const (
 	checkMirrors      = "mirrored-headers"
 )
 
-// clientCheck is something that a client has to do, and the findings that say that it does not.
+// clientCheck is one check of a client. The check fails if there is a finding with one of the
+// codes.
 type clientCheck struct {
 	id, title string
 	codes     []string
 }
 
-// clientChecks has all checks, in the order of the report.
+// clientChecks has all checks. The report lists them in this order.
 var clientChecks = []clientCheck{
 	{checkMessages, "sends valid JSON-RPC messages", []string{ClientUnreadable, ClientShape}},
 	{checkBatches, "sends batches only if its revision has them", []string{ClientBatch}},

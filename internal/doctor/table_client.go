@@ -1,6 +1,6 @@
 package doctor
 
-// The codes of findings in clients.
+// The codes of findings about clients.
 const (
 	ClientNoHandshake      = "DRG-CLIENT-NO-HANDSHAKE"
 	ClientBare             = "DRG-CLIENT-BARE-INITIALIZE"

@@ -1,6 +1,6 @@
 package doctor
 
-// The codes of findings in servers over HTTP.
+// The codes of findings about servers that doctor reaches over HTTP.
 const (
 	WantsCredentials     = "DRG-HTTP-CREDENTIALS"
 	CredentialsRefused   = "DRG-HTTP-CREDENTIALS-REFUSED"

@@ -14,43 +14,44 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// talk is one conversation with a server. Only the goroutine of the probe uses it. It reports
-// every fault that it sees, even if the probe tests something else.
+// talk is one conversation with a server. Only the goroutine of the current probe may use it. A
+// talk records every fault that it sees, even if the probe tests something else.
 type talk struct {
 	e    *exam
 	w    wire
 	rev  mcp.Revision // the revision in use; Unknown before the server is opened
-	last int64        // the id of the last request of the doctor
-	open []*question  // requests that wait for an answer
+	last int64        // the id of the last request; not used over HTTP
+	open []*question  // requests that wait for an answer; over HTTP also notifications that wait for a status
 
 	hello []byte       // the result of initialize
 	caps  jsonrpc.Span // the capabilities in hello
 
 	said      string // the last message to the server, for evidence
 	saidNote  string // the last notification to the server
-	notes     int    // the number of notifications to the server to which an error may still refer
-	noted     int    // the number of the last notification
+	notes     int    // how many notifications to the server may still get an error as an answer
+	noted     int    // what w.send returned for the last notification
 	passed    bool   // the server answered a request that was sent after the last notification
 	began     time.Time
 	answered  bool // the server has sent something
-	over      bool // no more input can arrive
+	over      bool // the server ended the conversation, or the context is done
 	death     string
 	announced bool // notifications/initialized was sent
-	odd       bool // malformed input was sent, so answers without an id may belong to it
-	notices   int  // log and progress notifications since the last request
+	odd       bool // malformed input was sent, an answer without an id may be the answer to this input
+	notices   int  // notifications from the server since the last request to it
 
 	drafts   []draft // the possible findings of the current probe
-	ran      bool    // the current probe ran, because the server could be opened
+	ran      bool    // the current probe ran; false if the server could not be opened for it
 	shared   bool    // several probes use the conversation
-	final    bool    // findings count, so the server gets more time
+	final    bool    // this run decides about findings, so await waits longer for answers
 	greeted  bool    // initialize was answered with a result
 	spent    bool    // other probes cannot use the conversation any more
 	opened   bool    // the handshake is complete, and the server answers requests
 	timedOut bool    // an answer did not arrive in time
-	unsure   bool    // an earlier message may be the cause of a finding
+	unsure   bool    // what the probe saw may have a cause outside the probe, such as an earlier message
 }
 
-// question is a request that waits for its answer.
+// question is a request to the server, together with its answer. Over HTTP it may also be a
+// notification, whose only answer is an HTTP status.
 type question struct {
 	id     jsonrpc.ID
 	method string
@@ -58,13 +59,13 @@ type question struct {
 	n      int
 
 	msg    *jsonrpc.Message // the answer
-	raw    []byte           // the bytes of the answer, or of a body that is not a message
+	raw    []byte           // the bytes of the answer, or an HTTP body that is not a message
 	status int              // the HTTP status
 	header http.Header
 	err    error // the reason why there was no HTTP response
 	done   bool
 
-	givenUp bool // the request was cancelled and should not be answered any more
+	givenUp bool // the request was cancelled, so the server need not answer
 }
 
 // silent reports whether there was no answer of any kind.
@@ -100,7 +101,7 @@ func (t *talk) proof(q *question) string {
 	return evidence("> "+q.said, got)
 }
 
-// ask sends a request with the next id. members are the members of params.
+// ask sends a request with the next id. members has the JSON members of params, without the braces.
 func (t *talk) ask(method, members string) *question {
 	return t.askAs(t.nextID(), method, members)
 }
@@ -136,12 +137,12 @@ func (t *talk) tellRaw(method string, body []byte, header http.Header) *question
 	q.n = t.w.send(parcel{body: body, header: header})
 	t.noted, t.passed = q.n, false
 	if t.e.http {
-		t.open = append(t.open, q) // the notification stays open, because its HTTP status is checked
+		t.open = append(t.open, q) // the notification waits for its HTTP status
 	}
 	return q
 }
 
-// params adds the _meta of modern requests to members.
+// params returns the params of a request: members and, in a modern revision, _meta.
 func (t *talk) params(members string) []byte {
 	if !t.rev.Modern() {
 		if members == "" {
@@ -155,21 +156,21 @@ func (t *talk) params(members string) []byte {
 	return []byte("{" + members + meta(t.rev.String()) + "}")
 }
 
-// meta returns the _meta of a modern request, which is required (2026-07-28 §Base,
-// "Per-request protocol fields").
+// meta returns the _meta member that every modern request must have (2026-07-28 §Base, "Per-request
+// protocol fields").
 func meta(version string) string {
 	return `"` + mcp.KeyMeta + `":{"` + mcp.KeyVersion + `":"` + version + `","` + mcp.KeyClientCaps + `":{},"` + mcp.KeyClientInfo + `":` + identity + `}`
 }
 
 const identity = `{"name":"dragoman-doctor","version":"1"}`
 
-// greeting returns the params of initialize.
+// greeting returns the members of the params of initialize, without the braces.
 func greeting(version string) string {
 	return `"protocolVersion":"` + version + `","capabilities":{},"clientInfo":` + identity
 }
 
-// wait processes input until the server has answered q, the conversation has ended, or d has
-// passed. It reports whether q was answered.
+// wait processes input until the server has answered q, the conversation has ended, d has passed,
+// or ctx is done. It reports whether q was answered.
 func (t *talk) wait(ctx context.Context, q *question, d time.Duration) bool {
 	if !t.answered {
 		d += t.e.startTime() // the process may still be starting
@@ -194,9 +195,9 @@ func (t *talk) wait(ctx context.Context, q *question, d time.Duration) bool {
 	return q.done
 }
 
-// await waits for the answer to q as long as a client would. It reports whether q was
-// answered. If a missing answer is to count, await waits longer, because the machine may be
-// slow. It stops when the server has answered a later request.
+// await waits for the answer to q for as long as a client would, and reports whether q was
+// answered. If t.final is set, a missing answer becomes a finding. Then await waits longer, because
+// the machine may be slow: it sends a later request, and stops some time after the answer to it.
 func (t *talk) await(ctx context.Context, q *question) bool {
 	if t.wait(ctx, q, t.e.o.Patience) {
 		return true
@@ -215,9 +216,9 @@ func (t *talk) await(ctx context.Context, q *question) bool {
 	return q.done
 }
 
-// outrun sends a later request. It waits for q until the server has answered the later request, and
-// for some time after that. A server that answers in order has then answered q, or will not answer
-// it. outrun reports whether q was answered.
+// outrun sends a later request, waits until the server has answered it, and then waits some more
+// time for q. After this time, a server that answers in order has either answered q or never will.
+// outrun reports whether q was answered.
 func (t *talk) outrun(ctx context.Context, q *question) bool {
 	began := time.Now()
 	t.await(ctx, t.ask(alive(t.rev), ""))
@@ -228,8 +229,8 @@ func (t *talk) outrun(ctx context.Context, q *question) bool {
 	return t.wait(ctx, q, d)
 }
 
-// askUntilReady sends a request. Like package conn, it retries while the server answers that it is
-// not ready.
+// askUntilReady sends a request. Like package conn, it repeats the request while the answer says
+// that the server is not ready.
 func (t *talk) askUntilReady(ctx context.Context, method, members string) *question {
 	q := t.ask(method, members)
 	t.await(ctx, q)
@@ -244,7 +245,7 @@ func (t *talk) askUntilReady(ctx context.Context, method, members string) *quest
 	return q
 }
 
-// linger processes input that arrives within d.
+// linger processes the input that arrives during the next d.
 func (t *talk) linger(ctx context.Context, d time.Duration) {
 	t.wait(ctx, &question{}, d)
 }
@@ -309,7 +310,8 @@ func (t *talk) take(p piece) {
 	t.hear(m, of)
 }
 
-// takeBatch processes an array of answers, which must belong to the doctor's batch.
+// takeBatch processes an array of messages. If a batch of the doctor waits for its answer, the
+// array is this answer.
 func (t *talk) takeBatch(raw []byte, of *question) {
 	items, err := jsonrpc.ScanBatch(raw, jsonrpc.Limits{Bytes: maxLine, Tolerant: true})
 	if err != nil {
@@ -330,7 +332,7 @@ func (t *talk) takeBatch(raw []byte, of *question) {
 	}
 }
 
-// batchOf is the method of a question that is a batch.
+// batchOf is the value of question.method for a batch.
 const batchOf = "(batch)"
 
 func (t *talk) settle(q *question) {
@@ -350,7 +352,8 @@ func (t *talk) giveUp(q *question) {
 	}
 }
 
-// hear handles a message: an answer, a notification or a request of the server.
+// hear handles a message from the server: an answer, a notification or a request. of is the
+// question whose HTTP response contained the message, or nil.
 func (t *talk) hear(m *jsonrpc.Message, of *question) {
 	switch m.Kind {
 	case jsonrpc.Request:
@@ -380,7 +383,7 @@ func (t *talk) hear(m *jsonrpc.Message, of *question) {
 	}
 }
 
-// tooMany is the number of notifications during one call that is reported as a flood.
+// tooMany is how many notifications, before the answer to a request, count as a flood.
 const tooMany = 1000
 
 // handleRequest answers a request of the server. The doctor declares no capabilities, so the
@@ -394,7 +397,8 @@ func (t *talk) handleRequest(m *jsonrpc.Message) {
 	t.w.send(parcel{body: jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "not supported"})})
 }
 
-// questionOf returns the question that an answer belongs to, and reports any mismatch.
+// questionOf returns the question that m answers, or nil. If the id of m is not exactly the id of a
+// question, questionOf records a finding.
 func (t *talk) questionOf(m *jsonrpc.Message, of *question) *question {
 	for _, q := range t.open {
 		if q.id == m.ID && q.id != "" {
@@ -465,7 +469,7 @@ func (t *talk) batch() *question {
 	return nil
 }
 
-// bigID is an id that a JavaScript number, a 64-bit float, cannot represent.
+// bigID is an id that a 64-bit float, the number type of JavaScript, cannot represent.
 const bigID jsonrpc.ID = "9007199254740993"
 
 // big returns the request with bigID, if it waits for its answer. Otherwise it returns nil.

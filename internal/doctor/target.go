@@ -20,8 +20,8 @@ type Target struct {
 	// Start starts a new conversation with a server on a pipe. It is nil for a URL.
 	Start func(ctx context.Context) (Child, error)
 
-	// Name is the name of the server in texts. Given means that the server comes from the
-	// command line and not from a configuration.
+	// Name is the name of the server in messages. Given is true if the server comes from the
+	// command line, and false if it comes from a configuration.
 	Name    string
 	Given   bool
 	Program string   // the command without arguments; "" for a URL
@@ -47,7 +47,7 @@ type Child interface {
 	Streams() (from io.Reader, to io.WriteCloser)
 	// Stop ends the process, waits for its exit and unblocks readers and writers.
 	Stop()
-	// Epitaph describes the exit of the process, with its last lines of stderr.
+	// Epitaph describes how the process exited, and includes the last lines of its stderr.
 	Epitaph() string
 }
 
@@ -63,11 +63,11 @@ func Command(spec stdio.Spec) func(context.Context) (Child, error) {
 	}
 }
 
-// process is one of the processes of a command.
+// process is a Child that runs a command. The doctor starts a command several times.
 type process struct {
 	*stdio.Process
-	// stays is set when one process has not exited within endingTime. The doctor then does not wait
-	// for the other processes.
+	// stays is shared by all processes of the command. It is set when a process has not exited
+	// within endingTime. From then on, Stop waits less for a process.
 	stays *atomic.Bool
 }
 
@@ -94,7 +94,7 @@ func (p process) DescribeFailure(f *failure.Facts) {
 	f.Exit, f.Stderr = p.ExitText(), p.StderrTail(stderrLines)
 }
 
-// stderrLines is the number of stderr lines from which a failure is classified.
+// stderrLines is how many of the last lines of stderr are used to classify a failure.
 const stderrLines = 40
 
 func (p process) Epitaph() string {

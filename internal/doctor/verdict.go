@@ -30,11 +30,12 @@ type Verdict struct {
 	Failure *failure.Failure
 }
 
-// RevisionVerdict says whether clients of one revision can use the server without Dragoman.
+// RevisionVerdict says whether clients of one revision can use the server, without and with
+// Dragoman.
 type RevisionVerdict struct {
 	Revision mcp.Revision
 	Works    bool
-	Why      string // the reason why the revision does not work
+	Why      string // why clients of this revision cannot use the server without Dragoman
 	// Through means that a client of this revision got the tools through Dragoman.
 	Through bool
 }
@@ -96,7 +97,7 @@ func (r *Report) JSON() []byte {
 	return append(jsonrpc.AppendStrings(out, r.Passed), '}')
 }
 
-// beginJSON returns the object of a report up to the value of its member "verdict".
+// beginJSON returns the beginning of the JSON of a report, up to the key "verdict".
 func beginJSON(findings []Finding) []byte {
 	out := []byte(`{"findings":[`)
 	for i, f := range findings {

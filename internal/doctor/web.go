@@ -16,8 +16,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
 )
 
-// web is the connection to a Streamable HTTP endpoint. It sends each parcel as a separate
-// request, in its own goroutine.
+// web is the connection to a Streamable HTTP endpoint. Each parcel is a separate request and has
+// its own goroutine.
 type web struct {
 	t       *Target
 	in      chan piece
@@ -26,11 +26,11 @@ type web struct {
 	running sync.WaitGroup
 	sent    int
 
-	underWay atomic.Int32 // parcels whose response has not ended
+	underWay atomic.Int32 // the number of parcels whose response has not ended
 
 	mu      sync.Mutex
 	session string
-	version string // the value of the version header; "" for none
+	version string // the value of the MCP-Protocol-Version header; "" for no header
 }
 
 func openWeb(ctx context.Context, t *Target) *web {
@@ -103,7 +103,7 @@ func (w *web) request(ctx context.Context, p parcel) (*http.Request, error) {
 	return q, nil
 }
 
-// mirror sets the headers that repeat a modern message (2026-07-28 §Streamable HTTP,
+// mirror sets the headers that repeat parts of a modern message (2026-07-28 §Streamable HTTP,
 // "Request Metadata").
 func (w *web) mirror(h http.Header, body []byte) {
 	m, err := jsonrpc.Scan(body, jsonrpc.Limits{Bytes: maxLine})
@@ -128,7 +128,7 @@ func (w *web) send(p parcel) int {
 	n := w.sent
 	if w.underWay.Add(1) > maxUnsent {
 		w.underWay.Add(-1)
-		return n // the server does not read, so the probe will time out
+		return n // too many requests have no response; drop the parcel, so that the probe times out
 	}
 	w.running.Go(func() {
 		defer w.underWay.Add(-1)
@@ -154,7 +154,7 @@ func (w *web) send(p parcel) int {
 	return n
 }
 
-// learn keeps the session id that a server assigns.
+// learn keeps the first session id that the server assigns.
 func (w *web) learn(h http.Header) {
 	if id := h.Get(mcp.HeaderSession); id != "" {
 		w.mu.Lock()
@@ -165,7 +165,7 @@ func (w *web) learn(h http.Header) {
 	}
 }
 
-// body passes on the messages in a response.
+// body turns the body of a response into pieces.
 func (w *web) body(n int, res *http.Response) {
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	p := piece{of: n, status: res.StatusCode, header: res.Header}
@@ -195,7 +195,8 @@ func (w *web) give(p piece) {
 	}
 }
 
-// speak sets the revision of the following requests.
+// speak sets the MCP-Protocol-Version header of the following requests to r, if r is a legacy
+// revision with this header.
 func (w *web) speak(r mcp.Revision) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -211,8 +212,8 @@ func (w *web) sessionOf() string {
 	return w.session
 }
 
-// sse is the connection over HTTP+SSE (2024-11-05 §Transports). The server sends its messages
-// on one stream. The doctor posts its messages to the address in the first event.
+// sse is the connection over HTTP+SSE (2024-11-05 §Transports). The server sends its messages on
+// one stream. The doctor posts its messages to the address in the first event of this stream.
 type sse struct {
 	web
 	to  string
@@ -246,7 +247,7 @@ func openSSE(ctx context.Context, t *Target) (*sse, error) {
 	case bad != nil:
 		err = bad
 	case at.Host != t.URL.Host, at.Scheme != t.URL.Scheme:
-		// The messages contain credentials, so do not send them to another host.
+		// The requests contain credentials, so do not send them to another host.
 		err = fmt.Errorf("the endpoint event has a URL on another host, %s://%s", at.Scheme, at.Host)
 	}
 	if err != nil {
@@ -272,12 +273,12 @@ func openSSE(ctx context.Context, t *Target) (*sse, error) {
 	return w, nil
 }
 
-// send queues a message. It posts one message at a time, because the order matters.
+// send queues a message. post sends the queued messages one at a time, because their order matters.
 func (w *sse) send(p parcel) int {
 	w.sent++
 	select {
 	case w.out <- p.body:
-	default: // the server does not read, so the probe will time out
+	default: // the queue is full because the server does not read; drop the message, so that the probe times out
 	}
 	return w.sent
 }

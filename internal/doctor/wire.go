@@ -12,17 +12,17 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/failure"
 )
 
-// wire is the connection of one conversation. It carries raw bytes. Only one goroutine calls
+// wire is the connection of one conversation. A wire carries raw bytes. Only one goroutine calls
 // its methods.
 type wire interface {
 	// send queues a message and returns its number, starting at 1. It does not block.
 	send(p parcel) int
-	// pieces returns the channel of input. The channel is closed when no more input can
-	// arrive.
+	// pieces returns the channel of input. The wire closes it when its only stream of input has
+	// ended. Over Streamable HTTP there is no such stream, and the channel stays open.
 	pieces() <-chan piece
 	// close ends the conversation and waits for all goroutines that the wire has started.
 	close()
-	// exitText returns how the conversation ended.
+	// exitText describes how the server ended the conversation. It is "" over HTTP.
 	exitText() string
 }
 
@@ -33,14 +33,13 @@ type parcel struct {
 	header http.Header // headers for this request only, set last; an empty value removes a header
 }
 
-// piece is one unit of input: a line of a pipe, an HTTP body or an event of a stream.
+// piece is one unit of input: a line from a pipe, an HTTP body or an event of an event stream.
 type piece struct {
 	raw  []byte
 	half bool // the stream ended in the middle of the piece
 
-	// The following fields are used over HTTP. The first of them is the number of the parcel to
-	// which the piece is the response, or 0 if unknown. If end is set, the response has ended and
-	// the piece has no bytes.
+	// The following fields are used over HTTP. of is the number of the parcel whose response
+	// contains the piece, or 0 if unknown. If end is set, the response has ended, and raw is empty.
 	of     int
 	status int
 	header http.Header
@@ -51,8 +50,8 @@ type piece struct {
 // Limits of a wire.
 const (
 	maxLine   = 8 << 20 // bytes of a line, body or event; the rest is ignored
-	maxPieces = 16      // pieces that have not been read; when there are more, the server must wait
-	maxUnsent = 32      // parcels that the server has not read
+	maxPieces = 16      // pieces that wait to be processed; when there are more, the wire stops reading
+	maxUnsent = 32      // parcels that wait to be sent, or whose HTTP response has not ended
 )
 
 // pipe is the connection to a child process. One goroutine reads its stdout, and another
@@ -84,7 +83,7 @@ func (p *pipe) send(l parcel) int {
 	p.sent++
 	select {
 	case p.out <- append(bytes.Clone(l.body), '\n'):
-	default: // the server does not read, so the probe will time out
+	default: // the queue is full because the server does not read; drop the message, so that the probe times out
 	}
 	return p.sent
 }
@@ -110,7 +109,7 @@ func (p *pipe) read(from io.Reader) {
 		if len(bytes.TrimSpace(line)) > 0 {
 			select {
 			case p.in <- piece{raw: line, half: err != nil}:
-			case <-p.done: // keep reading, so that the child can exit
+			case <-p.done: // drop the line but keep reading, so that the child can exit
 			}
 		}
 		if err != nil {

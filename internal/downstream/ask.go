@@ -37,7 +37,7 @@ func (c *Session) askClient(ctx context.Context, call *mcp.Call, m *jsonrpc.Mess
 	if call != nil {
 		t = call.Trail
 	}
-	if !c.declares(m.Method) { // checked before the conversion, to save that work
+	if !c.declares(m.Method) { // checked first, because a refused request needs no conversion
 		return nil, mcp.CannotAsk("the client has not declared the capability for this request")
 	}
 	var form *dialect.Form
@@ -87,7 +87,7 @@ func (c *Session) askClient(ctx context.Context, call *mcp.Call, m *jsonrpc.Mess
 			append(append([]byte(`{"requestId":`), id...), `,"reason":"the call that needed this request has ended"}`...))
 		if errors.Is(tell(note), mcp.ErrAnswered) && c.out != nil {
 			// The answer to the call was written first. The client may still show the server
-			// request to its user, so the cancellation goes to the session.
+			// request to its user, so the cancellation is sent through the session.
 			if c.out.Send(note) == nil {
 				t.Sent(jsonrpc.ClientWire, note)
 			}
@@ -112,7 +112,7 @@ func (c *Session) declares(method string) bool {
 	return !jsonrpc.Find(f.Capabilities, jsonrpc.Whole(f.Capabilities), capability).IsZero()
 }
 
-// withID returns an answer with the id that the server used for its request.
+// withID returns the answer m with the given id.
 func withID(t *jsonrpc.Trail, m *jsonrpc.Message, id jsonrpc.ID) (*jsonrpc.Message, error) {
 	var e jsonrpc.Edits
 	e.Replace(mcp.WhyID, m.IDAt, []byte(id))
@@ -125,8 +125,8 @@ func (c *Session) takeResponse(m *jsonrpc.Message, from transport.Request) {
 	c.resolve(m.ID, m, from, nil)
 }
 
-// resolve resolves the server request with the id that Dragoman gave it, if the request is
-// still open.
+// resolve resolves the open server request to which Dragoman gave this id. It does nothing if there
+// is no such request.
 func (c *Session) resolve(id jsonrpc.ID, m *jsonrpc.Message, from transport.Request, err error) {
 	n, ok := jsonrpc.Int([]byte(id), jsonrpc.Span{End: len(id)})
 	if !ok {
@@ -147,20 +147,20 @@ func (c *Session) Refuse(bad *transport.BadAnswer) {
 	c.resolve(bad.ID, nil, transport.Request{}, invalidAnswer(bad.Err.Message))
 }
 
-// invalidAnswer returns the error for an answer that the server cannot get.
+// invalidAnswer returns the error for a client's answer that is not valid.
 func invalidAnswer(why string) error {
 	return fmt.Errorf("the client's answer is not valid: %s", why)
 }
 
-// requestCaller sends messages to a client while one of the client's requests runs. It keeps
-// their order and sends nothing after the answer.
+// requestCaller sends messages to a client while one of the client's requests runs. It keeps the
+// messages in order, and sends nothing after the answer to the client's request.
 type requestCaller struct {
 	client    *Session
 	call      *mcp.Call
 	responder transport.Responder
 	request   transport.Request // the HTTP request of the call
 	flight    *inflight         // nil if the client cannot cancel the call
-	live      bool              // the client can be asked while the call runs
+	live      bool              // server requests can reach the client while the call runs
 
 	writing  sync.Mutex // held while the responder writes, so that messages are written one at a time
 	finished bool
@@ -189,8 +189,8 @@ func (s *requestCaller) sent(b []byte, err error) error {
 	return err
 }
 
-// send sends a message that must arrive. It gives up when ctx ends, which happens before the answer
-// is written.
+// send sends a message that must arrive. It gives up when ctx ends. ctx ends before the answer to
+// the call is written.
 func (s *requestCaller) send(ctx context.Context, b []byte) error {
 	q, ok := s.responder.(transport.Queuer)
 	if !ok {
@@ -202,8 +202,8 @@ func (s *requestCaller) send(ctx context.Context, b []byte) error {
 	if finished {
 		return mcp.ErrAnswered
 	}
-	// Release the lock before Send, because Send waits for the client. The answer and progress need
-	// the lock too, and must not wait for a client that does not read.
+	// The lock is not held here, because Send may wait for a client that does not read. The answer
+	// and progress notifications need the lock, and must not wait for such a client.
 	return s.sent(b, q.Send(ctx, b))
 }
 
@@ -231,7 +231,7 @@ func (s *requestCaller) finish(b []byte, code int64) {
 	}
 }
 
-// postpone announces that the answer will ask the client to retry later.
+// postpone tells the transport how long the client should wait before it sends the request again.
 func (s *requestCaller) postpone(after time.Duration) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -247,7 +247,7 @@ func (s *requestCaller) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.M
 	return s.client.askClient(ctx, s.call, m, s.send, s.tell)
 }
 
-// sessionSubscriber sends messages to a legacy client outside its requests.
+// sessionSubscriber sends a legacy client the messages that belong to none of its requests.
 type sessionSubscriber struct{ client *Session }
 
 func (s sessionSubscriber) ClientInfo() *mcp.ClientInfo { return s.client.info.Load() }

@@ -15,7 +15,8 @@ import (
 )
 
 // ClientReport describes one client of an endpoint. A client either has a conversation or sends
-// independent requests, such as modern requests over HTTP. The texts come from the client.
+// independent requests, such as modern requests over HTTP. Info and Capabilities come from the
+// client.
 type ClientReport struct {
 	ID           string // unique in the process
 	Revision     mcp.Revision
@@ -28,7 +29,7 @@ type ClientReport struct {
 	Since        time.Time
 	Last         time.Time // time of the client's last message
 	Requests     int64     // number of requests until now
-	Running      int       // number of requests without an answer; only in a conversation
+	Running      int       // number of requests without an answer; 0 without a conversation
 }
 
 // These constants bound the stored data about clients without a conversation. The client that has
@@ -36,11 +37,12 @@ type ClientReport struct {
 const (
 	maxVisitors   = 256
 	visitorLife   = time.Hour
-	maxKept       = 1 << 10 // bytes of Info, and of Capabilities
+	maxKept       = 1 << 10 // bytes of Info; longer Capabilities are reduced to known members
 	visitorPrefix = "v"
 )
 
-// activity records when a client has sent messages. Safe for concurrent use.
+// activity records when a client sent its last message, and how many requests it has sent. Safe for
+// concurrent use.
 type activity struct {
 	since    time.Time
 	last     atomic.Int64 // Unix time in nanoseconds
@@ -80,7 +82,7 @@ type visitor struct {
 	requests     int64
 }
 
-// lastVisitor is the number of the last client without a conversation in this process.
+// lastVisitor is the last number in this process that a client without a conversation got.
 var lastVisitor atomic.Uint64
 
 // note counts a request of a client without a conversation.
@@ -108,7 +110,8 @@ func (v *visitors) note(f *mcp.ClientInfo) {
 	}
 }
 
-// makeRoomLocked removes a client if there are too many.
+// makeRoomLocked removes the client that has been silent for the longest time, if there are
+// maxVisitors clients. The caller holds v.mu.
 func (v *visitors) makeRoomLocked(now time.Time) {
 	if len(v.all) < maxVisitors {
 		return
@@ -187,7 +190,8 @@ func (c *Session) report() ClientReport {
 	return out
 }
 
-// noteModern stores the client information from a modern request of a conversation.
+// noteModern records the client information from a modern request. If the request is the whole
+// conversation, visitors stores the information, and otherwise the Session.
 func (c *Session) noteModern(f *mcp.ClientInfo) {
 	if c.out == nil {
 		c.endpoint.visitors.note(f)

@@ -68,10 +68,11 @@ func (c *Session) failHandshake(call *mcp.Call, r transport.Responder, err error
 // openingKeys are the members of params that every revision requires (InitializeRequestParams).
 var openingKeys = []string{"protocolVersion", "capabilities", "clientInfo"}
 
-// malformed returns the error for an initialize that lacks a required member, or has one of a
-// wrong type. Outside the strict mode, only the version must be right: the capabilities and the
-// client's name have a default. An initialize without params comes from a manifest client,
-// which the strict mode does not serve.
+// malformed returns the error for an initialize request in which a required member is missing or
+// has the wrong type. In strict mode, the members in openingKeys and clientInfo.name are required.
+// Otherwise only protocolVersion is required, because the capabilities and the client's name have
+// defaults. A manifest client sends initialize without params, which is an error only in strict
+// mode.
 func (r *Endpoint) malformed(m *jsonrpc.Message, at [3]jsonrpc.Span) *jsonrpc.Error {
 	if m.Params.IsZero() {
 		if r.Strict {
@@ -153,9 +154,10 @@ func withRequired(info []byte) []byte {
 	return jsonrpc.Splice(nil, info, &e)
 }
 
-// settle returns the revision to use for the date that a client offers: the offered revision if
-// the endpoint supports it, and otherwise the newest supported revision (2025-11-25 §Lifecycle,
-// "Version Negotiation").
+// settle returns the revision to use with a client that offers the revision with the given date.
+// This is the offered revision if the endpoint supports it, and otherwise the newest supported
+// legacy revision (2025-11-25 §Lifecycle, "Version Negotiation"). In strict mode, the result is
+// false if the endpoint does not support the offered revision.
 func (r *Endpoint) settle(date string) (mcp.Revision, bool) {
 	offered, known := mcp.ParseRevision(date)
 	best := mcp.Unknown
@@ -195,11 +197,11 @@ func (r *Endpoint) accepted() []mcp.Revision {
 	return out
 }
 
-// versionCode is data.code of the error for a version, as JSON.
+// versionCode is the value of data.code, as JSON, in the error for an unsupported version.
 const versionCode = `"INVALID_PROTOCOL_VERSION"`
 
-// refuseVersion returns the error for a version that the strict mode does not allow. The error
-// lists the supported versions in every form that known clients read.
+// refuseVersion returns the error for an unsupported version. The error lists the supported
+// versions in every form that known clients read.
 func (r *Endpoint) refuseVersion(date string) *jsonrpc.Error {
 	dates := mcp.Dates(r.accepted())
 	expected := "Expected: "
