@@ -20,18 +20,18 @@ import (
 	"github.com/dragoman-mcp/dragoman/bench/internal/report"
 )
 
-// options are the checked flags of a comparison.
+// options holds the flags of a comparison. parseOptions has validated them.
 type options struct {
 	slice        time.Duration
 	rounds       int
 	clients      int
 	sizes        []int
-	cells        []string // "MM": the era of the client, then the era of the upstream
+	cells        []string // for example "ML": a modern client and a legacy upstream
 	paths        []string
 	parts        []string
 	handshakes   int
 	starts       int
-	idle, alone  int // numbers of idle sessions: with connections of their own, and without
+	idle, alone  int // the numbers of idle sessions with and without a connection
 	root         string
 	dragoman     string
 	against      string // an earlier binary to compare with; "" for none
@@ -109,7 +109,7 @@ func parseOptions(args []string) (options, error) {
 	return o, nil
 }
 
-// compare runs the whole comparison.
+// compare runs a comparison with the flags in args, and prints the report.
 func compare(ctx context.Context, args []string) error { return compareTo(ctx, args, os.Stdout) }
 
 func compareTo(ctx context.Context, args []string, out io.Writer) error {
@@ -150,7 +150,7 @@ func compareTo(ctx context.Context, args []string, out io.Writer) error {
 	return err
 }
 
-// heading describes the machine and the settings.
+// heading returns a report that contains only the machine and the settings.
 func heading(o options, args []string) *report.Report {
 	cpu, kernel := proc.Machine()
 	gomaxprocs := os.Getenv("GOMAXPROCS")
@@ -165,7 +165,7 @@ func heading(o options, args []string) *report.Report {
 	}
 }
 
-// build builds Dragoman as a user would.
+// build builds Dragoman from root with "go build" and returns the path of the binary in dir.
 func build(ctx context.Context, root, dir string) (string, error) {
 	binary, err := filepath.Abs(filepath.Join(dir, "dragoman"))
 	if err != nil {

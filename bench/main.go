@@ -1,13 +1,13 @@
 // Command bench measures the cost of Dragoman. In one run on one machine, it compares Dragoman
 // with a direct connection and with httputil.ReverseProxy.
 //
-// Without a subcommand it starts every contestant as a separate process. Clients make calls
-// through the contestants in short slices of time, in turn, and check every answer. Then bench
-// prints costs and ratios, and whether the targets are met. The exit code is 1 if a contestant
-// failed or gave a wrong answer, and 2 for wrong usage. A missed target is not a failure. bench
-// starts its subcommands as processes: echo is the upstream server, proxy is the ReverseProxy, and
-// bare is a plain HTTP server that shows the cost of an idle connection. All traffic stays on the
-// loopback interface. bench runs only on Linux; see README.md.
+// Without a subcommand, bench starts every contestant as a separate process. Clients make calls
+// through one contestant at a time, for a short slice of time, and check every answer. At the end
+// bench prints costs and ratios, and whether the targets are met. The exit code is 1 if a contestant
+// failed or gave a wrong answer, and 2 for wrong usage. A missed target does not change the exit
+// code. bench starts its own subcommands as processes: echo is the upstream server, proxy is the
+// ReverseProxy, and bare is a plain HTTP server that shows the cost of an idle connection. All
+// traffic stays on the loopback interface. bench works only on Linux; see README.md.
 package main
 
 import (
@@ -53,10 +53,10 @@ func main() {
 	}
 }
 
-// usageError is an error in the arguments. The exit code is 2.
+// usageError is an error in the arguments. It makes bench exit with code 2.
 type usageError struct{ error }
 
-// parse parses args, which may only have flags.
+// parse parses args, which must contain only flags.
 func parse(flags *flag.FlagSet, args []string) error {
 	flags.Init(flags.Name(), flag.ContinueOnError)
 	if err := flags.Parse(args); err != nil {
@@ -95,9 +95,9 @@ func serveEcho(ctx context.Context, args []string) error {
 	return s.Serve(endWithStdin(ctx, *untilEOF), ln)
 }
 
-// endWithStdin returns a context that also ends when stdin ends, so that a server does not
-// outlive the comparison that started it. Its goroutine ends with the process, because a read
-// of stdin cannot be cancelled.
+// endWithStdin returns a context that ends when ctx ends or, if wanted is true, when stdin ends. So
+// a server does not outlive the bench process that started it. The goroutine that reads stdin may
+// run until the process exits, because a read of stdin cannot be cancelled.
 func endWithStdin(ctx context.Context, wanted bool) context.Context {
 	if !wanted {
 		return ctx

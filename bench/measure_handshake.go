@@ -10,9 +10,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/bench/internal/words"
 )
 
-// measureHandshakes measures how long a client needs to open a session: it connects, and then
-// sends server/discover (modern), or initialize and notifications/initialized (legacy). It
-// makes one handshake at a time, with the contestants in turn.
+// measureHandshakes measures how long a client needs to open a session. The client connects and
+// sends server/discover (modern), or initialize and notifications/initialized (legacy). In each
+// round, measureHandshakes makes one handshake through each contestant, one after the other.
 func (s *stage) measureHandshakes(ctx context.Context, r *report.Report) error {
 	say("handshake: %d each", s.handshakes)
 	taken := map[*contestant][]time.Duration{}
@@ -29,7 +29,7 @@ func (s *stage) measureHandshakes(ctx context.Context, r *report.Report) error {
 			taken[c] = append(taken[c], d)
 		}
 	}
-	direct := map[string]float64{} // the median of the direct connection, by the client's era
+	direct := map[string]float64{} // the median latency of the direct connection, for each client era
 	for _, c := range s.fit() {
 		all := slices.Sorted(slices.Values(taken[c]))
 		h := report.Handshake{
@@ -39,7 +39,7 @@ func (s *stage) measureHandshakes(ctx context.Context, r *report.Report) error {
 		if c.client == words.Modern {
 			h.Opening = "server/discover"
 		}
-		if c.Path == report.Direct { // the direct connection is the first contestant; see stage.line
+		if c.Path == report.Direct { // the direct connections come before all other contestants; see stage.line
 			direct[c.Client] = h.P50
 		} else if base := direct[c.Client]; base > 0 {
 			h.Ratio = h.P50 / base

@@ -12,22 +12,22 @@ import (
 )
 
 const (
-	// firstSessions is the number of sessions that are opened before the first reading. Memory that
-	// a process allocates only once is then not counted as memory of a session.
+	// firstSessions is the number of sessions that growth opens before it first reads the memory
+	// of a process. So the result does not include memory that the process allocates only once.
 	firstSessions = 100
-	// enoughSessions is the number of open sessions that a result needs. If a server has at
-	// least this many and refuses more, it has a limit. The report mentions the limit, which
-	// is not a failure.
+	// enoughSessions is the number of sessions that a result needs. If a server refuses a
+	// session after it has opened at least this number, growth does not fail. Then the report
+	// mentions the refusal.
 	enoughSessions = 1000
 	settling       = time.Second
 )
 
-// idleEnv makes the garbage collector run often in every server. So the resident memory is
-// that of the sessions, without garbage from opening them.
+// idleEnv makes the garbage collector run often in every server, so that the resident memory
+// contains little garbage.
 var idleEnv = []string{"GOGC=10"}
 
-// measureIdle measures how the memory of a new process grows with idle legacy sessions, for a
-// plain HTTP server and for Dragoman in front of a legacy upstream.
+// measureIdle measures how the memory of a new process grows with the number of idle legacy
+// sessions. It measures a plain HTTP server, and Dragoman in front of a legacy upstream.
 func (s *stage) measureIdle(ctx context.Context, r *report.Report) error {
 	kinds := []struct {
 		server, kind string
@@ -52,7 +52,7 @@ func (s *stage) measureIdle(ctx context.Context, r *report.Report) error {
 		if k.server == "dragoman" {
 			c := &contestant{Who: report.Who{Path: report.HTTP}, client: words.Legacy, upstream: words.Legacy}
 			binary = s.dragoman
-			_, args, _ = s.arguments(c) // arguments fails only for serve, which needs files
+			_, args, _ = s.arguments(c) // arguments can fail only for "dragoman serve", which needs files
 		}
 		row := report.Idle{Server: k.server, Kind: k.kind}
 		if err := s.growth(ctx, &row, binary, args, k.sessions, k.open); err != nil {
@@ -64,7 +64,7 @@ func (s *stage) measureIdle(ctx context.Context, r *report.Report) error {
 	return nil
 }
 
-// growth measures one server and sets the fields of row.
+// growth starts one server, opens n sessions and sets the result fields of row.
 func (s *stage) growth(ctx context.Context, row *report.Idle, binary string, args func(string) []string, n int, open func(string, int, *[]*load.Client) error) error {
 	p, addr, err := s.launch(idleEnv, binary, args)
 	if p != nil {
@@ -143,8 +143,8 @@ func openStreaming(addr string, n int, keep *[]*load.Client) error {
 	return err
 }
 
-// openAlone opens a session that has no connection of its own. All such sessions are opened over
-// one connection.
+// openAlone opens a session that keeps no connection open. It opens all sessions over the connection
+// of the first session.
 func openAlone(addr string, n int, keep *[]*load.Client) error {
 	if len(*keep) == 0 {
 		return openConnected(addr, n, keep)

@@ -12,18 +12,18 @@ import (
 	"github.com/dragoman-mcp/dragoman/bench/internal/report"
 )
 
-// warmUp is the maximum length of the first slice for each size. The results do not include this
-// slice, because connections and sessions are opened and buffers grow during it.
+// warmUp is the maximum length of the first slice for each size. The results do not include the
+// first slice, because connections are opened and buffers grow during that slice.
 const warmUp = 200 * time.Millisecond
 
-// sample is one slice of one contestant.
+// sample holds the results of one slice with one contestant, and its CPU time.
 type sample struct {
 	load.Slice
 	cpu, childCPU time.Duration
 	children      int
 }
 
-// measureLoad runs the slices of all contestants, in turn.
+// measureLoad measures the load: in each round, it runs one slice with each contestant.
 func (s *stage) measureLoad(ctx context.Context, r *report.Report) error {
 	for _, c := range s.fit() {
 		crowd, err := load.Gather(c.addr, c.client, s.clients)
@@ -39,13 +39,14 @@ func (s *stage) measureLoad(ctx context.Context, r *report.Report) error {
 		for round := range s.rounds + 1 {
 			turns := s.fit()
 			if s.wants(report.Serve) && len(turns) > 0 {
-				// The last contestant of an even round is the first of the next round. Two slices
-				// in a row are cheaper, so the turns rotate: each contestant has two in a row
-				// equally often.
+				// The last contestant of an even round is also the first of the next round, which
+				// runs in the opposite order. Its second slice needs less CPU time, because it
+				// follows directly on its first. The order rotates, so that each contestant has
+				// this advantage equally often.
 				turns = slices.Concat(turns[round/2%len(turns):], turns[:round/2%len(turns)])
 			}
 			if round%2 == 1 {
-				slices.Reverse(turns) // each contestant of a pair runs first in half of the rounds
+				slices.Reverse(turns) // so that each contestant of a pair runs before the other in half of the rounds
 			}
 			for _, c := range turns {
 				if ctx.Err() != nil {
@@ -83,7 +84,7 @@ func (s *stage) measureLoad(ctx context.Context, r *report.Report) error {
 	return nil
 }
 
-// drop removes c from the rest of the run.
+// drop records the failure of c. The rest of the run skips c.
 func (s *stage) drop(c *contestant, err error) {
 	if c.middle != nil {
 		err = c.middle.Explain(err)
@@ -92,7 +93,7 @@ func (s *stage) drop(c *contestant, err error) {
 	s.fail(c.String(), err)
 }
 
-// sample runs one slice and measures its cost.
+// sample runs one slice of length d with c and measures the CPU time that c used.
 func (c *contestant) sample(d time.Duration) (sample, error) {
 	var cost, after usage
 	var err error
@@ -117,7 +118,7 @@ func (c *contestant) sample(d time.Duration) (sample, error) {
 	return s, nil
 }
 
-// usage is the CPU time of a process and of its descendants.
+// usage holds the CPU time of a process, and the CPU time of each of its descendants by PID.
 type usage struct {
 	own      time.Duration
 	children map[int]time.Duration
@@ -133,15 +134,14 @@ func read(pid int) (u usage, err error) {
 	}
 	u.children = map[int]time.Duration{}
 	for _, child := range children {
-		if used, err := proc.CPU(child); err == nil { // an error means that the child has just ended
+		if used, err := proc.CPU(child); err == nil { // an error means that the child has just exited
 			u.children[child] = used
 		}
 	}
 	return u, nil
 }
 
-// versus pairs the slices of c with those of its base, which is the same contestant with the
-// binary of -against, and with those of serve without the console.
+// versus compares the slices of c with the slices of c.base and of c.plain from the same rounds.
 func (c *contestant) versus(size int) (all []report.Versus) {
 	figures := func(c *contestant) (cpu, rate []float64) {
 		for _, v := range c.samples[size] {
@@ -164,7 +164,7 @@ func (c *contestant) versus(size int) (all []report.Versus) {
 	return all
 }
 
-// row summarises the samples of c. The ratios use the samples of the ReverseProxy with the
+// row summarises the samples of c for one size. The ratios compare c with the ReverseProxy for the
 // same client era.
 func (s *stage) row(c *contestant, size int) report.Load {
 	row := report.Load{Who: c.Who, Size: size}
@@ -206,7 +206,8 @@ func (v sample) rate() float64 { return float64(v.Calls) / v.Elapsed.Seconds() }
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// account holds the CPU times of the machine at one moment.
+// account holds, for one moment, the CPU time of the whole machine (busy), and the CPU time of bench
+// and the processes that it started (ours).
 type account struct {
 	at         time.Time
 	busy, ours time.Duration
@@ -231,8 +232,8 @@ func (s *stage) account() account {
 	return a
 }
 
-// foreign returns the share of the machine's CPU time that other processes have used since the
-// earlier account.
+// foreign returns the share of the machine's CPU time that other processes used between before and
+// a.
 func (a account) foreign(before account) float64 {
 	all := a.at.Sub(before.at) * time.Duration(runtime.NumCPU())
 	return max(0, float64((a.busy-before.busy)-(a.ours-before.ours))/float64(all))

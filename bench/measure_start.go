@@ -15,10 +15,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/bench/internal/words"
 )
 
-const startLimit = 20 * time.Second // the time limit for the first answer of a process
+const startLimit = 20 * time.Second // the time limit for the first answer from a process
 
 // measureStarts measures, over stdio, the time from the start of a process to its answer to
-// tools/list: for the echo server itself, and for Dragoman, which starts it.
+// tools/list. The process is the echo server itself, or Dragoman with the echo server as its child.
 func (s *stage) measureStarts(ctx context.Context, r *report.Report) error {
 	var contestants []*contestant
 	for _, c := range s.fit() {
@@ -28,7 +28,7 @@ func (s *stage) measureStarts(ctx context.Context, r *report.Report) error {
 	}
 	say("start: %d each of %d contestants", s.starts, len(contestants))
 	taken := map[*contestant][]float64{}
-	for range s.starts + 1 { // the first run loads the binaries into memory
+	for range s.starts + 1 { // the first round only loads the binaries into memory
 		for _, c := range contestants {
 			if ctx.Err() != nil {
 				return ctx.Err()
@@ -57,7 +57,8 @@ func (s *stage) measureStarts(ctx context.Context, r *report.Report) error {
 	return nil
 }
 
-// startOnce runs args as an MCP server on stdio, measures it, and ends it.
+// startOnce runs args as an MCP server on stdio and stops it. It returns the time from the start to
+// the answer to tools/list.
 func startOnce(ctx context.Context, era words.Era, args []string) (taken time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
@@ -94,8 +95,8 @@ func startOnce(ctx context.Context, era words.Era, args []string) (taken time.Du
 	return time.Since(start), nil
 }
 
-// converse writes one message and reads lines up to the answer to id. If id is "", it reads
-// nothing.
+// converse writes message, and reads lines until it gets the answer to the request with the given
+// id. If id is "", it reads nothing.
 func converse(w io.Writer, r *bufio.Reader, message []byte, id string) error {
 	if _, err := w.Write(append(message, '\n')); err != nil || id == "" {
 		return err
@@ -113,7 +114,7 @@ func converse(w io.Writer, r *bufio.Reader, message []byte, id string) error {
 	}
 }
 
-// ended waits for cmd. It returns an error if cmd had to be killed. It ignores the exit code.
+// ended waits until cmd has exited. It returns an error if cmd was killed. It ignores the exit code.
 func ended(cmd *exec.Cmd) error {
 	if err := cmd.Wait(); cmd.ProcessState == nil || cmd.ProcessState.ExitCode() < 0 {
 		return fmt.Errorf("the process did not exit at the end of its input: %w", err)

@@ -18,7 +18,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/bench/internal/words"
 )
 
-// serveProxy runs the reference proxy: about twenty lines that use httputil.ReverseProxy.
+// serveProxy runs the proxy with which Dragoman is compared. It is a plain httputil.ReverseProxy.
 func serveProxy(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("bench proxy", flag.ContinueOnError)
 	addr := flags.String("listen", "127.0.0.1:0", "listen on `ADDR`")
@@ -34,8 +34,8 @@ func serveProxy(ctx context.Context, args []string) error {
 	}
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
-		// The default keeps only two idle connections per host. Calls would then often have to open
-		// a connection first.
+		// The default Transport keeps only two idle connections per host, so calls would often
+		// have to open a new connection.
 		Transport: &http.Transport{
 			MaxIdleConnsPerHost: 1024,
 			IdleConnTimeout:     90 * time.Second,
@@ -46,8 +46,8 @@ func serveProxy(ctx context.Context, args []string) error {
 		proxy.BufferPool = &buffers{}
 	}
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// An upstream may answer before it has read the whole request. Without full duplex,
-		// the server then stops reading, and large answers are cut off.
+		// An upstream may start to answer before it has read the whole request. Without full
+		// duplex, net/http then stops reading the request, and large answers are truncated.
 		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
@@ -57,7 +57,7 @@ func serveProxy(ctx context.Context, args []string) error {
 	return serve(endWithStdin(ctx, *untilEOF), *addr, handler)
 }
 
-// buffers keeps the 32 KiB buffers with which ReverseProxy copies bodies.
+// buffers is a pool of the 32 KiB buffers that ReverseProxy uses to copy bodies.
 type buffers struct{ pool sync.Pool }
 
 func (p *buffers) Get() []byte {
@@ -69,8 +69,8 @@ func (p *buffers) Get() []byte {
 
 func (p *buffers) Put(b []byte) { p.pool.Put(&b) }
 
-// serveBare runs net/http with the minimum that a legacy client needs. It shows the cost of an
-// idle connection in any Go server.
+// serveBare runs a net/http server that does only what a legacy client needs. It shows how much
+// memory an idle connection needs in any Go server.
 func serveBare(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("bench bare", flag.ContinueOnError)
 	addr := flags.String("listen", "127.0.0.1:0", "listen on `ADDR`")

@@ -16,15 +16,15 @@ import (
 
 const listenLimit = 10 * time.Second // the time limit for a process to start listening
 
-// stage has the contestants and the processes of a run.
+// stage holds the contestants and the processes of one run of bench.
 type stage struct {
 	options
 	self      string // the path of this binary
 	dir       string // a temporary directory
 	upstreams [2]string
 	processes []*proc.Process
-	// contestants are in the order of their turns. A contestant that failed has err set and is
-	// skipped.
+	// contestants holds all contestants in the order in which line creates them. After a
+	// contestant has failed, its err is set and fit omits it.
 	contestants []*contestant
 	failures    []string
 }
@@ -37,13 +37,13 @@ type contestant struct {
 	addr             string
 	middle           *proc.Process // nil for a direct connection
 	crowd            *load.Crowd
-	samples          map[int][]sample // the samples by message size
-	base             *contestant      // the same contestant with the binary of -against; nil for none
-	plain            *contestant      // for serve with the console: the same contestant without the console; nil for none
+	samples          map[int][]sample // the samples for each message size
+	base             *contestant      // the same contestant with the binary from -against, or nil
+	plain            *contestant      // for Console and Recording: the Serve contestant to compare with; otherwise nil
 	err              error
 }
 
-// set starts every process, and makes a first request through each.
+// set starts all processes, and sends a first request through each contestant.
 func (s *stage) set(ctx context.Context) error {
 	var err error
 	if s.self, err = os.Executable(); err != nil {
@@ -83,9 +83,9 @@ func (s *stage) set(ctx context.Context) error {
 	return nil
 }
 
-// line creates the contestants. A cell is a pair of eras, such as ML: the client's, then the
+// line creates the contestants. A cell is a pair of eras, such as ML: the client's era, then the
 // upstream's. A direct connection and the proxies do not translate, so they have only the cells MM
-// and LL. If there is no Dragoman binary, the contestants that need it are left out.
+// and LL. If there is no Dragoman binary, line omits the contestants that need it.
 func (s *stage) line() {
 	eras := map[byte]words.Era{'M': words.Modern, 'L': words.Legacy}
 	for _, path := range allPaths {
@@ -95,8 +95,8 @@ func (s *stage) line() {
 		for _, cell := range allCells {
 			client, upstream := eras[cell[0]], eras[cell[1]]
 			if !throughDragoman(path) {
-				// A mixed cell, such as ML, is compared with the cell that has the client's era
-				// twice.
+				// Dragoman in a mixed cell, such as ML, is compared with a proxy in the cell
+				// that has the client's era twice, such as MM.
 				if client != upstream || !slices.ContainsFunc(s.cells, func(c string) bool { return c[0] == cell[0] }) {
 					continue
 				}
@@ -115,7 +115,7 @@ func (s *stage) line() {
 				base := *c
 				base.Base, base.samples = true, map[int][]sample{}
 				c.base = &base
-				s.contestants = append(s.contestants, c.base) // the base comes directly after c, so that their slices can be paired
+				s.contestants = append(s.contestants, c.base) // directly after c, so that c and its base run one after the other
 			}
 		}
 	}
@@ -130,8 +130,8 @@ func throughDragoman(path string) bool {
 	return false
 }
 
-// find returns the contestant with this path and these eras that does not use the binary of
-// -against. It returns nil if there is none.
+// find returns the contestant with the given path and eras, or nil if it does not exist. It ignores
+// contestants that use the binary from -against.
 func (s *stage) find(path string, client, upstream words.Era) *contestant {
 	for _, c := range s.contestants {
 		if c.Path == path && c.client == client && c.upstream == upstream && !c.Base {
@@ -141,8 +141,8 @@ func (s *stage) find(path string, client, upstream words.Era) *contestant {
 	return nil
 }
 
-// enter starts the process between client and upstream, if there is one, and checks that a
-// tools/list through it is answered.
+// enter starts the process between client and upstream, and checks that tools/list gets an answer
+// through this process. For a direct connection, enter only sets the address.
 func (s *stage) enter(c *contestant) error {
 	if c.Path == report.Direct {
 		c.addr = s.upstreams[c.upstream]
@@ -160,7 +160,7 @@ func (s *stage) enter(c *contestant) error {
 		return err
 	}
 	if c.serves() {
-		c.addr += "/s/" + served + "/mcp" // where tools have no prefix
+		c.addr += "/s/" + served + "/mcp" // the endpoint of one server, where tool names have no prefix
 	}
 	if err := s.firstList(c); err != nil {
 		return c.middle.Explain(err)
@@ -178,8 +178,8 @@ func (s *stage) binary(c *contestant) string {
 	return s.dragoman
 }
 
-// arguments returns what to add to the environment of the process between client and upstream, and
-// a function that returns the arguments of that process for an address.
+// arguments describes how to start the process between client and upstream. It returns variables to
+// add to the environment, and a function that returns the arguments for a listen address.
 func (s *stage) arguments(c *contestant) (env []string, arguments func(addr string) []string, err error) {
 	url := "http://" + s.upstreams[c.upstream]
 	if c.serves() {
@@ -198,16 +198,16 @@ func (s *stage) arguments(c *contestant) (env []string, arguments func(addr stri
 	}, nil
 }
 
-// serves reports whether the contestant is dragoman serve.
+// serves reports whether the contestant runs "dragoman serve".
 func (c *contestant) serves() bool {
 	return c.Path == report.Serve || c.Path == report.Console || c.Path == report.Recording
 }
 
-// served is the name of the upstream in the configuration of dragoman serve.
+// served is the name of the upstream in the configuration of "dragoman serve".
 const served = "echo"
 
-// serve writes the configuration of dragoman serve and returns how to start it. All files of
-// serve are in the temporary directory.
+// serve writes the configuration of "dragoman serve". It returns the same values as arguments. All
+// files that this process uses are in the temporary directory.
 func (s *stage) serve(c *contestant, url string) (env []string, arguments func(addr string) []string, err error) {
 	dir, err := os.MkdirTemp(s.dir, "serve-")
 	if err != nil {
@@ -234,7 +234,7 @@ func (s *stage) serve(c *contestant, url string) (env []string, arguments func(a
 	}, nil
 }
 
-// child returns the command line of an upstream on stdio.
+// child returns the command line of a stdio upstream.
 func (s *stage) child(era words.Era) []string {
 	return []string{s.self, "echo", "-stdio", "-era", era.String()}
 }
@@ -254,8 +254,8 @@ func (s *stage) firstList(c *contestant) error {
 	return client.Leave()
 }
 
-// launch starts a process that listens on a free address, and waits until it listens. It
-// returns the process even if it does not listen.
+// launch starts a process with a free address as its listen address, and waits until the process
+// listens. launch returns a process that has started even if it does not listen.
 func (s *stage) launch(env []string, binary string, args func(addr string) []string) (*proc.Process, string, error) {
 	addr, err := proc.FreeAddr()
 	if err != nil {
@@ -268,14 +268,14 @@ func (s *stage) launch(env []string, binary string, args func(addr string) []str
 	return p, addr, p.Await(addr, listenLimit)
 }
 
-// strike ends every process and removes the temporary directory.
+// strike stops all processes and removes the temporary directory.
 func (s *stage) strike() {
 	for _, c := range s.contestants {
 		if c.crowd != nil {
 			c.crowd.Disperse()
 		}
 	}
-	for _, p := range slices.Backward(s.processes) { // a process in the middle is stopped before its upstream
+	for _, p := range slices.Backward(s.processes) { // stop each process between client and upstream before the upstream
 		p.Stop()
 	}
 	if s.dir != "" {

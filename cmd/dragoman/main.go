@@ -1,8 +1,7 @@
-// Command dragoman connects any MCP client to any MCP server. Package internal/cli has the
-// commands and their flags, and internal/daemon implements them. This file starts the
-// program.
+// Command dragoman connects any MCP client to any MCP server. Package internal/cli defines the
+// commands and their flags, and internal/daemon implements the commands.
 //
-// docs/cli.md documents the command line, and docs/configuration.md the configuration.
+// docs/cli.md documents the command line. docs/configuration.md documents the configuration.
 package main
 
 import (
@@ -18,9 +17,9 @@ func main() {
 		// every few large messages.
 		debug.SetGCPercent(400)
 		if os.Getenv("GOMEMLIMIT") == "" {
-			// The limit matters when many large messages are in flight: 64 messages of 3 MiB
-			// each took 1.2 GiB without it, and take 0.4 GiB with it. Above the limit, the
-			// garbage collector runs as often as needed.
+			// The memory limit matters when many large messages are in flight: 64 messages
+			// of 3 MiB each took 1.2 GiB without the limit, and take 0.4 GiB with it. Near
+			// the limit, the garbage collector runs more often.
 			debug.SetMemoryLimit(384 << 20)
 		}
 	}

@@ -3,8 +3,8 @@
 //
 //	post URL [BODY [HEADER: VALUE]...]
 //
-// Without a body, or with an empty one, it sends GET. It prints the body as it arrives, so that a
-// script can read an event stream.
+// With a body, post sends POST. Without a body, or with an empty body, it sends GET. It prints the
+// body of the answer while it arrives, so that a script can read an event stream.
 package main
 
 import (

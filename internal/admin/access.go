@@ -21,15 +21,16 @@ const (
 	mostBrowser = 64 // browser sessions
 )
 
-// LinkQuery is the query parameter of /console/ that has the token of a one-time link.
+// LinkQuery is the query parameter of /console/ that contains the token of a one-time link.
 const LinkQuery = "link"
 
-// Access decides who may use the parts of the admin API and of the console that show
-// messages or change something. A request proves that it comes from the user of this process in one
-// of two ways: with the cookie of a browser that has opened a one-time link, or with the key of the
-// process, which only this user can read (see WriteKey). MCP endpoints accept neither.
+// Access decides who may use the parts of the admin API and of the console that show messages or
+// change something. A request must prove that it comes from the user who runs this process. The
+// proof is either the cookie of a browser that has opened a one-time link, or the key of the
+// process, which only this user can read (see WriteKey). MCP endpoints accept neither proof.
 //
-// All state is in memory and bounded. Use NewAccess. Safe for concurrent use.
+// All state is in memory, and its size is limited. Create an Access with NewAccess. It is safe for
+// concurrent use.
 type Access struct {
 	local bool
 	key   string
@@ -40,30 +41,30 @@ type Access struct {
 	sessions []ticket // oldest first
 }
 
-// ticket is a secret that is valid until a time. Only its hash is kept.
+// ticket is a secret with an expiry time. Access stores only the hash of the secret.
 type ticket struct {
 	hash  [sha256.Size]byte
 	until time.Time
 }
 
-// NewAccess returns an Access with a new random key. local is true if only this machine can
-// reach the listener. If it is false, Check refuses every request.
+// NewAccess returns an Access with a new random key. local must be true only if the listener cannot
+// be reached from other machines. If local is false, Check refuses every request.
 func NewAccess(local bool) *Access {
 	return &Access{local: local, key: secret(), cross: http.NewCrossOriginProtection()}
 }
 
-// secret returns a new random secret of 256 bits, in characters that a URL may have.
+// secret returns a new random secret of 256 bits, in characters that are safe in a URL.
 func secret() string {
 	var b [32]byte
 	_, _ = rand.Read(b[:]) // rand.Read never fails
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// Denied is the reason why a request was refused. It contains neither a secret nor text of the
+// Denied is the reason why a request was refused. It contains neither a secret nor text from the
 // request.
 type Denied struct {
 	Status int    // the HTTP status
-	Kind   string // the short name of a Problem's type
+	Kind   string // the value for Problem.Type
 	Detail string // one or two sentences that name the next step
 }
 

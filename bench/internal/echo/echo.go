@@ -1,12 +1,12 @@
 // Package echo is the upstream server of a measurement. It is an MCP server with one tool,
-// echo. It is as fast as possible, but correct for a strict peer.
+// echo. It is as fast as possible, but its answers are correct even for a strict client.
 //
-// It supports one era, over HTTP or stdio. It refuses messages of the other era in the same way as
-// real servers of its era, so that a probe detects the right era. A call needs two scans of the
+// The server supports one era, over HTTP or stdio. It refuses messages of the other era in the same
+// way as real servers do, so that a probe detects the right era. A call needs two scans of the
 // message and one copy of the text. The server never decodes ids and texts, and echoes them
-// unchanged. It checks only what the answer needs. It does not compare headers with bodies, and
-// does not check capabilities or arguments. It creates legacy session ids, recognises them by their
-// form, and does not store them. So sessions cannot run out, and a deleted session still works.
+// unchanged. It does not compare headers with bodies, and does not check capabilities or arguments.
+// It creates legacy session ids and recognises them by their prefix, but does not store them. So
+// the number of sessions has no limit, and a deleted session still works.
 //
 // The server is only for benchmarks. It is not hardened against hostile input.
 package echo
@@ -23,7 +23,7 @@ const (
 	tools = `"tools":[{"name":"echo","description":"Answers with the text that it is given.",` +
 		`"inputSchema":{"type":"object","properties":{"text":{"type":"string"}}}}]`
 	// 2026-07-28 §Caching: lists and the discover result must have ttlMs and cacheScope. A
-	// ttlMs of 0 prevents caching, which would make a peer look faster.
+	// ttlMs of 0 prevents caching, because answers from a cache would distort the measurement.
 	uncached     = `,"ttlMs":0,"cacheScope":"private"`
 	capabilities = `"capabilities":{"tools":{}}`
 	identity     = `{"name":"bench-echo","version":"1"}`
@@ -33,17 +33,17 @@ const (
 type answer struct {
 	body   []byte // nil if the message gets no answer
 	status int    // the HTTP status
-	opens  bool   // the message was an accepted initialize; over HTTP it gets a session id
+	opens  bool   // the message was an accepted initialize; over HTTP its answer gets a session id
 }
 
-// request has the parts of a message that reply needs, as slices of the message.
+// request holds the parts of a message that reply needs. They are slices of the message.
 type request struct {
 	id, method, params []byte // a nil id means a notification
 	valid              bool
 }
 
-// Reply appends the answer to msg, in the form of era, to dst. It returns nil if the message gets
-// no answer. Servers with their own transport call it.
+// Reply appends the answer to msg to dst, in the format of era. It returns nil if the message gets
+// no answer. Reply is for servers that do not use the transports of this package.
 func Reply(dst []byte, era words.Era, msg []byte) []byte {
 	return reply(dst, era, parse(msg)).body
 }
@@ -63,7 +63,7 @@ func parse(msg []byte) (q request) {
 	return q
 }
 
-// reply appends the answer to the message q, in the form of era, to dst.
+// reply appends the answer to the message q to dst, in the format of era.
 func reply(dst []byte, era words.Era, q request) answer {
 	switch {
 	case !q.valid:
@@ -88,11 +88,12 @@ func replyModern(dst []byte, q request) answer {
 		return result(dst, q.id, `{"resultType":"complete","supportedVersions":["`+words.ModernVersion+`"],`+capabilities+
 			`,"_meta":{"io.modelcontextprotocol/serverInfo":`+identity+`}`+uncached+`}`)
 	case "initialize":
-		// 2026-07-28 §Versioning, "Backward Compatibility": name the supported versions,
-		// because a legacy client shows its user nothing else.
+		// 2026-07-28 §Versioning, "Backward Compatibility": the error message names the
+		// supported version, because a legacy client can show its user only this message.
 		return failure(dst, q.id, -32601, "Method not found: this server speaks only "+words.ModernVersion, 404)
 	}
-	// 2026-07-28 §Streamable HTTP, "Protocol Version Header": 404 with -32601.
+	// 2026-07-28 §Streamable HTTP, "Protocol Version Header": an unknown method gets the status
+	// 404 and the error code -32601.
 	return failure(dst, q.id, -32601, "Method not found", 404)
 }
 
@@ -112,8 +113,8 @@ func replyLegacy(dst []byte, q request) answer {
 	return failure(dst, q.id, -32601, "Method not found", 200)
 }
 
-// offered returns the version for the answer to an initialize: the requested one if it is a
-// legacy version, otherwise the version of this server (2025-11-25 §Lifecycle, "Version
+// offered returns the version for the answer to an initialize. It returns the requested version if
+// this is a legacy version, otherwise words.LegacyVersion (2025-11-25 §Lifecycle, "Version
 // Negotiation").
 func offered(params []byte) string {
 	version := words.LegacyVersion

@@ -25,8 +25,8 @@ type HTTP struct {
 	conns    map[net.Conn]struct{}
 }
 
-// Serve answers requests on ln until ctx ends. Then it closes every connection and waits for
-// the goroutines. It may be called only once.
+// Serve answers requests on ln until ctx ends. Then it closes every connection and waits until
+// their goroutines have ended. It may be called only once.
 func (s *HTTP) Serve(ctx context.Context, ln net.Listener) error {
 	s.conns = make(map[net.Conn]struct{})
 	var wg sync.WaitGroup
@@ -36,7 +36,7 @@ func (s *HTTP) Serve(ctx context.Context, ln net.Listener) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for c := range s.conns {
-			_ = c.Close() // does not block, because no linger is set
+			_ = c.Close() // does not block, because SO_LINGER is not set
 		}
 		s.conns = nil
 	})
@@ -88,14 +88,14 @@ func (s *HTTP) converse(conn net.Conn) {
 	}
 }
 
-// handle returns the answer to q, and the new session id if there is one.
+// handle returns the answer to q, and the id of the new session, or "" if q creates none.
 func (s *HTTP) handle(dst []byte, q *wire.Request) (answer, string) {
 	if string(q.Path) != "/mcp" {
 		return answer{status: 404}, ""
 	}
 	if string(q.Method) != "POST" {
-		// 2026-07-28 §Streamable HTTP, "Earlier Streamable HTTP Revisions": 405 for GET and
-		// DELETE. 2025-11-25 §Transports: 405 for a GET if the server offers no stream.
+		// 2026-07-28 §Streamable HTTP, "Earlier Streamable HTTP Revisions": GET and DELETE get
+		// the status 405. 2025-11-25 §Transports: GET gets 405 if the server offers no stream.
 		if s.Era == words.Legacy && string(q.Method) == "DELETE" {
 			return answer{status: 200}, ""
 		}
@@ -109,14 +109,15 @@ func (s *HTTP) handle(dst []byte, q *wire.Request) (answer, string) {
 		a := reply(dst, s.Era, msg)
 		return a, fmt.Sprintf("%s%016x", sessionPrefix, s.sessions.Add(1))
 	}
-	// Real legacy servers refuse a modern request in one of these two ways.
+	// Real legacy servers refuse a modern request with one of the first two answers below.
 	switch {
 	case string(q.Version) == words.ModernVersion:
 		return failure(dst, []byte("null"), -32000, "Bad Request: Unsupported protocol version", 400), ""
 	case len(q.Session) == 0:
 		return failure(dst, []byte("null"), -32000, "Bad Request: No valid session ID provided", 400), ""
 	case !bytes.HasPrefix(q.Session, []byte(sessionPrefix)):
-		// 2025-11-25 §Transports, "Session Management": 404 for an unknown session.
+		// 2025-11-25 §Transports, "Session Management": a request with an unknown session id
+		// gets the status 404.
 		return failure(dst, []byte("null"), -32001, "Session not found", 404), ""
 	}
 	return reply(dst, s.Era, msg), ""

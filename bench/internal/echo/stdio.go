@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	maxLine  = 16 << 20 // the most bytes of one message
-	flushAt  = 64 << 10 // answers are written when they have this many bytes
+	maxLine  = 16 << 20 // the maximum number of bytes in one message
+	flushAt  = 64 << 10 // Stdio writes the buffered answers as soon as they have this many bytes
 	readSize = 64 << 10
 )
 
 var errLine = errors.New("echo: the line is too long")
 
-// Stdio answers the messages on in, one per line, until in ends. It reads all available lines
-// and writes the answers to all of them at once, as a fast server would.
+// Stdio answers the messages on in, one per line, until in ends. It reads all available lines and
+// writes their answers together, as a fast server would.
 func Stdio(era words.Era, in io.Reader, out io.Writer) error {
 	buf := make([]byte, readSize)
 	held, searched := 0, 0 // buf[:held] has been read; buf[:searched] has no newline

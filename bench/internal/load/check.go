@@ -9,7 +9,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/bench/internal/words"
 )
 
-// ResultOf returns the result in msg, which must be the answer to the request with this id.
+// ResultOf returns the result in msg, which must be the answer to the request with the given id.
 func ResultOf(msg, id []byte) ([]byte, error) {
 	var gotID, result, failed []byte
 	version := false
@@ -63,8 +63,8 @@ func checkEcho(result, text []byte, era words.Era) error {
 	if isError {
 		return fmt.Errorf("the tool failed: %.200s", result)
 	}
-	// 2026-07-28 §Schema, Result: "Servers implementing this protocol version MUST
-	// include this field."
+	// 2026-07-28 §Schema, Result, about resultType: "Servers implementing this protocol version
+	// MUST include this field."
 	if era == words.Modern && string(resultType) != `"complete"` {
 		return fmt.Errorf("resultType is %.40q, want complete", resultType)
 	}
@@ -99,8 +99,8 @@ func difference(got, want []byte) string {
 	return fmt.Sprintf("the tool returned another text: %d bytes instead of %d, different from byte %d on", len(got), len(want), at)
 }
 
-// filler returns a text of size bytes. The text needs no escapes in JSON and repeats only
-// after 64 KiB.
+// filler returns a text of size bytes. Its characters are pseudo-random and need no escapes in
+// JSON.
 func filler(size int) []byte {
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 ."
 	b := make([]byte, size)

@@ -2,10 +2,11 @@
 // echo, each with one call in flight, and check every answer.
 //
 // A Client has one keep-alive connection. It writes each request with a single write, from a
-// buffer that is prepared once. Between calls it overwrites only the id and two marks in the
-// text. So every text is unique, and a cut, swapped or stale answer is detected. An answer may
-// have a length, be chunked, or be an event stream. A wrong answer is an error. The
-// latency includes the write and the read, but not the check.
+// buffer that is prepared once. Between calls it overwrites only the id of the request, which is
+// also at the beginning and at the end of the text. So every text is unique, and the Client detects
+// a truncated, swapped or stale answer. The body of an answer may have a Content-Length, be chunked,
+// or be an event stream. A wrong answer is an error. The latency of a call includes the time to
+// write the request and to read the answer, but not the time to check the answer.
 package load
 
 import (
@@ -24,18 +25,18 @@ import (
 
 const (
 	dialTimeout = 5 * time.Second
-	// answerTimeout is the timeout of one answer outside a slice, and of the calls that are
-	// still running at the end of a slice.
+	// answerTimeout limits the wait for one answer while no slice is being measured. At the end
+	// of a slice, it limits the wait for the calls that are still running.
 	answerTimeout = 10 * time.Second
-	// idDigits is the width of every id. A float64 can represent fifteen digits exactly.
+	// idDigits is the number of digits in every id. A float64 represents fifteen digits exactly.
 	idDigits = 15
-	// MinSize is the length of the shortest text that has room for the two marks of a Client.
+	// MinSize is the minimum length of a text. It has room for an id at each end.
 	MinSize = 2 * idDigits
-	// MaxClients is the maximum number of clients. With more, their ids would not be distinct.
+	// MaxClients is the maximum number of clients. All their ids have idDigits digits.
 	MaxClients = 1000
 )
 
-// Client is one MCP client. Not safe for concurrent use.
+// Client is one MCP client. It is not safe for concurrent use.
 type Client struct {
 	addr    string
 	path    string // of the endpoint
@@ -46,7 +47,7 @@ type Client struct {
 	session string
 
 	next     uint64 // the next id
-	request  []byte // the request of a call: head and body
+	request  []byte // the HTTP request of a call: head and body
 	id       []byte // id, text, mark and tailMark are slices of request
 	text     []byte
 	mark     []byte
@@ -55,9 +56,9 @@ type Client struct {
 	taken []time.Duration // latencies of the current slice
 }
 
-// Dial connects a client to addr. addr is a host and a port, and perhaps a path, as in
-// 127.0.0.1:7300/s/echo/mcp. If addr has no path, the path is /mcp. number is the number of the
-// client and must be below MaxClients.
+// Dial connects a client to addr. addr is a host and a port, optionally followed by a path, as in
+// 127.0.0.1:7300/s/echo/mcp. The default path is /mcp. Each client must have a different number
+// below MaxClients.
 func Dial(addr string, era words.Era, number int) (*Client, error) {
 	addr, path, _ := strings.Cut(addr, "/")
 	if path == "" {
@@ -73,11 +74,11 @@ func Dial(addr string, era words.Era, number int) (*Client, error) {
 	}, nil
 }
 
-// Close ends the connection, not the session.
+// Close closes the connection. It does not end the session.
 func (c *Client) Close() error { return c.conn.Close() }
 
-// Open performs the steps that a client of this era needs before its first call: a legacy client
-// performs the initialize handshake, and a modern client does nothing.
+// Open prepares the client for its first call: a legacy client performs the initialize handshake,
+// and a modern client does nothing.
 func (c *Client) Open() error {
 	if c.era == words.Modern {
 		return nil
@@ -110,7 +111,7 @@ func (c *Client) Discover() error {
 	return nil
 }
 
-// List requests the tools. It returns an error if echo is missing.
+// List requests the list of tools. It returns an error if the list does not contain echo.
 func (c *Client) List() error {
 	id := c.newID()
 	result, err := c.ask("POST", "tools/list", words.List(c.era, id), id)
@@ -124,7 +125,7 @@ func (c *Client) List() error {
 }
 
 // Listen opens the GET stream of a legacy server and leaves it open. ok is false if the server does
-// not offer one.
+// not offer this stream.
 func (c *Client) Listen() (ok bool, err error) {
 	if err := c.send(c.head("GET", "", 0)); err != nil {
 		return false, err
@@ -147,7 +148,7 @@ func (c *Client) Reopen() error {
 	return c.Open()
 }
 
-// Share makes c use the session of other, over its own connection.
+// Share makes c use the session of other. c keeps its own connection.
 func (c *Client) Share(other *Client) { c.session = other.session }
 
 // Leave ends the session, if there is one.
@@ -172,9 +173,9 @@ func (c *Client) Prepare(size int) {
 	c.mark, c.tailMark = c.text[:idDigits], c.text[size-idDigits:]
 }
 
-// Call makes one prepared call, checks its answer, and returns the latency.
+// Call sends the request that Prepare has built, checks the answer, and returns the latency.
 func (c *Client) Call() (time.Duration, error) {
-	strconv.AppendUint(c.id[:0], c.next, 10) // overwritten in place, because every id has the same width
+	strconv.AppendUint(c.id[:0], c.next, 10) // overwrites the id in place, because every id has the same number of digits
 	copy(c.mark, c.id)
 	copy(c.tailMark, c.id)
 	c.next++
@@ -193,8 +194,8 @@ func (c *Client) Call() (time.Duration, error) {
 	return taken, checkEcho(result, c.text, c.era)
 }
 
-// ask sends one request and returns the result for id. If id is empty, ask accepts any successful
-// response without content.
+// ask sends one message and returns the result of the request with the given id. If id is empty,
+// ask accepts any answer with a status from 200 to 299 and returns no result.
 func (c *Client) ask(verb, method string, body []byte, id string) ([]byte, error) {
 	if err := c.send(append(c.head(verb, method, len(body)), body...)); err != nil {
 		return nil, err
@@ -219,8 +220,8 @@ func (c *Client) send(b []byte) error {
 	return err
 }
 
-// result returns the result in the last answer, which must be the answer to the request with this
-// id.
+// result returns the result in the last answer, which must be the answer to the request with the
+// given id.
 func (c *Client) result(id []byte) ([]byte, error) {
 	a := &c.answer
 	if a.Status != 200 {
@@ -233,7 +234,7 @@ func (c *Client) result(id []byte) ([]byte, error) {
 	err := errors.New("the event stream has no answer")
 	found := 0
 	wire.Events(a.Body, func(data []byte) {
-		// Notifications may come before the answer. They have a method.
+		// Notifications may come before the answer. IsRequest is true for them too.
 		if !IsRequest(data) {
 			found++
 			result, err = ResultOf(data, id)
@@ -245,8 +246,8 @@ func (c *Client) result(id []byte) ([]byte, error) {
 	return result, err
 }
 
-// head returns a request line and header fields. method is the MCP method for the header
-// Mcp-Method, or "" for none.
+// head returns the request line and the header fields of an HTTP request. method is the value of
+// the header Mcp-Method of a modern client.
 func (c *Client) head(verb, method string, length int) []byte {
 	b := make([]byte, 0, 512+length)
 	b = append(b, verb...)
@@ -261,7 +262,7 @@ func (c *Client) head(verb, method string, length int) []byte {
 		b = append(b, "Accept: application/json, text/event-stream\r\n"...)
 	}
 	if c.era == words.Modern {
-		// 2026-07-28 §Streamable HTTP, "Request Metadata".
+		// The required headers: 2026-07-28 §Streamable HTTP, "Request Metadata".
 		b = append(b, "MCP-Protocol-Version: "+words.ModernVersion+"\r\nMcp-Method: "...)
 		b = append(b, method...)
 		if method == "tools/call" {
@@ -269,7 +270,8 @@ func (c *Client) head(verb, method string, length int) []byte {
 		}
 		b = append(b, "\r\n"...)
 	} else if c.session != "" {
-		// 2025-11-25 §Transports, "Session Management", "Protocol Version Header".
+		// The required headers: 2025-11-25 §Transports, "Session Management", "Protocol Version
+		// Header".
 		b = append(b, "MCP-Protocol-Version: "+words.LegacyVersion+"\r\nMcp-Session-Id: "...)
 		b = append(b, c.session...)
 		b = append(b, "\r\n"...)
@@ -287,7 +289,7 @@ func (c *Client) newID() string {
 	return strconv.FormatUint(c.next-1, 10)
 }
 
-// IsRequest reports whether msg is a request or a notification, and not an answer.
+// IsRequest reports whether msg is a request or a notification. Answers have no method.
 func IsRequest(msg []byte) bool {
 	found := false
 	_ = jsonspan.Members(msg, func(key, _ []byte) { found = found || string(key) == "method" })

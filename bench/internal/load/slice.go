@@ -12,10 +12,10 @@ import (
 // Crowd is a group of clients that make calls at the same time.
 type Crowd struct {
 	clients []*Client
-	all     []time.Duration // the latencies of the last slice; kept to reuse the memory
+	all     []time.Duration // the latencies of the last slice; Run reuses its memory
 }
 
-// Slice has the results of a crowd in one slice of time.
+// Slice holds the results of one slice: the calls that a crowd made during a period.
 type Slice struct {
 	Calls    int
 	Elapsed  time.Duration // the time from the first write to the last answer
@@ -40,7 +40,7 @@ func Gather(addr string, era words.Era, n int) (*Crowd, error) {
 	return c, nil
 }
 
-// Disperse closes the connections. It does not end the sessions.
+// Disperse closes the connections of all clients. It does not end the sessions.
 func (c *Crowd) Disperse() {
 	for _, client := range c.clients {
 		_ = client.Close()
@@ -54,8 +54,9 @@ func (c *Crowd) Prepare(size int) {
 	}
 }
 
-// Run makes calls until d has passed, and waits for the calls in flight, which count too. A
-// client stops after a wrong answer. Run then returns an error when all clients are done.
+// Run lets all clients make calls until d has passed. Then it waits for the calls in flight and
+// includes them in the results. A client stops after a wrong answer. Run then returns an error
+// after all clients have stopped.
 func (c *Crowd) Run(d time.Duration) (Slice, error) {
 	var wg sync.WaitGroup
 	errs := make([]error, len(c.clients))
@@ -83,7 +84,7 @@ func (c *Crowd) Run(d time.Duration) (Slice, error) {
 	return s, nil
 }
 
-// run makes calls until end, at least one.
+// run makes at least one call, and starts calls until end.
 func (c *Client) run(end time.Time) error {
 	c.taken = c.taken[:0]
 	if err := c.conn.SetDeadline(end.Add(answerTimeout)); err != nil {
@@ -101,8 +102,8 @@ func (c *Client) run(end time.Time) error {
 	}
 }
 
-// Quantile returns the quantile q of sorted values: the nearest of these values. It returns the
-// zero value if there are none.
+// Quantile returns the element of sorted at the quantile q, which is from 0 to 1. It returns the
+// zero value if sorted is empty.
 func Quantile[T any](sorted []T, q float64) T {
 	if len(sorted) == 0 {
 		var zero T

@@ -1,10 +1,10 @@
 // Package proc starts the processes of a measurement, and reads their CPU time and memory.
 //
-// The CPU time of a process is the user and system time of all its threads, including ended
-// threads, but not of its children. It comes from the kernel's clock of the process
-// (clock_getcpuclockid(3)), which counts nanoseconds. /proc/PID/stat counts only hundredths of a
-// second. The memory is the resident set. Both values are available only on Linux. On other systems
-// the functions fail and nothing can be measured.
+// The CPU time of a process is the user and system time of all its threads, including threads that
+// have ended, but without its child processes. The CPU time is read from the CPU clock of the
+// process (clock_getcpuclockid(3)), which counts nanoseconds, because /proc/PID/stat counts only
+// hundredths of a second. The memory is the resident set. CPU time and memory are available only on
+// Linux. On other systems the functions return errors, and no measurement is possible.
 package proc
 
 import (
@@ -22,10 +22,10 @@ import (
 
 const (
 	stopWait = 5 * time.Second // the time from SIGTERM to SIGKILL
-	keepSize = 1 << 10         // how many bytes of the beginning of stderr are kept, and how many of its end
+	keepSize = 1 << 10         // the number of bytes that ends keeps from the beginning of stderr, and also from its end
 )
 
-// Process is a child that runs until Stop.
+// Process is a child process that runs until Stop is called.
 type Process struct {
 	cmd   *exec.Cmd
 	stdin io.Closer
@@ -34,14 +34,15 @@ type Process struct {
 	err   error         // the error of Wait; may be read after done is closed
 }
 
-// Start runs path with args. The stdin of the process is a pipe that stays open until Stop, so that
-// a server of bench notices when bench is gone. stdout is dropped. The beginning and the end of
-// stderr are kept. env is added to the environment of this process.
+// Start runs path with args. The stdin of the child is a pipe that stays open until Stop is called,
+// so that a server that bench starts notices when bench has exited. The stdout of the child is
+// discarded. The beginning and the end of its stderr are kept for Explain. The environment of the
+// child is env added to that of bench.
 func Start(env []string, path string, args ...string) (*Process, error) {
 	p := &Process{cmd: exec.Command(path, args...), done: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), env...)
 	p.cmd.Stderr = &p.said
-	p.cmd.WaitDelay = time.Second // a child of the process may hold stderr open
+	p.cmd.WaitDelay = time.Second // a process that the child started may keep stderr open
 	stdin, err := p.cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -57,11 +58,11 @@ func Start(env []string, path string, args ...string) (*Process, error) {
 	return p, nil
 }
 
-// PID returns the process id.
+// PID returns the id of the process.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Await waits until addr accepts a connection. If the process ends or the limit is reached, it
-// returns an error with the process's stderr.
+// Await waits until addr accepts a connection. If the process exits first, or after the time limit,
+// Await returns an error that contains the stderr of the process.
 func (p *Process) Await(addr string, limit time.Duration) error {
 	end := time.Now().Add(limit)
 	for {
@@ -88,7 +89,7 @@ func (p *Process) Explain(err error) error {
 	return err
 }
 
-// Stop ends the process and waits for it. It may be called more than once.
+// Stop terminates the process and waits until it has exited. Stop may be called more than once.
 func (p *Process) Stop() {
 	_ = p.stdin.Close()
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
@@ -101,11 +102,11 @@ func (p *Process) Stop() {
 }
 
 // ends keeps the beginning and the end of the text that is written to it, because the reason for a
-// crash may be in either part. Safe for concurrent use.
+// crash may be in either part. It is safe for concurrent use.
 type ends struct {
 	mu          sync.Mutex
 	first, last []byte
-	dropped     bool // text between first and last was dropped
+	dropped     bool // whether Write has dropped text between first and last
 }
 
 func (e *ends) Write(b []byte) (int, error) {

@@ -13,8 +13,8 @@ import (
 
 // CPU returns the CPU time that the process pid has used so far.
 func CPU(pid int) (time.Duration, error) {
-	// include/linux/posix-timers.h: the id of the clock of a process is the complement of
-	// the PID, shifted by three, with CPUCLOCK_SCHED (2) in the low bits.
+	// include/linux/posix-timers.h: the clock id of a process is the complement of its PID,
+	// shifted left by three bits, with CPUCLOCK_SCHED (2) in the low bits.
 	clock := ^pid<<3 | 2
 	var t syscall.Timespec
 	_, _, errno := syscall.Syscall(syscall.SYS_CLOCK_GETTIME, uintptr(clock), uintptr(unsafe.Pointer(&t)), 0)
@@ -24,9 +24,8 @@ func CPU(pid int) (time.Duration, error) {
 	return time.Duration(t.Nano()), nil
 }
 
-// Resident returns the number of bytes of the process pid that are in memory. It reads
-// smaps_rollup, which counts pages. It does not read statm, because threads update the counters of
-// statm late.
+// Resident returns the size of the resident set of the process pid in bytes. It reads
+// /proc/PID/smaps_rollup, because the counters in /proc/PID/statm are updated late.
 func Resident(pid int) (int64, error) {
 	name := fmt.Sprintf("/proc/%d/smaps_rollup", pid)
 	b, err := os.ReadFile(name)
@@ -42,7 +41,8 @@ func Resident(pid int) (int64, error) {
 	return kib << 10, nil
 }
 
-// Descendants returns the running children of pid, and their children.
+// Descendants returns the PIDs of all descendants of the process pid: its child processes, their
+// child processes, and so on.
 func Descendants(pid int) ([]int, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -56,10 +56,10 @@ func Descendants(pid int) ([]int, error) {
 		}
 		b, err := os.ReadFile("/proc/" + e.Name() + "/stat")
 		if err != nil {
-			continue // the process has ended meanwhile
+			continue // the process has exited in the meantime
 		}
-		// proc_pid_stat(5): the name in brackets may contain anything; the state and
-		// the parent follow the last bracket.
+		// proc_pid_stat(5): the name of the program, in brackets, may contain any
+		// characters. The state and the parent PID follow the last bracket.
 		fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
 		if len(fields) < 2 {
 			continue
@@ -74,15 +74,14 @@ func Descendants(pid int) ([]int, error) {
 	return all, nil
 }
 
-// Busy returns how long the cores have been busy since boot, summed over all cores and all
-// processes.
+// Busy returns the CPU time that all cores have spent since boot without being idle.
 func Busy() (time.Duration, error) {
 	b, err := os.ReadFile("/proc/stat")
 	if err != nil {
 		return 0, err
 	}
 	line, _, _ := strings.Cut(string(b), "\n")
-	fields := strings.Fields(line) // cpu user nice system idle iowait irq softirq steal guest...
+	fields := strings.Fields(line) // the names of the fields: cpu user nice system idle iowait irq softirq steal guest...
 	if len(fields) < 8 || fields[0] != "cpu" {
 		return 0, fmt.Errorf("/proc/stat: %.80q", line)
 	}

@@ -9,17 +9,17 @@ import (
 
 var errLinux = errors.New("CPU time and memory are measured on Linux only")
 
-// CPU fails on this system.
+// CPU always returns an error on this system.
 func CPU(int) (time.Duration, error) { return 0, errLinux }
 
-// Resident fails on this system.
+// Resident always returns an error on this system.
 func Resident(int) (int64, error) { return 0, errLinux }
 
-// Descendants fails on this system.
+// Descendants always returns an error on this system.
 func Descendants(int) ([]int, error) { return nil, errLinux }
 
-// Busy fails on this system.
+// Busy always returns an error on this system.
 func Busy() (time.Duration, error) { return 0, errLinux }
 
-// Machine returns "" on this system.
+// Machine returns two empty strings on this system.
 func Machine() (cpu, kernel string) { return "", "" }

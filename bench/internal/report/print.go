@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// JSON writes the report as one object.
+// JSON writes the report as one JSON object.
 func (r *Report) JSON(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
@@ -16,13 +16,13 @@ func (r *Report) JSON(w io.Writer) error {
 	return e.Encode(r)
 }
 
-// Text writes the report for a terminal.
+// Text writes the report as plain text, for a terminal.
 func (r *Report) Text(w io.Writer) error { return r.print(w, table.text, "") }
 
-// Markdown writes the report for a document.
+// Markdown writes the report as Markdown.
 func (r *Report) Markdown(w io.Writer) error { return r.print(w, table.markdown, "### ") }
 
-// table has a heading and rows. The first row has the names of the columns.
+// table is a table with a title. The first row contains the names of the columns.
 type table struct {
 	title string
 	rows  [][]string
@@ -129,7 +129,8 @@ func (l Load) row() []string {
 	return append(row, fmt.Sprintf("%.2f", l.Rates.Median))
 }
 
-// text aligns the columns: the first to the left, columns of numbers to the right.
+// text formats the table as plain text. It aligns columns of numbers to the right, and other
+// columns to the left.
 func (t table) text() string {
 	width := make([]int, len(t.rows[0]))
 	for _, row := range t.rows {
@@ -173,7 +174,7 @@ func (t table) markdown() string {
 	return b.String()
 }
 
-// figures reports whether every cell of a column begins like a number.
+// figures reports whether every cell of a column, except its name, begins like a number.
 func (t table) figures(column int) bool {
 	for _, row := range t.rows[1:] {
 		if c := row[column]; c == "" || !strings.ContainsRune("0123456789-<>", rune(c[0])) {

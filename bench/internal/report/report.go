@@ -1,10 +1,10 @@
-// Package report has the results of a comparison, compares them with the targets, and prints
-// them as tables for people, as Markdown, or as JSON.
+// Package report contains the results of a comparison. It compares the results with the targets,
+// and prints them as plain text, as Markdown, or as JSON.
 //
 // Every value that was measured more than once is a Spread: the median with the lowest and the
-// highest value. A ratio is computed in each round from two slices that ran directly after one
-// another. The result is the median of these ratios. So a varying load on the machine affects
-// both slices of a ratio. The package does no I/O except to the given writer.
+// highest value. A ratio is computed for each round, from two slices of that round, so that a
+// varying load on the machine affects both slices. The final ratio is the median of the ratios of
+// all rounds. The package does no I/O except to the given writer.
 package report
 
 import (
@@ -23,8 +23,8 @@ type Spread struct {
 	High float64 `json:"high,omitempty"`
 }
 
-// Summarize returns the spread of values. It returns the zero value if values is empty. For an even
-// number of values, the median is the mean of the middle two.
+// Summarize returns the median, the minimum and the maximum of values. It returns the zero value if
+// values is empty. For an even number of values, the median is the mean of the two middle values.
 func Summarize(values []float64) Spread {
 	if len(values) == 0 {
 		return Spread{}
@@ -35,8 +35,8 @@ func Summarize(values []float64) Spread {
 }
 
 // Middle returns an interval that contains the true median with a probability of about 95 %, if the
-// values are independent. Both ends are measured values. For fewer than six values, they are the
-// lowest and the highest value.
+// values are independent. Both ends of the interval are elements of values. For fewer than six
+// values, low is the lowest value and high is the highest value.
 func Middle(values []float64) (low, high float64) {
 	n := len(values)
 	if n == 0 {
@@ -49,7 +49,8 @@ func Middle(values []float64) (low, high float64) {
 	return s[rank], s[n-1-rank]
 }
 
-// Ratio returns the spread of a[i]/b[i]. It returns nil if a and b have different lengths.
+// Ratio returns the spread of the ratios a[i]/b[i]. It returns nil if a is empty, if a and b have
+// different lengths, or if b contains a zero.
 func Ratio(a, b []float64) *Spread {
 	if len(a) == 0 || len(a) != len(b) {
 		return nil
@@ -66,16 +67,16 @@ func Ratio(a, b []float64) *Spread {
 	return &s
 }
 
-// These are the paths. Who.Path and the flag -paths use these names.
+// These constants are the possible values of Who.Path and of the flag -paths.
 const (
-	Direct = "direct" // no process in the middle
+	Direct = "direct" // no process between client and upstream
 	Proxy  = "proxy"  // httputil.ReverseProxy, for reference
 	Pooled = "pooled" // httputil.ReverseProxy with a buffer pool
 	HTTP   = "http"   // Dragoman in front of an HTTP upstream
-	Stdio  = "stdio"  // Dragoman in front of its own child
+	Stdio  = "stdio"  // Dragoman in front of a stdio upstream, which it starts itself
 
-	// These paths have dragoman serve in front of an HTTP upstream. Console and Recording are
-	// compared with Serve.
+	// In these paths, "dragoman serve" is in front of an HTTP upstream. The results of Console and
+	// Recording are compared with the results of Serve.
 	Serve     = "serve"     // without the console, and without recording
 	Console   = "console"   // with the console, but without recording
 	Recording = "recording" // with the console, and with the setting "record: memory"
@@ -86,11 +87,11 @@ type Who struct {
 	Path     string `json:"path"`
 	Client   string `json:"client"`   // M for modern or L for legacy
 	Upstream string `json:"upstream"` // M for modern or L for legacy
-	// Base means that the contestant uses the earlier binary that -against names.
+	// Base is true if the contestant uses the earlier binary from the flag -against.
 	Base bool `json:"base,omitempty"`
 }
 
-// String returns the name in the tables.
+// String returns the name of the contestant for the tables.
 func (w Who) String() string {
 	cell := w.Client + ">" + w.Upstream
 	switch w.Path {
@@ -116,7 +117,7 @@ func (w Who) String() string {
 	return "dragoman " + name + " " + cell
 }
 
-// Load has the results of one contestant at one payload size.
+// Load holds the results of one contestant for one payload size.
 type Load struct {
 	Who
 	Size     int     `json:"size_bytes"`
@@ -125,16 +126,17 @@ type Load struct {
 	P50      Spread  `json:"p50_us"`
 	P99      Spread  `json:"p99_us"`
 	CPU      *Spread `json:"cpu_us_per_call,omitempty"`       // the CPU time of the process between client and upstream
-	ChildCPU *Spread `json:"child_cpu_us_per_call,omitempty"` // the CPU time of the children of that process
+	ChildCPU *Spread `json:"child_cpu_us_per_call,omitempty"` // the CPU time of the child processes of the process between client and upstream
 	Children int     `json:"children,omitempty"`
 	CPURatio *Spread `json:"cpu_to_proxy,omitempty"`
 	Rates    *Spread `json:"rate_to_proxy,omitempty"`
 }
 
-// Versus compares the contestant Who with the contestant To: either the same configuration with the
-// binary of -against, or serve without the console. Each ratio is from two slices of one round. In
-// every other round the contestants take turns in the opposite order. If a ratio is below 1, Who
-// needs less CPU time than To, or has a lower rate.
+// Versus compares the contestant Who with the contestant To. To is either the same configuration
+// with the binary from the flag -against, or "dragoman serve" without the console. Each ratio is
+// computed from two slices of one round. In every second round the contestants run in the opposite
+// order. A CPU ratio below 1 means that Who needs less CPU time than To. A rate ratio below 1 means
+// that Who makes fewer calls per second than To.
 type Versus struct {
 	Who
 	To    Who     `json:"to"`
@@ -144,7 +146,7 @@ type Versus struct {
 	Rate  *Spread `json:"rate_to_base"`
 }
 
-// Handshake is the latency of opening a session on a new connection.
+// Handshake holds the latency of opening a session on a new connection.
 type Handshake struct {
 	Who
 	Opening string  `json:"opening"` // the messages of the handshake
@@ -154,29 +156,29 @@ type Handshake struct {
 	Ratio   float64 `json:"p50_to_direct,omitempty"`
 }
 
-// Start is the time from starting a process to its first answered tools/list.
+// Start holds the time from the start of a process to its first answer to tools/list.
 type Start struct {
 	Who
 	Time Spread `json:"ms"`
 }
 
-// Idle is the memory per idle session.
+// Idle holds the memory that one idle session needs.
 type Idle struct {
 	Server   string  `json:"server"` // "bare" or "dragoman"
-	Kind     string  `json:"kind"`   // one of the three constants below
+	Kind     string  `json:"kind"`   // Connected, Streaming or Alone
 	Sessions int     `json:"sessions"`
 	Bytes    float64 `json:"bytes_per_session"`
 	Note     string  `json:"note,omitempty"`
 }
 
-// These are the connections that an idle session keeps open.
+// These values of Idle.Kind describe the connections that an idle session keeps open.
 const (
 	Connected = "connection"
 	Streaming = "connection and GET stream"
 	Alone     = "no connection"
 )
 
-// Report has the results of one run.
+// Report holds the results of one run of bench.
 type Report struct {
 	Date       string      `json:"date"`
 	Command    string      `json:"command"`
@@ -188,7 +190,7 @@ type Report struct {
 	Clients    int         `json:"clients"`
 	Rounds     int         `json:"rounds"`
 	Slice      string      `json:"slice"`
-	Foreign    float64     `json:"foreign_cpu_share"` // the share of the machine that other processes used during the load
+	Foreign    float64     `json:"foreign_cpu_share"` // the share of the machine's CPU time that other processes used while load was measured
 	Load       []Load      `json:"load,omitempty"`
 	Versus     []Versus    `json:"versus,omitempty"`
 	Handshakes []Handshake `json:"handshakes,omitempty"`

@@ -2,18 +2,18 @@ package report
 
 import "fmt"
 
-// Target is one target value and the measured value.
+// Target is a target value for a measurement, with the measured value.
 type Target struct {
 	Promise string  `json:"promise"`
 	Who     string  `json:"who"`
 	Value   float64 `json:"value"`
 	Limit   float64 `json:"limit"`
-	AtLeast bool    `json:"at_least,omitempty"` // the limit is a minimum; otherwise it is a maximum
+	AtLeast bool    `json:"at_least,omitempty"` // whether Limit is a minimum; otherwise Limit is a maximum
 	Unit    string  `json:"unit"`
 	Spread  string  `json:"spread,omitempty"`
 }
 
-// Kept reports whether the target was met.
+// Kept reports whether the measured value meets the target.
 func (t Target) Kept() bool {
 	if t.AtLeast {
 		return t.Value >= t.Limit
@@ -21,8 +21,8 @@ func (t Target) Kept() bool {
 	return t.Value <= t.Limit
 }
 
-// These are the targets. Ratios are relative to ReverseProxy with the same client era and size over
-// HTTP. For handshakes they are relative to the same handshake without a process in between.
+// These are the targets. Most ratios are relative to ReverseProxy with the same client era and size
+// over HTTP. The ratio for handshakes is relative to the same handshake without a process in between.
 const (
 	sameEraCPU   = 1.25     // 256 B to 1 KiB
 	sameEraRate  = 0.8      // 256 B to 1 KiB
@@ -33,11 +33,11 @@ const (
 	recordingCPU = 1.10     // relative to dragoman serve without the console, 1 KiB
 	handshake    = 2.0      // p50
 	firstList    = 25.0     // ms
-	connected    = 33 << 10 // bytes, the connection included
-	alone        = 1 << 10  // bytes; a connected session may use this much more than a connection to the bare server
+	connected    = 33 << 10 // bytes, including the connection
+	alone        = 1 << 10  // bytes; also the limit for the memory of a connected session minus that of a connection to the bare server
 )
 
-// Judge sets Targets from the measured values. A target without a measured value is left out.
+// Judge sets Targets from the measured values. It omits targets that have no measured value.
 func (r *Report) Judge() {
 	r.Targets = nil
 	for _, l := range r.Load {
@@ -90,9 +90,8 @@ func (r *Report) judgeLoad(l Load) {
 	}
 }
 
-// judgeIdle compares the memory of a connected session with two limits: a number of bytes, and
-// the memory of a connection to a bare Go server plus the limit for a session without a
-// connection.
+// judgeIdle adds the targets for the memory of idle sessions. A connected session has two targets:
+// its total memory, and its memory minus that of a connection to the bare server.
 func (r *Report) judgeIdle() {
 	bare := 0.0
 	for _, i := range r.Idles {

@@ -6,15 +6,15 @@ import (
 	"io"
 )
 
-// Request is one HTTP request. Its slices are valid until the next request is read.
+// Request is one HTTP request. Its slices are valid until the Reader reads the next request.
 type Request struct {
 	Head
-	Method, Path []byte // Path is the part of the target before "?"
+	Method, Path []byte // Path is the part of the request target before "?"
 	Body         []byte
 }
 
-// Request reads one request into m. If the client expects 100-continue and proceed is not nil,
-// the interim response is written to proceed before the body is read.
+// Request reads one request into m. If the client expects 100-continue, proceed is not nil and no
+// part of the body has arrived yet, Request first writes the interim response to proceed.
 func (r *Reader) Request(m *Request, proceed io.Writer) error {
 	r.recycle()
 	*m = Request{}

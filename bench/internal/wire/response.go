@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// Response is one HTTP response. Its slices are valid until the next response is read.
+// Response is one HTTP response. Its slices are valid until the Reader reads the next response.
 type Response struct {
 	Head
 	Status int
-	Body   []byte // the body without chunking; all of an event stream
+	Body   []byte // the body without chunked encoding; an event stream is read to its end
 }
 
 // EventStream reports whether the body is text/event-stream.
@@ -18,15 +18,15 @@ func (m *Response) EventStream() bool {
 	return is(bytes.TrimSpace(kind), "text/event-stream")
 }
 
-// Response reads the answer to one request into m, and skips 1xx responses. A response without
-// a length and without chunks ends when the peer closes the connection. In this case Response
-// sets m.Close.
+// Response reads the next response into m and skips 1xx responses. If the response has neither a
+// Content-Length nor chunks, its body ends when the peer closes the connection. In this case
+// Response sets m.Close.
 func (r *Reader) Response(m *Response) error {
 	if err := r.ResponseHead(m); err != nil {
 		return err
 	}
-	// RFC 9112 section 6.3: these responses have no body, even if they have fields that
-	// describe one.
+	// RFC 9112 section 6.3: responses with these status codes have no body, even if their header
+	// fields describe one.
 	if m.Status == 204 || m.Status == 304 {
 		return nil
 	}
@@ -43,7 +43,8 @@ func (r *Reader) Response(m *Response) error {
 	return err
 }
 
-// ResponseHead reads only the head. It is for streams that stay open.
+// ResponseHead reads only the head of the next response into m, and skips 1xx responses. It is for
+// streams that stay open.
 func (r *Reader) ResponseHead(m *Response) error {
 	for {
 		r.recycle()
@@ -70,11 +71,12 @@ func (r *Reader) ResponseHead(m *Response) error {
 	}
 }
 
-// Events calls visit with the data of each event of an event stream. Data lines are joined
-// with LF. Data of a single line, the usual case, is not copied.
+// Events calls visit with the data of each event in an event stream. If an event has several data
+// lines, Events joins them with LF. It does not copy the data of an event that has only one data
+// line, which is the usual case.
 //
-// HTML Living Standard section 9.2.6: lines end in CR LF, LF or CR. An empty line ends an
-// event, so text after the last empty line is dropped.
+// HTML Living Standard section 9.2.6: lines end with CR LF, LF or CR. An empty line ends an event,
+// so Events ignores an event without an empty line after it.
 func Events(stream []byte, visit func(data []byte)) {
 	stream = bytes.TrimPrefix(stream, []byte("\uFEFF"))
 	var data []byte
@@ -105,7 +107,7 @@ func Events(stream []byte, visit func(data []byte)) {
 		case 1:
 			data = value
 		case 2:
-			data = bytes.Join([][]byte{data, value}, []byte("\n")) // make a copy, because data is a slice of the stream
+			data = bytes.Join([][]byte{data, value}, []byte("\n")) // make a copy, because data is a slice of the stream, which must not change
 		default:
 			data = append(append(data, '\n'), value...)
 		}

@@ -1,11 +1,12 @@
 // Package wire reads HTTP/1.1 messages from a connection with as little CPU time as possible.
 //
-// Both ends of a measurement use the cores that the measured process needs. With net/http at
-// both ends, they would use more CPU time than that process. So this package reads a head, and
-// then a body by Content-Length, by chunks or until the connection closes. It uses one buffer
-// per connection for all messages. It knows only the fields that MCP over HTTP needs. It
-// refuses messages that it does not understand: obsolete line folding, a Transfer-Encoding
-// other than chunked, and two lengths that differ. It writes nothing.
+// The client and the upstream of a measurement run on the same cores as the measured process. With
+// net/http, they would use more CPU time than the measured process. This package therefore supports
+// only what the measurement needs. It reads a head, and then a body by Content-Length, by chunks or
+// until the connection closes. It uses one buffer per connection for all messages. It interprets
+// only the header fields that MCP over HTTP needs. It refuses messages with obsolete line folding,
+// with a Transfer-Encoding other than chunked, or with two different lengths. It writes nothing
+// except the interim response 100 Continue.
 package wire
 
 import (
@@ -17,17 +18,17 @@ import (
 )
 
 const (
-	maxHead = 64 << 10 // the most bytes of the start line and the fields, or of the line of a chunk
-	maxBody = 16 << 20 // the most bytes of a body
+	maxHead = 64 << 10 // the maximum length of a head, and of the line before a chunk
+	maxBody = 16 << 20 // the maximum length of a body
 )
 
-// ErrClosed means that the peer closed the connection between messages.
+// ErrClosed means that the peer closed the connection between two messages.
 var ErrClosed = errors.New("wire: the peer closed the connection")
 
-// Head is a start line and the fields that this package uses. Its slices belong to the Reader
-// and are valid until the next message is read.
+// Head is a start line with the header fields that this package uses. Its slices are slices of the
+// Reader's buffer. They are valid until the Reader reads the next message.
 type Head struct {
-	Start       []byte // the start line without its end
+	Start       []byte // the start line without CR LF
 	Length      int64  // Content-Length; -1 if absent
 	Chunked     bool
 	Close       bool // Connection: close
@@ -37,18 +38,18 @@ type Head struct {
 	Version     []byte // MCP-Protocol-Version
 }
 
-// Reader reads messages from one connection. Not safe for concurrent use.
+// Reader reads messages from one connection. It is not safe for concurrent use.
 type Reader struct {
 	src  io.Reader
 	buf  []byte
-	r, w int    // buf[r:w] was read from src and is not used yet
-	body []byte // the last chunked body; kept to reuse the memory
+	r, w int    // buf[r:w] has been read from src, but is not part of a message yet
+	body []byte // the last chunked body; chunks reuses its memory
 }
 
-// NewReader returns a Reader for src. Its buffer has 4 KiB and grows if a message needs more.
+// NewReader returns a Reader for src. The buffer has 4 KiB at first, and grows for larger messages.
 func NewReader(src io.Reader) *Reader { return &Reader{src: src, buf: make([]byte, 4<<10)} }
 
-// head reads up to the empty line, and the empty line itself.
+// head reads the start line, the header fields and the empty line after them, and parses them into h.
 func (r *Reader) head(h *Head) error {
 	searched := 0
 	for {
@@ -70,7 +71,7 @@ func (r *Reader) head(h *Head) error {
 	}
 }
 
-// parse parses block. Every line of it ends in CR LF.
+// parse parses block into h. Every line of block ends with CR LF.
 func (h *Head) parse(block []byte) error {
 	*h = Head{Length: -1}
 	n := bytes.Index(block, []byte("\r\n"))
@@ -129,7 +130,7 @@ func (r *Reader) sized(n int64) ([]byte, error) {
 	return b, nil
 }
 
-// chunks returns the decoded chunked body. It reuses the memory of the previous body.
+// chunks reads a chunked body and returns it decoded. It reuses the memory of the previous body.
 func (r *Reader) chunks() ([]byte, error) {
 	dst := r.body[:0]
 	for {
@@ -166,7 +167,7 @@ func (r *Reader) chunks() ([]byte, error) {
 	}
 }
 
-// rest returns everything until the peer closes the connection.
+// rest returns all bytes until the peer closes the connection.
 func (r *Reader) rest() ([]byte, error) {
 	for {
 		switch err := r.fill(1); {
@@ -200,13 +201,13 @@ func (r *Reader) line() ([]byte, error) {
 	}
 }
 
-// fill reads at least n bytes, and more if more are available. It moves only unused bytes
-// to the front of the buffer. Slices that a caller holds are in used bytes, which stay in
-// place. recycle runs only between messages.
+// fill reads at least n bytes into the buffer, and more if more are available. It does not
+// overwrite bytes of the current message, because the caller may hold slices of them. Only recycle
+// overwrites these bytes, and it runs between two messages.
 func (r *Reader) fill(n int) error {
 	if r.w+n > len(r.buf) {
 		grown := make([]byte, max(2*len(r.buf), r.w+n))
-		copy(grown, r.buf[:r.w]) // also copy the used bytes, because a Head may refer to them
+		copy(grown, r.buf[:r.w]) // copies the bytes before r.r too, so that r.r and r.w stay valid
 		r.buf = grown
 	}
 	for n > 0 {
@@ -220,14 +221,14 @@ func (r *Reader) fill(n int) error {
 	return nil
 }
 
-// recycle frees the used bytes of the buffer before a message is read.
+// recycle moves the unused bytes to the front of the buffer. It runs before each message is read.
 func (r *Reader) recycle() {
 	copy(r.buf, r.buf[r.r:r.w])
 	r.w -= r.r
 	r.r = 0
 }
 
-// Buffered reports whether the buffer has bytes that no message has used.
+// Buffered reports whether the buffer contains bytes that are not part of a message yet.
 func (r *Reader) Buffered() bool { return r.w > r.r }
 
 func noEOF(err error) error {
@@ -237,7 +238,8 @@ func noEOF(err error) error {
 	return err
 }
 
-// is reports whether b, an ASCII field name or value, equals lower except for upper and lower case.
+// is reports whether b equals lower, ignoring the case of ASCII letters in b. lower must be in lower
+// case.
 func is(b []byte, lower string) bool {
 	if len(b) != len(lower) {
 		return false

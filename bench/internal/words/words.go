@@ -1,10 +1,10 @@
-// Package words writes the messages of an MCP client in each of the two eras.
+// Package words creates the messages that an MCP client of each of the two eras sends.
 //
-// Modern is revision 2026-07-28. It has no handshake. Every request has its version and the
-// client's capabilities in _meta, and headers mirror the body. Legacy is 2025-11-25. An
-// initialize handshake opens a session. The load generator and the tests of the echo server
-// both use this package, so each message is written in one place. It does no I/O and keeps no
-// state.
+// Modern is revision 2026-07-28, which has no handshake. Every modern request has the protocol
+// version and the client's capabilities in _meta, and some HTTP headers repeat parts of the body.
+// Legacy is revision 2025-11-25, in which an initialize handshake opens a session. Both the load
+// generator and the tests of the echo server use this package. The package does no I/O and keeps
+// no state.
 package words
 
 // Era is a group of protocol revisions: modern or legacy.
@@ -15,14 +15,14 @@ const (
 	Legacy            // 2025-11-25
 )
 
-// These are the revisions that the eras use.
+// These are the protocol revisions of the two eras in this module.
 const (
 	ModernVersion = "2026-07-28"
 	LegacyVersion = "2025-11-25"
 )
 
-// Letter returns M for modern and L for legacy. The name of a cell, such as ML, has the
-// client's letter first.
+// Letter returns "M" for modern and "L" for legacy. A cell, such as ML, is named after the client's
+// era and then the upstream's era.
 func (e Era) Letter() string {
 	if e == Legacy {
 		return "L"
@@ -37,7 +37,7 @@ func (e Era) String() string {
 	return "modern"
 }
 
-// ParseEra parses the result of String.
+// ParseEra parses an era in the format of String. It returns false if s is not an era.
 func ParseEra(s string) (Era, bool) {
 	switch s {
 	case "modern":
@@ -77,9 +77,9 @@ func List(e Era, id string) []byte {
 	return []byte(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/list","params":{}}`)
 }
 
-// Call returns a call of the tool echo. text must be the inside of a JSON string. idAt and
-// textAt are the offsets of id and text, so that the caller can overwrite them with others of
-// the same length.
+// Call returns a tools/call request for the tool echo. text is a JSON string without its quotes.
+// idAt and textAt are the offsets of id and text in body. The caller may overwrite both in place
+// with values of the same length.
 func Call(e Era, id, text string) (body []byte, idAt, textAt int) {
 	body = append(body, `{"jsonrpc":"2.0","id":`...)
 	idAt = len(body)
