@@ -15,8 +15,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
-// Adder tries new servers and adds them to the configuration. *admin.API implements it. Texts in
-// its results have no secrets, except for Kept.Lines.
+// Adder tries new servers and adds them to the configuration. *admin.API implements Adder. The
+// results contain no secrets, except in Kept.Lines.
 type Adder interface {
 	ClientFiles() admin.ClientFiles
 	NewDraft(admin.DraftRequest) (admin.Draft, *admin.Problem)
@@ -32,46 +32,46 @@ type Adder interface {
 type addView struct {
 	Way     string // "paste", "import" or "hand"
 	Text    string // the pasted text, if it could not be read
-	Problem string // why the last action failed; "" if it did not
+	Problem string // why the last action failed; "" if the action succeeded
 	Hand    handForm
 	Files   []fileRow
-	Nothing string // the clients without servers
+	Nothing string // the names of the clients without servers
 
 	Draft    *admin.Draft // nil at the beginning
 	Servers  []triedView
-	Needs    []admin.DraftVariable // variables without a value
-	Secrets  []admin.DraftVariable // variables whose values are in the draft
+	Needs    []admin.DraftVariable // the variables of the chosen servers that have no value
+	Secrets  []admin.DraftVariable // the variables of the chosen servers whose values are in the draft
 	Preview  *admin.Preview
-	Why      string // why there is no preview
+	Why      string // why there is no preview of the changed file
 	Untested bool
-	Hidden   bool // a part of the command of a chosen server is not shown
+	Hidden   bool // the page hides a part of the command of at least one chosen server
 	Running  bool
 	Summary  string
-	Save     string // the title of the button that saves
-	Left     string // the servers that are not saved
+	Save     string // the label of the button that saves the servers
+	Left     string // says which servers the user has not chosen; "" if none
 	Key      string
-	Kept     *admin.Kept // the result, if the user has to set variables or the file is not in use yet
+	Kept     *admin.Kept // the result of saving; set if the user has to set variables, or Dragoman does not use the file yet
 }
 
 // handForm has the values of the form for manual setup.
 type handForm struct{ Name, Command, Env string }
 
-// fileRow is a file of a client.
+// fileRow describes a configuration file of an MCP client, as a row on the page.
 type fileRow struct {
 	admin.ClientFile
 	Button string // "Import 4 (1 new)"
 	States string // "1 new, 2 same"
 }
 
-// triedView is a server of a draft.
+// triedView describes a server of a draft and the result of its test.
 type triedView struct {
 	admin.DraftServer
 	Class, Word string
-	Line        string // the command that is started, as a shell would read it; "" for a URL
+	Line        string // the command of the server, with shell quoting; "" for a server with a URL
 	Counts      string
 	Steps       []stepView
-	Connected   string // the result of the handshake
-	Live        string // a text that changes when the trial changes
+	Connected   string // a sentence about the connection; "" if the test has not connected
+	Live        string // text that changes when the state of the test changes
 }
 
 func (c *Console) addServerPage() Page {
@@ -90,7 +90,8 @@ func addPath(draft string) string {
 	return pathOf("servers") + "/add?" + url.Values{"draft": {draft}}.Encode()
 }
 
-// addView completes the values of the page. id is the id of a draft, or "".
+// addView returns the page and sets the remaining values of v. id is the ID of a draft, or "" for a
+// page without a draft.
 func (c *Console) addView(r *http.Request, v *addView, id string) (*View, error) {
 	if c.opts.Add == nil {
 		return nil, notFound("There is no page at this address", "This console cannot add servers.", Crumb{"Show all servers", pathOf("servers")})
@@ -127,7 +128,7 @@ func (c *Console) addView(r *http.Request, v *addView, id string) (*View, error)
 	return view, nil
 }
 
-// clientFiles sets the files of the clients on this machine.
+// clientFiles lists the configuration files of the MCP clients on this machine, with their servers.
 func (c *Console) clientFiles(v *addView) {
 	var without []string
 	for _, f := range c.opts.Add.ClientFiles().Files {
@@ -160,7 +161,7 @@ func (c *Console) clientFiles(v *addView) {
 	v.Nothing = strings.Join(without, ", ")
 }
 
-// read sets the values that come from a draft.
+// read sets the values of v that come from the draft d.
 func (v *addView) read(d *admin.Draft) {
 	seen := map[string]bool{}
 	var connected, failed, chosen int
@@ -218,7 +219,7 @@ func (v *addView) read(d *admin.Draft) {
 	}
 }
 
-// tried sets the values that come from a trial.
+// tried sets the values of x that come from the test t.
 func (x *triedView) tried(t *admin.Trial) {
 	switch t.State {
 	case "waiting":
@@ -254,10 +255,10 @@ func (x *triedView) tried(t *admin.Trial) {
 	}
 }
 
-// diffLine is a line of the change.
+// diffLine is a line of the diff of the configuration file.
 type diffLine struct{ Sign, Text, Class string }
 
-// DiffLines returns the lines of the change of the configuration file.
+// DiffLines returns the lines of the diff of the configuration file.
 func (v *addView) DiffLines() (out []diffLine) {
 	for line := range strings.Lines(v.Preview.Diff) {
 		line = strings.TrimSuffix(line, "\n")
@@ -277,9 +278,9 @@ func (v *addView) DiffLines() (out []diffLine) {
 	return out
 }
 
-// stepsOf returns the steps of a handshake for people.
+// stepsOf converts the steps of a handshake for display.
 func stepsOf(all []admin.HandshakeStep) (out []stepView) {
-	begun := int64(0) // the time when the previous step ended
+	begun := int64(0) // when the previous step ended, in ms since the handshake began
 	for _, s := range all {
 		x := stepView{
 			At: spanText(time.Duration(begun) * time.Millisecond), Sent: s.Sent, Got: upper(s.Got), Why: upper(s.Reason),
@@ -297,7 +298,7 @@ func stepsOf(all []admin.HandshakeStep) (out []stepView) {
 	return out
 }
 
-// choiceOf returns the choice that a form of the page contains.
+// choiceOf reads the chosen servers, names and values from a form of the page that adds servers.
 func choiceOf(r *http.Request) admin.Choice {
 	q := admin.Choice{Servers: []admin.ChosenServer{}, Secrets: r.PostForm.Get("secrets"), Values: map[string]string{}, StartHidden: r.PostForm.Get("hidden") == "start"}
 	for _, key := range r.PostForm["use"] {
@@ -311,11 +312,11 @@ func choiceOf(r *http.Request) admin.Choice {
 	return q
 }
 
-// maxEcho is the maximum length, in bytes, of a text that the form shows again if the text cannot
-// be read.
+// maxEcho limits how much text, in bytes, the form shows again when the text cannot be read. The
+// form does not show longer text again.
 const maxEcho = 64 << 10
 
-// changeDraft answers the forms of the page that adds servers.
+// changeDraft handles the forms of the page that adds servers.
 func (c *Console) changeDraft(w http.ResponseWriter, r *http.Request) {
 	if c.opts.Add == nil {
 		c.fail(w, r, notFound("There is no page at this address", "This console cannot add servers.", Crumb{"Show all servers", pathOf("servers")}))
@@ -371,14 +372,14 @@ func (c *Console) changeDraft(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, addPath(id), http.StatusSeeOther)
 }
 
-// newDraft makes a draft and returns its id.
+// newDraft creates a draft and returns its ID.
 func (c *Console) newDraft(q admin.DraftRequest) (id string, bad *admin.Problem) {
 	d, bad := c.opts.Add.NewDraft(q)
 	return d.ID, bad
 }
 
-// keep saves the servers of a draft. It saves nothing if the change differs from the one that the
-// page showed.
+// keep saves the servers of a draft. It saves nothing if the file would change in another way than
+// the page showed.
 func (c *Console) keep(w http.ResponseWriter, r *http.Request, v *addView, id string) {
 	kept, bad := c.opts.Add.KeepDraft(r.Context(), id, admin.KeepRequest{Choice: choiceOf(r), Hash: r.PostForm.Get("hash")})
 	switch {
@@ -397,7 +398,7 @@ func (c *Console) keep(w http.ResponseWriter, r *http.Request, v *addView, id st
 	}
 }
 
-// again answers a form by showing its page again.
+// again responds to a form with the same page, with the values of v.
 func (c *Console) again(w http.ResponseWriter, r *http.Request, v *addView, draft string, status int) {
 	p := c.addServerPage()
 	p.View = func(r *http.Request) (*View, error) {
@@ -415,7 +416,7 @@ func (c *Console) again(w http.ResponseWriter, r *http.Request, v *addView, draf
 	c.show(w, &r2, &p, pageTemplate(p.Template))
 }
 
-// text returns the form as a text that can be pasted.
+// text converts the form to text that the parser for pasted text can read.
 func (h handForm) text() string {
 	if strings.Contains(h.Command, "://") {
 		headers := map[string]string{}
@@ -431,7 +432,7 @@ func (h handForm) text() string {
 		if h.Name != "" {
 			entry["name"] = h.Name
 		}
-		b, _ := json.Marshal(entry) // the value has only texts
+		b, _ := json.Marshal(entry) // cannot fail: entry contains only strings
 		return string(b)
 	}
 	var out strings.Builder

@@ -20,14 +20,14 @@ var staticFiles embed.FS
 //go:embed templates
 var templateFiles embed.FS
 
-// asset is a style sheet or a JavaScript module.
+// asset is a style sheet or a JavaScript module in the folder static.
 type asset struct {
 	body []byte
 	kind string // the content type
 }
 
-// assets maps the hashed names of the files in static to the files. hashed maps the file names
-// to the hashed names.
+// assets maps hashed file names to the files in the folder static. hashed maps the original file
+// names to the hashed names.
 var assets, hashed = loadAssets()
 
 func loadAssets() (byName map[string]asset, names map[string]string) {
@@ -50,8 +50,9 @@ func loadAssets() (byName map[string]asset, names map[string]string) {
 	return byName, names
 }
 
-// serveAsset answers /console/static/NAME. The name of a file changes with its content, so browsers
-// may keep the file for a year. The files are public, because they say nothing about this process.
+// serveAsset handles /console/static/NAME. The hashed name changes with the file's content, so
+// browsers may cache the file for a year. The files are public, because they contain no data of
+// this process.
 func serveAsset(w http.ResponseWriter, r *http.Request) {
 	a, ok := assets[r.PathValue("name")]
 	if !ok {
@@ -65,7 +66,7 @@ func serveAsset(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(a.body)
 }
 
-// assetPath returns the path of a file below static.
+// assetPath returns the URL path of the file name in the folder static.
 func assetPath(name string) string {
 	hashedName, ok := hashed[name]
 	if !ok {
@@ -89,10 +90,11 @@ var frameTemplate = template.Must(template.New("frame.html").Funcs(functions).Pa
 
 var gateTemplate = template.Must(template.New("gate.html").Funcs(functions).ParseFS(templateFiles, "templates/gate.html"))
 
-// pageTemplates caches the results of pageTemplate.
+// pageTemplates caches the templates that pageTemplate returns, by file name.
 var pageTemplates sync.Map
 
-// pageTemplate returns the template of a page: the frame, with "main" from the page's file.
+// pageTemplate returns the template of a page. The template consists of the frame and the block
+// "main" from the file name.
 func pageTemplate(name string) *template.Template {
 	if t, ok := pageTemplates.Load(name); ok {
 		return t.(*template.Template)
@@ -103,8 +105,8 @@ func pageTemplate(name string) *template.Template {
 	return t
 }
 
-// dict returns a map for a template that needs several values. pairs are keys and values in
-// turn.
+// dict returns a map, so that a template can pass several values to another template. pairs
+// alternates keys and values.
 func dict(pairs ...any) map[string]any {
 	out := make(map[string]any, len(pairs)/2)
 	for i := 0; i+1 < len(pairs); i += 2 {

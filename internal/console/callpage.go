@@ -18,13 +18,13 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// mostLegs is the number of messages that the page of a call shows.
+// mostLegs is the maximum number of legs that the page of a call shows.
 const mostLegs = 100
 
-// These are the values of the parameter view in the URL of a call's page. They say how the page
-// shows the messages.
+// These are the values of the query parameter view in the URL of a call's page. They select how the
+// page shows messages.
 const (
-	showFormatted = ""      // with line breaks and indents that the page adds
+	showFormatted = ""      // with line breaks and indentation that the page adds
 	showRaw       = "raw"   // the exact bytes
 	showEdits     = "edits" // only the changed parts
 )
@@ -36,36 +36,36 @@ type callView struct {
 	Views          []choice
 	View           string
 	Legs           []*leg
-	More           int // messages that the page does not show
+	More           int // the number of legs that the page does not show
 	Fall           *fall
 	Edits          int
 	Curl, CLI      string
-	Wires, JSON    string // the paths of the files with the messages; Wires is "" if there is no transcript
+	Wires, JSON    string // the paths of the downloads with the messages; Wires is "" if there is no transcript
 	NoWires        string // why there is no transcript
-	Replay         string // the command that plays the transcript
+	Replay         string // the command that replays the transcript
 	Wait, Overhead time.Duration
-	// Failure is the description of the failure in the error that the client got. It is nil if
-	// there is none. Relayed says that the server wrote this description.
+	// Failure describes the failure in the last error that Dragoman sent to the client. It is nil
+	// if there is no such failure. Relayed is true if the description came from the server.
 	Failure *failure.Failure
 	Relayed bool
 }
 
-// leg is a part of the story of a call: a message on one wire, and the message on the other wire
-// that was made from it.
+// leg is a row of a call's page: a message on one wire, and the message that Dragoman made from it
+// for the other wire. One of the two messages may be missing.
 type leg struct {
 	Title, Sub, At      string
-	Left, Right         string // the action of each side, such as "Cursor sent"
-	LeftHow, RightHow   string // how each message travelled and its size, for example "POST /mcp · 225 bytes"
+	Left, Right         string // what each side did, for example "Cursor sent"
+	LeftHow, RightHow   string // how each message was sent, and its size, for example "POST /mcp · 225 bytes"
 	Arrow               string
 	HasLeft, HasRight   bool
 	Rows                []wireRow
 	Notes               []legNote
 	Error               string
 	LeftHead, RightHead []headLine
-	HeadMarks           []rowMark // the marks of the lines of both heads
+	HeadMarks           []rowMark // the marks of the edits of both heads
 }
 
-// HeadClass returns the class of the row with the heads.
+// HeadClass returns the CSS class of the row with the heads.
 func (l *leg) HeadClass() string {
 	if len(l.HeadMarks) > 0 {
 		return "ed"
@@ -73,21 +73,22 @@ func (l *leg) HeadClass() string {
 	return "same"
 }
 
-// headLine is a field of a head. Edited is its name, if Dragoman has written the field or did
-// not forward it, and Rest is the rest of the line. Break says that another line is before it.
+// headLine is a header field of a head. If Dragoman wrote the field or did not forward it, Edited
+// is the name of the field, and Rest is the rest of the line. Otherwise Rest is the whole line.
+// Break is true for all fields except the first.
 type headLine struct {
 	Edited, Rest string
 	Break        bool
 }
 
-// legNote explains a mark. ID is "" if an earlier leg has explained it.
+// legNote explains the edits with the mark Mark. ID is the id attribute of the note's element.
 type legNote struct{ ID, Mark, Class, Text string }
 
 func (c *Console) callPage() Page {
 	return Page{Path: "/calls/{number}", Template: "call.html", View: c.call}
 }
 
-// storyOf returns the call that a path names.
+// storyOf returns the story of the call whose number is in the path of r.
 func (c *Console) storyOf(r *http.Request) (s admin.Story, err error) {
 	n, err := strconv.ParseUint(r.PathValue("number"), 10, 64)
 	if err == nil {
@@ -138,8 +139,9 @@ func (c *Console) call(r *http.Request) (*View, error) {
 	return &View{Title: v.Label() + " · " + number, Crumbs: []Crumb{{"Calls", pathOf("calls")}}, Data: v}, nil
 }
 
-// failureOf returns the failure in the last error that the client got. relayed says that a server
-// wrote it.
+// failureOf returns the failure in the last message that Dragoman sent to the client. f is nil if that
+// message does not contain a failure. relayed is true if Dragoman made the message from a server's
+// message.
 func failureOf(all []admin.Message) (f *failure.Failure, relayed bool) {
 	for i := range slices.Backward(all) {
 		m := &all[i]
@@ -161,7 +163,7 @@ func failureOf(all []admin.Message) (f *failure.Failure, relayed bool) {
 func (v *callView) client() string { return cmp.Or(v.Client.Name, "client") }
 func (v *callView) server() string { return cmp.Or(v.Server, "server") }
 
-// WaitText and OverheadText return times for the summary, or "" if they are unknown.
+// WaitText and OverheadText return durations for the summary, or "" if the durations are unknown.
 func (v *callView) WaitText() string {
 	if v.Wait <= 0 {
 		return ""
@@ -176,7 +178,7 @@ func (v *callView) OverheadText() string {
 	return spanText(v.Overhead)
 }
 
-// Sentence returns a sentence that says how the call went.
+// Sentence returns the summary of the call in words.
 func (v *callView) Sentence() template.HTML {
 	text := string(peer(v.client())) + " sent " + string(peer(v.Method))
 	switch {
@@ -196,15 +198,16 @@ func (v *callView) Sentence() template.HTML {
 	return template.HTML(text)
 }
 
-// Key returns a text that changes when the call ends or gets a message.
+// Key returns text that changes when the call ends or when its story changes.
 func (v *callView) Key() string {
 	return fmt.Sprint(v.Outcome, len(v.Story.Messages), len(v.Losses), v.Requests)
 }
 
-// legs groups the messages: each message that Dragoman sent is shown beside its source.
+// legs groups the messages into legs. A leg shows a message that Dragoman sent beside the message
+// from which it was made.
 func (v *callView) legs() {
 	all := v.Story.Messages
-	used := make([]bool, len(all)) // messages that are the source of another one
+	used := make([]bool, len(all)) // messages from which another message was made
 	for i := range all {
 		if s := all[i].Source; s != nil && *s >= 0 && *s < i {
 			used[*s] = true
@@ -235,7 +238,7 @@ func (v *callView) legs() {
 	}
 }
 
-// leg returns one leg. source is nil if m was not made from another message.
+// leg returns the leg of the message m. source is the message from which m was made, or nil.
 func (v *callView) leg(number int, source, m *admin.Message, explained map[string]bool) *leg {
 	first := m
 	if source != nil {
@@ -257,7 +260,7 @@ func (v *callView) leg(number int, source, m *admin.Message, explained map[strin
 	if fromServer != (source == nil && m.Direction == "sent") {
 		l.Arrow = "←"
 	}
-	left, right := source, m // left is the client's side, and right the server's
+	left, right := source, m // left is the message on the client's wire, right the message on the server's wire
 	if source == nil {
 		left, right = m, nil
 		if fromServer {
@@ -310,7 +313,8 @@ func (l *leg) explain(v *callView, mark string, loss *admin.CallLoss, explained 
 	}
 }
 
-// again changes the title and the heads of a leg if an earlier leg already shows its source.
+// again changes a leg whose source is already part of an earlier leg. It changes the title and the
+// time, and does not show the source's head again.
 func (l *leg) again(v *callView, m *admin.Message) {
 	number, _, _ := strings.Cut(l.Title, ".")
 	l.Title = number + ". " + v.titleOf(m) + " again"
@@ -322,7 +326,7 @@ func (l *leg) again(v *callView, m *admin.Message) {
 	l.HeadMarks = headMarks(headEdits(m))
 }
 
-// didOf returns what the peer did with a message: if Dragoman received the message, the peer sent it.
+// didOf returns what the peer did with the message m. Dragoman's direction is the opposite.
 func didOf(m *admin.Message) string {
 	if m.Direction == "received" {
 		return "sent"
@@ -330,7 +334,7 @@ func didOf(m *admin.Message) string {
 	return "received"
 }
 
-// howOf returns how a message travelled, and its size.
+// howOf returns how a message was sent, and its size.
 func howOf(m *admin.Message) string {
 	how := ""
 	switch {
@@ -342,7 +346,7 @@ func howOf(m *admin.Message) string {
 	return how + number(m.Size) + " bytes"
 }
 
-// headLines returns the header fields of a message.
+// headLines returns the header fields of a message, one per line.
 func headLines(m *admin.Message) (lines []headLine) {
 	for _, h := range []*admin.Head{m.Request, m.Response} {
 		if h == nil {
@@ -359,7 +363,7 @@ func headLines(m *admin.Message) (lines []headLine) {
 	return lines
 }
 
-// headEdits returns the edits of the heads of some messages.
+// headEdits returns the edits of the heads of all given messages. A message may be nil.
 func headEdits(of ...*admin.Message) (all []admin.HeadEdit) {
 	for _, m := range of {
 		if m == nil {
@@ -374,7 +378,7 @@ func headEdits(of ...*admin.Message) (all []admin.HeadEdit) {
 	return all
 }
 
-// headMarks returns one mark for each note that the edits of heads refer to.
+// headMarks returns one mark for each note that the edits refer to.
 func headMarks(edits []admin.HeadEdit) (marks []rowMark) {
 	for _, e := range edits {
 		mark := rowMark{Sign: "~" + e.Note, Target: "note-" + e.Note, Title: "headers: note " + e.Note}
@@ -385,7 +389,8 @@ func headMarks(edits []admin.HeadEdit) (marks []rowMark) {
 	return marks
 }
 
-// scanned returns a recorded message. It returns nil if the message is not complete.
+// scanned parses a recorded message. It returns nil if the recording is cut off or is not a valid
+// message.
 func scanned(m *admin.Message) *jsonrpc.Message {
 	x, err := jsonrpc.Scan(m.Bytes(), jsonrpc.Limits{})
 	if err != nil {
@@ -399,7 +404,8 @@ func asksForInput(x *jsonrpc.Message) bool {
 	return x.Kind == jsonrpc.Result && x.At(x.ResultMember("resultType")).Is(mcp.ResultInputRequired)
 }
 
-// titleOf returns a title that says what happens in a leg that begins with m.
+// titleOf returns the title of a leg. The title says what happens to m, the first message of the
+// leg.
 func (v *callView) titleOf(m *admin.Message) string {
 	who := v.client()
 	if m.Wire == admin.WireServer {
@@ -434,12 +440,12 @@ func (v *callView) titleOf(m *admin.Message) string {
 	return who + " returns the result"
 }
 
-// ofConnection are the header fields that belong to one connection or to the length of one body.
-// curl sets them itself, and those of the recorded request are wrong for an edited body, for an
-// element of a batch, and for a terminal that shows the answer.
+// ofConnection contains the header fields that apply to one connection or to one body. The curl
+// command omits the recorded values, because curl sets its own and the user may edit the body.
 var ofConnection = map[string]bool{"accept-encoding": true, "connection": true, "content-length": true, "host": true, "transfer-encoding": true}
 
-// commands sets the shell commands with which a user can repeat the call.
+// commands sets Curl and CLI, the shell commands that repeat the call. host is the address of
+// Dragoman.
 func (v *callView) commands(host string) {
 	var m *admin.Message
 	for i := range v.Story.Messages {
@@ -481,7 +487,7 @@ func (v *callView) commands(host string) {
 	if x.Method != mcp.MethodCallTool {
 		return
 	}
-	// The command would read a name that begins with "-" as an option.
+	// dragoman call would parse a name that begins with "-" as an option.
 	if name, ok := jsonrpc.Text(x.Raw, x.Param("name")); ok && !strings.HasPrefix(name, "-") {
 		v.CLI = "dragoman call " + shellQuote(endpoint) + " " + shellQuote(name)
 		if args := x.Param("arguments"); !args.IsZero() {
@@ -490,7 +496,7 @@ func (v *callView) commands(host string) {
 	}
 }
 
-// shellQuote returns a text as one word of a POSIX shell.
+// shellQuote quotes text as one word for a POSIX shell.
 func shellQuote(text string) string {
 	if text != "" && !strings.ContainsFunc(text, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-./:@", r))
@@ -500,7 +506,8 @@ func shellQuote(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// visibleJSON writes the invisible characters of a JSON text as \u escapes, which mean the same.
+// visibleJSON replaces the invisible characters of a JSON text by \u escapes, which have the same
+// meaning in JSON.
 func visibleJSON(text string) string {
 	var b strings.Builder
 	var before rune
@@ -521,8 +528,8 @@ func visibleJSON(text string) string {
 	return b.String()
 }
 
-// serveTranscript answers GET /console/calls/NUMBER/wires.txtar with the messages of a call as a
-// file that `dragoman replay` plays.
+// serveTranscript handles GET /console/calls/NUMBER/wires.txtar. It sends the messages of a call as
+// a file that `dragoman replay` can play.
 func (c *Console) serveTranscript(w http.ResponseWriter, r *http.Request) {
 	s, err := c.storyOf(r)
 	if err != nil {
@@ -539,7 +546,8 @@ func (c *Console) serveTranscript(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(text)
 }
 
-// serveWires answers GET /console/calls/NUMBER/wires.json with the messages of a call as a file.
+// serveWires handles GET /console/calls/NUMBER/wires.json. It sends the call with its messages as a
+// JSON file.
 func (c *Console) serveWires(w http.ResponseWriter, r *http.Request) {
 	s, err := c.storyOf(r)
 	if err != nil {

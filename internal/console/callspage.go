@@ -10,16 +10,16 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// callList has the values of the page of calls.
+// callList has the values of the page that lists calls.
 type callList struct {
 	Q                                   url.Values
 	Search                              string
 	Outcomes, Servers, Clients, Methods []choice
 	Rows                                []callRow
 	Older                               string // the link to older calls; "" for none
-	Newest                              string // the link to the newest calls; "" if the page shows them
+	Newest                              string // the link to the newest calls; "" if the page shows the newest calls
 	Any                                 bool   // a filter is set
-	Total                               uint64 // rises when there are new rows
+	Total                               uint64 // the number of calls that match the filters; it grows when there are new calls
 }
 
 func (c *Console) callsPage() Page {
@@ -35,7 +35,7 @@ func (c *Console) callsPage() Page {
 	}
 }
 
-// mostCounted is the number of calls that are counted to find out how many are new.
+// mostCounted limits how many calls the page counts for Total when a filter is set.
 const mostCounted = 2000
 
 func (c *Console) callList(r *http.Request) (*View, error) {

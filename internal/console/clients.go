@@ -11,7 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// clientList has the values of the page of all clients.
+// clientList has the values of the page that lists clients.
 type clientList struct {
 	Q      url.Values
 	Search string
@@ -22,7 +22,7 @@ type clientList struct {
 	Key    string
 }
 
-// Rate and Bads return the numbers of a row as text.
+// Rate and Bads return the numbers of calls and of failed calls in the last minute, as text.
 func (c clientSum) Rate() string { return number(c.rate.Calls) }
 func (c clientSum) Bads() string {
 	if c.Failed == 0 {
@@ -31,7 +31,7 @@ func (c clientSum) Bads() string {
 	return number(c.Failed)
 }
 
-// Class and Word return the CSS class and the word for a client's state.
+// Class and Word return the CSS class and the label of the client's state.
 func (c clientSum) Class() string {
 	if c.Failed > 0 {
 		return "bad"
@@ -83,13 +83,13 @@ func (c *Console) clients(r *http.Request) (*View, error) {
 	for _, x := range l.Rows {
 		l.Key += x.ID() + " "
 	}
-	if q.Get("sort") == "" { // by default the order changes with each call
+	if q.Get("sort") == "" { // the default order is by last call, so the order changes too often to be part of the key
 		l.Key = strconv.Itoa(len(t.Clients))
 	}
 	return &View{Title: "Clients", Data: l}, nil
 }
 
-// clientView has the values of the page of one client.
+// clientView has the values of the page that shows one client.
 type clientView struct {
 	clientSum
 	Capabilities []capability
@@ -98,7 +98,7 @@ type clientView struct {
 	Lacks        []string
 }
 
-// capability is a capability of the client, under its name in the protocol.
+// capability is a capability of the client. Name is the name in the protocol.
 type capability struct{ Name, Detail string }
 
 func (c *Console) clientPage() Page {
@@ -119,10 +119,10 @@ func (c *Console) client(r *http.Request) (*View, error) {
 	return nil, notFound("No client has the number "+id, "A restart of Dragoman clears the list of clients. The numbers then start again from 1.", Crumb{"Show all clients", pathOf("clients")})
 }
 
-// CallRows returns the calls of the client.
+// CallRows returns the rows of the client's recent calls.
 func (v *clientView) CallRows() []callRow { return callRows(v.Recent) }
 
-// CallKey returns the number of the newest call.
+// CallKey returns the number of the newest call, or 0 if there are no calls.
 func (v *clientView) CallKey() uint64 {
 	if len(v.Recent) == 0 {
 		return 0
@@ -130,7 +130,7 @@ func (v *clientView) CallKey() uint64 {
 	return v.Recent[0].Number
 }
 
-// capabilities returns the members of a ClientCapabilities object.
+// capabilities returns at most 32 members of a ClientCapabilities object.
 func capabilities(caps []byte) (out []capability) {
 	for m := range jsonrpc.Members(caps, jsonrpc.Whole(caps)) {
 		name, ok := jsonrpc.Text(caps, m.Key)

@@ -12,56 +12,59 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Bounds of the page of compatibility.
+// Bounds of the compatibility page.
 const (
-	mostPairRows = 40 // rows of the table of connected pairs
+	mostPairRows = 40 // the maximum number of rows in the table of connected pairs
 	mostPairText = 3  // names in a cell
 )
 
-// compatibility has the values of the page of compatibility.
+// compatibility has the values of the compatibility page.
 type compatibility struct {
 	Revisions []string
 	Rows      []matrixRow
 	Letters   []letterView
-	Pair      *pairView // the pair that the query selects; nil for none
+	Pair      *pairView // the pair of revisions that the query selects; nil if it selects none
 	Here      []hereRow
-	More      int    // the number of rows of Here that are not shown
+	More      int    // the number of connected pairs that Here does not contain, because of mostPairRows
 	Nothing   string // why Here is empty
 	Key       string
 }
 
-// matrixRow is a row of the matrix: one client revision with each server revision.
+// matrixRow is a row of the matrix. It has a cell for one client revision with each server
+// revision.
 type matrixRow struct {
 	Client string
 	Cells  []matrixCell
 }
 
-// matrixCell is one pair of revisions.
+// matrixCell is the cell of one pair of revisions.
 type matrixCell struct {
-	Client, Server string // the eras of the client and the server
+	Client, Server string // the eras of the client revision and the server revision
 	Path           string // the link that selects the pair
-	Name           string // the name of the cell for screen readers
+	Name           string // the text of the cell for screen readers
 	Losses         []cellLoss
 	Here           bool // a client and a server with these revisions are connected now
 	Selected       bool
 }
 
-// cellLoss is the letter of a loss in a cell.
+// cellLoss is a feature that is lost. A cell shows its letter.
 type cellLoss struct {
 	Letter, Title string
 	Always        bool
 }
 
-// letterView explains a letter: the feature, and why it is lost.
+// letterView describes a feature that is lost, and why it is lost. Letter is the letter for the
+// feature in the matrix.
 type letterView struct {
 	Letter, Feature, About string
 	Why                    []whyView
 }
 
-// whyView is a reason for a loss, and the transports for which it holds.
+// whyView is a reason for a loss, and the transports to which the reason applies. Where is "" if it
+// applies to all transports.
 type whyView struct{ Text, Where string }
 
-// pairView is one pair of revisions, explained.
+// pairView describes one pair of revisions: what is lost, and what works.
 type pairView struct {
 	Client, Server string
 	Eras           [2]string
@@ -70,25 +73,26 @@ type pairView struct {
 	Works          []string // the features that work
 }
 
-// hereRow is a group of connected clients and servers with the same losses.
+// hereRow is a group of connected clients and servers. All pairs in the group have the same
+// revisions, transports and losses.
 type hereRow struct {
 	Clients, Servers []nameCount
 	Client, Server   string // the revisions of the clients and the servers
 	Over             string
 	Eras             [2]string
 	Losses           []letterView
-	Untested         bool // the matrix does not have these transports for these revisions
+	Untested         bool // the matrix has no result for these revisions over these transports
 	group            pairGroup
 }
 
 // pairGroup identifies a hereRow.
 type pairGroup struct{ client, over, server, to, only string }
 
-// MoreClients and MoreServers return the number of names that a row does not show.
+// MoreClients and MoreServers return how many names the row does not show.
 func (h hereRow) MoreClients() int { return max(0, len(h.Clients)-mostPairText) }
 func (h hereRow) MoreServers() int { return max(0, len(h.Servers)-mostPairText) }
 
-// FirstClients and FirstServers return the names that a row shows.
+// FirstClients and FirstServers return the names that the row shows.
 func (h hereRow) FirstClients() []nameCount { return h.Clients[:min(len(h.Clients), mostPairText)] }
 func (h hereRow) FirstServers() []nameCount { return h.Servers[:min(len(h.Servers), mostPairText)] }
 
@@ -140,7 +144,7 @@ func (c *Console) compatibility(r *http.Request) (*View, error) {
 	return &View{Title: "Compatibility", Data: v}, nil
 }
 
-// aboutOf returns an explanation of a feature.
+// aboutOf returns the description of a feature, or "" if the matrix does not have the feature.
 func aboutOf(m *admin.Matrix, feature string) string {
 	for _, f := range m.Features {
 		if f.Name == feature {
@@ -150,7 +154,7 @@ func aboutOf(m *admin.Matrix, feature string) string {
 	return ""
 }
 
-// lettersOf returns each letter of the matrix with all its reasons.
+// lettersOf returns the features with a letter, each with all reasons why it is lost.
 func lettersOf(m *admin.Matrix) (out []letterView) {
 	for _, f := range m.Features {
 		if f.Letter == "" {
@@ -173,7 +177,7 @@ func lettersOf(m *admin.Matrix) (out []letterView) {
 	return out
 }
 
-// pairOf explains a pair of revisions.
+// pairOf describes a pair of revisions for the page.
 func pairOf(m *admin.Matrix, p *admin.MatrixPair) *pairView {
 	v := &pairView{Client: p.Client, Server: p.Server, Eras: [2]string{eraOf(p.Client), eraOf(p.Server)}, Direct: p.Direct}
 	lost := map[string]bool{}
@@ -208,8 +212,8 @@ func pairOf(m *admin.Matrix, p *admin.MatrixPair) *pairView {
 	return v
 }
 
-// plainTransport returns the transport of a connection as the matrix calls it. A server within the
-// process has the same losses as one on stdio.
+// plainTransport converts the name of a connection's transport to the name that the matrix uses. A
+// server within the process has the same losses as a server on stdio.
 func plainTransport(name string) string {
 	switch strings.ToLower(name) {
 	case "http":
@@ -220,7 +224,7 @@ func plainTransport(name string) string {
 	return "stdio"
 }
 
-// here sets the rows of the clients and the servers that are connected now.
+// here sets v.Here to the rows of the clients and servers that are connected now.
 func (v *compatibility) here(c *Console, r *http.Request, m *admin.Matrix, pairs map[[2]string]*admin.MatrixPair) {
 	clients, servers := present(c.sums(r)), c.status(r).Servers
 	open := 0
@@ -265,8 +269,8 @@ func (v *compatibility) here(c *Console, r *http.Request, m *admin.Matrix, pairs
 	}
 }
 
-// onlyServers returns the servers that a client can reach if all its connections are to endpoints
-// of one server. reaches is nil if the client can reach all servers.
+// onlyServers returns the servers that a client can reach. reaches is nil if this set is not
+// limited. key identifies the set.
 func onlyServers(x clientSum) (key string, reaches map[string]bool) {
 	for _, s := range x.Sessions {
 		if s.Server == "" {
@@ -283,7 +287,8 @@ func onlyServers(x clientSum) (key string, reaches map[string]bool) {
 	return key, reaches
 }
 
-// addName adds a name to a list of names unless the list already has it.
+// addName adds one to the count of a name in a list. It appends the name if the list does not have
+// it.
 func addName(all []nameCount, name string) []nameCount {
 	for i := range all {
 		if all[i].Name == name {
@@ -294,10 +299,10 @@ func addName(all []nameCount, name string) []nameCount {
 	return append(all, nameCount{name, 1})
 }
 
-// lossesOver returns what a pair loses over two transports. untested is true if the matrix does not
-// have the pair with these transports, because one of the revisions does not define its transport.
-// For example, later revisions do not define HTTP+SSE. For an untested pair, lossesOver returns
-// only what is lost over all transports.
+// lossesOver returns what a pair of revisions loses if the client and the server use these
+// transports. untested is true if the matrix has no result for these transports, because one of the
+// revisions does not define its transport. For example, later revisions do not define HTTP+SSE. For
+// an untested pair, lossesOver returns only the losses that occur over all transports.
 func lossesOver(m *admin.Matrix, p *admin.MatrixPair, client, server string) (out []letterView, untested bool) {
 	untested = !defines(p.Client, client) || !defines(p.Server, server)
 	for _, l := range p.Losses {

@@ -16,49 +16,49 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// connectView has the values of the page that connects a client.
+// connectView has the values of the page that explains how to connect a client.
 type connectView struct {
 	Setups  []setup
 	Servers []choice
-	Server  string // the only server to connect to; "" for all servers
+	Server  string // the server that the client will use; "" for all servers
 	Client  string // the client whose setup is open
 	Others  []Crumb
-	Again   string // the link that looks for a new client again
+	Again   string // the link that reloads the page to check for a new client
 	Arrival arrival
 }
 
-// setup says how to connect one client.
+// setup explains how to connect one kind of client.
 type setup struct {
 	*clientfile.Client
 	Open         bool
-	Class, State string // whether the client is connected
-	File         string // the file that gets the snippet
-	Project      string // the file for one project; "" for none
+	Class, State string // the CSS class and the text for whether the client is connected
+	File         string // the path of the user's file that needs the snippet
+	Project      string // the path of the file that applies only to one project; "" if the client has none
 	Snippet      string
-	Terminal     string // the client's own command that adds the entry; "" for none
-	Preview      string // the command that shows the change
-	Write        string // the command that makes the change
-	Bridge       bool   // the client starts Dragoman, because the client's file cannot contain a URL
+	Terminal     string // the command of the client itself that adds the entry; "" if there is none
+	Preview      string // the dragoman command that shows how the file would change
+	Write        string // the dragoman command that changes the file
+	Bridge       bool   // the client starts dragoman as a stdio server, because the client's file cannot contain a URL
 }
 
 // arrival says whether a new client has connected since the page was opened.
 type arrival struct {
 	Class, Text string
-	Path        string // the path of the client's page; "" for none
+	Path        string // the path of the page of the new client; "" if no new client has connected
 }
 
 func (c *Console) connectPage() Page {
 	return Page{Path: "/connect", Template: "connect.html", Nav: "Connect", Group: accesses, Key: "N", View: c.connect}
 }
 
-// clientWords maps the IDs of clients to the names that they give themselves, in lower case, with
-// only letters and digits. A client matches if its name begins with one of these texts.
+// clientWords maps the ID of a client to beginnings of names. The name that a client reports must
+// begin with one of them, compared in lower case, with only letters and digits.
 var clientWords = map[string][]string{
 	"claude": {"claudeai", "claudedesktop"}, "claude-code": {"claudecode"}, "cursor": {"cursor"}, "vscode": {"visualstudiocode", "vscode"},
 	"codex": {"codex"}, "gemini": {"gemini"}, "opencode": {"opencode"},
 }
 
-// isClient reports whether a client is a known client, by the name that the client gives itself.
+// isClient reports whether name, which a client reported, is a name of the client with this ID.
 func isClient(id, name string) bool {
 	word := strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) {
@@ -112,8 +112,8 @@ func (c *Console) connect(r *http.Request) (*View, error) {
 	return view, nil
 }
 
-// openedAt returns the time when the page was opened, in milliseconds since the epoch. If the query
-// has no valid time, openedAt returns the current time.
+// openedAt parses the time when the page was opened, in milliseconds since the epoch. It returns
+// the current time if text is not a time within the last 24 hours.
 func openedAt(text string) time.Time {
 	now := time.Now()
 	ms, err := strconv.ParseInt(text, 10, 64)
@@ -123,8 +123,8 @@ func openedAt(text string) time.Time {
 	return now
 }
 
-// endpointPath returns the path of the endpoint of a server, without the last part /mcp. If server
-// is "", it returns "", because the endpoint of all servers is /mcp.
+// endpointPath returns the path of a server's endpoint, without the last part /mcp. The endpoint of
+// all servers is /mcp, so the result for "" is "".
 func endpointPath(server string) string {
 	if server == "" {
 		return ""
@@ -132,10 +132,11 @@ func endpointPath(server string) string {
 	return "/s/" + url.PathEscape(server)
 }
 
-// program returns the command that starts Dragoman in a terminal.
+// program returns the command that the user types to start Dragoman.
 func (c *Console) program() string { return cmp.Or(c.opts.Program, "dragoman") }
 
-// setupOf returns the instructions for connecting a client to all servers or to one server.
+// setupOf returns the instructions for connecting the client x to one server, or to all servers if
+// server is "". base is the URL of Dragoman.
 func (c *Console) setupOf(x *clientfile.Client, base, server string) (setup, error) {
 	entry := clientfile.Entry{Name: cmp.Or(server, "dragoman"), URL: base + endpointPath(server) + "/mcp"}
 	s := setup{Client: x, Bridge: !x.HTTP}
@@ -172,7 +173,7 @@ func (c *Console) setupOf(x *clientfile.Client, base, server string) (setup, err
 	return s, nil
 }
 
-// shellLine returns a command line for a shell. Words with special characters are quoted.
+// shellLine joins words to a command line for a shell. It quotes words with special characters.
 func shellLine(words ...string) string {
 	out := make([]string, len(words))
 	for i, w := range words {
@@ -183,14 +184,15 @@ func shellLine(words ...string) string {
 	return strings.Join(out, " ")
 }
 
-// hasSpecial reports whether a word has a character with a special meaning in a shell.
+// hasSpecial reports whether a shell needs quotes around the word w.
 func hasSpecial(w string) bool {
 	return strings.ContainsFunc(w, func(r rune) bool {
 		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_-./:%@+=,", r)
 	})
 }
 
-// connectedState returns whether a known client is connected, as a state for people.
+// connectedState returns a CSS class and a text that say whether the client with this ID is
+// connected.
 func connectedState(id string, t *sums) (class, text string) {
 	class, text = "idle", "not connected yet"
 	var last time.Time
@@ -208,8 +210,8 @@ func connectedState(id string, t *sums) (class, text string) {
 	return class, text
 }
 
-// arrivalSince returns the newest client that has connected since the page was opened. A client
-// that was known before counts if it has opened another session.
+// arrivalSince returns the client with the newest session that began after the page was opened. The
+// client can be new, or a known client that has opened another session.
 func arrivalSince(t *sums, since time.Time) arrival {
 	out, newest := arrival{Class: "busy", Text: "Waiting for a new client."}, since
 	for i := range t.Clients {

@@ -25,88 +25,96 @@ import (
 // prefix is the path of the console.
 const prefix = "/console"
 
-// pagePolicy allows only the console's own styles, modules and requests.
+// pagePolicy is the Content-Security-Policy of all pages. It allows only the console's own styles,
+// scripts and requests, and images from data URLs.
 const pagePolicy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; media-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// maxForm is the maximum length of the body of a form in bytes.
+// maxForm is the maximum length of the body of a request, in bytes.
 const maxForm = 1 << 20
 
-// Source reads the state of the program, and runs tools. *admin.API implements it. Its methods mask
-// secrets. None of them blocks, except ReadItems.
+// Source reads the state of the program, and runs tools. *admin.API implements Source. The methods
+// mask secrets. Only ReadItems may block.
 type Source interface {
 	Report() *admin.Report
-	// Logs returns the last records about a server, oldest first.
+	// Logs returns the newest log records about a server, oldest first. It returns at most last
+	// records.
 	Logs(server string, last int) []admin.LogRecord
-	// Steps returns the last handshake with a server.
+	// Steps returns the steps of the last handshake with a server.
 	Steps(server string) []admin.HandshakeStep
-	// RecentCalls returns the last calls of the clients named client to the server, newest first.
-	// "" means all clients, or all servers.
+	// RecentCalls returns the last calls that clients with the name client sent to server, newest
+	// first. A client of "" means all clients, and a server of "" means all servers.
 	RecentCalls(server, client string, limit int) []admin.Call
 	// CallsOf returns the calls that a query selects, newest first.
 	CallsOf(admin.CallQuery) admin.Calls
 	// StoryOf returns a call with its messages. ok is false if the call is not known.
 	StoryOf(number uint64) (s admin.Story, ok bool)
-	// Transcript returns both wires of a call as a tape for `dragoman replay`.
+	// Transcript returns the messages of a call, with clients and with servers, as a tape for
+	// `dragoman replay`.
 	Transcript(number uint64) ([]byte, *admin.Problem)
-	// FindTools returns a page of tools. FindTool returns one tool. ToolCosts returns the tokens
-	// that the tools of each endpoint need in a model's context. None of these methods sends
+	// FindTools returns a page of tools. FindTool returns one tool. ToolCosts returns how many
+	// tokens the tools of each endpoint use in a model's context. None of these methods sends
 	// requests to servers.
 	FindTools(admin.ToolQuery) admin.FoundTools
 	FindTool(server, name string) (admin.ToolDetail, *admin.Problem)
 	ToolCosts() []admin.ToolCost
-	// StartRun, CancelRun and AnswerRun do what the API does at /api/v1/runs. Of all methods, only
-	// these three, StartExam and ReadItems send messages to servers. FindRun and FindRuns return
-	// runs.
+	// StartRun, CancelRun and AnswerRun do the same as the API at /api/v1/runs. FindRun and
+	// FindRuns return runs. Of all methods of Source, only StartRun, CancelRun, AnswerRun,
+	// StartExam and ReadItems send messages to servers.
 	StartRun(ctx context.Context, server string, q admin.RunRequest) (admin.Run, *admin.Problem)
 	CancelRun(id string) (admin.Run, *admin.Problem)
 	AnswerRun(ctx context.Context, id string, answer admin.RunAnswer) (admin.Run, *admin.Problem)
 	FindRun(id string) (admin.Run, *admin.Problem)
 	FindRuns(server, name string, limit int) []admin.Run
-	// FindItems returns a page of resources, templates or prompts. ReadItems starts to read such a
-	// list from a ready server if the list is not fresh, and waits a moment for the result.
+	// FindItems returns a page of resources, templates or prompts. If such a list is not up to date
+	// and its server is ready, ReadItems starts to read the list again, and waits briefly for the
+	// result.
 	FindItems(admin.ItemQuery) admin.FoundItems
 	ReadItems(ctx context.Context, server, method string)
-	// StartExam starts an examination of a server, and CancelExam cancels it. FindExam returns the
-	// last examination of a server.
+	// StartExam starts an examination of a server, and CancelExam cancels the running examination.
+	// FindExam returns the last examination of a server.
 	StartExam(server string, q admin.ExamRequest) (admin.Examination, *admin.Problem)
 	CancelExam(server string) (admin.Examination, *admin.Problem)
 	FindExam(server string) (admin.Examination, *admin.Problem)
-	// Matrix returns the compatibility of all pairs of revisions. The caller must not change it.
+	// Matrix returns the compatibility of all pairs of revisions. The caller must not change the
+	// result.
 	Matrix() admin.Matrix
 }
 
-// Options are the options of New. Source and Access are required.
+// Options are the options of New. Only Source and Access are required.
 type Options struct {
-	// Off is a sentence that says why there is no console. Every path then answers with this
-	// sentence. "" means that there is a console.
+	// Off is a sentence that says why the console is off. If it is not "", the console responds to
+	// every request with this sentence.
 	Off    string
 	Access *admin.Access
 	Source Source
-	// Config returns the current configuration. Nil is allowed in tests.
+	// Config returns the current configuration. It may be nil only in tests.
 	Config  func() *config.Snapshot
-	Clients func() []runtime.ClientReport         // returns the connected clients; nil means that there are none
-	Operate func(string, runtime.Operation) error // starts an operation on a server; nil means that there are no operations
+	Clients func() []runtime.ClientReport         // returns the connected clients; if it is nil, the console shows no connections
+	Operate func(string, runtime.Operation) error // starts an operation on a server; if it is nil, the console cannot start operations
 	// Add tries new servers and adds them to the configuration. If it is nil, the console cannot
 	// add servers.
 	Add    Adder
-	Events *event.Publisher // gets the console's events; may be nil
-	Log    *slog.Logger     // if it is nil, nothing is logged
-	// Program is the command that starts Dragoman in a terminal, and Path is the command for the
-	// files of clients, which need its full path. "" means dragoman.
+	Events *event.Publisher // the source of the events that the console counts; may be nil
+	Log    *slog.Logger     // receives the console's log records; may be nil
+	// Program is the command that a user types in a terminal to start Dragoman. Path is the command
+	// for the configuration files of clients, which need the full path. For both, "" means
+	// dragoman.
 	Program, Path string
-	// Machine says where the files of clients are. Its folders are not used, because the page
-	// shows paths below ~. The zero value is a Linux machine without environment variables.
+	// Machine determines where the page expects the configuration files of clients. Its Home and
+	// Folder are not used, because the page shows paths that begin with ~. The zero value is a
+	// Linux machine without environment variables.
 	Machine clientfile.Machine
 }
 
-// Console serves the pages. Call New to create one. Safe for concurrent use.
+// Console serves the pages of the console. Call New to create a Console. It is safe for concurrent
+// use.
 type Console struct {
 	opts    Options
 	mux     *http.ServeMux // the pages
 	nav     []navEntry
 	traffic *traffic
 	feed    *feeds
-	// finders return the entries of the palette besides pages, servers and clients.
+	// finders return entries for the palette, in addition to the pages, servers and clients.
 	finders []func(*http.Request) []paletteItem
 	where   where
 	streams *admin.Streams
@@ -115,7 +123,7 @@ type Console struct {
 	untap   func()
 }
 
-// New returns a Console that counts events from its creation on.
+// New returns a Console. If the console is not off, it counts events from now on until Close.
 func New(o Options) *Console {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -155,9 +163,9 @@ func New(o Options) *Console {
 	return c
 }
 
-// Paths returns the paths of all pages in the order of the navigation, as patterns of
-// http.ServeMux without a method, for example "/console/servers/{name}". The browser tests
-// visit all of them.
+// Paths returns the paths of all pages, in the order in which the console registers them, for the
+// browser tests. The paths are patterns for http.ServeMux without a method, for example
+// "/console/servers/{name}".
 func (c *Console) Paths() []string {
 	var paths []string
 	for _, p := range c.pages() {
@@ -166,10 +174,11 @@ func (c *Console) Paths() []string {
 	return paths
 }
 
-// Drain ends the streams, so that the listener can stop. It may be called more than once.
+// Drain ends the event streams, so that the HTTP server can shut down. The caller may call Drain
+// more than once.
 func (c *Console) Drain() { c.streams.Drain() }
 
-// Close stops all goroutines and waits for them.
+// Close stops all goroutines of the console and waits until they have ended.
 func (c *Console) Close() {
 	c.untap()
 	c.streams.Drain()
@@ -177,15 +186,15 @@ func (c *Console) Close() {
 	c.running.Wait()
 }
 
-// Routes registers the paths of the console with mux.
+// Routes registers the handlers of the console with mux.
 func (c *Console) Routes(mux *http.ServeMux) {
 	mux.HandleFunc(prefix, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, prefix+"/", http.StatusSeeOther) })
 	mux.Handle(prefix+"/", http.HandlerFunc(c.serve))
 	mux.HandleFunc("GET "+prefix+"/static/{name}", serveAsset)
 }
 
-// handle registers a handler that is not a page, for example the target of a form. pattern is
-// "METHOD /path". Only requests that are allowed to see the console reach it.
+// handle registers a handler that does not serve a page, for example the target of a form. pattern
+// has the form "METHOD /path". The handler gets only requests that may see the console.
 func (c *Console) handle(pattern string, h http.HandlerFunc) {
 	method, path, _ := strings.Cut(pattern, " ")
 	c.mux.HandleFunc(method+" "+prefix+path, func(w http.ResponseWriter, r *http.Request) {
@@ -194,7 +203,7 @@ func (c *Console) handle(pattern string, h http.HandlerFunc) {
 	})
 }
 
-// serve checks the access and then answers the request.
+// serve checks whether a request may see the console, and then handles the request.
 func (c *Console) serve(w http.ResponseWriter, r *http.Request) {
 	headers(w.Header())
 	if !c.admit(w, r) {
@@ -210,11 +219,11 @@ func (c *Console) serve(w http.ResponseWriter, r *http.Request) {
 	c.mux.ServeHTTP(w, withState(r, &state{live: &Live{}}))
 }
 
-// state is the data of one response. All parts of the response use this data, so they show the
+// state has the data of one response. All parts of the response use the same data, so they show the
 // state at the same moment.
 type state struct {
 	live   *Live
-	feed   bool // the request needs only the live values
+	feed   bool // the response consists only of live values
 	moving bool // the page changes without events; see View.Moving
 	status *admin.Report
 	sums   *sums
@@ -228,7 +237,7 @@ func withState(r *http.Request, s *state) *http.Request {
 
 func stateOf(r *http.Request) *state { return r.Context().Value(stateKey{}).(*state) }
 
-// status returns the state of the program for one response.
+// status returns the report that all parts of one response use.
 func (c *Console) status(r *http.Request) *admin.Report {
 	s := stateOf(r)
 	if s.status == nil {
@@ -237,7 +246,7 @@ func (c *Console) status(r *http.Request) *admin.Report {
 	return s.status
 }
 
-// sums returns the traffic for one response.
+// sums returns the traffic data that all parts of one response use.
 func (c *Console) sums(r *http.Request) *sums {
 	s := stateOf(r)
 	if s.sums == nil {
@@ -250,7 +259,7 @@ func (c *Console) sums(r *http.Request) *sums {
 	return s.sums
 }
 
-// headers sets the headers of every response.
+// headers sets the header fields that every response has.
 func headers(h http.Header) {
 	h.Set("Content-Security-Policy", pagePolicy)
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -262,8 +271,7 @@ func headers(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// admit reports whether the request may see the console. If it returns false, it has written the
-// response.
+// admit reports whether the request may see the console. If not, admit writes the response.
 func (c *Console) admit(w http.ResponseWriter, r *http.Request) bool {
 	if c.opts.Off != "" {
 		c.gate(w, r, http.StatusForbidden, gatePage{Title: "The console is off", Text: c.opts.Off})
@@ -282,8 +290,8 @@ func (c *Console) admit(w http.ResponseWriter, r *http.Request) bool {
 		return true
 	}
 	if r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Site") == "cross-site" {
-		// A browser sends no strict cookie with a request from another site. It sends the
-		// cookie when the page loads itself again.
+		// A browser does not send a cookie with SameSite=Strict when another site opens the page.
+		// The browser sends the cookie when the page reloads itself.
 		c.gate(w, r, http.StatusOK, gatePage{Title: "Opening the console", Text: "One moment.", Again: true})
 		return false
 	}
@@ -294,7 +302,8 @@ func (c *Console) admit(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// enter uses a one-time link, and redirects the browser to a URL without the token.
+// enter signs the browser in with the token of a one-time link. Then it redirects the browser to a
+// URL without the token.
 func (c *Console) enter(w http.ResponseWriter, r *http.Request, token string) {
 	if r.Method != http.MethodGet || r.Header.Get("Sec-Purpose") != "" {
 		w.WriteHeader(http.StatusForbidden) // keep the link valid until a person follows it
@@ -310,11 +319,12 @@ func (c *Console) enter(w http.ResponseWriter, r *http.Request, token string) {
 	})
 }
 
-// gatePage is the page for a user who may not see the console yet, or at all.
+// gatePage has the values of the page for a browser that is not signed in, or whose request the
+// console refuses.
 type gatePage struct {
 	Title, Text, Command string
-	Again                bool // load the page again at once
-	SignedIn             bool // the browser has another session
+	Again                bool // the page reloads itself at once
+	SignedIn             bool // the browser is signed in already
 	Theme                string
 }
 
@@ -330,23 +340,25 @@ func (c *Console) gate(w http.ResponseWriter, r *http.Request, status int, p gat
 	_, _ = w.Write(body.Bytes())
 }
 
-// Page is one page of the console.
+// Page describes one page of the console.
 type Page struct {
-	Path     string // the path below /console, as for http.ServeMux, for example "/servers/{name}"
-	Template string // the name of the page's file below templates, which defines "main"
-	// Nav is the title of the page in the navigation; "" for none. Group is its group there.
-	// Key is the letter that opens the page after G.
+	Path     string // the path below /console, as a pattern for http.ServeMux, for example "/servers/{name}"
+	Template string // the name of the file in the folder templates that defines the page's block "main"
+	// Nav is the title of the page's entry in the navigation, and Group is the entry's group. If
+	// Nav is "", the page has no entry. Key is the letter that opens the page if the user types it
+	// after G.
 	Nav   string
 	Group group
 	Key   string
-	// Count returns the number beside the entry. "" means none.
+	// Count returns the number that the navigation shows beside the page's entry. If Count is nil
+	// or returns "", the navigation shows no number.
 	Count func(*screen) string
-	// View returns the values that the page shows. It must not block. If the error is a
-	// *pageError, it sets the status.
+	// View returns the values that the page shows. It must not block. If the error is a *pageError,
+	// the error determines the HTTP status.
 	View func(*http.Request) (*View, error)
 }
 
-// group is a group of the navigation.
+// group is a group of entries in the navigation.
 type group int
 
 const (
@@ -359,27 +371,28 @@ const (
 
 var groupNames = [...]string{"", "Traffic", "Catalog", "Access", "System"}
 
-// View has the values that a page shows.
+// View has the values that one page shows in the frame and in its block "main".
 type View struct {
-	Title  string  // the title of the document, and the last part of the breadcrumb
-	Crumbs []Crumb // the breadcrumb between the project and the title
-	// Waiting replaces "live" in the top bar, for example "waiting for a client".
+	Title  string  // the title of the HTML document, which is also the last part of the breadcrumb
+	Crumbs []Crumb // the parts of the breadcrumb before the title
+	// Waiting is text for the top bar, which replaces "live". For example, it is "waiting for a
+	// client".
 	Waiting string
-	Data    any // the values for the template, as .Data
+	Data    any // the template's .Data
 	// Status is the HTTP status. 0 means 200.
 	Status int
-	// Moving says that the page changes without events, so that its live values are checked every
-	// second.
+	// Moving is true if the page can change without events. Dragoman then checks the page's live
+	// values every second.
 	Moving bool
-	// Stream is the path and the query of the page in its stream of live values. "" means the path
-	// and the query of the request.
+	// Stream is the path and the query from which Dragoman computes the page's live values. ""
+	// means the path and the query of the request.
 	Stream string
 }
 
-// Crumb is one part of the breadcrumb.
+// Crumb is a link, for example one part of the breadcrumb.
 type Crumb struct{ Title, Path string }
 
-// screen is the data of the templates.
+// screen has the values that the templates of a page use.
 type screen struct {
 	*View
 	Page    *Page
@@ -389,10 +402,10 @@ type screen struct {
 	Status  *admin.Report
 	Traffic *sums
 	Live    *Live
-	URL     string // the path and the query of this page
+	URL     string // the path and the query from which Dragoman computes the page's live values
 	Host    string
-	Say     string // the result of the user's last action; "" for none
-	CanAdd  bool   // the console can add servers
+	Say     string // the message about the user's last action; "" for none
+	CanAdd  bool   // the page shows a link for adding servers
 }
 
 type navEntry struct {
@@ -423,7 +436,7 @@ func (c *Console) add(p Page) {
 	c.handle("GET "+path, func(w http.ResponseWriter, r *http.Request) { c.show(w, r, &p, t) })
 }
 
-// show answers with a page. For a feed it collects only the live values.
+// show responds with a page. In a stream of live values, it computes only the live values.
 func (c *Console) show(w http.ResponseWriter, r *http.Request, p *Page, t *template.Template) {
 	st := stateOf(r)
 	s := &screen{Page: p, Theme: themeOf(r), Now: time.Now(), URL: pageURL(r.URL), Host: r.Host, Live: st.live, CanAdd: c.opts.Add != nil}
@@ -457,7 +470,7 @@ func (c *Console) show(w http.ResponseWriter, r *http.Request, p *Page, t *templ
 	_, _ = w.Write(body.Bytes())
 }
 
-// fill sets the values that the frame shows.
+// fill sets the values of s that the frame shows.
 func (c *Console) fill(s *screen, r *http.Request) {
 	s.Status, s.Traffic = c.status(r), c.sums(r)
 	for i, title := range groupNames {
@@ -479,24 +492,25 @@ func (c *Console) fill(s *screen, r *http.Request) {
 	}
 }
 
-// pageError is an error that is shown as a page.
+// pageError is an error for which the console shows a page.
 type pageError struct {
 	Status int
-	Title  string  // the problem as a sentence without a full stop
-	Text   string  // why, and what to do
-	Near   []Crumb // links to things with similar names
-	Next   Crumb   // the link that leads on; the zero value is the overview
+	Title  string  // the problem, as a sentence without a full stop
+	Text   string  // the reason, and what the user can do
+	Near   []Crumb // links to objects with names that resemble the requested name
+	Next   Crumb   // the link that the page suggests; the zero value means the overview
 }
 
 func (e *pageError) Error() string { return e.Title }
 
-// notFound returns the error for something that does not exist. title says what does not exist,
-// for example "No client has the number 7". It may contain text of the request.
+// notFound returns the error for an object that does not exist. title says what does not exist, for
+// example "No client has the number 7". title may contain text from the request.
 func notFound(title, text string, next Crumb, near ...Crumb) error {
 	return &pageError{Status: http.StatusNotFound, Title: excerpt.Line(title, 200), Text: text, Next: next, Near: near}
 }
 
-// noServer returns the error for a server that does not exist. names are the servers that exist.
+// noServer returns the error for a server that does not exist. names are the names of the existing
+// servers.
 func noServer(name string, names []string) error {
 	var near []Crumb
 	if n := config.Suggest(name, names); n != "" {
@@ -507,7 +521,7 @@ func noServer(name string, names []string) error {
 
 var failTemplate = pageTemplate("fail.html")
 
-// fail answers with an error inside the frame.
+// fail responds with a page that describes err.
 func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var e *pageError
 	if !errors.As(err, &e) {
@@ -525,7 +539,7 @@ func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
 	_, _ = w.Write(body.Bytes())
 }
 
-// pageURL returns the path and the query of a page.
+// pageURL returns the path and the query of a URL.
 func pageURL(u *url.URL) string {
 	if u.RawQuery == "" {
 		return u.EscapedPath()
@@ -533,7 +547,7 @@ func pageURL(u *url.URL) string {
 	return u.EscapedPath() + "?" + u.RawQuery
 }
 
-// themeCookie is the name of the cookie with the theme that the user has chosen.
+// themeCookie is the name of the cookie that stores the theme that the user chose.
 const themeCookie = "dragoman_theme"
 
 func themeOf(r *http.Request) string {
@@ -543,7 +557,7 @@ func themeOf(r *http.Request) string {
 	return "auto"
 }
 
-// setTheme answers the form of the theme switch.
+// setTheme handles the form of the theme switch.
 func (c *Console) setTheme(w http.ResponseWriter, r *http.Request) {
 	theme := r.PostFormValue("theme")
 	if theme != "light" && theme != "dark" {
@@ -557,9 +571,9 @@ func (c *Console) setTheme(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, to, http.StatusSeeOther)
 }
 
-// ownPage reports whether an address belongs to a page of the console, after the elements ".." of
-// its path are resolved. Browsers read a backslash as a slash, and %2e as a dot. They do not read
-// %2f as a slash, so the name of a tool in the path may have slashes.
+// ownPage reports whether the URL to leads to a page of the console. First it resolves ".." in the
+// path. Browsers treat a backslash as a slash, so ownPage rejects backslashes. Browsers treat %2e
+// as a dot, but %2f not as a slash. So the name of a tool in the path may contain %2f.
 func ownPage(to string) bool {
 	u, err := url.Parse(to)
 	if err != nil || u.IsAbs() || u.Host != "" || strings.Contains(u.Path, `\`) {
@@ -575,17 +589,16 @@ func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
 	c.gate(w, r, http.StatusOK, gatePage{Title: "The session has ended", Text: "Run this command to open the console again.", Command: "dragoman console --open"})
 }
 
-// sayCookie is the name of the cookie that carries the result of an action to the page that
-// shows it.
+// sayCookie is the name of the cookie that passes the message about an action to the next page.
 const sayCookie = "dragoman_say"
 
-// say makes the next page show the result of the user's action, for example "files was
-// restarted." Text of peers in it must be quoted.
+// say makes the next page show a message about the user's action, for example "files was
+// restarted." The caller must quote text from peers.
 func say(w http.ResponseWriter, text string) {
 	http.SetCookie(w, &http.Cookie{Name: sayCookie, Value: url.QueryEscape(excerpt.Line(text, 400)), Path: prefix + "/", MaxAge: 60, HttpOnly: true, SameSite: http.SameSiteStrictMode})
 }
 
-// said returns the result to show, and removes it from the cookie.
+// said returns the message for this page, and deletes the cookie with the message.
 func said(w http.ResponseWriter, r *http.Request) string {
 	c, err := r.Cookie(sayCookie)
 	if err != nil {
@@ -596,13 +609,13 @@ func said(w http.ResponseWriter, r *http.Request) string {
 	return excerpt.Line(text, 400)
 }
 
-// Demo reports whether a client has the name of a client of the demo.
+// Demo reports whether client is the name of a client of the demo.
 func (s *screen) Demo(client string) bool { return slices.Contains(s.Status.DemoClients, client) }
 
 // Up returns how long the program has run.
 func (s *screen) Up() string { return upText(s.Now.Sub(s.Status.Started)) }
 
-// NextTheme returns the theme that the theme switch selects next.
+// NextTheme returns the theme that the theme switch selects when the user clicks it.
 func (s *screen) NextTheme() string {
 	return map[string]string{"auto": "light", "light": "dark", "dark": "auto"}[s.Theme]
 }

@@ -11,26 +11,26 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/admin"
 )
 
-// The measures of the diagram in pixels. The style sheet gives the rows the same heights, so the
-// server knows where to draw the lines.
+// The sizes of the diagram, in pixels. The style sheet gives the rows the same heights. So the Go
+// code knows where the lines must begin and end.
 const (
-	headHeight   = 40 // the height of the heading "Clients"
-	groupHeight  = 36 // the height of a heading such as "Legacy: session"
+	headHeight   = 40 // the height of the column heading, such as "Clients"
+	groupHeight  = 36 // the height of a group heading, such as "Legacy: session"
 	rowHeight    = 48
 	diagramWidth = 440
 	boxLeft      = 108
 	boxRight     = 332
 	boxTop       = headHeight + groupHeight
-	boxFoot      = 44  // the space below the box of Dragoman
-	leastHeight  = 384 // the smallest height of the diagram, which the labels of the knot need
-	portInset    = 48  // the distance from the top and the bottom of the box to the outermost line
+	boxFoot      = 44  // the space below Dragoman's box
+	leastHeight  = 384 // the minimum height of the diagram; the labels of the knot need this space
+	portInset    = 48  // the distance between the top or the bottom of the box and the nearest line
 	thinnest     = 1.25
-	thickest     = 20.0 // the largest total width of the lines of a side
-	perCall      = 0.8  // the width for one call per minute
+	thickest     = 20.0 // the maximum total width of the lines of one side
+	perCall      = 0.8  // the line width for one call per minute
 )
 
-// court is the diagram of clients, Dragoman and servers. The knot is the mark at which
-// translated lines cross.
+// court is the diagram of clients, Dragoman and servers. The knot is the point where the lines of
+// translated calls cross.
 type court struct {
 	Left, Right       []peerGroup
 	LeftMore          string
@@ -39,23 +39,22 @@ type court struct {
 	BoxHeight         int
 	Knot              int
 	Lines             []diagramLine
-	Ports             string // an SVG path for the marks at which the lines meet the box
+	Ports             string // an SVG path for the short bars where the lines meet the box
 	Translated        bool
 	LabelTop          int
 	LabelFoot         int
 	FootText          int
 	Legacy            rate
 	Modern            rate
-	Up, Down          int // numbers of translated calls; Down counts calls of legacy clients to modern servers
+	Up, Down          int // the numbers of translated calls: Down from legacy clients to modern servers, Up from modern clients to legacy servers
 	Parked            int
 	Lanes             []lane
-	peersKey          string // a text that changes when the rows change
+	peersKey          string // text that changes when the rows change
 	LegacyOK, BothOK  bool
 	HasLegacy, HasNew bool
 }
 
-// lane is a row of the table of the four paths, which lead from legacy or modern clients to legacy
-// or modern servers.
+// lane is a row of the table with the calls from one era of clients to one era of servers.
 type lane struct {
 	From, To string
 	rate
@@ -67,7 +66,7 @@ type peerGroup struct {
 	Peers []peerRow
 }
 
-// peerRow is one client or server.
+// peerRow is the row of one client or server.
 type peerRow struct {
 	ID        string
 	Title     string
@@ -77,17 +76,17 @@ type peerRow struct {
 	Transport string
 	Tools     string
 	Rate      rate
-	State     string // the word for the state of a server that needs attention
+	State     string // a word for the server's state, if the server needs attention or its state is changing
 	Class     string
 	Lost      uint64
 	off       bool
-	known     bool // the revision is known, so the row has a line
+	known     bool // the revision is known; only then the row has a line in the diagram
 	severe    int
 }
 
 func (p peerRow) Calls() string { return number(p.Rate.Calls) }
 
-// FailClass and Failed return the class and the text of the number of failed calls.
+// FailClass and Failed return the CSS class and the text for the number of failed calls.
 func (p peerRow) FailClass() string {
 	if p.Rate.Failed > 0 {
 		return "st bad"
@@ -177,18 +176,18 @@ func newCourt(clients []clientSum, status *admin.Report, t *sums) *court {
 	return k
 }
 
-// Key returns a text that changes when the rows of the diagram change.
+// Key returns text that changes when the rows of the diagram change.
 func (k *court) Key() string { return k.peersKey }
 
-// firstPeers returns the rows to show, and the number of rows that are left out. Rows that need
-// attention come first, then the rows with the most calls.
+// firstPeers returns the rows that the diagram shows, and how many rows it omits. It prefers rows
+// that need attention, and then rows with many calls.
 func firstPeers(all []peerRow) (shown []peerRow, more int) {
 	slices.SortStableFunc(all, func(a, b peerRow) int {
 		return cmp.Or(cmp.Compare(b.severe, a.severe), cmp.Compare(b.Rate.Calls, a.Rate.Calls))
 	})
 	n := min(len(all), mostPeers)
 	shown = all[:n]
-	// In the diagram the rows are sorted by calls.
+	// The diagram shows the rows with the most calls first.
 	slices.SortStableFunc(shown, func(a, b peerRow) int { return cmp.Compare(b.Rate.Calls, a.Rate.Calls) })
 	return shown, len(all) - n
 }
@@ -239,9 +238,10 @@ func (k *court) draw(t *sums) {
 	width := func(calls int) float64 { return max(thinnest, float64(calls)*scale) }
 	top, foot := float64(boxTop+portInset), float64(boxTop+k.BoxHeight-portInset)
 
-	// Each side has two ports. The legacy port grows down from the top, and the modern port up
-	// from the bottom.
-	var sizes [2][2]float64 // the sizes of the ports, by side of the diagram and era
+	// Each side of the box has two ports, one per era. A port is the place where the lines of its
+	// era meet the box. The legacy port extends down from the top, and the modern port up from the
+	// bottom.
+	var sizes [2][2]float64 // the sizes of the ports; the first index is the side, and the second is the era
 	outer := func(groups []peerGroup, side int) {
 		y := float64(headHeight)
 		type end struct {
@@ -292,7 +292,8 @@ func (k *court) draw(t *sums) {
 	outer(k.Right, 1)
 	k.HasLegacy, k.HasNew = sizes[0][0] > 0 || sizes[1][0] > 0, sizes[0][1] > 0 || sizes[1][1] > 0
 
-	// Inside the box, lines without translation are outermost, so they are straight.
+	// Inside the box, the lines of calls without translation are at the top and the bottom, so they
+	// can be straight. The lines of translated calls cross between them.
 	var inner [2][2]float64
 	for from := range t.Lanes {
 		for to := range t.Lanes[from] {
@@ -338,7 +339,7 @@ func (k *court) draw(t *sums) {
 	k.Down, k.Up = t.Lanes[0][1].Through, t.Lanes[1][0].Through
 }
 
-// lanesOf sets the rows of the table of the four paths.
+// lanesOf sets the rows of the table of calls by era.
 func (k *court) lanesOf(t *sums) {
 	names := [2]string{"legacy", "modern"}
 	for from := range names {
@@ -348,7 +349,7 @@ func (k *court) lanesOf(t *sums) {
 	}
 }
 
-// LegacyText and the following methods return the labels of the diagram.
+// LegacyText and the following methods return the text of labels in the diagram.
 func (k *court) LegacyText() string { return number(k.Legacy.Through) + " relayed" }
 
 func (k *court) LegacyFailed() string {
@@ -375,15 +376,15 @@ func (k *court) ParkedText() string {
 	return number(k.Parked) + " calls wait for user input"
 }
 
-// Y returns the vertical position of a label, relative to the knot.
+// Y returns the vertical position of a label that is offset pixels below the knot.
 func (k *court) Y(offset int) int { return k.Knot + offset }
 
-// Diamond returns the SVG path of the knot with a radius.
+// Diamond returns the SVG path of the diamond that marks the knot. r is half of its width.
 func (k *court) Diamond(r int) string {
 	return fmt.Sprintf("M220 %dl%d %d-%d %d-%d-%dz", k.Knot-r, r, r, r, r, r, r)
 }
 
-// Draw returns the lines as SVG.
+// Draw returns the lines as SVG elements.
 func (k *court) Draw(l *Live) template.HTML {
 	var b strings.Builder
 	for _, x := range k.Lines {
@@ -405,6 +406,6 @@ func (k *court) TranslatedText() string { return number(k.Up + k.Down) }
 func (k *court) UpText() string         { return number(k.Up) }
 func (k *court) DownText() string       { return number(k.Down) }
 
-// Calls and Fails return the numbers of a path as text.
+// Calls and Fails return the numbers of calls and of failed calls, as text.
 func (l lane) Calls() string { return number(l.rate.Through) }
 func (l lane) Fails() string { return number(l.rate.Failed) }

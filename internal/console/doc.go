@@ -1,14 +1,14 @@
-// Package console serves the pages below /console/: which clients use which servers, what was
-// translated and lost, and which servers need attention.
+// Package console serves the pages below /console/. The pages show which clients use which servers, what
+// Dragoman translated and lost, and which servers need attention.
 //
-// Each page is a Page: a path, a function that makes a view model, and a template. The package
-// reads the state of the program from internal/admin and from the event stream, and changes
-// nothing by itself. Only operations of the admin API change a server. html/template writes
-// the pages. Every page works without JavaScript. Small modules add live numbers, the search
-// palette and keyboard shortcuts. There is no build step, and nothing is loaded from another
-// site.
+// Each page is described by a Page. A Page has a path, a function that returns the values to show,
+// and the name of a template for html/template. The package reads the state of the program from
+// internal/admin and from the event stream. It changes the program only through the functions in
+// Options. Every page works without JavaScript. Small JavaScript modules add live values, the
+// search palette and keyboard shortcuts. The assets need no build step, and the pages load nothing
+// from other sites.
 //
-// Only the user of this process may see the pages: see admin.Access. Text of clients and servers is
-// shown with the template function peer, which limits its length and makes invisible characters
-// visible.
+// Only the user of this process may see the pages; see admin.Access. The templates pass text from
+// clients and servers through the function peer. It limits the length of the text and makes
+// invisible characters visible.
 package console

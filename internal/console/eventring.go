@@ -11,41 +11,41 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// mostEvents is the number of events that are kept. mostDetail bounds the text of each in
-// bytes.
+// mostEvents is the number of events that an eventRing keeps. mostDetail is the maximum length of
+// an event's detail, in bytes.
 const (
 	mostEvents = 1000
 	mostDetail = 512
 )
 
-// keptEvent is an event that the page Events shows. Calls are not included, because they have
+// keptEvent is an event on the page Events. Calls are not among these events, because calls have
 // their own page.
 type keptEvent struct {
 	Seq    uint64
 	Time   time.Time
 	Kind   event.Kind
 	Server string
-	Opened bool   // a handshake of a client
-	Client string // the name from the client's description of itself
+	Opened bool   // the event is the handshake of a client, not of a server
+	Client string // the name that the client reports about itself
 	Method string
 	Name   string
 	From   mcp.Revision
 	To     mcp.Revision
 	Failed bool
-	Now    bool // the server is at this step of its start; newest sets it
+	Now    bool // the server is still at this step of its start; the method newest sets Now
 	Detail string
 	Took   time.Duration
 	Call   uint64
 }
 
-// eventRing keeps the last events.
+// eventRing keeps the newest events.
 type eventRing struct {
 	seq  uint64
 	kept []keptEvent     // a ring buffer; the next event replaces kept[seq%mostEvents]
 	last map[string]step // the current lifecycle step of each server
 }
 
-// step is a lifecycle step of a server, and the number of its event.
+// step is a lifecycle step of a server. seq is the number of the event that reported the step.
 type step struct {
 	detail string
 	seq    uint64
@@ -59,7 +59,7 @@ func (r *eventRing) noteLocked(e *event.Event) {
 	if e.Kind == event.Lifecycle {
 		if e.Detail == "" {
 			delete(r.last, e.Server)
-			return // the page does not show the end of a step
+			return // the event ends a step, and the page does not show such events
 		}
 		if r.last[e.Server].detail == e.Detail {
 			return
@@ -70,7 +70,7 @@ func (r *eventRing) noteLocked(e *event.Event) {
 		r.last[e.Server] = step{e.Detail, r.seq + 1}
 	}
 	if e.Kind == event.Handshake && !e.OfClient() {
-		delete(r.last, e.Server) // the handshake is the end of a start
+		delete(r.last, e.Server) // a handshake with a server ends the server's start
 	}
 	k := keptEvent{
 		Seq: r.seq + 1, Time: e.Time, Kind: e.Kind, Server: e.Server, Method: e.Method, Name: excerpt.Cut(e.Name, 128),
@@ -80,7 +80,7 @@ func (r *eventRing) noteLocked(e *event.Event) {
 	if e.Kind == event.Handshake {
 		if k.Opened = e.OfClient(); k.Opened {
 			k.Client, k.Name = k.Name, ""
-		} else { // Detail is the trace, and its last line says how the handshake ended
+		} else { // Detail is the trace of the handshake, and the last line of the trace contains the result
 			detail = strings.TrimSpace(detail)
 			detail = strings.TrimSpace(detail[strings.LastIndexByte(detail, '\n')+1:])
 			if _, rest, ok := strings.Cut(detail, " ms  "); ok {
@@ -97,7 +97,8 @@ func (r *eventRing) noteLocked(e *event.Event) {
 	r.seq++
 }
 
-// newest returns the events that match, newest first, and the number of all that match.
+// newest returns events that match selects, newest first, and the total number of such events. It
+// skips the first from of them, and returns at most most events.
 func (t *traffic) newest(match func(*keptEvent) bool, from, most int) (out []keptEvent, total int) {
 	t.mu.Lock()
 	all := slices.Clone(t.events.kept)

@@ -9,7 +9,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/event"
 )
 
-// eventList has the values of the page of events.
+// eventList has the values of the page Events.
 type eventList struct {
 	Q       url.Values
 	Search  string
@@ -25,7 +25,7 @@ type eventRow struct {
 	Time        time.Time
 	Class, Word string
 	Server      string
-	What        string // the client, server or item of the event
+	What        string // the client, server, item or method of the event
 	From, To    string
 	Detail      string
 }
@@ -34,7 +34,7 @@ func (c *Console) eventsPage() Page {
 	return Page{Path: "/events", Template: "events.html", Nav: "Events", Group: systems, Key: "E", View: c.eventList}
 }
 
-// eventWords maps the kinds of events to words for people.
+// eventWords maps the kinds of events to the words that the page shows.
 var eventWords = map[event.Kind]string{
 	event.ServerRequest: "server request", event.Loss: "loss", event.Handshake: "handshake", event.Lifecycle: "server", event.Refusal: "refusal", event.Rename: "rename", event.Reload: "reload",
 }
@@ -61,7 +61,7 @@ func (c *Console) eventList(r *http.Request) (*View, error) {
 	return &View{Title: "Events", Data: l}, nil
 }
 
-// rowOf returns an event as a row for people.
+// rowOf returns the row that shows the event e.
 func rowOf(e *keptEvent) eventRow {
 	row := eventRow{Time: e.Time, Word: eventWords[e.Kind], Class: "idle", Server: e.Server, What: e.Name, Detail: e.Detail}
 	if e.From.Era() != "unknown" {

@@ -13,7 +13,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// fall is a timeline of a call. It shows when the client, Dragoman, the server and the user were busy.
+// fall is the timeline of a call. It shows when the client, Dragoman, the server and the user were
+// busy.
 type fall struct {
 	Sentence string
 	Spans    []fallSpan
@@ -24,11 +25,11 @@ type fall struct {
 	sends    []float64
 }
 
-// fallSpan is a period in which Who was busy, in seconds since the call began.
+// fallSpan is a period in which Who was busy. From and To are in seconds since the call began.
 type fallSpan struct {
 	Who      string
 	From, To float64
-	lane     int // the row: 0 for the client, 2 for the server, 3 for the user
+	lane     int // the row in the timeline: 0 for the client, 2 for the server, 3 for the user
 }
 
 // Begin and End return the times of a span as text.
@@ -36,7 +37,7 @@ func (s fallSpan) Begin() string { return seconds(s.From) }
 
 func (s fallSpan) End() string { return seconds(s.To) }
 
-// Long returns the length of a span as text.
+// Long returns the duration of the span as text.
 func (s fallSpan) Long() string {
 	return spanText(time.Duration((s.To - s.From) * float64(time.Second)))
 }
@@ -48,8 +49,8 @@ func seconds(s float64) string {
 	return strconv.FormatFloat(s, 'f', 3, 64) + " s"
 }
 
-// axisText returns the label at a time, in seconds, of an axis that has a line for each step. Two
-// labels never read the same.
+// axisText returns the label for the time at on the axis of the timeline. step is the time between
+// two labels. Both are in seconds. The label has so many digits that no two labels are equal.
 func axisText(at, step float64) string {
 	unit := " s"
 	if step < 0.25 {
@@ -59,11 +60,11 @@ func axisText(at, step float64) string {
 	return strconv.FormatFloat(at, 'f', digits, 64) + unit
 }
 
-// newFall returns the timeline of a story. If the story has no messages, the timeline has only the
+// newFall returns the timeline of the call s. If s has no messages, the timeline contains only the
 // client.
 func newFall(s *admin.Story, client, server string) *fall {
 	f := &fall{end: s.Seconds, client: excerpt.Line(client, 24), server: excerpt.Line(server, 24)}
-	busy, asked := -1.0, -1.0 // the times since which the server is busy and the user is asked; -1 if not
+	busy, asked := -1.0, -1.0 // when Dragoman sent the open request to the server and the open question to the user, in seconds since the call began; -1 for none
 	close := func(lane int, who string, from *float64, to float64) {
 		if *from >= 0 {
 			f.Spans = append(f.Spans, fallSpan{who, *from, max(to, *from), lane})
@@ -108,25 +109,26 @@ func newFall(s *admin.Story, client, server string) *fall {
 	return f
 }
 
-// fallSize is a size of the drawing. Lengths are in the units of its viewBox.
+// fallSize describes one of the sizes in which Draw can draw the timeline. Lengths are in the units
+// of the viewBox.
 type fallSize struct {
 	class string
-	left  float64 // the beginning of the axis; the names of the lanes are before it, or above the bars if it is 0
+	left  float64 // where the axis begins; the lanes' names are left of the axis, or above the bars if left is 0
 	width float64 // the length of the axis
 	lane  int     // the distance between two lanes
-	bar   int     // the distance from the top of a lane to its bar
-	ticks int     // the number of parts into which the ticks divide the axis
+	bar   int     // the distance between the top of a lane and the lane's bar
+	ticks int     // the number of intervals between the ticks of the axis
 }
 
-// Draw returns the timeline as two drawings, of which the style sheet shows one: a wide one, and one
-// for phones, which needs no scrolling.
+// Draw returns the timeline as two SVG drawings, one wide and one for phones. The style sheet shows
+// the drawing that fits the width of the page.
 func (f *fall) Draw() template.HTML {
 	wide := fallSize{class: "wide", left: 148, width: 1020, lane: 27, bar: 9, ticks: 4}
 	small := fallSize{class: "small", width: 358, lane: 38, bar: 18, ticks: 2}
 	return f.draw(wide) + f.draw(small)
 }
 
-// draw returns the timeline as SVG.
+// draw returns the timeline as an SVG drawing of one size.
 func (f *fall) draw(size fallSize) template.HTML {
 	end := max(f.end, 1e-6)
 	x := func(s float64) float64 { return size.left + s/end*size.width }

@@ -10,25 +10,25 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/tokens"
 )
 
-// findingsView has the values of the page with the findings about a server.
+// findingsView has the values of the page with the findings of a server's examination.
 type findingsView struct {
 	*admin.Server
 	Exam     *admin.Examination // nil if the server has not been examined
 	Parts    []part
 	Class    string
-	Word     string // how the examination ended, in a few words
+	Word     string // the result of the examination in a few words, for example "works"
 	Step     string
 	Elapsed  string
 	Offer    string
 	Dates    []examDate
 	Through  string
-	Need     *need // why the server cannot be used
+	Need     *need // why Dragoman cannot use the server; nil if it can
 	Findings []findingView
 	Infos    []findingView
 	Key      string
 }
 
-// examDate says whether clients of one revision work without Dragoman.
+// examDate says whether clients of the revision Date can use the server without Dragoman.
 type examDate struct{ Class, Date, Why string }
 
 // findingView is one finding.
@@ -36,11 +36,11 @@ type findingView struct {
 	admin.Finding
 	Class string
 	Lines []evidenceLine
-	Open  bool // the evidence is visible without a click
+	Open  bool // the page shows the evidence without a click
 }
 
-// evidenceLine is a line of the evidence. Sign says who sent it: "→" is Dragoman, "←" is the
-// server, and "·" is an observation.
+// evidenceLine is a line of the evidence. Sign is "→" for a message from Dragoman, "←" for a
+// message from the server, and "·" for an observation.
 type evidenceLine struct{ Sign, Text string }
 
 func (c *Console) findingsPage() Page {
@@ -61,7 +61,7 @@ func (c *Console) findings(r *http.Request) (*View, error) {
 	v.Exam = &x
 	v.Key = x.State + x.Started.String()
 	if x.State == "running" {
-		c.feed.changed() // a step of an examination causes no event, so look again soon
+		c.feed.changed() // the steps of an examination publish no events, so make the feeds check the page again soon
 		v.Step, v.Elapsed = x.Step, spanText(time.Since(x.Started).Truncate(time.Second))
 		return view, nil
 	}
@@ -69,14 +69,14 @@ func (c *Console) findings(r *http.Request) (*View, error) {
 	return view, nil
 }
 
-// verdict sets the result of a completed examination.
+// verdict sets the values that show the result of the examination x.
 func (v *findingsView) verdict(x *admin.Examination) {
 	counts := map[string]int{}
 	for _, f := range x.Findings {
 		y := findingView{Finding: f, Class: map[string]string{"error": "bad", "warning": "warn"}[f.Level], Open: f.Level == "error"}
 		counts[f.Level]++
 		if x.Verdict != nil && !x.Verdict.Reached && x.Verdict.Failure != nil && x.Verdict.Failure.Action != "" {
-			y.Fix = "" // the failure has a more exact action
+			y.Fix = "" // the action of the failure is more precise than the fix of the finding
 		}
 		for line := range strings.Lines(f.Evidence) {
 			line = strings.TrimRight(line, "\n")
@@ -121,7 +121,7 @@ func (v *findingsView) verdict(x *admin.Examination) {
 	}
 }
 
-// offer sets the line that says what the server offers.
+// offer sets the line with the server's name and what the server offers.
 func (v *findingsView) offer(d *admin.ExamVerdict) {
 	var parts []string
 	if name := strings.TrimSpace(d.Offer.Name + " " + d.Offer.Version); name != "" {
@@ -141,7 +141,7 @@ func (v *findingsView) offer(d *admin.ExamVerdict) {
 	v.Offer = strings.Join(parts, ", ")
 }
 
-// revisions sets the revisions that work, without and with Dragoman.
+// revisions sets which revisions work without Dragoman and which work with Dragoman.
 func (v *findingsView) revisions(d *admin.ExamVerdict) {
 	var missing []string
 	for _, r := range d.Revisions {
@@ -171,7 +171,7 @@ func (v *findingsView) revisions(d *admin.ExamVerdict) {
 	}
 }
 
-// examine handles the buttons of the page.
+// examine handles the buttons that start or cancel an examination.
 func (c *Console) examine(w http.ResponseWriter, r *http.Request) {
 	s, err := c.findServer(r)
 	if err != nil {

@@ -16,10 +16,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// readLimit is how long a page waits for a list that Dragoman has not read yet.
+// readLimit is how long a page waits for a list that Dragoman has not read from the server yet.
 const readLimit = 3 * time.Second
 
-// itemsView has the values of the pages of resources and prompts of a server.
+// itemsView has the values of a server's page of resources or page of prompts.
 type itemsView struct {
 	*admin.Server
 	Parts     []part
@@ -33,7 +33,7 @@ type itemsView struct {
 	Key       string
 }
 
-// itemRow is a resource or a resource template.
+// itemRow is a resource, a resource template or a prompt.
 type itemRow struct {
 	admin.Item
 	ID string
@@ -47,14 +47,14 @@ func (r itemRow) SizeText() string {
 	return bytesText(int(*r.Size))
 }
 
-// Label returns the title, or else the name.
+// Label returns the title of the item, or its name if it has no title.
 func (r itemRow) Label() string { return cmp.Or(r.Title, r.Name) }
 
-// promptRow is a prompt with the form for its arguments.
+// promptRow is a row for one prompt, with the form for the prompt's arguments.
 type promptRow struct {
 	itemRow
 	Form   *form.Form
-	Failed bool // the form could not be sent
+	Failed bool // the arguments that the user entered in the form were not valid
 }
 
 func (c *Console) resourcesPage() Page {
@@ -65,8 +65,9 @@ func (c *Console) promptsPage() Page {
 	return Page{Path: "/servers/{name}/prompts", Template: "prompts.html", View: func(r *http.Request) (*View, error) { return c.promptsWith(r, nil) }}
 }
 
-// itemsOf begins a page of items: it finds the server, and reads the server's lists that Dragoman
-// has not read yet. title is the title of the page.
+// itemsOf returns the values that all pages of items need. It also reads the lists from the server
+// that Dragoman has not read yet. title is the title of the page, and methods are the methods of
+// the lists.
 func (c *Console) itemsOf(r *http.Request, title string, methods ...string) (*itemsView, *View, error) {
 	s, err := c.findServer(r)
 	if err != nil {
@@ -84,7 +85,7 @@ func (c *Console) itemsOf(r *http.Request, title string, methods ...string) (*it
 	return v, &View{Title: title, Crumbs: []Crumb{{"Servers", pathOf("servers")}, {s.Name, pathOf("servers", s.Name)}}, Data: v}, nil
 }
 
-// page returns the items of the selected page.
+// page returns the part of a list that the query in v.Q selects, and sets the pager.
 func (c *Console) page(v *itemsView, method string) admin.FoundItems {
 	q := admin.ItemQuery{Server: v.Name, Method: method, Text: v.Search, Limit: pageRows}
 	found := c.opts.Source.FindItems(q)
@@ -112,7 +113,7 @@ func (c *Console) resources(r *http.Request) (*View, error) {
 	return view, nil
 }
 
-// key sets the text that changes when the rows change.
+// key adds the rows to v.Key, so that the key changes when the rows change.
 func (v *itemsView) key(lists ...[]itemRow) {
 	for _, x := range slices.Concat(lists...) {
 		v.Key += x.Name + x.URI + x.URITemplate + x.State + "\n"
@@ -120,8 +121,8 @@ func (v *itemsView) key(lists ...[]itemRow) {
 	v.Key += strconv.Itoa(v.Pager.Total) + strconv.FormatBool(v.Read)
 }
 
-// promptsWith returns the page of prompts. sent are the values of a form that could not be sent;
-// nil means none.
+// promptsWith returns the page of prompts. sent has the values of a form with arguments that are
+// not valid. nil means that no such form was sent.
 func (c *Console) promptsWith(r *http.Request, sent url.Values) (*View, error) {
 	v, view, err := c.itemsOf(r, "Prompts", mcp.MethodListPrompts)
 	if err != nil {
@@ -141,7 +142,7 @@ func (c *Console) promptsWith(r *http.Request, sent url.Values) (*View, error) {
 	return view, nil
 }
 
-// promptForm returns the form for the arguments of a prompt, which are texts.
+// promptForm returns the form for the arguments of a prompt. All arguments are strings.
 func promptForm(x *admin.Item, id string) *form.Form {
 	schema, required := []byte(`{"type":"object","properties":{`), []byte(`},"required":[`)
 	known := map[string]bool{}
@@ -165,8 +166,8 @@ func promptForm(x *admin.Item, id string) *form.Form {
 	return form.Make(append(append(schema, required...), `],"additionalProperties":false}`...), form.Options{ID: id})
 }
 
-// readPrompt reads the arguments of a prompt. ok is false if an argument is not valid, or if a
-// required argument is missing.
+// readPrompt converts a form to the arguments of a prompt. ok is false if an argument is not valid,
+// or if a required argument is missing. Then f contains the errors.
 func readPrompt(f *form.Form, x *admin.Item, sent url.Values) (arguments []byte, ok bool) {
 	arguments, ok = f.Read(sent)
 	for _, a := range x.Arguments {
@@ -177,7 +178,7 @@ func readPrompt(f *form.Form, x *admin.Item, sent url.Values) (arguments []byte,
 	return arguments, ok && len(f.Errors) == 0
 }
 
-// readResource answers the buttons and forms that read a resource.
+// readResource handles the buttons and forms that read a resource.
 func (c *Console) readResource(w http.ResponseWriter, r *http.Request) {
 	s, err := c.findServer(r)
 	if err != nil {
@@ -200,7 +201,7 @@ func (c *Console) readResource(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, pathOf("runs", run.ID), http.StatusSeeOther)
 }
 
-// getPrompt answers the forms that get a prompt.
+// getPrompt handles the forms that get a prompt.
 func (c *Console) getPrompt(w http.ResponseWriter, r *http.Request) {
 	if !c.parsed(w, r) {
 		return
@@ -240,7 +241,8 @@ func (c *Console) getPrompt(w http.ResponseWriter, r *http.Request) {
 	c.show(w, r, &p, pageTemplate(p.Template))
 }
 
-// findPrompt returns a prompt that a server lists.
+// findPrompt finds a prompt in the list of a server. ok is false if the server does not list the
+// prompt.
 func (c *Console) findPrompt(server, name string) (x admin.Item, ok bool) {
 	for q := (admin.ItemQuery{Server: server, Method: mcp.MethodListPrompts, Limit: 500}); ; q.From += q.Limit {
 		found := c.opts.Source.FindItems(q)

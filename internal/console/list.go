@@ -8,16 +8,17 @@ import (
 	"strings"
 )
 
-// pageRows is the number of rows of a table.
+// pageRows is the maximum number of rows on one page of a table.
 const pageRows = 50
 
-// pager has the links to the other pages of a table.
+// pager says which part of a table a page shows. Prev and Next are the links to the neighboring
+// pages, or "".
 type pager struct {
 	Pages, From, To, Total int
 	Prev, Next             string
 }
 
-// paged returns the rows of the page that the query selects.
+// paged returns the rows on the page that the query q selects.
 func paged[T any](all []T, q url.Values) (rows []T, p pager) {
 	p = pagerOf(len(all), q)
 	if p.Total == 0 {
@@ -26,8 +27,8 @@ func paged[T any](all []T, q url.Values) (rows []T, p pager) {
 	return all[p.From-1 : p.To], p
 }
 
-// pagerOf returns the pager for the page that the query selects. total is the number of all
-// rows.
+// pagerOf returns the pager for the page that the query q selects. total is the number of rows on
+// all pages.
 func pagerOf(total int, q url.Values) pager {
 	p := pager{Total: total, Pages: (total + pageRows - 1) / pageRows}
 	if total == 0 {
@@ -54,8 +55,9 @@ func pagerOf(total int, q url.Values) pager {
 	return p
 }
 
-// sorted sorts rows by the column that the query selects: "calls", or "-calls" for descending.
-// columns has the compare function of each column. Equal rows keep their order.
+// sorted sorts rows by the column that the query q selects. For example, "calls" sorts by the
+// column calls, and "-calls" sorts in descending order. usual is used if the query selects no
+// column. columns has the compare function of each column. Equal rows keep their order.
 func sorted[T any](rows []T, q url.Values, usual string, columns map[string]func(a, b T) int) {
 	key := cmp.Or(q.Get("sort"), usual)
 	name, descending := strings.CutPrefix(key, "-")
@@ -71,13 +73,15 @@ func sorted[T any](rows []T, q url.Values, usual string, columns map[string]func
 	})
 }
 
-// choice is an entry of a filter.
+// choice is an entry in the menu of a filter.
 type choice struct {
 	Value, Title string
 	Selected     bool
 }
 
-// choices returns the entries of a filter. The first entry selects everything.
+// choices returns the entries of the menu of a filter. now is the selected value. all is the title
+// of the first entry, which disables the filter. pairs alternates the values and titles of the
+// other entries.
 func choices(now, all string, pairs ...string) []choice {
 	out := []choice{{"", all, now == ""}}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -86,7 +90,8 @@ func choices(now, all string, pairs ...string) []choice {
 	return out
 }
 
-// matches reports whether the texts contain all words of a search.
+// matches reports whether each word of the search q occurs in at least one of the texts, in upper
+// or lower case.
 func matches(q string, texts ...string) bool {
 	all := strings.ToLower(strings.Join(texts, " "))
 	for _, word := range strings.Fields(strings.ToLower(q)) {

@@ -18,30 +18,31 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
 )
 
-// The bounds and times of live pages.
+// Limits and intervals of the live values.
 const (
-	mostConsoles = 128             // the most open streams
-	feedPause    = time.Second     // the time between two checks of a page
-	feedQuiet    = 5 * time.Second // the time between two checks of a page while no events arrive
-	linePause    = 5 * time.Second // the time between two changes of the lines in the diagram
-	mostBatches  = 200             // the batches kept for a stream that was interrupted
+	mostConsoles = 128             // the maximum number of open streams
+	feedPause    = time.Second     // the time between two checks of an open page
+	feedQuiet    = 5 * time.Second // the time between two checks of an open page while no events arrive
+	linePause    = 5 * time.Second // the minimum time between two changes of the lines in the diagram
+	mostBatches  = 200             // how many batches a feed keeps, for streams that continue after an interruption
 )
 
-// Live collects the values of a page that change while it is open. A template writes each value
-// with a method of Live, so the page and its stream show the same value. Texts of peers must be
-// safe to show. Ids must be unique in a page. Not safe for concurrent use.
+// Live collects the live values of a page, which change while the page is open. Templates write
+// each live value with a method of Live, so the page and its stream show the same value. The caller
+// must make text from peers safe to show. IDs must be unique in a page. A Live is not safe for
+// concurrent use.
 type Live struct {
 	patches []patch
 }
 
-// patch is one live value. Empty members mean no change.
+// patch is one live value, as a message to the page. kind determines which fields are used.
 type patch struct {
 	ID    string `json:"id"`
 	Text  string `json:"text"`
 	Class string `json:"class,omitempty"`
-	D     string `json:"d,omitempty"`     // the attribute d of an SVG path, which is its shape
+	D     string `json:"d,omitempty"`     // the shape of an SVG path: its attribute d
 	Width string `json:"width,omitempty"` // the stroke width of an SVG path
-	Hash  string `json:"hash,omitempty"`  // the hash of a section; when it changes, the page loads the section again
+	Hash  string `json:"hash,omitempty"`  // the hash of a section; the page reloads the section when the hash changes
 	kind  patchKind
 }
 
@@ -55,7 +56,7 @@ const (
 	progressPatch
 )
 
-// MarshalJSON omits the text if the patch does not change it.
+// MarshalJSON encodes only the fields that patches of this kind use.
 func (p patch) MarshalJSON() ([]byte, error) {
 	out := map[string]string{"id": p.ID}
 	switch p.kind {
@@ -73,13 +74,13 @@ func (p patch) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// Text returns an element with a text that changes in place.
+// Text returns an HTML element whose text and class can change while the page is open.
 func (l *Live) Text(id, class, text string) template.HTML {
 	l.patches = append(l.patches, patch{ID: id, Class: class, Text: text})
 	return element("span", id, class, text)
 }
 
-// Tspan does the same as Text, inside a text of an SVG.
+// Tspan is like Text, but for a tspan element in an SVG text.
 func (l *Live) Tspan(id, class, text string) template.HTML {
 	l.patches = append(l.patches, patch{ID: id, Class: class, Text: text})
 	return element("tspan", id, class, text)
@@ -96,7 +97,7 @@ func element(name, id, class, text string) template.HTML {
 	return template.HTML(fmt.Sprintf(`<%s%s>%s</%s>`, name, attr, template.HTMLEscapeString(text), name))
 }
 
-// Line returns a path of an SVG. Its shape and width can change.
+// Line returns an SVG path. Its class, shape and width can change while the page is open.
 func (l *Live) Line(id, class, d string, width float64) template.HTML {
 	w := strconv.FormatFloat(width, 'f', 1, 64)
 	l.patches = append(l.patches, patch{ID: id, Class: class, D: d, Width: w, kind: linePatch})
@@ -107,15 +108,16 @@ func (l *Live) Line(id, class, d string, width float64) template.HTML {
 	return template.HTML(fmt.Sprintf(`<path id="%s"%s d="%s" stroke-width="%s"/>`, id, attr, d, w))
 }
 
-// Progress returns a bar that fills in place. part is from 0 to 1.
+// Progress returns a progress bar that can change while the page is open. part is from 0 to 1.
 func (l *Live) Progress(id, label string, part float64) template.HTML {
 	value := strconv.FormatFloat(max(0, min(1, part)), 'f', 4, 64)
 	l.patches = append(l.patches, patch{ID: id, Text: value, kind: progressPatch})
 	return template.HTML(fmt.Sprintf(`<progress id="%s" max="1" value="%s" aria-label="%s"></progress>`, id, value, template.HTMLEscapeString(label)))
 }
 
-// Section returns the attributes of a section that is loaded again when one of parts changes.
-// parts must identify the rows of the section. Values that Text updates must not be in parts.
+// Section returns the attributes of a section. The page reloads the section when one of the parts
+// changes. parts must identify the rows of the section. parts must not contain values that Text
+// updates.
 func (l *Live) Section(id string, parts ...any) template.HTMLAttr {
 	h := fnv.New64a()
 	for _, p := range parts {
@@ -126,41 +128,41 @@ func (l *Live) Section(id string, parts ...any) template.HTMLAttr {
 	return template.HTMLAttr(fmt.Sprintf(`id="%s" data-hash="%s"`, id, hash))
 }
 
-// New returns the attributes of a button that loads the page again. The button shows how many
-// rows are new. total is the current number of rows.
+// New returns the attributes of a hidden button that reloads the page. When there are new rows, the
+// page shows the button and the number of new rows. total is the current number of rows.
 func (l *Live) New(id string, total uint64) template.HTMLAttr {
 	n := strconv.FormatUint(total, 10)
 	l.patches = append(l.patches, patch{ID: id, Text: n, kind: countPatch})
 	return template.HTMLAttr(fmt.Sprintf(`id="%s" data-count="%s" hidden`, id, n))
 }
 
-// feeds updates the live values of all open pages. All browser windows that show the same page
-// share one feed, so more windows cause no more work.
+// feeds updates the live values of all open pages. All browser windows with the same page share one
+// feed, so additional windows cause no additional work.
 type feeds struct {
 	c     *Console
 	epoch int64
-	news  atomic.Uint64 // the number of events; see changed
-	wake  chan struct{} // capacity 1; signals an event
+	news  atomic.Uint64 // the number of calls of changed
+	wake  chan struct{} // capacity 1; signals that a reader has joined
 
 	mu  sync.Mutex
-	all map[string]*feed // the feeds by the URL of the page
+	all map[string]*feed // the open feeds, by the URL of the page
 }
 
-// feed has the live values of one page.
+// feed has the live values of one page, for all readers of the page.
 type feed struct {
 	url     string
-	readers int // the number of readers; feeds.mu guards it
+	readers int // the number of streams that read the feed; guarded by feeds.mu
 
 	mu    sync.Mutex
-	state map[string]patch // the last values
-	order []string         // the ids of the last values
-	seq   uint64           // the number of the last batch
-	past  []batch          // the last batches, oldest first
+	state map[string]patch // the current values, by ID; nil before the first check
+	order []string         // the IDs of the values in state, in the order of the page
+	seq   uint64           // the number of the newest batch
+	past  []batch          // the newest batches, oldest first
 	more  chan struct{}    // closed at the next batch
 	lines time.Time        // the time when lines last changed
 	seen  uint64           // feeds.news at the last check
 	look  time.Time        // the time of the last check
-	moves bool             // the page changes without events
+	moves bool             // the page can change without events; see View.Moving
 }
 
 type batch struct {
@@ -172,10 +174,11 @@ func newFeeds(c *Console) *feeds {
 	return &feeds{c: c, epoch: time.Now().UnixMilli(), wake: make(chan struct{}, 1), all: map[string]*feed{}}
 }
 
-// changed records that something has happened. It is called for each event, so it only counts.
+// changed counts an event, so that run checks the open pages again. It must be fast, because the
+// console calls it for each event.
 func (f *feeds) changed() { f.news.Add(1) }
 
-// join returns the feed of a page and adds a reader to it.
+// join returns the feed of a page and adds a reader to the feed.
 func (f *feeds) join(page string) *feed {
 	f.mu.Lock()
 	x := f.all[page]
@@ -192,7 +195,7 @@ func (f *feeds) join(page string) *feed {
 	return x
 }
 
-// leave removes a reader from a feed.
+// leave removes a reader from a feed. A feed without readers is closed.
 func (f *feeds) leave(x *feed) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -211,7 +214,8 @@ func (f *feeds) open() (all []*feed) {
 	return all
 }
 
-// run checks each open page about once a second until ctx ends. If no page is open, it waits.
+// run checks each open page about once a second until ctx ends. While no page is open, run does
+// nothing.
 func (f *feeds) run(ctx context.Context) {
 	t := time.NewTicker(feedPause)
 	t.Stop()
@@ -238,7 +242,7 @@ func (f *feeds) run(ctx context.Context) {
 	}
 }
 
-// due reports whether a page must be checked.
+// due reports whether run must check the page now. news is the value of feeds.news.
 func (x *feed) due(news uint64, now time.Time) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -249,8 +253,9 @@ func (x *feed) due(news uint64, now time.Time) bool {
 	return true
 }
 
-// render builds a page and returns its live values, and whether it changes without events. It runs
-// outside of a request, so it recovers from a panic, which would end the program.
+// render computes a page. It returns the page's live values, and whether the page can change
+// without events. render recovers from panics. It runs outside of an HTTP handler, so a panic would
+// otherwise end the program.
 func (f *feeds) render(page string) (values []patch, moves bool) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -275,7 +280,8 @@ func (nowhere) Header() http.Header         { return http.Header{} }
 func (nowhere) Write(b []byte) (int, error) { return len(b), nil }
 func (nowhere) WriteHeader(int)             {}
 
-// add stores the values of a page and sends the changed ones to the readers.
+// add stores the values that the page has now, and sends the changed values to the readers. moves
+// says whether the page can change without events. at is the current time.
 func (x *feed) add(now []patch, moves bool, at time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -300,7 +306,7 @@ func (x *feed) add(now []patch, moves bool, at time.Time) {
 		x.state[p.ID] = p
 		changed = append(changed, p)
 	}
-	if len(x.order) > 4*len(now)+64 { // drop ids of rows that no longer exist
+	if len(x.order) > 4*len(now)+64 { // remove values that the page no longer has
 		x.state, x.order = make(map[string]patch, len(now)), nil
 		for _, p := range now {
 			x.state[p.ID] = p
@@ -319,9 +325,9 @@ func (x *feed) add(now []patch, moves bool, at time.Time) {
 	x.more = make(chan struct{})
 }
 
-// after returns the changes after the batch seq. If known is false, or if the batch is no longer
-// kept, it returns all values. now is the number of the last batch. more is closed at the next
-// batch.
+// after returns the changes since the batch with the number seq. If known is false, or if the feed
+// no longer has these changes, after returns all values. now is the number of the newest batch. The
+// feed closes more when it adds the next batch.
 func (x *feed) after(seq uint64, known bool) (patches []patch, now uint64, more <-chan struct{}) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -341,7 +347,8 @@ func (x *feed) after(seq uint64, known bool) (patches []patch, now uint64, more 
 	return patches, x.seq, x.more
 }
 
-// serveEvents answers GET /console/events?page=URL with the live values of a page.
+// serveEvents handles GET /console/events?page=URL. It sends the live values of a page as an event
+// stream.
 func (c *Console) serveEvents(w http.ResponseWriter, r *http.Request) {
 	page, err := url.Parse(r.URL.Query().Get("page"))
 	if err != nil || page.IsAbs() || page.Host != "" || !strings.HasPrefix(page.Path, prefix+"/") || len(page.RawQuery) > 2048 {

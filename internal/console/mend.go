@@ -11,18 +11,18 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 )
 
-// mend says how the user can fix failures of one class.
+// mend describes how the user can fix failures of one class.
 type mend struct {
-	settings []string // the keys of the server that the user may have to change; the button leads to the first one that the file sets
-	global   string   // the path of a setting outside of the servers
-	command  bool     // the user runs the command by hand
-	stderr   bool     // the server's stderr shows the cause
+	settings []string // settings of the server that may be wrong; the button leads to the first of them that the file sets
+	global   string   // the path of a setting that does not belong to a server; used instead of settings
+	command  bool     // the user can run the command in a terminal to find the cause
+	stderr   bool     // the server's stderr may contain the cause
 	doctor   bool     // an examination shows more
 }
 
 var address = []string{"url", "httpUrl", "serverUrl"}
 
-// mends maps classes of failures to their mends. All other classes use usualMend.
+// mends maps each class of failure to its mend. For other classes, mendButtons uses usualMend.
 var mends = map[failure.Class]mend{
 	failure.CommandNotFound:   {settings: []string{"command"}, command: true},
 	failure.CannotStart:       {settings: []string{"command"}, command: true},
@@ -50,15 +50,15 @@ var mends = map[failure.Class]mend{
 
 var usualMend = mend{stderr: true, doctor: true}
 
-// mendButtons returns the buttons that help to fix a failure. They lead to the setting to change,
-// the command, the most useful line of stderr, and an examination.
+// mendButtons returns buttons that help the user to fix a failure. The buttons lead to a setting,
+// to the most useful line of stderr, or to the command, or start an examination.
 func (c *Console) mendButtons(s *admin.Server, f *failure.Failure) (out []button) {
 	m, ok := mends[f.Class]
 	if !ok {
 		m = usualMend
 	}
 	if s.State == "unresponsive" {
-		m = mend{} // the server has started but does not answer, so neither a setting nor an examination helps
+		m = mend{} // the server has started but does not respond: these buttons do not help then
 	}
 	base := pathOf("servers", s.Name)
 	configured := false
@@ -80,7 +80,8 @@ func (c *Console) mendButtons(s *admin.Server, f *failure.Failure) (out []button
 	return out
 }
 
-// settingButton returns the button that leads to a setting of a configured server.
+// settingButton returns the button that leads to the setting that may be wrong. server must be
+// configured.
 func (c *Console) settingButton(server string, m mend) button {
 	lines := c.where.of(c.opts.Config())
 	title := func(key string, at int) string {
@@ -98,31 +99,31 @@ func (c *Console) settingButton(server string, m mend) button {
 		for _, block := range []string{"dragoman.servers.", "mcpServers."} {
 			if at := lines[block+server+"."+key]; at > 0 {
 				if slices.Contains(address, key) {
-					key = address[0] // the page shows all addresses under this key
+					key = address[0] // the page has one row for all address settings, and its key is this one
 				}
 				return button{Title: title(key, at), Path: base + "#" + settingID(key)}
 			}
 		}
 	}
-	if m.settings[0] == "startTimeout" { // the page shows this setting even if the file does not set it
+	if m.settings[0] == "startTimeout" { // the page has a row for startTimeout even if the file does not set it
 		return button{Title: "Show startTimeout", Path: base + "#" + settingID("startTimeout")}
 	}
-	// The file sets none of the keys, so show the entry of the server.
+	// The file sets none of these keys, so lead to the server's entry instead.
 	return button{Title: title("the entry", lines["mcpServers."+server]), Path: base + "#" + settingID("")}
 }
 
-// settingID returns the id of the row of a setting. The path "" means the entry of a server.
+// settingID returns the HTML id of the row of a setting. The path "" means the entry of a server.
 func settingID(path string) string { return "set-" + cmp.Or(path, "server") }
 
-// failureNeed returns what the user has to know about a failure: the same sentence and action
-// that the command line prints, and the evidence.
+// failureNeed returns a need that shows the failure f of a server: the sentence and the action that
+// the command line also prints, and the evidence.
 func failureNeed(s *admin.Server, f *failure.Failure) *need {
 	n := &need{Class: "bad", Word: "Failed", Who: s.Name, Path: pathOf("servers", s.Name), What: "cannot be used"}
 	n.describe(f)
 	return n
 }
 
-// describe sets the texts of a failure.
+// describe sets the sentence, the evidence and the action to those of the failure f.
 func (n *need) describe(f *failure.Failure) {
 	n.Sentence, n.Action = f.Sentence, f.Action
 	if len(f.Evidence) > 0 && !strings.Contains(f.Sentence, strings.TrimSpace(f.Evidence[0])) {
@@ -131,13 +132,13 @@ func (n *need) describe(f *failure.Failure) {
 	n.polish()
 }
 
-// polish makes the sentence and the action begin with a capital letter. The template adds the
-// full stops.
+// polish makes the sentence and the action begin with a capital letter. It removes the full stops,
+// because the template adds full stops.
 func (n *need) polish() {
 	n.Sentence, n.Action = strings.TrimSuffix(upper(n.Sentence), "."), strings.TrimSuffix(upper(n.Action), ".")
 }
 
-// needButtons returns the buttons for a server that does not work.
+// needButtons returns the buttons for a server that has a problem.
 func (c *Console) needButtons(s *admin.Server) (out []button) {
 	if s.Failure != nil {
 		out = c.mendButtons(s, s.Failure)
@@ -150,8 +151,8 @@ func (c *Console) needButtons(s *admin.Server) (out []button) {
 	return out
 }
 
-// tellingLine returns the index of the log record with the most useful line of stderr. It
-// returns -1 if there is none.
+// tellingLine returns the index of the log record with the first line of the failure's evidence.
+// That is the most useful line of stderr. The index is -1 if no record has it.
 func tellingLine(logs []admin.LogRecord, f *failure.Failure) int {
 	if f == nil || len(f.Evidence) == 0 {
 		return -1

@@ -16,17 +16,17 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 )
 
-// mostPeers is the number of rows on each side of the diagram.
+// mostPeers is the maximum number of rows on each side of the diagram.
 const mostPeers = 8
 
-// idleAfter is how long a client without a session is shown after its last call.
+// idleAfter is how long after its last call the overview shows a client that has no session.
 const idleAfter = time.Hour
 
-// overview has the values of the first page.
+// overview has the values of the overview, which is the first page.
 type overview struct {
 	Empty    bool
 	Sentence string
-	Need     string // the second sentence, which links to the list of Needs; "" for none
+	Need     string // the second sentence, which is a link to the list of needs; "" if nothing needs attention
 	Sub      string
 	Court    *court
 	Needs    []need
@@ -34,13 +34,13 @@ type overview struct {
 	Latency  *plot
 	Losses   []lossSum
 	Lost     string
-	Entry    string // the entry for a client's configuration file
+	Entry    string // the entry that a user adds to a client's configuration file
 	Endpoint string
 }
 
-// need describes a server or a setting that needs attention.
+// need describes a problem that needs the user's attention, for example a server that has failed.
 type need struct {
-	Class, Word  string // the CSS class and the word of the mark
+	Class, Word  string // the CSS class and the text of the status label
 	Who, Path    string
 	What         string
 	Since        time.Time
@@ -53,7 +53,7 @@ type need struct {
 	weight       int
 }
 
-// button is a link, or a form that posts to Path.
+// button is a link to Path or, if Post is true, a form that posts to Path.
 type button struct {
 	Title, Path string
 	Post        bool
@@ -91,7 +91,7 @@ func (c *Console) overview(r *http.Request) (*View, error) {
 	return v, nil
 }
 
-// present returns the clients that have a session, or that made a call within the last hour.
+// present returns the clients that have a session or made a call within the last hour.
 func present(t *sums) (all []clientSum) {
 	for _, c := range t.Clients {
 		if t.At.Sub(c.Last) < idleAfter || c.open() {
@@ -106,7 +106,8 @@ func (c clientSum) open() bool {
 	return slices.ContainsFunc(c.Sessions, func(x runtime.ClientReport) bool { return x.Session })
 }
 
-// sentences returns the heading of the overview.
+// sentences returns the two sentences of the overview's heading. needs is the number of problems
+// that need attention.
 func sentences(clients []clientSum, status *admin.Report, needs int) (all, need string) {
 	ready, starting := 0, 0
 	for i := range status.Servers {
@@ -143,8 +144,8 @@ func sentences(clients []clientSum, status *admin.Report, needs int) (all, need 
 	return all, need
 }
 
-// clientSentence says how many clients work, are idle, or got errors in the last minute. The page
-// of the clients shows the same states.
+// clientSentence says how many clients work, how many are idle, and for how many clients calls
+// failed in the last minute. The page of clients shows the same states.
 func clientSentence(clients []clientSum) string {
 	n := map[string]int{}
 	for _, c := range clients {
@@ -192,7 +193,7 @@ func be(n int) string {
 	return " are "
 }
 
-// subtitle returns the line below the heading.
+// subtitle returns the line below the heading of the overview.
 func subtitle(status *admin.Report, t *sums) string {
 	calls, translated, bad := 0, 0, 0
 	for _, c := range t.Clients {
@@ -236,7 +237,7 @@ func percent(part, all uint64) string {
 	return strconv.FormatFloat(p, 'f', 0, 64) + "%"
 }
 
-// needs returns all servers and settings that need attention, most severe first.
+// needs returns all problems that need the user's attention, most severe first.
 func (c *Console) needs(status *admin.Report) (out []need) {
 	for i := range status.Servers {
 		if n, ok := c.needOf(&status.Servers[i]); ok {
@@ -260,12 +261,12 @@ func (c *Console) needs(status *admin.Report) (out []need) {
 	return out
 }
 
-// needOf returns what needs attention at a server. ok is false if nothing does.
+// needOf describes the problem of the server s. ok is false if the server has no problem.
 func (c *Console) needOf(s *admin.Server) (n need, ok bool) {
 	n = need{Class: "bad", Word: "Failed", Who: s.Name, Path: pathOf("servers", s.Name), Since: s.Since, Buttons: c.needButtons(s)}
 	switch s.State {
 	case "stopped":
-		return n, false // the operator has stopped the server
+		return n, false // this is no problem: the operator has stopped the server
 	case "failed":
 		n.What = "failed"
 		if s.Restarts == 0 && len(s.Sessions) == 0 {
@@ -294,7 +295,8 @@ func (c *Console) needOf(s *admin.Server) (n need, ok bool) {
 	return n, true
 }
 
-// serverButtons returns the buttons for a server.
+// serverButtons returns the buttons that show the logs of a server, and that start, stop, restart
+// or probe the server.
 func (c *Console) serverButtons(s *admin.Server) []button {
 	base := pathOf("servers", s.Name)
 	out := []button{{Title: "View logs", Path: base + "#log"}}
@@ -318,7 +320,7 @@ func (c *Console) serverButtons(s *admin.Server) []button {
 	return out
 }
 
-// operate handles the buttons of a server.
+// operate handles the buttons that start, stop, restart or probe a server.
 func (c *Console) operate(w http.ResponseWriter, r *http.Request) {
 	name, op := r.PathValue("name"), runtime.Operation(r.PathValue("operation"))
 	done := map[runtime.Operation]string{runtime.OpStart: "is starting", runtime.OpStop: "is stopping", runtime.OpRestart: "is restarting", runtime.OpProbe: "is probed again"}[op]
@@ -338,7 +340,8 @@ func (c *Console) operate(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, pathOf("servers", name), http.StatusSeeOther)
 }
 
-// toolsOf returns the number of a server's tools. ok is false if the number is not known.
+// toolsOf returns how many tools the server had when Dragoman last read its list. ok is false if
+// Dragoman has never read the list. stale is true if the number may be out of date.
 func toolsOf(s *admin.Server) (n int, stale, ok bool) {
 	for _, l := range s.Lists {
 		if l.Method == mcp.MethodListTools && l.ReadAt != nil {
@@ -348,7 +351,7 @@ func toolsOf(s *admin.Server) (n int, stale, ok bool) {
 	return 0, false, false
 }
 
-// transportName returns the name of a transport for people.
+// transportName returns the name of the transport t for display.
 func transportName(t string) string {
 	switch t {
 	case "http":
@@ -364,7 +367,7 @@ func transportName(t string) string {
 // Plots returns the plots of the last hour.
 func (o *overview) Plots() []*plot { return []*plot{o.Calls, o.Latency} }
 
-// LossKey returns a text that changes when the table of losses changes.
+// LossKey returns text that changes when the table of losses changes.
 func (o *overview) LossKey() (key string) {
 	for _, l := range o.Losses {
 		key += fmt.Sprint(l.Server, l.What, l.Why, l.Count, "\n")

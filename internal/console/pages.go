@@ -1,7 +1,7 @@
 package console
 
-// pages returns the pages in the order of the navigation. To add a page, write a function
-// that returns its Page, put its template below templates, and add it here.
+// pages returns all pages in the order of the navigation. To add a page, write a function that
+// returns its Page, put its template in the folder templates, and call the function here.
 func (c *Console) pages() []Page {
 	return []Page{
 		c.overviewPage(),

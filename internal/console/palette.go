@@ -7,17 +7,17 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
-// mostFound is the number of entries that the palette loads at once.
+// mostFound is the maximum number of entries that servePalette sends.
 const mostFound = 3000
 
-// paletteItem is one target that the search palette can open.
+// paletteItem is an entry of the search palette: the title and the kind of a page, and its path.
 type paletteItem struct {
 	Title string `json:"t"`
 	Kind  string `json:"k"`
 	Path  string `json:"p"`
 }
 
-// servePalette answers GET /console/palette.json with all entries of the palette.
+// servePalette handles GET /console/palette.json. It sends the entries of the search palette.
 func (c *Console) servePalette(w http.ResponseWriter, r *http.Request) {
 	out := []paletteItem{}
 	for _, e := range c.nav {

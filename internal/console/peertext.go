@@ -8,24 +8,25 @@ import (
 	"unicode/utf8"
 )
 
-// The bounds of a peer's text on a page.
+// Limits for text from a peer on a page.
 const (
-	peerLimit = 400  // characters of a name, a description or a sentence
-	peerLines = 4096 // characters of text of several lines
-	mostMarks = 4    // combining marks on one character
-	mostBoxes = 12   // boxes in sequence
+	peerLimit = 400  // the maximum number of characters of text on one line
+	peerLines = 4096 // the maximum number of characters of text on several lines
+	mostMarks = 4    // the maximum number of combining marks on one character
+	mostBoxes = 12   // the maximum number of consecutive boxes
 )
 
-// peer returns text of a client or a server as inert HTML, in <bdi>. Each character that is
-// invisible, or that changes the order of other characters, is shown as a box. The text is cut
-// after 400 characters.
+// peer returns text from a client or a server as HTML that is safe to show, in a bdi element. It
+// replaces each invisible character by a box with the character's name. It does the same with
+// characters that change the order of other characters. It cuts the text after 400 characters.
 func peer(text string) template.HTML { return peerText(text, peerLimit, false) }
 
-// peerBlock does the same as peer for text of several lines, for use in <pre>. Line ends and tabs
-// stay.
+// peerBlock is like peer, but for text on several lines in a pre element. It keeps line breaks and
+// tabs.
 func peerBlock(text string) template.HTML { return peerText(text, peerLines, true) }
 
-// peerText returns at most limit characters of text as HTML.
+// peerText returns at most limit characters of text as HTML, as peer describes. If lines is true,
+// it keeps line breaks and tabs.
 func peerText(text string, limit int, lines bool) template.HTML {
 	var b strings.Builder
 	b.WriteString("<bdi>")
@@ -78,7 +79,8 @@ func peerText(text string, limit int, lines bool) template.HTML {
 	return template.HTML(b.String())
 }
 
-// box writes a box for a character. After many boxes in sequence, box only counts the character.
+// box writes a box for a character, and returns the new number of consecutive boxes. If there are
+// mostBoxes of them already, box writes nothing and increments skipped.
 func box(b *strings.Builder, boxes int, skipped *int, label, name string) int {
 	if boxes >= mostBoxes {
 		*skipped++
@@ -88,13 +90,13 @@ func box(b *strings.Builder, boxes int, skipped *int, label, name string) int {
 	return boxes + 1
 }
 
-// invisible reports whether a character cannot be seen, or changes how other characters are shown.
-// The parameter before is the previous character.
+// invisible reports whether the character r is invisible or changes how other characters are shown.
+// before is the preceding character.
 func invisible(r, before rune) bool {
 	switch {
 	case r == ' ':
 		return false
-	case r == 0xfe0f: // this character turns the symbol before it into a picture
+	case r == 0xfe0f: // variation selector 16: shows the preceding symbol as an emoji
 		return !unicode.In(before, unicode.So, unicode.Sm, unicode.Po, unicode.Nd)
 	case r >= 0xfe00 && r <= 0xfe0e, r >= 0xe0000 && r <= 0xe0fff, r == 0x34f, r == 0x180b, r == 0x180c, r == 0x180d, r == 0x180f,
 		r == 0x115f, r == 0x1160, r == 0x3164, r == 0xffa0, r == 0x2800, r == 0x17b4, r == 0x17b5:
@@ -117,7 +119,7 @@ var charNames = map[rune][2]string{
 	0xfeff: {"U+FEFF", "byte order mark"},
 }
 
-// labelOf returns the text in the box of a character, and the name of the character.
+// labelOf returns the text for the box of the character r, and the name of r.
 func labelOf(r rune) (label, name string) {
 	if x, ok := charNames[r]; ok {
 		return x[0], x[1]

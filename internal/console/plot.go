@@ -8,29 +8,29 @@ import (
 	"time"
 )
 
-// plot is a plot of the last hour.
+// plot is a plot of values of the last hour.
 type plot struct {
 	Title   string
 	Legend  []legend
-	Say     string // the description for people who cannot see the plot
+	Say     string // the description for screen readers
 	Body    template.HTML
 	Columns []string
-	Rows    [][]string // the numbers of the plot as a table
-	Empty   string     // the text in place of a plot without numbers
+	Rows    [][]string // the rows of a table with the values of the plot
+	Empty   string     // the text that replaces the plot if there are no values; "" if there are values
 }
 
 type legend struct {
 	ID, Class, Text string
 }
 
-// The sizes of a plot in its own units.
+// The sizes of a plot, in the units of its viewBox.
 const (
 	plotWidth  = 560
 	plotFoot   = 130
 	plotHeight = 150
 )
 
-// callsPlot draws the calls per minute of the last hour.
+// callsPlot plots the calls per minute in the last hour.
 func callsPlot(t *sums) *plot {
 	most, total := 1, 0
 	for _, m := range t.Hour {
@@ -63,7 +63,7 @@ func callsPlot(t *sums) *plot {
 	return p
 }
 
-// latencyPlot draws the p95 latency of each minute on a logarithmic scale.
+// latencyPlot plots the p95 latency of each minute in the last hour, on a logarithmic scale.
 func latencyPlot(t *sums) *plot {
 	p := &plot{Title: "p95 latency", Columns: []string{"minute", "relayed", "translated"}}
 	var ends [2]time.Duration
@@ -103,7 +103,7 @@ func latencyPlot(t *sums) *plot {
 		for i, m := range t.Hour {
 			took := m.p95(mode)
 			if took == 0 {
-				pen = "M" // this minute had no calls, so the line has a gap
+				pen = "M" // no calls in this minute, so the line has a gap here
 				continue
 			}
 			at := left + (float64(i)+.5)*step
@@ -128,7 +128,8 @@ func latencyPlot(t *sums) *plot {
 	return p
 }
 
-// axis draws three lines with their labels. It returns the left end of the plot.
+// axis draws three horizontal lines and their labels. It returns the x coordinate at which the plot
+// begins.
 func axis(b *strings.Builder, labels []string, ys ...float64) (left float64) {
 	longest := 0
 	for _, l := range labels {
@@ -169,7 +170,7 @@ func times(b *strings.Builder, t *sums, left, step float64) {
 
 func minuteText(m minute) string { return time.Unix(m.at*60, 0).Local().Format("15:04") }
 
-// niceScale returns the next higher of 2, 5, 10, 20, 50 …
+// niceScale returns the first of the numbers 2, 5, 10, 20, 50, 100 and so on that is at least n.
 func niceScale(n float64) float64 {
 	for s := 2.0; ; s *= 10 {
 		for _, f := range []float64{1, 2.5, 5} {

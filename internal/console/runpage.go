@@ -17,17 +17,17 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// mostRunLines is the number of log lines that the page of a run shows.
+// mostRunLines is the maximum number of log lines that the page of a run shows.
 const mostRunLines = 60
 
-// runRow is a row of a table of runs.
+// runRow shows a run as a row of a table.
 type runRow struct {
 	admin.Run
 	Class, Word string
 	Path        string
 }
 
-// runRowOf returns a run as a row for people.
+// runRowOf returns the row that shows the run x.
 func runRowOf(x admin.Run) runRow {
 	row := runRow{Run: x, Path: pathOf("runs", x.ID), Class: "bad", Word: "failed"}
 	switch x.State {
@@ -47,54 +47,54 @@ func runRowOf(x admin.Run) runRow {
 	return row
 }
 
-// Took returns how long the run took, or for how long it has been running.
+// Took returns how long the run took or, if it has not ended, has taken until now.
 func (r runRow) Took() string { return spanText(time.Duration(r.Seconds * float64(time.Second))) }
 
 // Over reports whether the run has ended.
 func (r runRow) Over() bool { return r.Ended != nil }
 
-// runView has the values of the page of a run.
+// runView has the values of the page that shows one run.
 type runView struct {
 	runRow
 	What      string // "tool", "prompt" or "resource"
-	Subject   string // the path of the page of the tool, prompts or resources
-	Again     string // the path of the form with the same arguments; "" for none
-	Bar       bool   // the server has sent the total of its progress
+	Subject   string // the path of the page with the tool, or with all prompts or resources of the server
+	Again     string // the path of the tool's form, with the arguments of this run; "" if the run is not of a tool
+	Bar       bool   // the server has sent a total with its progress, so the page shows a bar
 	Part      float64
 	Steps     string // the progress in words
 	Questions []*questionView
 	Lines     []runLine
 	LineKey   string
-	Call      *callRow // the recorded call; nil if it is not kept
+	Call      *callRow // the call that Dragoman recorded for the run; nil if Dragoman no longer has the call
 	Result    *resultView
 	Sent      message // the arguments
 	CLI, Curl string
 }
 
-// runLine is a log line of the server during a run.
+// runLine is a log message from the server, or a line of its stderr, during a run.
 type runLine struct {
 	Time   time.Time
 	Level  string
-	From   string // "stderr" or the name of the logger
+	From   string // "stderr", or the name of the logger that the server sent
 	Text   string
 	stderr bool
 }
 
-// questionView is a question of the server with its form.
+// questionView is a question that the server asked during a run, with a form for the answer.
 type questionView struct {
 	admin.Question
-	Form    *form.Form // nil for a page to visit
-	Host    string     // the host of the page to visit; "" if it is not a web address
-	Odd     string     // a warning about the address; "" for none
+	Form    *form.Form // nil if the question asks the user to visit a URL
+	Host    string     // the host of the URL to visit; "" if the URL is not an HTTP URL
+	Odd     string     // a warning about the URL to visit; "" for none
 	Problem string
-	Failed  bool // the answer was not sent
+	Failed  bool // the answer was not valid, or Dragoman could not send it to the server
 }
 
 func (c *Console) runPage() Page {
 	return Page{Path: "/runs/{id}", Template: "run.html", View: func(r *http.Request) (*View, error) { return c.runWith(r, nil, 0) }}
 }
 
-// findRun returns the run that a path names.
+// findRun returns the run whose ID is in the path of r.
 func (c *Console) findRun(r *http.Request) (x admin.Run, err error) {
 	x, bad := c.opts.Source.FindRun(r.PathValue("id"))
 	if bad != nil {
@@ -103,8 +103,9 @@ func (c *Console) findRun(r *http.Request) (x admin.Run, err error) {
 	return x, nil
 }
 
-// runWith returns the page of a run. failed is a question with an answer that could not be sent;
-// nil if there is none.
+// runWith returns the page of the run in the path of r. failed is a question whose answer was not
+// sent, with the form as the user filled it in. nil means that there is none. status is the HTTP
+// status of the page.
 func (c *Console) runWith(r *http.Request, failed *questionView, status int) (*View, error) {
 	x, err := c.findRun(r)
 	if err != nil {
@@ -147,10 +148,11 @@ func (c *Console) runWith(r *http.Request, failed *questionView, status int) (*V
 	return &View{Title: "Run of " + excerpt.Line(x.Name, 80), Crumbs: crumbs, Data: v, Moving: !v.Over(), Status: status}, nil
 }
 
-// formatted returns a JSON text with line breaks and indents.
+// formatted returns a JSON text with line breaks and indentation.
 func formatted(text []byte) string { return layoutOf(text, showFormatted).part(0, len(text)) }
 
-// QuestionKey returns a text that changes when a question is asked, answered or withdrawn.
+// QuestionKey returns text that changes when the server asks or withdraws a question, or the user
+// answers a question.
 func (v *runView) QuestionKey() (key string) {
 	for _, q := range v.Questions {
 		key += q.ID + " "
@@ -158,7 +160,7 @@ func (v *runView) QuestionKey() (key string) {
 	return key
 }
 
-// Errors returns the faults of the answer.
+// Errors returns what is wrong with the answer in the form.
 func (q *questionView) Errors() []form.Error {
 	if q.Form == nil {
 		return nil
@@ -166,7 +168,7 @@ func (q *questionView) Errors() []form.Error {
 	return q.Form.Errors
 }
 
-// progress sets the progress in words and as a part of the whole.
+// progress sets Steps, Bar and Part from the progress that the server last reported.
 func (v *runView) progress() {
 	p := v.Progress
 	if p == nil {
@@ -184,10 +186,11 @@ func (v *runView) progress() {
 
 func amount(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
-// Key returns a text that changes when the sections of the page change.
+// Key returns text that changes when the page gains or loses a section.
 func (v *runView) Key() string { return fmt.Sprint(v.State, v.Bar, v.Call != nil) }
 
-// lines sets the log lines of the server during the run: its log messages, and its stderr.
+// lines sets v.Lines to the newest log messages and stderr lines from the server during the run.
+// records are log records about the server.
 func (v *runView) lines(records []admin.LogRecord) {
 	for _, l := range v.Logs {
 		v.Lines = append(v.Lines, runLine{Time: l.Time, Level: logLevel(l.Level), From: l.Logger, Text: l.Text})
@@ -204,7 +207,7 @@ func (v *runView) lines(records []admin.LogRecord) {
 	}
 }
 
-// logLevel returns the class of a log level of MCP.
+// logLevel converts an MCP log level to the CSS class for it.
 func logLevel(level string) string {
 	switch level {
 	case "debug", "info", "notice":
@@ -217,7 +220,7 @@ func logLevel(level string) string {
 	return "info"
 }
 
-// questionOf returns a question with its empty form.
+// questionOf returns a question with an empty form for the answer.
 func questionOf(q admin.Question) *questionView {
 	v := &questionView{Question: q}
 	if q.URL == "" {
@@ -240,7 +243,8 @@ func questionOf(q admin.Question) *questionView {
 	return v
 }
 
-// commands sets the commands that repeat the run.
+// commands sets the shell commands with which a user can repeat the run. host is the address of
+// Dragoman.
 func (v *runView) commands(host string) {
 	endpoint := "http://" + host + "/s/" + url.PathEscape(v.Server) + "/mcp"
 	params := jsonrpc.AppendQuote([]byte(`{"name":`), v.Name)
@@ -265,7 +269,8 @@ func (v *runView) commands(host string) {
 	v.Curl = "curl " + shellQuote(endpoint) + " \\\n  -H 'Content-Type: application/json' \\\n  -H 'Accept: application/json, text/event-stream' \\\n  --data-raw " + shellQuote(visibleJSON(body))
 }
 
-// changeRun answers the forms of the page of a run: cancel, and the answers to questions.
+// changeRun handles the forms on the page of a run: the button that cancels the run, and the
+// answers to questions.
 func (c *Console) changeRun(w http.ResponseWriter, r *http.Request) {
 	if !c.parsed(w, r) {
 		return

@@ -15,43 +15,43 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// mostParts is the number of parts of a result that a page shows.
+// mostParts is the maximum number of parts of a result that a page shows.
 const mostParts = 50
 
-// resultView has the result of a run.
+// resultView shows the result of a run.
 type resultView struct {
 	Parts      []resultPart
-	More       int     // parts that the page does not show
-	Structured message // the structured content; "" for none
-	Raw        message // a result of an unknown form
-	Size       string  // the size of the whole result
+	More       int     // the number of parts that the page does not show
+	Structured message // the member structuredContent of the result; empty if the result has none
+	Raw        message // the whole result, if it has none of the expected forms; otherwise empty
+	Size       string  // the size of the whole result, as text
 	Omitted    []admin.Omitted
-	File       string // the path of the result as a file; "" if it was not kept
+	File       string // the path from which the user can download the result; "" if Dragoman did not keep it
 }
 
-// resultPart is one part of a result.
+// resultPart shows one part of a result.
 type resultPart struct {
 	ID      string
 	Kind    string // "text", "image", "audio", "file", "link" or "other"
 	Title   string // the heading, for example "Picture"
 	Sub     string // type and size
-	Role    string // the role of a message of a prompt; "" for none
+	Role    string // the role of the sender, if the part is a message of a prompt; otherwise ""
 	Text    message
-	Src     string // the path of the part's data; "" for none
-	Name    string // the name of a resource
-	About   string // the description of a resource
-	Problem string // why the part's data cannot be shown
+	Src     string // the path from which the browser loads the part's data; "" if there is no usable data
+	Name    string // the name and the URI of the resource, if known
+	About   string // the description of the resource, if known
+	Problem string // why the page cannot show the part's data; "" if it can
 }
 
-// pictures and sounds are the types that a page shows. SVG is not among them, because it can have
-// scripts and links.
+// pictures and sounds are the media types that a page can show and play. SVG is not among them,
+// because an SVG file can contain scripts and links.
 var (
 	pictures = map[string]bool{"image/png": true, "image/jpeg": true, "image/gif": true, "image/webp": true, "image/avif": true, "image/bmp": true}
 	sounds   = map[string]bool{"audio/wav": true, "audio/x-wav": true, "audio/wave": true, "audio/mpeg": true, "audio/mp3": true, "audio/ogg": true, "audio/webm": true, "audio/mp4": true, "audio/aac": true, "audio/flac": true}
 )
 
-// partsOf returns the parts of a result: the content of a tool, the contents of a resource, or the
-// messages of a prompt.
+// partsOf returns the parts of a result. These are the content of a tool's result, the contents of
+// a resource, or the messages of a prompt. known is false if the result has none of these forms.
 func partsOf(result []byte) (parts []jsonrpc.Value, known bool) {
 	if jsonrpc.Valid(result, jsonrpc.Limits{}) != nil {
 		return nil, false
@@ -68,7 +68,8 @@ func partsOf(result []byte) (parts []jsonrpc.Value, known bool) {
 	return nil, false
 }
 
-// resultOf returns the result of a run for its page. If all is true, long texts are complete.
+// resultOf returns the result of the run x for its page. The page shows long text completely only
+// if all is true.
 func resultOf(x *admin.Run, all bool) *resultView {
 	out := &resultView{Omitted: x.Omitted, Size: bytesText(x.ResultBytes)}
 	if len(x.Result) == 0 {
@@ -100,7 +101,7 @@ func memberText(v jsonrpc.Value, key string, limit int) string {
 	return excerpt.Cut(jsonrpc.Shown(s), limit)
 }
 
-// blob is the data of a part.
+// blob is the data in one part of a result.
 type blob struct {
 	kind string // the declared type, in lower case, without parameters
 	text string // the text of a text resource; "" for other data
