@@ -75,7 +75,7 @@ func (l commandLine) with(flag string) string {
 	return line
 }
 
-// listLine returns the command line that lists items of a kind.
+// listLine returns a command line that lists one kind of items of the server.
 func (w where) listLine(kind string) string {
 	if len(w.command) > 0 {
 		return w.line("list", kind)
@@ -87,8 +87,8 @@ func (w where) listLine(kind string) string {
 	return line
 }
 
-// configWords returns the words that name a configuration file in a command line, with a
-// space before them. It returns "" for the default file.
+// configWords returns " -c " and the path of the configuration file, quoted for a shell. It returns
+// "" for the default file.
 func configWords(file string) string {
 	if file == "" {
 		return ""
@@ -96,8 +96,8 @@ func configWords(file string) string {
 	return " -c " + shellWord(file)
 }
 
-// shellWord quotes a word for a POSIX shell, if it needs quotes. Characters that a terminal
-// acts on are written as escapes of $'…', which bash, zsh and ksh know.
+// shellWord quotes a word for a POSIX shell, if it needs quotes. If the word has characters that a
+// terminal acts on, shellWord returns it as $'…' with escapes. Bash, zsh and ksh support this form.
 func shellWord(s string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-./:@%+,=", r)
@@ -111,9 +111,9 @@ func shellWord(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// serverWords splits the arguments of a command into the server and the other words. The
-// server is the first word, or the command after --. For hints, verb is the command line before the
-// server, and rest is the command line after it.
+// serverWords splits the arguments of a command into the server and the other words. The server is
+// the first word, or the command after --. Hints contain verb and rest: verb is the part of the
+// command line before the server, and rest is the part after it.
 func serverWords(c *cobra.Command, args []string, verb, rest string) (w where, words []string, err error) {
 	with := "dragoman " + verb + " " + rest
 	if dash := c.ArgsLenAtDash(); dash >= 0 {

@@ -9,22 +9,22 @@ import (
 // Client is one MCP client with a known configuration file. Callers get clients from Clients, ByID
 // or Identify.
 type Client struct {
-	ID    string // a name for flags, such as "claude-code"
-	Title string // the name for people, such as "Claude Code"
+	ID    string // the name on the command line, such as "claude-code"
+	Title string // the name in messages, such as "Claude Code"
 	// Reload tells the user how to make the client read a changed file: "restart Cursor".
 	Reload string
-	// HTTP means that the client's file can name a server by its URL.
+	// HTTP means that an entry in the client's file can specify a server by URL.
 	HTTP bool
 
 	refs      refs
-	converted bool                  // the client's servers do not have the shape of dragoman.yaml
+	converted bool                  // entries in the client's file have a different format from entries in dragoman.yaml
 	container []string              // the path of keys to the servers
 	timeout   string                // the unit of the key "timeout"; "" if the client has no such key
 	byURL     func(string) *Value   // creates the entry for a URL
 	byCommand func([]string) *Value // creates the entry for a command
 }
 
-// Clients returns the clients with a known configuration file, sorted by name.
+// Clients returns the clients with a known configuration file, in a fixed order.
 func Clients() []*Client { return slices.Clone(clients) }
 
 var clients = []*Client{
@@ -61,10 +61,10 @@ var clients = []*Client{
 	},
 }
 
-// generic is an unknown client with a file that has mcpServers.
+// generic represents an unknown client whose file has mcpServers.
 var generic = &Client{ID: "", Title: "an MCP client", refs: refsAny, container: []string{"mcpServers"}}
 
-// ByID returns the client with an ID.
+// ByID returns the client with the given ID.
 func ByID(id string) (*Client, bool) {
 	for _, c := range clients {
 		if c.ID == id {
@@ -83,8 +83,8 @@ func IDs() []string {
 	return out
 }
 
-// typed returns a function that creates an entry for a URL. If kind is not "", the entry has it as
-// its type.
+// typed returns a function that creates an entry for a URL. If kind is not "", the entry has a
+// member "type" with this value.
 func typed(kind string) func(string) *Value {
 	return func(url string) *Value {
 		if kind == "" {
@@ -95,7 +95,7 @@ func typed(kind string) func(string) *Value {
 }
 
 // command returns a function that creates an entry for a command. If kind is not "", the entry has
-// it as its type.
+// a member "type" with this value.
 func command(kind string) func([]string) *Value {
 	return func(words []string) *Value {
 		v := mapping("command", text(words[0]), "args", texts(words[1:]))
@@ -108,8 +108,8 @@ func command(kind string) func([]string) *Value {
 }
 
 // Identify returns the client that a file belongs to. It first looks at the path, and then at the
-// keys in the file. It returns nil for a file without servers. The client has the ID "" if the file
-// has mcpServers but could belong to any client.
+// keys in the file. If the file has mcpServers but could belong to any client, Identify returns a
+// client with the ID "". It returns nil if it finds no client.
 func Identify(path string, root *Value) *Client {
 	slashed := strings.ToLower(strings.ReplaceAll(filepath.ToSlash(path), `\`, "/"))
 	folders := strings.Split(slashed, "/")
@@ -142,27 +142,27 @@ func Identify(path string, root *Value) *Client {
 	return nil
 }
 
-// Plain reports whether the servers in a client's files have the shape of dragoman.yaml.
+// Plain reports whether the servers in a client's files have the same format as in dragoman.yaml.
 func (c *Client) Plain() bool { return (c.ID == "" || c.ID == "claude") && !c.converted }
 
 func isMap(v *Value) bool { return v != nil && v.Kind == Map }
 
-// containers returns the paths of keys at which a file of the client may have servers. The
-// first one that exists is used.
+// containers returns the paths of keys at which a file of the client may have servers. The caller
+// uses the first path that exists.
 func (c *Client) containers(root *Value) [][]string {
 	switch c.ID {
 	case "vscode":
 		return [][]string{{"servers"}, {"mcp", "servers"}, {"mcpServers"}}
 	case "opencode":
 		if inner := root.Get("mcp", "servers"); isMap(inner) && inner.Get("command") == nil && inner.Get("url") == nil {
-			return [][]string{{"mcp", "servers"}} // the format since version 2
+			return [][]string{{"mcp", "servers"}} // the format since version 2 of opencode
 		}
 	}
 	return [][]string{c.container}
 }
 
-// find returns the path of keys to the servers of a file, and the servers. If the file has no
-// servers yet, find returns nil as the servers.
+// find returns the path of keys to the servers in a file, and the servers. If the file has no
+// servers yet, find returns the path at which to add them, and nil.
 func (c *Client) find(root *Value) ([]string, *Value) {
 	paths := c.containers(root)
 	for _, p := range paths {

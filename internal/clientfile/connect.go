@@ -6,9 +6,10 @@ import (
 	"strconv"
 )
 
-// Entry is the entry that connect writes into a client's file. Either URL or Command is set.
+// Entry is the entry that the command connect writes into a client's file. Either URL or Command is
+// set.
 type Entry struct {
-	Name    string   // the key among the client's servers
+	Name    string   // the key of the entry in the mapping of servers
 	URL     string   // an endpoint of Dragoman
 	Command []string // a program and its arguments
 }
@@ -21,18 +22,18 @@ func (e Entry) value(c *Client) *Value {
 	return c.byCommand(e.Command)
 }
 
-// Taken means that the name of the entry is already used for a server that is not Dragoman.
+// Taken is the error for an entry whose name is already used by a server that is not Dragoman.
 type Taken struct{ Name string }
 
-// Error returns the text of the error. It names the server.
+// Error returns a text that names the server.
 func (e *Taken) Error() string {
 	return "the file already has a server named " + strconv.Quote(e.Name) + ", which is not Dragoman"
 }
 
-// Connect returns the file b of a client with the entry added. It returns b itself if the file
-// already has the entry. All other bytes stay the same. addresses are the addresses of Dragoman's
-// endpoint. Connect replaces an older entry that has one of these addresses. Each error is a
-// *SyntaxError or a *Taken.
+// Connect adds the entry e to the file b of a client, and returns the new file. All other bytes
+// stay the same. If the file already has this entry, Connect returns b itself. addresses are the
+// addresses of Dragoman's endpoint. Connect replaces an older entry with the same name if that
+// entry starts Dragoman or has one of these addresses. Each error is a *SyntaxError or a *Taken.
 func Connect(c *Client, name string, b []byte, e Entry, addresses []string) ([]byte, error) {
 	root, err := Parse(name, b)
 	if err != nil {
@@ -58,7 +59,7 @@ func Connect(c *Client, name string, b []byte, e Entry, addresses []string) ([]b
 	return setJSON(name, b, path, want)
 }
 
-// ours reports whether an entry of a client's file starts or reaches Dragoman.
+// ours reports whether an entry of a client's file starts Dragoman or connects to it.
 func ours(c *Client, entry *Value, addresses []string) bool {
 	m := Member{Key: "x", Value: entry}
 	if entry.Kind != Map {
@@ -68,7 +69,7 @@ func ours(c *Client, entry *Value, addresses []string) bool {
 	if s.Dragoman {
 		return true
 	}
-	// the command `dragoman run URL`, for a client that cannot use a URL
+	// Check for the command `dragoman run URL`, which a client that cannot use a URL needs.
 	var words []string
 	if list := entry.Get("command"); list.scalar() {
 		words = []string{list.Text}
@@ -86,7 +87,8 @@ func ours(c *Client, entry *Value, addresses []string) bool {
 	return ok && len(args) > 1 && args[0] == "run" && isDragoman(nil, args[len(args)-1], addresses)
 }
 
-// Connected returns the names of the entries in a client's file that start or reach Dragoman.
+// Connected returns the names of the entries in a client's file that start Dragoman or connect to
+// it.
 func Connected(c *Client, root *Value, addresses []string) []string {
 	var out []string
 	if _, servers := c.find(root); isMap(servers) {
@@ -99,13 +101,13 @@ func Connected(c *Client, root *Value, addresses []string) []string {
 	return out
 }
 
-// Disconnect returns the file b without the entry that the parameter entry names. This entry must
-// be an entry of Dragoman. All other bytes stay the same. It returns b itself if there is no such
-// entry. Each error is a *SyntaxError or a *Taken.
+// Disconnect returns the file b without the entry called entry. All other bytes stay the same. If
+// there is no such entry, Disconnect returns b itself. If the entry is not for Dragoman, it returns
+// a *Taken error. Any other error is a *SyntaxError.
 //
 // earlier has older versions of the file, newest first. If the entry is the only difference between
-// b and an older version, Disconnect returns the older version. So a list of servers that Connect
-// created for the entry is removed too.
+// b and an older version, Disconnect returns the older version. So it also removes a mapping of
+// servers that Connect created only for this entry.
 func Disconnect(c *Client, name string, b []byte, entry string, addresses []string, earlier [][]byte) ([]byte, error) {
 	root, err := Parse(name, b)
 	if err != nil {

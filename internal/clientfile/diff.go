@@ -10,7 +10,7 @@ import (
 const diffContext = 3
 
 // Diff returns the difference between two versions of a file as a unified diff, or "" if there is
-// none. The function show converts a line to a form that may be printed.
+// none. The function show converts a line to a form that is safe to print.
 func Diff(path string, before, after []byte, show func(string) string) string {
 	if bytes.Equal(before, after) {
 		return ""
@@ -62,17 +62,17 @@ func Diff(path string, before, after []byte, show func(string) string) string {
 	return out.String()
 }
 
-// Insertion is text that a change of a file inserts.
+// Insertion is text that a change inserts into a file.
 type Insertion struct {
-	After int    // the number of the line after which the text goes; 0 is the beginning of the file
-	Last  bool   // this line is the last one of the file
+	After int    // the number of the line before the text; 0 means that the text is at the beginning of the file
+	Last  bool   // the line with the number After is the last line of the file
 	Under string // the key of the block to which the text belongs; "" for the whole file
 	Text  string // with its indentation
 }
 
 // Insertions returns the texts that a change of a YAML file inserts, in the order of the file. name
-// is the name of the file. ok is false if the change does not only insert text, or if the file is
-// JSON.
+// is the name of the file. ok is false if the change also removes or replaces lines, or if the file
+// is JSON.
 func Insertions(name string, before, after []byte) (out []Insertion, ok bool) {
 	if LooksLikeJSON(before) && isJSON(name, before) {
 		return nil, false
@@ -102,14 +102,16 @@ func Insertions(name string, before, after []byte) (out []Insertion, ok bool) {
 // indentOf returns the number of spaces before a line.
 func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
 
-// lineChange says that the lines a to aEnd of the old file became the lines b to bEnd.
+// lineChange replaces the lines from a up to, but not including, aEnd of the old file. The
+// replacement is the lines from b up to, but not including, bEnd of the new file.
 type lineChange struct{ a, aEnd, b, bEnd int }
 
 // mostCells bounds the work of changedLines. If the comparison of two files needs a table with more
-// cells, their difference is shown as one change.
+// cells, changedLines returns their difference as one change.
 const mostCells = 4 << 20
 
-// changedLines returns the shortest list of changes between two files, in order.
+// changedLines returns the changes between the lines of two files, in order. It replaces as few
+// lines as possible, unless the comparison needs more than mostCells cells.
 func changedLines(a, b []string) (out []lineChange) {
 	head := 0
 	for head < len(a) && head < len(b) && a[head] == b[head] {
@@ -123,7 +125,8 @@ func changedLines(a, b []string) (out []lineChange) {
 	if n*m > mostCells || n == 0 || m == 0 {
 		return []lineChange{{head, head + n, head, head + m}}
 	}
-	// same[i*(m+1)+j] is the length of the longest common subsequence from line i and line j on.
+	// same[i*(m+1)+j] is the length of the longest common subsequence of the lines of a from head+i
+	// and the lines of b from head+j.
 	same := make([]int32, (n+1)*(m+1))
 	for i := n - 1; i >= 0; i-- {
 		for j := m - 1; j >= 0; j-- {
@@ -158,7 +161,8 @@ func changedLines(a, b []string) (out []lineChange) {
 	return out
 }
 
-// hunk formats a range of lines. from is the index of the first line, counted from 0.
+// hunk formats a range of n lines for a unified diff. from is the index of the first line, counted
+// from 0.
 func hunk(from, n int) string {
 	if n == 0 {
 		return fmt.Sprintf("%d,0", from)

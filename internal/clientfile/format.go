@@ -1,8 +1,8 @@
 package clientfile
 
-// Format describes a file that has no servers in a form that Dragoman or a known client uses: the
-// format that the file seems to have, and what to do. The value what completes the phrase "it seems
-// to be". Format returns "" if the format is unknown.
+// Format describes a file in which Dragoman found no servers. The value what is the format that the
+// file seems to have. It completes the phrase "it seems to be". hint tells the user what to do.
+// Both values are "" if the format is unknown.
 func Format(root *Value) (what, hint string) {
 	for _, f := range formats {
 		if f.is(root) {
@@ -18,8 +18,8 @@ const (
 	useOwner  = "name the file in which your MCP client keeps its servers, or write them under mcpServers"
 )
 
-// formats are the formats that people confuse with a configuration of servers. The first one
-// that fits is used.
+// formats lists the kinds of files that people confuse with a configuration of servers. Format uses
+// the first entry whose function is returns true.
 var formats = []struct {
 	what, hint string
 	is         func(*Value) bool
@@ -67,7 +67,7 @@ func has(key string) func(*Value) bool {
 	return func(v *Value) bool { return isMap(v.Get(key)) }
 }
 
-// listed reports whether a file has a list of servers under a key.
+// listed reports whether a file has a list under a key.
 func listed(v *Value, key string) bool {
 	list := v.Get(key)
 	return list != nil && list.Kind == List

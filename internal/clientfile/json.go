@@ -36,7 +36,7 @@ func Standardize(name string, b []byte) ([]byte, error) {
 	}
 	v.Standardize()
 	out := v.Pack()
-	if n := len(b) - len(out); n > 0 { // hujson removed a byte order mark
+	if n := len(b) - len(out); n > 0 { // parseJSON removed a byte order mark
 		out = append(bytes.Repeat([]byte(" "), n), out...)
 	}
 	return out, nil
@@ -52,7 +52,7 @@ func parseJSON(name string, b []byte) (hujson.Value, error) {
 	}
 	v, err := hujson.Parse(bytes.Clone(src))
 	if err != nil && !bytes.HasSuffix(src, []byte("\n")) {
-		// hujson requires a line end after a comment.
+		// hujson requires a newline after a comment, even at the end of the file.
 		if ended, again := hujson.Parse(append(bytes.Clone(src), '\n')); again == nil {
 			return ended, nil
 		}
@@ -69,8 +69,8 @@ func parseJSON(name string, b []byte) (hujson.Value, error) {
 	return hujson.Value{}, e
 }
 
-// tooDeep returns the offset at which JSON is nested deeper than maxDepth. Brackets in strings
-// and comments do not count.
+// tooDeep returns the offset at which b is nested deeper than maxDepth. Brackets in strings and
+// comments do not count.
 func tooDeep(b []byte) (at int, deep bool) {
 	depth := 0
 	for i := 0; i < len(b); i++ {
@@ -107,7 +107,7 @@ func tooDeep(b []byte) (at int, deep bool) {
 	return 0, false
 }
 
-// fromJSON converts a parsed file. The offsets in v refer to src.
+// fromJSON converts a parsed JSON file to a Value. The offsets in v refer to src.
 func fromJSON(src []byte, v *hujson.Value) *Value {
 	lines := lineIndex(src)
 	var walk func(v *hujson.Value) *Value
@@ -146,7 +146,7 @@ func fromJSON(src []byte, v *hujson.Value) *Value {
 	return walk(v)
 }
 
-// index has the offset at which each line begins.
+// index has the offsets at which the lines of a file begin.
 type index []int
 
 func lineIndex(b []byte) index {
@@ -182,7 +182,7 @@ func styleOf(src []byte) jsonStyle {
 	if bytes.Contains(src, []byte("\r\n")) {
 		s.line = "\r\n"
 	}
-	// The first indented line of a file is indented by one level.
+	// Assume that the first indented line with a key is indented by one level.
 	for l := range bytes.Lines(src) {
 		if rest := bytes.TrimLeft(l, " \t"); len(rest) > 0 && rest[0] == '"' && len(rest) < len(l) {
 			s.unit = string(l[:len(l)-len(rest)])
@@ -192,8 +192,8 @@ func styleOf(src []byte) jsonStyle {
 	return s
 }
 
-// setJSON returns b with the member at path set to value. It creates missing objects on the
-// path. All other bytes stay the same. It fails if a value on the path is not an object.
+// setJSON returns b with the member at path set to value. It creates missing objects on the path.
+// All other bytes stay the same. It fails if a value on the path is neither an object nor null.
 func setJSON(name string, b []byte, path []string, value *Value) ([]byte, error) {
 	mark := b[:len(b)-len(bytes.TrimPrefix(b, bom))]
 	if len(bytes.TrimSpace(b)) == len(bytes.TrimSpace(mark)) {
@@ -241,10 +241,10 @@ func quoted(path []string) string {
 	return strconv.Quote(strings.Join(path, "."))
 }
 
-// raw returns a literal for text, which is written without changes.
+// raw returns a literal that hujson writes without changes.
 func raw(b []byte) hujson.Literal { return hujson.Literal(b) }
 
-// oneLine reports whether an object or a list is not empty and on one line.
+// oneLine reports whether an object or a list is on one line and not empty.
 func oneLine(v *hujson.Value) bool {
 	packed := v.Pack()
 	packed = packed[len(v.BeforeExtra) : len(packed)-len(v.AfterExtra)]
@@ -261,16 +261,16 @@ func member(obj *hujson.Object, key string) *hujson.ObjectMember {
 	return found
 }
 
-// insertJSON adds a member at the end of an object. start is the offset of the object.
+// insertJSON adds a member at the end of an object. start is the offset of the object in src.
 func insertJSON(src []byte, start int, obj *hujson.Object, key string, value *Value, style jsonStyle) {
 	comments, closing := splitExtra(obj.AfterExtra)
 	before, indent, compact := "", "", false
 	n := len(obj.Members)
 	switch {
 	case n > 0 && !bytes.ContainsRune(obj.Members[n-1].Name.BeforeExtra, '\n'):
-		// the last member is on the line of the previous member or of the opening brace
+		// The last member is on the same line as the previous member, or as the opening brace.
 		compact = closing == ""
-		before = string(blank(obj.Members[n-1].Value.BeforeExtra)) // {"a": 1} also gets a space after its commas
+		before = string(blank(obj.Members[n-1].Value.BeforeExtra)) // copy the space after the colon, as in {"a": 1}
 		if n > 1 {
 			before = string(blank(obj.Members[n-1].Name.BeforeExtra))
 		}
@@ -318,7 +318,7 @@ func insertJSON(src []byte, start int, obj *hujson.Object, key string, value *Va
 	obj.AfterExtra = hujson.Extra(closing)
 }
 
-// blank returns extra if it consists of spaces. Otherwise it returns one space.
+// blank returns extra if it has only spaces and tabs. Otherwise, it returns one space.
 func blank(extra hujson.Extra) []byte {
 	if len(bytes.Trim(extra, " \t")) > 0 {
 		return []byte(" ")
@@ -327,8 +327,8 @@ func blank(extra hujson.Extra) []byte {
 }
 
 // splitExtra splits blanks and comments at their last newline. comments is the text before the
-// newline, and last is the newline with the indentation after it. If there is no newline, last
-// is empty.
+// newline, and last is the newline with the indentation after it. last is empty if there is no
+// newline, or if a comment follows the newline.
 func splitExtra(e hujson.Extra) (comments, last string) {
 	s := string(e)
 	i := strings.LastIndexByte(s, '\n')
@@ -338,7 +338,7 @@ func splitExtra(e hujson.Extra) (comments, last string) {
 		}
 		return s, ""
 	}
-	if strings.TrimLeft(s[i+1:], " \t") != "" { // a block comment precedes the bracket
+	if strings.TrimLeft(s[i+1:], " \t") != "" { // a block comment is between the newline and the bracket
 		return s, ""
 	}
 	if i > 0 && s[i-1] == '\r' {
@@ -347,14 +347,14 @@ func splitExtra(e hujson.Extra) (comments, last string) {
 	return s[:i], s[i:]
 }
 
-// indentAt returns the blanks at the beginning of the line that contains offset.
+// indentAt returns the spaces and tabs at the beginning of the line that contains offset.
 func indentAt(src []byte, offset int) string {
 	line := src[bytes.LastIndexByte(src[:offset], '\n')+1 : offset]
 	return string(line[:len(line)-len(bytes.TrimLeft(line, " \t"))])
 }
 
-// removeJSON returns b without the member at path. All other bytes stay the same. It returns b
-// if there is no such member.
+// removeJSON returns b without the member at path. All other bytes stay the same. If there is no
+// such member, removeJSON returns b itself.
 func removeJSON(name string, b []byte, path []string) ([]byte, error) {
 	mark := b[:len(b)-len(bytes.TrimPrefix(b, bom))]
 	root, err := parseJSON(name, b)
@@ -412,7 +412,7 @@ func removeJSON(name string, b []byte, path []string) ([]byte, error) {
 	return append(bytes.Clone(mark), root.Pack()...), nil
 }
 
-// trimFirst removes the space that separated a member from the previous one on the same line.
+// trimFirst removes the spaces that separated a member from the previous member on the same line.
 func trimFirst(e hujson.Extra) hujson.Extra {
 	if bytes.ContainsRune(e, '\n') {
 		return e
@@ -420,7 +420,8 @@ func trimFirst(e hujson.Extra) hujson.Extra {
 	return bytes.TrimLeft(e, " ")
 }
 
-// appendJSON appends a value. indent is the indentation of the line on which the value begins.
+// appendJSON appends the value v to b. indent is the indentation of the line on which v begins. If
+// compact is true, v is written on one line.
 func appendJSON(b []byte, v *Value, indent string, s jsonStyle, compact bool) []byte {
 	comma, deeper, end := s.line+indent+s.unit, indent+s.unit, s.line+indent
 	first := comma

@@ -5,21 +5,22 @@ import (
 	"strconv"
 )
 
-// orchestrator is a program that starts servers for other programs. Its file has the servers under
-// the top-level key servers, as a mapping or as a list of entries with a name. The key
-// compatibility_mode of a server, or of the file, says how long a process lives.
+// orchestrator represents a program that starts MCP servers for other programs. Its configuration
+// file has the servers under the top-level key servers, as a mapping or as a list of entries with a
+// name. The key compatibility_mode of a server, or of the whole file, determines how long a server
+// process runs.
 var orchestrator = &Client{ID: "", Title: "an MCP orchestrator", refs: refsAny, container: []string{"servers"}, converted: true}
 
 // CompatibilityKeys are the spellings of the key compatibility_mode.
 var CompatibilityKeys = []string{"compatibility_mode", "compatibilityMode"}
 
-// Isolation returns the value of Dragoman's key isolation with the same meaning as a value of
-// compatibility_mode. ok is false if the value is unknown.
+// Isolation converts a value of compatibility_mode to the value of Dragoman's key isolation that
+// has the same meaning. ok is false if mode is unknown.
 func Isolation(mode string) (isolation string, ok bool) {
 	switch mode {
-	case "api_wrapper": // a process for each call
+	case "api_wrapper": // one process per call
 		return "call", true
-	case "resource_connection": // a process that is kept
+	case "resource_connection": // a process that keeps running between calls
 		return "auto", true
 	}
 	return "", false
@@ -35,7 +36,8 @@ func modeOf(v *Value) *Value {
 	return nil
 }
 
-// isOrchestrator reports whether a file without mcpServers belongs to an orchestrator.
+// isOrchestrator reports whether a file is for an orchestrator. The file must not have the key
+// mcpServers.
 func isOrchestrator(path string, root *Value) bool {
 	servers := root.Get("servers")
 	switch {
@@ -51,8 +53,8 @@ func isOrchestrator(path string, root *Value) bool {
 	return slices.ContainsFunc(servers.Members, func(m Member) bool { return modeOf(m.Value) != nil })
 }
 
-// namedEntries returns the entries of a list of servers as members. An entry is a mapping with
-// a name, and a command or an address.
+// namedEntries returns the entries in a list of servers as members of a mapping. It skips entries
+// without a name, and entries that have neither a command nor a URL.
 func namedEntries(list *Value) []Member {
 	var out []Member
 	for _, v := range list.Items {
@@ -65,7 +67,7 @@ func namedEntries(list *Value) []Member {
 	return out
 }
 
-// compatibility converts the mode of a server.
+// compatibility converts the key compatibility_mode of a server to Dragoman's key isolation.
 func (r *reading) compatibility(m *Member) {
 	if word, ok := Isolation(m.Value.text()); ok {
 		r.settings.set("isolation", &Value{Kind: String, Text: word, Line: m.Line, Col: m.Col})
@@ -75,7 +77,7 @@ func (r *reading) compatibility(m *Member) {
 	r.note(m, strconv.Quote(m.Value.text())+" is not a known mode, so it is ignored", false)
 }
 
-// inherit gives the mode of the file to each server that has no mode.
+// inherit applies the compatibility_mode of the file to each server that does not have its own.
 func (f *File) inherit(mode *Value) {
 	word, ok := Isolation(mode.text())
 	if !ok {

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// Machine describes a machine on which files of clients are searched.
+// Machine describes a machine on which Dragoman looks for the files of clients.
 type Machine struct {
 	OS     string // a value of runtime.GOOS
 	Home   string // the user's home directory
-	Folder string // the working directory, for the files of a project
+	Folder string // the working directory, which may have the files of a project
 	Env    func(string) (string, bool)
 	Glob   func(pattern string) []string // nil means filepath.Glob
 }
@@ -62,9 +62,8 @@ func (m Machine) xdg() string {
 	return m.join(m.Home, ".config")
 }
 
-// Places returns the paths at which a client looks for its files: first those of the user, in
-// order of preference, then those of the project in m.Folder. If no file exists, a new one is
-// created at the first place.
+// Places returns the paths at which a client looks for its files. The user's files come first, in
+// order of preference. The files of the project in m.Folder follow.
 func (m Machine) Places(c *Client) []Place {
 	var user, project []string
 	switch c.ID {
@@ -126,15 +125,15 @@ func (m Machine) Places(c *Client) []Place {
 		out = append(out, Place{Client: c, Path: p})
 	}
 	for _, p := range project {
-		if !slices.Contains(user, p) { // if the working directory is the home directory, the places are the same
+		if !slices.Contains(user, p) { // if the working directory is the home directory, the user and the project have the same paths
 			out = append(out, Place{Client: c, Path: p, Project: m.Folder})
 		}
 	}
 	return out
 }
 
-// packaged returns the place of Claude Desktop if it was installed as a package of the Windows
-// store. Such a package has its own settings folder.
+// packaged returns the configuration file of Claude Desktop if Claude Desktop was installed as a
+// package from the Microsoft Store. Such a package has its own settings folder.
 func (m Machine) packaged() []string {
 	local := m.env("LOCALAPPDATA")
 	if local == "" {
@@ -147,8 +146,10 @@ func (m Machine) packaged() []string {
 	return glob(m.join(local, "Packages", "Claude_*", "LocalCache", "Roaming", "Claude", "claude_desktop_config.json"))
 }
 
-// Target returns the place of the file that connect changes. It is the first place with a file, or
-// the first place if no file exists.
+// Target returns the place of the file that the command connect changes. It is the first place with
+// a file, or the first place if no file exists. If project is true, Target considers only the files
+// of the project, otherwise only the files of the user. It returns false if the client has no such
+// files.
 func (m Machine) Target(c *Client, project bool) (Place, bool) {
 	var first *Place
 	for _, p := range m.Places(c) {

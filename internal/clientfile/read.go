@@ -10,10 +10,11 @@ type File struct {
 	Client  *Client
 	Path    string
 	Servers []Server
-	// Unread counts the servers beyond Options.Most.
+	// Unread is the number of servers that were not read, because the file has more than
+	// Options.Most.
 	Unread int
-	// Elsewhere maps the folders of other Claude Code projects in the same file to the number of
-	// their servers.
+	// Elsewhere maps the folder of each Claude Code project that was not read to its number of
+	// servers.
 	Elsewhere map[string]int
 	// Notes are about the file as a whole.
 	Notes []Note
@@ -21,14 +22,15 @@ type File struct {
 
 // Server is one server of a file, converted to the format of Dragoman.
 type Server struct {
-	Name     string // a valid name of a server; unique within its file and project
+	Name     string // a valid name of a server, unique in the file
 	Original string // the name in the file
-	Project  string // the folder of the server's project; "" for all projects
+	Project  string // the folder of the server's project; "" if the server is for all projects
 	Entry    *Value // the value of mcpServers.NAME, a Map
 	Settings *Value // the value of dragoman.servers.NAME; nil if there are no settings
-	// Dragoman means that the entry starts or reaches Dragoman. Entry is then nil.
+	// Dragoman means that the entry starts Dragoman or connects to it. In this case, Entry is nil.
 	Dragoman bool
-	// Broken means that the server cannot be imported; Notes say why. Entry is then nil.
+	// Broken means that the server cannot be imported. In this case, Notes has the reason, and
+	// Entry is nil.
 	Broken    bool
 	Notes     []Note
 	Variables []Variable // environment variables that the server needs
@@ -44,7 +46,7 @@ type Note struct {
 	Line, Col int
 }
 
-// String returns the note with its key.
+// String returns the key and the text of the note.
 func (n Note) String() string {
 	if n.Key == "" {
 		return n.Text
@@ -52,22 +54,22 @@ func (n Note) String() string {
 	return n.Key + ": " + n.Text
 }
 
-// Options change how a file is read.
+// Options change how Read reads a file.
 type Options struct {
 	OS string // a value of runtime.GOOS
-	// Project is a folder. The file belongs to the project in this folder, or is the user's
-	// file and is read for this project. "" means no project.
+	// Project is the folder of a project, or "". The file belongs to this project, or it is a file
+	// of the user from which Read also takes the servers of this project.
 	Project string
-	// AllProjects reads the servers of all projects from a file of Claude Code.
+	// AllProjects makes Read return the servers of all projects in a file of Claude Code.
 	AllProjects bool
-	// Most is the number of servers that are read; 0 means all.
+	// Most is the maximum number of servers that Read returns; 0 means no limit.
 	Most int
 	// Addresses are the addresses of Dragoman's endpoint, as host:port.
 	Addresses []string
 }
 
-// Read returns the servers of a file of the client c. owned means that the file itself
-// belongs to the project opt.Project.
+// Read returns the servers in a file of the client c. owned means that the whole file belongs to
+// the project opt.Project.
 func Read(c *Client, path string, root *Value, owned bool, opt Options) File {
 	f := File{Client: c, Path: path}
 	project := ""
@@ -94,7 +96,7 @@ func Read(c *Client, path string, root *Value, owned bool, opt Options) File {
 		for i := range servers.Members {
 			m := &servers.Members[i]
 			if c.ID == "opencode" && m.Value.Kind == Map && len(m.Value.Members) == 1 && m.Value.Get("enabled") != nil {
-				continue // the entry only turns a server of another file on or off
+				continue // the entry only enables or disables a server that another file defines
 			}
 			if opt.Most > 0 && len(f.Servers) == opt.Most {
 				f.Unread++
@@ -118,7 +120,8 @@ func Read(c *Client, path string, root *Value, owned bool, opt Options) File {
 	return f
 }
 
-// projects adds the servers that Claude Code keeps for single projects.
+// projects adds the servers of individual projects from a file of Claude Code. It adds only the
+// servers of opt.Project, unless opt.AllProjects is set.
 func (f *File) projects(root *Value, add func(*Value, string), opt Options) {
 	all := root.Get("projects")
 	if !isMap(all) {
@@ -139,7 +142,7 @@ func (f *File) projects(root *Value, add func(*Value, string), opt Options) {
 	}
 }
 
-// off disables those servers of a project that the value list names.
+// off disables the servers of a project whose names are in list.
 func (f *File) off(list *Value, project string) {
 	if list == nil {
 		return
@@ -155,7 +158,8 @@ func (f *File) off(list *Value, project string) {
 	}
 }
 
-// switched disables the servers that Gemini's lists exclude.
+// switched disables each server whose name is in Gemini's list excluded. If the list allowed is not
+// empty, switched also disables each server whose name is not in that list.
 func (f *File) switched(excluded, allowed *Value) {
 	names := func(v *Value) map[string]bool {
 		out := map[string]bool{}
@@ -175,7 +179,7 @@ func (f *File) switched(excluded, allowed *Value) {
 	}
 }
 
-// unique renames servers so that no two have the same name.
+// unique renames servers so that no two of them have the same name.
 func (f *File) unique() {
 	var taken Names
 	for i := range f.Servers {
@@ -191,19 +195,20 @@ func (f *File) unique() {
 	}
 }
 
-// Names gives each of many servers its own name. The search for a free number continues where the
-// last search ended, so that many equal names do not take long. The zero value has no names. A
-// Names is for one goroutine.
+// Names assigns a different name to each of many servers. To find a free number for a name, it
+// starts after the last number that it tried for this name, so that many equal names do not take
+// long. The zero value has no names. Only one goroutine may use a Names at a time.
 type Names struct {
 	taken map[string]bool
 	last  map[string]int
 }
 
-// Has reports whether a server has the name.
+// Has reports whether name is taken.
 func (n *Names) Has(name string) bool { return n.taken[name] }
 
-// Take returns name if it is free. Otherwise it appends the first free number, for example -2.
-// clean converts a name with a number to a valid name; nil means that each name is valid.
+// Take returns name if it is free. Otherwise it returns name with the first free number, for
+// example name-2. The function clean makes a name with a number valid; nil means that such a name
+// is always valid.
 func (n *Names) Take(name string, clean func(string) string) string {
 	if n.taken == nil {
 		n.taken, n.last = map[string]bool{}, map[string]int{}

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// reading is the state while one server is converted.
+// reading has the state of the conversion of one server.
 type reading struct {
 	c *Client
 	s *Server
@@ -17,7 +17,7 @@ type reading struct {
 	command      []*Value // the words of the command, with their positions
 	typ, address string
 	addressAt    *Value
-	entry        *Value // the remaining members, without command, args, url and type
+	entry        *Value // the other members of the converted entry, such as cwd and disabled
 	headers, env *Value
 	allow, deny  []string
 	settings     *Value
@@ -72,12 +72,13 @@ func (r *reading) broken(m *Member, text string) {
 	r.s.Notes = append(r.s.Notes, n)
 }
 
-// scalar returns a value with its position, and with its references converted to ${NAME}.
+// scalar returns a string with the text and the position of v. References in the text are converted
+// to ${NAME}.
 func (r *reading) scalar(v *Value) *Value {
 	return &Value{Kind: String, Text: r.x.expand(v.Text), Line: v.Line, Col: v.Col}
 }
 
-// list returns the texts in a list.
+// list returns the text of each scalar in the list m.Value.
 func (r *reading) list(m *Member) []string {
 	var out []string
 	for _, i := range r.items(m) {
@@ -86,7 +87,7 @@ func (r *reading) list(m *Member) []string {
 	return out
 }
 
-// items returns the scalars in a list.
+// items returns the scalars in the list m.Value. It adds a note for each other value.
 func (r *reading) items(m *Member) []*Value {
 	if m.Value.Kind != List {
 		if m.Value.Kind != Null {
