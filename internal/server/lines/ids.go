@@ -2,89 +2,81 @@ package lines
 
 import (
 	"bytes"
+	"strconv"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// The SDK reads a numeric id into a float64, so it changes an integer above 2^53. Dragoman gives
-// the SDK a string instead, and puts the client's number back into the answer (all revisions,
-// §Base, "Requests" and "Responses": the answer has the id of the request).
-const (
-	numberID = `"dragoman-number:` // before the digits of a number
-	stringID = `"dragoman-string:` // before a string of the client that begins with one of these two prefixes
-)
+// The SDK reads a numeric id into a float64, so it changes a fraction and an integer above 2^53. It
+// also writes a string with other escapes. A Conn therefore gives the SDK an id of its own, and puts
+// the client's id back into the answer byte for byte (all revisions, §Base, "Requests" and
+// "Responses": the answer has the id of the request). The SDK numbers its own requests, so a string
+// cannot be the id of one of them.
+const ownID = `"dragoman:` // before the number of a request
 
-// maxDigits is the number of digits of the largest integers that are always exact in a float64.
-const maxDigits = 15
+// appendOwnID appends the id that the SDK gets for the request with a number.
+func appendOwnID(dst []byte, number uint64) []byte {
+	return append(strconv.AppendUint(append(dst, ownID...), number, 10), '"')
+}
 
-// hideID returns a message of a client with an id that the SDK does not change.
-func hideID(text []byte) []byte {
-	m, err := jsonrpc.Scan(text, jsonrpc.Limits{Bytes: maxLine})
-	if err != nil {
-		return text // the SDK or the method check reports what is wrong
+// numberIn returns the number in an id that appendOwnID has written, and false for any other id.
+func numberIn(id []byte) (uint64, bool) {
+	digits, ours := bytes.CutPrefix(id, []byte(ownID))
+	digits, ends := bytes.CutSuffix(digits, []byte(`"`))
+	number, err := strconv.ParseUint(string(digits), 10, 64)
+	return number, ours && ends && err == nil
+}
+
+// keyOf returns the same text for two ids that are equal in JSON-RPC: two strings may have
+// different escapes.
+func keyOf(id []byte) string {
+	if id[0] == '"' && bytes.IndexByte(id, '\\') >= 0 {
+		if text, ok := jsonrpc.Text(id, jsonrpc.Whole(id)); ok {
+			return string(jsonrpc.AppendQuote(nil, text))
+		}
 	}
-	at := m.IDAt
-	if m.Method == mcp.NoteCancelled {
-		at = m.Param("requestId")
-	} else if m.Method == "" {
-		return text // an answer to a request of the SDK
+	return string(id)
+}
+
+// reply is a message of the SDK. The spans are positions in raw.
+type reply struct {
+	raw    []byte
+	id     jsonrpc.Span // the id of an answer; absent in requests and notifications
+	places []jsonrpc.Span
+}
+
+// read finds the positions at which a message of the SDK names a request of the client.
+func read(message []byte) reply {
+	var method string
+	var id, params, result jsonrpc.Span
+	for m := range jsonrpc.Members(message, jsonrpc.Whole(message)) {
+		switch string(m.Key.Of(message)) {
+		case `"method"`:
+			method, _ = jsonrpc.Text(message, m.Value)
+		case `"id"`:
+			id = m.Value
+		case `"params"`:
+			params = m.Value
+		case `"result"`:
+			result = m.Value
+		}
 	}
-	id := at.Of(text)
+	subscription := func(parent jsonrpc.Span) jsonrpc.Span {
+		return jsonrpc.Find(message, jsonrpc.Find(message, parent, mcp.KeyMeta), mcp.KeySubscriptionID)
+	}
+	r := reply{raw: message}
 	switch {
-	case len(id) == 0:
-		return text
-	case id[0] == '-' || id[0] >= '0' && id[0] <= '9':
-		if exact(id) {
-			return text
-		}
-		return splice(text, at, numberID+string(id)+`"`)
-	case bytes.HasPrefix(id, []byte(numberID)), bytes.HasPrefix(id, []byte(stringID)):
-		return splice(text, at, stringID+string(id[1:]))
+	case method == "":
+		// 2026-07-28 §Subscriptions, "Cancellation": the result that ends a subscription repeats the
+		// id of the request in _meta.
+		r.id, r.places = id, []jsonrpc.Span{id, subscription(result)}
+	case method == mcp.NoteCancelled:
+		// 2026-07-28 §Cancellation: a server cancels a subscriptions/listen of the client.
+		r.places = []jsonrpc.Span{jsonrpc.Find(message, params, "requestId")}
+	case id.IsZero():
+		// 2026-07-28 §Subscriptions: a notification has the id of the request that subscribed.
+		r.places = []jsonrpc.Span{subscription(params)}
 	}
-	return text
-}
-
-// exact reports whether the SDK writes a number as the client has written it.
-func exact(number []byte) bool {
-	digits := bytes.TrimPrefix(number, []byte("-"))
-	for _, c := range digits {
-		if c < '0' || c > '9' {
-			return false
-		}
-	}
-	return len(digits) <= maxDigits && string(number) != "-0"
-}
-
-// showID returns a message of the SDK with the client's own id.
-func showID(message []byte) []byte {
-	if !bytes.Contains(message, []byte(numberID)) && !bytes.Contains(message, []byte(stringID)) {
-		return message
-	}
-	m, err := jsonrpc.Scan(message, jsonrpc.Limits{Bytes: len(message) + 1})
-	if err != nil {
-		return message
-	}
-	// A notification of a subscription has the id of the request that subscribed (2026-07-28
-	// §Subscriptions).
-	for _, at := range []jsonrpc.Span{
-		m.IDAt, jsonrpc.Find(message, m.Param(mcp.KeyMeta), mcp.KeySubscriptionID), jsonrpc.Find(message, m.ResultMember(mcp.KeyMeta), mcp.KeySubscriptionID),
-	} {
-		id := at.Of(message)
-		if number, ok := bytes.CutPrefix(id, []byte(numberID)); ok {
-			return splice(message, at, string(bytes.TrimSuffix(number, []byte(`"`))))
-		}
-		if rest, ok := bytes.CutPrefix(id, []byte(stringID)); ok {
-			return splice(message, at, `"`+string(rest))
-		}
-	}
-	return message
-}
-
-// splice returns a copy of a text with one part replaced. at is the span of this part, and with is
-// the new part.
-func splice(text []byte, at jsonrpc.Span, with string) []byte {
-	out := make([]byte, 0, len(text)+len(with))
-	out = append(append(out, text[:at.Start]...), with...)
-	return append(out, text[at.End:]...)
+	return r
 }

@@ -100,15 +100,11 @@ func (l *Conn) next() ([]byte, error) {
 	case text[0] == '[':
 		return l.batch(text)
 	}
-	text = hideID(text)
-	request, refused := l.check(text)
-	if refused == nil && request != nil && request.IsCall() {
-		refused = l.requests.add(request.ID, nil)
-	}
+	passed, refused := l.admit(text, nil)
 	if refused != nil {
 		return nil, l.send(failure(refused))
 	}
-	return append(text, '\n'), nil
+	return passed, nil
 }
 
 // batch returns the messages of a batch, each on a line of its own. The answers to its requests
@@ -126,39 +122,76 @@ func (l *Conn) batch(text []byte) ([]byte, error) {
 	if len(all) > maxBatch {
 		return refuse("the batch has more than " + strconv.Itoa(maxBatch) + " messages")
 	}
-	messages := make([]wire.Message, len(all))
-	for i := range all {
-		var err error
-		all[i] = hideID(all[i])
-		if messages[i], err = wire.DecodeMessage(all[i]); err != nil {
-			return refuse("the batch has an element that is not a JSON-RPC message")
-		}
-	}
 	var passed []byte
 	b := &batch{}
-	for i, m := range messages {
-		if r, ok := m.(*wire.Request); ok && r.IsCall() && l.requests.add(r.ID, b) != nil {
-			continue // the error is an answer of the batch
+	for _, message := range all {
+		line, refused := l.admit(message, b)
+		if refused != nil {
+			b.refuse(refused)
 		}
-		passed = append(append(passed, all[i]...), '\n')
+		passed = append(passed, line...)
 	}
-	if len(b.answers) > 0 && b.missing == 0 {
+	if b.missing == 0 { // the SDK answers nothing
 		return passed, l.send(b.line())
 	}
 	return passed, nil
 }
 
-// check returns the request in a message, or nil for another message. The error is for a message
-// that must not reach the SDK.
-func (l *Conn) check(text []byte) (*wire.Request, *jsonrpc.Error) {
-	message, err := wire.DecodeMessage(text)
-	if err != nil {
-		return nil, invalid("the line is not a JSON-RPC message")
+// admit returns the line that the SDK gets for a message of the client, or nil for a notification
+// that it need not get. The request in the message gets a place in b unless b is nil. The error is
+// for a message that must not reach the SDK.
+func (l *Conn) admit(text []byte, b *batch) ([]byte, *jsonrpc.Error) {
+	decoded, err := wire.DecodeMessage(text)
+	if _, ok := decoded.(*wire.Response); ok {
+		return append(text, '\n'), nil // an answer to a request of the SDK, which checks it
 	}
-	request, ok := message.(*wire.Request)
-	if !ok {
-		return nil, nil
+	m, refused := scan(text)
+	if refused != nil {
+		return nil, refused
 	}
+	request, ok := decoded.(*wire.Request)
+	if err != nil || !ok {
+		return nil, invalid("the SDK cannot read the message")
+	}
+	if refused := l.check(request, m); refused != nil {
+		return nil, refused
+	}
+	var edits jsonrpc.Edits
+	switch {
+	case m.Kind == jsonrpc.Request:
+		// All revisions with initialize, §Cancellation: a client must not cancel initialize.
+		number, refused := l.requests.add(m, m.Method == mcp.MethodInitialize, b)
+		if refused != nil {
+			return nil, refused
+		}
+		edits.Replace(jsonrpc.NoReason, m.IDAt, appendOwnID(nil, number))
+	case m.Method == mcp.NoteCancelled:
+		at := m.Param("requestId")
+		if at.IsZero() {
+			return nil, nil
+		}
+		// All revisions, §Cancellation: a request that is not running cannot be cancelled.
+		number, ok := l.requests.cancel(at.Of(text))
+		if !ok {
+			return nil, nil
+		}
+		edits.Replace(jsonrpc.NoReason, at, appendOwnID(nil, number))
+	}
+	return append(jsonrpc.Splice(nil, text, &edits), '\n'), nil
+}
+
+// scan returns the positions in a message of the client.
+func scan(text []byte) (*jsonrpc.Message, *jsonrpc.Error) {
+	m, err := jsonrpc.Scan(text, jsonrpc.Limits{Bytes: maxLine})
+	if refused := (*jsonrpc.Error)(nil); errors.As(err, &refused) {
+		return nil, refused
+	}
+	return m, nil
+}
+
+// check returns the error for a request that must not reach the SDK, or nil. It notes the revision
+// that initialize requests.
+func (l *Conn) check(request *wire.Request, m *jsonrpc.Message) *jsonrpc.Error {
 	var params struct {
 		Version string `json:"protocolVersion"`
 		Meta    struct {
@@ -166,7 +199,7 @@ func (l *Conn) check(text []byte) (*wire.Request, *jsonrpc.Error) {
 		} `json:"_meta"`
 	}
 	if len(request.Params) == 0 || json.Unmarshal(request.Params, &params) != nil {
-		return request, nil // the SDK reports errors in the parameters
+		return nil // the SDK reports errors in the parameters
 	}
 	if request.Method == mcp.MethodInitialize {
 		l.revision = params.Version
@@ -175,9 +208,9 @@ func (l *Conn) check(text []byte) (*wire.Request, *jsonrpc.Error) {
 	supported := sdk.SupportedProtocolVersions()
 	if v := params.Meta.Version; v != nil && request.IsCall() && !slices.Contains(supported, *v) {
 		data, _ := json.Marshal(sdk.UnsupportedProtocolVersionData{Supported: supported, Requested: *v})
-		return request, &jsonrpc.Error{Code: sdk.CodeUnsupportedProtocolVersion, Message: "unsupported protocol version", Data: data, ID: idOf(request.ID)}
+		return &jsonrpc.Error{Code: sdk.CodeUnsupportedProtocolVersion, Message: "unsupported protocol version", Data: data, ID: m.ID}
 	}
-	return request, nil
+	return nil
 }
 
 // invalid returns the error for a message whose id is not known.
@@ -197,24 +230,20 @@ func failure(e *jsonrpc.Error) []byte {
 // Write writes one message of the SDK, which passes each message in one call. An answer to a request
 // of a batch waits for the other answers of the batch.
 func (l *Conn) Write(p []byte) (int, error) {
-	line := p
-	if id, ok := answered(p); ok {
-		line = l.requests.finish(id, p)
-	}
-	if err := l.send(line); err != nil {
+	if err := l.send(l.requests.pass(p)); err != nil {
 		return 0, err
 	}
 	return len(p), nil
 }
 
-// send writes a line, unless it is empty. The ids in it become those of the client.
+// send writes a line, unless it is empty.
 func (l *Conn) send(line []byte) error {
 	if len(line) == 0 {
 		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, err := l.out.Write(showID(line))
+	_, err := l.out.Write(line)
 	return err
 }
 

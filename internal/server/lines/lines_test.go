@@ -3,6 +3,8 @@ package lines
 import (
 	"bytes"
 	"io"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -16,21 +18,37 @@ func TestLines(t *testing.T) {
 	meta := func(v string) string {
 		return `{"jsonrpc":"2.0","id":7,"method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"` + v + `"}}}`
 	}
+	cancelled := func(id string) string {
+		return `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}` + "\n"
+	}
+	as := func(n int, message string) string { // the message with the id that the SDK gets
+		return regexp.MustCompile(`"id":[^,]+`).ReplaceAllString(message, `"id":"dragoman:`+strconv.Itoa(n)+`"`)
+	}
+	start := as(1, initialize("2025-03-26")) + "\n"
 	for _, test := range []struct{ name, in, passed, answered string }{
-		{"messages", ping + "\r\n\n" + other, ping + "\n" + other + "\n", ""},
-		{"not JSON", "{\n" + ping + "\n", ping + "\n", `-32700`},
-		{"no message", `{"a":1}` + "\n" + ping + "\n", ping + "\n", `-32600`},
+		{"messages", ping + "\r\n\n" + other, as(1, ping) + "\n" + as(2, other) + "\n", ""},
+		{"not JSON", "{\n" + ping + "\n", as(1, ping) + "\n", `-32700`},
+		{"no message", `{"a":1}` + "\n" + ping + "\n", as(1, ping) + "\n", `-32600`},
+		{"a null id", `{"jsonrpc":"2.0","id":null,"method":"ping"}`, "", `"id":null,"error":{"code":-32600,"message":"invalid message: id is null"}`},
+		{"a fractional id", `{"jsonrpc":"2.0","id":1.5,"method":"ping"}`, "", `-32600`},
+		{"a duplicate member", `{"jsonrpc":"2.0","id":9007199254740993,"method":"ping","params":{"a":1,"a":1}}`, "", `"id":9007199254740993,"error":{"code":-32`},
+		{"deep parameters", `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}}`, "", `"error":{"code":-32`},
+		{"an answer", `{"jsonrpc":"2.0","id":1,"result":{"a":1,"a":1}}`, `{"jsonrpc":"2.0","id":1,"result":{"a":1,"a":1}}` + "\n", ""},
+		{"an answer without an id", `{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"x"}}`, "", `-32600`},
+		{"cancelled", ping + "\n" + cancelled(`"\u0061"`) + cancelled(`"b"`) + cancelled(`{}`), as(1, ping) + "\n" + cancelled(`"dragoman:1"`), ""},
+		{"cancelled initialize", initialize("2025-03-26") + "\n" + cancelled("1"), start, ""},
 		{"a batch", "[" + ping + "]\n", "", `-32600`},
-		{"a batch of its revision", initialize("2025-03-26") + "\n[" + ping + ", " + other + "]\n", initialize("2025-03-26") + "\n" + ping + "\n" + other + "\n", ""},
-		{"a long batch", initialize("2025-03-26") + "\n[" + strings.Repeat(ping+",", maxRequests) + ping + "]\n", initialize("2025-03-26") + "\n", `1024 messages`},
-		{"a running id", ping + "\n" + ping, ping + "\n", `"id":"a","error":{"code":-32600,`},
-		{"a long id", `{"jsonrpc":"2.0","id":"` + strings.Repeat("x", 1100) + `","method":"ping"}` + "\n" + ping, ping + "\n", `"id":null`},
-		{"a last line that is not JSON", ping + "\n{", ping + "\n", `-32700`},
-		{"a batch of another revision", initialize("2025-11-25") + "\n[" + ping + "]\n", initialize("2025-11-25") + "\n", `-32600`},
-		{"an empty batch", initialize("2025-03-26") + "\n[]\n", initialize("2025-03-26") + "\n", `-32600`},
-		{"a bad batch", initialize("2025-03-26") + "\n[1]\n", initialize("2025-03-26") + "\n", `-32600`},
-		{"a known version", meta("2026-07-28") + "\n", meta("2026-07-28") + "\n", ""},
-		{"an unknown version", meta("1999-12-31") + "\n", "", `"id":7,`},
+		{"a batch of its revision", initialize("2025-03-26") + "\n[" + ping + ", " + other + "]\n", start + as(2, ping) + "\n" + as(3, other) + "\n", ""},
+		{"a long batch", initialize("2025-03-26") + "\n[" + strings.Repeat(ping+",", maxRequests) + ping + "]\n", start, `1024 messages`},
+		{"a running id", ping + "\n" + ping, as(1, ping) + "\n", `"id":"a","error":{"code":-32600,`},
+		{"a running id with an escape", ping + "\n" + strings.Replace(ping, `"a"`, `"\u0061"`, 1), as(1, ping) + "\n", `"id":"\u0061","error":{"code":-32600,`},
+		{"a long id", `{"jsonrpc":"2.0","id":"` + strings.Repeat("x", 1100) + `","method":"ping"}` + "\n" + ping, as(1, ping) + "\n", `"id":null`},
+		{"a last line that is not JSON", ping + "\n{", as(1, ping) + "\n", `-32700`},
+		{"a batch of another revision", initialize("2025-11-25") + "\n[" + ping + "]\n", as(1, initialize("2025-11-25")) + "\n", `-32600`},
+		{"an empty batch", initialize("2025-03-26") + "\n[]\n", start, `-32600`},
+		{"a batch without a message", initialize("2025-03-26") + "\n[1]\n", start, `[{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"invalid message: `},
+		{"a known version", meta("2026-07-28") + "\n", as(1, meta("2026-07-28")) + "\n", ""},
+		{"an unknown version", meta("1999-12-31") + "\n", "", `"id":7,"error"`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var out bytes.Buffer
@@ -38,7 +56,7 @@ func TestLines(t *testing.T) {
 			if err != nil || string(got) != test.passed {
 				t.Errorf("passed %q, %v", got, err)
 			}
-			if !strings.Contains(strings.ReplaceAll(out.String(), `"id":7`, `"id":7,`), test.answered) || (out.Len() == 0) != (test.answered == "") {
+			if !strings.Contains(out.String(), test.answered) || (out.Len() == 0) != (test.answered == "") {
 				t.Errorf("answered %q", out.String())
 			}
 		})

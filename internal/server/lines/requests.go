@@ -2,11 +2,8 @@ package lines
 
 import (
 	"bytes"
-	"encoding/json"
 	"strconv"
 	"sync"
-
-	wire "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
@@ -22,125 +19,142 @@ const (
 	maxBatchBytes = 32 << 20
 )
 
-// requests are the requests that the SDK has not answered. The SDK does not answer another request
-// with the same id, and never answers a batch that has such a request or a notification.
+// requests are the client's requests that the SDK has not answered. The SDK never answers a batch
+// that has a notification or a request with the id of a running request. It also answers a
+// cancelled request. So requests finds such ids, collects the answers of a batch, and drops the
+// answer to a cancelled request.
 type requests struct {
-	mu   sync.Mutex
-	open map[wire.ID]place
+	mu       sync.Mutex
+	last     uint64              // the number of the newest request
+	byKey    map[string]*request // without cancelled requests, because their ids are free
+	byNumber map[uint64]*request
 }
 
-// place is the place of an answer in a batch. An answer without a batch has a line of its own.
-type place struct {
-	batch *batch
-	index int
+// request is a request of the client without an answer.
+type request struct {
+	number        uint64
+	id            jsonrpc.ID // the client's id
+	batch         *batch     // nil if the answer has a line of its own
+	index         int        // the index of the answer in batch
+	uncancellable bool       // the client must not cancel the request
+	cancelled     bool
 }
 
 // batch collects the answers to the requests of one batch, in the order of the requests.
 type batch struct {
-	answers [][]byte
+	answers [][]byte // nil for an answer that is missing, or that the client does not get
 	missing int
 	size    int // the bytes of the answers
 }
 
-// line returns the answers as one array.
+// line returns the answers as one array, or nil if there are none.
 func (b *batch) line() []byte {
-	out := append([]byte{'['}, bytes.Join(b.answers, []byte{','})...)
+	given := make([][]byte, 0, len(b.answers))
+	for _, a := range b.answers {
+		if a != nil {
+			given = append(given, a)
+		}
+	}
+	if len(given) == 0 {
+		return nil
+	}
+	out := append([]byte{'['}, bytes.Join(given, []byte{','})...)
 	return append(out, "]\n"...)
 }
 
-// add adds a request, with a place for its answer in b unless b is nil. If the request must not
-// reach the SDK, add returns an error, and this error is also the answer in b.
-func (r *requests) add(id wire.ID, b *batch) *jsonrpc.Error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	refused := r.refusalLocked(id)
-	if b != nil {
-		b.answers = append(b.answers, nil)
-	}
-	if refused == nil {
-		if r.open == nil {
-			r.open = map[wire.ID]place{}
-		}
-		at := place{batch: b}
-		if b != nil {
-			at.index = len(b.answers) - 1
-			b.missing++
-		}
-		r.open[id] = at
-	} else if b != nil {
-		b.answers[len(b.answers)-1] = answerOf(failure(refused))
-	}
-	return refused
+// refuse makes an error the next answer of the batch.
+func (b *batch) refuse(e *jsonrpc.Error) {
+	b.answers = append(b.answers, bytes.TrimSpace(failure(e)))
 }
 
-// refusalLocked returns the error for a request that must not reach the SDK, or nil. The caller
-// holds mu.
-func (r *requests) refusalLocked(id wire.ID) *jsonrpc.Error {
-	text := idOf(id)
-	if len(text) > jsonrpc.MaxID+len(numberID) {
-		return invalid("the id is longer than " + strconv.Itoa(jsonrpc.MaxID) + " bytes")
-	}
-	if _, ok := r.open[id]; ok {
+// add adds a request and returns its number. If b is not nil, the answer gets the next place in b.
+// If the request must not reach the SDK, add returns an error and adds nothing.
+func (r *requests) add(m *jsonrpc.Message, uncancellable bool, b *batch) (uint64, *jsonrpc.Error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := keyOf([]byte(m.ID))
+	if r.byKey[key] != nil {
 		// 2026-07-28 §Base, "Requests": an id must not be that of another request without a
 		// response. "Error Responses": an error has the id of its request.
-		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "a request with this id is still running", ID: text}
+		return 0, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "a request with this id is still running", ID: m.ID}
 	}
-	if len(r.open) >= maxRequests {
-		return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "too many requests are running: the limit is " + strconv.Itoa(maxRequests) + "; wait for some answers first", ID: text}
+	if len(r.byNumber) >= maxRequests {
+		return 0, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "too many requests are running: the limit is " + strconv.Itoa(maxRequests) + "; wait for some answers first", ID: m.ID}
 	}
-	return nil
+	if r.byKey == nil {
+		r.byKey, r.byNumber = map[string]*request{}, map[uint64]*request{}
+	}
+	r.last++
+	q := &request{number: r.last, id: m.ID, batch: b, uncancellable: uncancellable}
+	if b != nil {
+		q.index = len(b.answers)
+		b.answers = append(b.answers, nil)
+		b.missing++
+	}
+	r.byKey[key], r.byNumber[q.number] = q, q
+	return q.number, nil
 }
 
-// finish removes a request, so its id is free again. It returns the lines to write now: the answer,
-// a whole batch, or nothing while other answers of the batch are missing.
-func (r *requests) finish(id wire.ID, answer []byte) []byte {
+// cancel marks the request with the given id of the client as cancelled, and returns its number. It
+// returns false if no such request is running, or if the client must not cancel the request.
+func (r *requests) cancel(id []byte) (uint64, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	at, ok := r.open[id]
-	delete(r.open, id)
-	b := at.batch
-	if !ok || b == nil {
-		return answer
+	key := keyOf(id)
+	q := r.byKey[key]
+	if q == nil || q.uncancellable {
+		return 0, false
 	}
-	if b.size+len(answer) > maxBatchBytes {
-		answer = failure(&jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "the answers of the batch are larger than 32 MiB together; send this request on its own", ID: idOf(id)})
+	q.cancelled = true
+	delete(r.byKey, key)
+	return q.number, true
+}
+
+// pass returns the lines that the client gets for a message of the SDK, with the client's own ids:
+// the message, a whole batch, or nothing. An answer ends its request, so the id is free again.
+func (r *requests) pass(message []byte) []byte {
+	m := read(message)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	line := r.shownLocked(m)
+	number, ok := numberIn(m.id.Of(message))
+	q := r.byNumber[number]
+	if !ok || q == nil {
+		return line
 	}
-	b.answers[at.index] = answerOf(answer)
-	b.size += len(answer)
+	delete(r.byNumber, number)
+	if q.cancelled {
+		line = nil // all revisions, §Cancellation: a cancelled request should get no response
+	} else {
+		delete(r.byKey, keyOf([]byte(q.id)))
+	}
+	b := q.batch
+	if b == nil {
+		return line
+	}
+	if line != nil && b.size+len(line) > maxBatchBytes {
+		line = failure(&jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "the answers of the batch are larger than 32 MiB together; send this request on its own", ID: q.id})
+	}
+	if line != nil {
+		b.answers[q.index] = bytes.Clone(bytes.TrimSpace(line))
+	}
+	b.size += len(line)
 	if b.missing--; b.missing > 0 {
 		return nil
 	}
 	return b.line()
 }
 
-// answerOf returns a copy of an answer without its line end, with the id of the client.
-func answerOf(line []byte) []byte { return bytes.Clone(bytes.TrimSpace(showID(line))) }
-
-// answered returns the id of the request that a message of the SDK answers. It returns false for
-// other messages.
-func answered(message []byte) (id wire.ID, ok bool) {
-	for m := range jsonrpc.Members(message, jsonrpc.Whole(message)) {
-		switch string(m.Key.Of(message)) {
-		case `"method"`:
-			return wire.ID{}, false
-		case `"id"`:
-			var value any
-			if json.Unmarshal(m.Value.Of(message), &value) != nil {
-				return wire.ID{}, false
-			}
-			id, _ = wire.MakeID(value)
+// shownLocked returns a message of the SDK with the client's own ids. The caller holds mu.
+func (r *requests) shownLocked(m reply) []byte {
+	var edits jsonrpc.Edits
+	for _, at := range m.places {
+		if number, ok := numberIn(at.Of(m.raw)); ok && r.byNumber[number] != nil {
+			edits.Replace(jsonrpc.NoReason, at, []byte(r.byNumber[number].id))
 		}
 	}
-	return id, id.IsValid()
-}
-
-// idOf returns the text of an id as the SDK writes it.
-func idOf(id wire.ID) jsonrpc.ID {
-	switch v := id.Raw().(type) {
-	case int64:
-		return jsonrpc.IntID(v)
-	case string:
-		return jsonrpc.ID(jsonrpc.AppendQuote(nil, v))
+	if edits.Len() == 0 {
+		return m.raw
 	}
-	return ""
+	return jsonrpc.Splice(nil, m.raw, &edits)
 }

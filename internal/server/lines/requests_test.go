@@ -12,9 +12,9 @@ import (
 	"testing"
 	"testing/synctest"
 
-	wire "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/transcript"
 )
 
@@ -83,9 +83,9 @@ func startWaits(testing.TB, string) transcript.Ends {
 func TestRequestsBound(t *testing.T) {
 	var in, passed, out strings.Builder
 	for i := range maxRequests {
-		fmt.Fprintf(&passed, `{"jsonrpc":"2.0","id":%d,"method":"ping"}`+"\n", i)
+		fmt.Fprintf(&in, `{"jsonrpc":"2.0","id":%d,"method":"ping"}`+"\n", i)
+		fmt.Fprintf(&passed, `{"jsonrpc":"2.0","id":"dragoman:%d","method":"ping"}`+"\n", i+1)
 	}
-	in.WriteString(passed.String())
 	in.WriteString(`{"jsonrpc":"2.0","id":"more","method":"ping"}` + "\n")
 	l := New(strings.NewReader(in.String()), &out)
 	if got, err := io.ReadAll(l); err != nil || string(got) != passed.String() {
@@ -94,24 +94,23 @@ func TestRequestsBound(t *testing.T) {
 	if want := `{"jsonrpc":"2.0","id":"more","error":{"code":-32603,"message":"too many requests are running: the limit is 1024; wait for some answers first"}}` + "\n"; out.String() != want {
 		t.Errorf("answered %s", out.String())
 	}
-	id, err := wire.MakeID("more")
-	if err != nil {
-		t.Fatal(err)
-	}
+	more := jsonrpc.NewRequest(`"more"`, "ping", nil)
 	for _, message := range []string{
-		`{"jsonrpc":"2.0","id":7,"method":"roots/list"}`, `{"jsonrpc":"2.0","method":"notifications/x","params":{"id":7}}`, `{"jsonrpc":"2.0","id":"7","result":{"id":7}}`,
+		`{"jsonrpc":"2.0","id":7,"method":"roots/list"}`, `{"jsonrpc":"2.0","method":"notifications/x","params":{"id":"dragoman:7"}}`, `{"jsonrpc":"2.0","id":"7","result":{"id":"dragoman:7"}}`,
+		`{"jsonrpc":"2.0","id":"dragoman:7777","result":{}}`, `{"jsonrpc":"2.0","id":7,"result":{}}`,
 	} {
-		if _, err := l.Write([]byte(message + "\n")); err != nil {
-			t.Fatal(err)
+		out.Reset()
+		if _, err := l.Write([]byte(message + "\n")); err != nil || out.String() != message+"\n" {
+			t.Errorf("the client gets %s, %v", out.String(), err)
 		}
-		if refused := l.requests.add(id, nil); refused == nil {
+		if _, refused := l.requests.add(more, false, nil); refused == nil {
 			t.Errorf("%s makes room", message)
 		}
 	}
-	if _, err := l.Write([]byte(`{"jsonrpc":"2.0","id":7,"result":{}}` + "\n")); err != nil {
+	if _, err := l.Write([]byte(`{"jsonrpc":"2.0","id":"dragoman:7","result":{}}` + "\n")); err != nil {
 		t.Fatal(err)
 	}
-	if refused := l.requests.add(id, nil); refused != nil {
+	if _, refused := l.requests.add(more, false, nil); refused != nil {
 		t.Errorf("after an answer: %v", refused)
 	}
 }
@@ -121,21 +120,18 @@ func TestRequestsBound(t *testing.T) {
 func TestBatchBound(t *testing.T) {
 	var r requests
 	b := &batch{}
-	var ids []wire.ID
+	var numbers []uint64
 	for i := range 3 {
-		id, err := wire.MakeID(float64(i))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if refused := r.add(id, b); refused != nil {
+		number, refused := r.add(jsonrpc.NewRequest(jsonrpc.IntID(int64(i)), "ping", nil), false, b)
+		if refused != nil {
 			t.Fatal(refused)
 		}
-		ids = append(ids, id)
+		numbers = append(numbers, number)
 	}
 	large := strings.Repeat("x", maxBatchBytes/2-100)
 	var line []byte
-	for i, id := range ids {
-		line = r.finish(id, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"result":{"text":"%s"}}`+"\n", i, large))
+	for i, number := range numbers {
+		line = r.pass(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{"text":"%s"}}`+"\n", appendOwnID(nil, number), large))
 		if (line != nil) != (i == 2) {
 			t.Fatalf("answer %d: %d bytes", i, len(line))
 		}
